@@ -1,0 +1,1 @@
+//! The only crate that talks to Kubernetes: pictures in, cordons and evictions out.

@@ -1,0 +1,1 @@
+//! Requests in, drain, status out.

@@ -1,0 +1,1 @@
+//! What is said: topic types, what a value means to a reader, JSON Schemas and samples.

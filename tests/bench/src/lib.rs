@@ -1,0 +1,1 @@
+//! Benchmarks, run by scripts/bench: never asserted in tests.

@@ -1,0 +1,1 @@
+//! Starts a real control plane: etcd, kube-apiserver, controller-manager, scheduler, kwok.

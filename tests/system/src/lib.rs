@@ -1,0 +1,1 @@
+//! Whole-system tests: real processes, real control plane, kills and reboots.
