@@ -1,1 +1,34 @@
-//! Every decision about draining one node, pure: no I/O, no clock, no Kubernetes client.
+//! Every decision about draining one node.
+//!
+//! Pure: no I/O, no clock, no logging, no Kubernetes client. Three things are decided here:
+//!
+//! - [`plan::plan`]: which pods leave the node, which stay, which forbid the drain, and why;
+//! - [`step::step`]: what to do next in one drain attempt, as ordered [`step::Effect`]s;
+//! - [`cordon`]: who owns the node's cordon, and so who may lift it.
+//!
+//! `cluster` makes the views ([`view`]) from Kubernetes objects and carries the effects out;
+//! `session` drives [`step::step`] on a device. Time is an argument ([`time::Moment`]).
+
+pub mod answer;
+pub mod budget;
+pub mod cordon;
+pub mod plan;
+pub mod policy;
+pub mod progress;
+pub mod retry;
+pub mod selector;
+pub mod state;
+pub mod step;
+pub mod time;
+pub mod view;
+
+mod sending;
+mod tracking;
+
+pub use answer::Answer;
+pub use plan::{Planned, Reason, Verdict, plan};
+pub use policy::Policy;
+pub use state::{Failure, Outcome, State};
+pub use step::{Effect, Event, step};
+pub use time::Moment;
+pub use view::{BudgetView, Picture, PodId, PodView};

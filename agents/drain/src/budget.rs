@@ -1,0 +1,93 @@
+//! Which budgets guard a pod, and whether they would let it go now.
+
+use crate::policy::IN_FLIGHT_PER_BUDGET;
+use crate::view::{BudgetView, PodView};
+
+/// The budgets that guard the pod: same namespace, selector matches. A nil selector guards nothing, an empty one
+/// everything (`policy/v1`).
+pub fn guarding<'a>(pod: &'a PodView, budgets: &'a [BudgetView]) -> impl Iterator<Item = &'a BudgetView> {
+    budgets.iter().filter(|budget| {
+        budget.namespace == pod.id.namespace
+            && budget.selector.as_ref().is_some_and(|selector| selector.selects(&pod.labels))
+    })
+}
+
+/// How many evictions under this budget may be in flight at a time: what it allows, within
+/// [`IN_FLIGHT_PER_BUDGET`]; at least one, because only the server knows all its rules (an unready pod may go
+/// although the budget is exhausted) and our copy of the status may be late.
+pub fn in_flight_limit(budget: &BudgetView) -> usize {
+    usize::try_from(budget.disruptions_allowed).unwrap_or(0).clamp(1, IN_FLIGHT_PER_BUDGET)
+}
+
+/// Which budgets in which version: differs as soon as one of them was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint(Vec<(String, String)>);
+
+/// The fingerprint of all budgets that guard the pod.
+pub fn fingerprint(pod: &PodView, budgets: &[BudgetView]) -> Fingerprint {
+    Fingerprint(guarding(pod, budgets).map(|budget| (budget.name.clone(), budget.version.clone())).collect())
+}
+
+/// Whether another try can succeed as far as the budgets' status tells: none refuses.
+pub fn would_allow(pod: &PodView, budgets: &[BudgetView]) -> bool {
+    guarding(pod, budgets).all(|budget| !budget.status_lags && budget.disruptions_allowed > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::selector::{Requirement, Selector};
+    use crate::view::PodId;
+
+    fn pod() -> PodView {
+        let id = PodId { namespace: "a".into(), name: "p".into(), uid: "1".into() };
+        PodView { id, labels: BTreeMap::from([("app".to_owned(), "db".to_owned())]), ..PodView::default() }
+    }
+
+    fn budget(namespace: &str, selector: Option<Selector>) -> BudgetView {
+        BudgetView { namespace: namespace.into(), selector, ..BudgetView::default() }
+    }
+
+    #[test]
+    fn selectors_corner_cases() {
+        let app =
+            |value: &str| Selector { requirements: vec![Requirement::In("app".into(), vec![value.into()])] };
+        let cases = [
+            ("nil selects nothing", budget("a", None), 0),
+            ("empty selects all", budget("a", Some(Selector::default())), 1),
+            ("matching label", budget("a", Some(app("db"))), 1),
+            ("other label", budget("a", Some(app("web"))), 0),
+            ("other namespace", budget("b", Some(Selector::default())), 0),
+        ];
+        for (name, budget, expected) in cases {
+            assert_eq!(guarding(&pod(), &[budget]).count(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn in_flight_limits() {
+        for (allowed, limit) in [(-1, 1), (0, 1), (1, 1), (2, 2), (3, 3), (60, 3)] {
+            let budget = BudgetView { disruptions_allowed: allowed, ..BudgetView::default() };
+            assert_eq!(in_flight_limit(&budget), limit, "allowed {allowed}");
+        }
+    }
+
+    #[test]
+    fn allowance_needs_every_budget() {
+        let open = BudgetView { disruptions_allowed: 1, ..budget("a", Some(Selector::default())) };
+        let shut = BudgetView { disruptions_allowed: 0, ..open.clone() };
+        let lagging = BudgetView { status_lags: true, ..open.clone() };
+        let cases = [
+            (vec![], true),
+            (vec![open.clone()], true),
+            (vec![shut.clone()], false),
+            (vec![lagging], false),
+            (vec![open, shut], false),
+        ];
+        for (budgets, expected) in cases {
+            assert_eq!(would_allow(&pod(), &budgets), expected, "{budgets:?}");
+        }
+    }
+}

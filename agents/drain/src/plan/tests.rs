@@ -1,0 +1,175 @@
+//! The table of verdicts, row by row.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::*;
+use crate::view::{Controller, Phase, Terminating};
+
+/// A running pod of a ReplicaSet, changed by the case.
+fn pod(change: impl FnOnce(&mut PodView)) -> PodView {
+    let mut pod = PodView {
+        phase: Phase::Running,
+        controller: Some(owner("apps/v1", "ReplicaSet")),
+        ..PodView::default()
+    };
+    change(&mut pod);
+    pod
+}
+
+fn owner(api_version: &str, kind: &str) -> Controller {
+    let existence = Existence::Present;
+    Controller {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: "x".into(),
+        uid: "u".into(),
+        existence,
+    }
+}
+
+fn daemon(existence: Existence) -> Controller {
+    Controller { existence, ..owner("apps/v1", "DaemonSet") }
+}
+
+fn label(key: &str, value: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(key.to_owned(), value.to_owned())])
+}
+
+fn check(name: &str, pod: &PodView, policy: &Policy, verdict: Verdict, reasons: &[Reason]) {
+    let planned = judge(pod, policy);
+    assert_eq!((planned.verdict, planned.reasons.as_slice()), (verdict, reasons), "{name}");
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn verdicts_on_a_device() {
+    use Reason as R;
+    use Verdict::{Await, Evict, Leave};
+    let orphan = || R::OrphanOfDaemonSet("x".into());
+    let cases: Vec<(&str, PodView, Verdict, Vec<Reason>)> = vec![
+        ("plain", pod(|_| {}), Evict, vec![]),
+        ("mirror", pod(|p| p.mirror = true), Leave, vec![R::Mirror]),
+        ("mirror with emptyDir", pod(|p| (p.mirror, p.empty_dir) = (true, true)), Leave, vec![R::Mirror]),
+        ("finished", pod(|p| p.phase = Phase::Succeeded), Evict, vec![R::Finished]),
+        ("finished, mirror", pod(|p| (p.phase, p.mirror) = (Phase::Failed, true)), Leave, vec![R::Mirror]),
+        (
+            "finished, bare, emptyDir",
+            pod(|p| (p.phase, p.empty_dir, p.controller) = (Phase::Failed, true, None)),
+            Evict,
+            vec![R::Finished],
+        ),
+        ("daemon", pod(|p| p.controller = Some(daemon(Existence::Present))), Leave, vec![R::DaemonSet]),
+        (
+            "daemon, owner unreadable",
+            pod(|p| p.controller = Some(daemon(Existence::Unknown))),
+            Leave,
+            vec![R::DaemonSet],
+        ),
+        ("daemon, orphan", pod(|p| p.controller = Some(daemon(Existence::Missing))), Evict, vec![orphan()]),
+        (
+            "daemon, finished",
+            pod(|p| (p.phase, p.controller) = (Phase::Failed, Some(daemon(Existence::Present)))),
+            Evict,
+            vec![R::Finished],
+        ),
+        (
+            "third party's daemon",
+            pod(|p| p.controller = Some(owner("apps.kruise.io/v1", "DaemonSet"))),
+            Evict,
+            vec![],
+        ),
+        ("emptyDir", pod(|p| p.empty_dir = true), Evict, vec![R::EmptyDir]),
+        ("bare", pod(|p| p.controller = None), Evict, vec![R::NoController]),
+        (
+            "all warnings are kept",
+            pod(|p| (p.controller, p.empty_dir) = (None, true)),
+            Evict,
+            vec![R::EmptyDir, R::NoController],
+        ),
+        (
+            "orphan with emptyDir",
+            pod(|p| (p.controller, p.empty_dir) = (Some(daemon(Existence::Missing)), true)),
+            Evict,
+            vec![orphan(), R::EmptyDir],
+        ),
+        (
+            "kept app",
+            pod(|p| p.labels = label("app", "csi-attacher")),
+            Leave,
+            vec![R::KeptApp("csi-attacher".into())],
+        ),
+        ("other app", pod(|p| p.labels = label("app", "csi")), Evict, vec![]),
+        ("skip label", pod(|p| p.labels = label(DRAIN_LABEL, "skip")), Leave, vec![R::Label("skip".into())]),
+        (
+            "wait label",
+            pod(|p| p.labels = label(DRAIN_LABEL, "wait-completed")),
+            Await,
+            vec![R::Label("wait-completed".into())],
+        ),
+        (
+            "wait label, finished",
+            pod(|p| (p.labels, p.phase) = (label(DRAIN_LABEL, "wait-completed"), Phase::Succeeded)),
+            Evict,
+            vec![R::Finished],
+        ),
+        ("unknown label value", pod(|p| p.labels = label(DRAIN_LABEL, "sikp")), Evict, vec![]),
+        ("terminating", pod(|p| p.terminating = Some(Terminating::default())), Evict, vec![]),
+    ];
+    for (name, pod, verdict, reasons) in cases {
+        check(name, &pod, &Policy::device(), verdict, &reasons);
+    }
+}
+
+#[test]
+fn verdicts_with_kubectls_defaults() {
+    use Verdict::{Evict, Leave, Refuse};
+    let cases: Vec<(&str, PodView, Verdict, Vec<Reason>)> = vec![
+        ("plain", pod(|_| {}), Evict, vec![]),
+        ("daemon", pod(|p| p.controller = Some(daemon(Existence::Present))), Refuse, vec![Reason::DaemonSet]),
+        (
+            "orphan",
+            pod(|p| p.controller = Some(daemon(Existence::Missing))),
+            Refuse,
+            vec![Reason::OrphanOfDaemonSet("x".into())],
+        ),
+        ("emptyDir", pod(|p| p.empty_dir = true), Refuse, vec![Reason::EmptyDir]),
+        ("bare", pod(|p| p.controller = None), Refuse, vec![Reason::NoController]),
+        (
+            "both reasons are kept",
+            pod(|p| (p.controller, p.empty_dir) = (None, true)),
+            Refuse,
+            vec![Reason::EmptyDir, Reason::NoController],
+        ),
+        ("mirror", pod(|p| p.mirror = true), Leave, vec![Reason::Mirror]),
+        ("no app is kept", pod(|p| p.labels = label("app", "csi-attacher")), Evict, vec![]),
+        (
+            "the wait label does not permit what the policy refuses",
+            pod(|p| (p.labels, p.controller) = (label(DRAIN_LABEL, "wait-completed"), None)),
+            Refuse,
+            vec![Reason::NoController],
+        ),
+    ];
+    for (name, pod, verdict, reasons) in cases {
+        check(name, &pod, &Policy::kubectl(), verdict, &reasons);
+    }
+}
+
+#[test]
+fn a_pod_terminating_too_long_is_left_only_if_asked_for() {
+    let pod = pod(|p| {
+        p.terminating = Some(Terminating { grace: Duration::ZERO, overdue: Duration::from_secs(11) });
+    });
+    let limit =
+        |seconds| Policy { skip_wait_for_delete: Some(Duration::from_secs(seconds)), ..Policy::device() };
+    check("over the limit", &pod, &limit(10), Verdict::Leave, &[Reason::TerminatingTooLong]);
+    check("within the limit", &pod, &limit(11), Verdict::Evict, &[]);
+    check("no limit", &pod, &Policy::device(), Verdict::Evict, &[]);
+}
+
+#[test]
+fn only_what_stays_does_not_have_to_leave() {
+    let planned = |verdict| Planned { id: PodId::default(), verdict, reasons: vec![] }.must_leave();
+    assert!(planned(Verdict::Evict) && planned(Verdict::Await) && planned(Verdict::Refuse));
+    assert!(!planned(Verdict::Leave));
+}

@@ -1,0 +1,54 @@
+//! When a call that failed is tried again.
+
+use std::time::Duration;
+
+/// First pause after a busy server or a broken connection; doubles up to [`LONGEST`].
+const SHORTEST: Duration = Duration::from_millis(500);
+
+/// A server that is busy for long is asked this often.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// The pause before try number `tries + 1`: what the server asked for, else doubling from 0.5 s to 20 s; in both
+/// cases spread by up to a quarter, so that pods refused together do not come back together. The spread is taken
+/// from the pod's UID: decisions stay repeatable.
+pub fn pause(tries: u32, after: Option<Duration>, uid: &str) -> Duration {
+    let base =
+        after.unwrap_or_else(|| SHORTEST.saturating_mul(1 << tries.saturating_sub(1).min(6)).min(LONGEST));
+    base + base.mul_f64(spread(uid, tries) / 4.0)
+}
+
+/// A number in 0..1 out of the UID and the count of tries (FNV-1a).
+fn spread(uid: &str, tries: u32) -> f64 {
+    let hash = uid
+        .bytes()
+        .chain(tries.to_le_bytes())
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    f64::from(hash >> 8) / f64::from(1_u32 << 24)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_limit_and_spread_by_a_quarter() {
+        let cases = [(0, 500), (1, 500), (2, 1000), (3, 2000), (6, 16_000), (7, 20_000), (u32::MAX, 20_000)];
+        for (tries, millis) in cases {
+            let base = Duration::from_millis(millis);
+            let pause = pause(tries, None, "uid");
+            assert!(pause >= base && pause <= base.mul_f64(1.25), "{tries}: {pause:?}");
+        }
+    }
+
+    #[test]
+    fn the_servers_wish_comes_first() {
+        let wish = Duration::from_secs(10);
+        let pause = pause(1, Some(wish), "uid");
+        assert!(pause >= wish && pause <= wish.mul_f64(1.25), "{pause:?}");
+    }
+
+    #[test]
+    fn two_pods_do_not_come_back_together() {
+        assert_ne!(pause(3, None, "a"), pause(3, None, "b"));
+    }
+}

@@ -1,0 +1,195 @@
+//! What one drain attempt knows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::budget::Fingerprint;
+use crate::plan::Planned;
+use crate::time::Moment;
+use crate::view::{Picture, PodId};
+
+/// Where the drain of the node is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum State {
+    /// Nothing to do.
+    #[default]
+    Idle,
+    /// Pods are being moved away.
+    Draining(Attempt),
+    /// The node looks empty; fresh lists have to prove it.
+    Proving(Attempt, Proof),
+    /// Over. The attempt stays for the report.
+    Ended(Attempt, Outcome),
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A fresh list proved that nothing is left that should leave.
+    Drained,
+    /// The node, which this attempt had seen, exists no more.
+    NodeGone,
+    /// It did not work.
+    Failed(Failure),
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The time is over and pods are left.
+    Deadline,
+    /// Somebody made the node schedulable again.
+    Uncordoned,
+    /// The policy forbids to evict some pods; nothing was evicted.
+    Refused,
+    /// Nothing that is left can move.
+    Stuck,
+    /// The API server was away for too long.
+    ApiAway,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deadline => "time is over and pods are left on the node",
+            Self::Uncordoned => "somebody made the node schedulable again during the drain",
+            Self::Refused => "the policy does not allow to evict some pods; nothing was evicted",
+            Self::Stuck => "none of the pods that are left can be evicted",
+            Self::ApiAway => "the API server was away for too long",
+        })
+    }
+}
+
+/// One attempt to empty the node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// 1 for the first; answers carry it, so that a late one is recognised.
+    pub number: u32,
+    /// When it began.
+    pub started: Moment,
+    /// When it has failed. Moves on while the API server is away.
+    pub deadline: Moment,
+    /// The last picture; `None` until the first one comes.
+    pub picture: Option<Arc<Picture>>,
+    /// When the last picture came, or the last fresh look was asked for.
+    pub looked: Moment,
+    /// The verdicts on the last picture, in its order.
+    pub planned: Vec<Planned>,
+    /// The pods that have to leave, by UID.
+    pub pods: BTreeMap<String, Track>,
+    /// How many pods have left.
+    pub gone: u64,
+    /// Pods came after the first picture.
+    pub arrivals: bool,
+    /// A picture has shown the node cordoned.
+    pub seen_cordoned: bool,
+    /// The API server is away since then.
+    pub away_since: Option<Moment>,
+    /// How long it was away in this attempt before.
+    pub away_total: Duration,
+    /// When it last came back, in this attempt or shortly before it.
+    pub api_back: Option<Moment>,
+}
+
+impl Attempt {
+    /// A new attempt that has seen nothing yet.
+    pub(crate) fn new(number: u32, now: Moment, timeout: Duration, api_back: Option<Moment>) -> Self {
+        Self {
+            number,
+            started: now,
+            deadline: now + timeout,
+            picture: None,
+            looked: now,
+            planned: Vec::new(),
+            pods: BTreeMap::new(),
+            gone: 0,
+            arrivals: false,
+            seen_cordoned: false,
+            away_since: None,
+            away_total: Duration::ZERO,
+            api_back,
+        }
+    }
+
+    /// Whether any pod that is known has to leave.
+    pub fn has_pods_left(&self) -> bool {
+        !self.pods.is_empty()
+    }
+}
+
+/// One pod that has to leave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Track {
+    /// Which pod.
+    pub id: PodId,
+    /// Where it is on its way.
+    pub stage: Stage,
+    /// Since when it is there.
+    pub since: Moment,
+    /// How often an eviction was sent.
+    pub tries: u32,
+    /// Evictions do not work for it: send a deletion, with the pod's own grace.
+    pub by_deletion: bool,
+    /// The budgets as they were when the last eviction was sent.
+    pub sent_under: Option<Fingerprint>,
+}
+
+/// Where a pod is on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Its turn has not come yet.
+    Waiting,
+    /// An eviction is in flight.
+    Sent,
+    /// Refused for now.
+    Blocked {
+        /// By whom.
+        cause: Cause,
+        /// Tried again then, or when a budget changes.
+        next: Moment,
+    },
+    /// The server was busy or failed.
+    Paused {
+        /// What happened.
+        text: String,
+        /// Tried again then.
+        next: Moment,
+    },
+    /// The server accepted; the pod is not seen terminating yet.
+    Accepted,
+    /// On its way out.
+    Terminating,
+    /// Ends by itself (label `ebb.dev/drain=wait-completed`).
+    Awaiting,
+    /// The policy does not allow its eviction.
+    Refused,
+    /// The server's refusal is final for this attempt.
+    Final {
+        /// What happened.
+        text: String,
+    },
+}
+
+/// Who blocks an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A PodDisruptionBudget; the server's words.
+    Budget(String),
+    /// More than one budget selects the pod.
+    TwoBudgets,
+    /// An admission webhook; its words.
+    Webhook(String),
+}
+
+/// How far the proof is that the node is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// A fresh list is on its way.
+    pub asked: bool,
+    /// The next list may be asked for then.
+    pub next: Moment,
+    /// The first of the clean lists in a row.
+    pub clean_since: Option<Moment>,
+}

@@ -1,0 +1,339 @@
+//! The state machine of one drain attempt.
+//!
+//! Level-triggered: each event brings the state up to date, then [`advance`] looks at the whole of it. An event
+//! that means nothing in a state is listed there and ignored, so that a new one must be placed by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::policy::{Policy, STALE_SCHEDULER};
+use crate::retry::pause;
+use crate::sending::{next_due, send};
+use crate::state::{Attempt, Failure, Outcome, Proof, Stage, State};
+use crate::time::Moment;
+use crate::tracking::{record, see};
+use crate::view::{Picture, PodId};
+
+/// Fresh lists lie at least this far apart.
+const PROOF_SPACING: Duration = Duration::from_secs(1);
+
+/// A watch that says nothing for so long may be dead: look freshly.
+const REFRESH: Duration = Duration::from_secs(30);
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Begin. The node has been cordoned just before.
+    Start {
+        /// The attempt's number.
+        attempt: u32,
+        /// When the API server last came back after it had been away, if it ever had.
+        api_back: Option<Moment>,
+    },
+    /// Stop at once.
+    Cancel,
+    /// The watches show this now.
+    Picture(Arc<Picture>),
+    /// A call of this attempt was answered.
+    Answer {
+        /// The attempt that sent it.
+        attempt: u32,
+        /// The pod's UID.
+        uid: String,
+        /// What it means.
+        answer: Answer,
+    },
+    /// The fresh look that [`Effect::Prove`] asked for: pods and node from the server, not from a watch.
+    Proof {
+        /// The attempt that asked.
+        attempt: u32,
+        /// What was seen, or why nothing could be seen.
+        look: Result<Arc<Picture>, String>,
+    },
+    /// The API server does not answer any more.
+    ApiAway,
+    /// It answers again.
+    ApiBack,
+    /// The time of an [`Effect::WakeAt`] has come.
+    Tick,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Evict the pod; its UID is the precondition. Answered by [`Event::Answer`].
+    Evict {
+        /// This attempt.
+        attempt: u32,
+        /// Which pod.
+        pod: PodId,
+        /// Grace period to send; `None` = the pod's own.
+        grace: Option<Duration>,
+    },
+    /// Delete the pod, with its UID as precondition. Answered by [`Event::Answer`].
+    Delete {
+        /// This attempt.
+        attempt: u32,
+        /// Which pod.
+        pod: PodId,
+        /// Grace period to send; `None` = the pod's own.
+        grace: Option<Duration>,
+    },
+    /// Look freshly at the node and its pods. Answered by [`Event::Proof`].
+    Prove {
+        /// This attempt.
+        attempt: u32,
+    },
+    /// Send [`Event::Tick`] then. A newer one replaces an older one.
+    WakeAt(Moment),
+    /// Give up all calls that are in flight.
+    Abort,
+}
+
+/// The next state, and what to do.
+pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+    match state {
+        State::Idle => idle(&event, now, policy),
+        State::Draining(attempt) => draining(attempt, event, now, policy),
+        State::Proving(attempt, proof) => proving(attempt, proof, event, now, policy),
+        State::Ended(attempt, outcome) => ended(attempt, outcome, &event, now, policy),
+    }
+}
+
+fn idle(event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+    match event {
+        Event::Start { attempt, api_back } => start(*attempt, *api_back, now, policy),
+        Event::Cancel
+        | Event::Picture(_)
+        | Event::Answer { .. }
+        | Event::Proof { .. }
+        | Event::ApiAway
+        | Event::ApiBack
+        | Event::Tick => (State::Idle, vec![]),
+    }
+}
+
+fn ended(
+    attempt: Attempt,
+    outcome: Outcome,
+    event: &Event,
+    now: Moment,
+    policy: &Policy,
+) -> (State, Vec<Effect>) {
+    match event {
+        Event::Start { attempt, api_back } => start(*attempt, *api_back, now, policy),
+        Event::Cancel => (State::Idle, vec![Effect::Abort]),
+        // Late: an outcome never changes.
+        Event::Picture(_)
+        | Event::Answer { .. }
+        | Event::Proof { .. }
+        | Event::ApiAway
+        | Event::ApiBack
+        | Event::Tick => (State::Ended(attempt, outcome), vec![]),
+    }
+}
+
+fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+    match event {
+        // One drain at a time.
+        Event::Start { .. } => return (State::Draining(attempt), vec![]),
+        Event::Cancel => return (State::Idle, vec![Effect::Abort]),
+        Event::Picture(picture) => see(&mut attempt, picture, now, policy),
+        Event::Answer { attempt: number, uid, answer } if number == attempt.number => {
+            record(&mut attempt, &uid, answer, now, policy);
+        }
+        Event::Proof { attempt: number, look } if number == attempt.number => match look {
+            Ok(picture) if picture.node.is_none() && attempt.seen_cordoned => {
+                return end(attempt, Outcome::NodeGone);
+            }
+            Ok(picture) => see(&mut attempt, picture, now, policy),
+            Err(_) => {}
+        },
+        Event::Answer { .. } | Event::Proof { .. } | Event::Tick => {}
+        Event::ApiAway => away(&mut attempt, now),
+        Event::ApiBack => back(&mut attempt, now),
+    }
+    advance(attempt, now, policy)
+}
+
+fn proving(
+    mut attempt: Attempt,
+    mut proof: Proof,
+    event: Event,
+    now: Moment,
+    policy: &Policy,
+) -> (State, Vec<Effect>) {
+    match event {
+        Event::Start { .. } => return (State::Proving(attempt, proof), vec![]),
+        Event::Cancel => return (State::Idle, vec![Effect::Abort]),
+        Event::Picture(picture) => see(&mut attempt, picture, now, policy),
+        Event::Proof { attempt: number, look } if number == attempt.number => {
+            proof.asked = false;
+            match look {
+                Ok(picture) if picture.node.is_none() && attempt.seen_cordoned => {
+                    return end(attempt, Outcome::NodeGone);
+                }
+                Ok(picture) => {
+                    let has_node = picture.node.is_some();
+                    see(&mut attempt, picture, now, policy);
+                    if has_node && !attempt.has_pods_left() {
+                        return clean(attempt, proof, now, policy);
+                    }
+                }
+                Err(_) => proof.next = now + pause(1, None, ""),
+            }
+        }
+        Event::Answer { .. } | Event::Proof { .. } | Event::Tick => {}
+        Event::ApiAway => away(&mut attempt, now),
+        Event::ApiBack => {
+            back(&mut attempt, now);
+            proof.clean_since = None;
+        }
+    }
+    if attempt.has_pods_left() {
+        return advance(attempt, now, policy);
+    }
+    prove(attempt, proof, now, policy)
+}
+
+fn start(number: u32, api_back: Option<Moment>, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+    let attempt = Attempt::new(number, now, policy.attempt_timeout, api_back);
+    let wake = Effect::WakeAt(wake_time(&attempt, policy));
+    (State::Draining(attempt), vec![wake])
+}
+
+/// Looks at the whole attempt: over, to be proven, or more to send.
+fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+    if let Some(failure) = failure(&attempt, now, policy) {
+        return end(attempt, Outcome::Failed(failure));
+    }
+    if attempt.away_since.is_some() || !attempt.seen_cordoned {
+        return wait(attempt, vec![], now, policy);
+    }
+    if attempt.picture.as_ref().is_some_and(|picture| picture.node.is_none()) {
+        // The watch says that the node is gone: only a fresh look may believe that.
+        attempt.looked = Moment(0);
+        return wait(attempt, vec![], now, policy);
+    }
+    if !attempt.has_pods_left() {
+        let proof = Proof { asked: false, next: now, clean_since: None };
+        return prove(attempt, proof, now, policy);
+    }
+    let effects = send(&mut attempt, now, policy);
+    wait(attempt, effects, now, policy)
+}
+
+/// Stays in Draining, with a fresh look when the watch has been silent for long.
+fn wait(
+    mut attempt: Attempt,
+    mut effects: Vec<Effect>,
+    now: Moment,
+    policy: &Policy,
+) -> (State, Vec<Effect>) {
+    if attempt.away_since.is_none() && now.since(attempt.looked) >= REFRESH {
+        attempt.looked = now;
+        effects.push(Effect::Prove { attempt: attempt.number });
+    }
+    effects.push(Effect::WakeAt(wake_time(&attempt, policy)));
+    (State::Draining(attempt), effects)
+}
+
+/// Stays in Proving, and asks for the next fresh list when it is due.
+fn prove(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+    if let Some(failure) = failure(&attempt, now, policy) {
+        return end(attempt, Outcome::Failed(failure));
+    }
+    let mut effects = Vec::new();
+    if !proof.asked && attempt.away_since.is_none() && proof.next <= now {
+        proof.asked = true;
+        proof.next = now + PROOF_SPACING;
+        effects.push(Effect::Prove { attempt: attempt.number });
+    }
+    let next = if proof.asked || attempt.away_since.is_some() { Moment::NEVER } else { proof.next };
+    effects.push(Effect::WakeAt(next.min(end_time(&attempt, policy))));
+    (State::Proving(attempt, proof), effects)
+}
+
+/// A fresh list shows the node empty: enough, or once more later?
+fn clean(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+    if let Some(failure) = failure(&attempt, now, policy) {
+        return end(attempt, Outcome::Failed(failure));
+    }
+    if attempt.away_since.is_some() {
+        // An answer from before the outage: the clocks stand still and nothing is concluded.
+        return prove(attempt, proof, now, policy);
+    }
+    let clean_since = *proof.clean_since.get_or_insert(now);
+    let settled = if attempt.arrivals { clean_since + policy.settle } else { clean_since };
+    let fresh_scheduler = attempt.api_back.map_or(Moment(0), |back| back + STALE_SCHEDULER);
+    let enough = settled.max(fresh_scheduler);
+    if enough <= now {
+        return end(attempt, Outcome::Drained);
+    }
+    proof.next = proof.next.max(enough);
+    prove(attempt, proof, now, policy)
+}
+
+fn end(attempt: Attempt, outcome: Outcome) -> (State, Vec<Effect>) {
+    (State::Ended(attempt, outcome), vec![Effect::Abort])
+}
+
+/// Why the attempt has failed, if it has. A deadline is never success, whatever else is true.
+fn failure(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Failure> {
+    if let Some(since) = attempt.away_since {
+        return (attempt.away_total + now.since(since) > policy.freeze_limit).then_some(Failure::ApiAway);
+    }
+    if attempt.deadline <= now {
+        return Some(Failure::Deadline);
+    }
+    let node = attempt.picture.as_ref().and_then(|picture| picture.node.as_ref());
+    if attempt.seen_cordoned && node.is_some_and(|node| !node.cordoned) {
+        return Some(Failure::Uncordoned);
+    }
+    let refused = attempt.pods.values().any(|track| track.stage == Stage::Refused);
+    let touched = attempt.gone > 0 || attempt.pods.values().any(|track| track.tries > 0);
+    if refused && !touched {
+        return Some(Failure::Refused);
+    }
+    let immovable = |stage: &Stage| matches!(stage, Stage::Refused | Stage::Final { .. });
+    let stuck = attempt.has_pods_left() && attempt.pods.values().all(|track| immovable(&track.stage));
+    stuck.then_some(Failure::Stuck)
+}
+
+fn away(attempt: &mut Attempt, now: Moment) {
+    attempt.away_since.get_or_insert(now);
+}
+
+/// The clocks of the attempt stood still while the server was away.
+fn back(attempt: &mut Attempt, now: Moment) {
+    if let Some(since) = attempt.away_since.take() {
+        let away = now.since(since);
+        attempt.away_total += away;
+        attempt.deadline = attempt.deadline + away;
+        attempt.api_back = Some(now);
+        attempt.looked = Moment(0);
+    }
+}
+
+/// When the attempt has to be looked at again without any event.
+fn wake_time(attempt: &Attempt, policy: &Policy) -> Moment {
+    let end = end_time(attempt, policy);
+    if attempt.away_since.is_some() {
+        return end;
+    }
+    end.min(next_due(attempt).unwrap_or(Moment::NEVER)).min(attempt.looked + REFRESH)
+}
+
+/// When the attempt fails if nothing else happens.
+fn end_time(attempt: &Attempt, policy: &Policy) -> Moment {
+    let Some(since) = attempt.away_since else {
+        return attempt.deadline;
+    };
+    since + policy.freeze_limit.saturating_sub(attempt.away_total) + Duration::from_millis(1)
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

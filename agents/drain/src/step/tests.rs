@@ -1,0 +1,457 @@
+//! Scenarios of one attempt, told as events and the effects they must bring.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::answer::BudgetRefusal;
+use crate::policy::IN_FLIGHT_PER_BUDGET;
+use crate::selector::Selector;
+use crate::state::Cause;
+use crate::view::{BudgetView, Controller, NodeView, Phase, PodView, Terminating};
+
+/// One attempt under test, with its clock.
+struct Bench {
+    state: State,
+    now: Moment,
+    policy: Policy,
+}
+
+impl Bench {
+    fn start() -> Self {
+        Self::with(Policy::device(), None)
+    }
+
+    fn with(policy: Policy, api_back: Option<Moment>) -> Self {
+        let mut bench = Self { state: State::Idle, now: Moment(1_000_000), policy };
+        bench.send(Event::Start { attempt: 1, api_back });
+        bench
+    }
+
+    /// Sends one event and returns the effects without wake-ups.
+    fn send(&mut self, event: Event) -> Vec<Effect> {
+        let (state, effects) = step(std::mem::take(&mut self.state), event, self.now, &self.policy);
+        self.state = state;
+        effects.into_iter().filter(|effect| !matches!(effect, Effect::WakeAt(_))).collect()
+    }
+
+    fn after(&mut self, span: Duration) -> Vec<Effect> {
+        self.now = self.now + span;
+        self.send(Event::Tick)
+    }
+
+    fn picture(&mut self, picture: Picture) -> Vec<Effect> {
+        self.send(Event::Picture(Arc::new(picture)))
+    }
+
+    fn proof(&mut self, picture: Picture) -> Vec<Effect> {
+        self.send(Event::Proof { attempt: 1, look: Ok(Arc::new(picture)) })
+    }
+
+    fn answer(&mut self, uid: &str, answer: Answer) -> Vec<Effect> {
+        self.send(Event::Answer { attempt: 1, uid: uid.into(), answer })
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        match &self.state {
+            State::Ended(_, outcome) => Some(outcome.clone()),
+            State::Idle | State::Draining(_) | State::Proving(..) => None,
+        }
+    }
+
+    fn stage(&self, uid: &str) -> Option<Stage> {
+        crate::progress::attempt(&self.state)?.pods.get(uid).map(|track| track.stage.clone())
+    }
+}
+
+fn pod(uid: &str) -> PodView {
+    let controller =
+        Controller { kind: "ReplicaSet".into(), api_version: "apps/v1".into(), ..Controller::default() };
+    PodView {
+        id: PodId { namespace: "a".into(), name: format!("pod-{uid}"), uid: uid.into() },
+        phase: Phase::Running,
+        controller: Some(controller),
+        grace: Duration::from_secs(30),
+        ..PodView::default()
+    }
+}
+
+fn terminating(uid: &str) -> PodView {
+    PodView {
+        terminating: Some(Terminating { grace: Duration::from_secs(30), overdue: Duration::ZERO }),
+        ..pod(uid)
+    }
+}
+
+fn node(cordoned: bool) -> NodeView {
+    NodeView { name: "n".into(), uid: "node".into(), cordoned, ready: true, ..NodeView::default() }
+}
+
+fn with(pods: Vec<PodView>) -> Picture {
+    Picture { node: Some(node(true)), pods, budgets: vec![] }
+}
+
+fn guarded(pods: Vec<PodView>, allowed: i32, version: &str) -> Picture {
+    let budget = BudgetView {
+        namespace: "a".into(),
+        name: "b".into(),
+        version: version.into(),
+        selector: Some(Selector::default()),
+        disruptions_allowed: allowed,
+        ..BudgetView::default()
+    };
+    Picture { budgets: vec![budget], ..with(pods) }
+}
+
+fn evicted(effects: &[Effect]) -> Vec<&str> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Evict { pod, .. } | Effect::Delete { pod, .. } => Some(pod.uid.as_str()),
+            Effect::Prove { .. } | Effect::WakeAt(_) | Effect::Abort => None,
+        })
+        .collect()
+}
+
+fn refusal() -> Answer {
+    Answer::Budget(BudgetRefusal { text: "needs 1 healthy pods and has 1 currently".into(), after: None })
+}
+
+type AnswerCase = (Answer, fn(&Stage) -> bool);
+
+const PROVE: Effect = Effect::Prove { attempt: 1 };
+
+#[test]
+fn evicts_waits_proves_and_ends() {
+    let mut bench = Bench::start();
+    assert_eq!(evicted(&bench.picture(with(vec![pod("1"), pod("2")]))), ["1", "2"]);
+    assert_eq!(bench.answer("1", Answer::Accepted), []);
+    assert_eq!(bench.answer("2", Answer::Accepted), []);
+    assert_eq!(bench.picture(with(vec![terminating("1"), terminating("2")])), []);
+    assert_eq!(bench.picture(with(vec![terminating("2")])), []);
+    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    assert_eq!(bench.outcome(), None, "an empty watch proves nothing");
+    assert_eq!(bench.proof(with(vec![])), [Effect::Abort]);
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn an_empty_node_needs_one_fresh_list() {
+    let mut bench = Bench::start();
+    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    bench.proof(with(vec![]));
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn a_fresh_list_that_shows_a_pod_goes_on() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![]));
+    assert_eq!(evicted(&bench.proof(with(vec![pod("1")]))), ["1"]);
+    assert_eq!(bench.outcome(), None);
+}
+
+#[test]
+fn a_failed_fresh_list_proves_nothing_and_is_repeated() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![]));
+    assert_eq!(bench.send(Event::Proof { attempt: 1, look: Err("no answer".into()) }), []);
+    assert_eq!(bench.after(Duration::from_secs(1)), [PROVE]);
+    assert_eq!(bench.outcome(), None);
+}
+
+#[test]
+fn pods_that_kept_coming_need_two_clean_lists_apart() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    bench.picture(with(vec![pod("2")]));
+    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    assert_eq!(bench.proof(with(vec![])), []);
+    assert_eq!(bench.after(bench.policy.settle.checked_sub(Duration::from_millis(1)).unwrap()), []);
+    assert_eq!(bench.after(Duration::from_millis(1)), [PROVE]);
+    bench.proof(with(vec![]));
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn after_an_outage_the_proof_waits_for_the_schedulers_stale_cache() {
+    let back = Moment(1_000_000);
+    let mut bench = Bench::with(Policy::device(), Some(back));
+    bench.picture(with(vec![]));
+    assert_eq!(bench.proof(with(vec![])), [], "clean, but too early");
+    assert_eq!(bench.after(STALE_SCHEDULER.checked_sub(Duration::from_millis(1)).unwrap()), []);
+    assert_eq!(bench.after(Duration::from_millis(1)), [PROVE]);
+    bench.proof(with(vec![]));
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn nothing_is_sent_before_the_node_is_seen_cordoned() {
+    let mut bench = Bench::start();
+    let schedulable = Picture { node: Some(node(false)), ..with(vec![pod("1")]) };
+    assert_eq!(bench.picture(schedulable), [], "the watch lags behind our own patch");
+    assert_eq!(evicted(&bench.picture(with(vec![pod("1")]))), ["1"]);
+}
+
+#[test]
+fn an_uncordon_by_hand_fails_the_attempt() {
+    for pods in [vec![pod("1")], vec![]] {
+        let mut bench = Bench::start();
+        bench.picture(with(pods.clone()));
+        assert_eq!(bench.picture(Picture { node: Some(node(false)), ..with(pods) }), [Effect::Abort]);
+        assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Uncordoned)));
+    }
+}
+
+#[test]
+fn a_vanished_node_is_believed_only_from_a_fresh_look() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    let gone = Picture { node: None, ..with(vec![pod("1")]) };
+    assert_eq!(bench.picture(gone.clone()), [PROVE]);
+    assert_eq!(bench.outcome(), None);
+    bench.proof(gone);
+    assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
+}
+
+#[test]
+fn the_deadline_is_a_failure_in_every_state() {
+    let policy = Policy { attempt_timeout: Duration::from_mins(1), ..Policy::device() };
+    let minute = Duration::from_mins(1);
+    let mut draining = Bench::with(policy.clone(), None);
+    draining.picture(with(vec![pod("1")]));
+    draining.after(minute);
+    let mut proving = Bench::with(policy.clone(), None);
+    proving.picture(with(vec![]));
+    proving.now = proving.now + minute;
+    proving.proof(with(vec![]));
+    let mut blind = Bench::with(policy, None);
+    blind.after(minute);
+    for bench in [draining, proving, blind] {
+        assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Deadline)));
+    }
+}
+
+#[test]
+fn clocks_stand_still_while_the_api_is_away() {
+    let policy = Policy { attempt_timeout: Duration::from_mins(1), ..Policy::device() };
+    let mut bench = Bench::with(policy, None);
+    bench.picture(with(vec![pod("1")]));
+    bench.answer("1", Answer::Throttled { after: None, text: "connection refused".into() });
+    bench.send(Event::ApiAway);
+    assert_eq!(bench.after(Duration::from_mins(10)), [], "nothing is done to the cluster meanwhile");
+    assert_eq!(bench.outcome(), None);
+    let effects = bench.send(Event::ApiBack);
+    assert_eq!(
+        (evicted(&effects), effects.last()),
+        (vec!["1"], Some(&PROVE)),
+        "sent again, and looked freshly"
+    );
+    bench.after(Duration::from_secs(59));
+    assert_eq!(bench.outcome(), None);
+    bench.after(Duration::from_secs(1));
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Deadline)));
+}
+
+#[test]
+fn the_api_may_be_away_for_so_long_in_sum() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    for _ in 0..2 {
+        bench.send(Event::ApiAway);
+        bench.after(Duration::from_mins(15));
+        assert_eq!(bench.outcome(), None);
+        bench.send(Event::ApiBack);
+    }
+    bench.send(Event::ApiAway);
+    bench.after(Duration::from_millis(1));
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::ApiAway)));
+}
+
+#[test]
+fn the_policy_refuses_before_anything_is_evicted() {
+    let mut bench = Bench::with(Policy::kubectl(), None);
+    let bare = PodView { controller: None, ..pod("2") };
+    assert_eq!(bench.picture(with(vec![pod("1"), bare])), [Effect::Abort]);
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Refused)));
+}
+
+#[test]
+fn a_refused_pod_that_comes_later_fails_only_at_the_end() {
+    let mut bench = Bench::with(Policy::kubectl(), None);
+    bench.picture(with(vec![pod("1")]));
+    let bare = PodView { controller: None, ..pod("2") };
+    assert_eq!(bench.picture(with(vec![terminating("1"), bare.clone()])), []);
+    assert_eq!(bench.outcome(), None);
+    bench.picture(with(vec![bare]));
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
+}
+
+#[test]
+fn final_answers_fail_early_only_when_nothing_else_can_move() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1"), pod("2")]));
+    bench.answer("1", Answer::Final { text: "no rights".into() });
+    assert_eq!(bench.outcome(), None);
+    bench.answer("2", Answer::Final { text: "no rights".into() });
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
+}
+
+#[test]
+fn concurrency_is_limited() {
+    let policy = Policy { concurrency: 2, ..Policy::device() };
+    let mut bench = Bench::with(policy, None);
+    let pods = || vec![pod("1"), pod("2"), pod("3"), pod("4")];
+    assert_eq!(evicted(&bench.picture(with(pods()))), ["1", "2"]);
+    assert!(evicted(&bench.picture(with(pods()))).is_empty(), "both are still in flight");
+    assert_eq!(evicted(&bench.answer("1", Answer::Accepted)), ["3"]);
+}
+
+#[test]
+fn a_budget_takes_what_it_allows_and_three_at_most() {
+    let pods = || (1..=9).map(|n| pod(&n.to_string())).collect::<Vec<_>>();
+    for (allowed, sent) in [(-1, 1), (0, 1), (1, 1), (2, 2), (9, IN_FLIGHT_PER_BUDGET)] {
+        let mut bench = Bench::start();
+        assert_eq!(evicted(&bench.picture(guarded(pods(), allowed, "1"))).len(), sent, "allowed {allowed}");
+    }
+}
+
+#[test]
+fn an_accepted_eviction_uses_its_budget_until_the_status_shows_it() {
+    let mut bench = Bench::start();
+    assert_eq!(evicted(&bench.picture(guarded(vec![pod("1"), pod("2")], 1, "v1"))), ["1"]);
+    assert!(evicted(&bench.answer("1", Answer::Accepted)).is_empty());
+    assert!(evicted(&bench.picture(guarded(vec![terminating("1"), pod("2")], 1, "v1"))).is_empty());
+    assert_eq!(
+        evicted(&bench.picture(guarded(vec![terminating("1"), pod("2")], 0, "v2"))),
+        ["2"],
+        "one is asked"
+    );
+    bench.answer("2", refusal());
+    assert!(evicted(&bench.picture(guarded(vec![pod("2")], 0, "v3"))).is_empty(), "it still refuses");
+    assert_eq!(evicted(&bench.picture(guarded(vec![pod("2")], 1, "v4"))), ["2"], "freed: asked at once");
+}
+
+#[test]
+fn a_blocked_pod_is_asked_again_after_the_retry_time() {
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("1")], 0, "v1"));
+    bench.answer("1", refusal());
+    assert!(matches!(bench.stage("1"), Some(Stage::Blocked { cause: Cause::Budget(_), .. })));
+    assert!(
+        evicted(&bench.after(bench.policy.retry.checked_sub(Duration::from_millis(1)).unwrap())).is_empty()
+    );
+    assert_eq!(evicted(&bench.after(bench.policy.retry.mul_f64(0.25))), ["1"]);
+}
+
+#[test]
+fn a_budget_that_changed_while_the_refusal_was_on_its_way_is_asked_at_once() {
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("1")], 0, "v1"));
+    bench.picture(guarded(vec![pod("1")], 1, "v2"));
+    assert_eq!(evicted(&bench.answer("1", refusal())), ["1"]);
+}
+
+#[test]
+fn a_budget_in_an_unchanged_version_is_not_asked_in_a_loop() {
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("1")], 1, "v1"));
+    assert!(evicted(&bench.answer("1", refusal())).is_empty(), "the server knows better");
+    assert!(evicted(&bench.picture(guarded(vec![pod("1")], 1, "v1"))).is_empty());
+}
+
+#[test]
+fn a_terminating_namespace_takes_a_deletion() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    let effects = bench.answer("1", Answer::NamespaceTerminating);
+    let expected = Effect::Delete { attempt: 1, pod: pod("1").id, grace: None };
+    assert_eq!(effects, [expected]);
+    assert_eq!(bench.answer("1", Answer::NamespaceTerminating), [], "a second such answer waits");
+}
+
+#[test]
+fn each_other_answer_leads_to_its_stage() {
+    let text = || String::from("t");
+    let cases: Vec<AnswerCase> = vec![
+        (Answer::Accepted, |s| matches!(s, Stage::Accepted)),
+        (Answer::Gone, |s| matches!(s, Stage::Accepted)),
+        (Answer::TwoBudgets, |s| matches!(s, Stage::Blocked { cause: Cause::TwoBudgets, .. })),
+        (Answer::Webhook { text: text() }, |s| matches!(s, Stage::Blocked { cause: Cause::Webhook(_), .. })),
+        (Answer::Throttled { after: None, text: text() }, |s| matches!(s, Stage::Paused { .. })),
+        (Answer::Retry { text: text() }, |s| matches!(s, Stage::Paused { .. })),
+    ];
+    for (answer, expected) in cases {
+        let mut bench = Bench::start();
+        bench.picture(with(vec![pod("1"), pod("2")]));
+        bench.answer("1", answer.clone());
+        assert!(bench.stage("1").as_ref().is_some_and(expected), "{answer:?}: {:?}", bench.stage("1"));
+    }
+}
+
+#[test]
+fn the_servers_retry_after_is_honoured() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    bench.answer("1", Answer::Throttled { after: Some(Duration::from_secs(10)), text: "busy".into() });
+    assert!(evicted(&bench.after(Duration::from_millis(9_999))).is_empty());
+    assert_eq!(evicted(&bench.after(Duration::from_millis(2_501))), ["1"]);
+}
+
+#[test]
+fn late_answers_are_recognised_by_the_attempt() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    bench.send(Event::Answer { attempt: 7, uid: "1".into(), answer: Answer::Final { text: "old".into() } });
+    assert_eq!(bench.stage("1"), Some(Stage::Sent));
+    bench.send(Event::Cancel);
+    assert_eq!(bench.answer("1", Answer::Accepted), []);
+    assert_eq!(bench.state, State::Idle);
+}
+
+#[test]
+fn cancel_aborts_and_nothing_follows() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    assert_eq!(bench.send(Event::Cancel), [Effect::Abort]);
+    assert_eq!(bench.picture(with(vec![pod("1")])), []);
+    assert_eq!(bench.after(Duration::from_hours(1)), []);
+    assert_eq!(bench.proof(with(vec![])), []);
+    assert_eq!(bench.state, State::Idle);
+}
+
+#[test]
+fn a_second_start_changes_nothing() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    let before = bench.state.clone();
+    assert_eq!(bench.send(Event::Start { attempt: 2, api_back: None }), []);
+    assert_eq!(bench.state, before);
+}
+
+#[test]
+fn an_accepted_pod_that_never_terminates_is_evicted_again() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    bench.answer("1", Answer::Accepted);
+    bench.now = bench.now + bench.policy.retry;
+    assert_eq!(evicted(&bench.picture(with(vec![pod("1")]))), ["1"]);
+}
+
+#[test]
+fn a_silent_watch_is_checked_by_a_fresh_look() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![terminating("1")]));
+    assert_eq!(bench.after(REFRESH.checked_sub(Duration::from_millis(1)).unwrap()), []);
+    assert_eq!(bench.after(Duration::from_millis(1)), [PROVE]);
+    assert_eq!(bench.proof(with(vec![])), [PROVE], "empty: now the proof begins");
+}
+
+#[test]
+fn a_pod_that_is_left_does_not_hold_up_the_drain() {
+    let mut bench = Bench::start();
+    let labels = BTreeMap::from([("app".to_owned(), "csi-attacher".to_owned())]);
+    let kept = || PodView { labels: labels.clone(), ..pod("1") };
+    assert_eq!(bench.picture(with(vec![kept()])), [PROVE]);
+    bench.proof(with(vec![kept()]));
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}

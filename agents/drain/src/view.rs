@@ -1,0 +1,190 @@
+//! Trimmed views of Kubernetes objects: just what decisions need.
+//!
+//! `cluster` makes them. Whatever is missing in an object has a named default here, so that no decision
+//! meets an `Option` it has to guess about.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::selector::Selector;
+
+/// Names one pod for ever: a StatefulSet's pod returns under the same name with another UID.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct PodId {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID, as the API server gave it.
+    pub uid: String,
+}
+
+impl fmt::Display for PodId {
+    /// `namespace/name`, the form that every message uses.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A pod's `status.phase`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub enum Phase {
+    /// Not yet started.
+    Pending,
+    /// Started.
+    Running,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// Missing or not known to us.
+    #[default]
+    Unknown,
+}
+
+/// Whether an owner that a pod names is still there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub enum Existence {
+    /// The API server has it.
+    Present,
+    /// The API server answered 404.
+    Missing,
+    /// Nobody asked, or it cannot be read (no rights, no answer). Treated as present: leaving a DaemonSet's
+    /// pod is safe, since its controller would put it back at once.
+    #[default]
+    Unknown,
+}
+
+/// The owner reference with `controller: true`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct Controller {
+    /// `apiVersion`, such as `apps/v1`.
+    pub api_version: String,
+    /// Kind, such as `ReplicaSet`.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Whether it is still there; looked up for DaemonSets only.
+    pub existence: Existence,
+}
+
+impl Controller {
+    /// Kubernetes' own DaemonSet. A third party's kind of the same name is an ordinary owner.
+    pub fn is_daemon_set(&self) -> bool {
+        self.kind == "DaemonSet" && self.api_version == "apps/v1"
+    }
+}
+
+/// A pod that is on its way out (`metadata.deletionTimestamp` is set).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct Terminating {
+    /// `deletionGracePeriodSeconds`.
+    pub grace: Duration,
+    /// How far the API server's clock was past `deletionTimestamp` (request time + grace) when the view was made;
+    /// zero before that.
+    pub overdue: Duration,
+}
+
+/// What a decision needs of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct PodView {
+    /// Which pod.
+    pub id: PodId,
+    /// `status.phase`.
+    pub phase: Phase,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotation `kubernetes.io/config.mirror` is there, with any value: the kubelet's own static pod.
+    pub mirror: bool,
+    /// The controlling owner, if any.
+    pub controller: Option<Controller>,
+    /// Has an `emptyDir` volume, also one in memory.
+    pub empty_dir: bool,
+    /// `spec.terminationGracePeriodSeconds`; Kubernetes' default is 30 s.
+    pub grace: Duration,
+    /// On its way out.
+    pub terminating: Option<Terminating>,
+    /// Finalizers that hold the object.
+    pub finalizers: Vec<String>,
+}
+
+impl PodView {
+    /// Ended, well or badly: nothing runs in it any more.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// `Kind/name` of the controlling owner, empty without one.
+    pub fn owner(&self) -> String {
+        self.controller.as_ref().map(|c| format!("{}/{}", c.kind, c.name)).unwrap_or_default()
+    }
+}
+
+/// What a decision needs of a PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct BudgetView {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// `metadata.resourceVersion`: changes with every write, so that no change of the status is missed.
+    pub version: String,
+    /// Which pods it guards. `None` guards nothing, an empty selector guards all pods of the namespace
+    /// (`policy/v1`).
+    pub selector: Option<Selector>,
+    /// The spec's generation is newer than the one that the status speaks of, so the server refuses all evictions
+    /// for now.
+    pub status_lags: bool,
+    /// `status.expectedPods`.
+    pub expected_pods: i32,
+    /// `status.currentHealthy`.
+    pub current_healthy: i32,
+    /// `status.desiredHealthy`.
+    pub desired_healthy: i32,
+    /// `status.disruptionsAllowed`.
+    pub disruptions_allowed: i32,
+    /// Pods whose eviction was accepted and not yet seen by the disruption controller.
+    pub disrupted_pods: Vec<String>,
+}
+
+/// What a decision needs of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeView {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// `spec.unschedulable` is set, or the taint that the node controller makes of it.
+    pub cordoned: bool,
+    /// Annotation `ebb.dev/cordoned-by`.
+    pub cordoned_by: Option<String>,
+    /// Condition Ready is True.
+    pub ready: bool,
+    /// Label `tie-breaker-node=true`: a node that only votes and never takes pods (EVE).
+    pub tie_breaker: bool,
+    /// `status.nodeInfo.bootID`, empty when the kubelet has not said.
+    pub boot_id: String,
+}
+
+/// All that is known of one node at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct Picture {
+    /// The node; `None` when the API server has no such node.
+    pub node: Option<NodeView>,
+    /// The pods bound to it.
+    pub pods: Vec<PodView>,
+    /// All PodDisruptionBudgets of the cluster.
+    pub budgets: Vec<BudgetView>,
+}
