@@ -1,0 +1,125 @@
+//! Cordoning the node: up to ten tries, of which only real refusals count.
+
+use drain::time::Moment;
+
+use crate::attempting;
+use crate::looking::note_api;
+use crate::policy::Policy;
+use crate::state::{Cordoning, Failed, Outcome, Phase, State};
+use crate::step::{Cordoned, Effect, Event, Trouble, finish};
+use crate::waiting::unreachable_too_long;
+
+/// Sends the first try for this attempt.
+pub(crate) fn begin(state: &mut State, attempt: u32, now: Moment, effects: &mut Vec<Effect>) {
+    let cordoning =
+        Cordoning { attempt, started: now, failures: 0, in_flight: None, next: now, error: String::new() };
+    send(state, cordoning, now, effects);
+}
+
+/// Whatever the phase: a cordon that was answered is on the node, and one that was not may be.
+pub(crate) fn note(state: &mut State, result: &Result<Cordoned, Trouble>) {
+    match result {
+        Ok(cordoned) => {
+            state.returning.may_be_cordoned = !cordoned.before;
+            state.own = Some(cordoned.node.clone());
+        }
+        Err(Trouble::Unreachable(_)) => state.returning.may_be_cordoned = true,
+        Err(Trouble::Denied(_) | Trouble::Other(_)) => {}
+    }
+}
+
+pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+    let Phase::Cordoning(cordoning) = state.phase.clone() else { return };
+    match event {
+        Event::Cordoned { serial, result } if cordoning.in_flight == Some(serial) => {
+            answered(state, cordoning, result, now, policy, effects);
+        }
+        Event::Requests(_)
+        | Event::Facts(_)
+        | Event::Looked { .. }
+        | Event::Probed { .. }
+        | Event::Cordoned { .. }
+        | Event::Uncordoned { .. }
+        | Event::Picture(_)
+        | Event::Answer { .. }
+        | Event::Proof { .. }
+        | Event::Tick => look_at_the_time(state, cordoning, now, policy, effects),
+    }
+}
+
+fn answered(
+    state: &mut State,
+    mut cordoning: Cordoning,
+    result: Result<Cordoned, Trouble>,
+    now: Moment,
+    policy: &Policy,
+    effects: &mut Vec<Effect>,
+) {
+    cordoning.in_flight = None;
+    cordoning.next = now + policy.cordon_pause;
+    note_api(state, result.as_ref().err(), now, policy, effects);
+    match result {
+        Ok(cordoned) => {
+            if cordoning.attempt == 1 {
+                state.session.cordoned_before = cordoned.before;
+            }
+            return attempting::begin(state, &cordoning, now, policy, effects);
+        }
+        // Nobody refused: the server was not there. Costs no try.
+        Err(Trouble::Unreachable(text)) => cordoning.error = text,
+        Err(Trouble::Denied(text) | Trouble::Other(text)) => {
+            cordoning.failures = cordoning.failures.saturating_add(1);
+            cordoning.error = text;
+        }
+    }
+    if cordoning.failures >= policy.cordon_tries {
+        let text =
+            format!("the node could not be cordoned in {} tries: {}", cordoning.failures, cordoning.error);
+        return give_up(state, &cordoning, text, now, policy);
+    }
+    look_at_the_time(state, cordoning, now, policy, effects);
+}
+
+fn look_at_the_time(
+    state: &mut State,
+    cordoning: Cordoning,
+    now: Moment,
+    policy: &Policy,
+    effects: &mut Vec<Effect>,
+) {
+    if cordoning.attempt == 1 && unreachable_too_long(state, cordoning.started, now, policy) {
+        return finish(state, Outcome::ApiUnreachable, now);
+    }
+    if cordoning.attempt > 1 && now.since(cordoning.started) > limit(policy) {
+        let text = format!("the node could not be cordoned again: {}", cordoning.error);
+        return give_up(state, &cordoning, text, now, policy);
+    }
+    if cordoning.in_flight.is_none() && cordoning.next <= now {
+        send(state, cordoning, now, effects);
+    } else {
+        state.enter(Phase::Cordoning(cordoning), now);
+    }
+}
+
+/// A later attempt's cordon may take as long as an attempt may stand still.
+fn limit(policy: &Policy) -> std::time::Duration {
+    policy.drain.freeze_limit.max(policy.cordon_pause.saturating_mul(policy.cordon_tries))
+}
+
+fn send(state: &mut State, mut cordoning: Cordoning, now: Moment, effects: &mut Vec<Effect>) {
+    let serial = state.next_serial();
+    cordoning.in_flight = Some(serial);
+    // From here on the node may carry our cordon, whether or not an answer comes.
+    state.returning.may_be_cordoned = true;
+    effects.push(Effect::Cordon { serial });
+    state.enter(Phase::Cordoning(cordoning), now);
+}
+
+fn give_up(state: &mut State, cordoning: &Cordoning, text: String, now: Moment, policy: &Policy) {
+    if cordoning.attempt == 1 {
+        state.session.finished = Some(now);
+        state.enter(Phase::Failed(Failed::Cordon(text)), now);
+    } else {
+        attempting::failed(state, cordoning.attempt, cordoning.started, &text, now, policy);
+    }
+}

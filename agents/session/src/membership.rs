@@ -1,0 +1,112 @@
+//! Whether this device is a member of a cluster: yes, no, or not known.
+//!
+//! A wrong `no` lets a node go down without a drain, so `no` needs proof and `yes` is only taken back by proof.
+
+/// Whether this device is a member of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Member {
+    /// It is: operations wait for a drain.
+    Yes,
+    /// It is not: nothing has to be drained.
+    No,
+    /// Not known yet: treated as yes.
+    #[default]
+    Unknown,
+}
+
+/// Setting `cluster.mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// What the API server says decides.
+    #[default]
+    Auto,
+    /// Always a member.
+    Always,
+    /// Never one.
+    Never,
+}
+
+/// What the device itself knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// EVE's topic EdgeNodeClusterConfig: `None` where it does not exist, else whether its item says `Valid`
+    /// (`Some(false)` also when the item is gone: EVE publishes the same for a leave and for a parse error, D20).
+    pub eve_config_valid: Option<bool>,
+    /// Setting `cluster.mode`.
+    pub mode: Mode,
+    /// A kubeconfig was found.
+    pub has_kubeconfig: bool,
+}
+
+/// What a successful list of nodes showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// One of them is this machine.
+    pub has_own: bool,
+}
+
+/// The membership that follows; `listed` is `None` when the API server has not answered.
+pub fn next(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
+    match facts.eve_config_valid {
+        Some(true) => Member::Yes,
+        Some(false) => by_eve(before, listed),
+        None => by_mode(before, facts, listed),
+    }
+}
+
+fn by_eve(before: Member, listed: Option<Listed>) -> Member {
+    let left = listed.is_some_and(|listed| !listed.has_own && listed.nodes > 0);
+    if before != Member::Yes || left { Member::No } else { before }
+}
+
+fn by_mode(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
+    match (facts.mode, listed) {
+        (Mode::Always, _) => Member::Yes,
+        (Mode::Never, _) => Member::No,
+        (Mode::Auto, Some(Listed { nodes: 0, .. })) => before,
+        (Mode::Auto, Some(Listed { nodes: 1, .. })) => Member::No,
+        (Mode::Auto, Some(_)) => Member::Yes,
+        (Mode::Auto, None) if !facts.has_kubeconfig && before != Member::Yes => Member::No,
+        (Mode::Auto, None) => before,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule() {
+        use Member::{No, Unknown, Yes};
+        let list = |nodes, has_own| Some(Listed { nodes, has_own });
+        let cases = [
+            // EVE's topic decides where it exists.
+            (Unknown, Some(true), Mode::Never, true, None, Yes),
+            (Unknown, Some(false), Mode::Always, true, None, No),
+            (No, Some(false), Mode::Auto, true, list(3, true), No),
+            (Yes, Some(false), Mode::Auto, true, None, Yes),
+            (Yes, Some(false), Mode::Auto, true, list(3, true), Yes),
+            (Yes, Some(false), Mode::Auto, true, list(0, false), Yes),
+            (Yes, Some(false), Mode::Auto, true, list(2, false), No),
+            // The setting.
+            (No, None, Mode::Always, false, None, Yes),
+            (Yes, None, Mode::Never, true, list(3, true), No),
+            // What the API server says.
+            (Unknown, None, Mode::Auto, true, list(2, true), Yes),
+            (No, None, Mode::Auto, true, list(3, false), Yes),
+            (Yes, None, Mode::Auto, true, list(1, true), No),
+            (Yes, None, Mode::Auto, true, list(0, false), Yes),
+            (Yes, None, Mode::Auto, true, None, Yes),
+            (Unknown, None, Mode::Auto, true, None, Unknown),
+            // No kubeconfig at all: a plain single device, unless it was a member.
+            (Unknown, None, Mode::Auto, false, None, No),
+            (Yes, None, Mode::Auto, false, None, Yes),
+        ];
+        for (before, eve_config_valid, mode, has_kubeconfig, listed, expected) in cases {
+            let facts = Facts { eve_config_valid, mode, has_kubeconfig };
+            assert_eq!(next(before, &facts, listed), expected, "{before:?} {facts:?} {listed:?}");
+        }
+    }
+}

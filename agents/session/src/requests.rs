@@ -1,0 +1,194 @@
+//! Who asks for the node to be drained, and who was answered.
+
+use std::collections::BTreeMap;
+
+/// Who asks. The numbers are EVE's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Requester {
+    /// An operator, through `ebb request` (EVE's NONE).
+    Operator = 1,
+    /// A device operation: reboot, shutdown, poweroff.
+    DeviceOp = 2,
+    /// An update of the base image.
+    Update = 3,
+}
+
+impl Requester {
+    /// The order in which requesters are answered.
+    pub const ANSWERED: [Self; 3] = [Self::Update, Self::DeviceOp, Self::Operator];
+
+    /// EVE's number.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// How a request was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// Not yet.
+    #[default]
+    None,
+    /// The node could not be cordoned.
+    FailedCordon,
+    /// The node could not be drained.
+    FailedDrain,
+    /// The node may go down.
+    Complete,
+}
+
+/// One standing request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Who asks.
+    pub requester: Requester,
+    /// What for: `reboot`, an image's id, an operator's reason.
+    pub context: String,
+    /// The request's own time, just as its file says: it tells one request from the next.
+    pub requested_at: String,
+    /// The agent in whose folder the request lies.
+    pub publisher: String,
+    /// Our answer.
+    pub answer: Answer,
+}
+
+impl Request {
+    fn is_same(&self, other: &Self) -> bool {
+        self.requested_at == other.requested_at && self.context == other.context
+    }
+}
+
+/// All standing requests, one per requester.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests(BTreeMap<Requester, Request>);
+
+impl Requests {
+    /// Takes the requests that stand now; a request that has not changed keeps its answer. Says whether one of
+    /// them is new or has changed.
+    pub fn replace(&mut self, standing: Vec<Request>) -> bool {
+        let mut any_new = false;
+        let mut next = BTreeMap::new();
+        for mut request in standing {
+            match self.0.get(&request.requester) {
+                Some(known) if known.is_same(&request) => request.answer = known.answer,
+                _ => {
+                    any_new = true;
+                    request.answer = Answer::None;
+                }
+            }
+            next.insert(request.requester, request);
+        }
+        self.0 = next;
+        any_new
+    }
+
+    /// All of them, by requester.
+    pub fn iter(&self) -> impl Iterator<Item = &Request> {
+        self.0.values()
+    }
+
+    /// Nobody asks.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next requester to be answered.
+    pub fn next_unanswered(&self) -> Option<Requester> {
+        Requester::ANSWERED
+            .into_iter()
+            .find(|requester| self.0.get(requester).is_some_and(|request| request.answer == Answer::None))
+    }
+
+    /// The requester whose number an in-progress status carries: a device operation's while it waits, else an
+    /// update's, else nobody's.
+    pub fn in_progress(&self) -> Requester {
+        let waits = |requester: &Requester| {
+            self.0.get(requester).is_some_and(|request| request.answer == Answer::None)
+        };
+        [Requester::DeviceOp, Requester::Update].into_iter().find(waits).unwrap_or(Requester::Operator)
+    }
+
+    /// A request stands that is unanswered or was told COMPLETE: the node must stay drained for it.
+    pub fn hold_the_node(&self) -> bool {
+        self.0.values().any(|request| matches!(request.answer, Answer::None | Answer::Complete))
+    }
+
+    /// Writes the answer to one requester.
+    pub(crate) fn answer(&mut self, requester: Requester, answer: Answer) {
+        if let Some(request) = self.0.get_mut(&requester) {
+            request.answer = answer;
+        }
+    }
+
+    /// Takes all answers back: a new drain begins for all who ask.
+    pub(crate) fn forget_answers(&mut self) {
+        for request in self.0.values_mut() {
+            request.answer = Answer::None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(requester: Requester, requested_at: &str) -> Request {
+        let text = String::new;
+        Request {
+            requester,
+            context: text(),
+            requested_at: requested_at.into(),
+            publisher: text(),
+            answer: Answer::None,
+        }
+    }
+
+    #[test]
+    fn an_unchanged_request_keeps_its_answer() {
+        use Requester::{DeviceOp, Update};
+        let mut requests = Requests::default();
+        assert!(requests.replace(vec![request(DeviceOp, "1")]));
+        requests.answer(DeviceOp, Answer::Complete);
+        assert!(!requests.replace(vec![request(DeviceOp, "1")]), "nothing new");
+        assert_eq!(requests.next_unanswered(), None);
+        assert!(requests.replace(vec![request(DeviceOp, "1"), request(Update, "1")]), "another requester");
+        assert_eq!(requests.next_unanswered(), Some(Update));
+        assert!(requests.replace(vec![request(DeviceOp, "2")]), "a new time");
+        assert_eq!(requests.next_unanswered(), Some(DeviceOp));
+        let changed = Request { context: "poweroff".into(), ..request(DeviceOp, "2") };
+        assert!(requests.replace(vec![changed]), "a new context");
+    }
+
+    #[test]
+    fn who_is_named_and_who_is_answered_first() {
+        use Requester::{DeviceOp, Operator, Update};
+        let cases = [
+            (vec![], Operator, None),
+            (vec![Operator], Operator, Some(Operator)),
+            (vec![Update], Update, Some(Update)),
+            (vec![DeviceOp], DeviceOp, Some(DeviceOp)),
+            (vec![DeviceOp, Update], DeviceOp, Some(Update)),
+            (vec![Operator, DeviceOp, Update], DeviceOp, Some(Update)),
+        ];
+        for (standing, named, first) in cases {
+            let mut requests = Requests::default();
+            requests.replace(standing.iter().map(|&requester| request(requester, "1")).collect());
+            assert_eq!((requests.in_progress(), requests.next_unanswered()), (named, first), "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn which_answers_hold_the_node() {
+        for (answer, holds) in [
+            (Answer::None, true),
+            (Answer::Complete, true),
+            (Answer::FailedCordon, false),
+            (Answer::FailedDrain, false),
+        ] {
+            let mut requests = Requests::default();
+            requests.replace(vec![request(Requester::Update, "1")]);
+            requests.answer(Requester::Update, answer);
+            assert_eq!(requests.hold_the_node(), holds, "{answer:?}");
+        }
+    }
+}

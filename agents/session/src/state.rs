@@ -1,0 +1,236 @@
+//! What zedkube knows.
+
+use std::sync::Arc;
+
+use drain::time::Moment;
+use drain::view::{NodeView, Picture};
+
+use crate::membership::{Facts, Member};
+use crate::requests::Requests;
+use crate::returning::Returning;
+use crate::showing::Shown;
+
+/// The name by which zedkube's cordon is known in annotation `ebb.dev/cordoned-by`.
+pub const OWNER: &str = "zedkube";
+
+/// Everything that decisions need. One loop owns it.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Whether this device is a member of a cluster.
+    pub member: Member,
+    /// What the device knows about that.
+    pub facts: Facts,
+    /// Who asks.
+    pub requests: Requests,
+    /// Where the drain is.
+    pub phase: Phase,
+    /// Since when.
+    pub since: Moment,
+    /// What is shown in NodeDrainStatus.
+    pub shown: Shown,
+    /// The API server, as probes find it.
+    pub api: Api,
+    /// Our node, as last seen.
+    pub own: Option<NodeView>,
+    /// Taking our cordon back.
+    pub returning: Returning,
+    /// The attempt that runs, or ran last in this drain.
+    pub drain: drain::State,
+    /// This drain, or the last one.
+    pub session: Session,
+    /// When the attempt has to be looked at again.
+    pub drain_wake: Option<Moment>,
+    /// What the watches show, while they run.
+    pub picture: Option<Arc<Picture>>,
+    /// This boot, as `/proc/sys/kernel/random/boot_id` names it.
+    pub boot_id: String,
+    /// Counts calls, so that late answers are recognised. Never repeats within one run.
+    pub serial: u32,
+}
+
+impl State {
+    /// The state at start: what was stored of the membership, and nothing known of the cluster.
+    pub fn new(member: Member, boot_id: String, now: Moment) -> Self {
+        Self { member, boot_id, since: now, shown: Shown::at_start(now), ..Self::default() }
+    }
+
+    /// Whether the watches on the node, its pods and the budgets are needed.
+    pub fn wants_picture(&self) -> bool {
+        match &self.phase {
+            Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => true,
+            Phase::Complete { outcome, .. } => *outcome == Outcome::Drained,
+            Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => false,
+        }
+    }
+
+    pub(crate) fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
+    }
+
+    pub(crate) fn enter(&mut self, phase: Phase, now: Moment) {
+        if std::mem::discriminant(&self.phase) != std::mem::discriminant(&phase) {
+            self.since = now;
+        }
+        self.phase = phase;
+    }
+}
+
+/// One drain from its request to its end: what the report tells about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Session {
+    /// Counts drains in this run; zero before the first.
+    pub number: u64,
+    /// When it began.
+    pub started: Option<Moment>,
+    /// When it ended.
+    pub finished: Option<Moment>,
+    /// The attempts that are over.
+    pub attempts: Vec<AttemptRecord>,
+    /// The node was cordoned by somebody else before we came.
+    pub cordoned_before: bool,
+}
+
+/// One attempt that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// 1 for the first.
+    pub number: u32,
+    /// When it began.
+    pub started: Moment,
+    /// When it ended.
+    pub ended: Moment,
+    /// Why it failed.
+    pub error: String,
+}
+
+/// Where the drain is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Phase {
+    /// Nobody asks.
+    #[default]
+    Idle,
+    /// Asked; something has to be true before the cordon.
+    Waiting(Waiting),
+    /// Cordoning the node for an attempt.
+    Cordoning(Cordoning),
+    /// Moving pods away.
+    Attempting {
+        /// 1 for the first.
+        attempt: u32,
+        /// When it began, the cordon included.
+        started: Moment,
+    },
+    /// Between two attempts.
+    Pausing {
+        /// The attempt that failed.
+        failed: u32,
+        /// The next one begins then.
+        until: Moment,
+    },
+    /// The node may go down.
+    Complete {
+        /// Why.
+        outcome: Outcome,
+        /// Something speaks against it: a fresh look with this serial is on its way.
+        recheck: Option<u32>,
+    },
+    /// It did not work; the answer says which part.
+    Failed(Failed),
+}
+
+impl Phase {
+    /// The phase's name in the report.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Idle => "Idle",
+            Self::Waiting(_) => "Waiting",
+            Self::Cordoning(_) => "Cordoning",
+            Self::Attempting { .. } => "Attempting",
+            Self::Pausing { .. } => "Pausing",
+            Self::Complete { .. } => "Complete",
+            Self::Failed(_) => "Failed",
+        }
+    }
+}
+
+/// Before the cordon.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waiting {
+    /// Since when.
+    pub since: Moment,
+    /// What for, as last found.
+    pub what: WaitingFor,
+    /// Only looks that were asked for after this serial count.
+    pub after: u32,
+    /// No other node can take pods, since then, without a break.
+    pub no_peer_since: Option<Moment>,
+    /// How often the API server refused to list nodes.
+    pub denied: u32,
+}
+
+/// What has to be true before the cordon, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WaitingFor {
+    /// The API server has not answered yet.
+    #[default]
+    Api,
+    /// It does not let us list nodes.
+    Rights(String),
+    /// No other node can take pods.
+    Peers,
+}
+
+/// Cordoning the node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cordoning {
+    /// The attempt it is for.
+    pub attempt: u32,
+    /// When the first try was made.
+    pub started: Moment,
+    /// Tries that failed and count.
+    pub failures: u32,
+    /// The serial of the try in flight.
+    pub in_flight: Option<u32>,
+    /// The next try, when none is in flight.
+    pub next: Moment,
+    /// Why the last try failed.
+    pub error: String,
+}
+
+/// Why the node may go down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is empty, by proof.
+    Drained,
+    /// The API server did not answer for too long.
+    ApiUnreachable,
+    /// No other node could take the pods.
+    NoSchedulablePeer,
+    /// The node, which this drain had seen, exists no more.
+    NodeGone,
+}
+
+/// Why the drain failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// Before or at the cordon.
+    Cordon(String),
+    /// After it.
+    Drain(String),
+}
+
+/// The API server, as probes find it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Api {
+    /// It has not answered since then.
+    pub away_since: Option<Moment>,
+    /// When it came back, if it was ever away.
+    pub back: Option<Moment>,
+    /// Its last failure.
+    pub error: String,
+    /// A look or probe with this serial is on its way.
+    pub asked: Option<u32>,
+    /// The next one is due then.
+    pub next: Moment,
+}

@@ -1,0 +1,265 @@
+//! Invariants that hold after every step, whatever happens in whatever order.
+
+use drain::answer::BudgetRefusal;
+use drain::view::{PodId, PodView};
+use proptest::prelude::*;
+
+use super::*;
+use crate::state::OWNER;
+
+fn any_node() -> impl Strategy<Value = NodeView> {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(cordoned, ours, ready)| NodeView {
+        name: "own".into(),
+        uid: "own".into(),
+        cordoned,
+        cordoned_by: (cordoned && ours).then(|| OWNER.into()),
+        ready,
+        ..NodeView::default()
+    })
+}
+
+fn any_trouble() -> impl Strategy<Value = Trouble> {
+    prop_oneof![
+        2 => Just(Trouble::Unreachable("u".into())),
+        1 => Just(Trouble::Denied("d".into())),
+        1 => Just(Trouble::Other("o".into())),
+    ]
+}
+
+fn any_requests() -> impl Strategy<Value = Vec<Request>> {
+    let requester = |r| {
+        move |on: bool, at: u8| {
+            on.then(|| Request {
+                requester: r,
+                context: String::new(),
+                requested_at: at.to_string(),
+                publisher: String::new(),
+                answer: Answer::None,
+            })
+        }
+    };
+    (any::<bool>(), any::<bool>(), 0..3_u8).prop_map(move |(device, update, at)| {
+        [requester(Requester::DeviceOp)(device, at), requester(Requester::Update)(update, at)]
+            .into_iter()
+            .flatten()
+            .collect()
+    })
+}
+
+fn any_picture() -> impl Strategy<Value = Arc<Picture>> {
+    let pod = |uid: u8| PodView {
+        id: PodId { namespace: "a".into(), name: uid.to_string(), uid: uid.to_string() },
+        ..PodView::default()
+    };
+    (prop::option::weighted(0.9, any_node()), prop::collection::btree_set(0..4_u8, 0..3)).prop_map(
+        move |(node, pods)| {
+            Arc::new(Picture { node, pods: pods.into_iter().map(pod).collect(), budgets: vec![] })
+        },
+    )
+}
+
+/// An event whose serial is to be taken from the state (`true`) or is an old one.
+#[derive(Clone, Debug)]
+enum Draft {
+    Plain(Event),
+    Looked(bool, Result<Vec<NodeView>, Trouble>),
+    Probed(bool, Result<Option<NodeView>, Trouble>),
+    Cordoned(bool, Result<Cordoned, Trouble>),
+    Uncordoned(bool, Result<(), String>),
+    Answer(bool, u8, drain::Answer),
+    Proof(bool, Result<Arc<Picture>, String>),
+}
+
+fn any_draft() -> impl Strategy<Value = Draft> {
+    let current = || prop::bool::weighted(0.9);
+    let answer = prop_oneof![
+        Just(drain::Answer::Accepted),
+        Just(drain::Answer::Gone),
+        Just(drain::Answer::Budget(BudgetRefusal::default())),
+        Just(drain::Answer::Final { text: String::new() }),
+    ];
+    let cordoned = (any_node(), any::<bool>()).prop_map(|(node, before)| {
+        let cordoned_by = (!before).then(|| OWNER.into());
+        Cordoned { node: NodeView { cordoned: true, cordoned_by, ..node }, before }
+    });
+    let other = any_node().prop_map(|node| NodeView { name: "peer".into(), uid: "peer".into(), ..node });
+    prop_oneof![
+        4 => any_requests().prop_map(|requests| Draft::Plain(Event::Requests(requests))),
+        6 => any_picture().prop_map(|picture| Draft::Plain(Event::Picture(picture))),
+        6 => Just(Draft::Plain(Event::Tick)),
+        6 => (current(), prop::result::maybe_err((any_node(), other).prop_map(|(a, b)| vec![a, b]), any_trouble()))
+            .prop_map(|(current, result)| Draft::Looked(current, result)),
+        3 => (current(), prop::result::maybe_err(prop::option::of(any_node()), any_trouble()))
+            .prop_map(|(current, result)| Draft::Probed(current, result)),
+        6 => (current(), prop::result::maybe_err(cordoned, any_trouble()))
+            .prop_map(|(current, result)| Draft::Cordoned(current, result)),
+        3 => (current(), any::<bool>())
+            .prop_map(|(current, ok)| Draft::Uncordoned(current, if ok { Ok(()) } else { Err("e".into()) })),
+        6 => (current(), 0..4_u8, answer).prop_map(|(current, uid, answer)| Draft::Answer(current, uid, answer)),
+        6 => (current(), prop::result::maybe_err(any_picture(), Just("e".to_owned())))
+            .prop_map(|(current, look)| Draft::Proof(current, look)),
+    ]
+}
+
+fn event(draft: Draft, state: &State) -> Event {
+    let serial = |current: bool, serial: Option<u32>| if current { serial.unwrap_or(0) } else { 0 };
+    let attempt = drain::progress::attempt(&state.drain).map(|attempt| attempt.number);
+    match draft {
+        Draft::Plain(event) => event,
+        Draft::Looked(current, result) => Event::Looked {
+            serial: serial(current, state.api.asked),
+            result: result.map(|nodes| Look { own: Ok(nodes[0].clone()), nodes }),
+        },
+        Draft::Probed(current, result) => Event::Probed { serial: serial(current, state.api.asked), result },
+        Draft::Cordoned(current, result) => {
+            let in_flight = match &state.phase {
+                Phase::Cordoning(cordoning) => cordoning.in_flight,
+                _ => None,
+            };
+            Event::Cordoned { serial: serial(current, in_flight), result }
+        }
+        Draft::Uncordoned(current, result) => {
+            Event::Uncordoned { serial: serial(current, state.returning.in_flight), result }
+        }
+        Draft::Answer(current, uid, answer) => {
+            Event::Answer { attempt: serial(current, attempt), uid: uid.to_string(), answer }
+        }
+        Draft::Proof(current, look) => {
+            let recheck = match state.phase {
+                Phase::Complete { recheck, .. } => recheck,
+                _ => attempt,
+            };
+            Event::Proof { attempt: serial(current, recheck), look }
+        }
+    }
+}
+
+fn policy() -> Policy {
+    let drain = drain::Policy { attempt_timeout: Duration::from_mins(1), ..drain::Policy::device() };
+    Policy { drain, attempts: 3, cordon_tries: 3, retry_pause: Duration::from_secs(10), ..Policy::device() }
+}
+
+struct Seen<'a> {
+    before: &'a State,
+    after: &'a State,
+    effects: &'a [Effect],
+}
+
+impl Seen<'_> {
+    fn has(&self, of: fn(&Effect) -> bool) -> bool {
+        self.effects.iter().any(of)
+    }
+
+    fn evicts(&self) -> bool {
+        self.has(|effect| {
+            matches!(effect, Effect::Drain(drain::Effect::Evict { .. } | drain::Effect::Delete { .. }))
+        })
+    }
+
+    fn published_before_acted(&self) {
+        if self.before.shown != self.after.shown {
+            let moments_only = self.before.shown.status == self.after.shown.status
+                && self.before.shown.requested_by == self.after.shown.requested_by;
+            assert!(moments_only || self.effects.first() == Some(&Effect::Publish));
+        }
+        if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
+            assert!(matches!(self.after.shown.status, Status::Starting | Status::DrainRetrying));
+        }
+        if self.evicts() {
+            assert!(matches!(self.after.shown.status, Status::Cordoned | Status::DrainRetrying));
+        }
+    }
+
+    fn attempts_never_exceed_policy(&self) {
+        assert!(self.after.session.attempts.len() <= policy().attempts as usize);
+    }
+
+    fn no_answer_without_outcome(&self) {
+        for request in self.after.requests.iter().filter(|request| request.answer != Answer::None) {
+            let known = self.before.requests.iter().any(|before| before == request);
+            let ended = match request.answer {
+                Answer::Complete => matches!(self.after.phase, Phase::Complete { recheck: None, .. }),
+                Answer::FailedCordon | Answer::FailedDrain => matches!(self.after.phase, Phase::Failed(_)),
+                Answer::None => true,
+            };
+            assert!(known || ended, "{request:?} in {:?}", self.after.phase);
+        }
+    }
+
+    fn an_answer_9_stands_only_while_complete(&self) {
+        let told = self.after.requests.iter().any(|request| request.answer == Answer::Complete);
+        assert!(
+            !told || matches!(self.after.phase, Phase::Complete { .. }),
+            "told in {:?}",
+            self.after.phase
+        );
+    }
+
+    fn complete_is_shown_only_while_complete(&self) {
+        if self.after.shown.status == Status::Complete {
+            assert!(matches!(self.after.phase, Phase::Complete { .. }));
+        }
+    }
+
+    fn no_uncordon_while_a_request_answered_9_stands(&self) {
+        if self.has(|effect| matches!(effect, Effect::Uncordon { .. })) {
+            assert!(!self.after.requests.hold_the_node());
+        }
+    }
+
+    fn no_eviction_outside_an_attempt(&self) {
+        if self.evicts() {
+            assert!(matches!(self.after.phase, Phase::Attempting { .. }));
+            assert!(!self.after.requests.is_empty());
+        }
+    }
+
+    fn nobody_asks_means_idle(&self) {
+        if self.after.requests.is_empty() {
+            assert_eq!(self.after.phase, Phase::Idle);
+        }
+    }
+
+    fn a_cordon_that_was_sent_is_remembered(&self) {
+        if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
+            assert!(self.after.returning.may_be_cordoned);
+        }
+    }
+
+    fn something_will_happen(&self) {
+        let wakes = self.has(|effect| matches!(effect, Effect::WakeAt(_)));
+        let in_flight = self.after.api.asked.is_some() || self.after.returning.in_flight.is_some();
+        assert!(wakes || in_flight, "asleep for ever in {:?}", self.after.phase);
+    }
+
+    fn check(&self) {
+        self.published_before_acted();
+        self.attempts_never_exceed_policy();
+        self.no_answer_without_outcome();
+        self.an_answer_9_stands_only_while_complete();
+        self.complete_is_shown_only_while_complete();
+        self.no_uncordon_while_a_request_answered_9_stands();
+        self.no_eviction_outside_an_attempt();
+        self.nobody_asks_means_idle();
+        self.a_cordon_that_was_sent_is_remembered();
+        self.something_will_happen();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn invariants_hold(drafts in prop::collection::vec((any_draft(), 0..20_000_u64), 1..60)) {
+        let mut now = Moment(1_000_000);
+        let mut state = State::new(Member::Yes, "boot".into(), now);
+        for (draft, millis) in drafts {
+            now = now + Duration::from_millis(millis);
+            let before = state.clone();
+            let event = event(draft, &state);
+            let (after, effects) = step(state, event, now, &policy());
+            Seen { before: &before, after: &after, effects: &effects }.check();
+            state = after;
+        }
+    }
+}
