@@ -1,0 +1,250 @@
+//! The six programs: found in `KUBEBUILDER_ASSETS` or in the cache, else built once from pinned Go modules.
+//!
+//! The modules are `go/{kubernetes,etcd,kwok}`; their `go.sum` pins every source by checksum. A build takes about
+//! six minutes on two cores and is kept in `${XDG_CACHE_HOME:-~/.cache}/ebb/control-plane/<versions>/`.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::credentials::write_private;
+
+/// Kubernetes of EVE's k3s (`spec/control-plane.md`).
+pub const KUBERNETES: &str = "1.34.2";
+/// The etcd release.
+pub const ETCD: &str = "3.6.16";
+/// The kwok release.
+pub const KWOK: &str = "0.8.0";
+
+/// Names a folder with ready programs, as envtest and kubebuilder use it.
+const ASSETS: &str = "KUBEBUILDER_ASSETS";
+const PROGRAMS: [&str; 6] =
+    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"];
+
+/// A folder that holds all six programs.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    folder: PathBuf,
+}
+
+impl Binaries {
+    /// The programs of `KUBEBUILDER_ASSETS` if it has all six, else those of the cache, else fresh builds.
+    ///
+    /// A build takes minutes and says so on stderr; other processes wait for it. Fails if something must be built
+    /// and Go is missing or its build fails; the message says what to install.
+    pub fn find_or_build() -> Result<Self> {
+        if let Some(folder) = env::var_os(ASSETS).map(PathBuf::from)
+            && has_all(&folder)
+        {
+            return Ok(Self { folder });
+        }
+        let cache = cache_folder()?;
+        let folder = cache.join(versions());
+        if !has_all(&folder) {
+            build_once(&cache, &folder)?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// The programs of a folder that was found before, for example by the process that owns a shared plane.
+    pub fn in_folder(folder: &Path) -> Result<Self> {
+        ensure!(has_all(folder), "`{}` does not hold all of {}", folder.display(), PROGRAMS.join(", "));
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// The folder itself.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The path of one program, for example `kubectl`.
+    pub fn path(&self, program: &str) -> PathBuf {
+        self.folder.join(program)
+    }
+}
+
+/// One committed Go module and what is built from it.
+struct Module {
+    name: &'static str,
+    files: [(&'static str, &'static str); 3],
+    packages: &'static [&'static str],
+    /// The file in the output folder; empty if Go's own names are right.
+    output: &'static str,
+    linker_flags: String,
+}
+
+fn modules() -> [Module; 3] {
+    let (major_minor, _patch) = KUBERNETES.rsplit_once('.').unwrap_or((KUBERNETES, ""));
+    let (major, minor) = major_minor.split_once('.').unwrap_or((major_minor, ""));
+    let version = "k8s.io/component-base/version";
+    [
+        Module {
+            name: "kubernetes",
+            files: [
+                ("go.mod", include_str!("../go/kubernetes/go.mod")),
+                ("go.sum", include_str!("../go/kubernetes/go.sum")),
+                ("tools.go", include_str!("../go/kubernetes/tools.go")),
+            ],
+            packages: &[
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+                "k8s.io/kubernetes/cmd/kube-controller-manager",
+                "k8s.io/kubernetes/cmd/kube-scheduler",
+                "k8s.io/kubernetes/cmd/kubectl",
+            ],
+            output: "",
+            linker_flags: format!(
+                "-s -w -X {version}.gitVersion=v{KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+            ),
+        },
+        Module {
+            name: "etcd",
+            files: [
+                ("go.mod", include_str!("../go/etcd/go.mod")),
+                ("go.sum", include_str!("../go/etcd/go.sum")),
+                ("tools.go", include_str!("../go/etcd/tools.go")),
+            ],
+            packages: &["go.etcd.io/etcd/server/v3"],
+            output: "etcd",
+            linker_flags: "-s -w".to_owned(),
+        },
+        Module {
+            name: "kwok",
+            files: [
+                ("go.mod", include_str!("../go/kwok/go.mod")),
+                ("go.sum", include_str!("../go/kwok/go.sum")),
+                ("tools.go", include_str!("../go/kwok/tools.go")),
+            ],
+            packages: &["sigs.k8s.io/kwok/cmd/kwok"],
+            output: "",
+            linker_flags: format!("-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v{KWOK}"),
+        },
+    ]
+}
+
+fn has_all(folder: &Path) -> bool {
+    PROGRAMS.iter().all(|program| folder.join(program).is_file())
+}
+
+/// The name of a build: it changes with every version, so a folder of the cache never changes.
+fn versions() -> String {
+    format!("kubernetes-{KUBERNETES}_etcd-{ETCD}_kwok-{KWOK}_{}", env::consts::ARCH)
+}
+
+fn cache_folder() -> Result<PathBuf> {
+    let base = match env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
+        Some(base) => PathBuf::from(base),
+        None => PathBuf::from(env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?)
+            .join(".cache"),
+    };
+    Ok(base.join("ebb").join("control-plane"))
+}
+
+/// Builds into a temporary folder under a lock and renames it, so that `folder` is complete whenever it exists.
+fn build_once(cache: &Path, folder: &Path) -> Result<()> {
+    require_go()?;
+    fs::create_dir_all(cache).with_context(|| format!("cannot create `{}`", cache.display()))?;
+    let lock_path = cache.join(format!("{}.lock", versions()));
+    let lock = fs::File::create(&lock_path)
+        .with_context(|| format!("cannot create lock `{}`", lock_path.display()))?;
+    lock.lock().with_context(|| format!("cannot lock `{}`", lock_path.display()))?;
+    if has_all(folder) {
+        return Ok(());
+    }
+    announce();
+    let temporary = tempfile::Builder::new().prefix("building-").tempdir_in(cache)?;
+    let output = temporary.path().join("output");
+    fs::create_dir(&output)?;
+    for module in modules() {
+        build(&module, temporary.path(), &output)?;
+    }
+    ensure!(has_all(&output), "Go built into `{}`, but not all of {}", output.display(), PROGRAMS.join(", "));
+    fs::rename(&output, folder).with_context(|| format!("cannot rename the build to `{}`", folder.display()))
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the caller looks hung for minutes otherwise; there is no log in a test"
+)]
+fn announce() {
+    eprintln!(
+        "control-plane: building Kubernetes {KUBERNETES}, etcd {ETCD} and kwok {KWOK} once; about six minutes on two cores"
+    );
+}
+
+fn require_go() -> Result<()> {
+    if matches!(Command::new("go").arg("version").output(), Ok(Output { status, .. }) if status.success()) {
+        return Ok(());
+    }
+    bail!(
+        "no control plane: install Go 1.26 or newer (the programs are then built once), or set {ASSETS} to a folder that holds {}",
+        PROGRAMS.join(", ")
+    )
+}
+
+fn build(module: &Module, temporary: &Path, output: &Path) -> Result<()> {
+    let source = temporary.join(module.name);
+    fs::create_dir(&source)?;
+    for (file, text) in module.files {
+        write_private(&source.join(file), text.as_bytes())?;
+    }
+    // `-mod=readonly`: Go fails rather than change what go.mod and go.sum pin. The empty GOFLAGS keeps it so.
+    let run = Command::new("go")
+        .current_dir(&source)
+        .envs([("CGO_ENABLED", "0"), ("GOFLAGS", ""), ("GOWORK", "off")])
+        .args([
+            "build",
+            "-mod=readonly",
+            "-buildvcs=false",
+            "-trimpath",
+            "-ldflags",
+            &module.linker_flags,
+            "-o",
+        ])
+        .arg(output.join(module.output))
+        .args(module.packages)
+        .output()
+        .context("cannot run `go build`")?;
+    ensure!(
+        run.status.success(),
+        "`go build` of {} failed ({}): {}",
+        module.name,
+        run.status,
+        String::from_utf8_lossy(&run.stderr).trim()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The constants and the committed modules are raised together.
+    #[test]
+    fn go_modules_pin_the_named_versions() {
+        for (module, line) in [
+            ("kubernetes", format!("require k8s.io/kubernetes v{KUBERNETES}")),
+            ("etcd", format!("require go.etcd.io/etcd/server/v3 v{ETCD}")),
+            ("kwok", format!("require sigs.k8s.io/kwok v{KWOK}")),
+        ] {
+            let found = modules().into_iter().find(|candidate| candidate.name == module).unwrap();
+            let (_, text) = found.files[0];
+            assert!(text.lines().any(|candidate| candidate == line), "go/{module}/go.mod lacks `{line}`");
+        }
+    }
+
+    /// Kubernetes publishes its staging modules as v0.<minor>.<patch>; one of another release would not fit.
+    #[test]
+    fn staging_modules_are_of_the_same_release() {
+        let staging = format!("v0.{}", KUBERNETES.strip_prefix("1.").unwrap());
+        let replaced: Vec<&str> =
+            modules()[0].files[0].1.lines().filter(|line| line.contains(" => ")).collect();
+        assert!(!replaced.is_empty());
+        for line in replaced {
+            assert!(line.ends_with(&staging), "not {staging}: {line}");
+        }
+    }
+}

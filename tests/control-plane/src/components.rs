@@ -1,0 +1,181 @@
+//! The five programs of a plane and their command lines.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The API server makes a certificate authority and its own certificate here.
+pub(crate) const CERTIFICATE: &str = "certificates/apiserver.crt";
+/// Its private key, which also signs the tokens of service accounts.
+const KEY: &str = "certificates/apiserver.key";
+/// Kubeconfig of the administrator.
+pub(crate) const KUBECONFIG: &str = "admin.kubeconfig";
+/// Bearer tokens the API server knows.
+pub(crate) const TOKENS: &str = "tokens.csv";
+/// What is audited.
+pub(crate) const AUDIT_POLICY: &str = "audit-policy.yaml";
+/// What was audited.
+pub(crate) const AUDIT_LOG: &str = "audit.log";
+/// What kwok plays.
+pub(crate) const STAGES: &str = "stages.yaml";
+
+/// A program of the plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Component {
+    /// etcd: the store behind the API server.
+    Etcd,
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager: workloads, budget status, taints, volume attachments.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// kwok: plays kubelets and the attacher.
+    Kwok,
+}
+
+impl Component {
+    /// The file name of the program.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kwok => "kwok",
+        }
+    }
+}
+
+/// Where a plane lives: its folder and its ports.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) folder: PathBuf,
+    pub(crate) etcd: u16,
+    pub(crate) etcd_peers: u16,
+    pub(crate) api_server: u16,
+}
+
+impl Site {
+    /// The API server's URL.
+    pub(crate) fn server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.api_server)
+    }
+
+    /// A file of the plane's folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The log of one component.
+    pub(crate) fn log(&self, component: Component) -> PathBuf {
+        self.path(&format!("{}.log", component.program()))
+    }
+
+    /// The command line of one component.
+    pub(crate) fn arguments(&self, component: Component) -> Vec<String> {
+        match component {
+            Component::Etcd => self.etcd(),
+            Component::ApiServer => self.api_server(),
+            Component::ControllerManager => self.controller_manager(),
+            Component::Scheduler => self.scheduler(),
+            Component::Kwok => self.kwok(),
+        }
+    }
+
+    fn etcd(&self) -> Vec<String> {
+        let clients = format!("http://127.0.0.1:{}", self.etcd);
+        let peers = format!("http://127.0.0.1:{}", self.etcd_peers);
+        vec![
+            self.file("data-dir", "etcd"),
+            "--name=default".to_owned(),
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=warn".to_owned(),
+            format!("--listen-client-urls={clients}"),
+            format!("--advertise-client-urls={clients}"),
+            format!("--listen-peer-urls={peers}"),
+            format!("--initial-advertise-peer-urls={peers}"),
+            format!("--initial-cluster=default={peers}"),
+        ]
+    }
+
+    fn api_server(&self) -> Vec<String> {
+        vec![
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd),
+            format!("--secure-port={}", self.api_server),
+            "--bind-address=127.0.0.1".to_owned(),
+            // Loopback must not become an endpoint of the `kubernetes` service: nobody reconciles it.
+            "--advertise-address=127.0.0.1".to_owned(),
+            "--endpoint-reconciler-type=none".to_owned(),
+            self.file("cert-dir", "certificates"),
+            self.file("token-auth-file", TOKENS),
+            "--authorization-mode=RBAC".to_owned(),
+            // The server makes its serving key before it reads this option, and keeps it over a restart.
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+            self.file("service-account-key-file", KEY),
+            self.file("service-account-signing-key-file", KEY),
+            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+            "--allow-privileged=true".to_owned(),
+            "--profiling=false".to_owned(),
+            self.file("audit-policy-file", AUDIT_POLICY),
+            self.file("audit-log-path", AUDIT_LOG),
+            // One file, never rotated (MiB): marks are offsets into it.
+            "--audit-log-maxsize=1000000".to_owned(),
+        ]
+    }
+
+    fn controller_manager(&self) -> Vec<String> {
+        let mut arguments = self.client_of_api_server();
+        arguments.extend([
+            "--controllers=*,-nodeipam".to_owned(),
+            "--use-service-account-credentials=true".to_owned(),
+            "--secure-port=0".to_owned(),
+            "--profiling=false".to_owned(),
+            // A claim that this component sees before its volume is looked at again only then; usually after 15 s.
+            "--pvclaimbinder-sync-period=1s".to_owned(),
+            self.file("root-ca-file", CERTIFICATE),
+            self.file("service-account-private-key-file", KEY),
+        ]);
+        arguments.extend(leader_election());
+        arguments
+    }
+
+    fn scheduler(&self) -> Vec<String> {
+        let mut arguments = self.client_of_api_server();
+        arguments.extend(["--secure-port=0".to_owned(), "--profiling=false".to_owned()]);
+        arguments.extend(leader_election());
+        arguments
+    }
+
+    fn kwok(&self) -> Vec<String> {
+        let mut arguments = self.client_of_api_server();
+        arguments.extend([
+            "--manage-all-nodes=true".to_owned(),
+            self.file("config", STAGES),
+            // A kubelet's default. The leases keep the nodes Ready.
+            "--node-lease-duration-seconds=40".to_owned(),
+            "--cidr=10.64.0.1/16".to_owned(),
+        ]);
+        arguments
+    }
+
+    fn client_of_api_server(&self) -> Vec<String> {
+        vec![self.file("kubeconfig", KUBECONFIG)]
+    }
+
+    fn file(&self, option: &str, name: &str) -> String {
+        format!("--{option}={}", self.path(name).display())
+    }
+}
+
+/// The lease is renewed every 2 s as everywhere, so that its age tells of a frozen component. But a component must
+/// survive an outage or a pause of many minutes: with the usual deadline of 10 s it would end itself.
+fn leader_election() -> [String; 4] {
+    [
+        "--leader-elect=true".to_owned(),
+        "--leader-elect-lease-duration=7200s".to_owned(),
+        "--leader-elect-renew-deadline=3600s".to_owned(),
+        "--leader-elect-retry-period=2s".to_owned(),
+    ]
+}

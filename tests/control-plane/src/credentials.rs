@@ -1,0 +1,44 @@
+//! Tokens, kubeconfigs and the files that hold them.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::json;
+
+/// A random bearer token.
+pub(crate) fn token() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
+/// A kubeconfig with everything in it: it can be copied away from the plane's folder.
+pub(crate) fn kubeconfig(server: &str, certificate: &Path, token: &str) -> Result<String> {
+    let certificate = fs::read(certificate)
+        .with_context(|| format!("cannot read certificate `{}`", certificate.display()))?;
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "plane", "cluster": {
+            "server": server,
+            "certificate-authority-data": BASE64_STANDARD.encode(certificate),
+        }}],
+        "users": [{"name": "user", "user": {"token": token}}],
+        "contexts": [{"name": "plane", "context": {"cluster": "plane", "user": "user", "namespace": "default"}}],
+        "current-context": "plane",
+    });
+    // JSON is YAML.
+    Ok(serde_json::to_string_pretty(&config)?)
+}
+
+/// Writes a file that only its owner may read. It need not survive a power cut: the plane does not either.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
+    let write = || {
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(content)
+    };
+    write().with_context(|| format!("cannot write `{}`", path.display()))
+}

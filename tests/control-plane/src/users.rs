@@ -1,0 +1,64 @@
+//! Users with few rights.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::{
+    credentials::{kubeconfig, write_private},
+    plane::ControlPlane,
+    wait::until,
+};
+
+/// The API server knows a new role as soon as its own watch tells it.
+const ROLE_LIMIT: Duration = Duration::from_secs(20);
+
+impl ControlPlane {
+    /// Makes a service account that may do what `rules` says, cluster-wide, and returns its kubeconfig.
+    ///
+    /// `rules` are those of a `ClusterRole`: `[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]`. An empty
+    /// list makes a user who may do nothing. Account, role and binding are called `name`, the account is in
+    /// namespace `default`; on a shared plane take a [`crate::unique`] name. The token is valid for a day, the file,
+    /// readable by its owner only, as long as this handle.
+    pub fn create_service_user(&self, name: &str, rules: &Value) -> Result<PathBuf> {
+        self.apply(&[
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}}),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": name}, "rules": rules,
+            }),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+            }),
+        ])
+        .with_context(|| format!("cannot make user `{name}`"))?;
+        self.until_rule_counts(name, rules)?;
+        let token = self.run(&["create", "token", name, "--namespace=default", "--duration=24h"])?;
+        let config = kubeconfig(self.server(), &self.coordinates().certificate, token.trim())?;
+        let path = self.scratch(&format!("{name}.kubeconfig"));
+        write_private(&path, config.as_bytes())?;
+        Ok(path)
+    }
+
+    /// All rules of a role become known together, so one of them tells for all.
+    fn until_rule_counts(&self, name: &str, rules: &Value) -> Result<()> {
+        let first = |field: &str| {
+            let text = rules.pointer(&format!("/0/{field}/0")).and_then(Value::as_str);
+            text.map(str::to_owned)
+        };
+        let (Some(verb), Some(resource)) = (first("verbs"), first("resources")) else { return Ok(()) };
+        let group = first("apiGroups").unwrap_or_default();
+        let (resource, subresource) = resource.split_once('/').unwrap_or((&resource, ""));
+        let target = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+        let user = format!("--as=system:serviceaccount:default:{name}");
+        let subresource = format!("--subresource={subresource}");
+        until(&format!("user `{name}` may {verb} {target}"), ROLE_LIMIT, || {
+            self.run(&["auth", "can-i", &verb, &target, &user, &subresource, "--all-namespaces"])
+                .map(|_| Some(()))
+        })
+    }
+}
