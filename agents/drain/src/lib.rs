@@ -12,6 +12,7 @@
 pub mod answer;
 pub mod budget;
 pub mod cordon;
+pub mod diagnosis;
 pub mod plan;
 pub mod policy;
 pub mod progress;

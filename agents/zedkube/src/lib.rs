@@ -1,1 +1,38 @@
-//! Requests in, drain, status out.
+//! zedkube: requests in, drain, status out.
+//!
+//! One loop owns the state: it waits for one thing to happen, shows it to [`session::step`], publishes what is to
+//! be seen, and carries the effects out. Whatever takes time runs in a task that answers with an event.
+
+mod inbox;
+mod link;
+mod looks;
+mod membership;
+mod narrate;
+mod node_writes;
+mod perform;
+mod policy;
+mod publish;
+mod report;
+mod service;
+mod shown_time;
+
+use pubsub::PublishError;
+use runtime::{AgentContext, Stop};
+
+/// Why zedkube cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("zedkube cannot take its topics over")]
+pub struct StartFailure {
+    #[from]
+    source: PublishError,
+}
+
+/// Runs until it is told to stop.
+///
+/// # Errors
+/// Only at the start, when the folders of its topics cannot be made or read.
+pub async fn run(context: AgentContext, stop: Stop) -> Result<(), StartFailure> {
+    let mut service = service::Service::start(context)?;
+    service.run(&stop).await;
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Who asks: the requests as their files stand, and what EVE says of the cluster and the device.
+
+use std::collections::BTreeMap;
+
+use pubsub::{Persistence, Refusal, Root, Subscription, TopicKey};
+use schemas::{EdgeNodeClusterConfig, EdgeNodeInfo, NodeDrainRequest, RefusedInput, agent};
+use session::{Answer, Request, Requester};
+
+/// The agents that may ask.
+const PUBLISHERS: [(&str, Requester); 3] = [
+    (agent::ZEDAGENT, Requester::DeviceOp),
+    (agent::BASEOSMGR, Requester::Update),
+    (agent::EBB, Requester::Operator),
+];
+
+/// Everything that zedkube reads from other agents.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    root: Root,
+    zedagent: Folder,
+    baseosmgr: Folder,
+    ebb: Folder,
+    cluster_config: Subscription<EdgeNodeClusterConfig>,
+    node_info: Subscription<EdgeNodeInfo>,
+}
+
+impl Inbox {
+    /// Begins to watch. What is there now can be read at once.
+    pub(crate) fn open(root: &Root) -> Self {
+        let [zedagent, baseosmgr, ebb] =
+            PUBLISHERS.map(|(agent, requester)| Folder::open(root, agent, requester));
+        let persistence = Persistence::Volatile;
+        Self {
+            root: root.clone(),
+            zedagent,
+            baseosmgr,
+            ebb,
+            cluster_config: Subscription::open(root, agent::ZEDAGENT, persistence),
+            node_info: Subscription::open(root, agent::ZEDAGENT, persistence),
+        }
+    }
+
+    /// Waits until something differs. Cancel-safe.
+    pub(crate) async fn changed(&mut self) {
+        tokio::select! {
+            () = self.zedagent.items.changed() => {}
+            () = self.baseosmgr.items.changed() => {}
+            () = self.ebb.items.changed() => {}
+            () = self.cluster_config.changed() => {}
+            () = self.node_info.changed() => {}
+        }
+        for folder in self.folders_mut() {
+            folder.judge();
+        }
+    }
+
+    /// The requests that stand.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.folders().into_iter().filter_map(|folder| folder.good.clone()).collect()
+    }
+
+    /// Whether EVE's cluster config is valid; `None` where EVE's topic does not exist.
+    pub(crate) fn eve_config_valid(&self) -> Option<bool> {
+        let item = self.cluster_config.get(&TopicKey::global());
+        let exists =
+            || self.root.folder::<EdgeNodeClusterConfig>(agent::ZEDAGENT, Persistence::Volatile).is_dir();
+        match item {
+            // Not read by EVE yet: says nothing.
+            Some(config) if !config.initialized => None,
+            Some(config) => Some(config.valid),
+            None => exists().then_some(false),
+        }
+    }
+
+    /// What EVE says of this device.
+    pub(crate) fn node_info(&self) -> Option<&EdgeNodeInfo> {
+        self.node_info.get(&TopicKey::global())
+    }
+
+    /// The files that are refused now.
+    pub(crate) fn refused(&self) -> Vec<RefusedInput> {
+        let line = |refusal: Refusal| RefusedInput {
+            path: refusal.path.display().to_string(),
+            reason: format!("{}; accepted: {}", refusal.reason, refusal.accepted),
+        };
+        let of_requests = self.folders().into_iter().flat_map(Folder::refusals);
+        let others = self.cluster_config.refused().into_iter().chain(self.node_info.refused());
+        of_requests.chain(others).map(line).collect()
+    }
+
+    fn folders(&self) -> [&Folder; 3] {
+        [&self.zedagent, &self.baseosmgr, &self.ebb]
+    }
+
+    fn folders_mut(&mut self) -> [&mut Folder; 3] {
+        [&mut self.zedagent, &mut self.baseosmgr, &mut self.ebb]
+    }
+}
+
+/// The folder of one agent that may ask.
+#[derive(Debug)]
+struct Folder {
+    root: Root,
+    agent: &'static str,
+    requester: Requester,
+    items: Subscription<NodeDrainRequest>,
+    good: Option<Request>,
+    refused: BTreeMap<TopicKey, Refusal>,
+}
+
+impl Folder {
+    fn open(root: &Root, agent: &'static str, requester: Requester) -> Self {
+        let items = Subscription::open(root, agent, Persistence::Volatile);
+        let mut folder =
+            Self { root: root.clone(), agent, requester, items, good: None, refused: BTreeMap::new() };
+        folder.judge();
+        folder
+    }
+
+    /// Takes the items in. A request that is refused leaves the last good one standing; one that is gone does not.
+    fn judge(&mut self) {
+        let mut refused = BTreeMap::new();
+        let mut good = None;
+        for (key, item) in self.items.items() {
+            match self.accept(key, item) {
+                Ok(request) => good = Some(request),
+                Err(refusal) => {
+                    if self.refused.get(key) != Some(&refusal) {
+                        tracing::warn!("NodeDrainRequest: {refusal}");
+                    }
+                    refused.insert(key.clone(), refusal);
+                }
+            }
+        }
+        if refused.contains_key(&TopicKey::global()) {
+            good = self.good.take();
+        }
+        (self.good, self.refused) = (good, refused);
+    }
+
+    fn accept(&self, key: &TopicKey, item: &NodeDrainRequest) -> Result<Request, Refusal> {
+        let refuse = |reason: String, accepted: String| {
+            let path = self.root.item::<NodeDrainRequest>(self.agent, Persistence::Volatile, key);
+            Err(Refusal::new(&path, reason, accepted))
+        };
+        if *key != TopicKey::global() {
+            return refuse("the key is not the one that is read".to_owned(), "global.json".to_owned());
+        }
+        let expected = crate::report::requester_of(self.requester);
+        if item.requested_by != expected {
+            return refuse(
+                format!("RequestedBy is {} {}", item.requested_by.code(), item.requested_by),
+                format!("{} {expected} in the folder of {}", expected.code(), self.agent),
+            );
+        }
+        Ok(Request {
+            requester: self.requester,
+            context: item.context.clone(),
+            requested_at: item.requested_at.to_string(),
+            publisher: self.agent.to_owned(),
+            answer: Answer::None,
+        })
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.items.refused().into_iter().chain(self.refused.values().cloned()).collect()
+    }
+}

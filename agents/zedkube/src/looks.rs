@@ -1,0 +1,62 @@
+//! Fresh looks at the nodes: all of them, or just ours.
+
+use cluster::identity::{Identity, identify};
+use cluster::nodes::{NodeFacts, get_node, list_nodes};
+use schemas::EdgeNodeInfo;
+use session::step::{Event, Look};
+use tokio::sync::mpsc;
+
+use crate::link::{Link, trouble};
+
+/// Lists all nodes and finds ours among them.
+pub(crate) fn look(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
+    tokio::spawn(async move {
+        let result = all_nodes(&link).await.map(|nodes| Look {
+            own: identify(&nodes, &identity).map_err(|problem| problem.to_string()),
+            nodes: nodes.into_iter().map(|facts| facts.view).collect(),
+        });
+        let result = result.map_err(|failure| trouble(&failure));
+        tell(&events, Event::Looked { serial, result }).await;
+    });
+}
+
+/// Reads our node.
+pub(crate) fn probe(link: Link, node: String, serial: u32, events: mpsc::Sender<Event>) {
+    tokio::spawn(async move {
+        let result = one_node(&link, &node).await.map_err(|failure| trouble(&failure));
+        tell(&events, Event::Probed { serial, result }).await;
+    });
+}
+
+/// What this machine knows of itself.
+pub(crate) fn identity(
+    node_name: Option<String>,
+    machine_id: Option<&str>,
+    info: Option<&EdgeNodeInfo>,
+) -> Identity {
+    let host_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    Identity {
+        node_name,
+        device_id: info.map(|info| info.device_id.clone()),
+        device_name: info.map(|info| info.device_name.clone()),
+        host_name,
+        machine_id: machine_id.map(str::to_owned),
+    }
+}
+
+async fn all_nodes(link: &Link) -> Result<Vec<NodeFacts>, cluster::ApiFailure> {
+    let (cluster, _) = link.cluster().await?;
+    list_nodes(&cluster).await
+}
+
+async fn one_node(link: &Link, node: &str) -> Result<Option<drain::view::NodeView>, cluster::ApiFailure> {
+    let (cluster, _) = link.cluster().await?;
+    get_node(&cluster, node).await
+}
+
+/// The loop may have ended meanwhile; then nobody wants the answer.
+async fn tell(events: &mpsc::Sender<Event>, event: Event) {
+    if events.send(event).await.is_err() {
+        tracing::debug!("an answer came after the end");
+    }
+}

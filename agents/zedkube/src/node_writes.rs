@@ -1,0 +1,115 @@
+//! Cordons and uncordons, one after the other.
+//!
+//! One task carries them out in the order in which they were asked for and never gives one up half-way: an uncordon
+//! that overtook a cordon would leave the cordon behind.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cluster::cordon::{Before, CordonFailure, Cordoned, cordon, uncordon};
+use session::state::OWNER;
+use session::step::{Event, Trouble};
+use tokio::sync::mpsc;
+
+use crate::link::{Link, trouble};
+
+/// Writes that wait: a cordon and an uncordon; more would be a mistake of ours.
+const QUEUE: usize = 16;
+
+/// A write to our Node.
+#[derive(Debug)]
+pub(crate) enum Write {
+    /// Cordon it.
+    Cordon {
+        /// Comes back with the answer.
+        serial: u32,
+        /// Which node.
+        node: String,
+        /// Goes into annotation `ebb.dev/cordon-reason`.
+        reason: String,
+    },
+    /// Take our cordon back.
+    Uncordon {
+        /// Comes back with the answer.
+        serial: u32,
+        /// Which node.
+        node: String,
+    },
+}
+
+/// The task that writes.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeWrites {
+    queue: mpsc::Sender<Write>,
+    proof: Arc<Mutex<Option<Cordoned>>>,
+}
+
+impl NodeWrites {
+    /// Starts the task; its answers go to `events`. It ends when the last handle is dropped.
+    pub(crate) fn start(link: Link, events: mpsc::Sender<Event>) -> Self {
+        let (queue, mut writes) = mpsc::channel(QUEUE);
+        let proof = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&proof);
+        tokio::spawn(async move {
+            while let Some(write) = writes.recv().await {
+                let event = carry_out(&link, write, &kept).await;
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Self { queue, proof }
+    }
+
+    /// Asks for a write.
+    pub(crate) fn send(&self, write: Write) {
+        if let Err(error) = self.queue.try_send(write) {
+            // The session has one of each in flight at most, so the queue cannot be full.
+            tracing::error!("cannot queue a write to the node: {error}");
+        }
+    }
+
+    /// Proof that the node is cordoned, as far as we have made it so or found it so.
+    pub(crate) fn proof(&self) -> Option<Cordoned> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn carry_out(link: &Link, write: Write, kept: &Mutex<Option<Cordoned>>) -> Event {
+    let keep = |proof| *kept.lock().unwrap_or_else(PoisonError::into_inner) = proof;
+    match write {
+        Write::Cordon { serial, node, reason } => {
+            tracing::info!("cordonNode: cordoning {node}: {reason}");
+            let result = try_cordon(link, &node, &reason).await;
+            keep(result.as_ref().ok().cloned());
+            let result = result
+                .map(|proof| session::step::Cordoned {
+                    node: proof.node().clone(),
+                    before: proof.before() == Before::Foreign,
+                })
+                .inspect_err(|trouble| tracing::warn!("cordonNode: {trouble:?}"));
+            Event::Cordoned { serial, result }
+        }
+        Write::Uncordon { serial, node } => {
+            keep(None);
+            let result = try_uncordon(link, &node).await;
+            match &result {
+                Ok(()) => tracing::info!("cordonNode: {node} is not cordoned by us any more"),
+                Err(error) => tracing::warn!("cordonNode: cannot uncordon {node}: {error}"),
+            }
+            Event::Uncordoned { serial, result }
+        }
+    }
+}
+
+async fn try_cordon(link: &Link, node: &str, reason: &str) -> Result<Cordoned, Trouble> {
+    let (cluster, _) = link.cluster().await.map_err(|failure| trouble(&failure))?;
+    cordon(&cluster, node, OWNER, reason).await.map_err(|failure| match failure {
+        CordonFailure::Api(failure) => trouble(&failure),
+        gone @ CordonFailure::NodeGone { .. } => Trouble::Other(gone.to_string()),
+    })
+}
+
+async fn try_uncordon(link: &Link, node: &str) -> Result<(), String> {
+    let (cluster, _) = link.cluster().await.map_err(|failure| failure.text().to_owned())?;
+    uncordon(&cluster, node, OWNER).await.map(|_| ()).map_err(|failure| failure.text().to_owned())
+}

@@ -1,0 +1,135 @@
+//! Writing the status and the report, in the order that readers rely on.
+//!
+//! Report with its reason, then NodeDrainStatus, then the report with the answers: an answer never runs ahead of
+//! the status that carries it, and whoever sees a status finds its reason already there. A write that fails is
+//! repeated from the start of that order.
+
+use std::time::Duration;
+
+use drain::Moment;
+use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
+use schemas::{NodeDrainReport, NodeDrainStatus, agent};
+
+/// First pause after a failed write; doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A disk that stays full is tried this often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The two topics of a drain.
+#[derive(Debug)]
+pub(crate) struct Output {
+    status: Publisher<NodeDrainStatus>,
+    report: Publisher<NodeDrainReport>,
+    failures: u32,
+    /// After a failed write nothing is written before then.
+    not_before: Moment,
+}
+
+impl Output {
+    /// Takes both topics over.
+    pub(crate) fn open(root: &Root, lock: &AgentLock) -> Result<Self, PublishError> {
+        let status = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
+        let report = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
+        Ok(Self { status, report, failures: 0, not_before: Moment(0) })
+    }
+
+    /// Writes what has changed. After an error call [`Output::failed`].
+    pub(crate) fn write(
+        &mut self,
+        status: NodeDrainStatus,
+        report: &NodeDrainReport,
+    ) -> Result<(), PublishError> {
+        self.write_in_order(status, report)?;
+        self.failures = 0;
+        Ok(())
+    }
+
+    /// Notes that something could not be written, and says when to try again.
+    pub(crate) fn failed(&mut self, now: Moment) -> Moment {
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(5)).min(LONGEST_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = now + pause;
+        self.not_before
+    }
+
+    /// When a failed write may be repeated; `None` when the last one went well.
+    pub(crate) fn retry_at(&self) -> Option<Moment> {
+        (self.failures > 0).then_some(self.not_before)
+    }
+
+    fn write_in_order(
+        &mut self,
+        status: NodeDrainStatus,
+        report: &NodeDrainReport,
+    ) -> Result<(), PublishError> {
+        let key = TopicKey::global();
+        if self.status.get(&key) != Some(&status) {
+            self.report.publish(&key, &with_answers_of(report, self.report.get(&key)))?;
+            self.status.publish(&key, &status)?;
+        }
+        self.report.publish(&key, report)?;
+        Ok(())
+    }
+}
+
+/// The report with the answers that were published before: what it may say before the status is written. A
+/// request that was not listed before has no answer yet.
+fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> NodeDrainReport {
+    let mut early = report.clone();
+    for request in &mut early.requests {
+        request.answer = before
+            .and_then(|before| before.answer_to(&request.publisher, request.requested_at))
+            .unwrap_or_default();
+    }
+    early
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::{DrainRequester, DrainStatus, RequestLine};
+
+    use super::*;
+
+    fn report(answer: DrainStatus) -> NodeDrainReport {
+        let publisher = agent::ZEDAGENT.to_owned();
+        let requests = vec![RequestLine { publisher, answer, ..RequestLine::default() }];
+        NodeDrainReport { requests, ..NodeDrainReport::default() }
+    }
+
+    #[test]
+    fn an_answer_never_runs_ahead_of_its_status() {
+        let (none, complete) = (report(DrainStatus::Unknown), report(DrainStatus::Complete));
+        let cases = [
+            (None, DrainStatus::Unknown),
+            (Some(&none), DrainStatus::Unknown),
+            (Some(&complete), DrainStatus::Complete),
+        ];
+        for (before, expected) in cases {
+            let early = with_answers_of(&complete, before);
+            assert_eq!(early.requests.first().map(|request| request.answer), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_failed_write_is_repeated_later_and_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let lock = AgentLock::acquire(&root, agent::ZEDKUBE).unwrap();
+        let mut output = Output::open(&root, &lock).unwrap();
+        let status = NodeDrainStatus { status: DrainStatus::Requested, requested_by: DrainRequester::None };
+        // A file where the topic's folder should be: nothing can be written below it.
+        let topic = folder.path().join("run/zedkube/NodeDrainStatus");
+        std::fs::remove_dir_all(&topic).unwrap();
+        std::fs::File::create(&topic).unwrap();
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            assert!(output.write(status, &report(DrainStatus::Unknown)).is_err());
+            assert_eq!(output.failed(Moment(5)), Moment(5) + Duration::from_secs(seconds));
+            assert!(output.retry_at().is_some());
+        }
+        std::fs::remove_file(&topic).unwrap();
+        output.write(status, &report(DrainStatus::Unknown)).unwrap();
+        assert_eq!(output.retry_at(), None);
+        assert!(topic.join("global.json").exists());
+    }
+}

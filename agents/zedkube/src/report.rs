@@ -1,0 +1,238 @@
+//! NodeDrainReport and NodeDrainStatus as they follow from the state.
+
+use drain::progress::{Line, attempt, lines, progress};
+use drain::state::Stage;
+use drain::{Moment, Verdict, diagnosis};
+use schemas::{
+    Attempt, Blocked, Budget, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus,
+    Outcome, PodLine, Progress, RefusedInput, RequestLine, SCHEMA_VERSION,
+};
+use session::state::{Failed, Phase};
+use session::{Answer, Requester, State, Status, words};
+
+use crate::shown_time::ShownTime;
+
+/// What the report tells beside the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// UUID of the current drain.
+    pub(crate) drain_id: String,
+    /// Name of our node, once known.
+    pub(crate) node: String,
+    /// Input files that are refused now.
+    pub(crate) refused: Vec<RefusedInput>,
+}
+
+/// The status that the state shows.
+pub(crate) fn status(state: &State) -> NodeDrainStatus {
+    NodeDrainStatus {
+        status: status_of(state.shown.status),
+        requested_by: requester_of(state.shown.requested_by),
+    }
+}
+
+/// The report on the state at `now`.
+pub(crate) fn report(state: &State, around: &Surroundings, time: &ShownTime, now: Moment) -> NodeDrainReport {
+    let attempt = attempt(&state.drain);
+    let report = NodeDrainReport {
+        schema_version: SCHEMA_VERSION,
+        drain_id: around.drain_id.clone(),
+        boot_id: state.boot_id.clone(),
+        node: around.node.clone(),
+        phase: phase(state).to_owned(),
+        since: time.show(state.since),
+        started_at: time.show_some(state.session.started),
+        finished_at: time.show_some(state.session.finished),
+        outcome: outcome(state),
+        reason: words::reason(state),
+        hint: words::hint(state),
+        member: member_of(state.member),
+        requests: state.requests.iter().map(request_line).collect(),
+        cordon_attempt: cordon_attempt(state),
+        drain_attempt: drain_attempt(state),
+        attempts: state.session.attempts.iter().map(|record| attempt_line(record, time)).collect(),
+        deadline: deadline(state, time),
+        progress: attempt.map(progress_of).unwrap_or_default(),
+        pods: attempt.map(|attempt| pod_lines(&lines(attempt, now), time)).unwrap_or_default(),
+        blocked: attempt.map(blocked_lines).unwrap_or_default(),
+        cordoned_before: state.session.cordoned_before,
+        refused: around.refused.clone(),
+        ..NodeDrainReport::default()
+    };
+    report.bounded()
+}
+
+/// The machine's own name of its state; the way back has one of its own.
+fn phase(state: &State) -> &'static str {
+    if state.phase == Phase::Idle && session::returning::is_due(state) {
+        "Returning"
+    } else {
+        state.phase.name()
+    }
+}
+
+fn outcome(state: &State) -> Option<Outcome> {
+    match &state.phase {
+        Phase::Complete { outcome, .. } => Some(match outcome {
+            session::Outcome::Drained => Outcome::Drained,
+            session::Outcome::ApiUnreachable => Outcome::ApiUnreachable,
+            session::Outcome::NoSchedulablePeer => Outcome::NoSchedulablePeer,
+            session::Outcome::NodeGone => Outcome::NodeGone,
+        }),
+        Phase::Failed(Failed::Cordon(_)) => Some(Outcome::CordonFailed),
+        Phase::Failed(Failed::Drain(_)) => Some(Outcome::DrainFailed),
+        Phase::Idle if state.session.number > 0 => Some(Outcome::Cancelled),
+        Phase::Idle
+        | Phase::Waiting(_)
+        | Phase::Cordoning(_)
+        | Phase::Attempting { .. }
+        | Phase::Pausing { .. } => None,
+    }
+}
+
+fn cordon_attempt(state: &State) -> u32 {
+    match &state.phase {
+        Phase::Cordoning(cordoning) => cordoning.failures.saturating_add(1),
+        Phase::Idle
+        | Phase::Waiting(_)
+        | Phase::Attempting { .. }
+        | Phase::Pausing { .. }
+        | Phase::Complete { .. }
+        | Phase::Failed(_) => 0,
+    }
+}
+
+fn drain_attempt(state: &State) -> u32 {
+    match &state.phase {
+        Phase::Cordoning(cordoning) => cordoning.attempt,
+        Phase::Attempting { attempt, .. } => *attempt,
+        Phase::Pausing { failed, .. } => *failed,
+        Phase::Idle | Phase::Waiting(_) | Phase::Complete { .. } | Phase::Failed(_) => 0,
+    }
+}
+
+fn deadline(state: &State, time: &ShownTime) -> GoTime {
+    match &state.phase {
+        Phase::Attempting { .. } => time.show_some(attempt(&state.drain).map(|attempt| attempt.deadline)),
+        Phase::Pausing { until, .. } => time.show(*until),
+        Phase::Idle | Phase::Waiting(_) | Phase::Cordoning(_) | Phase::Complete { .. } | Phase::Failed(_) => {
+            GoTime::ZERO
+        }
+    }
+}
+
+fn request_line(request: &session::Request) -> RequestLine {
+    RequestLine {
+        requested_by: requester_of(request.requester),
+        context: request.context.clone(),
+        requested_at: request.requested_at.parse().unwrap_or_default(),
+        publisher: request.publisher.clone(),
+        answer: match request.answer {
+            Answer::None => DrainStatus::Unknown,
+            Answer::FailedCordon => DrainStatus::FailedCordon,
+            Answer::FailedDrain => DrainStatus::FailedDrain,
+            Answer::Complete => DrainStatus::Complete,
+        },
+    }
+}
+
+fn attempt_line(record: &session::state::AttemptRecord, time: &ShownTime) -> Attempt {
+    Attempt {
+        number: record.number,
+        started_at: time.show(record.started),
+        ended_at: time.show(record.ended),
+        error: record.error.clone(),
+    }
+}
+
+fn progress_of(attempt: &drain::state::Attempt) -> Progress {
+    let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let drain::progress::Progress { total, gone, terminating, blocked, waiting, left } = progress(attempt);
+    Progress {
+        total: small(total),
+        gone: small(gone),
+        terminating: small(terminating),
+        blocked: small(blocked),
+        waiting: small(waiting),
+        left: small(left),
+    }
+}
+
+fn pod_lines(lines: &[Line], time: &ShownTime) -> Vec<PodLine> {
+    let line = |line: &Line| PodLine {
+        namespace: line.id.namespace.clone(),
+        name: line.id.name.clone(),
+        uid: line.id.uid.clone(),
+        owner: line.owner.clone(),
+        verdict: verdict(line.verdict).to_owned(),
+        reasons: line.reasons.iter().map(ToString::to_string).collect(),
+        stage: line.stage.as_ref().map_or("Stays", stage).to_owned(),
+        since: time.show(line.since),
+        tries: line.tries,
+        detail: line.detail.clone(),
+    };
+    lines.iter().map(line).collect()
+}
+
+fn blocked_lines(attempt: &drain::state::Attempt) -> Vec<Blocked> {
+    let budget = |view: &drain::BudgetView| Budget {
+        name: view.name.clone(),
+        current_healthy: view.current_healthy,
+        desired_healthy: view.desired_healthy,
+        disruptions_allowed: view.disruptions_allowed,
+        ..Budget::default()
+    };
+    let line = |blocked: diagnosis::Blocked| Blocked {
+        pod: blocked.pod.to_string(),
+        cause: blocked.cause,
+        budgets: blocked.budgets.iter().map(budget).collect(),
+        hint: blocked.hint,
+        ..Blocked::default()
+    };
+    diagnosis::blocked(attempt).into_iter().map(line).collect()
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Evict => "Evict",
+        Verdict::Await => "Await",
+        Verdict::Leave => "Leave",
+        Verdict::Refuse => "Refuse",
+    }
+}
+
+fn stage(stage: &Stage) -> &'static str {
+    match stage {
+        Stage::Waiting => "Waiting",
+        Stage::Sent => "Evicting",
+        Stage::Blocked { .. } => "Blocked",
+        Stage::Paused { .. } => "Paused",
+        Stage::Accepted => "Accepted",
+        Stage::Terminating => "Terminating",
+        Stage::Awaiting => "Awaiting",
+        Stage::Refused => "Refused",
+        Stage::Final { .. } => "Failed",
+    }
+}
+
+fn status_of(status: Status) -> DrainStatus {
+    DrainStatus::from_code(status as u8).unwrap_or_default()
+}
+
+/// The requester in the numbers of the wire.
+pub(crate) fn requester_of(requester: Requester) -> DrainRequester {
+    match requester {
+        Requester::Operator => DrainRequester::None,
+        Requester::DeviceOp => DrainRequester::DeviceOp,
+        Requester::Update => DrainRequester::Update,
+    }
+}
+
+/// The membership in the words of the wire.
+pub(crate) fn member_of(member: session::Member) -> Member {
+    match member {
+        session::Member::Yes => Member::Yes,
+        session::Member::No => Member::No,
+        session::Member::Unknown => Member::Unknown,
+    }
+}
