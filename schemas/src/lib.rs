@@ -1,1 +1,50 @@
 //! What is said: topic types, what a value means to a reader, JSON Schemas and samples.
+//!
+//! Every type here is one JSON object in a file or a message. The types that EVE's own agents write keep
+//! EVE's names, order and number codes; the types of ours carry a `SchemaVersion`. Nothing here does I/O.
+//!
+//! [`parse`] reads a topic as EVE's Go agents do, [`to_bytes`] writes it as they do, and [`gate`] says what
+//! the topics of zedkube mean to an agent that wants to take the device down.
+
+mod base_os;
+mod cluster;
+mod coded;
+mod device_line;
+mod device_op;
+mod drain;
+#[cfg(test)]
+mod files_tests;
+mod gate;
+mod gotime;
+mod membership;
+mod node_agent;
+mod parse;
+mod report;
+mod report_bounds;
+mod topic;
+mod write;
+
+pub use base_os::{
+    BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, ContentTreeStatus, ErrorEntity, SwState,
+};
+pub use cluster::{
+    ClusterIpPrefix, ConfigItemType, ConfigItemValue, ConfigItemValueMap, EdgeNodeClusterConfig,
+    EdgeNodeInfo, LbInterface, UuidAndVersion,
+};
+pub use device_line::DeviceLine;
+pub use device_op::{DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Operation};
+pub use drain::{DrainRequester, DrainStatus, NodeDrainRequest, NodeDrainStatus};
+pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
+pub use gotime::{GoTime, GoTimeError};
+pub use membership::Membership;
+pub use node_agent::{
+    BootReason, DeviceAction, DeviceActionState, NodeAgentStatus, RadioSilence, ZedAgentStatus,
+};
+pub use parse::{MAX_BYTES, ParseError, parse};
+pub use report::{
+    Attempt, Blocked, Budget, Disabled, Member, NodeDrainReport, Omitted, Outcome, PodLine, Progress,
+    RefusedInput, RequestLine, SCHEMA_VERSION, Slot, VolumeLine,
+};
+pub use report_bounds::MAX_REPORT_BYTES;
+pub use topic::{Topic, agent};
+pub use write::to_bytes;

@@ -1,0 +1,255 @@
+//! The two topics that EVE's agents use to ask for a drain and to learn how it goes.
+//!
+//! Exactly EVE's fields, never more: its agents and ours are mixed on one device.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::coded::{self, Code};
+use crate::{GoTime, Topic, agent};
+
+/// How far the drain of this node is, in EVE's words and numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum DrainStatus {
+    /// Nothing is known; no item, or the zero value.
+    #[default]
+    Unknown = 0,
+    /// This device is not part of a cluster, or drains are switched off.
+    NotSupported = 1,
+    /// Nobody asks for a drain.
+    NotRequested = 2,
+    /// A request is accepted and waits for its turn.
+    Requested = 3,
+    /// The drain begins.
+    Starting = 4,
+    /// The node is cordoned; pods are leaving, first attempt.
+    Cordoned = 5,
+    /// The node could not be cordoned. Final for this request.
+    FailedCordon = 6,
+    /// An attempt failed; a pause or a further attempt runs.
+    DrainRetrying = 7,
+    /// All attempts failed. Final for this request.
+    FailedDrain = 8,
+    /// The node may go down.
+    Complete = 9,
+}
+
+impl DrainStatus {
+    /// All ten, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Unknown,
+        Self::NotSupported,
+        Self::NotRequested,
+        Self::Requested,
+        Self::Starting,
+        Self::Cordoned,
+        Self::FailedCordon,
+        Self::DrainRetrying,
+        Self::FailedDrain,
+        Self::Complete,
+    ];
+
+    const CODES: &'static [Code] = &[
+        (0, "UNKNOWN"),
+        (1, "NOTSUPPORTED"),
+        (2, "NOTREQUESTED"),
+        (3, "REQUESTED"),
+        (4, "STARTING"),
+        (5, "CORDONED"),
+        (6, "FAILEDCORDON"),
+        (7, "DRAINRETRYING"),
+        (8, "FAILEDDRAIN"),
+        (9, "COMPLETE"),
+    ];
+
+    /// The number on the wire.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The status with this number, if there is one.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// EVE's constant without its prefix, for logs: `NOTREQUESTED`.
+    pub fn constant(self) -> &'static str {
+        Self::CODES.get(usize::from(self.code())).map_or("UNKNOWN", |(_, name)| name)
+    }
+
+    /// A drain is under way: asked for and not yet answered, for whoever asked (3, 4, 5, 7).
+    pub const fn is_in_progress(self) -> bool {
+        match self {
+            Self::Requested | Self::Starting | Self::Cordoned | Self::DrainRetrying => true,
+            Self::Unknown
+            | Self::NotSupported
+            | Self::NotRequested
+            | Self::FailedCordon
+            | Self::FailedDrain
+            | Self::Complete => false,
+        }
+    }
+
+    /// The drain gave up (6, 8).
+    pub const fn is_failed(self) -> bool {
+        match self {
+            Self::FailedCordon | Self::FailedDrain => true,
+            Self::Unknown
+            | Self::NotSupported
+            | Self::NotRequested
+            | Self::Requested
+            | Self::Starting
+            | Self::Cordoned
+            | Self::DrainRetrying
+            | Self::Complete => false,
+        }
+    }
+}
+
+/// EVE's own words (`DrainStatus.String()`), as `diag` prints them.
+impl fmt::Display for DrainStatus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Unknown => "Unknown",
+            Self::NotSupported => "Not Supported",
+            Self::NotRequested => "Not Requested",
+            Self::Requested => "Requested",
+            Self::Starting => "Starting",
+            Self::Cordoned => "Cordoned",
+            Self::FailedCordon => "Failed Cordon",
+            Self::DrainRetrying => "Drain Retrying",
+            Self::FailedDrain => "Failed Drain",
+            Self::Complete => "Complete",
+        })
+    }
+}
+
+impl Serialize for DrainStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.code())
+    }
+}
+
+impl<'de> Deserialize<'de> for DrainStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let code = coded::deserialize(deserializer, Self::CODES)?;
+        Ok(Self::from_code(code).unwrap_or_default())
+    }
+}
+
+impl JsonSchema for DrainStatus {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DrainStatus".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "integer", "minimum": 0, "maximum": 9, "description": coded::listed(Self::CODES)})
+    }
+}
+
+/// Who asks for a drain, or whom a status answers, in EVE's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum DrainRequester {
+    /// The zero value of a missing field; EVE has no name for it, and nobody may ask with it.
+    #[default]
+    Unset = 0,
+    /// Nobody; in a request of ours, the operator (`ebb`).
+    None = 1,
+    /// zedagent: reboot, shutdown, poweroff.
+    DeviceOp = 2,
+    /// baseosmgr: a new image.
+    Update = 3,
+}
+
+impl DrainRequester {
+    const CODES: &'static [Code] = &[(0, "unset"), (1, "NONE"), (2, "DEVICEOP"), (3, "UPDATE")];
+
+    /// The number on the wire.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The requester that the agent of a request's folder speaks for; no other agent may ask.
+    pub fn of_publisher(agent: &str) -> Option<Self> {
+        match agent {
+            agent::ZEDAGENT => Some(Self::DeviceOp),
+            agent::BASEOSMGR => Some(Self::Update),
+            agent::EBB => Some(Self::None),
+            _ => None,
+        }
+    }
+}
+
+/// EVE's constant without its prefix (`DEVICEOP`).
+impl fmt::Display for DrainRequester {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Unset => "unset",
+            Self::None => "NONE",
+            Self::DeviceOp => "DEVICEOP",
+            Self::Update => "UPDATE",
+        })
+    }
+}
+
+impl Serialize for DrainRequester {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.code())
+    }
+}
+
+impl<'de> Deserialize<'de> for DrainRequester {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match coded::deserialize(deserializer, Self::CODES)? {
+            1 => Self::None,
+            2 => Self::DeviceOp,
+            3 => Self::Update,
+            _ => Self::Unset,
+        })
+    }
+}
+
+impl JsonSchema for DrainRequester {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DrainRequester".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "integer", "minimum": 0, "maximum": 3, "description": coded::listed(Self::CODES)})
+    }
+}
+
+/// Asks zedkube to drain this node. Key `global`; the publisher's folder names the requester.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeDrainRequest {
+    /// When the request was made. It identifies the request: a new time is a new request.
+    pub requested_at: GoTime,
+    /// Who asks.
+    pub requested_by: DrainRequester,
+    /// What for: `reboot`, `shutdown`, `poweroff`, the content tree of an image, or the operator's reason.
+    pub context: String,
+}
+
+impl Topic for NodeDrainRequest {
+    const NAME: &'static str = "NodeDrainRequest";
+}
+
+/// What zedkube answers to everybody. Key `global`. Exactly these two fields: everything else is in
+/// [`crate::NodeDrainReport`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeDrainStatus {
+    /// How far the drain is.
+    pub status: DrainStatus,
+    /// Whom this answers; [`DrainRequester::None`] when no request stands.
+    pub requested_by: DrainRequester,
+}
+
+impl Topic for NodeDrainStatus {
+    const NAME: &'static str = "NodeDrainStatus";
+}

@@ -1,0 +1,405 @@
+use super::*;
+
+const REQUESTED: &str = "2026-08-22T16:10:11Z";
+const EARLIER: &str = "2026-08-22T10:00:00Z";
+
+#[expect(clippy::unnecessary_wraps, reason = "the facts hold options")]
+fn time(text: &str) -> Option<GoTime> {
+    Some(text.parse().unwrap())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the facts hold options")]
+fn status(status: DrainStatus, requested_by: DrainRequester) -> Option<NodeDrainStatus> {
+    Some(NodeDrainStatus { status, requested_by })
+}
+
+/// Our zedkube runs, is a member's, and has our request without an answer.
+fn at_work() -> GateFacts {
+    GateFacts {
+        requester: DrainRequester::DeviceOp,
+        member: Some(Member::Yes),
+        disabled: false,
+        own_request: time(REQUESTED),
+        ours: time(REQUESTED),
+        answer: Some(DrainStatus::Unknown),
+        zedkube_lock_free: false,
+        status: status(DrainStatus::Cordoned, DrainRequester::DeviceOp),
+        report_present: true,
+        seen_other_status_since_publish: None,
+        cluster_config_valid: None,
+        absent_ms: 0,
+        start_timeout_ms: 600_000,
+        on_timeout: OnTimeout::Proceed,
+    }
+}
+
+/// EVE's zedkube shows `shown` to `requester`; our request stands, another status was seen since.
+fn eve(shown: DrainStatus, requester: DrainRequester) -> GateFacts {
+    GateFacts {
+        member: None,
+        answer: None,
+        report_present: false,
+        zedkube_lock_free: true,
+        status: status(shown, requester),
+        seen_other_status_since_publish: Some(true),
+        cluster_config_valid: Some(true),
+        ..at_work()
+    }
+}
+
+/// Our zedkube died, having left a report.
+fn away() -> GateFacts {
+    GateFacts { zedkube_lock_free: true, ..at_work() }
+}
+
+#[track_caller]
+fn check(facts: &GateFacts, row: Row, verdict: Verdict) {
+    assert_eq!((facts.row(), gate(facts)), (row, verdict), "{facts:?}");
+}
+
+fn proceed(reason: ProceedReason) -> Verdict {
+    Verdict::Proceed(reason)
+}
+
+fn draining(status: DrainStatus) -> Verdict {
+    Verdict::Defer(DeferReason::Draining(Some(status)))
+}
+
+#[test]
+fn row_1_a_device_without_cluster_proceeds() {
+    let facts = GateFacts { member: Some(Member::No), ..at_work() };
+    check(&facts, Row::NotNeeded, proceed(ProceedReason::NotAMember));
+}
+
+#[test]
+fn row_1_disabled_proceeds() {
+    let facts = GateFacts { disabled: true, ..at_work() };
+    check(&facts, Row::NotNeeded, proceed(ProceedReason::Disabled));
+}
+
+#[test]
+fn row_1_goes_before_all_others() {
+    for other in [at_work(), away(), eve(DrainStatus::Cordoned, DrainRequester::Update)] {
+        let failed = GateFacts { disabled: true, answer: Some(DrainStatus::FailedDrain), ..other.clone() };
+        check(&failed, Row::NotNeeded, proceed(ProceedReason::Disabled));
+        let unasked = GateFacts { member: Some(Member::No), own_request: None, ours: None, ..other };
+        check(&unasked, Row::NotNeeded, proceed(ProceedReason::NotAMember));
+    }
+}
+
+#[test]
+fn row_1_unknown_membership_does_not_proceed() {
+    for member in [None, Some(Member::Unknown)] {
+        let facts = GateFacts { member, ..at_work() };
+        check(&facts, Row::AtWork, draining(DrainStatus::Cordoned));
+    }
+}
+
+#[test]
+fn row_2_a_request_that_does_not_stand_is_published() {
+    for (own_request, ours) in
+        [(None, None), (None, time(REQUESTED)), (time(REQUESTED), None), (time(EARLIER), time(REQUESTED))]
+    {
+        for base in [at_work(), away(), GateFacts { status: None, report_present: false, ..away() }] {
+            let facts = GateFacts { own_request, ours, ..base };
+            check(&facts, Row::NoRequest, Verdict::Publish);
+        }
+    }
+}
+
+#[test]
+fn row_2_no_status_and_no_answer_to_an_earlier_request_releases() {
+    for shown in DrainStatus::ALL {
+        let facts = GateFacts {
+            own_request: time(EARLIER),
+            answer: Some(DrainStatus::Complete),
+            status: status(shown, DrainRequester::DeviceOp),
+            ..at_work()
+        };
+        check(&facts, Row::NoRequest, Verdict::Publish);
+    }
+}
+
+#[test]
+fn row_2_beside_eve_a_drain_in_progress_is_not_disturbed() {
+    for shown in DrainStatus::ALL {
+        let facts = GateFacts { own_request: None, ..eve(shown, DrainRequester::Update) };
+        let verdict = match shown.code() {
+            3 | 4 | 5 | 7 => Verdict::Defer(DeferReason::EveBusy(shown)),
+            _ => Verdict::Publish,
+        };
+        check(&facts, Row::NoRequest, verdict);
+    }
+}
+
+#[test]
+fn row_2_an_offset_in_the_file_is_the_same_request() {
+    let facts = GateFacts { own_request: time("2026-08-22T18:10:11+02:00"), ..at_work() };
+    check(&facts, Row::AtWork, draining(DrainStatus::Cordoned));
+}
+
+#[test]
+fn row_3_the_answer_decides() {
+    let with = |answer| GateFacts { answer: Some(answer), ..at_work() };
+    check(&with(DrainStatus::Complete), Row::Answered, proceed(ProceedReason::Answered));
+    for failed in [DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
+        check(&with(failed), Row::Answered, Verdict::Failed(failed));
+    }
+}
+
+#[test]
+fn row_3_an_answer_counts_although_zedkube_died_after_it() {
+    let facts = GateFacts { answer: Some(DrainStatus::Complete), absent_ms: 0, ..away() };
+    check(&facts, Row::Answered, proceed(ProceedReason::Answered));
+}
+
+#[test]
+fn row_3_everything_else_is_no_answer() {
+    for code in [0, 1, 2, 3, 4, 5, 7] {
+        let facts = GateFacts { answer: DrainStatus::from_code(code), ..at_work() };
+        check(&facts, Row::AtWork, draining(DrainStatus::Cordoned));
+    }
+}
+
+#[test]
+fn row_4_zedkube_away_is_waited_for_until_the_limit() {
+    let away_for = |absent_ms, on_timeout| GateFacts { absent_ms, on_timeout, ..away() };
+    let limit_ms = Some(600_000);
+    check(
+        &away_for(599_999, OnTimeout::Proceed),
+        Row::Away,
+        Verdict::Defer(DeferReason::Away { absent_ms: 599_999, limit_ms }),
+    );
+    check(&away_for(600_000, OnTimeout::Proceed), Row::Away, proceed(ProceedReason::ZedkubeAway));
+    check(
+        &away_for(u64::MAX, OnTimeout::Wait),
+        Row::Away,
+        Verdict::Defer(DeferReason::Away { absent_ms: u64::MAX, limit_ms: None }),
+    );
+    assert!(ProceedReason::ZedkubeAway.is_undrained());
+}
+
+#[test]
+fn row_4_holds_without_any_report_and_status() {
+    let facts = GateFacts { report_present: false, status: None, member: None, answer: None, ..away() };
+    check(&facts, Row::Away, Verdict::Defer(DeferReason::Away { absent_ms: 0, limit_ms: Some(600_000) }));
+}
+
+#[test]
+fn row_4_no_status_of_a_dead_zedkube_releases() {
+    for shown in DrainStatus::ALL {
+        let facts = GateFacts { status: status(shown, DrainRequester::DeviceOp), ..away() };
+        assert_eq!(facts.row(), Row::Away, "{shown}");
+    }
+}
+
+#[test]
+fn row_5_no_status_of_ours_releases_without_an_answer() {
+    for shown in DrainStatus::ALL {
+        for requester in [DrainRequester::None, DrainRequester::DeviceOp, DrainRequester::Update] {
+            let facts = GateFacts { status: status(shown, requester), ..at_work() };
+            check(&facts, Row::AtWork, draining(shown));
+        }
+    }
+    let facts = GateFacts { status: None, ..at_work() };
+    check(&facts, Row::AtWork, Verdict::Defer(DeferReason::Draining(None)));
+}
+
+#[test]
+fn row_5_a_zedkube_that_runs_without_report_is_starting() {
+    for shown in DrainStatus::ALL {
+        let facts = GateFacts {
+            report_present: false,
+            member: None,
+            answer: None,
+            status: status(shown, DrainRequester::DeviceOp),
+            ..at_work()
+        };
+        check(&facts, Row::AtWork, Verdict::Defer(DeferReason::Starting));
+    }
+}
+
+#[test]
+fn row_6_eve_in_progress_defers_for_whomever() {
+    for code in [0, 2, 3, 4, 5, 7] {
+        let shown = DrainStatus::from_code(code).unwrap();
+        for requester in [DrainRequester::Unset, DrainRequester::DeviceOp, DrainRequester::Update] {
+            check(&eve(shown, requester), Row::Eve, draining(shown));
+        }
+    }
+}
+
+#[test]
+fn row_6_eves_answer_to_us_counts() {
+    let ours = |shown| eve(shown, DrainRequester::DeviceOp);
+    check(&ours(DrainStatus::Complete), Row::Eve, proceed(ProceedReason::EveComplete));
+    for failed in [DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
+        check(&ours(failed), Row::Eve, Verdict::Failed(failed));
+    }
+}
+
+#[test]
+fn row_6_eves_answer_to_somebody_else_does_not_count() {
+    for shown in [DrainStatus::Complete, DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
+        for requester in [DrainRequester::Unset, DrainRequester::None, DrainRequester::Update] {
+            check(&eve(shown, requester), Row::Eve, Verdict::Defer(DeferReason::EveStale(shown)));
+        }
+    }
+}
+
+#[test]
+fn row_6_eves_answer_from_before_our_request_does_not_count() {
+    for shown in [DrainStatus::Complete, DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
+        let base = eve(shown, DrainRequester::DeviceOp);
+        let unseen = GateFacts { seen_other_status_since_publish: Some(false), ..base.clone() };
+        check(&unseen, Row::Eve, Verdict::Defer(DeferReason::EveStale(shown)));
+        let unknown = GateFacts { seen_other_status_since_publish: None, ..base };
+        check(&unknown, Row::Eve, Verdict::Publish);
+    }
+}
+
+#[test]
+fn row_6_not_supported_proceeds_only_without_a_cluster() {
+    let with = |cluster_config_valid| GateFacts {
+        cluster_config_valid,
+        ..eve(DrainStatus::NotSupported, DrainRequester::None)
+    };
+    check(&with(Some(false)), Row::Eve, proceed(ProceedReason::EveNotSupported));
+    for unclear in [Some(true), None] {
+        check(&with(unclear), Row::Eve, Verdict::Defer(DeferReason::EveClusterUnclear));
+    }
+}
+
+/// Over every combination: what releases the device, and what may make it fail.
+#[test]
+fn nothing_else_releases_the_device() {
+    let mut proceeds = 0;
+    for facts in every_combination() {
+        match gate(&facts) {
+            Verdict::Proceed(reason) => {
+                proceeds += 1;
+                check_release(&facts, reason);
+            }
+            Verdict::Failed(status) => {
+                assert!(status.is_failed() && facts.own_request == facts.ours, "{facts:?}");
+            }
+            Verdict::Publish | Verdict::Defer(_) => {}
+        }
+    }
+    assert!(0 < proceeds);
+}
+
+#[track_caller]
+fn check_release(facts: &GateFacts, reason: ProceedReason) {
+    let asked = facts.ours.is_some() && facts.own_request == facts.ours;
+    let allowed = match reason {
+        ProceedReason::NotAMember => facts.member == Some(Member::No),
+        ProceedReason::Disabled => facts.disabled,
+        ProceedReason::Answered => asked && facts.answer == Some(DrainStatus::Complete),
+        ProceedReason::ZedkubeAway => {
+            asked
+                && facts.zedkube_lock_free
+                && facts.on_timeout == OnTimeout::Proceed
+                && facts.start_timeout_ms <= facts.absent_ms
+        }
+        ProceedReason::EveComplete => {
+            asked
+                && !facts.report_present
+                && facts.seen_other_status_since_publish == Some(true)
+                && facts.status == status(DrainStatus::Complete, facts.requester)
+        }
+        ProceedReason::EveNotSupported => {
+            asked && !facts.report_present && facts.cluster_config_valid == Some(false)
+        }
+    };
+    assert!(allowed, "{reason:?} {facts:?}");
+}
+
+fn every_combination() -> Vec<GateFacts> {
+    let mut all = vec![at_work()];
+    let mut vary = |change: &dyn Fn(&GateFacts) -> Vec<GateFacts>| {
+        all = all.iter().flat_map(change).collect();
+    };
+    vary(&|f| {
+        [None, Some(Member::Yes), Some(Member::No)].map(|member| GateFacts { member, ..f.clone() }).into()
+    });
+    vary(&|f| [false, true].map(|disabled| GateFacts { disabled, ..f.clone() }).into());
+    vary(&|f| {
+        [None, time(EARLIER), time(REQUESTED)]
+            .map(|own_request| GateFacts { own_request, ..f.clone() })
+            .into()
+    });
+    vary(&|f| [None, time(REQUESTED)].map(|ours| GateFacts { ours, ..f.clone() }).into());
+    vary(&|f| {
+        [None, Some(0), Some(6), Some(8), Some(9)]
+            .map(|code| GateFacts { answer: code.and_then(DrainStatus::from_code), ..f.clone() })
+            .into()
+    });
+    vary(&|f| [false, true].map(|zedkube_lock_free| GateFacts { zedkube_lock_free, ..f.clone() }).into());
+    vary(&|f| [false, true].map(|report_present| GateFacts { report_present, ..f.clone() }).into());
+    vary(&|f| {
+        let requesters = [DrainRequester::DeviceOp, DrainRequester::Update];
+        let shown = DrainStatus::ALL.into_iter().flat_map(|s| requesters.map(|r| status(s, r)));
+        shown.chain([None]).map(|status| GateFacts { status, ..f.clone() }).collect()
+    });
+    vary(&|f| {
+        [None, Some(false), Some(true)]
+            .map(|seen| GateFacts {
+                seen_other_status_since_publish: seen,
+                cluster_config_valid: seen,
+                ..f.clone()
+            })
+            .into()
+    });
+    vary(&|f| [0, 600_000].map(|absent_ms| GateFacts { absent_ms, ..f.clone() }).into());
+    all
+}
+
+/// Looks at (milliseconds, away, report number); the sum after the last.
+#[track_caller]
+fn check_absence(looks: &[(u64, bool, u32)], expected: u64) {
+    let mut absence = Absence::default();
+    let mut sum = 0;
+    for &(now_ms, away, report) in looks {
+        let report = NodeDrainReport { drain_attempt: report, ..NodeDrainReport::default() };
+        sum = absence.observe(now_ms, away, Some(&report));
+    }
+    assert_eq!(sum, expected);
+}
+
+#[test]
+fn absence_is_summed_while_row_4_holds() {
+    check_absence(&[(1000, true, 1)], 0);
+    check_absence(&[(1000, true, 1), (3000, true, 1)], 2000);
+    check_absence(
+        &[(1000, true, 1), (3000, true, 1), (4000, false, 1), (9000, true, 1), (9500, true, 1)],
+        2500,
+    );
+    check_absence(&[(1000, false, 1), (9000, true, 1)], 0);
+}
+
+#[test]
+fn absence_starts_anew_when_the_report_changes() {
+    check_absence(&[(0, true, 1), (5000, true, 1), (6000, true, 2)], 0);
+    check_absence(&[(0, true, 1), (5000, true, 1), (6000, true, 2), (6500, true, 2)], 500);
+}
+
+#[test]
+fn absence_is_summed_without_any_report() {
+    let mut absence = Absence::default();
+    assert_eq!(absence.observe(10, true, None), 0);
+    assert_eq!(absence.observe(25, true, None), 15);
+    assert_eq!(absence.observe(30, true, Some(&NodeDrainReport::default())), 0);
+}
+
+#[test]
+fn absence_survives_a_clock_that_steps_back() {
+    check_absence(&[(5000, true, 1), (1000, true, 1), (1500, true, 1)], 500);
+}
+
+#[test]
+fn reasons_are_plain_sentences() {
+    let text = DeferReason::Away { absent_ms: 90_500, limit_ms: Some(600_000) }.to_string();
+    assert_eq!(text, "zedkube does not run (90 s of 600 s)");
+    assert!(ProceedReason::ZedkubeAway.to_string().starts_with("NOT DRAINED"));
+}
