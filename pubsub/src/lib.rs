@@ -1,1 +1,28 @@
 //! How it is said: EVE's files and sockets, durable and level-triggered.
+//!
+//! Agents talk through one JSON file per item, `ROOT/run/<agent>/<Topic>/<key>.json`. A [`Publisher`] writes such
+//! files durably, a [`Subscription`] yields the difference between what its folder held and holds. Nothing here
+//! knows a concrete topic.
+
+mod collection;
+mod directory;
+mod key;
+mod lock;
+pub mod memory;
+mod place;
+mod publisher;
+mod read;
+pub mod store;
+mod subscriber;
+mod watch;
+
+pub use collection::{Change, Collection};
+pub use directory::{Items, read_item, read_items};
+pub use key::{KeyError, TopicKey};
+pub use lock::{AgentLock, Holder, LockError, lock_holder};
+pub use place::{Persistence, Root};
+pub use publisher::{MAX_MESSAGE_BYTES, PublishError, Published, Publisher};
+pub use read::{MAX_FILE_BYTES, Owner, Refusal, read_checked};
+pub use store::{Backup, StoreError};
+pub use subscriber::Subscription;
+pub use watch::PathWatch;

@@ -1,0 +1,317 @@
+//! Reading a topic from its folder.
+//!
+//! An event only says "look again"; then the folder is listed, every item read, and the result compared with
+//! the one before. A file that cannot be taken leaves the last good value of its item in place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemas::{Topic, parse};
+use tokio::time::{Instant, sleep_until};
+
+use crate::TopicKey;
+use crate::place::{Persistence, Root};
+use crate::read::{MAX_FILE_BYTES, Owner, Refusal, read_checked};
+use crate::watch::PathWatch;
+
+/// How long an empty or unparsable file may be half written before it is called bad. A person's `echo` takes
+/// milliseconds, an editor over a slow line perhaps a second.
+const SETTLE: Duration = Duration::from_secs(2);
+/// How often such a file is looked at again.
+const SETTLE_LOOK: Duration = Duration::from_millis(200);
+/// Items that are read of one folder, in the order of their names; a topic has tens. The rest is refused.
+const MAX_ITEMS: usize = 1000;
+
+/// What a folder holds at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Items<T> {
+    /// The good items.
+    pub items: BTreeMap<TopicKey, T>,
+    /// The files that are none.
+    pub refused: Vec<Refusal>,
+}
+
+/// Reads a topic once, without watching it. A half-written file counts as refused.
+pub fn read_items<T: Topic>(root: &Root, agent: &str, persistence: Persistence) -> Items<T> {
+    let mut read = Items { items: BTreeMap::new(), refused: Vec::new() };
+    for (_, reading) in scan(&root.folder::<T>(agent, persistence)) {
+        match reading {
+            Reading::Item(key, value) => {
+                read.items.insert(key, value);
+            }
+            Reading::Bad(bad) => read.refused.push(bad.refusal),
+        }
+    }
+    read
+}
+
+/// Reads one item once; nothing when it is not there.
+pub fn read_item<T: Topic>(
+    root: &Root,
+    agent: &str,
+    persistence: Persistence,
+    key: &TopicKey,
+) -> Result<Option<T>, Refusal> {
+    read_file(&root.item::<T>(agent, persistence, key)).map_err(|bad| bad.refusal)
+}
+
+/// The directory transport of a subscription.
+#[derive(Debug)]
+pub(crate) struct Directory<T> {
+    folder: PathBuf,
+    watch: PathWatch,
+    items: BTreeMap<TopicKey, T>,
+    doubtful: BTreeMap<PathBuf, Doubt>,
+    version: u64,
+}
+
+impl<T: Topic> Directory<T> {
+    /// Watches the folder, then reads it: nothing is missed between.
+    pub(crate) fn open(root: &Root, agent: &str, persistence: Persistence) -> Self {
+        let folder = root.folder::<T>(agent, persistence);
+        let watch = PathWatch::new([&folder]);
+        let mut directory =
+            Self { folder, watch, items: BTreeMap::new(), doubtful: BTreeMap::new(), version: 0 };
+        directory.look();
+        directory.version = 0;
+        directory
+    }
+
+    pub(crate) const fn items(&self) -> &BTreeMap<TopicKey, T> {
+        &self.items
+    }
+
+    pub(crate) fn refused(&self) -> Vec<Refusal> {
+        self.doubtful.values().filter_map(|doubt| doubt.told.clone()).collect()
+    }
+
+    /// Raised whenever items or refusals have changed.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns after a look; the version says whether it found anything. Cancel-safe: it changes nothing before
+    /// its last wait.
+    pub(crate) async fn looked(&mut self) {
+        if self.doubtful.values().any(Doubt::is_settling) {
+            let again = Instant::now() + SETTLE_LOOK;
+            tokio::select! {
+                () = self.watch.changed() => {}
+                () = sleep_until(again) => {}
+            }
+        } else {
+            self.watch.changed().await;
+        }
+        self.look();
+    }
+
+    fn look(&mut self) {
+        let mut items = BTreeMap::new();
+        let mut bad_files = BTreeMap::new();
+        for (path, reading) in self.scan() {
+            match reading {
+                Reading::Item(key, value) => {
+                    items.insert(key, value);
+                }
+                Reading::Bad(bad) => {
+                    if let Some((key, value)) = bad.key.as_ref().and_then(|key| self.items.get_key_value(key))
+                    {
+                        items.insert(key.clone(), value.clone());
+                    }
+                    bad_files.insert(path, bad);
+                }
+            }
+        }
+        let refused = self.refused();
+        self.judge(bad_files);
+        if items != self.items || refused != self.refused() {
+            self.version += 1;
+        }
+        self.items = items;
+    }
+
+    /// Reads the folder, and by name the items that the list lacks: listing a folder while a file in it is replaced
+    /// may leave the file out, and a request must not look withdrawn because of that.
+    fn scan(&self) -> BTreeMap<PathBuf, Reading<T>> {
+        let mut readings = scan(&self.folder);
+        for key in self.items.keys() {
+            let name = OsString::from(key.file_name());
+            let path = self.folder.join(&name);
+            if !readings.contains_key(&path)
+                && let Some(reading) = read_named(&path, &name)
+            {
+                readings.insert(path, reading);
+            }
+        }
+        readings
+    }
+
+    /// Decides which bad files are refused now, and warns once about each new one.
+    fn judge(&mut self, bad_files: BTreeMap<PathBuf, BadFile>) {
+        let now = Instant::now();
+        let mut before = std::mem::take(&mut self.doubtful);
+        for (path, bad) in bad_files {
+            let mut doubt = Doubt::about(bad, Stamp::of(&path), before.remove(&path), now);
+            if doubt.is_due(now) {
+                tracing::warn!("{}", doubt.refusal);
+                doubt.told = Some(doubt.refusal.clone());
+                doubt.is_decided = true;
+            }
+            self.doubtful.insert(path, doubt);
+        }
+    }
+}
+
+/// A bad file, followed from look to look.
+#[derive(Debug)]
+struct Doubt {
+    refusal: Refusal,
+    may_be_half_written: bool,
+    stamp: Option<Stamp>,
+    since: Instant,
+    /// `refusal` has been told; until then `told` may hold the one of an earlier content.
+    is_decided: bool,
+    told: Option<Refusal>,
+}
+
+impl Doubt {
+    fn about(bad: BadFile, stamp: Option<Stamp>, before: Option<Self>, now: Instant) -> Self {
+        let BadFile { refusal, may_be_half_written, .. } = bad;
+        let fresh = Self { refusal, may_be_half_written, stamp, since: now, is_decided: false, told: None };
+        match before {
+            None => fresh,
+            Some(same) if same.stamp == fresh.stamp && same.refusal == fresh.refusal => same,
+            Some(decided) if decided.is_decided => Self { told: decided.told, ..fresh },
+            // Still being written: the clock runs on, or a writer that never ends would never be refused.
+            Some(settling) => Self { since: settling.since, told: settling.told, ..fresh },
+        }
+    }
+
+    const fn is_settling(&self) -> bool {
+        !self.is_decided
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        !self.is_decided && (!self.may_be_half_written || SETTLE <= now.duration_since(self.since))
+    }
+}
+
+/// Tells one content of a file from the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    length: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        Some(Self {
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+enum Reading<T> {
+    Item(TopicKey, T),
+    Bad(BadFile),
+}
+
+struct BadFile {
+    refusal: Refusal,
+    /// The writer may not have finished.
+    may_be_half_written: bool,
+    /// The item that it would be; its last good value stays.
+    key: Option<TopicKey>,
+}
+
+impl BadFile {
+    const fn new(refusal: Refusal) -> Self {
+        Self { refusal, may_be_half_written: false, key: None }
+    }
+}
+
+/// Reads every item of a folder. A folder that does not exist has none.
+fn scan<T: Topic>(folder: &Path) -> BTreeMap<PathBuf, Reading<T>> {
+    let names = match item_names(folder) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return BTreeMap::new(),
+        Err(error) => {
+            let refusal = Refusal::new(folder, format!("cannot be listed: {error}"), "a readable folder");
+            return BTreeMap::from([(folder.to_owned(), Reading::Bad(BadFile::new(refusal)))]);
+        }
+    };
+    let mut readings = BTreeMap::new();
+    for name in names.first {
+        let path = folder.join(&name);
+        if let Some(reading) = read_named(&path, &name) {
+            readings.insert(path, reading);
+        }
+    }
+    if names.has_more {
+        let refusal =
+            Refusal::new(folder, "too many items: the last ones are not read", format!("{MAX_ITEMS} items"));
+        readings.insert(folder.to_owned(), Reading::Bad(BadFile::new(refusal)));
+    }
+    readings
+}
+
+struct Names {
+    first: BTreeSet<OsString>,
+    has_more: bool,
+}
+
+/// The first names of items in byte order; never more in memory than are read.
+fn item_names(folder: &Path) -> io::Result<Names> {
+    let mut names = Names { first: BTreeSet::new(), has_more: false };
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if TopicKey::of_file(&name).is_some() {
+            names.first.insert(name);
+        }
+        if MAX_ITEMS < names.first.len() {
+            names.first.pop_last();
+            names.has_more = true;
+        }
+    }
+    Ok(names)
+}
+
+fn read_named<T: Topic>(path: &Path, name: &OsString) -> Option<Reading<T>> {
+    let key = match TopicKey::of_file(name)? {
+        Ok(key) => key,
+        Err(error) => {
+            let refusal = Refusal::new(path, error.to_string(), "a file name of a key and `.json`");
+            return Some(Reading::Bad(BadFile::new(refusal)));
+        }
+    };
+    match read_file(path) {
+        Ok(value) => value.map(|value| Reading::Item(key, value)),
+        Err(bad) => Some(Reading::Bad(BadFile { key: Some(key), ..bad })),
+    }
+}
+
+fn read_file<T: Topic>(path: &Path) -> Result<Option<T>, BadFile> {
+    let bytes = read_checked(path, MAX_FILE_BYTES, Owner::RootOrSelf).map_err(BadFile::new)?;
+    let Some(bytes) = bytes else {
+        return Ok(None);
+    };
+    parse(&bytes).map(Some).map_err(|error| BadFile {
+        refusal: Refusal::new(path, format!("cannot read {}", error.reason()), error.accepted()),
+        may_be_half_written: true,
+        key: None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

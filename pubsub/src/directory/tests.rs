@@ -1,0 +1,477 @@
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, symlink};
+
+use nix::sys::stat::Mode;
+use nix::unistd::{geteuid, mkfifo};
+use schemas::{DrainRequester, DrainStatus, NodeDrainStatus, agent};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::*;
+use crate::store::{Backup, write_durably};
+use crate::{AgentLock, Change, Publisher, Subscription};
+
+/// Far above what inotify takes, far below the rescan: a test that passes was woken by inotify.
+const GUARD: Duration = Duration::from_secs(10);
+const VOLATILE: Persistence = Persistence::Volatile;
+
+fn status(code: u8) -> NodeDrainStatus {
+    let status = DrainStatus::from_code(code).unwrap();
+    NodeDrainStatus { status, requested_by: DrainRequester::DeviceOp }
+}
+
+fn text(code: u8) -> String {
+    format!(r#"{{"Status":{code},"RequestedBy":2}}"#)
+}
+
+fn key(text: &str) -> TopicKey {
+    TopicKey::parse(text).unwrap()
+}
+
+struct Place {
+    temporary: TempDir,
+    root: Root,
+}
+
+impl Place {
+    fn new() -> Self {
+        let temporary = TempDir::new().unwrap();
+        let root = Root::new(temporary.path());
+        Self { temporary, root }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.root.folder::<NodeDrainStatus>(agent::ZEDKUBE, VOLATILE)
+    }
+
+    fn with_folder() -> Self {
+        let place = Self::new();
+        fs::create_dir_all(place.folder()).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    /// Writes as a shell does: in place, not durable.
+    fn echo(&self, name: &str, text: &str) {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(self.path(name))
+            .unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Writes as a publisher does.
+    fn put(&self, name: &str, code: u8) {
+        fs::create_dir_all(self.folder()).unwrap();
+        write_durably(&self.folder(), &format!("{name}.json"), text(code).as_bytes(), Backup::None).unwrap();
+    }
+
+    fn subscribe(&self) -> Subscription<NodeDrainStatus> {
+        Subscription::open(&self.root, agent::ZEDKUBE, VOLATILE)
+    }
+
+    fn read(&self) -> Items<NodeDrainStatus> {
+        read_items(&self.root, agent::ZEDKUBE, VOLATILE)
+    }
+}
+
+async fn next(subscription: &mut Subscription<NodeDrainStatus>) -> Change<NodeDrainStatus> {
+    timeout(GUARD, subscription.next()).await.expect("no change")
+}
+
+async fn synced(subscription: &mut Subscription<NodeDrainStatus>) {
+    assert_eq!(next(subscription).await, Change::Synced);
+}
+
+fn created(name: &str, code: u8) -> Change<NodeDrainStatus> {
+    Change::Created(key(name), status(code))
+}
+
+fn modified(name: &str, code: u8) -> Change<NodeDrainStatus> {
+    Change::Modified(key(name), status(code))
+}
+
+fn deleted(name: &str, code: u8) -> Change<NodeDrainStatus> {
+    Change::Deleted(key(name), status(code))
+}
+
+// ---- what a folder holds
+
+#[test]
+fn only_items_are_items() {
+    let place = Place::with_folder();
+    place.put("global", 5);
+    for other in ["restarted", ".tmp.1.1", "tmp12", "global.json.bak", "README"] {
+        place.echo(other, "not an item");
+    }
+    assert_eq!(
+        place.read(),
+        Items { items: BTreeMap::from([(key("global"), status(5))]), refused: Vec::new() }
+    );
+}
+
+#[test]
+fn no_folder_has_no_items() {
+    let place = Place::new();
+    assert_eq!(place.read(), Items { items: BTreeMap::new(), refused: Vec::new() });
+    let item = read_item::<NodeDrainStatus>(&place.root, agent::ZEDKUBE, VOLATILE, &key("global"));
+    assert_eq!(item, Ok(None));
+}
+
+/// A file called `global.json`, made by `make`, is refused for `reason`.
+#[track_caller]
+fn check_refused(make: impl FnOnce(&Place, &Path), reason: &str) {
+    let place = Place::with_folder();
+    let path = place.path("global.json");
+    make(&place, &path);
+    let read = place.read();
+    assert_eq!(read.items, BTreeMap::new());
+    let [refusal] = read.refused.as_slice() else { panic!("{:?}", read.refused) };
+    assert_eq!(refusal.path, path);
+    assert!(refusal.reason.contains(reason), "{refusal}");
+    let item = read_item::<NodeDrainStatus>(&place.root, agent::ZEDKUBE, VOLATILE, &key("global"));
+    assert_eq!(item, Err(refusal.clone()));
+}
+
+#[test]
+fn contents_that_are_no_item_are_refused() {
+    let check = |text: &str, reason| check_refused(|place, _| place.echo("global.json", text), reason);
+    check("", "the text is empty");
+    check(r#"{"Status":5,"Req"#, "not JSON: EOF");
+    check("drain please", "not JSON: expected value");
+    check("[]", "the text is a list");
+    check(r#"{"Status":"5"}"#, "field `Status`: string");
+    check(r#"{"Status":10}"#, "field `Status`: 10 is out of range");
+    check(r#"{"RequestedBy":4}"#, "field `RequestedBy`: 4 is out of range");
+    check(&" ".repeat(10_000_000), "10000000 bytes");
+}
+
+#[test]
+fn files_that_are_no_item_are_refused() {
+    check_refused(|_, path| DirBuilder::new().mode(0o700).create(path).unwrap(), "it is a folder");
+    check_refused(|_, path| mkfifo(path, Mode::S_IRUSR).unwrap(), "it is a pipe");
+    check_refused(|_, path| symlink("/etc/hostname", path).unwrap(), "it is a symbolic link");
+    check_refused(
+        |place, path| {
+            place.put("global", 5);
+            fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
+        },
+        "mode 0666 lets group or others write",
+    );
+    if geteuid().is_root() {
+        check_refused(
+            |place, path| {
+                place.put("global", 5);
+                chown(path, Some(12345), None).unwrap();
+            },
+            "owned by user 12345",
+        );
+    }
+}
+
+#[test]
+fn names_that_are_no_key_are_refused() {
+    let place = Place::with_folder();
+    place.echo(".json", &text(5));
+    place.echo("a.json.json", &text(5));
+    let reasons: Vec<String> = place.read().refused.into_iter().map(|refusal| refusal.reason).collect();
+    assert_eq!(reasons, [r#""" is not a key: it is empty"#, r#""a.json" is not a key: it contains `.json`"#]);
+}
+
+#[test]
+fn a_flood_of_items_is_cut_off() {
+    let place = Place::with_folder();
+    for number in 0..=MAX_ITEMS {
+        place.echo(&format!("{number:05}.json"), &text(5));
+    }
+    let read = place.read();
+    assert_eq!(read.items.len(), MAX_ITEMS);
+    assert_eq!(read.items.first_key_value(), Some((&key("00000"), &status(5))));
+    assert_eq!(read.refused.len(), 1);
+}
+
+// ---- following it
+
+#[tokio::test]
+async fn what_is_there_comes_first_then_what_happens() {
+    let place = Place::new();
+    place.put("a", 3);
+    place.put("b", 4);
+    let mut subscription = place.subscribe();
+    assert_eq!(subscription.items().len(), 2);
+    assert_eq!(next(&mut subscription).await, created("a", 3));
+    assert_eq!(next(&mut subscription).await, created("b", 4));
+    synced(&mut subscription).await;
+    place.put("a", 5);
+    assert_eq!(next(&mut subscription).await, modified("a", 5));
+    place.put("c", 9);
+    assert_eq!(next(&mut subscription).await, created("c", 9));
+    fs::remove_file(place.path("b.json")).unwrap();
+    assert_eq!(next(&mut subscription).await, deleted("b", 4));
+    assert_eq!(subscription.get(&key("c")), Some(&status(9)));
+}
+
+#[tokio::test]
+async fn only_the_difference_counts_not_the_way_to_it() {
+    let place = Place::new();
+    place.put("a", 3);
+    let mut subscription = place.subscribe();
+    assert_eq!(next(&mut subscription).await, created("a", 3));
+    synced(&mut subscription).await;
+    for code in [4, 5, 7, 9] {
+        place.put("a", code);
+    }
+    place.put("b", 1);
+    fs::remove_file(place.path("b.json")).unwrap();
+    place.put("z", 2);
+    let mut known = BTreeMap::from([(key("a"), status(3))]);
+    while known != BTreeMap::from([(key("a"), status(9)), (key("z"), status(2))]) {
+        match next(&mut subscription).await {
+            Change::Created(key, value) | Change::Modified(key, value) => known.insert(key, value),
+            Change::Deleted(key, _) => known.remove(&key),
+            Change::Synced => panic!("Synced comes once"),
+        };
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_appears_vanishes_and_returns_is_followed() {
+    let place = Place::new();
+    let mut subscription = place.subscribe();
+    synced(&mut subscription).await;
+    for code in [3, 4, 5] {
+        place.put("a", code);
+        assert_eq!(next(&mut subscription).await, created("a", code));
+        place.put("a", 9);
+        assert_eq!(next(&mut subscription).await, modified("a", 9));
+        // Each time one level more is lost, the last time as by a boot.
+        let lost = ["run/zedkube/NodeDrainStatus", "run/zedkube", "run"][usize::from(code - 3)];
+        fs::remove_dir_all(place.temporary.path().join(lost)).unwrap();
+        assert_eq!(next(&mut subscription).await, deleted("a", 9));
+    }
+    place.put("a", 1);
+    assert_eq!(next(&mut subscription).await, created("a", 1));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_replaced_in_one_go_is_followed() {
+    let place = Place::new();
+    place.put("a", 3);
+    let mut subscription = place.subscribe();
+    assert_eq!(next(&mut subscription).await, created("a", 3));
+    synced(&mut subscription).await;
+    let (agent_folder, spare) = (place.root.join("/run/zedkube"), place.root.join("/run/spare"));
+    fs::rename(&agent_folder, &spare).unwrap();
+    assert_eq!(next(&mut subscription).await, deleted("a", 3));
+    // The very same folder returns, and its watch has to live.
+    fs::rename(&spare, &agent_folder).unwrap();
+    assert_eq!(next(&mut subscription).await, created("a", 3));
+    place.put("a", 4);
+    assert_eq!(next(&mut subscription).await, modified("a", 4));
+}
+
+#[tokio::test]
+async fn a_file_written_by_hand_is_taken() {
+    let place = Place::with_folder();
+    let mut subscription = place.subscribe();
+    synced(&mut subscription).await;
+    place.echo("global.json", "{\"status\": 3, \"requestedBy\": 2}\n");
+    assert_eq!(next(&mut subscription).await, created("global", 3));
+    place.echo("global.json", &text(4));
+    assert_eq!(next(&mut subscription).await, modified("global", 4));
+}
+
+#[tokio::test]
+async fn equal_values_wake_nobody() {
+    let place = Place::new();
+    place.put("a", 3);
+    let mut subscription = place.subscribe();
+    assert_eq!(next(&mut subscription).await, created("a", 3));
+    synced(&mut subscription).await;
+    place.put("a", 3);
+    place.echo("a.json", "{ \"status\": 3, \"REQUESTEDBY\": 2, \"More\": 1 }\n");
+    place.put("b", 4);
+    assert_eq!(next(&mut subscription).await, created("b", 4));
+}
+
+#[tokio::test]
+async fn waiting_can_be_given_up_at_any_time() {
+    let place = Place::new();
+    let mut subscription = place.subscribe();
+    synced(&mut subscription).await;
+    let mut known = BTreeMap::new();
+    for number in 0..50_u8 {
+        place.put(&format!("k{}", number % 5), number % 10);
+        tokio::select! {
+            biased;
+            change = subscription.next() => apply(&mut known, change),
+            () = std::future::ready(()) => {}
+        }
+    }
+    while known != place.read().items {
+        apply(&mut known, next(&mut subscription).await);
+    }
+    assert_eq!(subscription.items(), &known);
+}
+
+fn apply(known: &mut BTreeMap<TopicKey, NodeDrainStatus>, change: Change<NodeDrainStatus>) {
+    match change {
+        Change::Created(key, value) | Change::Modified(key, value) => {
+            known.insert(key, value);
+        }
+        Change::Deleted(key, _) => {
+            known.remove(&key);
+        }
+        Change::Synced => panic!("Synced comes once"),
+    }
+}
+
+#[tokio::test]
+async fn a_look_of_next_is_a_change_for_changed_and_the_other_way_round() {
+    let place = Place::new();
+    let mut subscription = place.subscribe();
+    synced(&mut subscription).await;
+    place.put("a", 3);
+    assert_eq!(next(&mut subscription).await, created("a", 3));
+    timeout(GUARD, subscription.changed()).await.expect("changed() missed what next() saw");
+    place.put("a", 4);
+    timeout(GUARD, subscription.changed()).await.expect("no change");
+    assert_eq!(subscription.items().get(&key("a")), Some(&status(4)));
+    assert_eq!(next(&mut subscription).await, modified("a", 4));
+}
+
+#[tokio::test]
+async fn a_publisher_and_a_subscription_understand_each_other() {
+    let place = Place::new();
+    let mut subscription = place.subscribe();
+    synced(&mut subscription).await;
+    let lock = AgentLock::acquire(&place.root, agent::ZEDKUBE).unwrap();
+    let mut publisher = Publisher::open(&place.root, agent::ZEDKUBE, VOLATILE, &lock).unwrap();
+    publisher.publish(&key("global"), &status(3)).unwrap();
+    assert_eq!(next(&mut subscription).await, created("global", 3));
+    publisher.publish(&key("global"), &status(3)).unwrap();
+    publisher.publish(&key("global"), &status(4)).unwrap();
+    assert_eq!(next(&mut subscription).await, modified("global", 4));
+    publisher.unpublish(&key("global")).unwrap();
+    assert_eq!(next(&mut subscription).await, deleted("global", 4));
+}
+
+// ---- bad files; the clock is paused and runs ahead whenever nothing else can happen
+
+/// Looks until something differs; the virtual milliseconds that took.
+async fn until_changed(subscription: &mut Subscription<NodeDrainStatus>) -> u128 {
+    let start = Instant::now();
+    subscription.changed().await;
+    start.elapsed().as_millis()
+}
+
+#[test]
+fn there_is_one_warning_for_each_content_of_a_refused_file() {
+    let (path, now) = (Path::new("/run/a/T/x.json"), Instant::now());
+    let bad = || BadFile::new(Refusal::new(path, "it is a pipe", "a regular file"));
+    let stamp = |inode| Some(Stamp { inode, length: 0, modified: (0, 0), changed: (0, 0) });
+    let mut doubt = Doubt::about(bad(), stamp(1), None, now);
+    for inode in [1, 2, 3] {
+        doubt = Doubt::about(bad(), stamp(inode), Some(doubt), now);
+        assert!(doubt.is_due(now), "a new content has to be told");
+        doubt.is_decided = true;
+        doubt = Doubt::about(bad(), stamp(inode), Some(doubt), now + SETTLE);
+        assert!(!doubt.is_due(now + SETTLE), "it has been told");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_written_file_has_two_seconds() {
+    let place = Place::with_folder();
+    place.echo("global.json", "{\"Sta");
+    let mut subscription = place.subscribe();
+    assert_eq!((subscription.items().len(), subscription.refused().len()), (0, 0));
+    assert_eq!(until_changed(&mut subscription).await, SETTLE.as_millis());
+    let [refusal] = &subscription.refused()[..] else { panic!("{:?}", subscription.refused()) };
+    assert!(refusal.reason.contains("not JSON"), "{refusal}");
+    place.echo("global.json", &text(5));
+    subscription.changed().await;
+    assert_eq!((subscription.items().len(), subscription.refused().len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_finished_in_time_was_never_bad() {
+    let place = Place::with_folder();
+    place.echo("global.json", "");
+    let mut subscription = place.subscribe();
+    timeout(SETTLE / 2, subscription.changed()).await.expect_err("nothing to tell yet");
+    place.echo("global.json", &text(5));
+    subscription.changed().await;
+    assert_eq!((subscription.items().len(), subscription.refused().len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_good_value_stays_while_a_file_is_refused() {
+    let place = Place::new();
+    place.put("global", 5);
+    let mut subscription = place.subscribe();
+    assert_eq!(subscription.next().await, created("global", 5));
+    assert_eq!(subscription.next().await, Change::Synced);
+    place.echo("global.json", "oops");
+    subscription.changed().await;
+    assert_eq!(subscription.refused().len(), 1);
+    assert_eq!(subscription.get(&key("global")), Some(&status(5)));
+    fs::remove_file(place.path("global.json")).unwrap();
+    assert_eq!(subscription.next().await, deleted("global", 5));
+    assert_eq!(subscription.refused(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_cannot_be_half_written_are_refused_at_once() {
+    let place = Place::with_folder();
+    mkfifo(&place.path("global.json"), Mode::S_IRUSR).unwrap();
+    let subscription = place.subscribe();
+    assert_eq!(subscription.refused().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_bad_content_is_another_refusal() {
+    let place = Place::with_folder();
+    place.echo("global.json", "[]");
+    let mut subscription = place.subscribe();
+    subscription.changed().await;
+    let first = subscription.refused();
+    place.echo("global.json", r#"{"Status":10}"#);
+    subscription.changed().await;
+    let second = subscription.refused();
+    assert_eq!((first.len(), second.len()), (1, 1));
+    assert!(second[0].reason.contains("10 is out of range"), "{}", second[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_never_ends_is_refused_all_the_same() {
+    let place = Place::with_folder();
+    let mut subscription = place.subscribe();
+    let mut bytes = String::from("{");
+    let start = Instant::now();
+    while subscription.refused().is_empty() {
+        bytes.push(' ');
+        place.echo("global.json", &bytes);
+        drop(timeout(SETTLE_LOOK, subscription.changed()).await);
+        assert!(start.elapsed() < SETTLE * 3, "never refused");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_a_file_is_refused_and_keeps_the_items() {
+    let place = Place::new();
+    place.put("global", 5);
+    let mut subscription = place.subscribe();
+    fs::remove_dir_all(place.folder()).unwrap();
+    File::create(place.folder()).unwrap();
+    subscription.changed().await;
+    assert_eq!(subscription.refused()[0].path, place.folder());
+    assert_eq!(subscription.get(&key("global")), Some(&status(5)));
+}

@@ -1,0 +1,81 @@
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+
+fn root() -> (TempDir, Root) {
+    let folder = TempDir::new().unwrap();
+    let root = Root::new(folder.path());
+    (folder, root)
+}
+
+#[test]
+fn the_first_is_the_agent_and_a_second_is_told_its_pid() {
+    let (_folder, root) = root();
+    let me = std::process::id();
+    let first = AgentLock::acquire(&root, "zedkube").unwrap();
+    assert_eq!((first.agent(), first.root()), ("zedkube", &root));
+    let error = AgentLock::acquire(&root, "zedkube").unwrap_err();
+    assert!(matches!(&error, LockError::Held { pid: Some(pid), .. } if *pid == me));
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("zedkube is already running as process {me}: ")), "{text}");
+    drop(first);
+    AgentLock::acquire(&root, "zedkube").unwrap();
+}
+
+#[test]
+fn agents_do_not_exclude_each_other() {
+    let (_folder, root) = root();
+    let _zedkube = AgentLock::acquire(&root, "zedkube").unwrap();
+    let _zedagent = AgentLock::acquire(&root, "zedagent").unwrap();
+}
+
+#[test]
+fn asking_for_the_holder_takes_nothing() {
+    let (_folder, root) = root();
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), None);
+    assert!(!root.lock("zedkube").exists());
+    let lock = AgentLock::acquire(&root, "zedkube").unwrap();
+    let holder = Some(Holder { pid: Some(std::process::id()) });
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), holder);
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), holder);
+    drop(lock);
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), None);
+    AgentLock::acquire(&root, "zedkube").unwrap();
+}
+
+#[test]
+fn a_holder_that_wrote_no_pid_yet_is_still_a_holder() {
+    let (_folder, root) = root();
+    let _lock = AgentLock::acquire(&root, "zedkube").unwrap();
+    File::options().write(true).open(root.lock("zedkube")).unwrap().set_len(0).unwrap();
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), Some(Holder { pid: None }));
+    let text = AgentLock::acquire(&root, "zedkube").unwrap_err().to_string();
+    assert!(text.starts_with("zedkube is already running: "), "{text}");
+}
+
+#[test]
+fn the_pid_file_is_eves() {
+    let (_folder, root) = root();
+    let _lock = AgentLock::acquire(&root, "zedkube").unwrap();
+    assert_eq!(fs::read_to_string(root.pid("zedkube")).unwrap(), std::process::id().to_string());
+}
+
+#[test]
+fn a_longer_pid_of_a_predecessor_leaves_no_digits() {
+    let (_folder, root) = root();
+    store::create_folder(&root.join("/run")).unwrap();
+    File::create(root.lock("zedkube")).unwrap().write_all(b"999999999999").unwrap();
+    let _lock = AgentLock::acquire(&root, "zedkube").unwrap();
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), Some(Holder { pid: Some(std::process::id()) }));
+}
+
+#[test]
+fn a_lock_that_is_a_link_is_not_followed() {
+    let (folder, root) = root();
+    store::create_folder(&root.join("/run")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), root.lock("zedkube")).unwrap();
+    assert!(matches!(AgentLock::acquire(&root, "zedkube"), Err(LockError::Store(_))));
+    assert!(!folder.path().join("elsewhere").exists());
+}

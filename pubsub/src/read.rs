@@ -1,0 +1,136 @@
+//! Reading a file that somebody else may have written, without trusting it.
+
+use std::fmt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
+
+/// The largest input file that is read: 1 MiB, far above any topic.
+pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Permission bits that let others than the owner write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Whose file is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// root's, or the reading process's own user's.
+    RootOrSelf,
+    /// Anybody's; for files whose place is trusted.
+    Anybody,
+}
+
+/// A file that was refused: which, why, and what would be accepted. One line, for logs and reports.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusal {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+    /// What would be accepted.
+    pub accepted: String,
+}
+
+impl Refusal {
+    /// A refusal of `path`.
+    pub fn new(path: &Path, reason: impl Into<String>, accepted: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), reason: reason.into(), accepted: accepted.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.to_string_lossy();
+        write!(formatter, "refused `{}`: {}; accepted: {}", path.escape_debug(), self.reason, self.accepted)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The content of the regular file at `path`, at most `limit` bytes; nothing when there is no such file.
+///
+/// The file is opened first, without following a symbolic link at its end and without waiting (a FIFO cannot
+/// hang the reader), and what was opened is then checked, so nobody can swap it in between.
+pub fn read_checked(path: &Path, limit: u64, owner: Owner) -> Result<Option<Vec<u8>>, Refusal> {
+    let file = match open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(refused_open(path, &error)),
+    };
+    let unreadable =
+        |error: io::Error| Refusal::new(path, format!("cannot be read: {error}"), "a readable file");
+    check(path, &file.metadata().map_err(unreadable)?, limit, owner)?;
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
+    match u64::try_from(bytes.len()) {
+        Ok(length) if length <= limit => Ok(Some(bytes)),
+        _ => Err(too_long(path, "more", limit)),
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
+    OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
+}
+
+fn refused_open(path: &Path, error: &io::Error) -> Refusal {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ELOOP) => not_regular(path, "a symbolic link"),
+        Some(Errno::ENXIO) => not_regular(path, "a socket or a device"),
+        _ => Refusal::new(path, format!("cannot be opened: {error}"), "a readable file"),
+    }
+}
+
+fn check(path: &Path, metadata: &Metadata, limit: u64, owner: Owner) -> Result<(), Refusal> {
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return Err(not_regular(path, "a folder"));
+    }
+    if kind.is_fifo() {
+        return Err(not_regular(path, "a pipe"));
+    }
+    if !kind.is_file() {
+        return Err(not_regular(path, "a device"));
+    }
+    if owner == Owner::RootOrSelf {
+        check_owner(path, metadata)?;
+    }
+    if limit < metadata.len() {
+        return Err(too_long(path, &metadata.len().to_string(), limit));
+    }
+    Ok(())
+}
+
+fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), Refusal> {
+    let me = geteuid().as_raw();
+    if metadata.uid() != 0 && metadata.uid() != me {
+        let accepted =
+            if me == 0 { "owned by root".to_owned() } else { format!("owned by root or user {me}") };
+        return Err(Refusal::new(path, format!("owned by user {}", metadata.uid()), accepted));
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & WRITABLE_BY_OTHERS != 0 {
+        return Err(Refusal::new(
+            path,
+            format!("mode {mode:04o} lets group or others write"),
+            "writable by its owner alone (chmod go-w)",
+        ));
+    }
+    Ok(())
+}
+
+fn not_regular(path: &Path, found: &str) -> Refusal {
+    Refusal::new(path, format!("it is {found}"), "a regular file")
+}
+
+fn too_long(path: &Path, found: &str, limit: u64) -> Refusal {
+    Refusal::new(path, format!("{found} bytes"), format!("at most {limit} bytes"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! Durable writes: after a crash or a power cut a file holds the old content or the new, never half of one.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use thiserror::Error;
+
+use crate::read::{MAX_FILE_BYTES, Owner, read_checked};
+
+/// Folders of topics are their owner's alone.
+const FOLDER_MODE: u32 = 0o700;
+/// Files of topics are their owner's alone.
+const FILE_MODE: u32 = 0o600;
+/// Start of the names of our temporary files. They do not end in `.json`, so no reader takes them for an item.
+const TEMPORARY: &str = ".tmp.";
+/// End of the name of a kept previous content.
+pub(crate) const BACKUP_SUFFIX: &str = ".bak";
+/// The longest file name of Linux' file systems, in bytes.
+const MAX_FILE_NAME: usize = 255;
+
+/// Whether the previous content stays as `<file>.bak`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Backup {
+    /// It does, for topics that survive a boot. Left out when the name with `.bak` would be too long.
+    Keep,
+    /// It does not.
+    None,
+}
+
+/// A file operation that failed: which, on what, why.
+#[derive(Debug, Error)]
+#[error("cannot {operation} {path:?}")]
+pub struct StoreError {
+    operation: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl StoreError {
+    pub(crate) fn new(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self { operation, path: path.to_owned(), source }
+    }
+
+    /// The file or folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the system said.
+    pub fn io(&self) -> &io::Error {
+        &self.source
+    }
+}
+
+/// Puts `bytes` into `folder/file_name` such that they survive a power cut once this returns.
+///
+/// On an error the file has the old content, except when only the last step failed (the sync of the folder):
+/// then it has the new one but may lose it, so write again.
+pub fn write_durably(folder: &Path, file_name: &str, bytes: &[u8], backup: Backup) -> Result<(), StoreError> {
+    write_with_mode(folder, file_name, bytes, backup, FILE_MODE)
+}
+
+/// As [`write_durably`], without a backup and readable by everybody.
+pub(crate) fn write_public(folder: &Path, file_name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    write_with_mode(folder, file_name, bytes, Backup::None, 0o644)
+}
+
+fn write_with_mode(
+    folder: &Path,
+    file_name: &str,
+    bytes: &[u8],
+    backup: Backup,
+    mode: u32,
+) -> Result<(), StoreError> {
+    let target = folder.join(file_name);
+    let temporary = write_temporary(folder, bytes, mode)?;
+    let result = match backup {
+        Backup::Keep => keep_backup(folder, file_name),
+        Backup::None => Ok(()),
+    }
+    .and_then(|()| {
+        fs::rename(&temporary, &target).map_err(|error| StoreError::new("replace", &target, error))
+    });
+    if result.is_err() {
+        discard(&temporary);
+    }
+    result?;
+    sync_folder(folder)
+}
+
+/// Removes a file such that it stays removed; its backup first, which otherwise would bring it back.
+/// Gives whether there was one.
+pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError> {
+    if remove_if_there(&folder.join(format!("{file_name}{BACKUP_SUFFIX}")))? {
+        sync_folder(folder)?;
+    }
+    let removed = remove_if_there(&folder.join(file_name))?;
+    if removed {
+        sync_folder(folder)?;
+    }
+    Ok(removed)
+}
+
+/// Appends `line` (with its newline) to a file such that it survives a power cut; makes file and folder if
+/// they are missing. A line that a crash cut short is closed with a newline first.
+pub fn append_durably(folder: &Path, file_name: &str, line: &[u8]) -> Result<(), StoreError> {
+    create_folder(folder)?;
+    let path = folder.join(file_name);
+    let failed = |error| StoreError::new("append to", &path, error);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(FILE_MODE)
+        .open(&path)
+        .map_err(failed)?;
+    if ends_inside_a_line(&file).map_err(failed)? {
+        file.write_all(b"\n").map_err(failed)?;
+    }
+    file.write_all(line).and_then(|()| file.sync_all()).map_err(failed)?;
+    sync_folder(folder)
+}
+
+fn ends_inside_a_line(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::FileExt;
+    let Some(last) = file.metadata()?.len().checked_sub(1) else {
+        return Ok(false);
+    };
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, last)?;
+    Ok(byte != *b"\n")
+}
+
+/// Makes a folder (0700) and those above it that are missing, such that they survive a power cut.
+pub fn create_folder(folder: &Path) -> Result<(), StoreError> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create_folder(parent)?;
+    }
+    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+        Ok(()) => folder.parent().map_or(Ok(()), sync_folder),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Err(error) => Err(StoreError::new("create folder", folder, error)),
+    }
+}
+
+/// Removes temporary files that a crash left behind, ours and those of EVE's Go agents (`tmp<digits>`).
+/// Only for a folder that no other process writes to. Gives how many there were.
+pub fn remove_leftovers(folder: &Path) -> Result<usize, StoreError> {
+    let failed = |error| StoreError::new("list folder", folder, error);
+    let mut removed = 0;
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && is_temporary(&entry.file_name()) && remove_if_there(&entry.path())? {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Makes durable what a folder's entries are now.
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    File::open(place)
+        .and_then(|opened| opened.sync_all())
+        .map_err(|error| StoreError::new("make durable the folder", place, error))
+}
+
+/// Whether a file of this name is one that a writer has not finished.
+pub(crate) fn is_temporary(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    let ours = name.starts_with(TEMPORARY.as_bytes()) && !name.ends_with(b".json");
+    let eves =
+        name.strip_prefix(b"tmp").is_some_and(|rest| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit));
+    ours || eves
+}
+
+/// A new file with `bytes`, synced. The name comes from a counter, not from the key, which may be too long.
+fn write_temporary(folder: &Path, bytes: &[u8], mode: u32) -> Result<PathBuf, StoreError> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!("{TEMPORARY}{}.{number}", std::process::id()));
+    // A process of the same number may have left one behind, of another mode or as a link.
+    remove_if_there(&path)?;
+    let written =
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+    written.map(|()| path.clone()).map_err(|error| {
+        discard(&path);
+        StoreError::new("write", &path, error)
+    })
+}
+
+/// Copies the present content to `<file>.bak`, itself by temporary file and rename. An empty file, which a crash
+/// of another writer may leave, does not push out a good backup.
+fn keep_backup(folder: &Path, file_name: &str) -> Result<(), StoreError> {
+    let backup_name = format!("{file_name}{BACKUP_SUFFIX}");
+    if MAX_FILE_NAME < backup_name.len() {
+        return Ok(());
+    }
+    let Ok(Some(bytes)) = read_checked(&folder.join(file_name), MAX_FILE_BYTES, Owner::Anybody) else {
+        return Ok(());
+    };
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let backup = folder.join(backup_name);
+    let temporary = write_temporary(folder, &bytes, FILE_MODE)?;
+    fs::rename(&temporary, &backup).map_err(|error| {
+        discard(&temporary);
+        StoreError::new("replace", &backup, error)
+    })
+}
+
+fn remove_if_there(path: &Path) -> Result<bool, StoreError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(StoreError::new("remove", path, error)),
+    }
+}
+
+/// Removes a temporary file after a failure; if that fails too, the next start removes it.
+fn discard(temporary: &Path) {
+    if let Err(error) = fs::remove_file(temporary) {
+        tracing::debug!("cannot remove {temporary:?} after a failed write: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

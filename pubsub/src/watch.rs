@@ -1,0 +1,224 @@
+//! Waking up when files or folders may have changed.
+//!
+//! inotify only says "look again"; it loses events, goes silent when a folder is replaced, and has limits. So the
+//! folders above a path are watched too, watches are set anew after every event that concerns them, every path
+//! is looked at every 30 s, and where inotify cannot be had there is polling.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::store::is_temporary;
+
+/// How long a change that inotify did not tell can go unseen.
+const RESCAN: Duration = Duration::from_secs(30);
+/// The same without inotify. Half of the second within which every change has to be seen.
+const POLL: Duration = Duration::from_millis(500);
+/// Folders that are watched above the path, or above the deepest folder of it that exists: `<agent>` and `run`
+/// above a topic's folder. A rename further up is found by the rescan.
+const LEVELS_ABOVE: usize = 2;
+/// Folders may appear while they are being watched; how often that is followed before the next wake-up does it.
+const MAX_ROUNDS: usize = 8;
+
+/// Watches files and folders that may not exist yet, or may be replaced.
+///
+/// A folder stands for itself and the names in it. A path that is a symbolic link is watched where the link is.
+#[derive(Debug)]
+pub struct PathWatch {
+    shared: Arc<Shared>,
+    make_watcher: MakeWatcher,
+    watcher: Option<RecommendedWatcher>,
+    watched: BTreeSet<PathBuf>,
+    next_look: Instant,
+}
+
+type MakeWatcher = fn(&Arc<Shared>) -> notify::Result<RecommendedWatcher>;
+
+/// What the thread of inotify and the reader share.
+#[derive(Debug)]
+struct Shared {
+    paths: Vec<PathBuf>,
+    look_again: Notify,
+    /// A folder above a path, or a path itself, came, went or was replaced: its watch may be dead.
+    rearm: AtomicBool,
+}
+
+impl PathWatch {
+    /// Starts to watch. Changes after this call are not missed.
+    pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
+        Self::with(new_watcher, paths.into_iter().map(|path| absolute(path.as_ref())).collect())
+    }
+
+    fn with(make_watcher: MakeWatcher, paths: Vec<PathBuf>) -> Self {
+        let shared = Arc::new(Shared { paths, look_again: Notify::new(), rearm: AtomicBool::new(false) });
+        let watched = BTreeSet::new();
+        let mut watch = Self { shared, make_watcher, watcher: None, watched, next_look: Instant::now() };
+        watch.arm();
+        watch
+    }
+
+    /// Returns when a path may have changed, and at least every 30 s. Look then; a change that happens while
+    /// looking makes the next call return at once. Can be dropped and called again without missing anything.
+    pub async fn changed(&mut self) {
+        tokio::select! {
+            () = self.shared.look_again.notified() => {}
+            () = sleep_until(self.next_look) => self.shared.rearm.store(true, Ordering::Relaxed),
+        }
+        if self.shared.rearm.swap(false, Ordering::Relaxed) {
+            self.disarm();
+        }
+        self.arm();
+    }
+
+    /// Watches every folder that should be. Folders that appear meanwhile are followed.
+    fn arm(&mut self) {
+        let result = self.try_arm();
+        if let Err(error) = &result {
+            tell_once(error);
+            self.watcher = None;
+            self.watched.clear();
+        }
+        self.next_look = Instant::now() + if result.is_ok() { RESCAN } else { POLL };
+    }
+
+    fn try_arm(&mut self) -> notify::Result<()> {
+        for _ in 0..MAX_ROUNDS {
+            let wanted: BTreeSet<PathBuf> =
+                self.shared.paths.iter().flat_map(|path| folders_of(path)).collect();
+            if wanted == self.watched {
+                return Ok(());
+            }
+            for gone in self.watched.difference(&wanted).cloned().collect::<Vec<_>>() {
+                self.unwatch(&gone);
+            }
+            for missing in wanted.difference(&self.watched).cloned().collect::<Vec<_>>() {
+                self.watch(missing)?;
+            }
+        }
+        // Somebody makes and removes folders faster than we follow: be woken, and follow again.
+        self.shared.look_again.notify_one();
+        Ok(())
+    }
+
+    fn watch(&mut self, folder: PathBuf) -> notify::Result<()> {
+        let watcher = match &mut self.watcher {
+            Some(watcher) => watcher,
+            none => none.insert((self.make_watcher)(&self.shared)?),
+        };
+        match watcher.watch(&folder, RecursiveMode::NonRecursive) {
+            Ok(()) => {
+                self.watched.insert(folder);
+                Ok(())
+            }
+            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn unwatch(&mut self, folder: &Path) {
+        self.watched.remove(folder);
+        if let Some(watcher) = &mut self.watcher
+            && let Err(error) = watcher.unwatch(folder)
+        {
+            // The kernel ends the watch of a removed folder by itself.
+            tracing::trace!("unwatch {folder:?}: {error}");
+        }
+    }
+
+    fn disarm(&mut self) {
+        for folder in self.watched.clone() {
+            self.unwatch(&folder);
+        }
+    }
+}
+
+impl Shared {
+    /// Runs on the thread of inotify, so it must not wait for anything.
+    fn handle(&self, event: &notify::Result<Event>) {
+        let (concerns, rearm) = event.as_ref().map_or((true, true), |event| self.judge(event));
+        if rearm {
+            self.rearm.store(true, Ordering::Relaxed);
+        }
+        if concerns {
+            self.look_again.notify_one();
+        }
+    }
+
+    /// Whether an event calls for a look, and whether watches may be dead.
+    fn judge(&self, event: &Event) -> (bool, bool) {
+        if event.need_rescan() {
+            return (true, true);
+        }
+        // Our own reading makes access events: reacting to them would never end.
+        if matches!(event.kind, EventKind::Access(_)) {
+            return (false, false);
+        }
+        if event.paths.is_empty() {
+            return (true, true);
+        }
+        let rearm = event.paths.iter().any(|changed| self.paths.iter().any(|path| path.starts_with(changed)));
+        (rearm || event.paths.iter().any(|changed| self.is_inside(changed)), rearm)
+    }
+
+    /// A finished file directly inside one of the paths.
+    fn is_inside(&self, changed: &Path) -> bool {
+        let (Some(folder), Some(name)) = (changed.parent(), changed.file_name()) else {
+            return false;
+        };
+        !is_temporary(name) && self.paths.iter().any(|path| path == folder)
+    }
+}
+
+fn new_watcher(shared: &Arc<Shared>) -> notify::Result<RecommendedWatcher> {
+    let shared = Arc::clone(shared);
+    notify::recommended_watcher(move |event| shared.handle(&event))
+}
+
+/// The folders to watch for a path: itself if it is one, else the deepest one above it, and some above that.
+fn folders_of(path: &Path) -> Vec<PathBuf> {
+    let existing = path.ancestors().skip_while(|folder| !folder.is_dir());
+    // `/` neither goes nor comes back, so it is watched only when nothing else exists.
+    existing
+        .take(LEVELS_ABOVE + 1)
+        .enumerate()
+        .filter(|(level, folder)| *level == 0 || folder.parent().is_some())
+        .map(|(_, folder)| folder.to_owned())
+        .collect()
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The folder went away between looking for it and watching it. Not a limit.
+fn is_gone(error: &notify::Error) -> bool {
+    match &error.kind {
+        ErrorKind::PathNotFound => true,
+        ErrorKind::Io(io) => io.kind() == std::io::ErrorKind::NotFound,
+        ErrorKind::Generic(_)
+        | ErrorKind::WatchNotFound
+        | ErrorKind::InvalidConfig(_)
+        | ErrorKind::MaxFilesWatch => false,
+    }
+}
+
+/// One warning per process: the limits of inotify are the machine's.
+fn tell_once(error: &notify::Error) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            "files cannot be watched ({error}): looking every {} ms instead; raise fs.inotify.max_user_watches \
+             and fs.inotify.max_user_instances",
+            POLL.as_millis()
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+use std::fs::{self, File};
+use std::io::Write;
+
+use notify::event::{
+    AccessKind, AccessMode, CreateKind, DataChange, Flag, MetadataKind, ModifyKind, RemoveKind, RenameMode,
+};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::*;
+
+/// Far above what inotify takes, far below the rescan: a test that passes was woken by inotify.
+const GUARD: Duration = Duration::from_secs(10);
+
+fn shared(paths: &[&str]) -> Shared {
+    let paths = paths.iter().map(PathBuf::from).collect();
+    Shared { paths, look_again: Notify::new(), rearm: AtomicBool::new(false) }
+}
+
+/// Whether an event at `paths` calls for a look, and for new watches, when `/run/a/T` is watched.
+#[track_caller]
+fn check(kind: EventKind, paths: &[&str], expected: (bool, bool)) {
+    let event = paths.iter().fold(Event::new(kind), |event, path| event.add_path(PathBuf::from(path)));
+    assert_eq!(shared(&["/run/a/T"]).judge(&event), expected, "{event:?}");
+}
+
+#[test]
+fn an_event_means_look_again_or_nothing() {
+    let created = EventKind::Create(CreateKind::File);
+    let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+    let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::Both));
+    let (look, new_watches, nothing) = ((true, false), (true, true), (false, false));
+    for kind in [created, written, EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any))] {
+        check(kind, &["/run/a/T/global.json"], look);
+        check(kind, &["/run/a/T"], new_watches);
+        check(kind, &["/run/a"], new_watches);
+        check(kind, &["/run/a.touch"], nothing);
+        check(kind, &["/run/a/Other"], nothing);
+        check(kind, &["/run/a/T/.tmp.1.1"], nothing);
+    }
+    check(renamed, &["/run/a/T/.tmp.1.1", "/run/a/T/global.json"], look);
+    check(renamed, &["/run/a", "/run/b"], new_watches);
+    check(EventKind::Remove(RemoveKind::Folder), &["/run/a/T"], new_watches);
+    check(EventKind::Other, &[], new_watches);
+}
+
+#[test]
+fn reading_never_calls_for_a_look() {
+    for kind in [AccessKind::Open(AccessMode::Any), AccessKind::Close(AccessMode::Read), AccessKind::Read] {
+        check(EventKind::Access(kind), &["/run/a/T/global.json"], (false, false));
+        check(EventKind::Access(kind), &["/run/a/T"], (false, false));
+    }
+}
+
+#[test]
+fn a_lost_event_calls_for_everything() {
+    let shared = shared(&["/run/a/T"]);
+    assert_eq!(shared.judge(&Event::new(EventKind::Other).set_flag(Flag::Rescan)), (true, true));
+    shared.handle(&Err(notify::Error::generic("broken")));
+    assert!(shared.rearm.load(Ordering::Relaxed));
+}
+
+#[test]
+fn the_deepest_folder_and_those_above_are_watched() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run/zedkube/NodeDrainStatus");
+    let above = |path: &Path| folders_of(path).first().cloned();
+    assert_eq!(above(&path).as_deref(), Some(folder.path()));
+    fs::create_dir_all(&path).unwrap();
+    let expected = [path.clone(), folder.path().join("run/zedkube"), folder.path().join("run")];
+    assert_eq!(folders_of(&path), expected);
+    assert_eq!(folders_of(&path.join("global.json")), expected);
+    assert_eq!(folders_of(Path::new("/nowhere")), [PathBuf::from("/")]);
+    assert_eq!(folders_of(Path::new("/tmp/nowhere-at-all")), [PathBuf::from("/tmp")]);
+}
+
+async fn woken(watch: &mut PathWatch) {
+    timeout(GUARD, watch.changed()).await.expect("no wake-up");
+}
+
+/// Waits for wake-ups until `path` has this text.
+async fn woken_until(watch: &mut PathWatch, path: &Path, text: &str) {
+    while fs::read_to_string(path).ok().as_deref() != Some(text) {
+        woken(watch).await;
+    }
+}
+
+fn put(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    File::create(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_is_followed_through_all_that_happens_to_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("etc/rancher/k3s/k3s.yaml");
+    let mut watch = PathWatch::new([&path]);
+    put(&path, "1");
+    woken(&mut watch).await;
+    put(&path, "2");
+    woken_until(&mut watch, &path, "2").await;
+    fs::remove_dir_all(folder.path().join("etc")).unwrap();
+    woken(&mut watch).await;
+    for text in ["3", "4"] {
+        put(&path, text);
+        woken(&mut watch).await;
+    }
+    // A whole folder is replaced by another one.
+    put(&folder.path().join("new/k3s/k3s.yaml"), "5");
+    fs::rename(folder.path().join("etc/rancher"), folder.path().join("old")).unwrap();
+    fs::rename(folder.path().join("new"), folder.path().join("etc/rancher")).unwrap();
+    woken_until(&mut watch, &path, "5").await;
+    put(&path, "6");
+    woken(&mut watch).await;
+}
+
+/// A folder that went and returned before anybody looked: its watch is dead, or on another folder.
+async fn check_lives_after(replace: impl FnOnce(&Path)) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run/zedagent/T/global.json");
+    put(&path, "0");
+    let mut watch = PathWatch::new([path.parent().unwrap()]);
+    replace(folder.path());
+    // More often than there are events on the way from before.
+    for round in 0..30 {
+        put(&path, &round.to_string());
+        woken(&mut watch).await;
+    }
+}
+
+#[tokio::test]
+async fn watches_live_on_whatever_is_replaced_between_two_looks() {
+    let remove_and_make = |folder: &Path| {
+        fs::remove_dir_all(folder).unwrap();
+        fs::create_dir_all(folder.join("zedagent/T")).unwrap();
+    };
+    let there_and_back = |folder: &Path| {
+        let spare = folder.with_file_name("spare");
+        fs::rename(folder, &spare).unwrap();
+        fs::rename(&spare, folder).unwrap();
+    };
+    check_lives_after(|top| remove_and_make(&top.join("run"))).await;
+    for below in ["run", "run/zedagent", "run/zedagent/T"] {
+        check_lives_after(|top| there_and_back(&top.join(below))).await;
+        check_lives_after(|top| {
+            fs::rename(top.join(below), top.join("old")).unwrap();
+            fs::create_dir_all(top.join("run/zedagent/T")).unwrap();
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn several_paths_are_watched_at_once() {
+    let folder = TempDir::new().unwrap();
+    let paths = [folder.path().join("a/one"), folder.path().join("b/two")];
+    let mut watch = PathWatch::new(&paths);
+    for path in &paths {
+        put(path, "1");
+        woken(&mut watch).await;
+    }
+    put(&paths[0], "2");
+    woken(&mut watch).await;
+}
+
+#[tokio::test]
+async fn a_change_while_nobody_waits_wakes_the_next_who_does() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("file");
+    let mut watch = PathWatch::new([&path]);
+    put(&path, "1");
+    for _ in 0..3 {
+        // Given up at once, as by a `select!` whose other branch is ready.
+        tokio::select! { biased; () = std::future::ready(()) => {}, () = watch.changed() => {} }
+    }
+    woken(&mut watch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_events_there_is_a_look_every_30_seconds() {
+    let folder = TempDir::new().unwrap();
+    let mut watch = PathWatch::new([folder.path().join("file")]);
+    let start = Instant::now();
+    for looks in 1..4 {
+        watch.changed().await;
+        assert_eq!(start.elapsed().as_secs(), looks * 30);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_that_is_given_up_does_not_put_off_the_look() {
+    let folder = TempDir::new().unwrap();
+    let mut watch = PathWatch::new([folder.path().join("file")]);
+    let start = Instant::now();
+    while timeout(Duration::from_secs(7), watch.changed()).await.is_err() {}
+    assert_eq!(start.elapsed().as_secs(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_inotify_there_is_a_look_twice_a_second() {
+    let folder = TempDir::new().unwrap();
+    let no_watcher: MakeWatcher = |_| Err(notify::Error::new(ErrorKind::MaxFilesWatch));
+    let mut watch = PathWatch::with(no_watcher, vec![folder.path().join("file")]);
+    let start = Instant::now();
+    for looks in 1..5 {
+        watch.changed().await;
+        assert_eq!(start.elapsed().as_millis(), looks * 500);
+    }
+    // The limit is lifted.
+    watch.make_watcher = new_watcher;
+    watch.changed().await;
+    watch.changed().await;
+    assert_eq!(start.elapsed().as_millis(), 2500 + 30_000);
+}
