@@ -1,1 +1,25 @@
 //! What every agent needs: settings, clock, signals, logs, liveness, and asking for a drain.
+//!
+//! The binary calls [`logs::init`], then for each agent [`Agent::start`], and hands the [`AgentContext`] and a
+//! [`Stop`] to the agent's `run`. Nothing here is global to the process, so `ebb demo` runs four agents in one.
+
+mod agent;
+pub mod boot;
+pub mod clock;
+mod error_chain;
+pub mod flags;
+pub mod liveness;
+pub mod logs;
+pub mod requester;
+pub mod retry;
+pub mod settings;
+pub mod signals;
+pub mod zedbox;
+
+pub use agent::{Agent, AgentContext, StartError};
+pub use error_chain::error_chain;
+pub use flags::{AgentFlags, LogFormat};
+pub use liveness::Liveness;
+pub use requester::{OwnRequest, Requester};
+pub use settings::{Loaded, Settings, SettingsWatch};
+pub use signals::Stop;

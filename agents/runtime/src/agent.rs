@@ -1,0 +1,190 @@
+//! Starting an agent: all that has to be right before its first decision.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pubsub::{AgentLock, LockError, Root};
+use thiserror::Error;
+
+use crate::boot::{BootIdError, boot_id, machine_id};
+use crate::flags::AgentFlags;
+use crate::liveness::Liveness;
+use crate::settings::{Problem, SettingsWatch};
+use crate::signals::{Overdue, Stop};
+use crate::zedbox::{ZedboxError, check_zedbox};
+
+/// An agent that holds its lock and has what it needs. Dropping the last handle of its context gives the lock back.
+#[derive(Debug)]
+pub struct Agent {
+    context: AgentContext,
+}
+
+/// What an agent's `run` is given. Clones are the same agent.
+#[derive(Clone, Debug)]
+pub struct AgentContext(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    name: String,
+    root: Root,
+    lock: AgentLock,
+    boot_id: String,
+    machine_id: Option<String>,
+    settings: SettingsWatch,
+    liveness: Liveness,
+    is_beside_zedbox: bool,
+}
+
+/// Why an agent does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// EVE's zedbox is running and nobody said that this is meant.
+    #[error("cannot start {agent}")]
+    Zedbox {
+        /// The agent.
+        agent: String,
+        /// What is in the way.
+        source: ZedboxError,
+    },
+    /// Another process is this agent, or the lock cannot be had.
+    #[error("cannot start {agent}")]
+    Lock {
+        /// The agent.
+        agent: String,
+        /// What is in the way.
+        source: LockError,
+    },
+    /// Nothing can be placed in time.
+    #[error("cannot start {agent}")]
+    BootId {
+        /// The agent.
+        agent: String,
+        /// What is in the way.
+        source: BootIdError,
+    },
+    /// Mistakes on the command line, all of them.
+    #[error("cannot start {agent}: {}", Lines(problems))]
+    Flags {
+        /// The agent.
+        agent: String,
+        /// The mistakes.
+        problems: Vec<Problem>,
+    },
+}
+
+impl StartError {
+    /// What the program exits with: 2 for a mistake on the command line, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Flags { .. } => 2,
+            Self::Zedbox { .. } | Self::Lock { .. } | Self::BootId { .. } => 1,
+        }
+    }
+}
+
+impl Agent {
+    /// Takes the lock of agent `name` (EVE's name: `zedkube`, `zedagent`, `nodeagent`, `baseosmgr`), writes its
+    /// pid file, loads and follows its settings, and begins to show that it is alive. A tokio runtime must run.
+    ///
+    /// Mistakes in settings files are logged and do not stop it; those on the command line do.
+    #[expect(
+        clippy::unused_async,
+        reason = "it starts tasks: async keeps it from being called outside a runtime"
+    )]
+    pub async fn start(name: &str, flags: &AgentFlags) -> Result<Self, StartError> {
+        let root = flags.root();
+        let agent = || name.to_owned();
+        if !flags.beside_zedbox {
+            check_zedbox(&root).map_err(|source| StartError::Zedbox { agent: agent(), source })?;
+        }
+        let lock =
+            AgentLock::acquire(&root, name).map_err(|source| StartError::Lock { agent: agent(), source })?;
+        let boot_id = boot_id(&root).map_err(|source| StartError::BootId { agent: agent(), source })?;
+        let settings = SettingsWatch::start(root.clone(), flags.clone());
+        let problems = settings.loaded().bad_flags();
+        if !problems.is_empty() {
+            return Err(StartError::Flags { agent: agent(), problems });
+        }
+        let parts = Parts {
+            name: agent(),
+            machine_id: machine_id(&root),
+            liveness: Liveness::start(root.touch(name)),
+            is_beside_zedbox: flags.beside_zedbox,
+            root,
+            lock,
+            boot_id,
+            settings,
+        };
+        Ok(Self { context: AgentContext(Arc::new(parts)) })
+    }
+
+    /// What the agent is given.
+    pub fn context(&self) -> AgentContext {
+        self.context.clone()
+    }
+
+    /// Runs the agent's loop until it ends, or for [`crate::signals::STOP_LIMIT`] after `stop` was requested.
+    pub async fn run<F, W>(self, stop: Stop, run: F) -> Result<W::Output, Overdue>
+    where
+        F: FnOnce(AgentContext, Stop) -> W,
+        W: Future,
+    {
+        stop.limit(run(self.context, stop.clone())).await
+    }
+}
+
+impl AgentContext {
+    /// The agent's name, EVE's.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Below which everything is read and written.
+    pub fn root(&self) -> &Root {
+        &self.0.root
+    }
+
+    /// Proof that this process is the agent; a publisher wants it.
+    pub fn lock(&self) -> &AgentLock {
+        &self.0.lock
+    }
+
+    /// The id of this boot.
+    pub fn boot_id(&self) -> &str {
+        &self.0.boot_id
+    }
+
+    /// The id of this machine, if it is set.
+    pub fn machine_id(&self) -> Option<&str> {
+        self.0.machine_id.as_deref()
+    }
+
+    /// The settings, followed from now on.
+    pub fn settings(&self) -> SettingsWatch {
+        self.0.settings.clone()
+    }
+
+    /// Where the loop shows that it turns.
+    pub fn liveness(&self) -> &Liveness {
+        &self.0.liveness
+    }
+
+    /// EVE's own agents run here, too.
+    pub fn is_beside_zedbox(&self) -> bool {
+        self.0.is_beside_zedbox
+    }
+}
+
+/// Each on a line of its own when there are several.
+struct Lines<'a>(&'a [Problem]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+#[cfg(test)]
+#[path = "agent_tests.rs"]
+mod tests;

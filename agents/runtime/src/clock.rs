@@ -1,0 +1,61 @@
+//! The only place that asks for the time.
+//!
+//! Decisions use milliseconds of `CLOCK_BOOTTIME`: they go on during suspend, never jump, can be stored, and keep
+//! their meaning over a restart of the agent within one boot. The wall clock, wrong on many devices until NTP, is
+//! only for what people read.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nix::time::{ClockId, clock_gettime};
+
+/// Milliseconds since this boot, time of suspend included.
+pub fn boot_millis() -> u64 {
+    // Linux has this clock since 2.6.39 and cannot refuse it. Were it refused all the same, a clock that stands
+    // still makes every wait longer, and none shorter.
+    let millis = clock_gettime(ClockId::CLOCK_BOOTTIME).map(|time| Duration::from(time).as_millis());
+    millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0)
+}
+
+/// What the wall clock shows now. Never decide by it.
+#[expect(clippy::disallowed_methods, reason = "this is the place that all others are sent to")]
+pub fn wall() -> Timestamp {
+    Timestamp::now()
+}
+
+/// What the wall clock shows at a moment of [`boot_millis`], past or future; the limit of the calendar if it
+/// is beyond that.
+pub fn wall_at(boot_ms: u64) -> Timestamp {
+    shift(wall(), boot_millis(), boot_ms)
+}
+
+fn shift(wall: Timestamp, now_ms: u64, boot_ms: u64) -> Timestamp {
+    let ahead = wall.saturating_add(Duration::from_millis(boot_ms.saturating_sub(now_ms)));
+    let behind = |time: Timestamp| time.saturating_sub(Duration::from_millis(now_ms.saturating_sub(boot_ms)));
+    ahead.and_then(behind).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_shown_relative_to_now() {
+        let wall: Timestamp = "2026-08-22T16:00:00Z".parse().unwrap();
+        for (boot_ms, shown) in [
+            (10_000, "2026-08-22T16:00:00Z"),
+            (70_500, "2026-08-22T16:01:00.5Z"),
+            (9_000, "2026-08-22T15:59:59Z"),
+        ] {
+            assert_eq!(shift(wall, 10_000, boot_ms), shown.parse().unwrap(), "{boot_ms}");
+        }
+        assert_eq!(shift(wall, 0, u64::MAX), Timestamp::MAX);
+    }
+
+    #[test]
+    fn the_boot_clock_runs() {
+        let first = boot_millis();
+        assert!(first > 0);
+        assert!(boot_millis() >= first);
+    }
+}

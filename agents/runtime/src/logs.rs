@@ -1,0 +1,200 @@
+//! Where log records go: to the journal where there is one, else to stderr as text or JSON.
+//!
+//! The message of a record stays as it was written, byte for byte, in one line, so that what EVE's users grep for
+//! is found: `kubevirt_node_drain_completion_time_seconds:12.500000` is a message, not a field.
+
+use std::fmt;
+
+use thiserror::Error;
+use tracing::subscriber::SetGlobalDefaultError;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::fmt::format::{Format, JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{Layer, Registry};
+
+use crate::flags::LogFormat;
+
+/// The environment variable that chooses records, in `tracing`'s words: `debug`, `pubsub=trace,info`.
+pub const FILTER_VARIABLE: &str = "EBB_LOG";
+
+/// Logs were set up before.
+#[derive(Debug, Error)]
+#[error("cannot set up the log of {agent}")]
+pub struct LogError {
+    agent: String,
+    source: SetGlobalDefaultError,
+}
+
+/// Sends this process's records to the journal if `format` is not given and there is one, else to stderr.
+///
+/// Call it once, in the binary: it is the only thing in a process that belongs to all agents in it.
+pub fn init(format: Option<LogFormat>, agent: &str) -> Result<(), LogError> {
+    let output = output(format, agent);
+    let subscriber = Registry::default().with(filter()).with(output);
+    tracing::subscriber::set_global_default(subscriber)
+        .map_err(|source| LogError { agent: agent.to_owned(), source })
+}
+
+fn output<S>(format: Option<LogFormat>, agent: &str) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    match (format, tracing_journald::layer()) {
+        (None, Ok(journal)) => Box::new(journal.with_syslog_identifier(agent.to_owned())),
+        (None, Err(_)) => lines(LogFormat::Text, agent, std::io::stderr),
+        (Some(format), _) => lines(format, agent, std::io::stderr),
+    }
+}
+
+/// From `info` on, unless the variable says otherwise; its mistakes are passed over.
+fn filter() -> EnvFilter {
+    EnvFilter::builder()
+        .with_env_var(FILTER_VARIABLE)
+        .with_default_directive(LevelFilter::INFO.into())
+        .from_env_lossy()
+}
+
+/// One line per record.
+fn lines<S, W>(format: LogFormat, agent: &str, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(writer);
+    let agent = agent.to_owned();
+    match format {
+        LogFormat::Text => {
+            Box::new(layer.event_format(TextLine { agent, inner: Format::default().with_ansi(false) }))
+        }
+        LogFormat::Json => {
+            let inner = Format::default().json().flatten_event(true).with_span_list(false);
+            Box::new(layer.fmt_fields(JsonFields::new()).event_format(JsonLine { agent, inner }))
+        }
+    }
+}
+
+/// `zedkube 2026-… INFO …`: several agents may share a stderr.
+struct TextLine<F> {
+    agent: String,
+    inner: F,
+}
+
+impl<S, N, F> FormatEvent<S, N> for TextLine<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        write!(writer, "{} ", self.agent)?;
+        self.inner.format_event(context, writer, event)
+    }
+}
+
+/// `{"source":"zedkube","pid":1234,…}`: `source` and `pid` as in the records of EVE's own agents.
+struct JsonLine<F> {
+    agent: String,
+    inner: F,
+}
+
+impl<S, N, F> FormatEvent<S, N> for JsonLine<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut record = String::new();
+        self.inner.format_event(context, Writer::new(&mut record), event)?;
+        let source = serde_json::Value::from(self.agent.as_str());
+        let fields = record.strip_prefix('{').unwrap_or(&record);
+        write!(writer, "{{\"source\":{source},\"pid\":{},{fields}", std::process::id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Sink {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    const METRIC: &str = "kubevirt_node_drain_completion_time_seconds:12.500000";
+
+    /// What the given records look like.
+    fn logged(format: LogFormat, records: impl FnOnce()) -> String {
+        let sink = Sink::default();
+        let subscriber = Registry::default().with(lines(format, "zedkube", sink.clone()));
+        tracing::subscriber::with_default(subscriber, records);
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_text_record_names_the_agent_and_keeps_the_message() {
+        let log = logged(LogFormat::Text, || {
+            tracing::info!("{METRIC}");
+            tracing::warn!(drain_id = "d", pod = "ns/a", "waits");
+        });
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("zedkube 2"), "{log}");
+        assert!(lines[0].contains(" INFO ") && lines[0].ends_with(METRIC), "{log}");
+        assert!(lines[1].contains(r#"waits drain_id="d" pod="ns/a""#), "{log}");
+        assert!(!log.contains('\u{1b}'), "no colours: {log}");
+    }
+
+    #[test]
+    fn a_json_record_is_one_object_per_line() {
+        let log = logged(LogFormat::Json, || {
+            let _span = tracing::info_span!("drain", drain_id = "d").entered();
+            tracing::info!(attempt = 2, "{METRIC}");
+            tracing::info!("two\nlines \"quoted\"");
+        });
+        assert!(log.contains(&format!("\"{METRIC}\"")), "{log}");
+        let records: Vec<serde_json::Value> =
+            log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(records.len(), 2);
+        assert_eq!(records[0]["source"], "zedkube");
+        assert_eq!(records[0]["pid"], std::process::id());
+        assert_eq!(records[0]["message"], METRIC);
+        assert_eq!(records[0]["attempt"], 2);
+        assert_eq!(records[0]["span"]["drain_id"], "d");
+        assert_eq!(records[1]["message"], "two\nlines \"quoted\"");
+    }
+}

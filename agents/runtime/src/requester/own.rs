@@ -1,0 +1,142 @@
+//! The request of this agent: which one is ours, and what was seen since.
+
+use jiff::{SignedDuration, Timestamp};
+use schemas::{DrainStatus, GoTime};
+use serde::{Deserialize, Serialize};
+
+/// The request that an agent made, for its operation record: it is how the agent knows its own request again
+/// after a restart.
+///
+/// Keep it durably before [`super::Requester::publish`], and again whenever [`super::Requester::own`] differs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct OwnRequest {
+    /// The time that identifies it.
+    pub requested_at: GoTime,
+    /// The time of the request that it replaces, or unset. After a crash between record and publication that
+    /// one still stands, and is ours as well.
+    pub replaces: GoTime,
+    /// A status changed after the publication, so that an answer of EVE's zedkube can be one to this request.
+    pub seen_other_status: bool,
+}
+
+impl OwnRequest {
+    /// A request made now, in the place of `before`; `standing` is what the file holds.
+    pub(super) fn new(wall: Timestamp, before: Option<&Self>, standing: Option<GoTime>) -> Self {
+        let ours = |time: &GoTime| before.is_some_and(|before| before.has_made(*time));
+        let replaces = standing.filter(ours).unwrap_or_default();
+        let mut requested_at = GoTime::from(wall);
+        // The time is the request's name. A wall clock that jumped back could give a name twice.
+        while ours(&requested_at) || standing == Some(requested_at) {
+            let later = requested_at.timestamp().checked_add(SignedDuration::from_nanos(1));
+            requested_at = later.unwrap_or(Timestamp::UNIX_EPOCH).into();
+        }
+        Self { requested_at, replaces, seen_other_status: false }
+    }
+
+    /// Whether a request of this time was made by us.
+    pub(super) fn has_made(&self, requested_at: GoTime) -> bool {
+        !requested_at.is_zero() && [self.requested_at, self.replaces].contains(&requested_at)
+    }
+}
+
+/// Whether another status than the present one was seen since the publication. Only EVE's zedkube makes that
+/// matter: its answers name no request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    first: Option<DrainStatus>,
+    other: Option<bool>,
+}
+
+impl Seen {
+    /// Just published: nothing was seen.
+    pub(super) fn since_publication() -> Self {
+        Self { first: None, other: Some(false) }
+    }
+
+    /// After a restart. What happened while this agent was away is not known, unless it was seen before.
+    pub(super) fn recorded(own: &OwnRequest) -> Self {
+        Self { first: None, other: own.seen_other_status.then_some(true) }
+    }
+
+    pub(super) fn observe(&mut self, status: DrainStatus) {
+        if *self.first.get_or_insert(status) != status {
+            self.other = Some(true);
+        }
+    }
+
+    /// As `schemas::gate` wants it: `None` is "not known".
+    pub(super) fn other(self) -> Option<bool> {
+        self.other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(text: &str) -> GoTime {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_new_request_never_has_an_old_name() {
+        let wall = Timestamp::from(time("2026-08-22T16:00:00Z"));
+        let first = OwnRequest::new(wall, None, None);
+        assert_eq!(first.requested_at, GoTime::from(wall));
+        assert!(first.replaces.is_zero());
+
+        let second = OwnRequest::new(wall, Some(&first), Some(first.requested_at));
+        assert_eq!(second.requested_at, time("2026-08-22T16:00:00.000000001Z"));
+        assert_eq!(second.replaces, first.requested_at);
+
+        // The second was never published: it is still the first that the third replaces.
+        let third = OwnRequest::new(wall, Some(&second), Some(first.requested_at));
+        assert_eq!(third.requested_at, time("2026-08-22T16:00:00.000000002Z"));
+        assert_eq!(third.replaces, first.requested_at);
+
+        let foreign = time("2026-08-22T16:00:00.000000002Z");
+        let fourth = OwnRequest::new(wall, Some(&second), Some(foreign));
+        assert_eq!(fourth.requested_at, time("2026-08-22T16:00:00.000000003Z"));
+        assert!(fourth.replaces.is_zero(), "somebody else's request is overwritten, but not ours");
+
+        let back = OwnRequest::new(Timestamp::UNIX_EPOCH, Some(&second), None);
+        assert_eq!(
+            back.requested_at,
+            GoTime::from(Timestamp::UNIX_EPOCH),
+            "a clock that jumped back is no harm"
+        );
+    }
+
+    #[test]
+    fn both_the_new_and_the_replaced_request_are_ours() {
+        let own = OwnRequest { requested_at: time("2026-01-02T00:00:00Z"), ..OwnRequest::default() };
+        assert!(own.has_made(time("2026-01-02T00:00:00Z")));
+        assert!(!own.has_made(time("2026-01-01T00:00:00Z")));
+        assert!(!own.has_made(GoTime::ZERO), "a file without a time is nobody's");
+        let own = OwnRequest { replaces: time("2026-01-01T00:00:00Z"), ..own };
+        assert!(own.has_made(time("2026-01-01T00:00:00Z")));
+    }
+
+    #[test]
+    fn an_answer_needs_a_change_after_the_publication() {
+        use DrainStatus::{Complete, NotRequested, Requested};
+        let old = OwnRequest::default();
+        let knows = OwnRequest { seen_other_status: true, ..old };
+        for (start, looks, other) in [
+            (Seen::since_publication(), &[][..], Some(false)),
+            (Seen::since_publication(), &[Complete, Complete], Some(false)),
+            (Seen::since_publication(), &[Complete, Requested, Complete], Some(true)),
+            (Seen::since_publication(), &[NotRequested, Complete], Some(true)),
+            (Seen::recorded(&old), &[Complete], None),
+            (Seen::recorded(&old), &[Requested, Complete], Some(true)),
+            (Seen::recorded(&knows), &[Complete], Some(true)),
+        ] {
+            let mut seen = start;
+            for &status in looks {
+                seen.observe(status);
+            }
+            assert_eq!(seen.other(), other, "{start:?} {looks:?}");
+        }
+    }
+}

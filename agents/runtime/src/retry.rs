@@ -1,0 +1,59 @@
+//! When to ask for a drain again after one has failed. Pure.
+
+use crate::settings::Retry;
+
+/// The next try after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextTry {
+    /// From this moment on, in milliseconds of the boot clock.
+    At(u64),
+    /// Only for a new command.
+    OnCommand,
+}
+
+/// When to ask again after a drain that failed at `failed_at_ms` (boot clock).
+///
+/// Computed anew from the setting each time, so that a changed setting counts for a wait that has begun.
+pub fn next_try(failed_at_ms: u64, retry: Retry) -> NextTry {
+    match retry {
+        Retry::Never => NextTry::OnCommand,
+        Retry::After(pause) => {
+            let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+            NextTry::At(failed_at_ms.saturating_add(pause))
+        }
+    }
+}
+
+impl NextTry {
+    /// Whether it is time.
+    pub fn is_due(self, now_ms: u64) -> bool {
+        match self {
+            Self::At(at) => at <= now_ms,
+            Self::OnCommand => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_drain_is_asked_for_again_after_the_pause() {
+        let half_hour = Retry::After(Duration::from_mins(30));
+        for (retry, now_ms, is_due) in [
+            (half_hour, 5_000, false),
+            (half_hour, 5_000 + 1_799_999, false),
+            (half_hour, 5_000 + 1_800_000, true),
+            (half_hour, u64::MAX, true),
+            // The boot clock never goes back; if it did, waiting is the safe side.
+            (half_hour, 0, false),
+            (Retry::Never, u64::MAX, false),
+        ] {
+            assert_eq!(next_try(5_000, retry).is_due(now_ms), is_due, "{retry:?} at {now_ms}");
+        }
+        assert_eq!(next_try(u64::MAX, half_hour), NextTry::At(u64::MAX));
+    }
+}

@@ -1,0 +1,169 @@
+//! One layer as its writer left it: keys and values with their places, not judged yet.
+
+use std::path::{Path, PathBuf};
+
+use pubsub::{Owner, Root, read_checked};
+use schemas::{ConfigItemType, ConfigItemValue, ConfigItemValueMap};
+use toml::de::DeTable;
+
+use super::problem::{Origin, Problem};
+use super::raw::Raw;
+use super::table::{ROWS, row_of};
+use crate::flags::AgentFlags;
+
+/// The key of `[[rule]]`, which is no setting with one value.
+pub(crate) const RULE: &str = "rule";
+
+/// A settings file may be this long: many times what all settings need.
+const MOST_BYTES: u64 = 256 * 1024;
+/// So many files are read from `ebb.d`.
+const MOST_FILES: usize = 256;
+
+/// A key, its value, and where they stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) value: Raw,
+    pub(crate) origin: Origin,
+}
+
+/// One layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fragment {
+    /// What it says, in its order.
+    Entries(Vec<Entry>),
+    /// A file that cannot be used: nobody knows what it would have said.
+    Unusable { path: PathBuf, problems: Vec<Problem> },
+}
+
+/// All layers above the compiled defaults, lowest first.
+pub(crate) fn fragments(
+    root: &Root,
+    flags: &AgentFlags,
+    controller: Option<&ConfigItemValueMap>,
+) -> Vec<Fragment> {
+    let mut fragments: Vec<Fragment> =
+        STANDARD_FILES.iter().filter_map(|path| file(&root.join(path), Missing::IsFine)).collect();
+    fragments.extend(folder(&root.join(DROP_IN_FOLDER)));
+    fragments.extend(controller.map(controllers));
+    fragments.extend(flags.config.iter().filter_map(|path| file(path, Missing::IsAProblem)));
+    fragments.push(Fragment::Entries(flags.assignments()));
+    fragments
+}
+
+/// The paths whose change can change the settings.
+pub(crate) fn watched_paths(root: &Root, flags: &AgentFlags) -> Vec<PathBuf> {
+    let standard = STANDARD_FILES.iter().chain([&DROP_IN_FOLDER]).map(|path| root.join(path));
+    standard.chain(flags.config.iter().cloned()).collect()
+}
+
+const STANDARD_FILES: [&str; 2] = ["/usr/lib/ebb/ebb.toml", "/etc/ebb/ebb.toml"];
+const DROP_IN_FOLDER: &str = "/etc/ebb/ebb.d";
+
+/// Whether a file has to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    IsFine,
+    IsAProblem,
+}
+
+/// The files of a drop-in folder by name; hidden files are an editor's.
+fn folder(path: &Path) -> Vec<Fragment> {
+    let names = match toml_names(path) {
+        Ok(names) => names,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            return vec![unusable(path, &format!("cannot list the folder: {error}"), "a readable folder")];
+        }
+    };
+    if names.len() > MOST_FILES {
+        let accepted = format!("at most {MOST_FILES} files");
+        return vec![unusable(path, &format!("{} files", names.len()), &accepted)];
+    }
+    names.iter().filter_map(|name| file(&path.join(name), Missing::IsFine)).collect()
+}
+
+fn toml_names(folder: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let bytes = name.as_encoded_bytes();
+        if bytes.ends_with(b".toml") && !bytes.starts_with(b".") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn file(path: &Path, missing: Missing) -> Option<Fragment> {
+    match read_checked(path, MOST_BYTES, Owner::RootOrSelf) {
+        Ok(Some(bytes)) => Some(file_content(path, &bytes)),
+        Ok(None) if missing == Missing::IsFine => None,
+        Ok(None) => Some(unusable(path, "there is no such file", "a settings file")),
+        Err(refusal) => Some(unusable(path, &refusal.reason, &refusal.accepted)),
+    }
+}
+
+fn unusable(path: &Path, reason: &str, accepted: &str) -> Fragment {
+    let origin = Origin::File { path: path.to_owned(), line: None };
+    Fragment::Unusable { path: path.to_owned(), problems: vec![Problem::with_file(origin, reason, accepted)] }
+}
+
+/// What a settings file says. A file with a single syntax error is not used at all: after a broken
+/// `[section]` its keys would land in another one.
+fn file_content(path: &Path, bytes: &[u8]) -> Fragment {
+    let Ok(text) = std::str::from_utf8(bytes) else { return unusable(path, "it is not UTF-8", "TOML") };
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        let mut entries = Vec::new();
+        flatten(&mut entries, "", table.get_ref(), &|offset| line_origin(path, text, offset));
+        return Fragment::Entries(entries);
+    }
+    let problem = |error: &toml::de::Error| {
+        let origin = line_origin(path, text, error.span().map_or(0, |span| span.start));
+        Problem::with_file(origin, error.message(), "TOML")
+    };
+    Fragment::Unusable { path: path.to_owned(), problems: errors.iter().map(problem).collect() }
+}
+
+fn line_origin(path: &Path, text: &str, offset: usize) -> Origin {
+    let line = text.get(..text.floor_char_boundary(offset)).unwrap_or_default().matches('\n').count() + 1;
+    Origin::File { path: path.to_owned(), line: Some(line) }
+}
+
+/// Tables and dotted keys alike become dotted keys. The parser bounds how deep tables can be nested.
+fn flatten(entries: &mut Vec<Entry>, prefix: &str, table: &DeTable<'_>, origin: &impl Fn(usize) -> Origin) {
+    for (name, value) in table {
+        let key = if prefix.is_empty() {
+            name.get_ref().to_string()
+        } else {
+            format!("{prefix}.{}", name.get_ref())
+        };
+        // An empty section, left over after its keys were commented out, says nothing.
+        let is_leftover = |inner: &DeTable<'_>| inner.is_empty() && row_of(&key).is_none();
+        if let Some(inner) = value.get_ref().as_table().filter(|inner| !inner.is_empty()) {
+            flatten(entries, &key, inner, origin);
+        } else if !value.get_ref().as_table().is_some_and(is_leftover) {
+            entries.push(Entry { key, value: Raw::from(value.get_ref()), origin: origin(name.span().start) });
+        }
+    }
+}
+
+/// EVE's settings out of the controller's map; the others in it are none of ours.
+fn controllers(map: &ConfigItemValueMap) -> Fragment {
+    let entry = |key: &'static str| {
+        let item = map.global_settings.get(key)?;
+        Some(Entry { key: key.to_owned(), value: item_value(item), origin: Origin::Controller })
+    };
+    Fragment::Entries(ROWS.iter().filter(|row| row.is_eve).filter_map(|row| entry(row.key)).collect())
+}
+
+fn item_value(item: &ConfigItemValue) -> Raw {
+    match item.item_type {
+        ConfigItemType::INT => Raw::Integer(item.int_value.into()),
+        ConfigItemType::STRING => Raw::Text(item.str_value.clone()),
+        ConfigItemType::BOOL => Raw::Flag(item.bool_value),
+        ConfigItemType(other) => Raw::Other(format!("a value of type {other}")),
+    }
+}

@@ -1,0 +1,147 @@
+//! Settings that follow their files and the controller while an agent runs.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pubsub::{PathWatch, Persistence, Root, Subscription, TopicKey};
+use schemas::{ConfigItemValueMap, agent};
+use tokio::sync::watch;
+
+use super::fragment::watched_paths;
+use super::groups::Settings;
+use super::load::{Loaded, load};
+use super::problem::Problem;
+use crate::flags::AgentFlags;
+
+/// A change counts when two looks this far apart agree on it: an editor that empties a file before it fills it, or
+/// a person's `echo >`, must not put the defaults into effect in between.
+const SETTLE: Duration = Duration::from_secs(1);
+/// So many looks at most, lest somebody who writes all the time keeps the settings old for ever.
+const MOST_LOOKS: usize = 10;
+
+/// The settings of an agent, always the ones in effect. Clones follow independently.
+#[derive(Clone, Debug)]
+pub struct SettingsWatch(watch::Receiver<Arc<Loaded>>);
+
+impl SettingsWatch {
+    /// Settings that never change: for tests, and for commands that end soon.
+    pub fn fixed(loaded: Loaded) -> Self {
+        Self(watch::channel(Arc::new(loaded)).1)
+    }
+
+    /// Loads the settings and follows them from now on; ends with the last clone. Call it in a tokio runtime.
+    pub(crate) fn start(root: Root, flags: AgentFlags) -> Self {
+        let mut sources = Sources::open(root, flags);
+        let first = load(&sources.root, &sources.flags, sources.map());
+        log_problems(&first.problems, &[]);
+        let (sender, receiver) = watch::channel(Arc::new(first));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = sources.follow(&sender) => {}
+                () = sender.closed() => {}
+            }
+        });
+        Self(receiver)
+    }
+
+    /// The settings in effect. Take them anew for each decision, attempt or action, as the setting says.
+    pub fn current(&self) -> Arc<Settings> {
+        Arc::clone(&self.0.borrow().settings)
+    }
+
+    /// The same with origins and problems.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        Arc::clone(&self.0.borrow())
+    }
+
+    /// Returns when settings, origins or problems have changed since the last return. Can be dropped and called
+    /// again.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            pending::<()>().await;
+        }
+    }
+}
+
+/// Where the layers that can change come from.
+struct Sources {
+    root: Root,
+    flags: AgentFlags,
+    files: PathWatch,
+    controller: Subscription<ConfigItemValueMap>,
+}
+
+impl Sources {
+    fn open(root: Root, flags: AgentFlags) -> Self {
+        let files = PathWatch::new(watched_paths(&root, &flags));
+        let controller = Subscription::open(&root, agent::ZEDAGENT, Persistence::Volatile);
+        Self { root, flags, files, controller }
+    }
+
+    fn map(&self) -> Option<&ConfigItemValueMap> {
+        self.controller.get(&TopicKey::global())
+    }
+
+    async fn follow(&mut self, sender: &watch::Sender<Arc<Loaded>>) {
+        loop {
+            tokio::select! {
+                () = self.files.changed() => {}
+                () = self.controller.changed() => {}
+            }
+            let before = Arc::clone(&sender.borrow());
+            let after = self.settled(&before).await;
+            if after != *before {
+                log_changes(&before, &after);
+                sender.send_replace(Arc::new(after));
+            }
+        }
+    }
+
+    /// What two looks agree on.
+    async fn settled(&self, before: &Loaded) -> Loaded {
+        let mut last = before.reload(&self.root, &self.flags, self.map());
+        for _ in 0..MOST_LOOKS {
+            if last == *before {
+                break;
+            }
+            tokio::time::sleep(SETTLE).await;
+            let next = before.reload(&self.root, &self.flags, self.map());
+            if next == last {
+                break;
+            }
+            last = next;
+        }
+        last
+    }
+}
+
+fn log_changes(before: &Loaded, after: &Loaded) {
+    for (old, new) in before.shown().iter().zip(after.shown()) {
+        if old.value != new.value {
+            tracing::info!(
+                "setting {} = {} ({}), was {} ({})",
+                new.key,
+                new.value,
+                new.origin,
+                old.value,
+                old.origin
+            );
+        }
+    }
+    for key in &after.after_restart {
+        tracing::warn!("setting {key} has changed; the new value counts after a restart of this agent");
+    }
+    log_problems(&after.problems, &before.problems);
+}
+
+/// The new ones; the old ones have been told.
+fn log_problems(problems: &[Problem], told: &[Problem]) {
+    for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+        tracing::warn!("settings: {problem}");
+    }
+}
+
+#[cfg(test)]
+#[path = "live_tests.rs"]
+mod tests;

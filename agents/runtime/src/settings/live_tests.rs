@@ -1,0 +1,88 @@
+//! Settings that change while they are followed, with real files.
+
+use std::fs;
+use std::path::Path;
+
+use pubsub::{AgentLock, Publisher};
+use schemas::{ConfigItemType, ConfigItemValue};
+
+use super::*;
+
+/// Reached only by a failure. The clock of these tests is paused and jumps when nothing else is to do, so it is longer
+/// than the slowest look.
+const TOO_LONG: Duration = Duration::from_mins(10);
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
+    fs::write(path, text).unwrap();
+}
+
+/// Returns when the settings are as `expected` says.
+async fn until(settings: &mut SettingsWatch, expected: impl Fn(&Loaded) -> bool) {
+    let reached = async {
+        while !expected(&settings.loaded()) {
+            settings.changed().await;
+        }
+    };
+    tokio::time::timeout(TOO_LONG, reached).await.expect("the settings should have changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_and_the_controller_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::new(folder.path());
+    let mut settings = SettingsWatch::start(root.clone(), AgentFlags::default());
+    assert_eq!(settings.current().drain.attempts, 5);
+
+    // Neither the folder nor the file was there at the start.
+    let file = folder.path().join("etc/ebb/ebb.d/10-ours.toml");
+    write(&file, "drain.attempts = 7");
+    until(&mut settings, |loaded| loaded.settings.drain.attempts == 7).await;
+
+    write(&file, "drain.attempts = 700");
+    until(&mut settings, |loaded| loaded.problems.len() == 1).await;
+    assert_eq!(settings.current().drain.attempts, 7, "the old value");
+
+    let lock = AgentLock::acquire(&root, agent::ZEDAGENT).unwrap();
+    let mut controller = Publisher::open(&root, agent::ZEDAGENT, Persistence::Volatile, &lock).unwrap();
+    let hours =
+        ConfigItemValue { item_type: ConfigItemType::INT, int_value: 48, ..ConfigItemValue::default() };
+    let mut map = ConfigItemValueMap::default();
+    map.global_settings.insert("kubernetes.drain.timeout".to_owned(), hours);
+    controller.publish(&TopicKey::global(), &map).unwrap();
+    until(&mut settings, |loaded| loaded.settings.attempt_timeout() == Duration::from_hours(48)).await;
+
+    fs::remove_file(&file).unwrap();
+    until(&mut settings, |loaded| loaded.settings.drain.attempts == 5 && loaded.problems.is_empty()).await;
+}
+
+/// An editor that empties the file first must not switch a safety off for a moment.
+#[tokio::test(start_paused = true)]
+async fn a_half_written_file_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::new(folder.path());
+    let file = folder.path().join("etc/ebb/ebb.toml");
+    write(&file, "no-peer = \"wait\"");
+    let sources = Sources::open(root.clone(), AgentFlags::default());
+    let before = load(&root, &AgentFlags::default(), None);
+
+    write(&file, "");
+    let mut look = Box::pin(sources.settled(&before));
+    let half_way = tokio::time::timeout(SETTLE / 2, &mut look).await;
+    assert!(half_way.is_err(), "one look is not enough");
+    write(&file, "no-peer = \"wait\"\ndrain.attempts = 6");
+    let after = look.await;
+    assert_eq!(after.settings.drain.attempts, 6);
+    assert_eq!(after.settings.peer.none, crate::settings::WithoutDrain::Wait);
+}
+
+#[tokio::test]
+async fn fixed_settings_never_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let loaded = load(&Root::new(folder.path()), &AgentFlags::default(), None);
+    let mut settings = SettingsWatch::fixed(loaded.clone());
+    assert_eq!(*settings.loaded(), loaded);
+    let changed = tokio::time::timeout(Duration::ZERO, settings.changed()).await;
+    assert!(changed.is_err());
+}

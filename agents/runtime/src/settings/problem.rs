@@ -1,0 +1,129 @@
+//! Where a value comes from, and what is wrong with one.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::raw::Raw;
+
+/// Which layer a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Origin {
+    /// Compiled in.
+    Default,
+    /// A settings file, and the line in it; no line when the file as a whole is meant.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: Option<usize>,
+    },
+    /// The controller's `ConfigItemValueMap`.
+    Controller,
+    /// A flag of the command line, by its name.
+    Flag(&'static str),
+}
+
+impl Origin {
+    /// Whether the value comes from the file at `path`.
+    pub(crate) fn is_file(&self, path: &Path) -> bool {
+        match self {
+            Self::File { path: own, .. } => own == path,
+            Self::Default | Self::Controller | Self::Flag(_) => false,
+        }
+    }
+
+    /// Whether the value comes from the command line, where a mistake is exit 2.
+    pub fn is_flag(&self) -> bool {
+        match self {
+            Self::Flag(_) => true,
+            Self::Default | Self::File { .. } | Self::Controller => false,
+        }
+    }
+}
+
+/// `/etc/ebb/ebb.toml:12`, `default`, `controller`, `--set`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line: Some(line) } => write!(f, "{}:{line}", path.display()),
+            Self::File { path, line: None } => write!(f, "{}", path.display()),
+            Self::Controller => f.write_str("controller"),
+            Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// So many characters of a bad value are shown; nobody needs more to find it.
+const MOST_SHOWN: usize = 120;
+
+/// One mistake in the settings: where, what, what would be accepted, and what holds instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Where it stands.
+    pub origin: Origin,
+    /// The setting; empty when a whole file is meant.
+    pub key: String,
+    /// What was written there, shortened; for a whole file, what is wrong with it.
+    pub value: String,
+    /// What is accepted.
+    pub accepted: String,
+    /// What holds instead, with its origin.
+    pub in_effect: String,
+}
+
+impl Problem {
+    /// A value that its setting does not accept, or a key that no setting has.
+    pub(crate) fn with_value(origin: Origin, key: &str, value: &Raw, accepted: String) -> Self {
+        Self::new(origin, shorten(key), shorten(&value.to_string()), accepted)
+    }
+
+    /// A file that cannot be used at all.
+    pub(crate) fn with_file(origin: Origin, reason: &str, accepted: &str) -> Self {
+        Self::new(origin, String::new(), shorten(reason), accepted.to_owned())
+    }
+
+    fn new(origin: Origin, key: String, value: String, accepted: String) -> Self {
+        Self { origin, key, value, accepted, in_effect: String::new() }
+    }
+}
+
+/// Shown on one line whatever was written.
+fn shorten(text: &str) -> String {
+    let line: String =
+        text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(MOST_SHOWN + 1).collect();
+    if line.chars().count() <= MOST_SHOWN {
+        line
+    } else {
+        line.chars().take(MOST_SHOWN).chain(['…']).collect()
+    }
+}
+
+/// `/etc/ebb/ebb.toml:3: drain.attempts = 0 is not accepted: a number from 1 to 100; in effect: 5 (default)`.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { origin, key, value, accepted, in_effect } = self;
+        if key.is_empty() {
+            write!(f, "{origin}: the file is ignored: {value}; accepted: {accepted}")?;
+        } else {
+            write!(f, "{origin}: {key} = {value} is not accepted; accepted: {accepted}")?;
+        }
+        if in_effect.is_empty() { Ok(()) } else { write!(f, "; in effect: {in_effect}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_fits_one_line_whatever_was_written() {
+        let raw = Raw::Bare(format!("a\nb{}", "x".repeat(1000)));
+        let problem = Problem::with_value(Origin::Flag("--set"), "no\u{7}peer", &raw, "`wait`".to_owned());
+        assert_eq!(problem.key, "no\u{fffd}peer");
+        assert_eq!(problem.value.chars().count(), MOST_SHOWN + 1);
+        assert!(!problem.to_string().contains('\n'));
+    }
+}

@@ -1,0 +1,135 @@
+//! One row of the table of settings: all that is known about a setting, in one place.
+
+use std::fmt;
+
+use super::groups::Settings;
+use super::raw::Raw;
+use super::value::SettingValue;
+
+/// From when on a changed value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Live {
+    /// At once.
+    Yes,
+    /// From the next attempt of a drain on; a running one keeps what it started with.
+    NextAttempt,
+    /// From the next operation of the device on.
+    NextAction,
+    /// From the next start of the agent on.
+    No,
+}
+
+/// As the documentation's table says it.
+impl fmt::Display for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Yes => "yes",
+            Self::NextAttempt => "next attempt",
+            Self::NextAction => "next action",
+            Self::No => "no",
+        })
+    }
+}
+
+/// One setting: drives reading, problems, documentation and `ebb config show` alike.
+pub(crate) struct Row {
+    /// The key in files, in `--set` and (EVE's) in the controller's map.
+    pub(crate) key: &'static str,
+    /// The compiled default, written as for `--set`; `-` if there is none.
+    pub(crate) default: &'static str,
+    /// From when on a change counts.
+    pub(crate) live: Live,
+    /// EVE's controller may set it.
+    pub(crate) is_eve: bool,
+    /// The value that stands in for a bad one; without it the layer below keeps its say.
+    pub(crate) when_bad: Option<&'static str>,
+    /// Where the value lives and what it accepts.
+    pub(crate) place: &'static dyn Place,
+    /// One sentence for the operator.
+    pub(crate) meaning: &'static str,
+}
+
+impl Row {
+    /// A row of ours.
+    pub(crate) const fn new(
+        key: &'static str,
+        default: &'static str,
+        live: Live,
+        place: &'static dyn Place,
+        meaning: &'static str,
+    ) -> Self {
+        Self { key, default, live, is_eve: false, when_bad: None, place, meaning }
+    }
+
+    /// The same, settable by EVE's controller.
+    pub(crate) const fn eve(self) -> Self {
+        Self { is_eve: true, ..self }
+    }
+
+    /// The same, with a value that stands in for a bad one.
+    pub(crate) const fn or_when_bad(self, word: &'static str) -> Self {
+        Self { when_bad: Some(word), ..self }
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Row").field(&self.key).finish()
+    }
+}
+
+/// Where a setting's value lives in [`Settings`], whatever its type.
+pub(crate) trait Place: Sync {
+    /// Puts the value of `raw` there; false, and nothing changed, if it is not accepted.
+    #[must_use]
+    fn set(&self, raw: &Raw, settings: &mut Settings) -> bool;
+    /// Takes the value over from other settings.
+    fn take(&self, from: &Settings, settings: &mut Settings);
+    /// The value as it would be given to `--set`.
+    fn show(&self, settings: &Settings) -> String;
+    /// What is accepted, in words.
+    fn accepted(&self) -> String;
+}
+
+/// A [`Place`] with a type.
+pub(crate) struct Field<T: SettingValue> {
+    /// Reads the field.
+    pub(crate) get: fn(&Settings) -> &T,
+    /// The same field, to be written.
+    pub(crate) get_mut: fn(&mut Settings) -> &mut T,
+    /// What bounds it.
+    pub(crate) limits: T::Limits,
+}
+
+impl<T: SettingValue> Place for Field<T> {
+    fn set(&self, raw: &Raw, settings: &mut Settings) -> bool {
+        let Some(value) = T::read(raw, &self.limits) else { return false };
+        *(self.get_mut)(settings) = value;
+        true
+    }
+
+    fn take(&self, from: &Settings, settings: &mut Settings) {
+        *(self.get_mut)(settings) = (self.get)(from).clone();
+    }
+
+    fn show(&self, settings: &Settings) -> String {
+        (self.get)(settings).show()
+    }
+
+    fn accepted(&self) -> String {
+        T::accepted(&self.limits)
+    }
+}
+
+/// The [`Field`] at a path below [`Settings`]: `field!(drain.attempts, 1..=100)`.
+macro_rules! field {
+    ($($name:ident).+) => { $crate::settings::row::field!($($name).+, ()) };
+    ($($name:ident).+, $limits:expr) => {
+        &$crate::settings::row::Field {
+            get: |settings| &settings.$($name).+,
+            get_mut: |settings| &mut settings.$($name).+,
+            limits: $limits,
+        }
+    };
+}
+pub(crate) use field;
