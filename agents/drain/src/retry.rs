@@ -8,12 +8,16 @@ const SHORTEST: Duration = Duration::from_millis(500);
 /// A server that is busy for long is asked this often.
 const LONGEST: Duration = Duration::from_secs(20);
 
+/// No wish of a server is followed for longer: a wrong header must not cost the whole attempt.
+const LONGEST_WISH: Duration = Duration::from_mins(5);
+
 /// The pause before try number `tries + 1`: what the server asked for, else doubling from 0.5 s to 20 s; in both
 /// cases spread by up to a quarter, so that pods refused together do not come back together. The spread is taken
 /// from the pod's UID: decisions stay repeatable.
 pub fn pause(tries: u32, after: Option<Duration>, uid: &str) -> Duration {
+    let wish = after.map(|after| after.min(LONGEST_WISH));
     let base =
-        after.unwrap_or_else(|| SHORTEST.saturating_mul(1 << tries.saturating_sub(1).min(6)).min(LONGEST));
+        wish.unwrap_or_else(|| SHORTEST.saturating_mul(1 << tries.saturating_sub(1).min(6)).min(LONGEST));
     base + base.mul_f64(spread(uid, tries) / 4.0)
 }
 
@@ -45,6 +49,7 @@ mod tests {
         let wish = Duration::from_secs(10);
         let pause = pause(1, Some(wish), "uid");
         assert!(pause >= wish && pause <= wish.mul_f64(1.25), "{pause:?}");
+        assert!(super::pause(1, Some(Duration::MAX), "uid") <= LONGEST_WISH.mul_f64(1.25));
     }
 
     #[test]

@@ -166,3 +166,89 @@ impl Folder {
         self.items.refused().into_iter().chain(self.refused.values().cloned()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pubsub::{AgentLock, Publisher};
+    use schemas::{DrainRequester, GoTime};
+
+    use super::*;
+
+    /// Publishes requests of zedagent below a root of its own.
+    struct Bench {
+        _folder: tempfile::TempDir,
+        requests: Publisher<NodeDrainRequest>,
+        root: Root,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let root = Root::new(folder.path());
+            let lock = AgentLock::acquire(&root, agent::ZEDAGENT).unwrap();
+            let requests = Publisher::open(&root, agent::ZEDAGENT, Persistence::Volatile, &lock).unwrap();
+            Self { _folder: folder, requests, root }
+        }
+
+        fn publish(&mut self, key: &str, requested_by: DrainRequester) {
+            let item =
+                NodeDrainRequest { requested_by, context: "reboot".into(), requested_at: GoTime::ZERO };
+            self.requests.publish(&TopicKey::parse(key).unwrap(), &item).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_global_key_with_the_folders_own_requester_is_taken() {
+        for (key, requester, taken, reason) in [
+            ("global", DrainRequester::DeviceOp, 1, None),
+            ("global", DrainRequester::Update, 0, Some("RequestedBy is 3 UPDATE; accepted: 2 DEVICEOP")),
+            ("global", DrainRequester::Unset, 0, Some("RequestedBy is 0 unset; accepted: 2 DEVICEOP")),
+            (
+                "other",
+                DrainRequester::DeviceOp,
+                0,
+                Some("the key is not the one that is read; accepted: global.json"),
+            ),
+        ] {
+            let mut bench = Bench::new();
+            bench.publish(key, requester);
+            let inbox = Inbox::open(&bench.root);
+            assert_eq!(inbox.requests().len(), taken, "{key} {requester}");
+            let refused = inbox.refused();
+            assert_eq!(
+                refused.first().map(|refused| refused.reason.starts_with(reason.unwrap_or("?"))),
+                reason.map(|_| true)
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_request_leaves_the_last_good_one_standing() {
+        let mut bench = Bench::new();
+        bench.publish("global", DrainRequester::DeviceOp);
+        let mut inbox = Inbox::open(&bench.root);
+        bench.publish("global", DrainRequester::Update);
+        inbox.changed().await;
+        assert_eq!((inbox.requests().len(), inbox.refused().len()), (1, 1));
+        bench.requests.unpublish(&TopicKey::global()).unwrap();
+        inbox.changed().await;
+        assert_eq!((inbox.requests().len(), inbox.refused().len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn eves_topic_decides_only_when_it_has_been_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        assert_eq!(Inbox::open(&root).eve_config_valid(), None, "no such topic");
+        let lock = AgentLock::acquire(&root, agent::ZEDAGENT).unwrap();
+        let mut configs = Publisher::open(&root, agent::ZEDAGENT, Persistence::Volatile, &lock).unwrap();
+        assert_eq!(Inbox::open(&root).eve_config_valid(), Some(false), "the item is gone");
+        for (initialized, valid, expected) in
+            [(false, false, None), (false, true, None), (true, false, Some(false)), (true, true, Some(true))]
+        {
+            let config = EdgeNodeClusterConfig { initialized, valid, ..EdgeNodeClusterConfig::default() };
+            configs.publish(&TopicKey::global(), &config).unwrap();
+            assert_eq!(Inbox::open(&root).eve_config_valid(), expected, "{initialized} {valid}");
+        }
+    }
+}

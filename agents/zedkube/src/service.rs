@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use drain::Moment;
 use pubsub::PublishError;
-use runtime::settings::SettingsWatch;
-use runtime::{AgentContext, Stop, clock, error_chain};
+use runtime::settings::Problem;
+use runtime::{AgentContext, SettingsWatch, Stop, clock, error_chain};
+use schemas::RefusedInput;
 use session::membership::Facts;
 use session::step::{Effect, Event};
 use session::{Policy, State};
@@ -138,7 +139,7 @@ impl Service {
 
     /// The facts come first: a plain single device must not begin to drain because a request was seen earlier.
     fn read_inbox(&mut self) {
-        self.around.refused = self.inbox.refused();
+        self.around.refused = self.refused();
         let identity = looks::identity(
             self.settings.current().node.name.as_ref().map(|name| name.as_str().to_owned()),
             self.context.machine_id(),
@@ -151,7 +152,17 @@ impl Service {
 
     fn read_settings(&mut self) {
         self.wanted_policy = policy::of(&self.settings.current(), self.context.is_beside_zedbox());
+        self.around.refused = self.refused();
         self.step(Event::Facts(self.facts()));
+    }
+
+    /// All input that is not taken: settings first, since they may have changed what is decided.
+    fn refused(&self) -> Vec<RefusedInput> {
+        let line = |problem: &Problem| RefusedInput {
+            path: problem.origin.to_string(),
+            reason: problem.to_string(),
+        };
+        self.settings.loaded().problems.iter().map(line).chain(self.inbox.refused()).collect()
     }
 
     fn facts(&self) -> Facts {
