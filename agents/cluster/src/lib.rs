@@ -1,1 +1,53 @@
-//! The only crate that talks to Kubernetes: pictures in, cordons and evictions out.
+//! The only crate that talks to Kubernetes.
+//!
+//! `drain` decides, this crate acts. Any kube user can drain a node with it ([`Drainer`]); the agents use the parts:
+//!
+//! | module | what the caller gets |
+//! |---|---|
+//! | [`kubeconfig`] | where the way to the API server is described, and whether that has changed |
+//! | [`connect`] | a [`Cluster`]: a client without retries of its own, every call under a deadline |
+//! | [`failure`] | what a failed call means, as one value ([`ApiFailure`]) |
+//! | [`nodes`], [`identity`] | the Nodes, and which of them is this machine |
+//! | [`feed`], [`look`] | the picture of one node: by watches, or fresh from the server |
+//! | [`cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which nothing is evicted |
+//! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
+//! | [`calls`] | the effects of `drain::step` as tasks that can be given up at once |
+//! | [`drainer`] | all of it put together |
+//!
+//! Only [`answer`] and [`failure`] look at status codes; only this crate knows HTTP.
+
+pub mod answer;
+pub mod calls;
+pub mod clock;
+pub mod connect;
+pub mod cordon;
+pub mod drainer;
+pub mod evict;
+pub mod failure;
+pub mod feed;
+pub mod identity;
+pub mod kubeconfig;
+pub mod look;
+pub mod nodes;
+
+mod daemon_sets;
+mod list;
+mod objects;
+mod operation;
+mod probe;
+mod shelf;
+mod views;
+mod wire;
+
+#[cfg(test)]
+mod testing;
+
+pub use calls::Calls;
+pub use connect::{Connection, connect};
+pub use cordon::{CordonFailure, Cordoned, Uncordoned, cordon, uncordon};
+pub use drainer::Drainer;
+pub use failure::ApiFailure;
+pub use feed::Feed;
+pub use look::fresh_look;
+pub use nodes::{NodeFacts, get_node, list_nodes};
+pub use wire::Cluster;

@@ -1,0 +1,93 @@
+//! The effects of [`drain::step()`] as tasks.
+
+use std::sync::Arc;
+
+use drain::{Answer, Effect, Event, Picture, PodId};
+use tokio::task::JoinSet;
+
+use crate::cordon::Cordoned;
+use crate::evict::{delete, evict};
+use crate::look::fresh_look;
+use crate::wire::Cluster;
+
+/// The calls of a drain that are in flight.
+///
+/// Each runs as a task under its own deadline and ends in one event. How many there are at a time is the step's
+/// decision: it sends no more than its policy allows. Dropping this gives all of them up.
+#[derive(Debug)]
+pub struct Calls {
+    cluster: Cluster,
+    proof: Arc<Cordoned>,
+    running: JoinSet<Event>,
+}
+
+impl Calls {
+    /// Nothing is in flight yet. The proof is needed for every eviction.
+    pub fn new(cluster: Cluster, proof: Cordoned) -> Self {
+        Self { cluster, proof: Arc::new(proof), running: JoinSet::new() }
+    }
+
+    /// Begins a call, or gives all up. [`Effect::WakeAt`] is the caller's: this has no clock.
+    ///
+    /// `last` is the last picture; a fresh look takes its budgets over.
+    pub fn perform(&mut self, effect: Effect, last: Option<&Arc<Picture>>) {
+        match effect {
+            Effect::Evict { attempt, pod, grace } => {
+                let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
+                self.running.spawn(async move {
+                    let answer = evict(&cluster, &proof, &pod, grace).await;
+                    answered(attempt, pod, answer)
+                });
+            }
+            Effect::Delete { attempt, pod, grace } => {
+                let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
+                self.running.spawn(async move {
+                    let answer = delete(&cluster, &proof, &pod, grace).await;
+                    answered(attempt, pod, answer)
+                });
+            }
+            Effect::Prove { attempt } => {
+                let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
+                let last = last.cloned();
+                self.running.spawn(async move {
+                    let look = fresh_look(&cluster, proof.name(), last.as_deref()).await;
+                    Event::Proof { attempt, look: look.map(Arc::new).map_err(|failure| failure.to_string()) }
+                });
+            }
+            Effect::Abort => self.abort(),
+            Effect::WakeAt(_) => {}
+        }
+    }
+
+    /// Waits for the next answer; for ever if nothing is in flight. May be dropped and called again at any time.
+    pub async fn next(&mut self) -> Event {
+        while let Some(ended) = self.running.join_next().await {
+            match ended {
+                Ok(event) => return event,
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(_) => {}
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Gives up all calls within milliseconds. Their answers, also those that are there already, are lost; what the
+    /// server did with them, the next picture shows.
+    pub fn abort(&mut self) {
+        self.running = JoinSet::new();
+    }
+
+    /// How many calls are in flight or not yet fetched by [`Calls::next`].
+    pub fn in_flight(&self) -> usize {
+        self.running.len()
+    }
+}
+
+fn answered(attempt: u32, pod: PodId, answer: Answer) -> Event {
+    tracing::debug!(%pod, ?answer, "answered");
+    Event::Answer { attempt, uid: pod.uid, answer }
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

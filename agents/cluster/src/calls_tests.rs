@@ -1,0 +1,62 @@
+use fake_cluster::{Effect as FaultEffect, FakeCluster, Fault};
+
+use super::*;
+use crate::testing::{cordoned, soon, still_cluster};
+
+async fn calls_on(pods: &[&str]) -> (FakeCluster, Calls, Vec<PodId>) {
+    let (fake, cluster) = still_cluster();
+    let ids = pods.iter().map(|name| {
+        let pod = fake.pod(name, "edge-a").unwrap();
+        let uid = pod.pointer("/metadata/uid").unwrap().as_str().unwrap().to_owned();
+        PodId { namespace: "default".to_owned(), name: (*name).to_owned(), uid }
+    });
+    let ids = ids.collect();
+    let proof = cordoned(&cluster).await;
+    (fake, Calls::new(cluster, proof), ids)
+}
+
+#[tokio::test]
+async fn each_effect_ends_in_its_event() {
+    let (fake, mut calls, ids) = calls_on(&["a", "b", "c"]).await;
+    let [a, b, c] = &ids[..] else { panic!("{ids:?}") };
+    calls.perform(Effect::Evict { attempt: 3, pod: a.clone(), grace: None }, None);
+    let event = soon(calls.next()).await;
+    assert_eq!(event, Event::Answer { attempt: 3, uid: a.uid.clone(), answer: Answer::Accepted });
+    calls.perform(Effect::Delete { attempt: 4, pod: b.clone(), grace: None }, None);
+    let event = soon(calls.next()).await;
+    assert_eq!(event, Event::Answer { attempt: 4, uid: b.uid.clone(), answer: Answer::Accepted });
+    calls.perform(Effect::Prove { attempt: 5 }, Some(&Arc::default()));
+    let Event::Proof { attempt: 5, look: Ok(picture) } = soon(calls.next()).await else { panic!("no proof") };
+    assert!(picture.pods.iter().any(|pod| pod.id == *c));
+    fake.faults().add(Fault::on("list", "pods", FaultEffect::ResetBefore));
+    calls.perform(Effect::Prove { attempt: 6 }, Some(&Arc::default()));
+    let Event::Proof { attempt: 6, look: Err(text) } = soon(calls.next()).await else { panic!("no failure") };
+    assert!(text.starts_with("cannot list pods: "), "{text}");
+    calls.perform(Effect::WakeAt(drain::Moment(1)), None);
+    assert_eq!(calls.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn abort_gives_up_what_is_in_flight() {
+    let (fake, mut calls, ids) = calls_on(&["a", "b"]).await;
+    fake.faults().add(Fault::on("create", "pods/eviction", FaultEffect::Hang).always());
+    for pod in &ids {
+        calls.perform(Effect::Evict { attempt: 1, pod: pod.clone(), grace: None }, None);
+    }
+    soon(async {
+        while fake.requests().peak("create", "pods/eviction") < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(calls.in_flight(), 2);
+    calls.perform(Effect::Abort, None);
+    assert_eq!(calls.in_flight(), 0);
+    fake.faults().clear();
+    // The next call's answer is the next event: nothing of the aborted ones comes late.
+    calls.perform(Effect::Prove { attempt: 2 }, Some(&Arc::default()));
+    assert!(matches!(soon(calls.next()).await, Event::Proof { attempt: 2, .. }));
+    for pod in fake.pods_on("edge-a") {
+        assert_eq!(pod.pointer("/metadata/deletionTimestamp"), None, "the server never acted");
+    }
+}

@@ -1,0 +1,28 @@
+//! The clock that decides: `CLOCK_BOOTTIME`.
+
+use std::time::Duration;
+
+use drain::Moment;
+use nix::time::{ClockId, clock_gettime};
+
+/// Reads a clock. An argument wherever time decides, so that tests can turn it.
+pub type Clock = fn() -> Moment;
+
+/// Milliseconds since this boot, suspend included.
+///
+/// The kernel has had this clock since 2.6.39; without it the monotonic one, which only misses the suspend, stands in.
+pub fn boot_time() -> Moment {
+    let read = clock_gettime(ClockId::CLOCK_BOOTTIME).or_else(|_| clock_gettime(ClockId::CLOCK_MONOTONIC));
+    read.map_or(Moment(0), |time| Moment(0) + Duration::from(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_runs_and_never_goes_back() {
+        let (first, second) = (boot_time(), boot_time());
+        assert!(first > Moment(0) && first <= second, "{first:?} {second:?}");
+    }
+}

@@ -1,0 +1,288 @@
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use drain::{Answer, PodId};
+use futures::future::join_all;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use hyper_util::server::conn::auto;
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::sync::Barrier;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::*;
+use crate::evict::would_evict;
+use crate::nodes::{get_node, list_nodes};
+use crate::testing::{at, soon, still_cluster};
+
+const CA: &str = include_str!("connect_tests/ca.pem");
+const OTHER_CA: &str = include_str!("connect_tests/other-ca.pem");
+const CERTIFICATE: &str = include_str!("connect_tests/server.pem");
+const KEY: &str = include_str!("connect_tests/server.key");
+
+/// A folder with these files.
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        write(&folder.path().join(name), text);
+    }
+    folder
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+}
+
+fn explicit(path: PathBuf) -> Search {
+    Search { explicit: Some(path), ..Search::default() }
+}
+
+/// A kubeconfig with this cluster and this user, in YAML's short form.
+fn kubeconfig(cluster: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{{cluster}}}}}]\n\
+         users: [{{name: u, user: {{{user}}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
+    )
+}
+
+#[tokio::test]
+async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
+    let server = "server: \"https://127.0.0.1:1\"";
+    let with = |more: &str| kubeconfig(&format!("{server}, {more}"), "");
+    let user = |user: &str| kubeconfig(server, user);
+    let cases = [
+        ("", "has no current-context"),
+        ("hello", "not the YAML of a kubeconfig"),
+        ("{ s3cret: [", "not the YAML of a kubeconfig"),
+        ("users: s3cret", "not the YAML of a kubeconfig"),
+        ("apiVersion: v1\nkind: Config\n", "has no current-context"),
+        ("current-context: s", "current-context `s` does not exist"),
+        (&kubeconfig("", ""), "has no server"),
+        (&kubeconfig("server: \"::\"", ""), "is not a URL"),
+        (&kubeconfig("server: \"127.0.0.1:6443\"", ""), "is not a URL"),
+        (&kubeconfig("server: \"ftp://127.0.0.1\"", ""), "is not a URL"),
+        (&kubeconfig("server: \"https://\"", ""), "is not a URL"),
+        (&kubeconfig("server: \"/path\"", ""), "is not a URL"),
+        (&with("certificate-authority: missing.pem"), "missing.pem` cannot be read"),
+        (&with("certificate-authority-data: \"s3cret!\""), "certificate-authority is not base64"),
+        (&with("certificate-authority-data: aGVsbG8K"), "holds no certificate"),
+        (&with("certificate-authority: garbage.pem"), "holds no certificate"),
+        (&with("certificate-authority: garbage-der.pem"), "cannot connect"),
+        (&with("proxy-url: \"http://127.0.0.1:3128\""), "asks for a proxy"),
+        (&with("proxy-url: \"::\""), "proxy"),
+        (&with("tls-server-name: \"-- s3cret --\""), "cannot connect"),
+        (&user("client-certificate-data: \"s3cret!\", client-key-data: aGVsbG8K"), "not base64"),
+        (&user("client-certificate-data: aGVsbG8K, client-key-data: aGVsbG8K"), "cannot connect"),
+        (&user("client-certificate: missing.pem, client-key: missing.pem"), "missing.pem` cannot be read"),
+        (&user("token: \"s3cret\\nx\""), "HTTP forbids"),
+        (&user("tokenFile: missing"), "token file cannot be read"),
+        (
+            &user(
+                "exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/false, interactiveMode: Never}",
+            ),
+            "plugin failed",
+        ),
+        (
+            &user(
+                "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./missing, interactiveMode: Never}",
+            ),
+            "cannot be started",
+        ),
+        (
+            &user(
+                "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, args: [s3cret], interactiveMode: Never}",
+            ),
+            "plugin",
+        ),
+    ];
+    for (text, part) in cases {
+        let folder = folder(&[
+            ("config", text),
+            ("garbage.pem", "-----BEGIN CERTIFICATE-----\ns3cret\n-----END"),
+            ("garbage-der.pem", "-----BEGIN CERTIFICATE-----\naGVsbG8K\n-----END CERTIFICATE-----\n"),
+        ]);
+        let failure = connect(&explicit(folder.path().join("config")), "").await;
+        let failure = failure.map(drop).expect_err(text);
+        assert!(failure.is_unreachable(), "{text}: {failure:?}");
+        assert!(failure.text().contains(part), "{text}: {failure}");
+        assert!(!failure.text().contains("s3cret"), "{text}: {failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_leads_nowhere_is_unreachable() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, part) in [("missing", "No such file"), (".", "not a file"), ("/dev/zero", "not a file")] {
+        let failure = connect(&explicit(folder.path().join(path)), "").await.map(drop).unwrap_err();
+        assert!(failure.is_unreachable() && failure.text().contains(part), "{path}: {failure:?}");
+    }
+    let failure = connect(&Search::default(), "").await.map(drop).unwrap_err();
+    assert!(failure.is_unreachable() && failure.text().starts_with("no kubeconfig found"), "{failure:?}");
+    let huge = folder.path().join("huge");
+    fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
+    let failure = connect(&explicit(huge), "").await.map(drop).unwrap_err();
+    assert!(failure.text().contains("longer than 4 MiB"), "{failure:?}");
+}
+
+#[test]
+fn where_a_kubeconfig_is_looked_for() {
+    let folder = folder(&[("a", ""), ("b", "")]);
+    let path = |name: &str| folder.path().join(name);
+    let search = |explicit: Option<&str>, environment: Option<&str>, candidates: &[&str]| Search {
+        explicit: explicit.map(path),
+        environment: environment.map(Into::into),
+        candidates: candidates.iter().map(|name| path(name)).collect(),
+        in_cluster: false,
+    };
+    let files = |names: &[&str]| Some(Origin::Files(names.iter().map(|name| path(name)).collect()));
+    let both = format!("{}::{}", path("a").display(), path("x").display());
+    let cases = [
+        (search(Some("x"), Some("/e"), &["a"]), files(&["x"]), "the setting counts even without a file"),
+        (search(None, Some(&both), &["b"]), files(&["a", "x"]), "KUBECONFIG may name several"),
+        (search(None, Some(""), &["b"]), files(&["b"]), "an empty KUBECONFIG is none"),
+        (search(None, None, &["x", "b", "a"]), files(&["b"]), "the first that exists"),
+        (search(None, None, &["x"]), None, "nothing"),
+    ];
+    for (search, expected, why) in cases {
+        assert_eq!(search.find(), expected, "{why}");
+    }
+}
+
+#[tokio::test]
+async fn several_files_are_merged_and_a_change_is_seen() {
+    let (fake, _) = still_cluster();
+    let folder = folder(&[("a", "current-context: fake\n"), ("b", &fake.kubeconfig())]);
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    let environment = Some(format!("{}:{}", a.display(), b.display()).into());
+    let search = Search { environment, ..Search::default() };
+    let connection = connect(&search, "drain").await.unwrap();
+    assert_eq!(list_nodes(&connection.cluster).await.unwrap().len(), 1);
+    assert_eq!(fake.requests().recent()[0].user_agent, concat!("ebb/", env!("CARGO_PKG_VERSION"), " drain"));
+    assert!(!connection.is_outdated(&search));
+    write(&a, "current-context: other\n");
+    assert!(connection.is_outdated(&search));
+    assert!(
+        connection.is_outdated(&Search { candidates: vec![b], ..Search::default() }),
+        "another one counts"
+    );
+}
+
+#[tokio::test]
+async fn a_token_that_does_not_count_is_a_denial() {
+    let (fake, _) = still_cluster();
+    let text = kubeconfig(&format!("server: \"{}\"", fake.server_url()), "token: s3cret");
+    let folder = folder(&[("config", &text)]);
+    let connection = connect(&explicit(folder.path().join("config")), "").await.unwrap();
+    let failure = get_node(&connection.cluster, "edge-a").await.unwrap_err();
+    assert!(matches!(failure, ApiFailure::Denied { .. }), "{failure:?}");
+    assert!(failure.text().contains("401") && !failure.text().contains("s3cret"), "{failure}");
+}
+
+#[test]
+fn a_user_agent_that_http_forbids_falls_back() {
+    let cases = [("", ""), ("drain", " drain"), ("a\nb", "")];
+    for (suffix, expected) in cases {
+        let expected = format!("ebb/{}{expected}", env!("CARGO_PKG_VERSION"));
+        assert_eq!(user_agent(suffix).to_str().unwrap(), expected, "{suffix}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_or_not_one_is_unreachable() {
+    let garbage = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = garbage.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = garbage.accept().await {
+            stream.write_all(b"this is neither TLS nor HTTP\r\n\r\n").await.ok();
+        }
+    });
+    for url in [
+        "http://127.0.0.1:1".to_owned(),
+        "https://127.0.0.1:1".to_owned(),
+        "https://does-not-exist.invalid:6443".to_owned(),
+        format!("http://{address}"),
+        format!("https://{address}"),
+    ] {
+        let failure = get_node(&at(&url), "edge-a").await.unwrap_err();
+        assert!(failure.is_unreachable(), "{url}: {failure:?}");
+        assert!(failure.text().starts_with("cannot get nodes edge-a: "), "{url}: {failure}");
+    }
+}
+
+/// A TLS server that refuses evictions politely once all that are expected are there at a time.
+async fn tls_server(protocols: &[&str], evictions: usize) -> (SocketAddr, Arc<AtomicUsize>) {
+    let certificates = CertificateDer::pem_slice_iter(CERTIFICATE.as_bytes()).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
+    let mut config =
+        ServerConfig::builder().with_no_client_auth().with_single_cert(certificates, key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (connections, all_here) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(evictions)));
+    let counter = Arc::clone(&connections);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, counter, all_here) =
+                (acceptor.clone(), Arc::clone(&counter), Arc::clone(&all_here));
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                counter.fetch_add(1, Ordering::Relaxed);
+                let answer = service_fn(move |request: Request<Incoming>| {
+                    let all_here = Arc::clone(&all_here);
+                    async move {
+                        if request.uri().path().ends_with("/eviction") {
+                            all_here.wait().await;
+                        }
+                        let body = Full::new(Bytes::from_static(b"{\"items\": []}"));
+                        Ok::<_, std::convert::Infallible>(Response::new(body))
+                    }
+                });
+                let server = auto::Builder::new(TokioExecutor::new());
+                server.serve_connection(TokioIo::new(stream), answer).await.ok();
+            });
+        }
+    });
+    (address, connections)
+}
+
+async fn connect_by_tls(address: SocketAddr, authority: &str) -> Cluster {
+    let cluster = format!("server: \"https://{address}\", certificate-authority: ca.pem");
+    let folder = folder(&[("config", &kubeconfig(&cluster, "")), ("ca.pem", authority)]);
+    connect(&explicit(folder.path().join("config")), "").await.unwrap().cluster
+}
+
+#[tokio::test]
+async fn many_evictions_share_one_connection_where_the_server_has_http_2() {
+    const EVICTIONS: usize = 16;
+    for (protocols, expected) in [(&["h2", "http/1.1"][..], 1), (&["http/1.1"][..], EVICTIONS)] {
+        let (address, connections) = tls_server(protocols, EVICTIONS).await;
+        let cluster = connect_by_tls(address, CA).await;
+        list_nodes(&cluster).await.unwrap();
+        let pod = PodId { namespace: "default".into(), name: "a".into(), uid: "u".into() };
+        let answers = soon(join_all((0..EVICTIONS).map(|_| would_evict(&cluster, &pod, None)))).await;
+        assert!(answers.iter().all(|answer| *answer == Answer::Accepted), "{protocols:?}: {answers:?}");
+        assert_eq!(connections.load(Ordering::Relaxed), expected, "{protocols:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_another_authority_is_unreachable() {
+    let (address, _) = tls_server(&["h2"], 1).await;
+    let failure = get_node(&connect_by_tls(address, OTHER_CA).await, "edge-a").await.unwrap_err();
+    assert!(failure.is_unreachable() && failure.text().contains("certificate"), "{failure:?}");
+}

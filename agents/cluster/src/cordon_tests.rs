@@ -1,0 +1,139 @@
+use fake_cluster::{Effect, FakeCluster, Fault, Reply};
+use serde_json::json;
+
+use super::*;
+use crate::testing::{connect_to, json, last, still_cluster};
+
+/// What a node says about its cordon.
+fn marks(fake: &FakeCluster) -> (Option<Value>, Option<Value>, Option<Value>) {
+    let node = fake.get("nodes", "", "edge-a").unwrap();
+    let annotation = |name: &str| node["metadata"]["annotations"].get(name).cloned();
+    (node["spec"].get("unschedulable").cloned(), annotation(CORDONED_BY), annotation(CORDON_REASON))
+}
+
+fn mark(fake: &FakeCluster, unschedulable: bool, owner: Option<&str>) {
+    fake.edit("nodes", "", "edge-a", |node| {
+        node["spec"]["unschedulable"] = json!(unschedulable);
+        if let Some(owner) = owner {
+            node["metadata"]["annotations"][CORDONED_BY] = json!(owner);
+        }
+    })
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_schedulable_node_gets_spec_and_annotations_in_one_patch() {
+    let (fake, cluster) = still_cluster();
+    let cordoned = cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+    assert_eq!(cordoned.before(), Before::Schedulable);
+    assert_eq!(cordoned.name(), "edge-a");
+    assert!(cordoned.node().cordoned);
+    assert_eq!(marks(&fake), (Some(json!(true)), Some(json!("zedkube")), Some(json!("reboot"))));
+    let patch = last(&fake, "patch", "nodes");
+    let body = json(&patch.body);
+    assert!(body["metadata"]["resourceVersion"].is_string(), "{body}");
+    assert_eq!(fake.requests().count("ebb/", "*", "nodes"), 2);
+}
+
+#[tokio::test]
+async fn who_owns_a_cordon() {
+    // unschedulable, annotation; before, owner after; what uncordon says, unschedulable after it.
+    let cases = [
+        (true, None, Before::Foreign, None, Uncordoned::NotOurs, true),
+        (true, Some("ebb:eve"), Before::Foreign, Some("ebb:eve"), Uncordoned::NotOurs, true),
+        (true, Some("zedkube"), Before::Ours, Some("zedkube"), Uncordoned::Changed, false),
+        (false, Some("zedkube"), Before::Schedulable, Some("zedkube"), Uncordoned::Changed, false),
+        (false, Some("ebb:eve"), Before::Schedulable, Some("zedkube"), Uncordoned::Changed, false),
+    ];
+    for (unschedulable, annotation, before, owner, lifted, after) in cases {
+        let (fake, cluster) = still_cluster();
+        mark(&fake, unschedulable, annotation);
+        let cordoned = cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+        assert_eq!(cordoned.before(), before, "{unschedulable} {annotation:?}");
+        assert_eq!(marks(&fake).1, owner.map(|owner| json!(owner)), "{unschedulable} {annotation:?}");
+        assert_eq!(
+            uncordon(&cluster, "edge-a", "zedkube").await,
+            Ok(lifted),
+            "{unschedulable} {annotation:?}"
+        );
+        assert_eq!(marks(&fake).0.unwrap_or_default().as_bool().unwrap_or(false), after);
+        if lifted == Uncordoned::Changed {
+            assert_eq!(marks(&fake), (None, None, None), "{unschedulable} {annotation:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_annotation_that_outlived_its_cordon_is_removed() {
+    let (fake, cluster) = still_cluster();
+    mark(&fake, false, Some("zedkube"));
+    assert_eq!(uncordon(&cluster, "edge-a", "zedkube").await, Ok(Uncordoned::AnnotationRemoved));
+    assert_eq!(marks(&fake).1, None);
+    assert_eq!(uncordon(&cluster, "edge-a", "zedkube").await, Ok(Uncordoned::NotOurs));
+}
+
+#[tokio::test]
+async fn a_taint_that_outlives_the_field_is_no_cordon() {
+    let (fake, cluster) = still_cluster();
+    fake.edit("nodes", "", "edge-a", |node| {
+        node["spec"]["taints"] = json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]);
+    })
+    .unwrap();
+    let cordoned = cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+    assert_eq!(cordoned.before(), Before::Schedulable);
+    assert_eq!(marks(&fake).0, Some(json!(true)));
+}
+
+fn conflict() -> Effect {
+    Effect::Answer(Reply::json(409, &json!({"message": "the object has been modified", "code": 409})))
+}
+
+#[tokio::test]
+async fn a_conflict_reads_again_at_once_and_not_for_ever() {
+    let (fake, cluster) = still_cluster();
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).times(3));
+    cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+    assert_eq!(fake.requests().count("ebb/", "get", "nodes"), 4);
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).times(3));
+    uncordon(&cluster, "edge-a", "zedkube").await.unwrap();
+    assert_eq!(fake.requests().count("ebb/", "get", "nodes"), 8);
+    fake.requests().clear();
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).always());
+    let failure = cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap_err();
+    assert!(matches!(failure, CordonFailure::Api(ApiFailure::Conflict { .. })), "{failure}");
+    assert_eq!(fake.requests().count("ebb/", "patch", "nodes"), 10);
+}
+
+#[tokio::test]
+async fn a_version_that_is_not_the_last_is_not_overwritten() {
+    let (fake, cluster) = still_cluster();
+    // The first read is answered with an old version of the node.
+    let mut old = fake.get("nodes", "", "edge-a").unwrap();
+    old["metadata"]["resourceVersion"] = json!("1");
+    fake.faults().add(Fault::on("get", "nodes", Effect::Answer(Reply::json(200, &old))));
+    cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+    let codes: Vec<_> = fake.requests().recent().iter().map(|request| request.code).collect();
+    assert_eq!(codes, [Some(200), Some(409), Some(200), Some(200)]);
+    old["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    fake.faults().add(Fault::on("get", "nodes", Effect::Answer(Reply::json(200, &old))));
+    let failure = cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap_err();
+    assert!(matches!(failure, CordonFailure::Api(ApiFailure::Other { .. })), "{failure}");
+}
+
+#[tokio::test]
+async fn failures_say_which() {
+    let (fake, cluster) = still_cluster();
+    let denied = Reply::forbidden("edge", "patch", "nodes", "", "edge-a");
+    fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied)));
+    let failure = cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap_err();
+    assert!(matches!(&failure, CordonFailure::Api(ApiFailure::Denied { .. })), "{failure}");
+    assert!(failure.to_string().contains("needs the right to `patch` `nodes`"), "{failure}");
+    let failure = cordon(&cluster, "edge-x", "zedkube", "reboot").await.unwrap_err();
+    assert_eq!(failure, CordonFailure::NodeGone { node: "edge-x".to_owned() });
+    assert_eq!(uncordon(&cluster, "edge-x", "zedkube").await, Ok(Uncordoned::NodeGone));
+    let failure = cordon(&cluster, "../x", "zedkube", "reboot").await.unwrap_err();
+    assert!(matches!(&failure, CordonFailure::Api(ApiFailure::Other { .. })), "{failure}");
+    fake.faults().api_down().unwrap();
+    let failure = cordon(&connect_to(&fake), "edge-a", "zedkube", "reboot").await.unwrap_err();
+    assert!(matches!(&failure, CordonFailure::Api(ApiFailure::Unreachable { .. })), "{failure}");
+}

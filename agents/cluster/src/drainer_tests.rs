@@ -1,0 +1,172 @@
+use std::cell::RefCell;
+
+use drain::state::Failure;
+use drain::{Picture, progress};
+use fake_cluster::{Effect as FaultEffect, FakeCluster, Fault, Limit, Reply, objects};
+use serde_json::json;
+
+use super::*;
+use crate::testing::{cordoned, live_cluster, soon, still_cluster, until};
+
+fn policy() -> Policy {
+    Policy { attempt_timeout: Duration::from_mins(1), settle: Duration::from_millis(10), ..Policy::device() }
+}
+
+async fn drain_edge_a(cluster: &Cluster, policy: Policy) -> Result<Outcome, CordonFailure> {
+    soon(Drainer::new(cluster.clone(), policy).owned_by("zedkube", "test").drain("edge-a", |_| {})).await
+}
+
+async fn deployment(fake: &FakeCluster, replicas: u32) {
+    fake.deployment("web", replicas, "edge-a").unwrap();
+    let wanted = usize::try_from(replicas).unwrap();
+    let is_ready = |pod: &serde_json::Value| pod["status"]["phase"] == "Running";
+    until(fake, |fake| fake.pods_on("edge-a").iter().filter(|pod| is_ready(pod)).count() == wanted).await;
+}
+
+#[tokio::test]
+async fn a_hundred_pods_leave_within_the_promised_number_of_calls() {
+    let (fake, cluster) = live_cluster();
+    deployment(&fake, 100).await;
+    assert_eq!(drain_edge_a(&cluster, policy()).await, Ok(Outcome::Drained));
+    assert_eq!(fake.pods_on("edge-a").len(), 0);
+    assert_eq!(fake.get("nodes", "", "edge-a").unwrap()["spec"]["unschedulable"], json!(true));
+    let asked = fake.requests().count("ebb/", "*", "*");
+    assert!(asked <= 112, "{asked} calls: {:?}", fake.requests().counts());
+    assert!(fake.requests().peak("create", "pods/eviction") <= 16);
+}
+
+#[tokio::test]
+async fn a_budget_is_kept_and_a_freed_place_is_used_at_once() {
+    let (fake, cluster) = live_cluster();
+    deployment(&fake, 5).await;
+    fake.budget("web", Limit::MaxUnavailable("1")).unwrap();
+    // A retry by time alone would take far longer than the test may.
+    let slow = Policy { retry: Duration::from_hours(1), ..policy() };
+    assert_eq!(drain_edge_a(&cluster, slow).await, Ok(Outcome::Drained));
+    assert_eq!(fake.pods_on("edge-a").len(), 0);
+}
+
+#[tokio::test]
+async fn an_empty_node_is_proven_empty() {
+    let (fake, cluster) = live_cluster();
+    assert_eq!(drain_edge_a(&cluster, policy()).await, Ok(Outcome::Drained));
+    let fresh: Vec<_> =
+        fake.requests().recent().into_iter().filter(|r| r.verb == "list" && r.resource == "pods").collect();
+    assert_eq!(fresh.len(), 2, "the watch's list, and the proof");
+}
+
+#[tokio::test]
+async fn an_outage_in_the_middle_is_waited_for() {
+    let (fake, cluster) = live_cluster();
+    deployment(&fake, 3).await;
+    fake.budget("web", Limit::MinAvailable("3")).unwrap();
+    until(&fake, |fake| fake.get("pdb", "default", "web").unwrap()["status"]["currentHealthy"] == json!(3))
+        .await;
+    let states = RefCell::new(Vec::new());
+    let watch = |state: &State| {
+        let attempt = progress::attempt(state);
+        states.borrow_mut().push(attempt.map(|attempt| attempt.away_since.is_some()));
+        let blocked = attempt.map_or(0, |attempt| progress::progress(attempt).blocked);
+        let was_away = states.borrow().contains(&Some(true));
+        let is_away = states.borrow().last() == Some(&Some(true));
+        if blocked == 3 && !was_away {
+            // Nothing is in flight now: only the watches can tell.
+            fake.faults().api_down().unwrap();
+        } else if is_away {
+            fake.faults().api_up().unwrap();
+        } else if was_away {
+            // Back again: now let the pods go.
+            fake.delete("poddisruptionbudgets", "default", "web");
+        }
+    };
+    let drainer = Drainer::new(cluster.clone(), policy());
+    let drain = drainer.drain("edge-a", watch);
+    // After an outage the proof needs a minute: enough to see that all pods have left.
+    tokio::select! {
+        outcome = drain => panic!("{outcome:?}"),
+        () = until(&fake, |fake| fake.pods_on("edge-a").is_empty()) => {}
+    }
+    assert!(states.borrow().contains(&Some(true)));
+}
+
+#[tokio::test]
+async fn while_nothing_is_in_flight_the_watches_tell_of_an_outage() {
+    let (fake, cluster) = still_cluster();
+    let drainer = Drainer::new(cluster.clone(), policy());
+    let feed = Feed::start(&cluster, "edge-a");
+    let mut run = Run::new(&drainer, feed, cordoned(&cluster).await, |_| {});
+    let mut next = async || {
+        loop {
+            let event = soon(run.next()).await;
+            if !matches!(event, Event::Picture(_)) {
+                return event;
+            }
+        }
+    };
+    fake.faults().api_down().unwrap();
+    assert_eq!(next().await, Event::ApiAway);
+    fake.faults().api_up().unwrap();
+    assert_eq!(next().await, Event::ApiBack);
+}
+
+#[tokio::test]
+async fn failures_of_the_attempt() {
+    let (fake, cluster) = live_cluster();
+    fake.pod("bare", "edge-a").unwrap();
+    assert_eq!(drain_edge_a(&cluster, Policy::kubectl()).await, Ok(Outcome::Failed(Failure::Refused)));
+    let denied = Reply::forbidden("edge", "create", "pods/eviction", "default", "bare");
+    fake.faults().add(Fault::on("create", "pods/eviction", FaultEffect::Answer(denied)).always());
+    assert_eq!(drain_edge_a(&cluster, policy()).await, Ok(Outcome::Failed(Failure::Stuck)));
+    fake.faults().clear();
+    fake.apply({
+        let mut pod = objects::pod("stuck", "edge-a");
+        pod["metadata"]["finalizers"] = json!(["example.org/hold"]);
+        pod
+    })
+    .unwrap();
+    let short = Policy { attempt_timeout: Duration::from_millis(300), ..policy() };
+    assert_eq!(drain_edge_a(&cluster, short).await, Ok(Outcome::Failed(Failure::Deadline)));
+    let by_hand = |state: &State| {
+        let picture = progress::attempt(state).and_then(|attempt| attempt.picture.as_deref().cloned());
+        if picture.and_then(|picture: Picture| picture.node).is_some_and(|node| node.cordoned) {
+            fake.edit("nodes", "", "edge-a", |node| node["spec"] = json!({})).unwrap();
+        }
+    };
+    let drainer = Drainer::new(cluster.clone(), policy());
+    assert_eq!(soon(drainer.drain("edge-a", by_hand)).await, Ok(Outcome::Failed(Failure::Uncordoned)));
+}
+
+#[tokio::test]
+async fn a_node_that_goes_away() {
+    let (fake, cluster) = live_cluster();
+    deployment(&fake, 1).await;
+    fake.budget("web", Limit::MinAvailable("1")).unwrap();
+    let remove = |state: &State| {
+        if progress::attempt(state).is_some_and(|attempt| attempt.seen_cordoned) {
+            fake.delete("nodes", "", "edge-a");
+        }
+    };
+    let drainer = Drainer::new(cluster.clone(), policy());
+    assert_eq!(soon(drainer.drain("edge-a", remove)).await, Ok(Outcome::NodeGone));
+    let failure = drain_edge_a(&cluster, policy()).await.unwrap_err();
+    assert_eq!(failure, CordonFailure::NodeGone { node: "edge-a".to_owned() });
+}
+
+#[tokio::test]
+async fn a_dropped_drain_sends_nothing_more() {
+    let (fake, cluster) = live_cluster();
+    deployment(&fake, 4).await;
+    fake.faults().add(Fault::on("create", "pods/eviction", FaultEffect::Hang).always());
+    let drainer = Drainer::new(cluster, policy());
+    let sent = async {
+        while fake.requests().peak("create", "pods/eviction") < 4 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        outcome = drainer.drain("edge-a", |_| {}) => panic!("{outcome:?}"),
+        () = soon(sent) => {}
+    }
+    fake.faults().clear();
+    assert_eq!(fake.pods_on("edge-a").len(), 4);
+}

@@ -1,0 +1,168 @@
+//! One eviction, and one deletion.
+//!
+//! kube's own `Api::evict` sends the key `delete_options`, which the API server ignores (`measured.md` 4): grace
+//! period and UID would not count. So the body is made here, and the server is told to be strict about it.
+
+use std::time::Duration;
+
+use drain::{Answer, PodId};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request};
+use k8s_openapi::api::policy::v1::Eviction;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
+use kube::core::params::GetParams;
+use serde::Serialize;
+
+use crate::answer::{Asked, classify};
+use crate::cordon::Cordoned;
+use crate::failure::ApiFailure;
+use crate::objects::Pod;
+use crate::operation::{Operation, is_name};
+use crate::wire::{Cluster, EVICTION_DEADLINE};
+
+/// Evicts the pod from the cordoned node; its UID is the precondition. `grace` is the grace period to send, rounded up
+/// to seconds; `None` leaves it to the pod.
+///
+/// Compare the UID with a fresh picture before: a wrong one uses up the budget's disruption for two minutes.
+pub async fn evict(cluster: &Cluster, _proof: &Cordoned, pod: &PodId, grace: Option<Duration>) -> Answer {
+    send(cluster, Asked::Eviction, pod, grace, DryRun::No).await
+}
+
+/// Deletes the pod from the cordoned node, past all budgets; its UID is the precondition.
+pub async fn delete(cluster: &Cluster, _proof: &Cordoned, pod: &PodId, grace: Option<Duration>) -> Answer {
+    send(cluster, Asked::Deletion, pod, grace, DryRun::No).await
+}
+
+/// What the server would say to an eviction now. Changes nothing, not even a budget's count, so it needs no cordon.
+pub async fn would_evict(cluster: &Cluster, pod: &PodId, grace: Option<Duration>) -> Answer {
+    send(cluster, Asked::Eviction, pod, grace, DryRun::Yes).await
+}
+
+/// What the server would say to a deletion now. Changes nothing.
+pub async fn would_delete(cluster: &Cluster, pod: &PodId, grace: Option<Duration>) -> Answer {
+    send(cluster, Asked::Deletion, pod, grace, DryRun::Yes).await
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DryRun {
+    Yes,
+    No,
+}
+
+async fn send(
+    cluster: &Cluster,
+    asked: Asked,
+    pod: &PodId,
+    grace: Option<Duration>,
+    dry_run: DryRun,
+) -> Answer {
+    if !is_name(&pod.namespace) || !is_name(&pod.name) {
+        return Answer::Final { text: format!("`{pod}` is not the name of a pod") };
+    }
+    let operation = match asked {
+        Asked::Eviction => on_pod("create", "pods/eviction", pod),
+        Asked::Deletion => on_pod("delete", "pods", pod),
+    };
+    let request = match asked {
+        Asked::Eviction => eviction(pod, grace, dry_run),
+        Asked::Deletion => deletion(pod, grace, dry_run),
+    };
+    let reply = match cluster.call(&operation, request, EVICTION_DEADLINE).await {
+        Ok(reply) => reply,
+        Err(failure) => return unanswered(failure),
+    };
+    let code = reply.status.as_u16();
+    if code == 409 && is_replaced(cluster, pod).await {
+        return Answer::Gone;
+    }
+    classify(asked, code, reply.retry_after, &String::from_utf8_lossy(&reply.body))
+}
+
+/// No answer came: whether the server acted is unknown, and the picture will tell.
+fn unanswered(failure: ApiFailure) -> Answer {
+    match failure {
+        ApiFailure::Unreachable { text } => Answer::Throttled { after: None, text },
+        ApiFailure::Denied { text }
+        | ApiFailure::NotFound { text }
+        | ApiFailure::Conflict { text }
+        | ApiFailure::Other { text } => Answer::Retry { text },
+    }
+}
+
+/// After a conflict: the pod with this UID is gone, or another one has its name.
+async fn is_replaced(cluster: &Cluster, pod: &PodId) -> bool {
+    let request = kube::core::Request::new(pods(pod)).get(&pod.name, &GetParams::default());
+    match cluster.fetch::<Pod>(&on_pod("get", "pods", pod), request).await {
+        Ok(found) => found.metadata.uid.is_some_and(|uid| uid != pod.uid),
+        Err(ApiFailure::NotFound { .. }) => true,
+        Err(_) => false,
+    }
+}
+
+type Built = Result<Request<Vec<u8>>, kube::core::request::Error>;
+
+fn eviction(pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
+    let query = match dry_run {
+        DryRun::No => "fieldValidation=Strict",
+        DryRun::Yes => "fieldValidation=Strict&dryRun=All",
+    };
+    let body = Eviction {
+        delete_options: Some(options(pod, grace)),
+        metadata: ObjectMeta {
+            name: Some(pod.name.clone()),
+            namespace: Some(pod.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+    };
+    build(Method::POST, format!("{}/{}/eviction?{query}", pods(pod), pod.name), &body)
+}
+
+fn deletion(pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
+    let query = match dry_run {
+        DryRun::No => "",
+        DryRun::Yes => "?dryRun=All",
+    };
+    let body = DeleteOptions {
+        api_version: Some("v1".to_owned()),
+        kind: Some("DeleteOptions".to_owned()),
+        ..options(pod, grace)
+    };
+    build(Method::DELETE, format!("{}/{}{query}", pods(pod), pod.name), &body)
+}
+
+fn options(pod: &PodId, grace: Option<Duration>) -> DeleteOptions {
+    DeleteOptions {
+        grace_period_seconds: grace.map(whole_seconds),
+        preconditions: Some(Preconditions { uid: Some(pod.uid.clone()), resource_version: None }),
+        ..DeleteOptions::default()
+    }
+}
+
+/// Rounded up: half a second must not become 0, which kills at once.
+fn whole_seconds(grace: Duration) -> i64 {
+    let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+fn build(method: Method, uri: String, body: &impl Serialize) -> Built {
+    use kube::core::request::Error;
+    let body = serde_json::to_vec(body).map_err(Error::SerializeBody)?;
+    Request::builder()
+        .method(method)
+        .uri(uri)
+        .header(CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(Error::BuildRequest)
+}
+
+fn pods(pod: &PodId) -> String {
+    format!("/api/v1/namespaces/{}/pods", pod.namespace)
+}
+
+fn on_pod<'a>(verb: &'static str, resource: &'static str, pod: &'a PodId) -> Operation<'a> {
+    Operation { verb, resource, namespace: &pod.namespace, name: &pod.name }
+}
+
+#[cfg(test)]
+#[path = "evict_tests.rs"]
+mod tests;

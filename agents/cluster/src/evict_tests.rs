@@ -1,0 +1,142 @@
+use fake_cluster::{Effect, FakeCluster, Fault, Limit, Reply};
+use serde_json::json;
+
+use super::*;
+use crate::testing::{at, cordoned, json, last, still_cluster};
+
+/// A pod on `edge-a`, and the proof that it may be evicted.
+async fn a_pod() -> (FakeCluster, Cluster, Cordoned, PodId) {
+    let (fake, cluster) = still_cluster();
+    fake.pod("web-1", "edge-a").unwrap();
+    let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    let pod = fake.edit("pods", "default", "web-1", |pod| pod["status"] = ready).unwrap().unwrap();
+    let uid = pod.pointer("/metadata/uid").unwrap().as_str().unwrap().to_owned();
+    let proof = cordoned(&cluster).await;
+    (fake, cluster, proof, PodId { namespace: "default".to_owned(), name: "web-1".to_owned(), uid })
+}
+
+#[tokio::test]
+async fn an_eviction_as_it_is_sent() {
+    let (fake, cluster, proof, pod) = a_pod().await;
+    let answer = evict(&cluster, &proof, &pod, Some(Duration::from_millis(6_001))).await;
+    assert_eq!(answer, Answer::Accepted);
+    let sent = last(&fake, "create", "pods/eviction");
+    assert_eq!((sent.namespace.as_str(), sent.name.as_str()), ("default", "web-1"));
+    assert_eq!(sent.query, "fieldValidation=Strict");
+    assert_eq!(sent.user_agent, concat!("ebb/", env!("CARGO_PKG_VERSION")));
+    let expected = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "deleteOptions": {"gracePeriodSeconds": 7, "preconditions": {"uid": pod.uid}},
+        "metadata": {"name": "web-1", "namespace": "default"},
+    });
+    assert_eq!(json(&sent.body), expected);
+}
+
+#[tokio::test]
+async fn an_eviction_with_the_pods_own_grace_names_none() {
+    let (fake, cluster, proof, pod) = a_pod().await;
+    assert_eq!(evict(&cluster, &proof, &pod, None).await, Answer::Accepted);
+    let sent = json(&last(&fake, "create", "pods/eviction").body);
+    assert_eq!(sent["deleteOptions"], json!({"preconditions": {"uid": pod.uid}}));
+}
+
+#[tokio::test]
+async fn a_deletion_as_it_is_sent() {
+    let (fake, cluster, proof, pod) = a_pod().await;
+    assert_eq!(delete(&cluster, &proof, &pod, Some(Duration::from_secs(5))).await, Answer::Accepted);
+    let sent = last(&fake, "delete", "pods");
+    assert_eq!(sent.query, "");
+    let expected = json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": 5,
+        "preconditions": {"uid": pod.uid},
+    });
+    assert_eq!(json(&sent.body), expected);
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let (fake, cluster, _proof, pod) = a_pod().await;
+    assert_eq!(would_evict(&cluster, &pod, None).await, Answer::Accepted);
+    assert_eq!(would_delete(&cluster, &pod, None).await, Answer::Accepted);
+    assert_eq!(last(&fake, "create", "pods/eviction").query, "fieldValidation=Strict&dryRun=All");
+    assert_eq!(last(&fake, "delete", "pods").query, "dryRun=All");
+    let left = fake.get("pods", "default", "web-1").unwrap();
+    assert_eq!(left.pointer("/metadata/deletionTimestamp"), None);
+}
+
+#[tokio::test]
+async fn after_a_conflict_the_pod_is_looked_at() {
+    let (fake, cluster, proof, pod) = a_pod().await;
+    let stale = PodId { uid: "another".to_owned(), ..pod.clone() };
+    assert_eq!(evict(&cluster, &proof, &stale, None).await, Answer::Gone, "another pod has the name");
+    assert_eq!(delete(&cluster, &proof, &stale, None).await, Answer::Gone, "another pod has the name");
+    let conflict = || Effect::Answer(Reply::json(409, &json!({"message": "conflict", "code": 409})));
+    fake.faults().add(Fault::on("create", "pods/eviction", conflict()));
+    let answer = evict(&cluster, &proof, &pod, None).await;
+    assert!(matches!(answer, Answer::Retry { .. }), "still the same pod: {answer:?}");
+    fake.faults().add(Fault::on("create", "pods/eviction", conflict()).times(2));
+    fake.faults().add(Fault::on("get", "pods", Effect::Answer(Reply::timeout())));
+    let answer = evict(&cluster, &proof, &pod, None).await;
+    assert!(matches!(answer, Answer::Retry { .. }), "nobody knows: {answer:?}");
+    let missing = PodId { name: "missing".to_owned(), ..pod };
+    assert_eq!(evict(&cluster, &proof, &missing, None).await, Answer::Gone, "no pod has the name");
+}
+
+#[tokio::test]
+async fn refusals_come_through_with_their_bodies() {
+    let (fake, cluster, proof, pod) = a_pod().await;
+    fake.budget("web-1", Limit::MinAvailable("1")).unwrap();
+    fake.edit("poddisruptionbudgets", "default", "web-1", |budget| {
+        budget["status"] =
+            json!({"observedGeneration": 1, "expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1});
+    })
+    .unwrap();
+    let answer = evict(&cluster, &proof, &pod, None).await;
+    assert!(
+        matches!(&answer, Answer::Budget(refusal) if refusal.text.contains("needs 1 healthy")),
+        "{answer:?}"
+    );
+    fake.faults().add(Fault::on("create", "pods/eviction", Effect::Answer(Reply::too_many_requests())));
+    let answer = evict(&cluster, &proof, &pod, None).await;
+    let text = "Too many requests, please try again later.".to_owned();
+    assert_eq!(answer, Answer::Throttled { after: Some(Duration::from_secs(1)), text });
+    fake.faults().unserve("pods/eviction");
+    let answer = evict(&cluster, &proof, &pod, None).await;
+    assert!(matches!(&answer, Answer::Final { text } if text.contains("does not serve")), "{answer:?}");
+}
+
+#[tokio::test]
+async fn without_an_answer_nothing_is_known() {
+    let (fake, cluster, proof, pod) = a_pod().await;
+    for effect in [Effect::ResetBefore, Effect::ResetAfter] {
+        fake.faults().add(Fault::on("create", "pods/eviction", effect));
+        let answer = evict(&cluster, &proof, &pod, None).await;
+        assert!(matches!(answer, Answer::Throttled { after: None, .. }), "{answer:?}");
+    }
+    let answer = evict(&at("http://127.0.0.1:1"), &proof, &pod, None).await;
+    assert!(matches!(answer, Answer::Throttled { after: None, .. }), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_would_be_another_path_is_not_sent() {
+    let (fake, cluster, proof, pod) = a_pod().await;
+    fake.requests().clear();
+    for (namespace, name) in [("default", "a/../b"), ("", "a"), ("default", "a?dryRun=All")] {
+        let pod = PodId { namespace: namespace.to_owned(), name: name.to_owned(), ..pod.clone() };
+        let answer = evict(&cluster, &proof, &pod, None).await;
+        assert!(matches!(answer, Answer::Final { .. }), "{answer:?}");
+    }
+    assert_eq!(fake.requests().recent(), []);
+}
+
+#[test]
+fn a_part_of_a_second_never_becomes_a_kill() {
+    let cases = [(0, 0), (1, 1), (999, 1), (1_000, 1), (1_001, 2)];
+    for (millis, seconds) in cases {
+        assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds, "{millis}");
+    }
+    assert_eq!(whole_seconds(Duration::MAX), i64::MAX);
+}

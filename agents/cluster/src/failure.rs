@@ -1,0 +1,226 @@
+//! What a failed call to the API server means.
+//!
+//! Every failure is classified here or, for evictions, in [`crate::answer`]; nobody else looks at status codes or at
+//! `kube::Error`. The texts are whole sentences for people: they name the operation, its object, and what is wrong.
+//! They never hold a token, a key, or a piece of an object.
+
+use std::error::Error;
+use std::io;
+
+use kube::client::AuthError;
+use kube::config::{KubeconfigError, LoadDataError};
+
+use crate::operation::Operation;
+
+/// A call that did not work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiFailure {
+    /// The API server cannot be reached or cannot serve: connection refused, DNS, TLS, time-out, 5xx, and a
+    /// kubeconfig that is missing or broken (`agents.md` 2, "API unreachable").
+    #[error("{text}")]
+    Unreachable {
+        /// What was tried and what happened.
+        text: String,
+    },
+    /// The API server is there and does not let us (401, 403): the verb and the resource are named.
+    #[error("{text}")]
+    Denied {
+        /// What was tried, what the server says, what has to be granted.
+        text: String,
+    },
+    /// There is no such object (404).
+    #[error("{text}")]
+    NotFound {
+        /// What was tried.
+        text: String,
+    },
+    /// Somebody changed the object in between (409).
+    #[error("{text}")]
+    Conflict {
+        /// What was tried and what the server says.
+        text: String,
+    },
+    /// Anything else: a request that the server does not understand, an answer that we do not, a busy server (429).
+    #[error("{text}")]
+    Other {
+        /// What was tried and what happened.
+        text: String,
+    },
+}
+
+impl ApiFailure {
+    /// The sentence for people.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Unreachable { text }
+            | Self::Denied { text }
+            | Self::NotFound { text }
+            | Self::Conflict { text }
+            | Self::Other { text } => text,
+        }
+    }
+
+    /// The API server is away, as far as this call can tell.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+
+    pub(crate) fn unreachable(text: impl Into<String>) -> Self {
+        Self::Unreachable { text: text.into() }
+    }
+
+    pub(crate) fn other(text: impl Into<String>) -> Self {
+        Self::Other { text: text.into() }
+    }
+}
+
+/// What an error of the client means.
+pub(crate) fn classify(operation: &Operation<'_>, error: &kube::Error) -> ApiFailure {
+    use kube::Error as E;
+    let failed = |what: &str| format!("cannot {operation}: {what}");
+    match error {
+        E::Api(status) => refused(operation, status.code, &status.message),
+        E::HyperError(error) => ApiFailure::unreachable(failed(&chain(error))),
+        E::Service(error) => ApiFailure::unreachable(failed(&chain(error.as_ref()))),
+        E::ReadEvents(error) => ApiFailure::unreachable(failed(&chain(error))),
+        E::Auth(error) => ApiFailure::unreachable(failed(auth_text(error))),
+        E::InferKubeconfig(error) => ApiFailure::unreachable(failed(&kubeconfig_text(error))),
+        E::RustlsTls(error) => ApiFailure::unreachable(failed(&chain(error))),
+        E::InferConfig(_) => ApiFailure::unreachable(failed("no usable kubeconfig and not in a cluster")),
+        E::ProxyProtocolUnsupported { .. } | E::ProxyProtocolDisabled { .. } => {
+            ApiFailure::unreachable(failed("a proxy is configured, which is not supported"))
+        }
+        E::TlsRequired => ApiFailure::unreachable(failed("TLS is required")),
+        E::SerdeError(error) => ApiFailure::other(failed(&json_text(error))),
+        E::FromUtf8(_) | E::LinesCodecMaxLineLengthExceeded | E::Discovery(_) => {
+            ApiFailure::other(failed("the answer is not what an API server sends"))
+        }
+        E::HttpError(_) | E::BuildRequest(_) => ApiFailure::other(failed("the request cannot be built")),
+    }
+}
+
+/// What a status code of the API server means, outside evictions.
+pub(crate) fn refused(operation: &Operation<'_>, code: u16, message: &str) -> ApiFailure {
+    let message = words(message);
+    let said = if message.is_empty() {
+        format!("cannot {operation}: the API server answered {code}")
+    } else {
+        format!("cannot {operation}: {message}")
+    };
+    match code {
+        401 => ApiFailure::Denied {
+            text: format!("cannot {operation}: the API server does not accept our credentials (401)"),
+        },
+        403 => ApiFailure::Denied {
+            text: format!("{said}; needs the right to `{}` `{}`", operation.verb, operation.resource),
+        },
+        404 => ApiFailure::NotFound { text: said },
+        409 => ApiFailure::Conflict { text: said },
+        500..=599 => ApiFailure::unreachable(format!("{said} ({code})")),
+        _ => ApiFailure::other(said),
+    }
+}
+
+/// Why a JSON text cannot be read, without a piece of it: objects may hold secrets.
+pub(crate) fn json_text(error: &serde_json::Error) -> String {
+    format!(
+        "the answer is not the object that was asked for (line {}, column {})",
+        error.line(),
+        error.column()
+    )
+}
+
+/// What is wrong with a kubeconfig, without a piece of it: parsers like to quote, and it holds keys.
+pub(crate) fn kubeconfig_text(error: &KubeconfigError) -> String {
+    use KubeconfigError as E;
+    match error {
+        E::CurrentContextNotSet => "it has no current-context".to_owned(),
+        E::KindMismatch | E::ApiVersionMismatch => "its parts are of different kinds or versions".to_owned(),
+        E::LoadContext(name) => format!("its current-context `{}` does not exist in it", words(name)),
+        E::LoadClusterOfContext(name) => format!("its cluster `{}` does not exist in it", words(name)),
+        E::FindPath => "its path cannot be found out".to_owned(),
+        E::ReadConfig(error, _) => io_text(error),
+        E::Parse(_) => "it is not the YAML of a kubeconfig".to_owned(),
+        E::MissingClusterUrl => "its cluster has no server".to_owned(),
+        E::ParseClusterUrl(_) => "its cluster's server is not a URL".to_owned(),
+        E::ParseProxyUrl(_) => "the proxy-url in it, or HTTPS_PROXY, is not a URL".to_owned(),
+        E::LoadCertificateAuthority(error) => format!("its certificate-authority {}", load_text(error)),
+        E::LoadClientCertificate(error) => format!("its client-certificate {}", load_text(error)),
+        E::LoadClientKey(error) => format!("its client-key {}", load_text(error)),
+        E::ParseCertificates(_) => "its certificate-authority is not PEM".to_owned(),
+    }
+}
+
+/// Why credentials could not be made, without what a plugin printed: that may be the credentials.
+pub(crate) fn auth_text(error: &AuthError) -> &'static str {
+    use AuthError as E;
+    match error {
+        E::InvalidBasicAuth(_) | E::InvalidBearerToken(_) => {
+            "the credentials hold characters that HTTP forbids"
+        }
+        E::AuthExecStart(_) | E::MissingCommand => "the credential plugin cannot be started",
+        E::AuthExecRun { .. } | E::AuthExec(_) | E::ExecPluginFailed => "the credential plugin failed",
+        E::AuthExecParse(_)
+        | E::AuthExecSerialize(_)
+        | E::MalformedTokenExpirationDate(_)
+        | E::ExecMissingClusterInfo => "the credential plugin did not answer as it should",
+        E::ReadTokenFile(..) => "the token file cannot be read",
+        E::UnrefreshableTokenResponse | E::ParseTokenKey(_) | E::NoValidNativeRootCA(_) => {
+            "the credentials cannot be made"
+        }
+    }
+}
+
+/// A text of somebody else's, fit for one line of a report: no control characters, at most 600 characters.
+pub(crate) fn words(text: &str) -> String {
+    const LONGEST: usize = 600;
+    let mut line: String = text
+        .trim()
+        .chars()
+        .take(LONGEST + 1)
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    if let Some((cut, _)) = line.char_indices().nth(LONGEST) {
+        line.truncate(cut);
+        line.push('…');
+    }
+    line
+}
+
+/// The error and its causes, each said once.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(auth) = error.downcast_ref::<AuthError>() {
+            return auth_text(auth).to_owned();
+        }
+        let said = error.to_string();
+        if !text.contains(&said) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&said);
+        }
+        next = error.source();
+    }
+    words(&text)
+}
+
+fn load_text(error: &LoadDataError) -> String {
+    match error {
+        LoadDataError::DecodeBase64(_) => "is not base64".to_owned(),
+        LoadDataError::ReadFile(error, path) => {
+            format!("file `{}` cannot be read: {}", path.display(), io_text(error))
+        }
+        LoadDataError::NoBase64DataOrFile => "is missing".to_owned(),
+    }
+}
+
+fn io_text(error: &io::Error) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+#[path = "failure_tests.rs"]
+mod tests;

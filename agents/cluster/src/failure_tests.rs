@@ -1,0 +1,112 @@
+use std::io;
+
+use kube::core::Status;
+
+use super::*;
+
+fn kind(failure: &ApiFailure) -> &'static str {
+    match failure {
+        ApiFailure::Unreachable { .. } => "unreachable",
+        ApiFailure::Denied { .. } => "denied",
+        ApiFailure::NotFound { .. } => "not found",
+        ApiFailure::Conflict { .. } => "conflict",
+        ApiFailure::Other { .. } => "other",
+    }
+}
+
+#[test]
+fn each_status_code_has_one_meaning() {
+    let operation = Operation::on_cluster("patch", "nodes", "edge-a");
+    let cases = [
+        (400, "other"),
+        (401, "denied"),
+        (403, "denied"),
+        (404, "not found"),
+        (409, "conflict"),
+        (410, "other"),
+        (422, "other"),
+        (429, "other"),
+        (500, "unreachable"),
+        (502, "unreachable"),
+        (503, "unreachable"),
+        (504, "unreachable"),
+        (0, "other"),
+    ];
+    for (code, expected) in cases {
+        let failure = refused(&operation, code, "some words");
+        assert_eq!(kind(&failure), expected, "{code}");
+        assert!(failure.text().starts_with("cannot patch nodes edge-a: "), "{code}: {failure}");
+        let status = Status { code, message: "some words".to_owned(), ..Status::default() };
+        assert_eq!(classify(&operation, &kube::Error::Api(status.boxed())), failure, "{code}");
+    }
+}
+
+#[test]
+fn a_denial_names_the_missing_right() {
+    let operation =
+        Operation { verb: "create", resource: "pods/eviction", namespace: "default", name: "web-1" };
+    let text = refused(&operation, 403, "User \"x\" cannot do it").to_string();
+    assert_eq!(
+        text,
+        "cannot create pods/eviction default/web-1: User \"x\" cannot do it; needs the right to `create` `pods/eviction`"
+    );
+}
+
+#[test]
+fn an_empty_answer_still_says_something() {
+    let text = refused(&Operation::on_cluster("list", "nodes", ""), 503, "").to_string();
+    assert_eq!(text, "cannot list nodes: the API server answered 503 (503)");
+}
+
+#[test]
+fn errors_of_the_client() {
+    let operation = Operation::on_cluster("get", "nodes", "a");
+    let bad_json = serde_json::from_str::<u8>("\"s3cret\"").unwrap_err();
+    let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused");
+    let plugin = AuthError::AuthExec("s3cret".to_owned());
+    let cases = [
+        (kube::Error::Service(refused.into()), "unreachable", "connection refused"),
+        (
+            kube::Error::Service(Box::new(AuthError::AuthExec("s3cret".to_owned()))),
+            "unreachable",
+            "plugin failed",
+        ),
+        (kube::Error::Auth(plugin), "unreachable", "plugin failed"),
+        (kube::Error::TlsRequired, "unreachable", "TLS"),
+        (kube::Error::ReadEvents(io::Error::other("stream broke")), "unreachable", "stream broke"),
+        (kube::Error::SerdeError(bad_json), "other", "line 1"),
+        (
+            kube::Error::InferKubeconfig(KubeconfigError::CurrentContextNotSet),
+            "unreachable",
+            "current-context",
+        ),
+    ];
+    for (error, expected, part) in cases {
+        let failure = classify(&operation, &error);
+        assert_eq!(kind(&failure), expected, "{error:?}");
+        assert!(failure.text().contains(part), "{failure}");
+        assert!(!failure.text().contains("s3cret"), "{failure}");
+    }
+}
+
+#[test]
+fn a_chain_says_everything_once() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer: inner")]
+    struct Outer(#[source] io::Error);
+    assert_eq!(chain(&Outer(io::Error::other("inner"))), "outer: inner");
+    assert_eq!(chain(&Outer(io::Error::other("deeper"))), "outer: inner: deeper");
+}
+
+#[test]
+fn somebody_elses_words_fit_on_a_line() {
+    let cases = [
+        ("  a\nb\tc\u{1b}[31m ", "a b c [31m".to_owned()),
+        ("", String::new()),
+        (&"ä".repeat(700), format!("{}…", "ä".repeat(600))),
+        (&"a".repeat(600), "a".repeat(600)),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(words(text), expected);
+    }
+}

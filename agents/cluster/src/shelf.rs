@@ -1,0 +1,105 @@
+//! What one watch has shown: the objects by name, trimmed.
+
+use std::collections::BTreeMap;
+
+use kube::runtime::watcher::Event;
+
+/// Namespace and name. The order of the picture.
+pub(crate) type Key = (String, String);
+
+/// The objects of one watch. A relist replaces all of them at its end, so that nobody sees half of it.
+#[derive(Debug)]
+pub(crate) struct Shelf<V> {
+    current: Option<BTreeMap<Key, V>>,
+    coming: BTreeMap<Key, V>,
+}
+
+impl<V> Default for Shelf<V> {
+    fn default() -> Self {
+        Self { current: None, coming: BTreeMap::new() }
+    }
+}
+
+impl<V: PartialEq> Shelf<V> {
+    /// Takes an event in. True if the objects are others now than before.
+    pub(crate) fn apply(&mut self, event: Event<(Key, V)>) -> bool {
+        match event {
+            Event::Init => {
+                self.coming.clear();
+                false
+            }
+            Event::InitApply((key, value)) => {
+                self.coming.insert(key, value);
+                false
+            }
+            Event::InitDone => {
+                let all = std::mem::take(&mut self.coming);
+                let changed = self.current.as_ref() != Some(&all);
+                self.current = Some(all);
+                changed
+            }
+            Event::Apply((key, value)) => self.current.as_mut().is_some_and(|objects| {
+                let changed = objects.get(&key) != Some(&value);
+                objects.insert(key, value);
+                changed
+            }),
+            Event::Delete((key, _)) => {
+                self.current.as_mut().is_some_and(|objects| objects.remove(&key).is_some())
+            }
+        }
+    }
+
+    /// A first list has been seen to its end.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// The objects, by name; empty before the first list.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &V> {
+        self.current.iter().flat_map(BTreeMap::values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, value: u32) -> (Key, u32) {
+        ((String::new(), name.to_owned()), value)
+    }
+
+    #[test]
+    fn a_relist_replaces_all_at_its_end_and_equal_objects_are_no_change() {
+        let mut shelf = Shelf::default();
+        let steps = [
+            (Event::Init, false, vec![]),
+            (Event::InitApply(entry("b", 1)), false, vec![]),
+            (Event::InitApply(entry("a", 2)), false, vec![]),
+            (Event::InitDone, true, vec![2, 1]),
+            (Event::Apply(entry("a", 2)), false, vec![2, 1]),
+            (Event::Apply(entry("a", 3)), true, vec![3, 1]),
+            (Event::Delete(entry("x", 0)), false, vec![3, 1]),
+            (Event::Delete(entry("b", 9)), true, vec![3]),
+            (Event::Init, false, vec![3]),
+            (Event::InitApply(entry("c", 5)), false, vec![3]),
+            (Event::InitDone, true, vec![5]),
+            (Event::Init, false, vec![5]),
+            (Event::InitApply(entry("c", 5)), false, vec![5]),
+            (Event::InitDone, false, vec![5]),
+        ];
+        for (number, (event, changed, objects)) in steps.into_iter().enumerate() {
+            assert_eq!(shelf.apply(event), changed, "step {number}");
+            assert_eq!(shelf.objects().copied().collect::<Vec<_>>(), objects, "step {number}");
+        }
+    }
+
+    #[test]
+    fn an_interrupted_list_leaves_nothing_behind() {
+        let mut shelf = Shelf::default();
+        for event in [Event::Init, Event::InitApply(entry("old", 1)), Event::Init, Event::InitDone] {
+            shelf.apply(event);
+        }
+        assert!(shelf.is_synced());
+        assert_eq!(shelf.objects().count(), 0);
+    }
+}

@@ -1,0 +1,203 @@
+//! The connection to one cluster, and the one place where calls are made.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use drain::Moment;
+use http::header::{DATE, HeaderMap, RETRY_AFTER};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+use kube::client::Body;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::clock::boot_time;
+use crate::daemon_sets::DaemonSets;
+use crate::failure::{ApiFailure, classify, json_text, refused};
+use crate::operation::Operation;
+
+/// An ordinary call has to be answered within this time.
+pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// An eviction has to be answered within this time. The API server itself repeats conflicting writes for 10 s, and
+/// answers 504 after 34 s when etcd hangs (`measured.md` 4): hear what it has to say.
+pub(crate) const EVICTION_DEADLINE: Duration = Duration::from_secs(35);
+
+/// No answer may be longer. A page of 500 pods with everything in it stays well below.
+const LONGEST_ANSWER: usize = 256 * 1024 * 1024;
+
+/// A connection to one cluster. Cheap to clone; all clones share what was learned from the server.
+#[derive(Clone)]
+pub struct Cluster {
+    client: kube::Client,
+    /// Host and port, for messages; empty when not known.
+    server: Arc<str>,
+    server_clock: Arc<ServerClock>,
+    daemon_sets: Arc<DaemonSets>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Uses this client. It must have been made with `default_retry = false`, as [`crate::connect`] does: otherwise
+    /// kube repeats refused evictions itself, for minutes, and no refusal by a budget is ever seen.
+    pub fn new(client: kube::Client) -> Self {
+        Self { client, server: Arc::default(), server_clock: Arc::default(), daemon_sets: Arc::default() }
+    }
+
+    /// Names the server in messages about its absence.
+    pub(crate) fn named(self, server: &str) -> Self {
+        Self { server: server.into(), ..self }
+    }
+
+    /// The client, for watches and for what this crate does not do.
+    pub fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
+    /// The API server's wall clock now, estimated from the last answer's `Date` header; `None` before the first.
+    /// Late by up to a second, never early: the header has no fractions.
+    pub fn server_time(&self) -> Option<Timestamp> {
+        self.server_clock.at(boot_time())
+    }
+
+    pub(crate) fn daemon_sets(&self) -> &DaemonSets {
+        &self.daemon_sets
+    }
+
+    /// Makes a call and reads the object it answers with.
+    pub(crate) async fn fetch<T: DeserializeOwned>(
+        &self,
+        operation: &Operation<'_>,
+        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, ApiFailure> {
+        let reply = self.call(operation, request, CALL_DEADLINE).await?;
+        if !reply.status.is_success() {
+            return Err(refused(operation, reply.status.as_u16(), &reply.message()));
+        }
+        serde_json::from_slice(&reply.body)
+            .map_err(|error| ApiFailure::other(format!("cannot {operation}: {}", json_text(&error))))
+    }
+
+    /// Makes a call: whatever the server answers within the deadline is a reply, whatever else happens a failure.
+    /// Dropping the future gives the call up.
+    pub(crate) async fn call(
+        &self,
+        operation: &Operation<'_>,
+        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+        deadline: Duration,
+    ) -> Result<Reply, ApiFailure> {
+        let request =
+            request.map_err(|error| classify(operation, &kube::Error::BuildRequest(error)))?.map(Body::from);
+        let reply = tokio::time::timeout(deadline, self.exchange(operation, request)).await;
+        let reply = reply.unwrap_or_else(|_| {
+            let seconds = deadline.as_secs();
+            Err(ApiFailure::unreachable(format!("cannot {operation}: no answer within {seconds} s")))
+        });
+        reply.map_err(|failure| self.name_the_server(failure))
+    }
+
+    /// Who does not answer is the first thing that a person wants to know.
+    fn name_the_server(&self, failure: ApiFailure) -> ApiFailure {
+        match failure {
+            ApiFailure::Unreachable { text } if !self.server.is_empty() => {
+                ApiFailure::unreachable(format!("{text} (API server {})", self.server))
+            }
+            failure @ (ApiFailure::Unreachable { .. }
+            | ApiFailure::Denied { .. }
+            | ApiFailure::NotFound { .. }
+            | ApiFailure::Conflict { .. }
+            | ApiFailure::Other { .. }) => failure,
+        }
+    }
+
+    async fn exchange(&self, operation: &Operation<'_>, request: Request<Body>) -> Result<Reply, ApiFailure> {
+        let response = self.client.send(request).await.map_err(|error| classify(operation, &error))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| {
+            error.downcast::<kube::Error>().map_or_else(
+                |_| ApiFailure::other(format!("cannot {operation}: the answer is too long")),
+                |error| classify(operation, &error),
+            )
+        })?;
+        self.server_clock.learn(&head.headers, boot_time());
+        let retry_after = retry_after(&head.headers);
+        Ok(Reply { status: head.status, retry_after, body: Vec::from(body.to_bytes()) })
+    }
+}
+
+/// What the server answered, whatever it means.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    /// The server's words: the message of a Status, else the text itself.
+    fn message(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        let status: Option<Value> = serde_json::from_slice(&self.body).ok();
+        match status.as_ref().and_then(|status| status.get("message")).and_then(Value::as_str) {
+            Some(message) => message.to_owned(),
+            None => text.into_owned(),
+        }
+    }
+}
+
+/// Seconds of a `Retry-After` header. The API server never sends the other form, a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// How far the server's wall clock is ahead of our boot clock.
+///
+/// Our own wall clock may be years off until NTP answers, and all times in objects are the server's.
+#[derive(Debug)]
+struct ServerClock {
+    /// Milliseconds since 1970 at our boot, by the server's clock; [`Self::UNKNOWN`] before the first answer.
+    at_boot: AtomicI64,
+}
+
+impl Default for ServerClock {
+    fn default() -> Self {
+        Self { at_boot: AtomicI64::new(Self::UNKNOWN) }
+    }
+}
+
+impl ServerClock {
+    const UNKNOWN: i64 = i64::MIN;
+
+    fn learn(&self, headers: &HeaderMap, now: Moment) {
+        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+        let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else {
+            return;
+        };
+        let Ok(boot) = i64::try_from(now.0) else {
+            return;
+        };
+        self.at_boot.store(date.as_millisecond().saturating_sub(boot), Ordering::Relaxed);
+    }
+
+    fn at(&self, now: Moment) -> Option<Timestamp> {
+        let at_boot = self.at_boot.load(Ordering::Relaxed);
+        if at_boot == Self::UNKNOWN {
+            return None;
+        }
+        Timestamp::from_millisecond(at_boot.saturating_add(i64::try_from(now.0).ok()?)).ok()
+    }
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+use fake_cluster::{Effect, Fault, Reply as FakeReply};
+use http::HeaderValue;
+use kube::core::params::GetParams;
+use serde_json::json;
+
+use super::*;
+use crate::testing::still_cluster;
+
+fn get_node() -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+    kube::core::Request::new("/api/v1/nodes").get("edge-a", &GetParams::default())
+}
+
+const OPERATION: Operation<'_> = Operation { verb: "get", resource: "nodes", namespace: "", name: "edge-a" };
+
+#[tokio::test]
+async fn a_server_that_hangs_is_given_up() {
+    let (fake, cluster) = still_cluster();
+    fake.faults().add(Fault::on("get", "nodes", Effect::Hang));
+    let failure = cluster.call(&OPERATION, get_node(), Duration::from_millis(200)).await.unwrap_err();
+    assert!(failure.is_unreachable(), "{failure}");
+    assert!(failure.text().contains("no answer within"), "{failure}");
+    let reply = cluster.call(&OPERATION, get_node(), CALL_DEADLINE).await.unwrap();
+    assert!(reply.status.is_success(), "the next call works");
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_unreachable_and_an_answer_is_never_asked_for_twice() {
+    let (fake, cluster) = still_cluster();
+    for effect in [
+        Effect::ResetBefore,
+        Effect::ResetAfter,
+        Effect::Answer(FakeReply::json(503, &json!({"message": "busy"}))),
+        Effect::Answer(FakeReply::json(500, &json!({"message": "broken"}))),
+        Effect::Answer(FakeReply::json(504, &json!({"message": "slow"}))),
+    ] {
+        fake.faults().add(Fault::on("get", "nodes", effect.clone()));
+        fake.requests().clear();
+        let failure = cluster.fetch::<Value>(&OPERATION, get_node()).await.unwrap_err();
+        assert!(failure.is_unreachable(), "{effect:?}: {failure}");
+        assert_eq!(fake.requests().count("ebb/", "get", "nodes"), 1, "{effect:?}");
+    }
+}
+
+#[tokio::test]
+async fn answers_that_make_no_sense_are_other() {
+    let (fake, cluster) = still_cluster();
+    for reply in [
+        FakeReply::text(200, "<html>please log in</html>"),
+        FakeReply::text(200, ""),
+        FakeReply::json(200, &json!({"metadata": {"name": 7}})),
+        FakeReply::too_many_requests(),
+    ] {
+        fake.faults().add(Fault::on("get", "nodes", Effect::Answer(reply.clone())));
+        let failure = cluster.fetch::<crate::objects::Node>(&OPERATION, get_node()).await.unwrap_err();
+        assert!(matches!(failure, ApiFailure::Other { .. }), "{reply:?}: {failure:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_servers_clock_is_learned_from_its_answers() {
+    let (_fake, cluster) = still_cluster();
+    assert_eq!(cluster.server_time(), None);
+    cluster.fetch::<Value>(&OPERATION, get_node()).await.unwrap();
+    assert!(cluster.server_time().is_some());
+}
+
+#[test]
+fn the_servers_clock_runs_with_ours() {
+    let clock = ServerClock::default();
+    let learn = |date: &'static str, now| {
+        let headers = HeaderMap::from_iter([(DATE, HeaderValue::from_static(date))]);
+        clock.learn(&headers, Moment(now));
+    };
+    let at = |now| clock.at(Moment(now)).map(|time| time.to_string());
+    learn("nonsense", 1_000);
+    assert_eq!(at(1_000), None);
+    learn("Sat, 21 Nov 2026 12:00:00 GMT", 1_000);
+    assert_eq!(at(61_000).as_deref(), Some("2026-11-21T12:01:00Z"));
+    learn("Sat, 21 Nov 2026 11:00:00 GMT", 62_000);
+    assert_eq!(at(62_500).as_deref(), Some("2026-11-21T11:00:00.5Z"));
+    assert_eq!(at(u64::MAX), None);
+}
+
+#[test]
+fn retry_after_in_seconds() {
+    let cases = [("1", Some(1)), (" 10 ", Some(10)), ("-1", None), ("Sat, 21 Nov 2026 12:00:00 GMT", None)];
+    for (text, expected) in cases {
+        let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
+        assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{text}");
+    }
+    assert_eq!(retry_after(&HeaderMap::new()), None);
+}
