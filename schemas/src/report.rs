@@ -155,7 +155,7 @@ pub struct Attempt {
     pub error: String,
 }
 
-/// How many pods are where. All but `Total` and `Gone` are pods that are still on the node.
+/// How many of the pods that have to leave are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Progress {
@@ -169,7 +169,7 @@ pub struct Progress {
     pub blocked: u32,
     /// Not tried yet, or waiting for their turn.
     pub waiting: u32,
-    /// Pods that stay on the node on purpose (daemons, mirror pods).
+    /// Still on the node: `Total` less `Gone`. Pods that stay on purpose do not count.
     pub left: u32,
 }
 
@@ -185,7 +185,7 @@ pub struct PodLine {
     pub uid: String,
     /// `Kind/name` of its controller; empty without one.
     pub owner: String,
-    /// What the plan says: Evict, Delete, Leave, Refuse.
+    /// What the plan says: Evict, Await (it ends by itself), Leave, Refuse.
     pub verdict: String,
     /// All reasons for the verdict.
     pub reasons: Vec<String>,

@@ -51,10 +51,15 @@ where
 
 /// From `info` on, unless the variable says otherwise; its mistakes are passed over.
 fn filter() -> EnvFilter {
-    EnvFilter::builder()
+    let filter = EnvFilter::builder()
         .with_env_var(FILTER_VARIABLE)
         .with_default_directive(LevelFilter::INFO.into())
-        .from_env_lossy()
+        .from_env_lossy();
+    // It warns at every retry of a watch, each few seconds in an outage; zedkube says it once.
+    match "kube_runtime=error".parse() {
+        Ok(quiet) => filter.add_directive(quiet),
+        Err(_) => filter,
+    }
 }
 
 /// One line per record.

@@ -69,6 +69,16 @@ impl State {
     }
 
     pub(crate) fn enter(&mut self, phase: Phase, now: Moment) {
+        match &phase {
+            Phase::Complete { outcome, .. } => self.session.ended = Some(Ended::Complete(*outcome)),
+            Phase::Failed(Failed::Cordon(_)) => self.session.ended = Some(Ended::CordonFailed),
+            Phase::Failed(Failed::Drain(_)) => self.session.ended = Some(Ended::DrainFailed),
+            Phase::Idle
+            | Phase::Waiting(_)
+            | Phase::Cordoning(_)
+            | Phase::Attempting { .. }
+            | Phase::Pausing { .. } => {}
+        }
         if std::mem::discriminant(&self.phase) != std::mem::discriminant(&phase) {
             self.since = now;
         }
@@ -89,6 +99,21 @@ pub struct Session {
     pub attempts: Vec<AttemptRecord>,
     /// The node was cordoned by somebody else before we came.
     pub cordoned_before: bool,
+    /// How it ended; stays until the next one begins.
+    pub ended: Option<Ended>,
+}
+
+/// How a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The node might go down.
+    Complete(Outcome),
+    /// It could not be cordoned.
+    CordonFailed,
+    /// All attempts failed.
+    DrainFailed,
+    /// Nobody asked any more.
+    Cancelled,
 }
 
 /// One attempt that is over.
@@ -167,6 +192,8 @@ pub struct Waiting {
     pub no_peer_since: Option<Moment>,
     /// How often the API server refused to list nodes.
     pub denied: u32,
+    /// If nothing changes, the node counts as complete then, without a drain.
+    pub undrained_at: Option<Moment>,
 }
 
 /// What has to be true before the cordon, in this order.

@@ -15,7 +15,7 @@ use crate::membership::{Facts, Member};
 use crate::policy::Policy;
 use crate::requests::{Answer, Request, Requester};
 use crate::showing::{Status, show};
-use crate::state::{Outcome, Phase, Session, State, Waiting};
+use crate::state::{Ended, Outcome, Phase, Session, State, Waiting};
 use crate::{attempting, complete, cordoning, looking, returning, waiting};
 
 /// What happened.
@@ -238,9 +238,13 @@ pub(crate) fn begin(state: &mut State, now: Moment) {
     state.enter(Phase::Waiting(Waiting { since: now, after: state.serial, ..Waiting::default() }), now);
 }
 
-/// Nobody asks any more: everything in flight is given up, and the way back begins.
+/// Nobody asks any more: everything in flight is given up, and the way back begins. What a drain that had ended
+/// found stays for the report.
 fn cancel(state: &mut State, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
-    attempting::drive(state, drain::Event::Cancel, now, policy, effects);
+    if state.session.ended.is_none() {
+        state.session.ended = Some(Ended::Cancelled);
+        attempting::drive(state, drain::Event::Cancel, now, policy, effects);
+    }
     state.picture = None;
     state.api.next = state.api.next.min(now + Duration::from_secs(1));
     state.session.finished.get_or_insert(now);

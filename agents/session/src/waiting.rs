@@ -26,6 +26,9 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Proof { .. }
         | Event::Tick => Next::Wait,
     };
+    if let Some(away) = state.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete) {
+        waiting.undrained_at = Some(away.max(waiting.since) + policy.unreachable_timeout);
+    }
     let next = if next == Next::Wait { time_is_over(state, &waiting, now, policy) } else { next };
     match next {
         Next::Wait => state.enter(Phase::Waiting(waiting), now),
@@ -53,6 +56,7 @@ fn found(waiting: &mut Waiting, result: &Result<Look, Trouble>, now: Moment, pol
         Err(trouble) => return not_found(waiting, trouble, policy),
     };
     waiting.denied = 0;
+    waiting.undrained_at = None;
     let own = match &look.own {
         Ok(own) => own,
         Err(problem) => return Next::Fail(problem.clone()),
@@ -63,19 +67,20 @@ fn found(waiting: &mut Waiting, result: &Result<Look, Trouble>, now: Moment, pol
     }
     waiting.what = WaitingFor::Peers;
     let since = *waiting.no_peer_since.get_or_insert(now);
-    // A node that is not Ready may just be rebooting, and is waited for.
-    let may_return = |node: &NodeView| !node.ready && !node.cordoned;
-    let window =
-        if others().any(may_return) { policy.down_max.max(policy.peer_window) } else { policy.peer_window };
-    match policy.on_no_peer {
-        Otherwise::Complete if now.since(since) >= window => Next::Complete(Outcome::NoSchedulablePeer),
-        Otherwise::Complete | Otherwise::Wait => Next::Wait,
+    // A node that is not Ready may just be rebooting, cordoned for its own drain, and is waited for.
+    let may_return = others().any(|node: &NodeView| !node.ready);
+    let window = if may_return { policy.down_max.max(policy.peer_window) } else { policy.peer_window };
+    waiting.undrained_at = (policy.on_no_peer == Otherwise::Complete).then_some(since + window);
+    match waiting.undrained_at {
+        Some(at) if at <= now => Next::Complete(Outcome::NoSchedulablePeer),
+        Some(_) | None => Next::Wait,
     }
 }
 
 /// What a list that failed means.
 fn not_found(waiting: &mut Waiting, trouble: &Trouble, policy: &Policy) -> Next {
     waiting.no_peer_since = None;
+    waiting.undrained_at = None;
     match trouble {
         Trouble::Unreachable(_) => {
             waiting.what = WaitingFor::Api;

@@ -31,7 +31,7 @@ pub fn hint(state: &State) -> String {
     let text = match &state.phase {
         Phase::Waiting(waiting) => match &waiting.what {
             WaitingFor::Api => "look at the API server (k3s) of this node and at the kubeconfig",
-            WaitingFor::Rights(_) => "give zedkube's user the rights that its ClusterRole names",
+            WaitingFor::Rights(_) => "give zedkube's user the right that the reason names",
             WaitingFor::Peers => "uncordon or repair another node, or set no-peer",
         },
         Phase::Cordoning(cordoning) if cordoning.failures > 0 => {
@@ -40,7 +40,7 @@ pub fn hint(state: &State) -> String {
         Phase::Attempting { .. } | Phase::Pausing { .. } if has_blocked(state) => {
             "see Blocked in the report: each entry names what holds the pod and what to do"
         }
-        Phase::Failed(_) => "mend the cause, then ask again; or force it: ebb force complete --reason ...",
+        Phase::Failed(_) => "mend the cause, then ask again: a new request or command begins a new drain",
         Phase::Idle if returning::is_due(state) && !state.returning.error.is_empty() => {
             "look at the API server; the uncordon is tried again by itself"
         }
@@ -57,13 +57,27 @@ pub fn hint(state: &State) -> String {
 pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
     match &waiting.what {
         WaitingFor::Api if state.api.away_since.is_some() => {
-            format!("the Kubernetes API server cannot be reached: {}", state.api.error)
+            let undrained = undrained(waiting, "api-unreachable");
+            format!("the Kubernetes API server cannot be reached: {}{undrained}", state.api.error)
         }
         WaitingFor::Api => "waiting for the Kubernetes API server's first answer".to_owned(),
-        WaitingFor::Rights(text) => format!("the Kubernetes API server does not let us list nodes: {text}"),
-        WaitingFor::Peers => {
-            "no other node is Ready and schedulable, so the pods have nowhere to go".to_owned()
+        WaitingFor::Rights(text) => {
+            format!("the Kubernetes API server was asked for its nodes in vain: {text}")
         }
+        WaitingFor::Peers => {
+            let undrained = undrained(waiting, "no-peer");
+            format!("no other node is Ready and schedulable, so the pods have nowhere to go{undrained}")
+        }
+    }
+}
+
+/// Says plainly that a device is about to go down without a drain.
+fn undrained(waiting: &Waiting, setting: &str) -> String {
+    match waiting.undrained_at {
+        Some(_) => {
+            format!("; at the deadline the node counts as complete WITHOUT a drain (setting {setting})")
+        }
+        None => String::new(),
     }
 }
 
@@ -100,8 +114,10 @@ fn attempting(state: &State, attempt: u32) -> String {
             state.api.error
         );
     }
-    let Progress { total, gone, blocked, .. } =
-        progress::attempt(&state.drain).map(progress::progress).unwrap_or_default();
+    let seen = progress::attempt(&state.drain).filter(|attempt| attempt.picture.is_some());
+    let Some(Progress { total, gone, blocked, .. }) = seen.map(progress::progress) else {
+        return format!("attempt {attempt} begins: the node is cordoned, its pods are being looked at");
+    };
     let held = if blocked > 0 { format!(", {blocked} blocked") } else { String::new() };
     format!("attempt {attempt}: {gone} of {total} pods have left{held}")
 }

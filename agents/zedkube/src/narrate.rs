@@ -7,7 +7,7 @@ use drain::state::Stage;
 use drain::{Moment, PodId};
 use schemas::NodeDrainStatus;
 use session::state::Phase;
-use session::{State, words};
+use session::{Outcome, State, words};
 
 /// Remembers what was said, so that nothing is said twice.
 #[derive(Debug, Default)]
@@ -15,6 +15,7 @@ pub(crate) struct Narrator {
     status: Option<NodeDrainStatus>,
     phase: &'static str,
     drain: u64,
+    reason: String,
     pods: BTreeMap<String, (PodId, &'static str)>,
 }
 
@@ -37,12 +38,16 @@ impl Narrator {
 
     fn tell_phase(&mut self, state: &State, drain_id: &str) {
         let phase = state.phase.name();
-        if self.phase == phase && self.drain == state.session.number {
+        let is_new = self.phase != phase || self.drain != state.session.number;
+        // Why a drain waits may change without a change of phase; how many pods have left is told pod by pod.
+        let waits = matches!(state.phase, Phase::Waiting(_) | Phase::Cordoning(_));
+        let reason = words::reason(state);
+        if !is_new && (!waits || self.reason == reason) {
             return;
         }
-        (self.phase, self.drain) = (phase, state.session.number);
-        tracing::info!(drain_id, "cordonAndDrainNode: {phase}: {}", words::reason(state));
-        if matches!(state.phase, Phase::Complete { .. }) {
+        tracing::info!(drain_id, "cordonAndDrainNode: {phase}: {reason}");
+        (self.phase, self.drain, self.reason) = (phase, state.session.number, reason);
+        if is_new && matches!(state.phase, Phase::Complete { outcome: Outcome::Drained, .. }) {
             let (started, finished) = (state.session.started, state.session.finished);
             let seconds = started.zip(finished).map_or(0.0, |(from, to)| to.since(from).as_secs_f64());
             // Exactly this text: it is mined for statistics.
@@ -60,7 +65,10 @@ impl Narrator {
         for line in lines(attempt, now) {
             let Some(stage) = line.stage.as_ref().map(word) else { continue };
             let uid = line.id.uid.clone();
-            if self.pods.get(&uid).map(|(_, known)| *known) != Some(stage) {
+            let known = self.pods.get(&uid).map(|(_, known)| *known);
+            // Another try of a pod that is refused again and again is no news.
+            let stage = if stage == NEXT && line.tries > 0 { known.unwrap_or(stage) } else { stage };
+            if known != Some(stage) {
                 let pod = line.id.to_string();
                 tracing::info!(
                     drain_id,
@@ -82,10 +90,13 @@ impl Narrator {
     }
 }
 
+/// Its turn comes.
+const NEXT: &str = "to be evicted";
+
 /// The stages that are worth a line.
 fn word(stage: &Stage) -> &'static str {
     match stage {
-        Stage::Waiting | Stage::Sent => "to be evicted",
+        Stage::Waiting | Stage::Sent => NEXT,
         Stage::Blocked { .. } => "blocked",
         Stage::Paused { .. } => "to be tried again",
         Stage::Accepted | Stage::Terminating => "terminating",

@@ -107,6 +107,11 @@ impl Performer {
         }
     }
 
+    /// Why the watches show nothing new, if they have failed since they last said something.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.feed.as_ref()?.feed.last_error().map(|failure| failure.text().to_owned())
+    }
+
     /// The next answer or picture. Can be dropped and called again.
     pub(crate) async fn event(&mut self) -> Event {
         let call = async {

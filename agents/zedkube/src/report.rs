@@ -7,7 +7,7 @@ use schemas::{
     Attempt, Blocked, Budget, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus,
     Outcome, PodLine, Progress, RefusedInput, RequestLine, SCHEMA_VERSION,
 };
-use session::state::{Failed, Phase};
+use session::state::{Ended, Phase};
 use session::{Answer, Requester, State, Status, words};
 
 use crate::shown_time::ShownTime;
@@ -19,6 +19,8 @@ pub(crate) struct Surroundings {
     pub(crate) drain_id: String,
     /// Name of our node, once known.
     pub(crate) node: String,
+    /// Why the watches show nothing new, if they have failed.
+    pub(crate) trouble: Option<String>,
     /// Input files that are refused now.
     pub(crate) refused: Vec<RefusedInput>,
 }
@@ -44,7 +46,7 @@ pub(crate) fn report(state: &State, around: &Surroundings, time: &ShownTime, now
         started_at: time.show_some(state.session.started),
         finished_at: time.show_some(state.session.finished),
         outcome: outcome(state),
-        reason: words::reason(state),
+        reason: reason(state, around),
         hint: words::hint(state),
         member: member_of(state.member),
         requests: state.requests.iter().map(request_line).collect(),
@@ -62,6 +64,18 @@ pub(crate) fn report(state: &State, around: &Surroundings, time: &ShownTime, now
     report.bounded()
 }
 
+/// The session's reason, and what stands in the way of seeing the node.
+fn reason(state: &State, around: &Surroundings) -> String {
+    let reason = words::reason(state);
+    let is_attempting = matches!(state.phase, Phase::Attempting { .. });
+    match &around.trouble {
+        Some(trouble) if is_attempting => {
+            format!("{reason}; what is known of the pods may be old: {trouble}")
+        }
+        Some(_) | None => reason,
+    }
+}
+
 /// The machine's own name of its state; the way back has one of its own.
 fn phase(state: &State) -> &'static str {
     if state.phase == Phase::Idle && session::returning::is_due(state) {
@@ -71,23 +85,17 @@ fn phase(state: &State) -> &'static str {
     }
 }
 
+/// How the last drain ended; stays until the next one begins.
 fn outcome(state: &State) -> Option<Outcome> {
-    match &state.phase {
-        Phase::Complete { outcome, .. } => Some(match outcome {
-            session::Outcome::Drained => Outcome::Drained,
-            session::Outcome::ApiUnreachable => Outcome::ApiUnreachable,
-            session::Outcome::NoSchedulablePeer => Outcome::NoSchedulablePeer,
-            session::Outcome::NodeGone => Outcome::NodeGone,
-        }),
-        Phase::Failed(Failed::Cordon(_)) => Some(Outcome::CordonFailed),
-        Phase::Failed(Failed::Drain(_)) => Some(Outcome::DrainFailed),
-        Phase::Idle if state.session.number > 0 => Some(Outcome::Cancelled),
-        Phase::Idle
-        | Phase::Waiting(_)
-        | Phase::Cordoning(_)
-        | Phase::Attempting { .. }
-        | Phase::Pausing { .. } => None,
-    }
+    state.session.ended.map(|ended| match ended {
+        Ended::Complete(session::Outcome::Drained) => Outcome::Drained,
+        Ended::Complete(session::Outcome::ApiUnreachable) => Outcome::ApiUnreachable,
+        Ended::Complete(session::Outcome::NoSchedulablePeer) => Outcome::NoSchedulablePeer,
+        Ended::Complete(session::Outcome::NodeGone) => Outcome::NodeGone,
+        Ended::CordonFailed => Outcome::CordonFailed,
+        Ended::DrainFailed => Outcome::DrainFailed,
+        Ended::Cancelled => Outcome::Cancelled,
+    })
 }
 
 fn cordon_attempt(state: &State) -> u32 {
@@ -115,9 +123,8 @@ fn deadline(state: &State, time: &ShownTime) -> GoTime {
     match &state.phase {
         Phase::Attempting { .. } => time.show_some(attempt(&state.drain).map(|attempt| attempt.deadline)),
         Phase::Pausing { until, .. } => time.show(*until),
-        Phase::Idle | Phase::Waiting(_) | Phase::Cordoning(_) | Phase::Complete { .. } | Phase::Failed(_) => {
-            GoTime::ZERO
-        }
+        Phase::Waiting(waiting) => time.show_some(waiting.undrained_at),
+        Phase::Idle | Phase::Cordoning(_) | Phase::Complete { .. } | Phase::Failed(_) => GoTime::ZERO,
     }
 }
 

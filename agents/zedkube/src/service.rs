@@ -209,9 +209,23 @@ impl Service {
         }
     }
 
+    /// Watches fail silently: say once why, and show it.
+    fn note_trouble(&mut self) {
+        let trouble = self.performer.trouble();
+        if trouble != self.around.trouble {
+            if let Some(text) = &trouble {
+                tracing::warn!("nodedrain-step: the watches have failed: {text}");
+            } else {
+                tracing::info!("nodedrain-step: the watches work again");
+            }
+            self.around.trouble = trouble;
+        }
+    }
+
     /// Writes what is to be seen. A failure is said once and repeated with pauses.
     fn publish(&mut self, now: Moment) {
         self.publish_at = Moment::NEVER;
+        self.note_trouble();
         self.time.update(now, clock::wall());
         let report = report(&self.state, &self.around, &self.time, now);
         let was_failing = self.output.retry_at();
