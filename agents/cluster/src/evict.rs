@@ -118,16 +118,14 @@ fn eviction(pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
 }
 
 fn deletion(pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
-    let query = match dry_run {
-        DryRun::No => "",
-        DryRun::Yes => "?dryRun=All",
-    };
     let body = DeleteOptions {
+        // In the body: the API server ignores the whole query of a DELETE that has one.
+        dry_run: (dry_run == DryRun::Yes).then(|| vec!["All".to_owned()]),
         api_version: Some("v1".to_owned()),
         kind: Some("DeleteOptions".to_owned()),
         ..options(pod, grace)
     };
-    build(Method::DELETE, format!("{}/{}{query}", pods(pod), pod.name), &body)
+    build(Method::DELETE, format!("{}/{}", pods(pod), pod.name), &body)
 }
 
 fn options(pod: &PodId, grace: Option<Duration>) -> DeleteOptions {
