@@ -10,6 +10,7 @@ mod error_chain;
 pub mod flags;
 pub mod liveness;
 pub mod logs;
+pub mod program;
 pub mod requester;
 pub mod retry;
 pub mod settings;

@@ -1,0 +1,350 @@
+//! The state machine of an image: from its configuration to the reboot into it.
+//!
+//! Level-triggered: each look shows everything, and every way to an activation leads through the gate (D5). A state
+//! holds only when all its effects are done.
+
+use runtime::retry::{NextTry, next_try};
+use runtime::settings::Retry;
+use schemas::{BaseOsConfig, GoTime, ProceedReason, SwState, Verdict};
+
+use crate::effect::{Effect, between};
+use crate::facts::{Configured, Facts, Gate};
+use crate::need::{Need, need, standing};
+use crate::record::{Accepted, Failure, Stage};
+use crate::showing::show;
+use crate::state::{Phase, State};
+
+/// nodeagent's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
+const LOOK_AT_LOCK_MS: u64 = 1000;
+
+/// The choices, from settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// `baseos.retry`.
+    pub retry: Retry,
+    /// `baseos.dry-run`: activations are only written down.
+    pub dry_run: bool,
+}
+
+/// A moment on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds of this boot: decides.
+    pub boot_ms: u64,
+    /// The wall clock: only shown.
+    pub wall: GoTime,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// All files were read anew.
+    Looked(Box<Facts>),
+    /// The activate command has ended.
+    Ended {
+        /// The effect's serial.
+        serial: u32,
+        /// Nothing, or why it failed.
+        result: Result<(), String>,
+    },
+}
+
+/// The state after an event, and what has to be done before it holds.
+pub fn step(state: State, event: Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
+    let before = state.clone();
+    let mut next = State { is_unsure: false, ..state };
+    let effects = match event {
+        Event::Looked(facts) => looked(&mut next, &before, &facts, now, policy),
+        Event::Ended { serial, result } => {
+            ended(&mut next, serial, &result);
+            next.is_unsure = before.is_unsure;
+            let is_new = before.record != next.record;
+            is_new.then(|| Effect::Record(next.record.clone())).into_iter().collect()
+        }
+    };
+    let wake = wake(&next, now).map(Effect::WakeAt);
+    (next, effects.into_iter().chain(wake).collect())
+}
+
+/// The command's result is recorded at once; everything else waits for the look that follows.
+fn ended(next: &mut State, serial: u32, result: &Result<(), String>) {
+    match next.phase {
+        Phase::Activating { serial: running } if running == serial => {
+            let uuid = next.record.current_uuid().unwrap_or_default().to_owned();
+            next.record.end(&uuid, result);
+            next.phase = Phase::of(&next.record);
+        }
+        Phase::Activating { .. }
+        | Phase::Idle
+        | Phase::Deferred
+        | Phase::Holding
+        | Phase::Activated
+        | Phase::Recalling
+        | Phase::Failed => {}
+    }
+}
+
+fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+    next.obstacle.clear();
+    next.record.request = facts.own;
+    let mut effects = advance(next, facts, now, policy);
+    forget_unwanted(next, facts);
+    if is_request_superfluous(next, facts) {
+        effects.push(Effect::Withdraw);
+    }
+    effects.extend(written_down(next, before, policy));
+    show(next, facts, now, policy);
+    between(before, next, effects)
+}
+
+/// One function per phase.
+fn advance(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+    match next.phase {
+        Phase::Idle => idle(next, facts, policy),
+        Phase::Deferred => return deferred(next, facts, now, policy),
+        Phase::Holding => return holding(next, facts, policy),
+        // Nothing can be taken back while the command runs; the look after its end sees what became of the rest.
+        Phase::Activating { .. } => {}
+        Phase::Activated => activated(next, facts, policy),
+        Phase::Recalling => recalling(next, facts),
+        Phase::Failed => failed(next, facts, now, policy),
+    }
+    Vec::new()
+}
+
+/// Accepts the next image that needs something.
+fn idle(next: &mut State, facts: &Facts, policy: Policy) {
+    next.record.current = candidate(next, facts, policy);
+    next.phase = Phase::of(&next.record);
+}
+
+fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+    let Some((config, need)) = wanted(next, facts, policy) else {
+        return Vec::new();
+    };
+    if let Some(obstacle) = obstacle(&config, &need, facts) {
+        next.obstacle = obstacle;
+        return Vec::new();
+    }
+    let Some(gate) = &facts.gate else {
+        return Vec::new();
+    };
+    match gate.verdict {
+        Verdict::Proceed(reason) if is_answer_to_another(next, &config, reason) => {
+            publish(next, &config, facts)
+        }
+        Verdict::Proceed(_) => {
+            next.phase = if need == Need::Activation { Phase::Holding } else { Phase::Activated };
+            Vec::new()
+        }
+        Verdict::Publish => publish(next, &config, facts),
+        Verdict::Defer(_) => Vec::new(),
+        // The hold may have released a reboot until just now: withdrawn is only what nodeagent has let go of.
+        Verdict::Failed(_) if !facts.nodeagent.has_let_go() => {
+            next.obstacle = format!("{}; waiting for nodeagent to let go", gate.blocked_by);
+            Vec::new()
+        }
+        Verdict::Failed(_) => {
+            next.record.failed = Some(Failure { error: gate.blocked_by.clone(), at_ms: now.boot_ms });
+            next.phase = Phase::Failed;
+            Vec::new()
+        }
+    }
+}
+
+/// The hold was on disk before this look, so nodeagent stays from here on, unless it was there first.
+fn holding(next: &mut State, facts: &Facts, policy: Policy) -> Vec<Effect> {
+    let Some((config, need)) = wanted(next, facts, policy) else {
+        return Vec::new();
+    };
+    let is_free = obstacle(&config, &need, facts).is_none() && !facts.nodeagent.is_busy();
+    if need != Need::Activation || !is_free || !is_open(facts.gate.as_ref()) {
+        next.phase = Phase::Deferred;
+        return Vec::new();
+    }
+    if policy.dry_run {
+        next.record.start(&config, Stage::DryRun);
+        next.phase = Phase::Activated;
+        return Vec::new();
+    }
+    next.record.start(&config, Stage::Started);
+    let serial = next.next_serial();
+    next.phase = Phase::Activating { serial };
+    vec![Effect::Activate { serial, config }]
+}
+
+/// Until nodeagent is Acting the gate may still change its mind.
+fn activated(next: &mut State, facts: &Facts, policy: Policy) {
+    if facts.nodeagent.is_acting() {
+        if wanted_config(next, facts).is_none() {
+            "take-back refused: too late, the device is going down".clone_into(&mut next.obstacle);
+        }
+        return;
+    }
+    let Some((_, need)) = wanted(next, facts, policy) else {
+        return;
+    };
+    if need == Need::Activation || !is_open(facts.gate.as_ref()) {
+        next.phase = Phase::Deferred;
+    }
+}
+
+/// The hold was cleared before this look: only now is what nodeagent's file says the last word.
+fn recalling(next: &mut State, facts: &Facts) {
+    if facts.nodeagent.has_let_go() {
+        let uuid = next.record.current_uuid().unwrap_or_default().to_owned();
+        next.record.forget(&uuid);
+        next.record.drop_current();
+        next.phase = Phase::Idle;
+    }
+}
+
+fn failed(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
+    let counter = |current: &Option<Accepted>| current.as_ref().map(|current| current.config.clone());
+    let before = counter(&next.record.current);
+    if wanted(next, facts, policy).is_none() {
+        return;
+    }
+    let is_due = next
+        .record
+        .failed
+        .as_ref()
+        .is_none_or(|failure| next_try(failure.at_ms, policy.retry).is_due(now.boot_ms));
+    if is_due || counter(&next.record.current) != before {
+        next.record.failed = None;
+        next.phase = Phase::of(&next.record);
+    }
+}
+
+/// The current image as it is wanted now, and what it needs. One that is no longer wanted, or needs nothing that the
+/// gate is for, is dropped; then there is nothing.
+fn wanted(next: &mut State, facts: &Facts, policy: Policy) -> Option<(BaseOsConfig, Need)> {
+    let Some(config) = wanted_config(next, facts) else {
+        next.phase = if next.record.current.is_some() { Phase::Recalling } else { Phase::Idle };
+        return None;
+    };
+    if let Some(current) = &mut next.record.current {
+        current.config = config.clone();
+    }
+    let need = need(&next.record, &config, &facts.running, policy.dry_run);
+    match &need {
+        Need::Activation | Need::Reboot | Need::DryRun | Need::Unknown(_) => Some((config, need)),
+        Need::Nothing | Need::Active | Need::Error(_) => {
+            next.record.drop_current();
+            next.phase = Phase::Idle;
+            None
+        }
+    }
+}
+
+fn wanted_config(next: &State, facts: &Facts) -> Option<BaseOsConfig> {
+    next.record.current.as_ref().and_then(|current| standing(current, facts))
+}
+
+/// What holds an image back besides the gate.
+fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String> {
+    match need {
+        Need::Unknown(why) => Some(format!("cannot tell which version is running: {why}")),
+        Need::Activation => {
+            let content = facts.content(&config.content_tree_uuid);
+            if content.state != SwState::LOADED {
+                return Some(format!("its content is not loaded (state {})", content.state.0));
+            }
+            facts.nodeagent.is_busy().then(|| "nodeagent is about to take the device down".to_owned())
+        }
+        Need::Reboot | Need::DryRun | Need::Nothing | Need::Active | Need::Error(_) => None,
+    }
+}
+
+/// The image to be served next: one that is activated already, else the first whose content is there.
+fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
+    let need_of = |config: &&BaseOsConfig| need(&next.record, config, &facts.running, policy.dry_run);
+    let given = || {
+        facts.configs.values().filter_map(|configured| match configured {
+            Configured::Given(config) => Some(config),
+            Configured::Unreadable => None,
+        })
+    };
+    let is_activated = |config: &&BaseOsConfig| matches!(need_of(config), Need::Reboot | Need::DryRun);
+    let is_ready = |config: &&BaseOsConfig| {
+        need_of(config) == Need::Activation
+            && facts.content(&config.content_tree_uuid).state == SwState::LOADED
+    };
+    let config = given().find(is_activated).or_else(|| given().find(is_ready))?;
+    Some(Accepted { config: config.clone(), carried_over: false })
+}
+
+/// Records the request that could be made now as ours, and makes it.
+fn publish(next: &mut State, config: &BaseOsConfig, facts: &Facts) -> Vec<Effect> {
+    next.record.request = Some(facts.next);
+    next.record.asked_for.clone_from(&config.content_tree_uuid);
+    vec![Effect::Request { own: facts.next, uuid: config.content_tree_uuid.clone() }]
+}
+
+/// An answer to the request of another image releases nobody: the node may have filled again.
+fn is_answer_to_another(next: &State, config: &BaseOsConfig, reason: ProceedReason) -> bool {
+    match reason {
+        ProceedReason::Answered | ProceedReason::EveComplete => {
+            next.record.asked_for != config.content_tree_uuid
+        }
+        ProceedReason::NotAMember
+        | ProceedReason::Disabled
+        | ProceedReason::ZedkubeAway
+        | ProceedReason::EveNotSupported => false,
+    }
+}
+
+/// What became of an image is forgotten once its configuration says that it is not wanted: wanted again, it is new.
+fn forget_unwanted(next: &mut State, facts: &Facts) {
+    let current = next.record.current_uuid().map(str::to_owned);
+    let unwanted = facts.configs.iter().filter_map(|(uuid, configured)| match configured {
+        Configured::Given(config) if !config.activate => Some(uuid),
+        Configured::Given(_) | Configured::Unreadable => None,
+    });
+    for uuid in unwanted.filter(|uuid| current.as_ref() != Some(uuid)) {
+        next.record.forget(uuid);
+    }
+}
+
+/// A drain is asked for only while an image waits for it, or for the reboot.
+fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
+    match next.phase {
+        Phase::Idle | Phase::Failed => facts.own.is_some(),
+        Phase::Deferred | Phase::Holding | Phase::Activating { .. } | Phase::Activated | Phase::Recalling => {
+            false
+        }
+    }
+}
+
+/// The line of a dry run, each time one begins to stand: a crash may have come between the record and the line.
+fn written_down(next: &State, before: &State, policy: Policy) -> Option<Effect> {
+    let config = next.record.current.as_ref().map(|current| &current.config)?;
+    let is_dry_run = next.record.image(&config.content_tree_uuid)?.stage == Stage::DryRun;
+    let begins = next.phase == Phase::Activated && (before.is_unsure || before.phase != Phase::Activated);
+    (policy.dry_run && is_dry_run && begins).then(|| Effect::WriteDown(config.clone()))
+}
+
+fn is_open(gate: Option<&Gate>) -> bool {
+    match gate.map(|gate| gate.verdict) {
+        Some(Verdict::Proceed(_)) => true,
+        Some(Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_)) | None => false,
+    }
+}
+
+/// When to look again although nothing happens.
+fn wake(next: &State, now: Moment) -> Option<u64> {
+    let soon = now.boot_ms.saturating_add(LOOK_AT_LOCK_MS);
+    match (&next.phase, next.next_try) {
+        (Phase::Recalling, _) => Some(soon),
+        (Phase::Deferred, _) if !next.obstacle.is_empty() => Some(soon),
+        (Phase::Failed, Some((NextTry::At(at), _))) => Some(at),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;

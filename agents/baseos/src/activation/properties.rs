@@ -1,0 +1,154 @@
+//! Invariants that hold whatever happens in whatever order, between any two writes of baseos and nodeagent.
+
+use proptest::prelude::*;
+use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus};
+
+use super::sim::{Plan, RETRY_MS, Sim, config};
+use super::*;
+use crate::facts::{Content, Running};
+
+/// What may happen around baseos.
+#[derive(Clone, Debug)]
+enum Happening {
+    Want(&'static str, u32, bool),
+    Remove(&'static str),
+    Garble(&'static str),
+    Content(&'static str, bool),
+    Answer(DrainStatus),
+    /// One turn of baseos; nodeagent does something before the effects that are true.
+    Turn(Vec<bool>),
+    End(bool, Result<(), String>),
+    NodeAgent,
+    NodeAgentDies,
+    NodeAgentStarts,
+    /// nodeagent begins or ends something for device-op.
+    Other(DeviceActionState),
+    Fail(usize, bool),
+    Restart,
+    Boot(u8),
+    DryRun(bool),
+    Sleep(u64),
+}
+
+fn any_uuid() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["a", "b"])
+}
+
+fn any_result() -> impl Strategy<Value = Result<(), String>> {
+    prop::bool::weighted(0.7).prop_map(|ok| if ok { Ok(()) } else { Err("exit 1".to_owned()) })
+}
+
+fn any_happening() -> impl Strategy<Value = Happening> {
+    let answer = prop::sample::select(DrainStatus::ALL.as_slice());
+    let states = [
+        DeviceActionState::Idle,
+        DeviceActionState::Taken,
+        DeviceActionState::Acting,
+        DeviceActionState::Done,
+        DeviceActionState::Failed,
+    ];
+    prop_oneof![
+        4 => (any_uuid(), 1..3_u32, prop::bool::weighted(0.8))
+            .prop_map(|(uuid, counter, activate)| Happening::Want(uuid, counter, activate)),
+        1 => any_uuid().prop_map(Happening::Remove),
+        1 => any_uuid().prop_map(Happening::Garble),
+        1 => (any_uuid(), prop::bool::weighted(0.8)).prop_map(|(uuid, is)| Happening::Content(uuid, is)),
+        2 => answer.prop_map(Happening::Answer),
+        6 => Just(Happening::Answer(DrainStatus::Complete)),
+        20 => prop::collection::vec(prop::bool::weighted(0.3), 0..8).prop_map(Happening::Turn),
+        6 => (prop::bool::weighted(0.9), any_result()).prop_map(|(current, result)| Happening::End(current, result)),
+        12 => Just(Happening::NodeAgent),
+        1 => Just(Happening::NodeAgentDies),
+        2 => Just(Happening::NodeAgentStarts),
+        2 => prop::sample::select(states.to_vec()).prop_map(Happening::Other),
+        1 => (0..8_usize, any::<bool>()).prop_map(|(after, done)| Happening::Fail(after, done)),
+        1 => Just(Happening::Restart),
+        1 => (0..4_u8).prop_map(Happening::Boot),
+        1 => prop::bool::weighted(0.2).prop_map(Happening::DryRun),
+        1 => prop::sample::select(vec![1, 1000, RETRY_MS]).prop_map(Happening::Sleep),
+    ]
+}
+
+/// Plays one happening; baseos itself moves only in its turns. The invariants are in the simulation.
+fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
+    match happening {
+        Happening::Want(uuid, counter, activate) => {
+            let config = BaseOsConfig { activate, ..config(uuid, counter) };
+            sim.configs.insert(uuid.to_owned(), Configured::Given(config));
+        }
+        Happening::Remove(uuid) => {
+            sim.configs.remove(uuid);
+        }
+        Happening::Garble(uuid) => {
+            sim.configs.insert(uuid.to_owned(), Configured::Unreadable);
+        }
+        Happening::Content(uuid, is_loaded) => {
+            let state = if is_loaded { SwState::LOADED } else { SwState::VERIFIED };
+            sim.contents.insert(uuid.to_owned(), Content { state, error: String::new() });
+        }
+        Happening::Answer(status) => sim.answer = sim.request.as_ref().map(|(at, _)| (*at, status)),
+        Happening::Turn(nodeagent) => {
+            sim.turn_beside(&mut nodeagent.into_iter());
+        }
+        Happening::End(current, result) => end(sim, current, result),
+        Happening::NodeAgent => sim.nodeagent_turn(),
+        Happening::NodeAgentDies => (sim.nodeagent.is_running, sim.plan) = (false, Plan::Look),
+        Happening::NodeAgentStarts => sim.nodeagent.is_running = true,
+        Happening::Other(state) => other(sim, state),
+        Happening::Fail(after, done) => (sim.fails_after, sim.fails_when_done) = (Some(after), done),
+        Happening::Restart => sim.reload(),
+        Happening::Boot(running) => {
+            *boots += 1;
+            sim.plan = Plan::Look;
+            sim.power_cycle(&format!("boot {boots}"));
+            sim.running = match running {
+                0 => Running::NotAsked,
+                1 => Running::Unknown("no answer".to_owned()),
+                2 => Running::Version("version a".to_owned()),
+                _ => Running::Version("old".to_owned()),
+            };
+        }
+        Happening::DryRun(dry_run) => sim.policy.dry_run = dry_run,
+        Happening::Sleep(millis) => sim.now.boot_ms += millis,
+    }
+}
+
+fn end(sim: &mut Sim, current: bool, result: Result<(), String>) {
+    if !current {
+        sim.send(Event::Ended { serial: u32::MAX, result });
+    } else if let Some(serial) = sim.command.take() {
+        sim.send(Event::Ended { serial, result });
+    }
+}
+
+/// nodeagent takes a command of device-op only from Idle, and stays while an image is being activated.
+fn other(sim: &mut Sim, state: DeviceActionState) {
+    let Some(action) = &sim.nodeagent.action else { return };
+    let is_free = action.state == DeviceActionState::Idle && sim.plan == Plan::Look;
+    let is_others = action.counter != 0;
+    let stays = sim.hold.state == BaseOsHoldState::Activating && state == DeviceActionState::Acting;
+    if sim.nodeagent.is_running && (is_free || is_others) && !stays {
+        sim.nodeagent_about(state, if state == DeviceActionState::Idle { 0 } else { 7 });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn invariants_hold(happenings in prop::collection::vec(any_happening(), 1..120)) {
+        let mut sim = Sim::new();
+        let mut boots = 1;
+        for happening in happenings {
+            play(&mut sim, happening, &mut boots);
+        }
+        // Whatever was left: it comes to rest.
+        sim.fails_after = None;
+        for _ in 0..20 {
+            sim.run();
+            sim.answer(DrainStatus::Complete);
+            end(&mut sim, true, Ok(()));
+            sim.nodeagent_turn();
+        }
+    }
+}

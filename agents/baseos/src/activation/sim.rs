@@ -1,0 +1,405 @@
+//! A small device around the machine: its files, zedkube's answer, nodeagent. Effects are done at once; each is
+//! checked against what must already be true when it is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use runtime::OwnRequest;
+use schemas::{
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainStatus, GateFacts,
+    Member, OnTimeout, Operation, gate,
+};
+
+use super::*;
+use crate::facts::{Content, NodeAgentView, Running};
+use crate::record::ActivationRecord;
+
+pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
+
+/// Rounds in which the machine has to come to rest when nothing changes around it.
+const MOST_ROUNDS: usize = 20;
+
+#[derive(Debug, Clone)]
+pub(super) struct Sim {
+    pub(super) state: State,
+    pub(super) now: Moment,
+    pub(super) policy: Policy,
+    pub(super) boot_id: String,
+    pub(super) configs: BTreeMap<String, Configured>,
+    pub(super) contents: BTreeMap<String, Content>,
+    pub(super) running: Running,
+    /// The record as the publisher remembers it.
+    pub(super) record: Option<ActivationRecord>,
+    /// The record's file: newer than the memory when a write failed only at its end.
+    disk: Option<ActivationRecord>,
+    pub(super) hold: BaseOsHold,
+    pub(super) statuses: BTreeMap<String, BaseOsStatus>,
+    /// The request's file.
+    pub(super) request: Option<(GoTime, String)>,
+    /// What the requester remembers as its own.
+    own: Option<OwnRequest>,
+    requests_made: i64,
+    pub(super) member: Member,
+    /// zedkube's answer, and to which request.
+    pub(super) answer: Option<(GoTime, DrainStatus)>,
+    pub(super) nodeagent: NodeAgentView,
+    /// Activations that were written down: boot, image, counter.
+    pub(super) lines: BTreeSet<(String, String, u32)>,
+    pub(super) done: Vec<String>,
+    /// The activate command that runs.
+    pub(super) command: Option<u32>,
+    /// So many effects more are done, then one fails.
+    pub(super) fails_after: Option<usize>,
+    /// The one that fails is done all the same: only its last sync failed.
+    pub(super) fails_when_done: bool,
+    /// The gate said proceed in the look of the present step.
+    proceeded: bool,
+    /// nodeagent and the hold's file as that look saw them.
+    looked_at: (NodeAgentView, BaseOsHold),
+    /// What nodeagent, played by [`Sim::nodeagent_turn`], has decided and not yet written.
+    pub(super) plan: Plan,
+}
+
+/// What nodeagent has decided and not yet written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plan {
+    Look,
+    Take,
+    Act,
+}
+
+pub(super) fn config(uuid: &str, retry_update_counter: u32) -> BaseOsConfig {
+    BaseOsConfig {
+        base_os_version: format!("version {uuid}"),
+        content_tree_uuid: uuid.to_owned(),
+        retry_update_counter,
+        activate: true,
+    }
+}
+
+impl Sim {
+    /// A member of a cluster, nobody wants an image, all contents are loaded.
+    pub(super) fn new() -> Self {
+        let retry = Retry::After(Duration::from_millis(RETRY_MS));
+        let mut sim = Self {
+            state: State::resume(None, BaseOsHold::default(), BTreeMap::new(), "boot-1"),
+            now: Moment { boot_ms: 1_000_000, wall: GoTime::ZERO },
+            policy: Policy { retry, dry_run: false },
+            boot_id: "boot-1".to_owned(),
+            configs: BTreeMap::new(),
+            contents: ["a", "b"].map(|uuid| (uuid.to_owned(), Content::LOADED)).into(),
+            running: Running::NotAsked,
+            record: None,
+            disk: None,
+            hold: BaseOsHold::default(),
+            statuses: BTreeMap::new(),
+            request: None,
+            own: None,
+            requests_made: 0,
+            member: Member::Yes,
+            answer: None,
+            nodeagent: NodeAgentView { is_running: true, action: Some(DeviceAction::default()) },
+            lines: BTreeSet::new(),
+            done: Vec::new(),
+            command: None,
+            fails_after: None,
+            fails_when_done: false,
+            proceeded: false,
+            looked_at: (NodeAgentView { is_running: true, action: None }, BaseOsHold::default()),
+            plan: Plan::Look,
+        };
+        sim.run();
+        sim.done.clear();
+        sim
+    }
+
+    pub(super) fn want(&mut self, config: BaseOsConfig) {
+        self.configs.insert(config.content_tree_uuid.clone(), Configured::Given(config));
+        self.run();
+    }
+
+    pub(super) fn remove(&mut self, uuid: &str) {
+        self.configs.remove(uuid);
+        self.run();
+    }
+
+    /// zedkube answers the request that stands.
+    pub(super) fn answer(&mut self, status: DrainStatus) {
+        self.answer = self.request.as_ref().map(|(requested_at, _)| (*requested_at, status));
+        self.run();
+    }
+
+    /// The activate command ends.
+    pub(super) fn end(&mut self, result: Result<(), &str>) {
+        let serial = self.command.take().expect("no command runs");
+        self.send(Event::Ended { serial, result: result.map_err(str::to_owned) });
+        self.run();
+    }
+
+    /// nodeagent says so about the reboot into an image.
+    pub(super) fn nodeagent(&mut self, state: DeviceActionState) {
+        self.nodeagent_about(state, 0);
+        self.run();
+    }
+
+    /// nodeagent says so about a reboot of this counter.
+    pub(super) fn nodeagent_about(&mut self, state: DeviceActionState, counter: u32) {
+        let command = (state != DeviceActionState::Idle).then_some(Operation::Reboot);
+        self.nodeagent.action = Some(DeviceAction { command, counter, state, ..DeviceAction::default() });
+    }
+
+    pub(super) fn sleep(&mut self, millis: u64) {
+        self.now.boot_ms += millis;
+        self.run();
+    }
+
+    /// The process dies and starts again.
+    pub(super) fn restart(&mut self) {
+        self.reload();
+        self.run();
+    }
+
+    /// The same, before its first look.
+    pub(super) fn reload(&mut self) {
+        self.command = None;
+        self.record.clone_from(&self.disk);
+        self.own = self.record.as_ref().and_then(|record| record.request);
+        self.state = self.resumed();
+    }
+
+    fn resumed(&self) -> State {
+        State::resume(self.record.clone(), self.hold.clone(), self.statuses.clone(), &self.boot_id)
+    }
+
+    /// The device goes down and comes up again: `/run` is empty.
+    pub(super) fn boot(&mut self, boot_id: &str, running: Running) {
+        self.power_cycle(boot_id);
+        self.running = running;
+        self.run();
+    }
+
+    /// The same, before the first look.
+    pub(super) fn power_cycle(&mut self, boot_id: &str) {
+        self.boot_id = boot_id.to_owned();
+        self.configs.clear();
+        (self.request, self.answer) = (None, None);
+        self.hold = BaseOsHold::default();
+        self.statuses.clear();
+        self.nodeagent.action = Some(DeviceAction::default());
+        self.reload();
+    }
+
+    /// Looks until nothing changes any more.
+    pub(super) fn run(&mut self) {
+        for _ in 0..MOST_ROUNDS {
+            if !self.turn() {
+                return;
+            }
+        }
+        panic!("never at rest: {:#?}", self.state);
+    }
+
+    /// One look, one step. Says whether there was anything to do.
+    pub(super) fn turn(&mut self) -> bool {
+        self.turn_beside(&mut std::iter::repeat(false))
+    }
+
+    /// The same, while nodeagent does something wherever `nodeagent` says so.
+    pub(super) fn turn_beside(&mut self, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
+        let facts = self.look();
+        self.step(Event::Looked(Box::new(facts)), nodeagent)
+    }
+
+    pub(super) fn send(&mut self, event: Event) {
+        self.step(event, &mut std::iter::repeat(false));
+    }
+
+    fn step(&mut self, event: Event, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
+        let (next, effects) = step(self.state.clone(), event.clone(), self.now, self.policy);
+        for effect in &effects {
+            if nodeagent.next().unwrap_or(false) {
+                self.nodeagent_turn();
+            }
+            // Starting the command cannot fail: a program that is missing is a result of the command.
+            let may_fail = !matches!(effect, Effect::Activate { .. });
+            if self.fails_after == Some(0) && may_fail {
+                self.fail(effect);
+                if matches!(event, Event::Ended { .. }) {
+                    // The shell sends the result of the command again.
+                    return self.step(event, nodeagent);
+                }
+                return true;
+            }
+            self.fails_after = self.fails_after.map(|left| left.saturating_sub(1));
+            self.perform(effect);
+        }
+        self.state = next;
+        effects.iter().any(|effect| !matches!(effect, Effect::WakeAt(_)))
+    }
+
+    fn fail(&mut self, effect: &Effect) {
+        self.fails_after = None;
+        if self.fails_when_done {
+            let (record, own) = (self.record.clone(), self.own);
+            self.perform(effect);
+            self.record = record;
+            if matches!(effect, Effect::Withdraw) {
+                self.own = own;
+            }
+        } else if let Effect::Request { own, .. } = effect {
+            self.own = Some(*own);
+        }
+        self.state = self.state.clone().after_failure(self.resumed());
+    }
+
+    fn look(&mut self) -> Facts {
+        let gate = self.state.needs_gate().then(|| self.gate());
+        self.proceeded = is_open(gate.as_ref());
+        self.looked_at = (self.nodeagent.clone(), self.hold.clone());
+        Facts {
+            configs: self.configs.clone(),
+            is_partial: false,
+            contents: self.contents.clone(),
+            running: self.running.clone(),
+            gate,
+            own: self.own,
+            next: OwnRequest { requested_at: time(self.requests_made + 1), ..OwnRequest::default() },
+            nodeagent: self.nodeagent.clone(),
+        }
+    }
+
+    fn gate(&self) -> Gate {
+        let ours = self.own.map(|own| own.requested_at);
+        let verdict = gate(&GateFacts {
+            requester: schemas::DrainRequester::Update,
+            member: Some(self.member),
+            disabled: false,
+            own_request: self.request.as_ref().map(|(requested_at, _)| *requested_at),
+            ours,
+            answer: self.answer.filter(|(at, _)| Some(*at) == ours).map(|(_, status)| status),
+            zedkube_lock_free: false,
+            status: None,
+            report_present: true,
+            seen_other_status_since_publish: None,
+            cluster_config_valid: None,
+            absent_ms: 0,
+            start_timeout_ms: 600_000,
+            on_timeout: OnTimeout::Wait,
+        });
+        Gate { verdict, blocked_by: format!("{verdict:?}"), hint: String::new() }
+    }
+
+    /// nodeagent as its specification has it, one file at a time: what it read may be old when it writes. Here it
+    /// has no command but the reboot into an image.
+    pub(super) fn nodeagent_turn(&mut self) {
+        let Some(action) = self.nodeagent.action.clone() else { return };
+        if !self.nodeagent.is_running || (action.counter != 0 && action.state != DeviceActionState::Idle) {
+            return;
+        }
+        let stands = self.hold.state == BaseOsHoldState::Activated
+            && self
+                .statuses
+                .get(&self.hold.content_tree_uuid)
+                .is_some_and(|status| status.activated && status.partition_state == "updating");
+        let is_activating = self.hold.state == BaseOsHoldState::Activating;
+        match (action.state, std::mem::replace(&mut self.plan, Plan::Look)) {
+            (DeviceActionState::Idle, Plan::Take) => self.nodeagent_about(DeviceActionState::Taken, 0),
+            (DeviceActionState::Idle, _) if stands => self.plan = Plan::Take,
+            (DeviceActionState::Idle, _) => {}
+            (DeviceActionState::Taken, Plan::Act) => {
+                assert!(self.request.is_some() || self.member == Member::No, "reboot without a request");
+                self.nodeagent_about(DeviceActionState::Acting, 0);
+            }
+            (DeviceActionState::Taken, _) if stands && !is_activating => self.plan = Plan::Act,
+            (DeviceActionState::Acting, _) => self.nodeagent_about(DeviceActionState::Failed, 0),
+            (DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed, _) => {
+                if !stands {
+                    self.nodeagent_about(DeviceActionState::Idle, 0);
+                }
+            }
+        }
+    }
+
+    /// Does one effect, and checks what must be true before it.
+    fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Record(record) => {
+                self.record = (!record.is_empty()).then(|| record.clone());
+                self.disk.clone_from(&self.record);
+                self.done.push("record".to_owned());
+            }
+            Effect::WriteDown(config) => {
+                assert!(self.policy.dry_run);
+                let line =
+                    (self.boot_id.clone(), config.content_tree_uuid.clone(), config.retry_update_counter);
+                if self.lines.insert(line) {
+                    self.done.push("line".to_owned());
+                }
+            }
+            Effect::Withdraw => {
+                self.invariant_nothing_is_withdrawn_while_the_device_goes_down();
+                (self.request, self.own) = (None, None);
+                self.done.push("withdraw".to_owned());
+            }
+            Effect::Request { own, uuid } => {
+                let recorded = self.record.as_ref().and_then(|record| record.request);
+                assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
+                self.requests_made += 1;
+                (self.own, self.request) = (Some(*own), Some((own.requested_at, uuid.clone())));
+                self.done.push(format!("request {uuid}"));
+            }
+            Effect::Hold(hold) => {
+                self.invariant_a_hold_releases_only_what_the_gate_does(hold);
+                if hold.state != self.hold.state {
+                    self.done.push(format!("{:?}", hold.state));
+                }
+                self.hold = (**hold).clone();
+            }
+            Effect::Status(status) => {
+                self.statuses.insert(status.content_tree_uuid.clone(), (**status).clone());
+            }
+            Effect::Forget(uuid) => {
+                self.statuses.remove(uuid);
+            }
+            Effect::Activate { serial, config } => {
+                self.invariant_activate(config);
+                self.command = Some(*serial);
+                self.done.push(format!("activate {}", config.content_tree_uuid));
+            }
+            Effect::WakeAt(_) => {}
+        }
+    }
+
+    /// D5: the gate, the hold, nodeagent, the record, and only then the command.
+    fn invariant_activate(&self, config: &BaseOsConfig) {
+        assert!(!self.policy.dry_run, "a dry run activates");
+        assert!(self.proceeded, "activated without the gate's word");
+        let (nodeagent, hold) = &self.looked_at;
+        assert_eq!(hold.state, BaseOsHoldState::Activating, "the hold was not on disk at the look");
+        assert_eq!(hold.content_tree_uuid, config.content_tree_uuid);
+        assert!(!nodeagent.is_busy(), "nodeagent was there first");
+        let record = self.disk.as_ref().and_then(|record| record.image(&config.content_tree_uuid));
+        let record = record.expect("no record of the start on disk");
+        assert_eq!((record.stage, &record.boot_id), (Stage::Started, &self.boot_id));
+        assert!(record.starts <= 3, "started too often");
+        assert_eq!(self.command, None, "two commands at once");
+    }
+
+    fn invariant_a_hold_releases_only_what_the_gate_does(&self, hold: &BaseOsHold) {
+        let releases = matches!(hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
+        let is_running = matches!(self.state.phase, Phase::Activating { .. });
+        let is_acting = self.looked_at.0.is_acting();
+        assert!(!releases || self.proceeded || is_running || is_acting, "{hold:?} without the gate's word");
+    }
+
+    fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
+        let action = self.nodeagent.action.as_ref();
+        let is_ours =
+            |action: &DeviceAction| action.state == DeviceActionState::Acting && action.counter == 0;
+        assert!(!action.is_some_and(is_ours), "withdrawn while Acting");
+    }
+}
+
+pub(super) fn time(second: i64) -> GoTime {
+    jiff::Timestamp::from_second(1_800_000_000 + second).unwrap().into()
+}

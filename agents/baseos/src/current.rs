@@ -1,0 +1,102 @@
+//! Which version runs: asked once, beside the loop, and again while there is no answer.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use runtime::program;
+use runtime::settings::VersionSource;
+use tokio::sync::mpsc;
+
+use crate::facts::Running;
+use crate::perform::Answer;
+
+/// A device that boots may not be able to tell at once; ask again this often, in milliseconds.
+const ASK_AGAIN_MS: u64 = 30_000;
+/// The command only has to print a line.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The first line of a file is short; so much is read.
+const MAX_BYTES: u64 = 4096;
+
+/// What is known about the version that runs.
+#[derive(Debug)]
+pub(crate) struct Current {
+    source: Option<VersionSource>,
+    running: Running,
+    ask_at_ms: Option<u64>,
+}
+
+impl Current {
+    /// Nothing is known, nothing is asked.
+    pub(crate) const fn new() -> Self {
+        Self { source: None, running: Running::NotAsked, ask_at_ms: None }
+    }
+
+    /// What is known, for the setting as it is now. Asks if that is due; the answer comes by `sender`.
+    pub(crate) fn running(
+        &mut self,
+        source: Option<&VersionSource>,
+        now_ms: u64,
+        sender: &mpsc::Sender<Answer>,
+    ) -> Running {
+        if self.source.as_ref() != source {
+            self.source = source.cloned();
+            self.ask_at_ms = source.map(|_| now_ms);
+            self.running = match source {
+                Some(_) => Running::Unknown("baseos.current is being asked".to_owned()),
+                None => Running::NotAsked,
+            };
+        }
+        if let (Some(source), Some(at_ms)) = (source, self.ask_at_ms)
+            && at_ms <= now_ms
+        {
+            self.ask_at_ms = None;
+            ask(source.clone(), sender.clone());
+        }
+        self.running.clone()
+    }
+
+    /// Takes an answer; one to an earlier setting means nothing.
+    pub(crate) fn answered(&mut self, source: &VersionSource, answer: Result<String, String>, now_ms: u64) {
+        if self.source.as_ref() != Some(source) {
+            return;
+        }
+        self.running = match answer {
+            Ok(version) => {
+                tracing::info!("version {version} is running");
+                Running::Version(version)
+            }
+            Err(error) => {
+                tracing::warn!("cannot tell which version is running: {error}");
+                self.ask_at_ms = Some(now_ms.saturating_add(ASK_AGAIN_MS));
+                Running::Unknown(error)
+            }
+        };
+    }
+}
+
+fn ask(source: VersionSource, sender: mpsc::Sender<Answer>) {
+    tokio::spawn(async move {
+        let answer = match &source {
+            VersionSource::Command(command) => program::run(command, &[], LIMIT).await,
+            VersionSource::File(path) => read(path),
+        };
+        let answer = answer.and_then(|text| first_line(&text));
+        if sender.send(Answer::Version { source, answer }).await.is_err() {
+            tracing::debug!("nobody wants to know which version is running any more");
+        }
+    });
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+    read.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn first_line(text: &str) -> Result<String, String> {
+    let line = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
+    line.map(str::to_owned).ok_or_else(|| "baseos.current names no version".to_owned())
+}

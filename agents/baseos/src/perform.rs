@@ -1,0 +1,249 @@
+//! The hands of baseos: looks at files, publishes, runs the activate command beside the loop.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
+use runtime::settings::VersionSource;
+use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock, program};
+use schemas::{
+    BaseOsConfig, BaseOsHold, BaseOsStatus, ContentTreeStatus, DeviceAction, DrainRequester, agent,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::activation::{Event, Policy};
+use crate::current::Current;
+use crate::dry_run::{self, WriteDownError};
+use crate::effect::Effect;
+use crate::facts::{Configured, Facts, Gate};
+use crate::looking;
+use crate::record::ActivationRecord;
+use crate::state::State;
+
+/// The files of baseos, and what runs beside its loop.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    context: AgentContext,
+    settings: SettingsWatch,
+    record: Publisher<ActivationRecord>,
+    hold: Publisher<BaseOsHold>,
+    statuses: Publisher<BaseOsStatus>,
+    requester: Requester,
+    configs: [Subscription<BaseOsConfig>; 2],
+    contents: Subscription<ContentTreeStatus>,
+    action: Subscription<DeviceAction>,
+    current: Current,
+    command: Option<JoinHandle<()>>,
+    sender: mpsc::Sender<Answer>,
+    answers: mpsc::Receiver<Answer>,
+}
+
+/// What comes from beside the loop.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The activate command has ended.
+    Activate(Event),
+    /// Which version runs.
+    Version {
+        /// What was asked.
+        source: VersionSource,
+        /// The version, or why there is none.
+        answer: Result<String, String>,
+    },
+}
+
+/// An effect that was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EffectError {
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error(transparent)]
+    WriteDown(#[from] WriteDownError),
+}
+
+impl Desk {
+    pub(crate) fn open(context: &AgentContext) -> Result<Self, crate::RunError> {
+        let (root, name, lock) = (context.root(), context.name(), context.lock());
+        let volatile = Persistence::Volatile;
+        let record = Publisher::open(root, name, Persistence::Persistent, lock)?;
+        let recorded: Option<OwnRequest> =
+            record.get(&TopicKey::global()).and_then(|record: &ActivationRecord| record.request);
+        // One command and one question at a time, so this never fills.
+        let (sender, answers) = mpsc::channel(8);
+        Ok(Self {
+            record,
+            hold: Publisher::open(root, name, volatile, lock)?,
+            statuses: Publisher::open(root, name, volatile, lock)?,
+            requester: Requester::open(context, DrainRequester::Update, recorded)?,
+            configs: [agent::ZEDAGENT, agent::CONTROLLER]
+                .map(|publisher| Subscription::open(root, publisher, volatile)),
+            contents: Subscription::open(root, agent::VOLUMEMGR, volatile),
+            action: Subscription::open(root, agent::NODEAGENT, volatile),
+            current: Current::new(),
+            command: None,
+            sender,
+            answers,
+            settings: context.settings(),
+            context: context.clone(),
+        })
+    }
+
+    /// The state as the files have it.
+    pub(crate) fn resume(&self) -> State {
+        let key = TopicKey::global();
+        let hold = self.hold.get(&key).cloned().unwrap_or_default();
+        let statuses =
+            self.statuses.items().iter().map(|(key, status)| (key.as_str().to_owned(), status.clone()));
+        State::resume(self.record.get(&key).cloned(), hold, statuses.collect(), self.context.boot_id())
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        let baseos = &self.settings.current().baseos;
+        Policy { retry: baseos.retry, dry_run: baseos.dry_run }
+    }
+
+    /// The next event from beside the loop, or nothing when files may have changed. Can be dropped and called again.
+    pub(crate) async fn changed(&mut self, needs_gate: bool) -> Option<Event> {
+        let [zedagent, controller] = &mut self.configs;
+        tokio::select! {
+            answer = self.answers.recv() => self.take(answer?),
+            () = zedagent.changed() => None,
+            () = controller.changed() => None,
+            () = self.contents.changed() => None,
+            () = self.action.changed() => None,
+            () = self.settings.changed() => None,
+            () = self.requester.changed(), if needs_gate => None,
+        }
+    }
+
+    fn take(&mut self, answer: Answer) -> Option<Event> {
+        match answer {
+            Answer::Activate(event) => Some(event),
+            Answer::Version { source, answer } => {
+                self.current.answered(&source, answer, clock::boot_millis());
+                None
+            }
+        }
+    }
+
+    /// Reads everything anew.
+    pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
+        let root = self.context.root();
+        let (configs, is_partial) = looking::configs(root);
+        let contents = looking::contents(root, &known_uuids(&configs, state));
+        let settings = self.settings.current();
+        let running = self.current.running(settings.baseos.current.as_ref(), now_ms, &self.sender);
+        let gate = state.needs_gate().then(|| self.ask_gate(now_ms));
+        Facts {
+            configs,
+            is_partial,
+            contents,
+            running,
+            gate,
+            own: self.requester.own(),
+            next: self.requester.next_request(),
+            nodeagent: looking::nodeagent(self.context.root()),
+        }
+    }
+
+    fn ask_gate(&mut self, now_ms: u64) -> Gate {
+        let verdict = self.requester.verdict(now_ms);
+        Gate { verdict, blocked_by: self.requester.blocked_by(), hint: self.requester.release() }
+    }
+
+    /// Does the effects in their order, up to the first that fails.
+    pub(crate) fn perform(&mut self, effects: &[Effect]) -> Result<(), EffectError> {
+        effects.iter().try_for_each(|effect| self.perform_one(effect))
+    }
+
+    fn perform_one(&mut self, effect: &Effect) -> Result<(), EffectError> {
+        let key = TopicKey::global();
+        match effect {
+            Effect::Record(record) if record.is_empty() => {
+                self.record.unpublish(&key)?;
+            }
+            Effect::Record(record) => {
+                self.record.publish(&key, record)?;
+            }
+            Effect::WriteDown(config) => {
+                dry_run::write_down(self.context.root(), self.context.boot_id(), config)?;
+            }
+            Effect::Withdraw => {
+                self.requester.withdraw()?;
+            }
+            Effect::Request { own, uuid } => {
+                self.requester.publish(*own, uuid)?;
+            }
+            Effect::Hold(hold) => self.publish_hold(hold)?,
+            Effect::Status(status) => self.publish_status(status)?,
+            Effect::Forget(uuid) => self.forget_status(uuid)?,
+            Effect::Activate { serial, config } => self.activate(*serial, config),
+            Effect::WakeAt(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn publish_hold(&mut self, hold: &BaseOsHold) -> Result<(), PublishError> {
+        self.hold.publish(&TopicKey::global(), hold).map(|_| ())
+    }
+
+    fn publish_status(&mut self, status: &BaseOsStatus) -> Result<(), PublishError> {
+        match TopicKey::parse(&status.content_tree_uuid) {
+            Ok(key) => self.statuses.publish(&key, status).map(|_| ()),
+            Err(error) => {
+                tracing::warn!("no BaseOsStatus: {error}");
+                Ok(())
+            }
+        }
+    }
+
+    fn forget_status(&mut self, uuid: &str) -> Result<(), PublishError> {
+        match TopicKey::parse(uuid) {
+            Ok(key) => self.statuses.unpublish(&key).map(|_| ()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn activate(&mut self, serial: u32, config: &BaseOsConfig) {
+        let settings = self.settings.current();
+        let (command, limit) = (settings.baseos.activate.clone(), settings.baseos.timeout);
+        let environment = self.environment(config);
+        let (uuid, version) = (&config.content_tree_uuid, &config.base_os_version);
+        tracing::warn!("baseOsHandleStatusUpdateUUID: activating {uuid}, version {version}");
+        let sender = self.sender.clone();
+        self.command = Some(tokio::spawn(async move {
+            let result = match command {
+                Some(command) => program::run(&command, &environment, limit).await.map(|_| ()),
+                None => Ok(()),
+            };
+            if sender.send(Answer::Activate(Event::Ended { serial, result })).await.is_err() {
+                tracing::debug!("nobody waits for the end of the activation any more");
+            }
+        }));
+    }
+
+    /// What the activate command is told.
+    fn environment(&self, config: &BaseOsConfig) -> Vec<(&'static str, String)> {
+        let clean = |text: &str| text.replace('\0', " ");
+        vec![
+            ("EBB_BASEOS_ID", clean(&config.content_tree_uuid)),
+            ("EBB_BASEOS_VERSION", clean(&config.base_os_version)),
+            ("EBB_BASEOS_PARTITION", looking::other_partition(self.context.root()).to_owned()),
+        ]
+    }
+}
+
+/// What runs beside the loop must not outlive it.
+impl Drop for Desk {
+    fn drop(&mut self) {
+        if let Some(command) = self.command.take() {
+            command.abort();
+        }
+    }
+}
+
+/// All images whose content may matter.
+fn known_uuids(configs: &BTreeMap<String, Configured>, state: &State) -> BTreeSet<String> {
+    let current = state.record.current_uuid().map(str::to_owned);
+    configs.keys().cloned().chain(current).collect()
+}

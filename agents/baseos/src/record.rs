@@ -1,0 +1,158 @@
+//! What has been accepted, started and finished: the part of the state that survives a crash and a power cut.
+
+use runtime::OwnRequest;
+use schemas::{BaseOsConfig, SCHEMA_VERSION, Topic};
+use serde::{Deserialize, Serialize};
+
+/// So many images are remembered. A device has two partitions, and a controller wants a few images at a time.
+const MOST_IMAGES: usize = 16;
+
+/// The persistent record of baseosmgr, key `global`: on disk before the activate command is started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ActivationRecord {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// The boot in which this was written.
+    pub boot_id: String,
+    /// The image that the gate is asked for.
+    pub current: Option<Accepted>,
+    /// The drain request that is ours.
+    pub request: Option<OwnRequest>,
+    /// The image that this request was made for; empty once that is over.
+    pub asked_for: String,
+    /// The last drain failed and a pause runs.
+    pub failed: Option<Failure>,
+    /// What became of images, the newest last.
+    pub images: Vec<ImageRecord>,
+}
+
+/// An image that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Accepted {
+    /// What was wanted when it was accepted.
+    pub config: BaseOsConfig,
+    /// Accepted in an earlier boot: its configuration may be absent now without having been reverted.
+    pub carried_over: bool,
+}
+
+/// A drain that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Failure {
+    /// Why.
+    pub error: String,
+    /// When, in milliseconds of this boot's clock.
+    pub at_ms: u64,
+}
+
+/// What became of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ImageRecord {
+    /// What was wanted when its activation was started.
+    pub config: BaseOsConfig,
+    /// The boot in which it was started.
+    pub boot_id: String,
+    /// How far it came.
+    pub stage: Stage,
+    /// How often its activation was started for this `RetryUpdateCounter`.
+    pub starts: u32,
+    /// Why it failed; empty when it did not.
+    pub error: String,
+}
+
+/// How far an activation came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Stage {
+    /// The command was about to be started.
+    #[default]
+    Started,
+    /// It ended well.
+    Finished,
+    /// It failed.
+    Failed,
+    /// It was only written down.
+    DryRun,
+}
+
+impl Topic for ActivationRecord {
+    const NAME: &'static str = "ActivationRecord";
+}
+
+impl ActivationRecord {
+    /// Nothing accepted, nothing remembered.
+    pub fn new(boot_id: &str) -> Self {
+        Self { schema_version: SCHEMA_VERSION, boot_id: boot_id.to_owned(), ..Self::default() }
+    }
+
+    /// Nothing that has to survive.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::new(&self.boot_id)
+    }
+
+    /// UUID of the image that the gate is asked for.
+    pub fn current_uuid(&self) -> Option<&str> {
+        self.current.as_ref().map(|current| current.config.content_tree_uuid.as_str())
+    }
+
+    /// What became of an image.
+    pub fn image(&self, uuid: &str) -> Option<&ImageRecord> {
+        self.images.iter().find(|image| image.config.content_tree_uuid == uuid)
+    }
+
+    /// Whether another image was started after this one.
+    pub(crate) fn is_superseded(&self, uuid: &str) -> bool {
+        let was_started = |image: &&ImageRecord| matches!(image.stage, Stage::Started | Stage::Finished);
+        let newest = self.images.iter().rev().find(was_started);
+        newest.is_some_and(|newest| newest.config.content_tree_uuid != uuid)
+    }
+
+    /// Remembers a start, as the newest one. A new `RetryUpdateCounter` counts anew.
+    pub(crate) fn start(&mut self, config: &BaseOsConfig, stage: Stage) {
+        let uuid = &config.content_tree_uuid;
+        let starts = self
+            .image(uuid)
+            .filter(|image| image.config == *config)
+            .map_or(1, |image| image.starts.saturating_add(1));
+        self.forget(uuid);
+        let image = ImageRecord {
+            config: config.clone(),
+            boot_id: self.boot_id.clone(),
+            stage,
+            starts,
+            error: String::new(),
+        };
+        self.images.push(image);
+        let too_many = self.images.len().saturating_sub(MOST_IMAGES);
+        self.images.drain(..too_many);
+    }
+
+    /// Notes how the activation of an image ended.
+    pub(crate) fn end(&mut self, uuid: &str, result: &Result<(), String>) {
+        if let Some(image) = self.images.iter_mut().find(|image| image.config.content_tree_uuid == uuid) {
+            match result {
+                Ok(()) => image.stage = Stage::Finished,
+                Err(error) => (image.stage, image.error) = (Stage::Failed, error.clone()),
+            }
+        }
+    }
+
+    pub(crate) fn forget(&mut self, uuid: &str) {
+        self.images.retain(|image| image.config.content_tree_uuid != uuid);
+    }
+
+    /// The image is no longer the one that the gate is asked for; its request serves no other one.
+    pub(crate) fn drop_current(&mut self) {
+        self.current = None;
+        self.failed = None;
+        self.asked_for = String::new();
+    }
+
+    /// The same in another boot.
+    pub(crate) fn in_new_boot(self, boot_id: &str) -> Self {
+        let current = self.current.map(|current| Accepted { carried_over: true, ..current });
+        Self { boot_id: boot_id.to_owned(), current, asked_for: String::new(), failed: None, ..self }
+    }
+}

@@ -1,0 +1,215 @@
+//! BaseOsHold and BaseOsStatus: what others see of the state.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use runtime::retry::{NextTry, next_try};
+use schemas::{
+    BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, SwState, Verdict,
+};
+
+use crate::activation::{Moment, Policy};
+use crate::facts::{Configured, Facts};
+use crate::need::{Need, need, standing};
+use crate::state::{Phase, State};
+
+/// EVE's words for a partition that the device boots next, and for the one that runs.
+const UPDATING: &str = "updating";
+const ACTIVE: &str = "active";
+/// EVE's number of an error.
+const SEVERITY_ERROR: i32 = 3;
+
+/// Brings what is shown up to date.
+pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
+    next.next_try = shown_next_try(next, now, policy);
+    let needs = needs(next, facts, policy);
+    let hold = hold(next, facts, &needs);
+    let is_same = hold.state == next.hold.state && hold.content_tree_uuid == next.hold.content_tree_uuid;
+    let since = if is_same && !next.hold.since.is_zero() { next.hold.since } else { now.wall };
+    next.hold = BaseOsHold { since, ..hold };
+    let mut statuses = statuses(next, facts, needs, now);
+    for (uuid, configured) in &facts.configs {
+        if let (Configured::Unreadable, Some(shown)) = (configured, next.statuses.get(uuid)) {
+            statuses.entry(uuid.clone()).or_insert_with(|| shown.clone());
+        }
+    }
+    next.statuses = statuses;
+}
+
+/// The hold with the reason why nothing can be done: an effect failed. Nothing while the hold releases something:
+/// that must not be said again without the gate.
+pub fn troubled(state: &State, error: &str) -> Option<BaseOsHold> {
+    match state.hold.state {
+        BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => {
+            Some(BaseOsHold { blocked_by: error.to_owned(), ..state.hold.clone() })
+        }
+        BaseOsHoldState::Activating | BaseOsHoldState::Activated => None,
+    }
+}
+
+/// Every image that is known, its configuration and what it needs.
+type Needs = BTreeMap<String, (BaseOsConfig, Need)>;
+
+fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
+    let given = facts.configs.values().filter_map(|configured| match configured {
+        Configured::Given(config) => Some(config.clone()),
+        Configured::Unreadable => None,
+    });
+    // What an earlier boot activated is known even when nobody wants it any more.
+    let newest = next.record.images.last().filter(|image| image.boot_id != next.record.boot_id);
+    let newest = newest.map(|image| image.config.clone());
+    let current = next.record.current.as_ref().and_then(|current| standing(current, facts));
+    let all = newest.into_iter().chain(given).chain(current);
+    all.map(|config| {
+        let need = need(&next.record, &config, &facts.running, policy.dry_run);
+        (config.content_tree_uuid.clone(), (config, need))
+    })
+    .collect()
+}
+
+fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
+    let (state, blocked_by, release) = words(next, facts);
+    let hold = BaseOsHold {
+        schema_version: SCHEMA_VERSION,
+        content_tree_uuid: next.record.current_uuid().unwrap_or_default().to_owned(),
+        state,
+        since: GoTime::ZERO,
+        blocked_by,
+        release,
+        next_try: next.next_try.map_or(GoTime::ZERO, |(_, shown)| shown),
+    };
+    if next.phase == Phase::Idle { failed_image(hold, needs) } else { hold }
+}
+
+/// No image is held, but one has failed for good: that is what the hold is about.
+fn failed_image(hold: BaseOsHold, needs: &Needs) -> BaseOsHold {
+    let failed = needs.iter().find_map(|(uuid, (_, need))| match need {
+        Need::Error(error) => Some((uuid.clone(), error.clone())),
+        Need::Nothing | Need::Activation | Need::Reboot | Need::DryRun | Need::Active | Need::Unknown(_) => {
+            None
+        }
+    });
+    let Some((content_tree_uuid, blocked_by)) = failed else {
+        return hold;
+    };
+    let release = "a new RetryUpdateCounter allows another try".to_owned();
+    BaseOsHold { content_tree_uuid, state: BaseOsHoldState::Failed, blocked_by, release, ..hold }
+}
+
+/// The state, what blocks, and what released it or would.
+fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
+    let none = String::new;
+    match next.phase {
+        Phase::Idle => (BaseOsHoldState::Idle, none(), none()),
+        Phase::Deferred if !next.obstacle.is_empty() => {
+            (BaseOsHoldState::Deferred, next.obstacle.clone(), none())
+        }
+        Phase::Deferred => {
+            let (blocked_by, hint) = facts.gate.as_ref().map_or_else(
+                || ("the gate is being asked".to_owned(), none()),
+                |gate| (gate.blocked_by.clone(), gate.hint.clone()),
+            );
+            (BaseOsHoldState::Deferred, blocked_by, hint)
+        }
+        Phase::Holding | Phase::Activating { .. } => {
+            (BaseOsHoldState::Activating, none(), release(next, facts))
+        }
+        Phase::Activated => (BaseOsHoldState::Activated, next.obstacle.clone(), release(next, facts)),
+        Phase::Recalling => {
+            (BaseOsHoldState::Deferred, "reverted: waiting for nodeagent to let go of it".to_owned(), none())
+        }
+        Phase::Failed => {
+            let error = next.record.failed.as_ref().map_or_else(none, |failure| failure.error.clone());
+            (BaseOsHoldState::Failed, error, retry_hint(next))
+        }
+    }
+}
+
+/// Why the gate let it pass; remembered while it is not asked.
+fn release(next: &State, facts: &Facts) -> String {
+    match facts.gate.as_ref().map(|gate| gate.verdict) {
+        Some(Verdict::Proceed(reason)) => reason.to_string(),
+        Some(Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_)) | None => match next.hold.state {
+            BaseOsHoldState::Activating | BaseOsHoldState::Activated => next.hold.release.clone(),
+            BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => String::new(),
+        },
+    }
+}
+
+fn retry_hint(next: &State) -> String {
+    match next.next_try {
+        Some((NextTry::OnCommand, _)) => "give a new RetryUpdateCounter: baseos.retry is 0s".to_owned(),
+        Some((NextTry::At(_), _)) | None => "a new RetryUpdateCounter tries again at once".to_owned(),
+    }
+}
+
+/// Kept as long as the moment is the same, so that the hold does not change with every look.
+fn shown_next_try(next: &State, now: Moment, policy: Policy) -> Option<(NextTry, GoTime)> {
+    let failure = next.record.failed.as_ref().filter(|_| next.phase == Phase::Failed)?;
+    let at = next_try(failure.at_ms, policy.retry);
+    if let Some(known) = next.next_try.filter(|(known, _)| *known == at) {
+        return Some(known);
+    }
+    let shown = match at {
+        NextTry::OnCommand => GoTime::ZERO,
+        NextTry::At(at_ms) => later(now.wall, at_ms.saturating_sub(now.boot_ms)),
+    };
+    Some((at, shown))
+}
+
+fn later(wall: GoTime, millis: u64) -> GoTime {
+    let pause = SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX));
+    wall.timestamp().saturating_add(pause).map_or(GoTime::ZERO, GoTime::from)
+}
+
+fn statuses(next: &State, facts: &Facts, needs: Needs, now: Moment) -> BTreeMap<String, BaseOsStatus> {
+    let being_activated = match next.phase {
+        Phase::Activating { .. } => next.record.current_uuid(),
+        Phase::Idle
+        | Phase::Deferred
+        | Phase::Holding
+        | Phase::Activated
+        | Phase::Recalling
+        | Phase::Failed => None,
+    };
+    let show = |(uuid, (config, need)): (String, (BaseOsConfig, Need))| {
+        let need = if being_activated == Some(uuid.as_str()) { Need::Activation } else { need };
+        let before = next.statuses.get(&uuid);
+        let status = status(&config, need, facts, before, now);
+        (uuid, status)
+    };
+    needs.into_iter().map(show).collect()
+}
+
+fn status(
+    config: &BaseOsConfig,
+    need: Need,
+    facts: &Facts,
+    before: Option<&BaseOsStatus>,
+    now: Moment,
+) -> BaseOsStatus {
+    let content = facts.content(&config.content_tree_uuid);
+    let (activated, partition_state, state, error) = match need {
+        Need::Reboot => (true, UPDATING, SwState::INSTALLED, String::new()),
+        Need::Active => (true, ACTIVE, SwState::INSTALLED, String::new()),
+        Need::Error(error) => (false, "", content.state, error),
+        Need::Nothing | Need::Activation | Need::DryRun | Need::Unknown(_) => {
+            (false, "", content.state, content.error)
+        }
+    };
+    let has_error = !error.is_empty();
+    let known = before.filter(|before| before.error == error).map(|before| before.error_time);
+    let retry = if has_error { "a new RetryUpdateCounter" } else { "" };
+    BaseOsStatus {
+        base_os_version: config.base_os_version.clone(),
+        activated,
+        content_tree_uuid: config.content_tree_uuid.clone(),
+        partition_state: partition_state.to_owned(),
+        state,
+        error_time: if has_error { known.unwrap_or(now.wall) } else { GoTime::ZERO },
+        error_severity: if has_error { SEVERITY_ERROR } else { 0 },
+        error_retry_condition: retry.to_owned(),
+        error,
+        ..BaseOsStatus::default()
+    }
+}

@@ -1,0 +1,74 @@
+//! Commands in: which are new, which are taken back, what the counter files have to hold.
+
+use schemas::{DeviceOpsCmd, Operation};
+
+use crate::effect::Effect;
+use crate::facts::{Commanded, Facts, Recorded};
+use crate::record::{Accepted, OperationRecord};
+
+/// Accepts what is new, drops what waits and was taken back. Says whether something was accepted.
+pub(crate) fn take(record: &mut OperationRecord, facts: &Facts) -> bool {
+    record.waiting.retain(|waiting| !is_taken_back(waiting, facts));
+    let mut any_new = false;
+    for operation in Operation::ALL {
+        if let Commanded::Given(command) = facts.command(operation)
+            && is_new(record, operation, command, facts)
+        {
+            record.queue(Accepted { operation, counter: command.counter, carried_over: false });
+            any_new = true;
+        }
+    }
+    any_new
+}
+
+/// An absent command is a take-back only in the boot that accepted it; `DesiredState` false always is one.
+pub(crate) fn is_taken_back(accepted: &Accepted, facts: &Facts) -> bool {
+    match facts.command(accepted.operation) {
+        Commanded::Absent => !accepted.carried_over,
+        Commanded::Unreadable => false,
+        Commanded::Given(command) => !command.desired_state,
+    }
+}
+
+fn is_new(record: &OperationRecord, operation: Operation, command: &DeviceOpsCmd, facts: &Facts) -> bool {
+    let accepted = record.latest(operation).map(|accepted| accepted.counter);
+    match facts.recorded(operation) {
+        _ if !command.desired_state || accepted == Some(command.counter) => false,
+        Recorded::Counter(recorded) => recorded != command.counter,
+        // The first command that a device ever sees may be an old one: it is only recorded.
+        Recorded::Nothing => accepted.is_some(),
+        Recorded::Unreadable => false,
+    }
+}
+
+/// The counter files that do not hold what they should. To be written after the record.
+pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
+    let due = |operation| {
+        let command = match facts.command(operation) {
+            Commanded::Given(command) => command.clone(),
+            Commanded::Absent | Commanded::Unreadable => accepted_command(record, operation)?,
+        };
+        // A counter that nobody accepted and nobody can compare is not to be called done.
+        let is_comparable =
+            facts.recorded(operation) != Recorded::Unreadable || record.latest(operation).is_some();
+        is_comparable.then(|| counter(operation, command, facts))?
+    };
+    Operation::ALL.into_iter().filter_map(due).collect()
+}
+
+/// The counter files that do not hold the counters of the record yet: before a boot's rules may drop anything from
+/// it, what it accepted has to count as done.
+pub(crate) fn overdue_counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
+    let due = |operation| counter(operation, accepted_command(record, operation)?, facts);
+    Operation::ALL.into_iter().filter_map(due).collect()
+}
+
+fn counter(operation: Operation, command: DeviceOpsCmd, facts: &Facts) -> Option<Effect> {
+    let is_recorded = facts.recorded(operation) == Recorded::Counter(command.counter);
+    (!is_recorded).then_some(Effect::Counter(operation, command))
+}
+
+fn accepted_command(record: &OperationRecord, operation: Operation) -> Option<DeviceOpsCmd> {
+    let accepted = record.latest(operation)?;
+    Some(DeviceOpsCmd { counter: accepted.counter, desired_state: true, ops_time: String::new() })
+}

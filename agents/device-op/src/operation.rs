@@ -1,0 +1,302 @@
+//! The state machine of a device operation: from the command to nodeagent's word that it is done.
+//!
+//! Level-triggered: each look shows everything, so no edge can be missed or believed twice (D9, D18). A state
+//! holds only when all its effects are done; else the caller goes on from what is on disk, as after a crash.
+
+use runtime::retry::{NextTry, next_try};
+use runtime::settings::Retry;
+use schemas::{DeviceAction, DeviceActionState, ProceedReason, Verdict};
+
+use crate::commands;
+use crate::effect::{Effect, between};
+use crate::facts::{Facts, Gate, NodeAgentView};
+use crate::record::{Accepted, Failure, OperationRecord};
+use crate::showing::show;
+use crate::state::{Phase, State, Then};
+
+/// nodeagent's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
+const LOOK_AT_LOCK_MS: u64 = 1000;
+
+/// The choices, from settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// `device-op.retry`.
+    pub retry: Retry,
+    /// This boot.
+    pub boot_id: String,
+}
+
+/// The state after a look at `now_ms` (boot clock), and what has to be done before it holds.
+pub fn step(state: State, facts: &Facts, now_ms: u64, policy: &Policy) -> (State, Vec<Effect>) {
+    let before = state.clone();
+    let mut next = State { is_unsure: false, ..state };
+    let mut effects = Vec::new();
+    if next.phase == Phase::NewBoot {
+        effects.extend(new_boot(&mut next, facts, policy));
+    } else {
+        take_facts(&mut next, facts);
+        effects.extend(advance(&mut next, facts, now_ms, policy));
+        effects.extend(commands::counters(&next.record, facts));
+    }
+    if is_request_superfluous(&next, facts) {
+        effects.push(Effect::Withdraw);
+    }
+    show(&mut next, facts, now_ms, policy);
+    let mut effects = between(&before, &next, effects);
+    effects.extend(wake(&next, now_ms).map(Effect::WakeAt));
+    (next, effects)
+}
+
+/// What an earlier boot accepted counts as recorded before the boot's rules drop any of it.
+fn new_boot(next: &mut State, facts: &Facts, policy: &Policy) -> Vec<Effect> {
+    let overdue = commands::overdue_counters(&next.record, facts);
+    if overdue.is_empty() {
+        next.record = next.record.clone().in_new_boot(&policy.boot_id);
+        next.phase = Phase::of(&next.record);
+    }
+    overdue
+}
+
+/// Our request as it stands, and the commands.
+fn take_facts(next: &mut State, facts: &Facts) {
+    next.record.request = facts.own;
+    if facts.own.is_none() {
+        next.record.asked_for = None;
+    }
+    if commands::take(&mut next.record, facts) {
+        // A new command does not wait for the pause after a failure.
+        next.record.failed = None;
+    }
+}
+
+/// One function per phase.
+fn advance(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) -> Vec<Effect> {
+    match next.phase.clone() {
+        Phase::NewBoot => {}
+        Phase::Idle => next.phase = Phase::of(&next.record),
+        Phase::Deferred => return deferred(next, facts, now_ms),
+        Phase::HandedOver => handed_over(next, facts),
+        Phase::Acting => acting(next, facts),
+        Phase::Done => done(next, facts),
+        Phase::Recalling(then) => recalling(next, then, facts, now_ms),
+        Phase::Failed => failed(next, now_ms, policy),
+    }
+    Vec::new()
+}
+
+fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
+    let (Some(current), Some(gate)) = (next.record.waiting.first().copied(), &facts.gate) else {
+        next.phase = Phase::of(&next.record);
+        return Vec::new();
+    };
+    match gate.verdict {
+        Verdict::Proceed(reason) if is_answer_to_another(&next.record, current, reason) => {
+            publish(&mut next.record, current, facts)
+        }
+        Verdict::Proceed(_) => {
+            next.record.hand_over_first();
+            next.phase = Phase::HandedOver;
+            Vec::new()
+        }
+        Verdict::Publish => publish(&mut next.record, current, facts),
+        Verdict::Defer(_) => Vec::new(),
+        Verdict::Failed(_) => {
+            next.record.failed = Some(Failure { error: gate.blocked_by.clone(), at_ms: now_ms });
+            next.phase = Phase::Failed;
+            Vec::new()
+        }
+    }
+}
+
+/// Until nodeagent is Acting the gate may still change its mind, and so may the controller.
+fn handed_over(next: &mut State, facts: &Facts) {
+    let Some(current) = next.record.handed_over else {
+        next.phase = Phase::of(&next.record);
+        return;
+    };
+    match progress(&facts.nodeagent, current) {
+        Progress::Acting => next.phase = Phase::Acting,
+        Progress::Done => next.phase = Phase::Done,
+        Progress::Failed(error) => next.phase = Phase::Recalling(Then::Fail(error)),
+        Progress::Other | Progress::Unknown => {
+            if commands::is_taken_back(&current, facts) {
+                next.phase = Phase::Recalling(Then::Drop);
+            } else if !is_open(facts.gate.as_ref()) {
+                next.phase = Phase::Recalling(Then::Defer);
+            }
+        }
+    }
+}
+
+/// Too late for anything but the truth about how it went.
+fn acting(next: &mut State, facts: &Facts) {
+    let Some(current) = next.record.handed_over else {
+        next.phase = Phase::of(&next.record);
+        return;
+    };
+    match progress(&facts.nodeagent, current) {
+        Progress::Acting | Progress::Unknown => {}
+        Progress::Done => next.phase = Phase::Done,
+        Progress::Failed(error) => next.phase = Phase::Recalling(Then::Fail(error)),
+        // nodeagent lost its progress and begins anew, which it may only do with the gate's word.
+        Progress::Other => next.phase = Phase::Recalling(Then::Defer),
+    }
+}
+
+/// The command and its request stand until they are taken back or another command comes.
+fn done(next: &mut State, facts: &Facts) {
+    let Some(current) = next.record.handed_over else {
+        next.phase = Phase::of(&next.record);
+        return;
+    };
+    match progress(&facts.nodeagent, current) {
+        Progress::Done | Progress::Unknown => {
+            if commands::is_taken_back(&current, facts) || !next.record.waiting.is_empty() {
+                next.phase = Phase::Recalling(Then::Drop);
+            }
+        }
+        Progress::Acting => next.phase = Phase::Acting,
+        Progress::Failed(error) => next.phase = Phase::Recalling(Then::Fail(error)),
+        Progress::Other => next.phase = Phase::Recalling(Then::Defer),
+    }
+}
+
+/// The command was cleared before this look: only now is what nodeagent's file says the last word.
+fn recalling(next: &mut State, then: Then, facts: &Facts, now_ms: u64) {
+    match holds(&facts.nodeagent, next.record.handed_over) {
+        Hold::TooLate => next.phase = Phase::Acting,
+        Hold::Held => {}
+        Hold::Free => {
+            match then {
+                Then::Defer => next.record.take_back_to_queue(),
+                Then::Drop => next.record.drop_handed_over(),
+                Then::Fail(error) => {
+                    next.record.take_back_to_queue();
+                    next.record.failed = Some(Failure { error, at_ms: now_ms });
+                }
+            }
+            next.phase = Phase::of(&next.record);
+        }
+    }
+}
+
+fn failed(next: &mut State, now_ms: u64, policy: &Policy) {
+    let is_due = |failure: &Failure| next_try(failure.at_ms, policy.retry).is_due(now_ms);
+    if next.record.waiting.is_empty() || next.record.failed.as_ref().is_some_and(is_due) {
+        next.record.failed = None;
+    }
+    next.phase = Phase::of(&next.record);
+}
+
+/// Records the request that could be made now as ours, and makes it.
+fn publish(record: &mut OperationRecord, current: Accepted, facts: &Facts) -> Vec<Effect> {
+    record.request = Some(facts.next);
+    record.asked_for = Some(current.operation);
+    vec![Effect::Request { own: facts.next, operation: current.operation }]
+}
+
+/// An answer to the request of an operation that is over, or of a lesser one, releases nobody: the node may have
+/// filled again. A drain in progress, on the other hand, is joined.
+fn is_answer_to_another(record: &OperationRecord, current: Accepted, reason: ProceedReason) -> bool {
+    match reason {
+        ProceedReason::Answered | ProceedReason::EveComplete => record.asked_for != Some(current.operation),
+        ProceedReason::NotAMember
+        | ProceedReason::Disabled
+        | ProceedReason::ZedkubeAway
+        | ProceedReason::EveNotSupported => false,
+    }
+}
+
+/// Nothing is asked for while nothing waits for an answer or is going down. An item of ours that is left is
+/// withdrawn, whatever left it.
+fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
+    match next.phase {
+        Phase::Idle | Phase::Failed => facts.own.is_some(),
+        Phase::NewBoot
+        | Phase::Deferred
+        | Phase::HandedOver
+        | Phase::Acting
+        | Phase::Done
+        | Phase::Recalling(_) => false,
+    }
+}
+
+fn is_open(gate: Option<&Gate>) -> bool {
+    match gate.map(|gate| gate.verdict) {
+        Some(Verdict::Proceed(_)) => true,
+        Some(Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_)) | None => false,
+    }
+}
+
+/// How far nodeagent is with the operation that it was handed.
+enum Progress {
+    /// Idle, only taken, or busy with something else.
+    Other,
+    /// Its file cannot be read.
+    Unknown,
+    Acting,
+    Done,
+    Failed(String),
+}
+
+fn progress(nodeagent: &NodeAgentView, current: Accepted) -> Progress {
+    let Some(action) = &nodeagent.action else {
+        return Progress::Unknown;
+    };
+    if !is_about(action, current) {
+        return Progress::Other;
+    }
+    match action.state {
+        DeviceActionState::Idle | DeviceActionState::Taken => Progress::Other,
+        DeviceActionState::Acting => Progress::Acting,
+        DeviceActionState::Done => Progress::Done,
+        DeviceActionState::Failed => Progress::Failed(action.error.clone()),
+    }
+}
+
+/// Whether nodeagent has let go of a command that was cleared.
+enum Hold {
+    Free,
+    Held,
+    TooLate,
+}
+
+fn holds(nodeagent: &NodeAgentView, handed_over: Option<Accepted>) -> Hold {
+    let Some(action) = &nodeagent.action else {
+        return Hold::Held;
+    };
+    let is_ours = handed_over.is_some_and(|current| is_about(action, current));
+    match action.state {
+        DeviceActionState::Idle => Hold::Free,
+        DeviceActionState::Acting if is_ours => Hold::TooLate,
+        // The device goes down for somebody else: what we asked for stands until it has.
+        DeviceActionState::Acting => Hold::Held,
+        // It begins anew when it comes back, and finds the command cleared.
+        DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed
+            if !nodeagent.is_running =>
+        {
+            Hold::Free
+        }
+        DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed => Hold::Held,
+    }
+}
+
+fn is_about(action: &DeviceAction, current: Accepted) -> bool {
+    action.command == Some(current.operation) && action.counter == current.counter
+}
+
+/// When to look again although nothing happens.
+fn wake(next: &State, now_ms: u64) -> Option<u64> {
+    match (&next.phase, next.next_try) {
+        (Phase::Recalling(_), _) => Some(now_ms.saturating_add(LOOK_AT_LOCK_MS)),
+        (Phase::Failed, Some((NextTry::At(at), _))) => Some(at),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;

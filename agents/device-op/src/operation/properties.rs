@@ -1,0 +1,114 @@
+//! Invariants that hold whatever happens in whatever order, between any two writes of device-op and nodeagent.
+
+use proptest::prelude::*;
+use schemas::{DrainStatus, Operation};
+
+use super::sim::{Plan, RETRY_MS, Sim};
+use crate::facts::{Commanded, Recorded};
+
+/// What may happen around device-op.
+#[derive(Clone, Debug)]
+enum Happening {
+    Say(Operation, u32, bool),
+    Remove(Operation),
+    Garble(Operation),
+    Answer(DrainStatus),
+    LoseRequest,
+    /// One turn of device-op; nodeagent does something before the effects that are true.
+    Turn(Vec<bool>),
+    NodeAgent,
+    NodeAgentDies,
+    NodeAgentStarts,
+    /// The effect of this number, counted from now, fails; done or not.
+    Fail(usize, bool),
+    Restart,
+    Boot,
+    Sleep(u64),
+}
+
+fn any_operation() -> impl Strategy<Value = Operation> {
+    prop::sample::select(Operation::ALL.as_slice())
+}
+
+fn any_happening() -> impl Strategy<Value = Happening> {
+    let answer = prop::sample::select(DrainStatus::ALL.as_slice());
+    prop_oneof![
+        4 => (any_operation(), 1..4_u32, prop::bool::weighted(0.8))
+            .prop_map(|(operation, counter, desired)| Happening::Say(operation, counter, desired)),
+        2 => any_operation().prop_map(Happening::Remove),
+        1 => any_operation().prop_map(Happening::Garble),
+        3 => answer.prop_map(Happening::Answer),
+        6 => Just(Happening::Answer(DrainStatus::Complete)),
+        1 => Just(Happening::LoseRequest),
+        20 => prop::collection::vec(prop::bool::weighted(0.3), 0..6).prop_map(Happening::Turn),
+        12 => Just(Happening::NodeAgent),
+        1 => Just(Happening::NodeAgentDies),
+        2 => Just(Happening::NodeAgentStarts),
+        1 => (0..8_usize, any::<bool>()).prop_map(|(after, done)| Happening::Fail(after, done)),
+        1 => Just(Happening::Restart),
+        1 => Just(Happening::Boot),
+        1 => prop::sample::select(vec![1, 1000, RETRY_MS]).prop_map(Happening::Sleep),
+    ]
+}
+
+/// Plays one happening; device-op itself moves only in its turns. The invariants are in the simulation.
+fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
+    match happening {
+        Happening::Say(operation, counter, desired_state) => {
+            let command = schemas::DeviceOpsCmd { counter, desired_state, ops_time: String::new() };
+            sim.commands.insert(operation, Commanded::Given(command));
+        }
+        Happening::Remove(operation) => {
+            sim.commands.insert(operation, Commanded::Absent);
+        }
+        Happening::Garble(operation) => {
+            sim.commands.insert(operation, Commanded::Unreadable);
+        }
+        Happening::Answer(status) => sim.answer = sim.request.map(|(requested_at, _)| (requested_at, status)),
+        Happening::LoseRequest => {
+            // Only while nothing goes down: what a person removes by hand under a rebooting device is theirs.
+            if sim.command.is_none() && sim.plan == Plan::Look {
+                sim.request = None;
+            }
+        }
+        Happening::Turn(nodeagent) => {
+            sim.turn_beside(&mut nodeagent.into_iter());
+        }
+        Happening::NodeAgent => sim.nodeagent_turn(),
+        Happening::NodeAgentDies => (sim.nodeagent.is_running, sim.plan) = (false, Plan::Look),
+        Happening::NodeAgentStarts => sim.nodeagent.is_running = true,
+        Happening::Fail(after, done) => (sim.fails_after, sim.fails_when_done) = (Some(after), done),
+        Happening::Restart => sim.reload(),
+        Happening::Boot => {
+            *boots += 1;
+            sim.plan = Plan::Look;
+            sim.power_cycle(&format!("boot {boots}"));
+        }
+        Happening::Sleep(millis) => sim.now_ms += millis,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn invariants_hold(happenings in prop::collection::vec(any_happening(), 1..120)) {
+        let mut sim = Sim::new();
+        let mut boots = 1;
+        for happening in happenings {
+            play(&mut sim, happening, &mut boots);
+        }
+        // Whatever was left: it comes to rest, and a drained device with a living nodeagent serves every command.
+        (sim.fails_after, sim.nodeagent.is_running) = (None, true);
+        for _ in 0..20 {
+            sim.run();
+            sim.answer(DrainStatus::Complete);
+            sim.nodeagent_turn();
+        }
+        for operation in Operation::ALL {
+            if let Commanded::Given(command) = &sim.commands[&operation] {
+                prop_assert_eq!(sim.counters[&operation], Recorded::Counter(command.counter));
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Rules of the specification, each named after the defect of EVE's that it avoids where there is one.
+
+use schemas::{DeviceOpState, DrainStatus, Member, Operation};
+
+use super::sim::{RETRY_MS, Sim};
+use super::*;
+use crate::facts::{Commanded, Recorded};
+
+use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
+use Operation::{Poweroff, Reboot, Shutdown};
+
+/// A reboot 2 that zedkube has answered.
+fn released() -> Sim {
+    let mut sim = Sim::new();
+    sim.give(Reboot, 2);
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(sim.command.as_ref().unwrap().0, Reboot);
+    sim
+}
+
+fn shown(sim: &Sim) -> (Option<Operation>, u32, DeviceOpState) {
+    (sim.shown.operation, sim.shown.counter, sim.shown.state)
+}
+
+#[test]
+fn from_command_to_hand_over() {
+    let mut sim = Sim::new();
+    sim.give(Reboot, 2);
+    assert_eq!(sim.done, ["record", "counter reboot 2", "record", "request reboot"]);
+    assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::Deferred));
+    sim.done.clear();
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(sim.done, ["record", "command reboot"]);
+    assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::HandedOver));
+    assert!(sim.command.unwrap().1.contains("zedkube answered the request"));
+}
+
+#[test]
+fn a_device_that_is_no_member_asks_nobody() {
+    let mut sim = Sim::new();
+    sim.member = Member::No;
+    sim.give(Poweroff, 2);
+    assert_eq!(sim.done, ["record", "counter poweroff 2", "record", "command poweroff"]);
+}
+
+/// D1: in EVE a second command, or one at CORDONED, goes through.
+#[test]
+fn d1_no_status_in_progress_and_no_second_command_lets_it_through() {
+    for status in DrainStatus::ALL.into_iter().filter(|status| !status.is_failed()) {
+        let mut sim = Sim::new();
+        sim.give(Reboot, 2);
+        sim.answer(status);
+        sim.give(Reboot, 3);
+        sim.give(Shutdown, 2);
+        assert_eq!(sim.command.is_some(), status == DrainStatus::Complete, "{status}");
+    }
+}
+
+/// D2, D3: in EVE a deferred operation and one of the local profile server skip the gate.
+#[test]
+fn d2_d3_every_operation_goes_through_the_gate() {
+    for operation in Operation::ALL {
+        let mut sim = Sim::new();
+        sim.give(operation, 2);
+        sim.restart();
+        sim.sleep(24 * 3_600_000);
+        assert_eq!(sim.command, None, "{operation}");
+        assert_eq!(sim.request.unwrap().1, operation);
+    }
+}
+
+/// D9: EVE acts on an edge that an unrelated change of a status can make.
+#[test]
+fn d9_only_what_the_gate_says_now_counts() {
+    let mut sim = released();
+    sim.answer(DrainStatus::Unknown);
+    assert_eq!(sim.command, None, "the verdict fell back");
+    assert_eq!(sim.state.phase, Phase::Deferred);
+    sim.answer(DrainStatus::Complete);
+    assert!(sim.command.is_some());
+    sim.nodeagent(Taken);
+    sim.answer(DrainStatus::Unknown);
+    assert_eq!(sim.command, None);
+    assert_eq!(sim.state.phase, Phase::Recalling(Then::Defer), "nodeagent still has it");
+    sim.nodeagent(Idle);
+    assert_eq!(sim.state.phase, Phase::Deferred);
+    assert!(sim.request.is_some(), "the request stands throughout");
+}
+
+#[test]
+fn once_nodeagent_acts_the_gate_is_not_asked() {
+    let mut sim = released();
+    sim.nodeagent(Acting);
+    sim.answer(DrainStatus::Unknown);
+    assert!(sim.command.is_some());
+}
+
+/// D11: after a failed drain EVE is stuck for ever.
+#[test]
+fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_command() {
+    for failed in [DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
+        let mut sim = Sim::new();
+        sim.give(Reboot, 2);
+        sim.answer(failed);
+        assert_eq!(sim.request, None, "withdrawn");
+        assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::Failed));
+        assert!(!sim.shown.next_try.is_zero());
+
+        let mut later = sim.clone();
+        later.sleep(RETRY_MS - 1);
+        assert_eq!(later.request, None);
+        later.restart();
+        assert_eq!(later.request, None, "a restart does not cut the pause short");
+        later.sleep(1);
+        assert!(later.request.is_some(), "the pause is over");
+
+        let mut commanded = sim.clone();
+        commanded.give(Reboot, 3);
+        assert!(commanded.request.is_some(), "a new counter");
+        let mut other = sim.clone();
+        other.give(Poweroff, 2);
+        assert_eq!(other.request.unwrap().1, Poweroff);
+
+        sim.policy.retry = Retry::Never;
+        sim.sleep(1000 * RETRY_MS);
+        assert_eq!(sim.request, None, "0 = wait for a new command");
+        sim.give(Reboot, 3);
+        assert!(sim.request.is_some());
+    }
+}
+
+#[test]
+fn d11_an_operation_that_failed_is_cleared_and_tried_again_later() {
+    let mut sim = released();
+    sim.nodeagent(Acting);
+    sim.nodeagent(Failed);
+    assert_eq!(sim.command, None);
+    assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::Failed));
+    assert!(sim.request.is_some(), "nodeagent has not let go yet");
+    sim.nodeagent(Idle);
+    assert_eq!(sim.request, None);
+    assert_eq!(sim.shown.blocked_by, "no means");
+    sim.sleep(RETRY_MS);
+    assert!(sim.request.is_some());
+}
+
+/// D14: EVE has no cancel.
+#[test]
+fn d14_a_command_taken_back_before_the_release_leaves_nothing() {
+    for take_back in [Sim::remove, |sim: &mut Sim, operation| sim.say(operation, 2, false)] {
+        for answer in [DrainStatus::Unknown, DrainStatus::FailedDrain] {
+            let mut sim = Sim::new();
+            sim.give(Reboot, 2);
+            sim.answer(answer);
+            take_back(&mut sim, Reboot);
+            assert_eq!((sim.request, sim.command.clone(), sim.record.clone()), (None, None, None));
+            assert_eq!(shown(&sim), (None, 0, DeviceOpState::Idle));
+            sim.give(Reboot, 2);
+            assert_eq!(sim.request, None, "its counter is done");
+        }
+    }
+}
+
+#[test]
+fn d14_a_take_back_after_the_release_waits_for_nodeagent() {
+    let mut sim = released();
+    sim.nodeagent(Taken);
+    sim.done.clear();
+    sim.remove(Reboot);
+    assert_eq!(sim.done, ["clear"], "cleared, then nodeagent's file decides");
+    let mut dead = sim.clone();
+    sim.nodeagent(Idle);
+    assert_eq!((sim.request, sim.record), (None, None));
+    dead.nodeagent.is_running = false;
+    dead.run();
+    assert_eq!((dead.request, dead.record), (None, None), "Taken with a free lock");
+}
+
+#[test]
+fn d14_a_take_back_that_is_too_late_is_refused() {
+    for sees_acting_only_after_the_clear in [true, false] {
+        let mut sim = released();
+        sim.nodeagent(if sees_acting_only_after_the_clear { Taken } else { Acting });
+        sim.remove(Reboot);
+        sim.nodeagent(Acting);
+        assert!(sim.request.is_some());
+        assert!(sim.command.is_some(), "nodeagent's word on how it went is still wanted");
+        assert!(sim.shown.blocked_by.contains("too late"), "{}", sim.shown.blocked_by);
+    }
+}
+
+#[test]
+fn an_unreadable_nodeagent_is_waited_for() {
+    let mut sim = released();
+    sim.nodeagent.action = None;
+    sim.remove(Reboot);
+    assert!(sim.request.is_some());
+    assert_eq!(sim.command, None);
+    sim.nodeagent(Idle);
+    assert_eq!(sim.request, None);
+}
+
+/// D16: EVE's counter is recorded before the operation is.
+#[test]
+fn d16_a_crash_or_a_full_disk_at_any_point_loses_no_command() {
+    for operation in Operation::ALL {
+        for effects_done in 0..12 {
+            let mut sim = Sim::new();
+            sim.fails_after = Some(effects_done);
+            sim.give(operation, 2);
+            sim.answer(DrainStatus::Complete);
+            assert_eq!(sim.command.map(|(operation, _)| operation), Some(operation), "after {effects_done}");
+            assert_eq!(sim.counters[&operation], Recorded::Counter(2));
+        }
+    }
+}
+
+#[test]
+fn d16_what_a_boot_leaves() {
+    /// Operation, handed over before the boot, still due after it.
+    const CASES: [(Operation, bool, bool); 6] = [
+        (Reboot, false, false),
+        (Reboot, true, false),
+        (Shutdown, false, true),
+        (Shutdown, true, false),
+        (Poweroff, false, true),
+        (Poweroff, true, false),
+    ];
+    for (operation, is_handed_over, is_still_due) in CASES {
+        let mut sim = Sim::new();
+        sim.give(operation, 2);
+        if is_handed_over {
+            sim.answer(DrainStatus::Complete);
+        }
+        sim.boot("boot-2");
+        assert_eq!(sim.request.is_some(), is_still_due, "{operation}, handed over: {is_handed_over}");
+        // Its item is gone with the boot; only `DesiredState` false takes it back now.
+        sim.restart();
+        assert_eq!(sim.request.is_some(), is_still_due);
+        sim.answer(DrainStatus::Complete);
+        assert_eq!(sim.command.is_some(), is_still_due);
+        sim.restart();
+        assert_eq!(sim.command.is_some(), is_still_due, "this boot's hand-over is not the last boot's");
+        sim.say(operation, 2, false);
+        assert_eq!((sim.request, sim.record), (None, None));
+    }
+}
+
+#[test]
+fn d16_a_boot_between_record_and_counter_repeats_no_reboot() {
+    let mut sim = Sim::new();
+    sim.commands.insert(
+        Reboot,
+        Commanded::Given(schemas::DeviceOpsCmd { counter: 2, desired_state: true, ops_time: String::new() }),
+    );
+    sim.fails_after = Some(1);
+    sim.turn();
+    assert_eq!((sim.record.is_some(), sim.counters[&Reboot]), (true, Recorded::Counter(1)));
+    sim.boot("boot-2");
+    assert_eq!(sim.counters[&Reboot], Recorded::Counter(2));
+    sim.give(Reboot, 2);
+    assert_eq!(sim.request, None);
+}
+
+#[test]
+fn the_first_boot_only_records() {
+    let mut sim = Sim::new();
+    sim.counters.insert(Reboot, Recorded::Nothing);
+    sim.give(Reboot, 9);
+    assert_eq!(sim.done, ["counter reboot 9"]);
+    sim.give(Reboot, 10);
+    assert!(sim.request.is_some());
+}
+
+#[test]
+fn a_command_that_asks_for_nothing_is_only_recorded() {
+    let mut sim = Sim::new();
+    sim.say(Reboot, 5, false);
+    assert_eq!(sim.done, ["counter reboot 5"]);
+    sim.give(Reboot, 5);
+    assert_eq!(sim.request, None);
+}
+
+#[test]
+fn what_cannot_be_read_says_nothing() {
+    let mut sim = Sim::new();
+    sim.counters.insert(Reboot, Recorded::Unreadable);
+    sim.give(Reboot, 2);
+    assert!(sim.done.is_empty(), "{:?}", sim.done);
+    sim.counters.insert(Reboot, Recorded::Counter(1));
+    sim.run();
+    assert!(sim.request.is_some());
+    sim.commands.insert(Reboot, Commanded::Unreadable);
+    sim.restart();
+    assert!(sim.request.is_some(), "half a file is no take-back");
+}
+
+#[test]
+fn poweroff_before_reboot_before_shutdown_one_at_a_time() {
+    let mut sim = Sim::new();
+    sim.give(Shutdown, 2);
+    sim.give(Poweroff, 2);
+    sim.give(Reboot, 2);
+    assert_eq!(shown(&sim), (Some(Poweroff), 2, DeviceOpState::Deferred));
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(sim.request.unwrap().1, Poweroff, "asked for by its own name");
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(sim.command.as_ref().unwrap().0, Poweroff);
+    sim.nodeagent(Taken);
+    sim.remove(Poweroff);
+    sim.nodeagent(Idle);
+    assert!(sim.request.is_some(), "others still wait");
+    sim.answer(DrainStatus::Complete);
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(sim.command.as_ref().unwrap().0, Reboot);
+}
+
+#[test]
+fn a_newer_command_of_the_same_kind_needs_no_second_drain() {
+    let mut sim = Sim::new();
+    sim.give(Reboot, 2);
+    let request = sim.request;
+    sim.give(Reboot, 3);
+    assert_eq!(sim.request, request);
+    assert_eq!(shown(&sim), (Some(Reboot), 3, DeviceOpState::Deferred));
+}
+
+/// D28: a COMPLETE that answered somebody else releases nobody.
+#[test]
+fn d28_a_shutdown_that_is_done_hands_its_request_but_not_its_answer_to_the_next() {
+    let mut sim = Sim::new();
+    sim.give(Shutdown, 2);
+    sim.answer(DrainStatus::Complete);
+    sim.nodeagent(Acting);
+    sim.nodeagent(Done);
+    assert!(sim.command.is_some() && sim.request.is_some(), "stands until taken back");
+    let first = sim.request.unwrap();
+    sim.done.clear();
+    sim.give(Poweroff, 2);
+    assert_eq!(sim.command, None);
+    sim.nodeagent_about(Idle, None);
+    assert!(!sim.done.contains(&"withdraw".to_owned()), "no uncordon in between: {:?}", sim.done);
+    let second = sim.request.unwrap();
+    assert_eq!(second.1, Poweroff);
+    assert_ne!(first.0, second.0);
+    assert_eq!(sim.command, None, "the old answer does not count");
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(sim.command.as_ref().unwrap().0, Poweroff);
+}
+
+#[test]
+fn a_dry_run_stands_until_it_is_taken_back() {
+    let mut sim = released();
+    sim.nodeagent(Acting);
+    sim.nodeagent(Done);
+    sim.restart();
+    assert!(sim.command.is_some() && sim.request.is_some());
+    assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::HandedOver));
+    sim.remove(Reboot);
+    assert_eq!(sim.command, None);
+    sim.nodeagent(Idle);
+    assert_eq!((sim.request, sim.record), (None, None));
+}
+
+#[test]
+fn a_request_that_somebody_removed_is_made_again() {
+    let mut sim = released();
+    sim.request = None;
+    sim.run();
+    assert_eq!(sim.command, None, "no command without a standing request");
+    assert!(sim.request.is_some());
+}
+
+#[test]
+fn a_restart_goes_on_where_the_files_are() {
+    let mut sim = released();
+    sim.nodeagent(Taken);
+    let command = sim.command.clone();
+    sim.restart();
+    assert_eq!(sim.command, command);
+    sim.nodeagent(Acting);
+    sim.restart();
+    assert_eq!(sim.state.phase, Phase::Acting);
+    sim.remove(Reboot);
+    assert!(sim.request.is_some(), "still too late");
+}

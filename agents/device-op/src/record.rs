@@ -1,0 +1,115 @@
+//! What has been accepted and is not done: the part of the state that survives a crash and a power cut.
+
+use runtime::OwnRequest;
+use schemas::{Operation, SCHEMA_VERSION, Topic};
+use serde::{Deserialize, Serialize};
+
+/// The persistent record of zedagent, key `global`: on disk before a counter is, so that a command whose counter
+/// counts as done cannot be lost (D16).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct OperationRecord {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// The boot in which this was written.
+    pub boot_id: String,
+    /// The one operation that nodeagent was told to carry out.
+    pub handed_over: Option<Accepted>,
+    /// The operations that wait for the gate, at most one of each kind, most far-reaching first.
+    pub waiting: Vec<Accepted>,
+    /// The drain request that is ours.
+    pub request: Option<OwnRequest>,
+    /// What that request was made for; nothing once that operation is over.
+    pub asked_for: Option<Operation>,
+    /// The last try failed and a pause runs.
+    pub failed: Option<Failure>,
+}
+
+/// One accepted command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Accepted {
+    /// What is to be done.
+    pub operation: Operation,
+    /// The command's counter.
+    pub counter: u32,
+    /// Accepted in an earlier boot: its command may be absent now without having been taken back.
+    pub carried_over: bool,
+}
+
+/// A try that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Failure {
+    /// Why.
+    pub error: String,
+    /// When, in milliseconds of this boot's clock.
+    pub at_ms: u64,
+}
+
+impl Topic for OperationRecord {
+    const NAME: &'static str = "OperationRecord";
+}
+
+impl OperationRecord {
+    /// Nothing accepted, nothing asked for.
+    pub fn new(boot_id: &str) -> Self {
+        Self { schema_version: SCHEMA_VERSION, boot_id: boot_id.to_owned(), ..Self::default() }
+    }
+
+    /// Nothing that has to survive.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::new(&self.boot_id)
+    }
+
+    /// The operation that counts now: the one handed over, else the most far-reaching that waits.
+    pub fn current(&self) -> Option<&Accepted> {
+        self.handed_over.as_ref().or_else(|| self.waiting.first())
+    }
+
+    /// The newest accepted command of this kind.
+    pub fn latest(&self, operation: Operation) -> Option<&Accepted> {
+        self.waiting.iter().chain(&self.handed_over).find(|accepted| accepted.operation == operation)
+    }
+
+    /// Lets a command wait, in the place of an older one of its kind.
+    pub(crate) fn queue(&mut self, accepted: Accepted) {
+        self.waiting.retain(|waiting| waiting.operation != accepted.operation);
+        self.waiting.push(accepted);
+        self.waiting.sort_by_key(|waiting| Operation::ALL.iter().position(|&rank| rank == waiting.operation));
+    }
+
+    /// Takes the operation that waits first as handed over.
+    pub(crate) fn hand_over_first(&mut self) {
+        if self.handed_over.is_none() && !self.waiting.is_empty() {
+            self.handed_over = Some(self.waiting.remove(0));
+        }
+    }
+
+    /// The operation that was handed over waits again, unless a newer command of its kind does.
+    pub(crate) fn take_back_to_queue(&mut self) {
+        if let Some(accepted) = self.handed_over.take()
+            && self.waiting.iter().all(|waiting| waiting.operation != accepted.operation)
+        {
+            self.queue(accepted);
+        }
+    }
+
+    /// The operation that was handed over is over; its request serves no other one.
+    pub(crate) fn drop_handed_over(&mut self) {
+        self.handed_over = None;
+        self.asked_for = None;
+    }
+
+    /// What is left after a boot: whatever was handed over has been done, and so has any reboot. A shutdown or
+    /// poweroff that still waited goes on waiting.
+    pub(crate) fn in_new_boot(self, boot_id: &str) -> Self {
+        let still_due = |accepted: &Accepted| match accepted.operation {
+            Operation::Reboot => false,
+            Operation::Shutdown | Operation::Poweroff => true,
+        };
+        let carried_over = |accepted| Accepted { carried_over: true, ..accepted };
+        let waiting = self.waiting.into_iter().filter(still_due).map(carried_over).collect();
+        Self { waiting, request: self.request, ..Self::new(boot_id) }
+    }
+}

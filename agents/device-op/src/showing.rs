@@ -1,0 +1,133 @@
+//! DeviceOpStatus and ZedAgentStatus' command: what others see of the state.
+
+use jiff::SignedDuration;
+use runtime::retry::{NextTry, next_try};
+use schemas::{DeviceOpState, DeviceOpStatus, GoTime, ProceedReason, SCHEMA_VERSION, Verdict};
+
+use crate::facts::Facts;
+use crate::operation::Policy;
+use crate::record::Accepted;
+use crate::state::{Phase, State, Then};
+
+/// Brings what is shown up to date.
+pub(crate) fn show(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) {
+    next.next_try = shown_next_try(next, facts, now_ms, policy);
+    let status = status(next, facts);
+    let is_same = |shown: &DeviceOpStatus| {
+        (shown.operation, shown.counter, shown.state) == (status.operation, status.counter, status.state)
+    };
+    let since =
+        if is_same(&next.shown) && !next.shown.since.is_zero() { next.shown.since } else { facts.wall };
+    next.shown = DeviceOpStatus { since, ..status };
+    next.command = next.record.handed_over.filter(|_| next.phase.commands()).map(|current| {
+        let Accepted { operation, counter, .. } = current;
+        let why = if next.shown.release.is_empty() { "released before" } else { &next.shown.release };
+        (operation, format!("{operation} command, counter {counter}: {why}"))
+    });
+}
+
+/// The status with the reason why nothing can be done: an effect failed. Nothing while the status releases an
+/// operation: that must not be said again without the gate.
+pub fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
+    match state.shown.state {
+        DeviceOpState::Idle | DeviceOpState::Deferred | DeviceOpState::Failed => {
+            Some(DeviceOpStatus { blocked_by: error.to_owned(), ..state.shown.clone() })
+        }
+        DeviceOpState::HandedOver => None,
+    }
+}
+
+fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
+    let current = next.record.current();
+    let (blocked_by, release) = words(next, facts);
+    DeviceOpStatus {
+        schema_version: SCHEMA_VERSION,
+        operation: current.map(|current| current.operation),
+        counter: current.map_or(0, |current| current.counter),
+        state: shown_state(&next.phase),
+        since: GoTime::ZERO,
+        blocked_by,
+        release,
+        next_try: next.next_try.map_or(GoTime::ZERO, |(_, shown)| shown),
+    }
+}
+
+const fn shown_state(phase: &Phase) -> DeviceOpState {
+    match phase {
+        Phase::NewBoot | Phase::Idle => DeviceOpState::Idle,
+        Phase::Deferred | Phase::Recalling(Then::Defer | Then::Drop) => DeviceOpState::Deferred,
+        Phase::HandedOver | Phase::Acting | Phase::Done => DeviceOpState::HandedOver,
+        Phase::Failed | Phase::Recalling(Then::Fail(_)) => DeviceOpState::Failed,
+    }
+}
+
+/// What blocks, and what released it or would.
+fn words(next: &State, facts: &Facts) -> (String, String) {
+    match &next.phase {
+        Phase::NewBoot | Phase::Idle => (String::new(), String::new()),
+        Phase::Deferred => facts.gate.as_ref().map_or_else(
+            || ("the gate is being asked".to_owned(), String::new()),
+            |gate| (gate.blocked_by.clone(), gate.hint.clone()),
+        ),
+        Phase::HandedOver | Phase::Done => (String::new(), release(next, facts)),
+        Phase::Acting => (too_late(next, facts), release(next, facts)),
+        Phase::Recalling(Then::Defer) => {
+            ("no longer released: waiting for nodeagent to let go of the command".to_owned(), String::new())
+        }
+        Phase::Recalling(Then::Drop) => {
+            ("taken back: waiting for nodeagent to let go of the command".to_owned(), String::new())
+        }
+        Phase::Recalling(Then::Fail(error)) => (error.clone(), String::new()),
+        Phase::Failed => {
+            let error = next.record.failed.as_ref().map_or_else(String::new, |failure| failure.error.clone());
+            (error, retry_hint(next))
+        }
+    }
+}
+
+fn too_late(next: &State, facts: &Facts) -> String {
+    let is_taken_back =
+        next.record.handed_over.is_some_and(|current| crate::commands::is_taken_back(&current, facts));
+    if is_taken_back {
+        "take-back refused: too late, the device is going down".to_owned()
+    } else {
+        String::new()
+    }
+}
+
+/// Why the gate let it pass; remembered while it is not asked.
+fn release(next: &State, facts: &Facts) -> String {
+    match facts.gate.as_ref().map(|gate| gate.verdict) {
+        Some(Verdict::Proceed(reason)) => ProceedReason::to_string(&reason),
+        Some(Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_)) | None => {
+            let is_known = next.shown.state == DeviceOpState::HandedOver;
+            if is_known { next.shown.release.clone() } else { String::new() }
+        }
+    }
+}
+
+fn retry_hint(next: &State) -> String {
+    match next.next_try {
+        Some((NextTry::OnCommand, _)) => "give a new command: device-op.retry is 0s".to_owned(),
+        Some((NextTry::At(_), _)) | None => "a new command tries again at once".to_owned(),
+    }
+}
+
+/// Kept as long as the moment is the same, so that the status does not change with every look.
+fn shown_next_try(next: &State, facts: &Facts, now_ms: u64, policy: &Policy) -> Option<(NextTry, GoTime)> {
+    let failure = next.record.failed.as_ref().filter(|_| next.phase == Phase::Failed)?;
+    let at = next_try(failure.at_ms, policy.retry);
+    if let Some(known) = next.next_try.filter(|(known, _)| *known == at) {
+        return Some(known);
+    }
+    let shown = match at {
+        NextTry::OnCommand => GoTime::ZERO,
+        NextTry::At(at_ms) => later(facts.wall, at_ms.saturating_sub(now_ms)),
+    };
+    Some((at, shown))
+}
+
+fn later(wall: GoTime, millis: u64) -> GoTime {
+    let pause = SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX));
+    wall.timestamp().saturating_add(pause).map_or(GoTime::ZERO, GoTime::from)
+}

@@ -1,0 +1,116 @@
+//! What device-op knows.
+
+use runtime::retry::NextTry;
+use schemas::{DeviceOpStatus, GoTime, Operation};
+
+use crate::record::OperationRecord;
+
+/// Everything that decisions need besides the facts. One loop owns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// What has been accepted; on disk.
+    pub record: OperationRecord,
+    /// How far the current operation is.
+    pub phase: Phase,
+    /// DeviceOpStatus as published.
+    pub shown: DeviceOpStatus,
+    /// The command in ZedAgentStatus, with its reason.
+    pub(crate) command: Option<(Operation, String)>,
+    /// The next try, and the same as a time to show.
+    pub(crate) next_try: Option<(NextTry, GoTime)>,
+    /// Resumed: the files may differ from what is here, and the next step writes them all.
+    pub(crate) is_unsure: bool,
+}
+
+/// How far the current operation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// The record is of an earlier boot.
+    NewBoot,
+    /// Nothing is accepted.
+    Idle,
+    /// The gate holds it.
+    Deferred,
+    /// nodeagent may begin; the gate is still asked.
+    HandedOver,
+    /// nodeagent has passed the point of no return.
+    Acting,
+    /// nodeagent is done, and the device still runs: a shutdown, or a dry run.
+    Done,
+    /// The command is cleared; nodeagent has to let go of it.
+    Recalling(Then),
+    /// A drain or an operation failed; the request is withdrawn.
+    Failed,
+}
+
+/// What follows once nodeagent has let go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Then {
+    /// The gate holds it again.
+    Defer,
+    /// It was taken back, or is over and another one waits.
+    Drop,
+    /// nodeagent could not do it.
+    Fail(String),
+}
+
+impl State {
+    /// The state from what is on disk: the record, and the status that was shown last in this boot. For a start,
+    /// and for an effect that failed: nobody knows then how much of it is done.
+    pub fn resume(record: Option<OperationRecord>, shown: DeviceOpStatus, boot_id: &str) -> Self {
+        let record = record.unwrap_or_else(|| OperationRecord::new(boot_id));
+        let is_new_boot = record.boot_id != boot_id;
+        let phase = if is_new_boot { Phase::NewBoot } else { Phase::of(&record) };
+        Self { record, phase, shown, command: None, next_try: None, is_unsure: true }
+    }
+
+    /// The gate has to be asked for the next step.
+    pub fn needs_gate(&self) -> bool {
+        match &self.phase {
+            Phase::Deferred | Phase::HandedOver => true,
+            Phase::NewBoot
+            | Phase::Idle
+            | Phase::Acting
+            | Phase::Done
+            | Phase::Recalling(_)
+            | Phase::Failed => false,
+        }
+    }
+}
+
+impl Phase {
+    /// Where a record of this boot goes on.
+    pub(crate) fn of(record: &OperationRecord) -> Self {
+        if record.handed_over.is_some() {
+            Self::HandedOver
+        } else if record.waiting.is_empty() {
+            Self::Idle
+        } else if record.failed.is_some() {
+            Self::Failed
+        } else {
+            Self::Deferred
+        }
+    }
+
+    /// The phase's name in logs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::NewBoot => "after a boot",
+            Self::Idle => "idle",
+            Self::Deferred => "deferred",
+            Self::HandedOver => "handed over",
+            Self::Acting => "carried out",
+            Self::Done => "done",
+            Self::Recalling(_) => "recalled",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// nodeagent has the command.
+    pub(crate) const fn commands(&self) -> bool {
+        match self {
+            Self::HandedOver | Self::Acting | Self::Done => true,
+            Self::NewBoot | Self::Idle | Self::Deferred | Self::Recalling(_) | Self::Failed => false,
+        }
+    }
+}

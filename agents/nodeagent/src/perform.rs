@@ -1,0 +1,241 @@
+//! The hands of nodeagent: looks at files, publishes, runs hooks and means beside the loop.
+
+use std::time::Duration;
+
+use pubsub::{
+    Persistence, PublishError, Publisher, Subscription, TopicKey, lock_holder, read_item, read_items,
+};
+use runtime::{AgentContext, SettingsWatch, error_chain, program};
+use schemas::{
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DeviceOpStatus,
+    NodeAgentStatus, NodeDrainStatus, Topic, ZedAgentStatus, agent,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::boot_reason;
+use crate::command_device::environment;
+use crate::device::means;
+use crate::effect::Effect;
+use crate::progress::{Event, Facts, Outcome, Policy, State};
+use crate::standing::{Command, Siblings, standing};
+
+/// One hook may run so long.
+const HOOK_LIMIT: Duration = Duration::from_mins(1);
+
+/// The files of nodeagent, and what runs beside its loop.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    context: AgentContext,
+    settings: SettingsWatch,
+    action: Publisher<DeviceAction>,
+    status: Publisher<NodeAgentStatus>,
+    drain: Subscription<NodeDrainStatus>,
+    zedagent: Subscription<ZedAgentStatus>,
+    device_op: Subscription<DeviceOpStatus>,
+    hold: Subscription<BaseOsHold>,
+    images: Subscription<BaseOsStatus>,
+    running: Option<JoinHandle<()>>,
+    sender: mpsc::Sender<Event>,
+    events: mpsc::Receiver<Event>,
+}
+
+impl Desk {
+    /// Takes over the topics. In a new boot the reason of the last one is published, and then its file removed.
+    pub(crate) fn open(context: &AgentContext) -> Result<Self, PublishError> {
+        let (root, name, lock) = (context.root(), context.name(), context.lock());
+        let volatile = Persistence::Volatile;
+        // Only what runs beside the loop sends, one at a time, so this never fills.
+        let (sender, events) = mpsc::channel(8);
+        let mut desk = Self {
+            action: Publisher::open(root, name, volatile, lock)?,
+            status: Publisher::open(root, name, volatile, lock)?,
+            drain: Subscription::open(root, agent::ZEDKUBE, volatile),
+            zedagent: Subscription::open(root, agent::ZEDAGENT, volatile),
+            device_op: Subscription::open(root, agent::ZEDAGENT, volatile),
+            hold: Subscription::open(root, agent::BASEOSMGR, volatile),
+            images: Subscription::open(root, agent::BASEOSMGR, volatile),
+            running: None,
+            sender,
+            events,
+            settings: context.settings(),
+            context: context.clone(),
+        };
+        desk.take_reason()?;
+        Ok(desk)
+    }
+
+    /// The state as the files have it.
+    pub(crate) fn resumed(&self) -> State {
+        let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
+        let status = self.status.get(&status_key()).cloned().unwrap_or_default();
+        State::resume(action, status)
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        let device = &self.settings.current().device;
+        Policy { has_hooks: !device.pre.is_empty(), dry_run: device.dry_run }
+    }
+
+    /// The next event from beside the loop, or nothing when files may have changed. Can be dropped and called again.
+    pub(crate) async fn changed(&mut self) -> Option<Event> {
+        tokio::select! {
+            event = self.events.recv() => event,
+            () = self.drain.changed() => None,
+            () = self.zedagent.changed() => None,
+            () = self.device_op.changed() => None,
+            () = self.hold.changed() => None,
+            () = self.images.changed() => None,
+            () = self.settings.changed() => None,
+        }
+    }
+
+    /// Reads everything anew, the commands last.
+    pub(crate) fn look(&self) -> Facts {
+        let drain = self.read(agent::ZEDKUBE, &TopicKey::global(), &self.drain);
+        let hold = self.item::<BaseOsHold>(agent::BASEOSMGR, &TopicKey::global());
+        let is_activating = hold.state == BaseOsHoldState::Activating && self.is_baseos_running();
+        let images = read_items::<BaseOsStatus>(self.context.root(), agent::BASEOSMGR, Persistence::Volatile);
+        let siblings = Siblings {
+            hold,
+            images: images.items.into_values().collect(),
+            device_op: self.item(agent::ZEDAGENT, &TopicKey::global()),
+            zedagent: self.item(agent::ZEDAGENT, &zedagent_key()),
+        };
+        Facts { drain, is_activating, command: standing(&siblings) }
+    }
+
+    /// Does the effects in their order, up to the first that fails.
+    pub(crate) fn perform(&mut self, effects: &[Effect]) -> Result<(), PublishError> {
+        effects.iter().try_for_each(|effect| self.perform_one(effect))
+    }
+
+    fn perform_one(&mut self, effect: &Effect) -> Result<(), PublishError> {
+        match effect {
+            Effect::Action(action) => {
+                self.action.publish(&TopicKey::global(), action)?;
+            }
+            Effect::Status(status) => {
+                self.status.publish(&status_key(), status)?;
+            }
+            Effect::LeaveReason(reason) => {
+                if let Err(error) = boot_reason::leave(self.context.root(), reason) {
+                    tracing::error!("{}; going on without", error_chain(&error));
+                }
+            }
+            Effect::ForgetReason => self.forget_reason(),
+            Effect::RunHooks { serial, command } => self.run_hooks(*serial, command),
+            Effect::Act { serial, means, command, dry_run } => self.act(*serial, *means, command, *dry_run),
+            Effect::Drop => self.end_running(),
+            Effect::WakeAt(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Hooks are a courtesy: whatever becomes of them, the device goes down.
+    fn run_hooks(&mut self, serial: u32, command: &Command) {
+        self.end_running();
+        let (hooks, sender) = (self.settings.current().device.pre.clone(), self.sender.clone());
+        let environment = environment(command);
+        self.running = Some(tokio::spawn(async move {
+            for hook in hooks {
+                if let Err(error) = program::run(&hook, &environment, HOOK_LIMIT).await {
+                    tracing::warn!("hook failed: {error}; going on");
+                }
+            }
+            send(&sender, Event::HooksEnded { serial }).await;
+        }));
+    }
+
+    fn act(&mut self, serial: u32, number: usize, command: &Command, dry_run: bool) {
+        self.end_running();
+        let (operation, reason) = (command.operation, &command.reason);
+        tracing::warn!("{operation} {}, means {number}, dry run {dry_run}: {reason}", command.counter);
+        let settings = self.settings.current();
+        let mut all =
+            means(&settings.device, operation, dry_run, self.context.root(), self.context.boot_id());
+        let device = (number < all.len()).then(|| all.swap_remove(number));
+        let (command, sender) = (command.clone(), self.sender.clone());
+        self.running = Some(tokio::spawn(async move {
+            let outcome = match device {
+                Some(device) => device.carry_out(&command).await,
+                None => Outcome::NoMeans,
+            };
+            send(&sender, Event::Acted { serial, outcome }).await;
+        }));
+    }
+
+    fn end_running(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.abort();
+        }
+    }
+
+    /// A boot's first act: what the last one left behind is told, and only then removed.
+    fn take_reason(&mut self) -> Result<(), PublishError> {
+        let action = self.action.get(&TopicKey::global());
+        if action.is_some_and(|action| action.state == DeviceActionState::Acting) {
+            // It is this boot's own, left for the next one.
+            return Ok(());
+        }
+        if self.status.get(&status_key()).is_none() {
+            let reboot_reason = boot_reason::read(self.context.root()).unwrap_or_default();
+            if !reboot_reason.is_empty() {
+                tracing::info!("this boot was asked for: {reboot_reason}");
+            }
+            let name = agent::NODEAGENT.to_owned();
+            let status = NodeAgentStatus { name, reboot_reason, ..NodeAgentStatus::default() };
+            self.status.publish(&status_key(), &status)?;
+        }
+        self.forget_reason();
+        Ok(())
+    }
+
+    fn forget_reason(&self) {
+        if let Err(error) = boot_reason::forget(self.context.root()) {
+            tracing::warn!("{}; the next boot may report an old reason", error_chain(&error));
+        }
+    }
+
+    /// baseosmgr's lock is held, or cannot be asked.
+    fn is_baseos_running(&self) -> bool {
+        lock_holder(self.context.root(), agent::BASEOSMGR).map_or(true, |holder| holder.is_some())
+    }
+
+    /// An item as its file has it now; one that is absent or cannot be read commands nothing.
+    fn item<T: Topic + Default>(&self, publisher: &str, key: &TopicKey) -> T {
+        let item = read_item(self.context.root(), publisher, Persistence::Volatile, key);
+        item.unwrap_or_else(|refusal| {
+            tracing::debug!("{refusal}");
+            None
+        })
+        .unwrap_or_default()
+    }
+
+    /// An item as its file has it now; of one that cannot be read, the last good value.
+    fn read<T: Topic>(&self, publisher: &str, key: &TopicKey, last: &Subscription<T>) -> Option<T> {
+        read_item(self.context.root(), publisher, Persistence::Volatile, key)
+            .unwrap_or_else(|_| last.get(key).cloned())
+    }
+}
+
+/// What runs beside the loop must not outlive it.
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.end_running();
+    }
+}
+
+async fn send(sender: &mpsc::Sender<Event>, event: Event) {
+    if sender.send(event).await.is_err() {
+        tracing::debug!("nobody waits for the end of a command any more");
+    }
+}
+
+fn status_key() -> TopicKey {
+    TopicKey::parse(agent::NODEAGENT).unwrap_or_else(|_| TopicKey::global())
+}
+
+fn zedagent_key() -> TopicKey {
+    TopicKey::parse(agent::ZEDAGENT).unwrap_or_else(|_| TopicKey::global())
+}

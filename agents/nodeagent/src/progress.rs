@@ -1,0 +1,363 @@
+//! The state machine of a command: taken, hooks, the point of no return, the means of the device.
+//!
+//! Level-triggered: each look shows every file as it is now. A state holds only when all its effects are done;
+//! else the caller goes on with [`State::after_failure`].
+
+use std::time::Duration;
+
+use schemas::{DeviceAction, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation};
+
+use crate::effect::{Effect, between};
+use crate::showing;
+use crate::standing::Command;
+
+/// A device that is still up so long after a means was used was not taken down by it.
+pub const STILL_UP: Duration = Duration::from_mins(5);
+
+/// baseosmgr's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
+const LOOK_AT_LOCK_MS: u64 = 1000;
+
+/// The choices, from settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// There are `device.pre` hooks.
+    pub has_hooks: bool,
+    /// `device.dry-run`: nothing happens but a line in a file.
+    pub dry_run: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// All files were read anew.
+    Looked(Facts),
+    /// The hooks of [`Effect::RunHooks`] have ended, however.
+    HooksEnded {
+        /// The effect's serial.
+        serial: u32,
+    },
+    /// The means of [`Effect::Act`] has answered.
+    Acted {
+        /// The effect's serial.
+        serial: u32,
+        /// How it went.
+        outcome: Outcome,
+    },
+}
+
+/// A moment on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds of this boot: decides.
+    pub boot_ms: u64,
+    /// The wall clock: only shown.
+    pub wall: GoTime,
+}
+
+/// One look at the files; the commands are read last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// zedkube's status.
+    pub drain: Option<NodeDrainStatus>,
+    /// baseos is activating an image, and lives: the device must stay up.
+    pub is_activating: bool,
+    /// The command that stands.
+    pub command: Option<Command>,
+}
+
+/// How it went with one means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The device is going down.
+    Started,
+    /// That was all there is to do.
+    Done,
+    /// It could not be done.
+    Failed(String),
+    /// There is no means of this number.
+    NoMeans,
+}
+
+/// Everything that decisions need. One loop owns it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// How far the command is.
+    pub phase: Phase,
+    /// The command; nothing when idle.
+    pub command: Option<Command>,
+    /// DeviceAction as published.
+    pub action: DeviceAction,
+    /// NodeAgentStatus as published.
+    pub status: NodeAgentStatus,
+    /// Counts what runs beside the loop, so that a late answer is recognised.
+    serial: u32,
+    /// Resumed: the files may differ from what is here, and the next step writes them all.
+    pub(crate) is_unsure: bool,
+}
+
+/// How far the command is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing to do.
+    Idle,
+    /// It can still be taken back.
+    Taken(Hooks),
+    /// Past the point of no return.
+    Acting(Trial),
+    /// Done, and the device still runs.
+    Done,
+    /// No means was left, and why.
+    Failed(String),
+}
+
+/// The hooks before the device goes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hooks {
+    /// Not run yet.
+    Due,
+    /// They run.
+    Running {
+        /// The effect's serial.
+        serial: u32,
+    },
+    /// They have ended, or there are none.
+    Ended,
+}
+
+/// The means that is being tried.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trial {
+    /// Its number, 0 for the first.
+    pub means: usize,
+    /// The serial and the time limit; nothing before it has begun.
+    pub running: Option<(u32, u64)>,
+    /// Why those before it failed.
+    pub errors: Vec<String>,
+}
+
+impl State {
+    /// The state from what is on disk. `status` is what was published in this boot, with the reason of the last one.
+    pub fn resume(action: DeviceAction, status: NodeAgentStatus) -> Self {
+        let command = action.command.map(|operation| Command {
+            operation,
+            counter: action.counter,
+            reason: format!("{operation} command, counter {}", action.counter),
+        });
+        let phase = match (action.state, &command) {
+            (DeviceActionState::Idle, _) | (_, None) => Phase::Idle,
+            (DeviceActionState::Taken, Some(_)) => Phase::Taken(Hooks::Due),
+            (DeviceActionState::Acting, Some(_)) => Phase::Acting(Trial::default()),
+            (DeviceActionState::Done, Some(_)) => Phase::Done,
+            (DeviceActionState::Failed, Some(_)) => Phase::Failed(action.error.clone()),
+        };
+        let command = command.filter(|_| phase != Phase::Idle);
+        Self { phase, command, action, status, serial: 0, is_unsure: true }
+    }
+
+    /// Where to go on after an effect failed: from what is on disk (`resumed`), as after a crash, except while
+    /// something runs beside the loop. It goes on, and its end must not be lost.
+    #[must_use]
+    pub fn after_failure(self, resumed: Self) -> Self {
+        match &self.phase {
+            Phase::Taken(Hooks::Running { .. }) | Phase::Acting(Trial { running: Some(_), .. }) => {
+                Self { is_unsure: true, ..self }
+            }
+            Phase::Idle
+            | Phase::Taken(Hooks::Due | Hooks::Ended)
+            | Phase::Acting(Trial { running: None, .. })
+            | Phase::Done
+            | Phase::Failed(_) => Self { serial: self.serial, ..resumed },
+        }
+    }
+
+    fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
+    }
+}
+
+/// The state after an event, and what has to be done before it holds.
+pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
+    let before = state.clone();
+    let mut next = State { is_unsure: false, ..state };
+    let own = match next.phase.clone() {
+        Phase::Idle => idle(&mut next, event),
+        Phase::Taken(hooks) => taken(&mut next, hooks, event, now, policy),
+        Phase::Acting(trial) => acting(&mut next, trial, event, now, policy),
+        Phase::Done | Phase::Failed(_) => over(&mut next, event),
+    };
+    showing::show(&mut next, event, now, policy);
+    let mut effects = between(&before, &next, own);
+    effects.extend(wake(&next, now).map(Effect::WakeAt));
+    (next, effects)
+}
+
+fn idle(next: &mut State, event: &Event) -> Vec<Effect> {
+    match event {
+        Event::Looked(Facts { command: Some(command), .. }) => {
+            next.command = Some(command.clone());
+            next.phase = Phase::Taken(Hooks::Due);
+            Vec::new()
+        }
+        Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } => Vec::new(),
+    }
+}
+
+fn taken(next: &mut State, hooks: Hooks, event: &Event, now: Moment, policy: Policy) -> Vec<Effect> {
+    match event {
+        Event::Looked(facts) if !stands(next, facts) => {
+            next.phase = Phase::Idle;
+            next.command = None;
+            vec![Effect::Drop]
+        }
+        Event::Looked(facts) => taken_and_standing(next, hooks, facts, now, policy),
+        Event::HooksEnded { serial } => {
+            if hooks == (Hooks::Running { serial: *serial }) {
+                next.phase = Phase::Taken(Hooks::Ended);
+            }
+            Vec::new()
+        }
+        Event::Acted { .. } => Vec::new(),
+    }
+}
+
+/// Taken was on disk before this look, so whoever wants to stop us from here on sees it and waits for us.
+fn taken_and_standing(
+    next: &mut State,
+    hooks: Hooks,
+    facts: &Facts,
+    now: Moment,
+    policy: Policy,
+) -> Vec<Effect> {
+    next.command.clone_from(&facts.command);
+    match (hooks, &facts.command) {
+        (Hooks::Due, Some(command)) if policy.has_hooks && !policy.dry_run => {
+            let serial = next.next_serial();
+            next.phase = Phase::Taken(Hooks::Running { serial });
+            vec![Effect::RunHooks { serial, command: command.clone() }]
+        }
+        (Hooks::Running { .. }, _) => Vec::new(),
+        (Hooks::Due | Hooks::Ended, _) if facts.is_activating => {
+            next.phase = Phase::Taken(Hooks::Ended);
+            Vec::new()
+        }
+        (Hooks::Due | Hooks::Ended, _) => begin(next, Trial::default(), now, policy),
+    }
+}
+
+fn acting(next: &mut State, trial: Trial, event: &Event, now: Moment, policy: Policy) -> Vec<Effect> {
+    match event {
+        Event::Looked(facts) => {
+            // Only the words may be newer; nothing is taken back any more.
+            if stands(next, facts) {
+                next.command.clone_from(&facts.command);
+            }
+            match trial.running {
+                None => begin(next, trial, now, policy),
+                Some((_, until_ms)) if until_ms <= now.boot_ms => {
+                    let error = format!("the device is still up after {} minutes", STILL_UP.as_secs() / 60);
+                    try_next(next, trial, error, now, policy)
+                }
+                Some(_) => Vec::new(),
+            }
+        }
+        Event::Acted { serial, outcome } if trial.running.is_some_and(|(running, _)| running == *serial) => {
+            acted(next, trial, outcome, now, policy)
+        }
+        Event::Acted { .. } | Event::HooksEnded { .. } => Vec::new(),
+    }
+}
+
+fn acted(next: &mut State, trial: Trial, outcome: &Outcome, now: Moment, policy: Policy) -> Vec<Effect> {
+    match outcome {
+        Outcome::Started => Vec::new(),
+        Outcome::Done => {
+            next.phase = Phase::Done;
+            Vec::new()
+        }
+        Outcome::Failed(error) => try_next(next, trial, error.clone(), now, policy),
+        Outcome::NoMeans => {
+            next.phase = Phase::Failed(no_means(next, &trial));
+            vec![Effect::ForgetReason]
+        }
+    }
+}
+
+/// Lasts until the command is cleared, or another one stands.
+fn over(next: &mut State, event: &Event) -> Vec<Effect> {
+    match event {
+        Event::Looked(facts) if !stands(next, facts) => {
+            next.phase = Phase::Idle;
+            next.command = None;
+            vec![Effect::Drop]
+        }
+        Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } => Vec::new(),
+    }
+}
+
+fn try_next(next: &mut State, trial: Trial, error: String, now: Moment, policy: Policy) -> Vec<Effect> {
+    let Trial { means, mut errors, .. } = trial;
+    errors.push(error);
+    begin(next, Trial { means: means + 1, running: None, errors }, now, policy)
+}
+
+/// Uses one means. The reason is left behind first: the device may be gone in the next moment.
+fn begin(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<Effect> {
+    let Some(command) = next.command.clone() else {
+        next.phase = Phase::Idle;
+        return Vec::new();
+    };
+    let serial = next.next_serial();
+    let until_ms = now.boot_ms.saturating_add(u64::try_from(STILL_UP.as_millis()).unwrap_or(u64::MAX));
+    let means = trial.means;
+    next.phase = Phase::Acting(Trial { running: Some((serial, until_ms)), ..trial });
+    let mut effects = Vec::new();
+    if !policy.dry_run && goes_down(command.operation) {
+        effects.push(Effect::LeaveReason(command.reason.clone()));
+    }
+    effects.push(Effect::Act { serial, means, command, dry_run: policy.dry_run });
+    effects
+}
+
+const fn goes_down(operation: Operation) -> bool {
+    match operation {
+        Operation::Reboot | Operation::Poweroff => true,
+        Operation::Shutdown => false,
+    }
+}
+
+fn no_means(next: &State, trial: &Trial) -> String {
+    let operation = next.command.as_ref().map_or("the command", |command| command.operation.name());
+    if trial.errors.is_empty() {
+        return format!("cannot {operation}: this device has no means for it; set device.command");
+    }
+    format!("cannot {operation}, no means is left: {}", trial.errors.join("; "))
+}
+
+/// The command that was taken is still the one that stands.
+fn stands(next: &State, facts: &Facts) -> bool {
+    match (&next.command, &facts.command) {
+        (Some(taken), Some(standing)) => taken.is_same(standing),
+        (Some(_) | None, None) | (None, Some(_)) => false,
+    }
+}
+
+/// When to look again although nothing happens.
+const fn wake(next: &State, now: Moment) -> Option<u64> {
+    match &next.phase {
+        Phase::Taken(Hooks::Ended) => Some(now.boot_ms.saturating_add(LOOK_AT_LOCK_MS)),
+        Phase::Acting(Trial { running: Some((_, until_ms)), .. }) => Some(*until_ms),
+        Phase::Idle
+        | Phase::Taken(Hooks::Due | Hooks::Running { .. })
+        | Phase::Acting(_)
+        | Phase::Done
+        | Phase::Failed(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;

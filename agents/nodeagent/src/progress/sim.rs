@@ -1,0 +1,171 @@
+//! A small device around the machine. Each effect is checked against what must already be true when it is done.
+
+use super::*;
+
+#[derive(Debug, Clone)]
+pub(super) struct Sim {
+    pub(super) state: State,
+    pub(super) now: Moment,
+    pub(super) policy: Policy,
+    /// What the next look finds.
+    pub(super) facts: Facts,
+    /// DeviceAction's file.
+    pub(super) action: DeviceAction,
+    /// NodeAgentStatus' file.
+    pub(super) status: NodeAgentStatus,
+    /// The reason's file.
+    pub(super) reason: Option<String>,
+    pub(super) done: Vec<String>,
+    /// The hooks or means that run.
+    pub(super) running: Option<u32>,
+    /// So many means this device has.
+    pub(super) means: usize,
+    /// So many effects more are done, then one fails.
+    pub(super) fails_after: Option<usize>,
+    /// DeviceAction's file when the files were last read, and whether that look came after it.
+    looked: Option<(DeviceAction, Facts)>,
+}
+
+pub(super) fn command(operation: Operation, counter: u32) -> Command {
+    Command { operation, counter, reason: format!("{operation} for a test") }
+}
+
+impl Sim {
+    pub(super) fn new() -> Self {
+        let mut sim = Self {
+            state: State::resume(DeviceAction::default(), NodeAgentStatus::default()),
+            now: Moment { boot_ms: 1_000_000, wall: GoTime::ZERO },
+            policy: Policy { has_hooks: false, dry_run: false },
+            facts: Facts { drain: None, is_activating: false, command: None },
+            action: DeviceAction::default(),
+            status: NodeAgentStatus::default(),
+            reason: None,
+            done: Vec::new(),
+            running: None,
+            means: 1,
+            fails_after: None,
+            looked: None,
+        };
+        sim.run();
+        sim.done.clear();
+        sim
+    }
+
+    pub(super) fn give(&mut self, command: Option<Command>) {
+        self.facts.command = command;
+        self.run();
+    }
+
+    pub(super) fn sleep(&mut self, pause: Duration) {
+        self.now.boot_ms += u64::try_from(pause.as_millis()).unwrap();
+        self.run();
+    }
+
+    /// The hooks that run end.
+    pub(super) fn end_hooks(&mut self) {
+        let serial = self.running.take().expect("no hooks run");
+        self.send(&Event::HooksEnded { serial });
+        self.run();
+    }
+
+    /// The means that runs answers.
+    pub(super) fn acted(&mut self, outcome: Outcome) {
+        let serial = self.running.take().expect("no means runs");
+        self.send(&Event::Acted { serial, outcome });
+        self.run();
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.running = None;
+        self.state = State::resume(self.action.clone(), self.status.clone());
+        self.run();
+    }
+
+    pub(super) fn run(&mut self) {
+        for _ in 0..10 {
+            if !self.look() {
+                return;
+            }
+        }
+        panic!("never at rest: {:#?}", self.state);
+    }
+
+    /// One look. Says whether there was anything to do.
+    pub(super) fn look(&mut self) -> bool {
+        self.looked = Some((self.action.clone(), self.facts.clone()));
+        self.send(&Event::Looked(self.facts.clone()))
+    }
+
+    pub(super) fn send(&mut self, event: &Event) -> bool {
+        let (next, effects) = step(self.state.clone(), event, self.now, self.policy);
+        for effect in &effects {
+            // What runs beside the loop tells its own failures as its end.
+            let may_fail = !matches!(effect, Effect::Act { .. } | Effect::RunHooks { .. } | Effect::Drop);
+            if self.fails_after == Some(0) && may_fail {
+                self.fails_after = None;
+                let resumed = State::resume(self.action.clone(), self.status.clone());
+                self.state = self.state.clone().after_failure(resumed);
+                // The shell sends what came from beside the loop again.
+                return matches!(event, Event::Looked(_)) || self.send(event);
+            }
+            self.fails_after = self.fails_after.map(|left| left.saturating_sub(1));
+            self.perform(effect);
+        }
+        self.state = next;
+        effects.iter().any(|effect| !matches!(effect, Effect::WakeAt(_)))
+    }
+
+    fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Action(action) => {
+                self.invariant_acting_only_after_a_look_at_what_stands(action);
+                if action.state != self.action.state {
+                    self.done.push(format!("{:?}", action.state));
+                }
+                self.action = action.clone();
+            }
+            Effect::Status(status) => self.status = (**status).clone(),
+            Effect::LeaveReason(reason) => {
+                assert!(!self.policy.dry_run, "a dry run leaves a reason");
+                self.reason = Some(reason.clone());
+                self.done.push("reason".to_owned());
+            }
+            Effect::ForgetReason => self.reason = None,
+            Effect::RunHooks { serial, .. } => {
+                assert!(!self.policy.dry_run, "a dry run runs hooks");
+                assert_eq!(self.action.state, DeviceActionState::Taken);
+                self.running = Some(*serial);
+                self.done.push("hooks".to_owned());
+            }
+            Effect::Act { serial, means, command, dry_run } => {
+                self.invariant_acting_is_on_disk(command);
+                assert_eq!(*dry_run, self.policy.dry_run);
+                self.running = Some(*serial);
+                self.done.push(format!("act {means}"));
+                assert!(*means <= self.means, "more than one beyond the last");
+            }
+            Effect::Drop => self.running = None,
+            Effect::WakeAt(_) => {}
+        }
+    }
+
+    /// The look was made when Taken was already on disk, and found the very command, and no activation.
+    fn invariant_acting_only_after_a_look_at_what_stands(&self, action: &DeviceAction) {
+        if action.state != DeviceActionState::Acting || self.action.state == DeviceActionState::Acting {
+            return;
+        }
+        let (on_disk, facts) = self.looked.as_ref().expect("looked at");
+        assert_eq!(on_disk.state, DeviceActionState::Taken);
+        assert_eq!((on_disk.command, on_disk.counter), (action.command, action.counter));
+        let standing = facts.command.as_ref().map(|command| (command.operation, command.counter));
+        assert_eq!(standing, action.command.map(|operation| (operation, action.counter)));
+        assert!(!facts.is_activating, "an image is being activated");
+    }
+
+    fn invariant_acting_is_on_disk(&self, command: &Command) {
+        assert_eq!(self.action.state, DeviceActionState::Acting);
+        assert_eq!((self.action.command, self.action.counter), (Some(command.operation), command.counter));
+        let leaves_reason = !self.policy.dry_run && command.operation != Operation::Shutdown;
+        assert!(!leaves_reason || self.reason.is_some(), "no reason is left for the next boot");
+    }
+}

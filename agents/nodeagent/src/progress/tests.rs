@@ -1,0 +1,217 @@
+//! Rules of the specification, on a simulated device.
+
+use schemas::{DrainRequester, DrainStatus};
+
+use super::sim::{Sim, command};
+use super::*;
+
+use Operation::{Poweroff, Reboot, Shutdown};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn from_command_to_action() {
+    for operation in [Reboot, Poweroff] {
+        let mut sim = Sim::new();
+        sim.give(Some(command(operation, 7)));
+        assert_eq!(sim.done, ["Taken", "Acting", "reason", "act 0"]);
+        assert_eq!((sim.action.command, sim.action.counter), (Some(operation), 7));
+        assert_eq!(sim.reason.as_deref(), Some(command(operation, 7).reason.as_str()));
+        assert_eq!(sim.status.device_reboot, operation == Reboot);
+        assert_eq!(sim.status.device_poweroff, operation == Poweroff);
+    }
+}
+
+/// D4: EVE's nodeagent has reboots of its own.
+#[test]
+fn d4_without_a_command_nothing_ever_happens() {
+    let mut sim = Sim::new();
+    for _ in 0..100 {
+        sim.sleep(Duration::from_hours(24 * 7));
+    }
+    assert!(sim.done.is_empty());
+}
+
+#[test]
+fn hooks_run_first_and_hold_nothing_up() {
+    let mut sim = Sim::new();
+    sim.policy.has_hooks = true;
+    sim.give(Some(command(Reboot, 7)));
+    assert_eq!(sim.done, ["Taken", "hooks"]);
+    sim.end_hooks();
+    assert_eq!(sim.done, ["Taken", "hooks", "Acting", "reason", "act 0"]);
+}
+
+#[test]
+fn a_command_taken_back_during_the_hooks_is_let_go() {
+    for other in [None, Some(command(Reboot, 8)), Some(command(Poweroff, 7))] {
+        let mut sim = Sim::new();
+        sim.policy.has_hooks = true;
+        sim.give(Some(command(Reboot, 7)));
+        sim.facts.command = other;
+        sim.look();
+        assert_eq!(sim.action.state, DeviceActionState::Idle);
+        assert_eq!(sim.running, None, "the hooks are ended");
+    }
+}
+
+#[test]
+fn a_late_end_of_hooks_means_nothing() {
+    let mut sim = Sim::new();
+    sim.policy.has_hooks = true;
+    sim.give(Some(command(Reboot, 7)));
+    let late = sim.running.unwrap();
+    sim.give(None);
+    sim.give(Some(command(Reboot, 8)));
+    sim.send(&Event::HooksEnded { serial: late });
+    sim.run();
+    assert_eq!(sim.action.state, DeviceActionState::Taken);
+}
+
+#[test]
+fn while_an_image_is_activated_the_device_stays_up() {
+    let mut sim = Sim::new();
+    sim.facts.is_activating = true;
+    sim.give(Some(command(Reboot, 7)));
+    sim.sleep(Duration::from_hours(1));
+    assert_eq!(sim.done, ["Taken"]);
+    let mut taken_back = sim.clone();
+    taken_back.give(None);
+    assert_eq!(taken_back.action.state, DeviceActionState::Idle);
+    sim.facts.is_activating = false;
+    sim.run();
+    assert_eq!(sim.action.state, DeviceActionState::Acting);
+}
+
+#[test]
+fn acting_cannot_be_taken_back() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Reboot, 7)));
+    sim.give(None);
+    assert_eq!(sim.action.state, DeviceActionState::Acting);
+    sim.restart();
+    assert_eq!(sim.action.state, DeviceActionState::Acting);
+    assert_eq!(sim.done.last().unwrap(), "act 0", "and after a restart it goes on");
+}
+
+#[test]
+fn a_restart_at_taken_goes_on_there() {
+    let mut sim = Sim::new();
+    sim.policy.has_hooks = true;
+    sim.give(Some(command(Reboot, 7)));
+    sim.restart();
+    assert_eq!(sim.done, ["Taken", "hooks", "hooks"]);
+    sim.end_hooks();
+    assert_eq!(sim.action.state, DeviceActionState::Acting);
+    let mut taken_back = Sim::new();
+    taken_back.facts.is_activating = true;
+    taken_back.give(Some(command(Reboot, 7)));
+    taken_back.facts.command = None;
+    taken_back.restart();
+    assert_eq!(taken_back.action.state, DeviceActionState::Idle);
+}
+
+#[test]
+fn a_device_that_stays_up_gets_the_next_means_and_then_fails() {
+    for answer in [Some(Outcome::Started), Some(Outcome::Failed("exit 1".to_owned())), None] {
+        let mut sim = Sim::new();
+        sim.means = 2;
+        sim.give(Some(command(Reboot, 7)));
+        for means in 0..2 {
+            assert_eq!(sim.done.last().unwrap(), &format!("act {means}"));
+            if let Some(answer) = answer.clone() {
+                sim.acted(answer);
+            }
+            if !matches!(answer, Some(Outcome::Failed(_))) {
+                sim.sleep(STILL_UP.saturating_sub(SECOND));
+                assert_eq!(sim.done.last().unwrap(), &format!("act {means}"), "not yet");
+                sim.sleep(SECOND);
+            }
+        }
+        sim.acted(Outcome::NoMeans);
+        assert_eq!(sim.action.state, DeviceActionState::Failed);
+        assert!(sim.action.error.starts_with("cannot reboot, no means is left: "), "{}", sim.action.error);
+        assert_eq!(sim.action.error.matches(';').count(), 1, "both reasons: {}", sim.action.error);
+        assert_eq!(sim.reason, None, "the next boot will have another reason");
+        sim.give(None);
+        assert_eq!(sim.action, DeviceAction { schema_version: 1, ..DeviceAction::default() });
+    }
+}
+
+#[test]
+fn a_device_without_means_says_what_to_set() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Poweroff, 7)));
+    sim.acted(Outcome::NoMeans);
+    assert!(sim.action.error.contains("cannot poweroff"), "{}", sim.action.error);
+    assert!(sim.action.error.contains("set device.command"), "{}", sim.action.error);
+}
+
+#[test]
+fn a_late_answer_of_a_means_is_no_answer_of_the_next() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Reboot, 7)));
+    let late = sim.running.unwrap();
+    sim.sleep(STILL_UP);
+    sim.send(&Event::Acted { serial: late, outcome: Outcome::NoMeans });
+    assert_eq!(sim.action.state, DeviceActionState::Acting);
+}
+
+#[test]
+fn a_shutdown_is_done_and_lasts_until_it_is_cleared() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Shutdown, 7)));
+    assert_eq!(sim.done, ["Taken", "Acting", "act 0"], "the device stays up, so no reason is left");
+    assert!(sim.status.device_shutdown && !sim.status.all_domains_halted);
+    sim.acted(Outcome::Done);
+    for _ in 0..2 {
+        assert_eq!(sim.action.state, DeviceActionState::Done);
+        assert!(sim.status.device_shutdown && sim.status.all_domains_halted);
+        sim.restart();
+    }
+    sim.give(None);
+    assert_eq!(sim.action.state, DeviceActionState::Idle);
+    assert!(!sim.status.all_domains_halted);
+}
+
+#[test]
+fn a_dry_run_only_acts_once_and_stands() {
+    for operation in Operation::ALL {
+        let mut sim = Sim::new();
+        sim.policy = Policy { has_hooks: true, dry_run: true };
+        sim.give(Some(command(operation, 7)));
+        assert_eq!(sim.done, ["Taken", "Acting", "act 0"], "no hooks, no reason");
+        sim.acted(Outcome::Done);
+        sim.restart();
+        assert_eq!(sim.done, ["Taken", "Acting", "act 0", "Done"]);
+        assert!(!sim.status.all_domains_halted, "nothing was halted");
+        sim.give(Some(command(operation, 8)));
+        sim.acted(Outcome::Done);
+        assert_eq!((sim.action.counter, sim.action.state), (8, DeviceActionState::Done));
+    }
+}
+
+#[test]
+fn an_effect_that_fails_at_any_point_only_delays() {
+    for effects_done in 0..8 {
+        let mut sim = Sim::new();
+        sim.policy.has_hooks = true;
+        sim.fails_after = Some(effects_done);
+        sim.give(Some(command(Reboot, 7)));
+        while sim.action.state == DeviceActionState::Taken {
+            sim.end_hooks();
+        }
+        assert_eq!(sim.action.state, DeviceActionState::Acting, "after {effects_done}");
+        assert!(sim.running.is_some() && sim.reason.is_some());
+    }
+}
+
+#[test]
+fn whether_a_drain_is_in_progress_follows_every_look() {
+    let mut sim = Sim::new();
+    for (status, expected) in [(DrainStatus::Requested, true), (DrainStatus::Complete, false)] {
+        sim.facts.drain = Some(NodeDrainStatus { status, requested_by: DrainRequester::DeviceOp });
+        sim.run();
+        assert_eq!(sim.status.wait_drain_in_progress, expected, "{status}");
+    }
+}

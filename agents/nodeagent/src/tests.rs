@@ -1,0 +1,282 @@
+//! nodeagent as a whole, on real files; device-op, baseos and zedkube are played by hand.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pubsub::{AgentLock, Persistence, Publisher, Root, Subscription, TopicKey};
+use runtime::flags::Assignment;
+use runtime::{Agent, AgentFlags, StartError};
+use schemas::{
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DeviceLine, DeviceOpState,
+    DeviceOpStatus, DrainRequester, DrainStatus, NodeAgentStatus, NodeDrainStatus, Operation, Topic,
+    ZedAgentStatus, agent, parse,
+};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
+
+/// Long enough for any machine: reached only by a failure.
+const TOO_LONG: Duration = Duration::from_mins(1);
+
+struct Device {
+    folder: TempDir,
+    root: Root,
+    settings: Vec<Assignment>,
+    running: Option<(Stop, JoinHandle<()>)>,
+    action: Subscription<DeviceAction>,
+    status: Subscription<NodeAgentStatus>,
+}
+
+impl Device {
+    async fn start(settings: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let assignment =
+            |&(key, value): &(&str, &str)| Assignment { key: key.to_owned(), value: value.to_owned() };
+        let mut device = Self {
+            action: Subscription::open(&root, agent::NODEAGENT, Persistence::Volatile),
+            status: Subscription::open(&root, agent::NODEAGENT, Persistence::Volatile),
+            settings: settings.iter().map(assignment).collect(),
+            running: None,
+            folder,
+            root,
+        };
+        device.write("proc/sys/kernel/random/boot_id", "boot-1");
+        device.run().await;
+        device
+    }
+
+    async fn run(&mut self) {
+        let set = self.settings.clone();
+        let flags = AgentFlags { root: self.folder.path().to_owned(), set, ..AgentFlags::default() };
+        let agent = start(agent::NODEAGENT, &flags).await;
+        let stop = Stop::new();
+        let told = stop.clone();
+        let task = tokio::spawn(async move { super::run(agent.context(), told).await.unwrap() });
+        self.running = Some((stop, task));
+    }
+
+    async fn stop(&mut self) {
+        let (stop, task) = self.running.take().unwrap();
+        stop.request();
+        tokio::time::timeout(Duration::from_secs(2), task).await.expect("ends within 2 s").unwrap();
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn publish<T: Topic>(&self, publisher: &str, key: &str, value: &T) {
+        let lock = AgentLock::acquire(&self.root, publisher).unwrap();
+        self.publish_with(&lock, key, value);
+    }
+
+    fn publish_with<T: Topic>(&self, lock: &AgentLock, key: &str, value: &T) {
+        let mut publisher = Publisher::open(&self.root, lock.agent(), Persistence::Volatile, lock).unwrap();
+        publisher.publish(&TopicKey::parse(key).unwrap(), value).unwrap();
+    }
+
+    /// device-op hands an operation over, or clears the command.
+    fn command(&self, operation: Option<Operation>, counter: u32) {
+        let state = if operation.is_some() { DeviceOpState::HandedOver } else { DeviceOpState::Idle };
+        let status = DeviceOpStatus { operation, counter, state, ..DeviceOpStatus::default() };
+        let command = ZedAgentStatus {
+            reboot_cmd: operation == Some(Operation::Reboot),
+            shutdown_cmd: operation == Some(Operation::Shutdown),
+            poweroff_cmd: operation == Some(Operation::Poweroff),
+            requested_reboot_reason: "because".to_owned(),
+            ..ZedAgentStatus::default()
+        };
+        self.publish(agent::ZEDAGENT, "global", &status);
+        self.publish(agent::ZEDAGENT, "zedagent", &command);
+    }
+
+    async fn until_action(&mut self, state: DeviceActionState) -> DeviceAction {
+        until(&mut self.action, &TopicKey::global(), |action| action.state == state).await
+    }
+
+    async fn until_status(&mut self, wanted: impl Fn(&NodeAgentStatus) -> bool) -> NodeAgentStatus {
+        until(&mut self.status, &TopicKey::parse("nodeagent").unwrap(), wanted).await
+    }
+
+    fn lines(&self) -> Vec<DeviceLine> {
+        let text = std::fs::read_to_string(self.path("persist/device-actions.jsonl")).unwrap_or_default();
+        text.lines().map(|line| parse(line.as_bytes()).unwrap()).collect()
+    }
+}
+
+/// Becomes the agent. A program that another test has just forked holds a copy of the lock of an agent that has
+/// ended, until it is executed; no event tells when.
+async fn start(name: &str, flags: &AgentFlags) -> Agent {
+    let starting = async {
+        loop {
+            match Agent::start(name, flags).await {
+                Ok(agent) => return agent,
+                Err(StartError::Lock { .. }) => tokio::time::sleep(Duration::from_millis(1)).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    tokio::time::timeout(TOO_LONG, starting).await.expect("the lock becomes free")
+}
+
+/// Waits until an item is there and as wanted, and gives it.
+async fn until<T: Topic>(
+    subscription: &mut Subscription<T>,
+    key: &TopicKey,
+    wanted: impl Fn(&T) -> bool,
+) -> T {
+    let waiting = async {
+        while !subscription.get(key).is_some_and(&wanted) {
+            subscription.changed().await;
+        }
+    };
+    let is_late = tokio::time::timeout(TOO_LONG, waiting).await.is_err();
+    assert!(!is_late, "waited too long; it is {:?}", subscription.get(key));
+    subscription.get(key).cloned().unwrap()
+}
+
+#[tokio::test]
+async fn a_dry_run_writes_one_line_and_nothing_else() {
+    let hook = r#"[["touch", "/nowhere/hook"]]"#;
+    let mut device = Device::start(&[("device.dry-run", "true"), ("device.pre", hook)]).await;
+    device.command(Some(Operation::Reboot), 7);
+    let action = device.until_action(Done).await;
+    assert_eq!((action.command, action.counter), (Some(Operation::Reboot), 7));
+    device.stop().await;
+    device.run().await;
+    device.until_action(Done).await;
+    device.command(None, 0);
+    device.until_action(Idle).await;
+    let lines = device.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let line = &lines[0];
+    assert_eq!((line.action.as_str(), line.reason.as_str(), line.counter), ("reboot", "because", 7));
+    assert_eq!(line.boot_id, "boot-1");
+    assert!(!device.path("persist/reboot-reason").exists());
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_takes_the_device_down_and_the_next_boot_knows_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (went, hooked) = (file("went"), file("hooked"));
+    let command = format!(
+        r#"["sh", "-c", "echo $EBB_OPERATION $EBB_COUNTER $EBB_REASON > {went}; mkdir -p {went}.done"]"#
+    );
+    let hooks = format!(r#"[["false"], ["touch", "{hooked}"]]"#);
+    let mut device = Device::start(&[("device.command", &command), ("device.pre", &hooks)]).await;
+    device.command(Some(Operation::Poweroff), 3);
+    device.until_action(Acting).await;
+    let status = device.until_status(|status| status.device_poweroff).await;
+    assert!(!status.device_reboot);
+    let mut watch = pubsub::PathWatch::new([folder.path()]);
+    while !std::fs::exists(format!("{went}.done")).unwrap() {
+        tokio::time::timeout(TOO_LONG, watch.changed()).await.unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&went).unwrap(), "poweroff 3 because\n");
+    assert!(std::fs::exists(&hooked).unwrap(), "a hook that fails stops nothing");
+    assert_eq!(std::fs::read_to_string(device.path("persist/reboot-reason")).unwrap(), "because");
+
+    device.stop().await;
+    std::fs::remove_dir_all(device.path("run")).unwrap();
+    device.write("proc/sys/kernel/random/boot_id", "boot-2");
+    device.run().await;
+    device.until_status(|status| status.reboot_reason == "because").await;
+    assert!(!device.path("persist/reboot-reason").exists());
+    device.until_action(Idle).await;
+    device.stop().await;
+    device.run().await;
+    device.until_status(|status| status.reboot_reason == "because").await;
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_without_means_fails_and_says_what_to_set() {
+    let mut device = Device::start(&[]).await;
+    device.command(Some(Operation::Reboot), 7);
+    let failed = device.until_action(Failed).await;
+    assert!(failed.error.contains("set device.command"), "{}", failed.error);
+    assert!(!device.path("persist/reboot-reason").exists());
+    device.command(None, 0);
+    device.until_action(Idle).await;
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_without_a_command_only_says_that_all_is_halted() {
+    let mut device = Device::start(&[]).await;
+    device.command(Some(Operation::Shutdown), 7);
+    device.until_action(Done).await;
+    device.until_status(|status| status.all_domains_halted && status.device_shutdown).await;
+    device.command(None, 0);
+    device.until_status(|status| !status.all_domains_halted).await;
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn an_activation_that_runs_keeps_the_device_up() {
+    let mut device = Device::start(&[("device.dry-run", "true")]).await;
+    let baseos = AgentLock::acquire(&device.root, agent::BASEOSMGR).unwrap();
+    let activating = BaseOsHold { state: BaseOsHoldState::Activating, ..BaseOsHold::default() };
+    device.publish_with(&baseos, "global", &activating);
+    device.command(Some(Operation::Reboot), 7);
+    device.until_action(Taken).await;
+    // A restart at Taken goes on there, and stays as long as baseos lives.
+    device.stop().await;
+    device.run().await;
+    device.until_action(Taken).await;
+    assert!(device.lines().is_empty());
+    drop(baseos);
+    device.until_action(Done).await;
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn an_image_that_is_activated_is_booted() {
+    let mut device = Device::start(&[("device.dry-run", "true")]).await;
+    let baseos = AgentLock::acquire(&device.root, agent::BASEOSMGR).unwrap();
+    let status = BaseOsStatus {
+        content_tree_uuid: "a".to_owned(),
+        base_os_version: "2.0".to_owned(),
+        activated: true,
+        partition_state: "updating".to_owned(),
+        ..BaseOsStatus::default()
+    };
+    let hold = BaseOsHold {
+        content_tree_uuid: "a".to_owned(),
+        state: BaseOsHoldState::Activated,
+        ..BaseOsHold::default()
+    };
+    device.publish_with(&baseos, "a", &status);
+    device.publish_with(&baseos, "global", &hold);
+    device.until_action(Done).await;
+    assert_eq!(device.lines()[0].reason, "reboot into image 2.0 (a)");
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn a_drain_in_progress_is_told() {
+    let mut device = Device::start(&[]).await;
+    for (status, requested_by, expected) in [
+        (DrainStatus::Cordoned, DrainRequester::DeviceOp, true),
+        (DrainStatus::Cordoned, DrainRequester::Update, false),
+        (DrainStatus::FailedDrain, DrainRequester::DeviceOp, true),
+        (DrainStatus::Complete, DrainRequester::DeviceOp, false),
+    ] {
+        device.publish(agent::ZEDKUBE, "global", &NodeDrainStatus { status, requested_by });
+        device.until_status(|shown| shown.wait_drain_in_progress == expected).await;
+    }
+    device.stop().await;
+}

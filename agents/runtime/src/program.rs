@@ -1,0 +1,172 @@
+//! Running a command of the settings.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process;
+
+use crate::settings::Command;
+
+/// So many bytes of what a command says are kept: the first of stdout, the last of stderr.
+const KEPT: usize = 2048;
+/// A child of the command may hold its pipes open for ever.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Runs a command to its end, for at most `limit`, and gives what it says first. The error says which command, how
+/// it ended and what it said last.
+///
+/// When the time is over, or the future is dropped, the command is killed with all that it has started: a second try
+/// must not run beside a left-over of the first. What a command that has ended left running is its own matter.
+pub async fn run(
+    command: &Command,
+    environment: &[(&str, String)],
+    limit: Duration,
+) -> Result<String, String> {
+    let named = |error: String| format!("{}: {error}", command.program);
+    let mut child = process::Command::new(&command.program)
+        .args(&command.arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| named(format!("cannot be started: {error}")))?;
+    let mut group = Group(child.id());
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let reading =
+        async { tokio::join!(keep(stdout, &mut first, Keep::First), keep(stderr, &mut last, Keep::Last)) };
+    let ended = tokio::time::timeout(limit, wait_and_read(&mut child, reading))
+        .await
+        .map_err(|_| named(format!("still running after {} s, killed", limit.as_secs())))?
+        .map_err(|error| named(error.to_string()))?;
+    group.0 = None;
+    if ended.success() {
+        return Ok(text(&first));
+    }
+    let said = text(&last);
+    Err(named(if said.is_empty() { ended.to_string() } else { format!("{ended}: {said}") }))
+}
+
+/// The process group of a running command; killed when dropped.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0.and_then(|id| i32::try_from(id).ok())
+            && let Err(error) = killpg(Pid::from_raw(leader), Signal::SIGKILL)
+        {
+            tracing::debug!("cannot kill the command's process group {leader}: {error}");
+        }
+    }
+}
+
+/// Reads while the child runs, lest it blocks, and a moment longer.
+async fn wait_and_read(
+    child: &mut process::Child,
+    reading: impl Future,
+) -> std::io::Result<std::process::ExitStatus> {
+    tokio::pin!(reading);
+    let ended = tokio::select! {
+        ended = child.wait() => ended?,
+        _ = &mut reading => return child.wait().await,
+    };
+    // Whatever was not said by then is not waited for.
+    if tokio::time::timeout(LAST_WORDS, reading).await.is_err() {
+        tracing::debug!("a child of the command still holds its pipes");
+    }
+    Ok(ended)
+}
+
+#[derive(Clone, Copy)]
+enum Keep {
+    First,
+    Last,
+}
+
+async fn keep(from: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>, which: Keep) {
+    let Some(mut from) = from else { return };
+    let mut buffer = [0; 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        kept.extend(buffer.iter().take(count));
+        match which {
+            Keep::First => kept.truncate(KEPT),
+            Keep::Last => {
+                kept.drain(..kept.len().saturating_sub(KEPT));
+            }
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn sh(script: &str, limit: Duration) -> Result<String, String> {
+        let command =
+            Command { program: "sh".to_owned(), arguments: vec!["-c".to_owned(), script.to_owned()] };
+        run(&command, &[("EBB_VERSION", "2.0".to_owned())], limit).await
+    }
+
+    #[tokio::test]
+    async fn how_a_command_ended() {
+        let minute = Duration::from_mins(1);
+        assert_eq!(sh("echo \"$EBB_VERSION\"; echo more", minute).await, Ok("2.0\nmore".to_owned()));
+        let failed = sh("echo no space >&2; exit 3", minute).await.unwrap_err();
+        assert!(failed.contains("exit status: 3") && failed.ends_with("no space"), "{failed}");
+        let missing = Command { program: "/nowhere/activate".to_owned(), arguments: Vec::new() };
+        let missing = run(&missing, &[], minute).await.unwrap_err();
+        assert!(missing.starts_with("/nowhere/activate: cannot be started"), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_does_not_end_is_killed() {
+        let late = sh("exec sleep 600", Duration::from_millis(1)).await.unwrap_err();
+        assert!(late.contains("still running"), "{late}");
+    }
+
+    #[tokio::test]
+    async fn its_children_are_killed_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
+        let began = async {
+            while !file.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            ended = sh(&script, Duration::from_mins(1)) => panic!("{ended:?}"),
+            () = began => {}
+        }
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let stat = std::path::PathBuf::from(format!("/proc/{}/stat", pid.trim()));
+        // A zombie that nobody collects is dead, too.
+        while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_child_that_stays_does_not_hold_the_command() {
+        assert_eq!(sh("sleep 3 & exit 0", Duration::from_mins(1)).await, Ok(String::new()));
+    }
+
+    #[tokio::test]
+    async fn much_talk_is_cut() {
+        let talk = "head -c 300000 /dev/zero | tr '\\0' x; echo end";
+        let first = sh(talk, Duration::from_mins(1)).await.unwrap();
+        assert_eq!((first.len(), first.ends_with('x')), (KEPT, true));
+        let failed = sh(&format!("{{ {talk}; }} >&2; exit 1"), Duration::from_mins(1)).await.unwrap_err();
+        assert!(failed.ends_with("xend") && failed.len() < 2 * KEPT, "{}", failed.len());
+    }
+}
