@@ -1,2 +1,7 @@
-//! The multi-call binary.
-fn main() {}
+//! The program `ebb`. All of it is in the library, so that tests can run the same program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ebb::run(std::env::args_os().collect())
+}

@@ -1,0 +1,99 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use runtime::AgentFlags;
+
+/// Agents that make sure that a clustered edge node is drained before it goes down.
+///
+/// A controller asks for a reboot, a shutdown or an update; zedkube cordons the node and moves its pods away, and
+/// until it says COMPLETE the other agents hold the operation back. Everything is a file: look with
+/// `cat /run/zedkube/NodeDrainStatus/global.json | jq .`
+#[derive(Debug, Parser)]
+#[command(name = "ebb", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say in plain words where this node is and why
+    Status(StatusArguments),
+    /// Show the whole path on an in-memory cluster: a reboot command, a drain, the reboot
+    Demo(DemoArguments),
+    /// Run the agent that cordons and drains this node
+    Zedkube(AgentFlags),
+    /// Run the agent that holds reboot, shutdown and poweroff back (EVE's zedagent)
+    #[command(name = "device-op", alias = "zedagent")]
+    DeviceOp(AgentFlags),
+    /// Run the agent that carries reboot, shutdown and poweroff out
+    Nodeagent(AgentFlags),
+    /// Run the agent that holds new images back (EVE's baseosmgr)
+    #[command(alias = "baseosmgr")]
+    Baseos(AgentFlags),
+}
+
+/// What `ebb status` takes.
+#[derive(Args, Debug)]
+pub(crate) struct StatusArguments {
+    /// Folder that stands for `/`
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// Print all that is known as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What `ebb demo` takes.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArguments {
+    /// Stay up, so that another terminal can look and cancel; Ctrl-C ends it
+    #[arg(long)]
+    pub(crate) hold: bool,
+    /// How many pods run on the node
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub(crate) pods: u16,
+}
+
+/// Names under which the binary is an agent.
+const AGENTS: [&str; 6] = ["zedkube", "device-op", "zedagent", "nodeagent", "baseos", "baseosmgr"];
+
+/// The arguments as a subcommand when the binary was called through a link that is named after an agent.
+pub(crate) fn multi_call(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
+    if let Some(agent) = name.and_then(|name| AGENTS.into_iter().find(|agent| *agent == name)) {
+        arguments.insert(1, OsString::from(agent));
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_link_is_an_agent() {
+        for (called, expected) in [
+            (vec!["/usr/bin/ebb", "status"], vec!["/usr/bin/ebb", "status"]),
+            (vec!["/usr/bin/zedkube", "--root", "/r"], vec!["/usr/bin/zedkube", "zedkube", "--root", "/r"]),
+            (vec!["baseosmgr"], vec!["baseosmgr", "baseosmgr"]),
+            (vec![], vec![]),
+        ] {
+            let words = |words: Vec<&str>| words.into_iter().map(OsString::from).collect::<Vec<_>>();
+            assert_eq!(multi_call(words(called)), words(expected));
+        }
+        for agent in AGENTS {
+            assert!(Cli::try_parse_from(multi_call(vec![OsString::from(agent)])).is_ok(), "{agent}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `ebb demo`: the whole path on a cluster in memory, live, without network, rights or cluster of one's own.
+//!
+//! Four agents run in this process below a temporary root, against an API server that exists only here. A controller
+//! commands a reboot; the node is drained; the reboot is recorded (dry run), and not a moment before.
+
+mod scene;
+mod story;
+
+use anyhow::Context;
+use runtime::{Agent, AgentFlags, Stop, logs};
+use tokio::task::JoinSet;
+
+use crate::agents::{self, Kind};
+use crate::cli::DemoArguments;
+use crate::screen;
+
+use scene::Scene;
+use story::Story;
+
+/// Threads for four agents and a cluster.
+const THREADS: usize = 4;
+
+/// Runs the demonstration.
+pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<()> {
+    if std::env::var_os("EBB_LOG").is_some() {
+        logs::init(Some(runtime::LogFormat::Text), "demo")?;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .context("cannot start the demonstration's threads")?;
+    let result = runtime.block_on(show(arguments));
+    runtime.shutdown_background();
+    result
+}
+
+async fn show(arguments: &DemoArguments) -> anyhow::Result<()> {
+    let scene = Scene::set(arguments.pods)?;
+    let stop = Stop::on_signals()?;
+    let mut agents = start_agents(&scene, &stop).await?;
+    let mut story = Story::begin(&scene)?;
+    let told = tokio::select! {
+        told = story.tell() => told,
+        failed = first_failure(&mut agents) => Err(failed),
+        () = stop.requested() => Ok(()),
+    };
+    if told.is_ok() && arguments.hold && !stop.is_requested() {
+        story.hand_over();
+        tokio::select! {
+            failed = first_failure(&mut agents) => return Err(failed),
+            told = story.follow() => told?,
+            () = stop.requested() => {}
+        }
+    }
+    stop.request();
+    while agents.join_next().await.is_some() {}
+    screen::line(&format!(
+        "The folder stays for you to look at; remove it with: rm -r {}",
+        scene.root().path().display()
+    ));
+    told
+}
+
+async fn start_agents(scene: &Scene, stop: &Stop) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
+    let flags: AgentFlags = scene.flags();
+    let mut running = JoinSet::new();
+    for kind in [Kind::Zedkube, Kind::DeviceOp, Kind::Nodeagent, Kind::Baseos] {
+        let agent = Agent::start(kind.name(), &flags).await?;
+        running.spawn(agents::work(kind, agent, stop.clone()));
+    }
+    Ok(running)
+}
+
+/// Waits for an agent that ends by itself, which none should.
+async fn first_failure(agents: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Error {
+    match agents.join_next().await {
+        Some(Ok(Err(error))) => error,
+        Some(Err(error)) => anyhow::Error::new(error).context("an agent ended"),
+        Some(Ok(Ok(()))) | None => anyhow::anyhow!("an agent ended before its time"),
+    }
+}

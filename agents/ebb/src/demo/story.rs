@@ -1,0 +1,231 @@
+//! What happens in the demonstration, told as it happens, from the agents' files alone.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use pubsub::{AgentLock, Persistence, Publisher, Root, Subscription, TopicKey};
+use runtime::clock;
+use schemas::{
+    DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DrainStatus,
+    NodeDrainReport, NodeDrainStatus, Operation, Topic, agent,
+};
+
+use crate::demo::scene::Scene;
+use crate::screen;
+
+/// Something is wrong if the reboot has not been recorded by then.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Pods that are named one by one in one line.
+const NAMES: usize = 3;
+
+/// The controller, and the spectator.
+#[derive(Debug)]
+pub(crate) struct Story {
+    root: Root,
+    began: u64,
+    commands: Publisher<DeviceOpsCmd>,
+    status: Subscription<NodeDrainStatus>,
+    report: Subscription<NodeDrainReport>,
+    operation: Subscription<DeviceOpStatus>,
+    action: Subscription<DeviceAction>,
+    told: Told,
+    // The controller's, as long as its topic is published.
+    _controller: AgentLock,
+}
+
+/// What was told, so that nothing is told twice.
+#[derive(Debug, Default)]
+struct Told {
+    status: Option<NodeDrainStatus>,
+    progress: Option<schemas::Progress>,
+    operation: Option<DeviceOpState>,
+    action: Option<DeviceActionState>,
+}
+
+impl Story {
+    /// The controller takes its place.
+    pub(crate) fn begin(scene: &Scene) -> anyhow::Result<Self> {
+        let root = scene.root().clone();
+        let lock = AgentLock::acquire(&root, agent::CONTROLLER)?;
+        let commands = Publisher::open(&root, agent::CONTROLLER, Persistence::Volatile, &lock)?;
+        let volatile = Persistence::Volatile;
+        Ok(Self {
+            began: clock::boot_millis(),
+            commands,
+            status: Subscription::open(&root, agent::ZEDKUBE, volatile),
+            report: Subscription::open(&root, agent::ZEDKUBE, volatile),
+            operation: Subscription::open(&root, agent::ZEDAGENT, volatile),
+            action: Subscription::open(&root, agent::NODEAGENT, volatile),
+            root,
+            told: Told::default(),
+            _controller: lock,
+        })
+    }
+
+    /// From the command to the recorded reboot.
+    pub(crate) async fn tell(&mut self) -> anyhow::Result<()> {
+        self.say("four agents and a cluster of three nodes are up; this machine is node edge-a");
+        self.ready().await.context("the agents did not come up")?;
+        self.command(1, true)?;
+        self.say("the controller commands: reboot (counter 1)");
+        let done = async {
+            while !self.is_recorded() {
+                self.changed().await;
+                self.tell_changes();
+            }
+        };
+        tokio::time::timeout(PATIENCE, done).await.context("the reboot was not recorded in time")?;
+        self.say("device-actions.jsonl has the reboot: on a real device it happens now");
+        self.where_to_look();
+        Ok(())
+    }
+
+    /// Tells whatever else happens, until somebody stops the demonstration.
+    pub(crate) async fn follow(&mut self) -> anyhow::Result<()> {
+        loop {
+            self.changed().await;
+            self.tell_changes();
+        }
+    }
+
+    /// What a person at another terminal can do now.
+    pub(crate) fn hand_over(&self) {
+        let command = self.root.item::<DeviceOpsCmd>(agent::CONTROLLER, Persistence::Volatile, &reboot_key());
+        let order = |counter: u32, wanted: bool| {
+            format!(
+                "  echo '{{\"Counter\":{counter},\"DesiredState\":{wanted},\"OpsTime\":\"\"}}' > {}",
+                command.display()
+            )
+        };
+        screen::line(
+            "\nHolding. In another terminal, take the reboot back and watch the node return to service:",
+        );
+        screen::line(&order(1, false));
+        screen::line("and command the next one:");
+        screen::line(&order(2, true));
+        screen::line("Ctrl-C ends the demonstration.\n");
+    }
+
+    /// Waits until zedkube knows that it is in a cluster and zedagent has recorded where the counters stand: a
+    /// device that has never seen a command takes the first one as done.
+    async fn ready(&mut self) -> anyhow::Result<()> {
+        self.command(0, false)?;
+        let recorded = self.root.join(format!("/persist/status/{}", Operation::Reboot.counter_file()));
+        let ready = async {
+            while self.status.get(&TopicKey::global()).map(|status| status.status)
+                != Some(DrainStatus::NotRequested)
+                || !is_member(&self.report)
+                || !recorded.exists()
+            {
+                tokio::select! {
+                    () = self.status.changed() => {}
+                    () = self.report.changed() => {}
+                    // The counter's file is no topic.
+                    () = tokio::time::sleep(Duration::from_millis(20)) => {}
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, ready).await?;
+        self.tell_changes();
+        Ok(())
+    }
+
+    fn command(&mut self, counter: u32, desired_state: bool) -> anyhow::Result<()> {
+        let ops_time = clock::wall().to_string();
+        self.commands.publish(&reboot_key(), &DeviceOpsCmd { counter, desired_state, ops_time })?;
+        Ok(())
+    }
+
+    async fn changed(&mut self) {
+        tokio::select! {
+            () = self.status.changed() => {}
+            () = self.report.changed() => {}
+            () = self.operation.changed() => {}
+            () = self.action.changed() => {}
+        }
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.action.get(&TopicKey::global()).map(|action| action.state) == Some(DeviceActionState::Done)
+    }
+
+    fn tell_changes(&mut self) {
+        let key = TopicKey::global();
+        let report = self.report.get(&key).cloned().unwrap_or_default();
+        if let Some(status) = self.status.get(&key).copied()
+            && self.told.status.replace(status) != Some(status)
+        {
+            self.say(&format!("zedkube: {:<13} {}", status.status.constant(), report.reason));
+        }
+        if report.progress.total > 0 && self.told.progress.replace(report.progress) != Some(report.progress) {
+            self.say(&progress(&report));
+        }
+        self.tell_operation(&key);
+    }
+
+    fn tell_operation(&mut self, key: &TopicKey) {
+        if let Some(status) = self.operation.get(key).cloned()
+            && self.told.operation.replace(status.state) != Some(status.state)
+        {
+            match status.state {
+                DeviceOpState::Idle => {}
+                DeviceOpState::Deferred => {
+                    self.say(&format!("device-op: reboot held back: {}", status.blocked_by));
+                }
+                DeviceOpState::HandedOver => self.say("device-op: reboot handed over to nodeagent"),
+                DeviceOpState::Failed => {
+                    self.say(&format!("device-op: reboot cannot go on: {}", status.blocked_by));
+                }
+            }
+        }
+        if let Some(action) = self.action.get(key).cloned()
+            && self.told.action.replace(action.state) != Some(action.state)
+            && action.state != DeviceActionState::Idle
+        {
+            self.say(&format!("nodeagent: {:?} {}", action.state, action.error));
+        }
+    }
+
+    fn where_to_look(&self) {
+        let status =
+            self.root.item::<NodeDrainStatus>(agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global());
+        let report =
+            self.root.item::<NodeDrainReport>(agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global());
+        screen::line("\nWhere to look:");
+        screen::line(&format!("  cat {} | jq .   # {}", status.display(), NodeDrainStatus::NAME));
+        screen::line(&format!("  cat {} | jq .   # why, since when, each pod", report.display()));
+        screen::line(&format!("  cat {}", self.root.join("/persist/device-actions.jsonl").display()));
+        screen::line(&format!("  ebb status --root {}", self.root.path().display()));
+    }
+
+    fn say(&self, text: &str) {
+        let seconds = Duration::from_millis(clock::boot_millis().saturating_sub(self.began)).as_secs_f64();
+        screen::line(&format!("{seconds:6.2} s  {}", text.trim_end()));
+    }
+}
+
+fn reboot_key() -> TopicKey {
+    TopicKey::parse(Operation::Reboot.name()).unwrap_or_else(|_| TopicKey::global())
+}
+
+fn is_member(report: &Subscription<NodeDrainReport>) -> bool {
+    report.get(&TopicKey::global()).is_some_and(|report| report.member == schemas::Member::Yes)
+}
+
+/// `9 of 12 pods gone; terminating: default/web-1, …; blocked: …`.
+fn progress(report: &NodeDrainReport) -> String {
+    let schemas::Progress { total, gone, .. } = report.progress;
+    let mut text = format!("         {gone} of {total} pods gone");
+    for (stage, word) in [("Terminating", "terminating"), ("Blocked", "blocked by their budget")] {
+        let names: Vec<&str> =
+            report.pods.iter().filter(|pod| pod.stage == stage).map(|pod| pod.name.as_str()).collect();
+        if !names.is_empty() {
+            let more = names.len().saturating_sub(NAMES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let first: Vec<&str> = names.into_iter().take(NAMES).collect();
+            text = format!("{text}; {word}: {}{more}", first.join(", "));
+        }
+    }
+    text
+}

@@ -1,0 +1,192 @@
+//! What was seen, in plain words. The most important thing comes first; what to do comes with what is wrong.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use schemas::{
+    BaseOsHold, BaseOsHoldState, Blocked, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
+    DrainStatus, GoTime, Member, NodeDrainReport, Operation, Outcome,
+};
+
+use super::seen::{AgentSeen, Seen};
+
+/// Blocked pods that are told one by one; the rest are counted.
+const MOST_BLOCKED: usize = 10;
+
+/// The text of `ebb status` at `now`.
+pub(crate) fn tell(seen: &Seen, now: Timestamp) -> String {
+    let mut lines = Vec::new();
+    headline(seen, &mut lines);
+    // A setting or request that was not taken may be the reason for all that follows.
+    lines.extend(refused(seen));
+    if let Some(report) = &seen.report {
+        drain(report, now, &mut lines);
+    }
+    lines.extend(seen.device_op.as_ref().and_then(device_op));
+    lines.extend(seen.device_action.as_ref().and_then(device_action));
+    lines.extend(seen.base_os.as_ref().and_then(base_os));
+    lines.push(agents(&seen.agents));
+    lines.join("\n") + "\n"
+}
+
+fn headline(seen: &Seen, lines: &mut Vec<String>) {
+    let Some(status) = seen.status else {
+        lines.push("No NodeDrainStatus: zedkube has not run in this boot.".to_owned());
+        return;
+    };
+    let node = seen.report.as_ref().map(|report| report.node.as_str()).filter(|node| !node.is_empty());
+    let member = seen.report.as_ref().map(|report| report.member);
+    let outcome = seen.report.as_ref().and_then(|report| report.outcome);
+    let what = match (status.status, outcome) {
+        (DrainStatus::Complete, Some(outcome)) => complete(outcome),
+        (status, _) => words(status, member),
+    };
+    lines.push(format!("Node {}: {what} ({})", node.unwrap_or("of this device"), status.status.constant()));
+}
+
+fn words(status: DrainStatus, member: Option<Member>) -> &'static str {
+    match status {
+        DrainStatus::Unknown => "nothing is known",
+        DrainStatus::NotSupported if member == Some(Member::No) => {
+            "not in a cluster, so nothing has to be drained"
+        }
+        DrainStatus::NotSupported => "drains are switched off",
+        DrainStatus::NotRequested => "in service",
+        DrainStatus::Requested => "a drain is asked for and waits",
+        DrainStatus::Starting => "the drain begins",
+        DrainStatus::Cordoned => "draining",
+        DrainStatus::FailedCordon => "the drain failed: the node could not be cordoned",
+        DrainStatus::DrainRetrying => "draining, after an attempt that failed",
+        DrainStatus::FailedDrain => "the drain failed",
+        DrainStatus::Complete => "the node may go down",
+    }
+}
+
+/// COMPLETE has several meanings, and most of them are not "drained".
+fn complete(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Drained => "drained: the node may go down",
+        Outcome::ApiUnreachable => "NOT drained, the API server was away: the node may go down all the same",
+        Outcome::NoSchedulablePeer => {
+            "NOT drained, no node could take the pods: the node may go down all the same"
+        }
+        Outcome::NodeGone => "the node is not in the cluster any more: it may go down",
+        Outcome::Forced => "NOT drained, an operator forced it: the node may go down all the same",
+        Outcome::CordonFailed | Outcome::DrainFailed | Outcome::Cancelled => "the node may go down",
+    }
+}
+
+fn drain(report: &NodeDrainReport, now: Timestamp, lines: &mut Vec<String>) {
+    lines.push(format!("  why:   {} (since {})", report.reason, since(report.since, now)));
+    if let Some(deadline) = report.deadline.set() {
+        lines.push(format!("  until: {}", deadline.strftime("%FT%TZ")));
+    }
+    if !report.hint.is_empty() {
+        lines.push(format!("  do:    {}", report.hint));
+    }
+    for request in &report.requests {
+        let is_answered = request.answer != DrainStatus::Unknown;
+        let answered = || format!("answered {}", request.answer.constant());
+        let answer = if is_answered { answered() } else { "not answered yet".to_owned() };
+        lines.push(format!("  asked: {} for {:?}, {answer}", request.publisher, request.context));
+    }
+    let progress = &report.progress;
+    if progress.total > 0 {
+        lines.push(format!(
+            "  pods:  {} of {} gone, {} terminating, {} blocked, {} waiting",
+            progress.gone, progress.total, progress.terminating, progress.blocked, progress.waiting
+        ));
+    }
+    lines.extend(report.blocked.iter().take(MOST_BLOCKED).map(blocked));
+    let more = report.blocked.len().saturating_sub(MOST_BLOCKED);
+    if more > 0 {
+        lines.push(format!("  and {more} more pods are blocked"));
+    }
+}
+
+fn blocked(blocked: &Blocked) -> String {
+    let mut line = format!("  held:  {}: {}", blocked.pod, blocked.cause);
+    if !blocked.hint.is_empty() {
+        // Writing to a String cannot fail.
+        write!(line, "\n         {}", blocked.hint).unwrap_or_default();
+    }
+    line
+}
+
+fn device_op(status: &DeviceOpStatus) -> Option<String> {
+    let name = status.operation.map_or("operation", Operation::name);
+    let counter = status.counter;
+    match status.state {
+        DeviceOpState::Idle => None,
+        DeviceOpState::Deferred => Some(with_release(
+            format!("Operation: {name} {counter} is held back: {}", status.blocked_by),
+            &status.release,
+        )),
+        DeviceOpState::HandedOver => Some(format!("Operation: {name} {counter} is handed over to nodeagent")),
+        DeviceOpState::Failed => Some(with_release(
+            format!("Operation: {name} {counter} cannot go on: {}", status.blocked_by),
+            &status.release,
+        )),
+    }
+}
+
+fn device_action(action: &DeviceAction) -> Option<String> {
+    let name = action.command.map_or("action", Operation::name);
+    let counter = action.counter;
+    match action.state {
+        DeviceActionState::Idle => None,
+        DeviceActionState::Taken => Some(format!("Action: {name} {counter} is being prepared")),
+        DeviceActionState::Acting => Some(format!("Action: {name} {counter} is being carried out")),
+        DeviceActionState::Done => Some(format!("Action: {name} {counter} is done")),
+        DeviceActionState::Failed => Some(format!("Action: {name} {counter} failed: {}", action.error)),
+    }
+}
+
+fn base_os(hold: &BaseOsHold) -> Option<String> {
+    let image = &hold.content_tree_uuid;
+    match hold.state {
+        BaseOsHoldState::Idle => None,
+        BaseOsHoldState::Deferred => {
+            Some(with_release(format!("Image: {image} is held back: {}", hold.blocked_by), &hold.release))
+        }
+        BaseOsHoldState::Activating => Some(format!("Image: {image} is being activated")),
+        BaseOsHoldState::Activated => Some(format!("Image: {image} is activated")),
+        BaseOsHoldState::Failed => {
+            Some(with_release(format!("Image: {image} cannot go on: {}", hold.blocked_by), &hold.release))
+        }
+    }
+}
+
+fn with_release(text: String, release: &str) -> String {
+    if release.is_empty() { text } else { format!("{text}\n  do:    {release}") }
+}
+
+fn agents(agents: &[AgentSeen]) -> String {
+    let agent = |agent: &AgentSeen| match (agent.running, agent.pid) {
+        (true, Some(pid)) => format!("{} runs ({pid})", agent.name),
+        (true, None) => format!("{} runs", agent.name),
+        (false, _) => format!("{} does NOT run", agent.name),
+    };
+    format!("Agents: {}", agents.iter().map(agent).collect::<Vec<_>>().join(", "))
+}
+
+fn refused(seen: &Seen) -> Vec<String> {
+    let of_report = seen.report.iter().flat_map(|report| &report.refused);
+    let of_report = of_report.map(|refused| format!("Refused: {}: {}", refused.path, refused.reason));
+    of_report.chain(seen.refused.iter().map(|refusal| format!("Unreadable: {refusal}"))).collect()
+}
+
+/// `2026-11-21T14:03:11Z, 12 s ago`.
+fn since(time: GoTime, now: Timestamp) -> String {
+    let Some(time) = time.set() else { return "the start".to_owned() };
+    let shown = time.strftime("%FT%TZ");
+    match now.duration_since(time).as_secs() {
+        seconds @ 0..=119 => format!("{shown}, {seconds} s ago"),
+        seconds @ 120..=7199 => format!("{shown}, {} min ago", seconds / 60),
+        seconds if seconds >= 7200 => format!("{shown}, {} h ago", seconds / 3600),
+        _ => shown.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
