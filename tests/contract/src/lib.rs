@@ -1,1 +1,42 @@
 //! The same cases against the fake cluster and the real API server: the fake earns its trust here.
+//!
+//! A case is one function over a [`Target`]; the tests of this crate [`run`] it twice, as `fake::NAME` and `real::NAME`.
+//! What a case needs it makes through the HTTP API ([`Place`]), so that the set-up is the same for both. It compares
+//! what counts in an answer ([`Said`]): code, reason, text, causes, `Retry-After`.
+//!
+//! ```text
+//! control-plane run --ready-file plane.json &     # once; else each test process starts a plane of its own (8 s)
+//! EBB_CONTROL_PLANE=plane.json cargo nextest run -p contract
+//! ```
+
+mod caller;
+pub mod objects;
+mod place;
+mod reply;
+mod target;
+mod watch;
+
+pub use caller::{Caller, Change};
+pub use place::{Place, PodState};
+pub use reply::{Reply, Said, failure};
+pub use target::Target;
+pub use watch::{Objects, Watch};
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// How long one wait, or one case, may take on a machine under load: far more than any does.
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// Runs one case against the target that `start` makes, with a runtime of its own.
+pub fn run(
+    start: impl FnOnce() -> Result<Target>,
+    case: impl AsyncFnOnce(&Target) -> Result<()>,
+) -> Result<()> {
+    let target = start()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        tokio::time::timeout(LIMIT, case(&target)).await.with_context(|| format!("not within {LIMIT:?}"))?
+    })
+}

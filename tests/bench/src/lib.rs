@@ -1,1 +1,0 @@
-//! Benchmarks, run by scripts/bench: never asserted in tests.

@@ -1,0 +1,66 @@
+//! Benchmarks: numbers for people, never asserted in tests. Run by `scripts/bench`.
+
+mod drain;
+mod latency;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// From the rename of a request file to REQUESTED on disk
+    Latency {
+        /// How many requests are timed
+        #[arg(long, default_value_t = 50)]
+        runs: usize,
+    },
+    /// A node of a real control plane drained by zedkube and by `kubectl drain`, in turn
+    Drain {
+        /// How many times each
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
+        /// How many pods run on the node
+        #[arg(long, default_value_t = 100)]
+        pods: u32,
+    },
+}
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints, here only")]
+fn main() -> ExitCode {
+    let result = match Arguments::parse().what {
+        What::Latency { runs } => latency::run(runs),
+        What::Drain { runs, pods } => drain::run(runs, pods),
+    };
+    match result {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The program under test, built beside this one.
+fn program() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let program = own.with_file_name("ebb");
+    anyhow::ensure!(program.exists(), "no ebb beside {}: run scripts/bench", own.display());
+    Ok(program)
+}
+
+fn text(path: &std::path::Path) -> Result<&str> {
+    path.to_str().context("a path that is no text")
+}

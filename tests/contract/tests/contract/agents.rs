@@ -1,0 +1,249 @@
+//! Our agents' client: pictures of a node, and a whole drain.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cluster::{Drainer, Feed, fresh_look, list_nodes};
+use contract::PodState::{Finished, Pending, Ready, ReadyForLong, Unbound};
+use contract::{Change, Objects, Place, Target, Watch, objects};
+use drain::selector::Requirement;
+use drain::state::Failure;
+use drain::view::{Existence, Phase};
+use drain::{Outcome, Picture, PodView, Policy};
+use serde_json::{Value, json};
+
+/// The pods of the picture that are of this place.
+fn names(picture: &Picture) -> Vec<&str> {
+    picture.pods.iter().map(|pod| pod.id.name.as_str()).collect()
+}
+
+fn pod<'a>(picture: &'a Picture, name: &str) -> Option<&'a PodView> {
+    picture.pods.iter().find(|pod| pod.id.name == name)
+}
+
+/// Waits for a picture that fulfils the condition; the case's own limit ends a wait for nothing.
+pub(crate) async fn seen(feed: &mut Feed, condition: impl Fn(&Picture) -> bool) -> Arc<Picture> {
+    loop {
+        let picture = feed.changed().await;
+        if condition(&picture) {
+            return picture;
+        }
+    }
+}
+
+pub(crate) async fn a_fresh_look_shows_the_nodes_pods(target: &Target) -> Result<()> {
+    let place = Place::new(target, "look").await?;
+    place
+        .pods(&[("ending", ReadyForLong), ("pending", Pending), ("finished", Finished), ("unbound", Unbound)])
+        .await?;
+    make_special_pod(&place).await?;
+    make_daemon_pod(&place).await?;
+    let grace = json!({"gracePeriodSeconds": 9});
+    place.caller().delete(&place.path("pods/ending"), &grace).await?.object()?;
+
+    let picture = fresh_look(place.caller().cluster(), &place.node, None).await?;
+    let all = names(&picture);
+    assert!(all[0].starts_with("agent-"), "{all:?}");
+    assert_eq!(all[1..], ["ending", "finished", "pending", "special"]);
+    let phases: Vec<_> = picture.pods.iter().map(|pod| pod.phase).collect();
+    assert_eq!(phases, [Phase::Running, Phase::Running, Phase::Succeeded, Phase::Pending, Phase::Running]);
+    let agent = picture.pods[0].controller.as_ref().context("no controller")?;
+    assert!(agent.is_daemon_set() && agent.existence == Existence::Present, "{agent:?}");
+    assert_eq!(picture.pods[0].owner(), "DaemonSet/agent");
+
+    let ending = pod(&picture, "ending").context("no pod")?;
+    assert_eq!(ending.terminating.map(|terminating| terminating.grace), Some(Duration::from_secs(9)));
+    let special = pod(&picture, "special").context("no pod")?;
+    assert!(special.mirror && special.empty_dir);
+    assert_eq!((special.grace, special.finalizers.len()), (Duration::from_secs(7), 1));
+    let pending = pod(&picture, "pending").context("no pod")?;
+    let expected = PodView {
+        id: place.pod_id("pending").await?,
+        phase: Phase::Pending,
+        labels: [("app".to_owned(), "x".to_owned())].into(),
+        grace: Duration::from_secs(30),
+        ..PodView::default()
+    };
+    assert_eq!(*pending, expected);
+    Ok(())
+}
+
+/// A pod with everything that a verdict can depend on.
+async fn make_special_pod(place: &Place<'_>) -> Result<()> {
+    let mut special = objects::bound_pod("special", &place.node, objects::Kubelet::NeverEnds);
+    special["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("x");
+    special["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    special["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {"medium": "Memory"}}]);
+    special["spec"]["terminationGracePeriodSeconds"] = json!(7);
+    place.create("pods", &special).await?;
+    let is_running = |pod: &Value| (pod["status"]["phase"] == "Running").then_some(());
+    place.until("the special pod runs", "pods/special", is_running).await
+}
+
+async fn make_daemon_pod(place: &Place<'_>) -> Result<()> {
+    place.create("daemonsets", &objects::daemon_set("agent", &place.namespace)).await?;
+    let is_running =
+        |pods: &Objects| pods.values().any(|pod| pod["status"]["phase"] == "Running").then_some(());
+    let (path, query) = (place.path("pods"), "labelSelector=app=agent");
+    place.caller().until_all("the DaemonSet's pod runs", &path, query, is_running).await
+}
+
+pub(crate) async fn a_fresh_look_shows_node_and_budgets(target: &Target) -> Result<()> {
+    let place = Place::new(target, "budgets").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    place.pods(&[("a", Ready), ("b", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 1}), [2, 2, 1, 1]).await?;
+    let picture = fresh_look(cluster, node, None).await?;
+    let found = picture.node.as_ref().context("no node")?;
+    assert_eq!((found.name.as_str(), found.ready, found.cordoned), (node, true, false));
+    let facts = list_nodes(cluster).await?;
+    assert!(facts.iter().any(|facts| facts.view == *found), "{facts:?}");
+
+    let budget = picture.budgets.iter().find(|budget| budget.namespace == place.namespace);
+    let budget = budget.context("no budget")?;
+    let selector = budget.selector.as_ref().map(|selector| selector.requirements.clone());
+    assert_eq!(selector, Some(vec![Requirement::In("app".to_owned(), vec!["x".to_owned()])]));
+    assert_eq!((budget.name.as_str(), budget.status_lags), ("p", false));
+    let numbers =
+        [budget.expected_pods, budget.current_healthy, budget.desired_healthy, budget.disruptions_allowed];
+    assert_eq!(numbers, [2, 2, 1, 1]);
+
+    let nobody = fresh_look(cluster, "none.example.org", None).await?;
+    assert_eq!((nobody.node, nobody.pods), (None, vec![]));
+    Ok(())
+}
+
+pub(crate) async fn a_feed_shows_every_change(target: &Target) -> Result<()> {
+    let place = Place::new(target, "feed").await?;
+    let node = place.node.as_str();
+    place.pods(&[("a", Ready), ("b", Ready)]).await?;
+    let other = place.add_node("b").await?;
+    let mut feed = Feed::start(place.caller().cluster(), node);
+    let first = feed.changed().await;
+    assert_eq!(names(&first), ["a", "b"]);
+    assert_eq!(
+        *first,
+        fresh_look(place.caller().cluster(), node, Some(&*first)).await?,
+        "both ways show the same"
+    );
+
+    let elsewhere = objects::bound_pod("c", &other, objects::Kubelet::Quick);
+    place.create("pods", &elsewhere).await?;
+    let bound_here = objects::bound_pod("d", node, objects::Kubelet::Quick);
+    place.create("pods", &bound_here).await?;
+    let is_running = |picture: &Picture| pod(picture, "d").is_some_and(|pod| pod.phase == Phase::Running);
+    assert_eq!(names(&*seen(&mut feed, is_running).await), ["a", "b", "d"]);
+
+    place.cordoned().await?;
+    seen(&mut feed, |picture| picture.node.as_ref().is_some_and(|node| node.cordoned)).await;
+    place.budget("p", &json!({"minAvailable": 2}), [4, 4, 2, 2]).await?;
+    let mine = |picture: &Picture| {
+        let budget = picture.budgets.iter().find(|budget| budget.namespace == place.namespace)?;
+        Some((budget.current_healthy, budget.disruptions_allowed, budget.status_lags))
+    };
+    seen(&mut feed, |picture| mine(picture) == Some((4, 2, false))).await;
+    place.evict("a").await?.object()?;
+    seen(&mut feed, |picture| names(picture) == ["b", "d"]).await;
+    seen(&mut feed, |picture| mine(picture) == Some((3, 1, false))).await;
+
+    place.caller().delete(&place.path("poddisruptionbudgets/p"), &json!({})).await?.object()?;
+    seen(&mut feed, |picture| mine(picture).is_none()).await;
+    place.caller().delete(&place.node_path(), &json!({})).await?.object()?;
+    seen(&mut feed, |picture| picture.node.is_none()).await;
+    Ok(())
+}
+
+/// Few and short waits. What a device does otherwise.
+fn policy() -> Policy {
+    Policy { attempt_timeout: Duration::from_mins(1), settle: Duration::from_millis(50), ..Policy::device() }
+}
+
+/// The budget was never broken: at no time were fewer pods healthy than desired.
+async fn was_kept(mut watch: Watch) -> Result<()> {
+    while let Some(event) = watch.next().await? {
+        let status = &event["object"]["status"];
+        assert!(status["currentHealthy"].as_i64() >= status["desiredHealthy"].as_i64(), "{status}");
+        if event["object"]["metadata"]["labels"]["over"] == "true" {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("the watch has ended")
+}
+
+pub(crate) async fn a_drain_moves_what_has_to_leave(target: &Target) -> Result<()> {
+    let place = Place::new(target, "drain").await?;
+    let (pool, node) = (place.namespace.as_str(), place.node.as_str());
+    place.create("deployments", &objects::deployment("web", 3, pool)).await?;
+    place.create("daemonsets", &objects::daemon_set("agent", pool)).await?;
+    place.pods(&[("bare", Ready)]).await?;
+    place
+        .create("poddisruptionbudgets", &objects::budget("web", "web", &json!({"maxUnavailable": 1})))
+        .await?;
+    let budget = place.until_budget("web", [3, 3, 2, 1]).await?;
+    let version = budget["metadata"]["resourceVersion"].as_str().unwrap();
+    let kept = place
+        .caller()
+        .watch(&place.path("poddisruptionbudgets"), &format!("resourceVersion={version}"))
+        .await?;
+    let other = place.add_node("b").await?;
+
+    let drainer = Drainer::new(place.caller().cluster().clone(), policy()).owned_by("zedkube", "test");
+    assert_eq!(drainer.drain(node, |_| {}).await?, Outcome::Drained);
+
+    let left = fresh_look(place.caller().cluster(), node, None).await?;
+    assert!(left.pods.iter().all(|pod| pod.owner() == "DaemonSet/agent") && left.pods.len() == 1, "{left:?}");
+    assert!(left.node.is_some_and(|node| node.cordoned));
+    assert_eq!(place.caller().get(&place.path("pods/bare")).await?.code, 404, "nobody makes it anew");
+    place.until_budget("web", [3, 3, 2, 1]).await?;
+    let web = place.get("pods?labelSelector=app=web").await?;
+    assert!(web["items"].as_array().unwrap().iter().all(|pod| pod["spec"]["nodeName"] == *other), "{web}");
+
+    place.patch("poddisruptionbudgets/web", &json!({"metadata": {"labels": {"over": "true"}}})).await?;
+    was_kept(kept).await
+}
+
+pub(crate) async fn a_drain_that_may_not_evict_begins_nothing(target: &Target) -> Result<()> {
+    let place = Place::new(target, "kubectl").await?;
+    let before = place.pods(&[("bare", Ready)]).await?;
+    let drainer = Drainer::new(place.caller().cluster().clone(), Policy::kubectl());
+    assert_eq!(drainer.drain(&place.node, |_| {}).await?, Outcome::Failed(Failure::Refused));
+    assert_eq!(place.get("pods/bare").await?, before);
+    Ok(())
+}
+
+pub(crate) async fn a_drain_that_a_budget_blocks_ends_in_time(target: &Target) -> Result<()> {
+    let place = Place::new(target, "blocked").await?;
+    place.pods(&[("a", Ready), ("free", Ready)]).await?;
+    place.patch("pods/free", &json!({"metadata": {"labels": {"app": "free"}}})).await?;
+    place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let drainer = |policy| Drainer::new(place.caller().cluster().clone(), policy);
+    let patient = drainer(policy());
+    tokio::select! {
+        outcome = patient.drain(&place.node, |_| {}) => anyhow::bail!("it has ended: {outcome:?}"),
+        gone = place.until_gone("pods/free") => gone?,
+    }
+    let hasty = drainer(Policy { attempt_timeout: Duration::from_millis(300), ..policy() });
+    assert_eq!(hasty.drain(&place.node, |_| {}).await?, Outcome::Failed(Failure::Deadline));
+    let left = fresh_look(place.caller().cluster(), &place.node, None).await?;
+    assert_eq!(names(&left), ["a"]);
+    assert_eq!(left.pods[0].terminating, None);
+    Ok(())
+}
+
+pub(crate) async fn a_drain_ends_when_somebody_uncordons(target: &Target) -> Result<()> {
+    let place = Place::new(target, "uncordoned").await?;
+    place.pods(&[("a", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let drainer = Drainer::new(place.caller().cluster().clone(), policy());
+    let by_hand = async {
+        let is_cordoned = |node: &Value| (node["spec"]["unschedulable"] == true).then_some(());
+        place.caller().until("the node is cordoned", &place.node_path(), is_cordoned).await?;
+        let patch = json!({"spec": {"unschedulable": null}});
+        place.caller().patch(&place.node_path(), Change::Merge, &patch).await?.object()
+    };
+    let (outcome, lifted) = futures::join!(drainer.drain(&place.node, |_| {}), by_hand);
+    lifted?;
+    assert_eq!(outcome?, Outcome::Failed(Failure::Uncordoned));
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The cordon: who owns it, and what follows from it.
+
+use anyhow::Result;
+use cluster::cordon::Before;
+use cluster::{Cluster, CordonFailure, Cordoned, Uncordoned, cordon, get_node, uncordon};
+use contract::{Change, Place, Target, objects};
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+const TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// What a cordon leaves on the node: the field, and both annotations.
+async fn traces(place: &Place<'_>) -> Result<[Value; 3]> {
+    let node = place.caller().get(&place.node_path()).await?.object()?;
+    let annotations = &node["metadata"]["annotations"];
+    Ok([
+        &node["spec"]["unschedulable"],
+        &annotations["ebb.dev/cordoned-by"],
+        &annotations["ebb.dev/cordon-reason"],
+    ]
+    .map(Value::clone))
+}
+
+async fn by_hand(place: &Place<'_>, unschedulable: Value) -> Result<()> {
+    let patch = json!({"spec": {"unschedulable": unschedulable}});
+    place.caller().patch(&place.node_path(), Change::Merge, &patch).await?.object().map(drop)
+}
+
+async fn until_tainted(place: &Place<'_>, wanted: bool) -> Result<()> {
+    let is_tainted = |node: &Value| {
+        let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+        taints.iter().any(|taint| taint["key"] == TAINT && taint["effect"] == "NoSchedule")
+    };
+    let look = |node: &Value| (is_tainted(node) == wanted).then_some(());
+    place.caller().until(&format!("tainted: {wanted}"), &place.node_path(), look).await
+}
+
+fn before(cordoned: Result<Cordoned, CordonFailure>) -> Before {
+    cordoned.unwrap().before()
+}
+
+pub(crate) async fn a_cordon_has_an_owner(target: &Target) -> Result<()> {
+    let place = Place::new(target, "cordon").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    let free = [Value::Null, Value::Null, Value::Null];
+    let ours = [json!(true), json!("zedkube"), json!("reboot")];
+    assert_eq!(traces(&place).await?, free);
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
+
+    let cordoned = cordon(cluster, node, "zedkube", "reboot").await?;
+    assert_eq!(
+        (cordoned.before(), cordoned.node().cordoned, cordoned.name()),
+        (Before::Schedulable, true, node)
+    );
+    assert_eq!(traces(&place).await?, ours);
+    assert_eq!(before(cordon(cluster, node, "zedkube", "again").await), Before::Ours);
+    assert_eq!(before(cordon(cluster, node, "ebb:eve", "mine").await), Before::Foreign);
+    assert_eq!(uncordon(cluster, node, "ebb:eve").await?, Uncordoned::NotOurs);
+    assert_eq!(traces(&place).await?, ours);
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::Changed);
+    assert_eq!(traces(&place).await?, free);
+    Ok(())
+}
+
+pub(crate) async fn a_cordon_by_hand_stays(target: &Target) -> Result<()> {
+    let place = Place::new(target, "foreign").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    by_hand(&place, json!(true)).await?;
+    assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), Before::Foreign);
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
+    assert_eq!(traces(&place).await?, [json!(true), Value::Null, Value::Null]);
+    Ok(())
+}
+
+pub(crate) async fn a_cordon_lifted_by_hand_leaves_our_name(target: &Target) -> Result<()> {
+    let place = Place::new(target, "lifted").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    // kubectl uncordon writes false, which the server drops.
+    for lifted in [Value::Null, json!(false)] {
+        assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), Before::Schedulable);
+        by_hand(&place, lifted).await?;
+        assert_eq!(traces(&place).await?, [Value::Null, json!("zedkube"), json!("reboot")]);
+        assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::AnnotationRemoved);
+        assert_eq!(traces(&place).await?, [Value::Null, Value::Null, Value::Null]);
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_node_that_is_not_there(target: &Target) -> Result<()> {
+    let place = Place::new(target, "no-node").await?;
+    let (cluster, node) = (place.caller().cluster(), format!("{}-none", place.namespace));
+    assert_eq!(get_node(cluster, &node).await?, None);
+    let failure = cordon(cluster, &node, "zedkube", "reboot").await.unwrap_err();
+    assert_eq!(failure, CordonFailure::NodeGone { node: node.clone() });
+    assert_eq!(uncordon(cluster, &node, "zedkube").await?, Uncordoned::NodeGone);
+    Ok(())
+}
+
+/// One patch of the version just read: of many owners at once, one gets the node.
+pub(crate) async fn many_cordons_at_once_have_one_owner(target: &Target) -> Result<()> {
+    let place = Place::new(target, "contended").await?;
+    let (cluster, node): (&Cluster, _) = (place.caller().cluster(), place.node.as_str());
+    let owners: Vec<String> = (0..6).map(|number| format!("ebb:{number}")).collect();
+    let outcomes = join_all(owners.iter().map(|owner| cordon(cluster, node, owner, "race"))).await;
+    let outcomes: Vec<Before> = outcomes.into_iter().map(before).collect();
+    let winners: Vec<_> =
+        outcomes.iter().zip(&owners).filter(|(before, _)| **before == Before::Schedulable).collect();
+    let [(_, winner)] = winners.as_slice() else { panic!("{outcomes:?}") };
+    assert_eq!(outcomes.iter().filter(|before| **before == Before::Foreign).count(), 5, "{outcomes:?}");
+    assert_eq!(traces(&place).await?[1], winner.as_str());
+    Ok(())
+}
+
+pub(crate) async fn the_taint_follows_the_cordon(target: &Target) -> Result<()> {
+    let place = Place::new(target, "taint").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    cordon(cluster, node, "zedkube", "reboot").await?;
+    until_tainted(&place, true).await?;
+    uncordon(cluster, node, "zedkube").await?;
+    until_tainted(&place, false).await
+}
+
+pub(crate) async fn no_pod_is_put_on_a_cordoned_node(target: &Target) -> Result<()> {
+    let place = Place::new(target, "unschedulable").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    cordon(cluster, node, "zedkube", "reboot").await?;
+    place.create("pods", &objects::pending_pod("a", &place.namespace)).await?;
+    let refused = |pod: &Value| {
+        let condition =
+            pod["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == "PodScheduled")?;
+        (condition["status"] == "False" && condition["reason"] == "Unschedulable").then(|| pod.clone())
+    };
+    let pod = place.until("the scheduler refuses the pod", "pods/a", refused).await?;
+    assert_eq!((&pod["spec"]["nodeName"], &pod["status"]["phase"]), (&Value::Null, &json!("Pending")));
+    uncordon(cluster, node, "zedkube").await?;
+    let is_there = |pod: &Value| (pod["spec"]["nodeName"] == node).then_some(());
+    place.until("the pod is bound", "pods/a", is_there).await
+}

@@ -1,0 +1,188 @@
+//! The cases. Each function below is run twice: `fake::NAME` and `real::NAME`.
+
+// `cfg(test)` says that these are tests, in which a failed `unwrap` is a finding.
+#[cfg(test)]
+mod agents;
+#[cfg(test)]
+mod cordons;
+#[cfg(test)]
+mod deletions;
+#[cfg(test)]
+mod evictions;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod lists;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod volumes;
+#[cfg(test)]
+mod watches;
+#[cfg(test)]
+mod workloads;
+#[cfg(test)]
+mod writes;
+
+/// Makes two tests of each case: `fake::NAME`, and `real::NAME` on the shared control plane.
+macro_rules! cases {
+    ($($module:ident { $($case:ident),+ $(,)? })+) => {
+        mod fake {
+            $($(
+                #[test]
+                fn $case() -> anyhow::Result<()> {
+                    contract::run(contract::Target::fake, crate::$module::$case)
+                }
+            )+)+
+        }
+
+        mod real {
+            $($(
+                #[test]
+                fn $case() -> anyhow::Result<()> {
+                    contract::run(contract::Target::shared, crate::$module::$case)
+                }
+            )+)+
+        }
+    };
+}
+
+/// As [`cases`] for cases that stop or freeze a part of the control plane: `faults_fake::NAME` for each, and one
+/// test `faults_real` that runs them one after the other on a plane of its own.
+macro_rules! cases_with_faults {
+    ($module:ident { $($case:ident),+ $(,)? }) => {
+        mod faults_fake {
+            $(
+                #[test]
+                fn $case() -> anyhow::Result<()> {
+                    contract::run(contract::Target::fake, crate::$module::$case)
+                }
+            )+
+        }
+
+        #[test]
+        fn faults_real() -> anyhow::Result<()> {
+            use anyhow::Context as _;
+
+            contract::run(contract::Target::own, async |target: &contract::Target| {
+                $(crate::$module::$case(target).await.context(stringify!($case))?;)+
+                Ok(())
+            })
+        }
+    };
+}
+
+cases! {
+    lists {
+        a_list_has_all_that_was_written_before,
+        fields_select,
+        labels_select,
+        pages_are_of_one_moment,
+        a_broken_page_token_is_refused,
+        a_list_of_a_version,
+        a_version_of_the_future,
+    }
+    watches {
+        a_watch_goes_on_from_a_version,
+        the_end_of_a_pod_is_two_events,
+        a_watch_without_a_version_begins_with_what_is_there,
+        a_watch_can_stream_the_list,
+        what_leaves_the_selector_is_deleted_for_it,
+        a_bound_pod_is_new_to_its_node,
+        bookmarks_tell_the_version,
+        a_watch_ends_in_time,
+    }
+    writes {
+        what_is_not_there,
+        what_is_not_served,
+        a_name_that_is_taken,
+        a_stale_version_is_refused,
+        a_lease_changes_hands_once,
+        null_in_a_merge_patch_removes,
+        three_forms_of_a_patch,
+        a_patch_that_changes_nothing_writes_nothing,
+        spec_and_status_are_written_apart,
+        generations_count_changes_of_the_spec,
+        a_dry_run_writes_nothing,
+        a_name_can_be_left_to_the_server,
+        a_condition_of_ours_on_the_node,
+        an_event_about_a_node,
+        what_the_server_says_of_itself,
+    }
+    deletions {
+        a_deletion_gives_grace_which_can_be_made_shorter,
+        a_body_silences_the_query,
+        a_deleted_pod_is_gone_after_its_end,
+        a_finalizer_holds,
+        a_deletion_can_insist,
+        other_kinds_go_at_once,
+        our_dry_deletion_deletes_nothing,
+        our_deletion_asks_no_budget,
+        a_deployment_takes_its_pods_along,
+    }
+    evictions {
+        an_eviction_marks_the_pod_and_begins_its_end,
+        a_pod_or_namespace_that_is_not_there,
+        delete_options_count,
+        a_misspelt_field_is_ignored_unless_strict,
+        bodies,
+        a_dry_run_evicts_nobody,
+        another_uid_is_refused,
+        another_uid_burns_a_disruption,
+        a_terminating_pod_is_evicted_again,
+        a_pod_that_does_not_run_needs_no_budget,
+        a_terminating_namespace_takes_deletions_only,
+        who_may_evict,
+        an_admission_policy_denies,
+    }
+    refusals {
+        an_exhausted_budget,
+        a_budget_counts_down,
+        evictions_at_once_share_a_budget,
+        an_unready_pod_of_a_met_budget_may_go,
+        an_unready_pod_of_a_broken_budget_must_stay,
+        an_unready_pod_always_goes_if_its_budget_says_so,
+        an_unready_pod_of_a_budget_of_nothing_must_stay,
+        a_bare_pod_under_such_a_budget_can_never_go,
+        two_budgets_are_one_too_many,
+        selectors_of_budgets,
+    }
+    cordons {
+        a_cordon_has_an_owner,
+        a_cordon_by_hand_stays,
+        a_cordon_lifted_by_hand_leaves_our_name,
+        a_node_that_is_not_there,
+        many_cordons_at_once_have_one_owner,
+        the_taint_follows_the_cordon,
+        no_pod_is_put_on_a_cordoned_node,
+    }
+    workloads {
+        a_deployments_replacement_is_ready_elsewhere,
+        a_stateful_pod_returns_under_its_name,
+        a_daemon_pod_returns_to_its_node,
+        budgets_count,
+        a_ready_replacement_frees_the_budget,
+        scaling_changes_the_pods,
+    }
+    volumes {
+        a_volume_follows_its_pod,
+    }
+    agents {
+        a_fresh_look_shows_the_nodes_pods,
+        a_fresh_look_shows_node_and_budgets,
+        a_feed_shows_every_change,
+        a_drain_moves_what_has_to_leave,
+        a_drain_that_may_not_evict_begins_nothing,
+        a_drain_that_a_budget_blocks_ends_in_time,
+        a_drain_ends_when_somebody_uncordons,
+    }
+}
+
+cases_with_faults! {
+    faults {
+        an_unobserved_budget_asks_for_patience,
+        nobody_counts_a_budget_up,
+        a_cordon_holds_without_its_taint,
+        after_an_outage_all_is_seen_again,
+    }
+}

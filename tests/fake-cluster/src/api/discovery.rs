@@ -1,0 +1,135 @@
+//! What is served, and whether the server is well: `/api`, `/apis`, `/version`, `/readyz`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::call::Verb;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::resources::{PODS, RESOURCES, Resource, api_version};
+
+const VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
+
+/// Answers a path that names no objects.
+pub(super) fn answer(verb: Verb, path: &str, unserved: &BTreeSet<String>) -> Result<Reply, Refusal> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    if verb != Verb::Get {
+        return if is_known(&segments) { Err(Refusal::unknown_path()) } else { Ok(page_not_found()) };
+    }
+    match segments.as_slice() {
+        ["readyz" | "livez" | "healthz", ..] => Ok(Reply::text(200, "ok")),
+        ["version"] => Ok(Reply::json(200, &version())),
+        ["api"] => Ok(Reply::json(200, &core_versions())),
+        ["apis"] => Ok(Reply::json(200, &group_list())),
+        ["apis", group] => {
+            Ok(group_named(group).map_or_else(page_not_found, |group| Reply::json(200, &group)))
+        }
+        ["api", version] => Ok(resource_list("", version, unserved)),
+        ["apis", group, version] => Ok(resource_list(group, version, unserved)),
+        _ if is_known(&segments) => Err(Refusal::unknown_path()),
+        _ => Ok(page_not_found()),
+    }
+}
+
+/// The path is of a group and version that are served, whatever follows.
+fn is_known(segments: &[&str]) -> bool {
+    let (group, version) = match segments {
+        ["api", version, ..] => ("", version),
+        ["apis", group, version, ..] => (*group, version),
+        _ => return false,
+    };
+    RESOURCES.iter().any(|resource| resource.group == group && resource.version == *version)
+}
+
+/// What the server says of a group that nobody has installed: plain text, no Status.
+fn page_not_found() -> Reply {
+    Reply::text(404, "404 page not found\n")
+}
+
+/// The version whose answers were measured.
+fn version() -> Value {
+    json!({
+        "major": "1", "minor": "34", "gitVersion": "v1.34.2", "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64",
+    })
+}
+
+fn core_versions() -> Value {
+    let address = json!({"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"});
+    json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]})
+}
+
+/// Group names and their versions, core apart.
+fn groups() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let mut groups: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for resource in RESOURCES.iter().filter(|resource| !resource.group.is_empty()) {
+        groups.entry(resource.group).or_default().insert(resource.version);
+    }
+    groups
+}
+
+fn group(name: &str, versions: &BTreeSet<&str>) -> Value {
+    let version = |version: &&str| json!({"groupVersion": api_version(name, version), "version": version});
+    let versions: Vec<Value> = versions.iter().map(version).collect();
+    json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
+}
+
+fn group_list() -> Value {
+    let groups: Vec<Value> = groups().iter().map(|(name, versions)| group(name, versions)).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+fn group_named(name: &str) -> Option<Value> {
+    let groups = groups();
+    let versions = groups.get(name)?;
+    let mut found = json!({"kind": "APIGroup", "apiVersion": "v1"});
+    if let (Some(found), Value::Object(fields)) = (found.as_object_mut(), group(name, versions)) {
+        found.extend(fields);
+    }
+    Some(found)
+}
+
+fn resource_list(group: &str, version: &str, unserved: &BTreeSet<String>) -> Reply {
+    let of_group = RESOURCES.iter().filter(|resource| resource.group == group && resource.version == version);
+    let mut known = of_group.peekable();
+    if known.peek().is_none() {
+        return page_not_found();
+    }
+    let served =
+        known.filter(|resource| !unserved.contains(resource.plural)).flat_map(|resource| entries(resource));
+    let is_served = |entry: &Value| {
+        !entry.get("name").and_then(Value::as_str).is_some_and(|name| unserved.contains(name))
+    };
+    let resources: Vec<Value> = served.filter(is_served).collect();
+    Reply::json(
+        200,
+        &json!({
+            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version(group, version),
+            "resources": resources,
+        }),
+    )
+}
+
+/// The kind itself and its subresources.
+fn entries(resource: &Resource) -> Vec<Value> {
+    let (plural, kind, namespaced) = (resource.plural, resource.kind, resource.is_namespaced());
+    let mut entries = vec![json!({
+        "name": plural, "singularName": kind.to_ascii_lowercase(), "namespaced": namespaced, "kind": kind,
+        "verbs": VERBS, "shortNames": resource.short_names,
+    })];
+    if resource.has_status() {
+        let name = format!("{plural}/status");
+        entries.push(json!({
+            "name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": STATUS_VERBS,
+        }));
+    }
+    if resource == PODS {
+        entries.push(json!({
+            "name": "pods/eviction", "singularName": "", "namespaced": true, "group": "policy", "version": "v1",
+            "kind": "Eviction", "verbs": ["create"],
+        }));
+    }
+    entries
+}

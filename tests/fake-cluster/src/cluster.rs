@@ -1,0 +1,215 @@
+//! The handle: starts a cluster, and lets a test see and change everything in it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::faults::Faults;
+use crate::object;
+use crate::refusal::Refusal;
+use crate::requests::Requests;
+use crate::resources::{self, NAMESPACES, Resource};
+use crate::server::Server;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::write::{self, DeleteOptions, NewStatus};
+
+/// The token that [`kubeconfig`](FakeCluster::kubeconfig) names. Requests without any token are let in as well,
+/// requests with another one are answered with 401.
+pub const TOKEN: &str = "fake-cluster";
+
+/// Namespaces that are there from the start.
+const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// An in-memory Kubernetes cluster with its API on a loopback port. Dropping it ends everything.
+#[derive(Debug)]
+pub struct FakeCluster {
+    shared: Arc<Shared>,
+    server: Server,
+}
+
+impl FakeCluster {
+    /// Starts a cluster with [`Settings::default`]. It has the first namespaces and no node.
+    pub fn start() -> io::Result<Self> {
+        Self::start_with(Settings::default())
+    }
+
+    /// Starts a cluster.
+    ///
+    /// # Errors
+    /// No loopback port, or no thread, can be had.
+    pub fn start_with(settings: Settings) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(settings));
+        let server = Server::start(Arc::clone(&shared))?;
+        let cluster = Self { shared, server };
+        for namespace in FIRST_NAMESPACES {
+            cluster.make_namespace(namespace).map_err(io::Error::other)?;
+        }
+        Ok(cluster)
+    }
+
+    /// `http://127.0.0.1:PORT`; it stays the same while the cluster lives.
+    pub fn server_url(&self) -> String {
+        format!("http://{}", self.server.address())
+    }
+
+    /// A kubeconfig file (YAML) for this cluster.
+    pub fn kubeconfig(&self) -> String {
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "fake",
+            "clusters": [{"name": "fake", "cluster": {"server": self.server_url()}}],
+            "users": [{"name": "admin", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "admin"}}],
+        });
+        // JSON is YAML.
+        format!("{config:#}\n")
+    }
+
+    /// Creates an object, or replaces the one of the same kind, namespace (else `default`) and name. The status is
+    /// taken as given, and a missing namespace is made. Returns the stored object.
+    ///
+    /// # Errors
+    /// What the API would refuse: an unknown kind, no name, a bad value.
+    pub fn apply(&self, object: Value) -> Result<Value, Refusal> {
+        let resource = kind_of(&object)?;
+        let namespace = match object::namespace(&object) {
+            _ if !resource.is_namespaced() => "",
+            "" => "default",
+            given => given,
+        };
+        let namespace = namespace.to_owned();
+        if resource.is_namespaced() {
+            self.make_namespace(&namespace)?;
+        }
+        let context = self.shared.context();
+        let mut store = self.shared.store();
+        let name = object::name(&object).to_owned();
+        if store.get(resource, &namespace, &name).is_none() {
+            return Ok(
+                (*write::create(&mut store, resource, &namespace, object, NewStatus::Kept, context)?).clone()
+            );
+        }
+        let object = write::completed(resource, object)?;
+        let replaced = write::edit(&mut store, resource, &namespace, &name, |old| {
+            let namespace = object::namespace(old).to_owned();
+            *old = object;
+            if !namespace.is_empty() {
+                object::set(old, &["metadata", "namespace"], namespace);
+            }
+        })?;
+        Ok(replaced.map_or(Value::Null, |object| (*object).clone()))
+    }
+
+    /// The object, if it is there. `resource` is a plural or short name, `deployments.apps` where it is ambiguous;
+    /// `namespace` is empty for cluster-wide kinds.
+    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        let resource = resources::find(resource)?;
+        self.shared.store().get(resource, namespace, name).map(|object| (**object).clone())
+    }
+
+    /// All objects of a kind, in all namespaces without one. An unknown kind has none.
+    pub fn list(&self, resource: &str, namespace: Option<&str>) -> Vec<Value> {
+        let Some(resource) = resources::find(resource) else { return Vec::new() };
+        let store = self.shared.store();
+        let is_inside =
+            |object: &Value| namespace.is_none_or(|namespace| namespace == object::namespace(object));
+        store.objects(resource).filter(|object| is_inside(object)).map(|object| (**object).clone()).collect()
+    }
+
+    /// The pods bound to a node, in all namespaces.
+    pub fn pods_on(&self, node: &str) -> Vec<Value> {
+        let is_there = |pod: &Value| object::text(pod, "/spec/nodeName") == node;
+        self.list("pods", None).into_iter().filter(is_there).collect()
+    }
+
+    /// Changes any field of an object, also of its status. Returns the new object, or none if there is no such
+    /// object.
+    ///
+    /// # Errors
+    /// The store is full.
+    pub fn edit(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Option<Value>, Refusal> {
+        let Some(resource) = resources::find(resource) else { return Ok(None) };
+        let edited = write::edit(&mut self.shared.store(), resource, namespace, name, change)?;
+        Ok(edited.map(|object| (*object).clone()))
+    }
+
+    /// Deletes an object as `kubectl delete` does: with its own grace, and finalizers hold it. Returns whether it was
+    /// there.
+    pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> bool {
+        let Some(resource) = resources::find(resource) else { return false };
+        let context = self.shared.context();
+        let options = DeleteOptions::default();
+        write::delete(&mut self.shared.store(), resource, (namespace, name), &options, context).is_ok()
+    }
+
+    /// Waits until `find` finds something, looking again after every change. It waits for ever: put a time-out
+    /// around it.
+    pub async fn wait_for<T>(&self, mut find: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut revisions = self.shared.store().subscribe();
+        loop {
+            revisions.borrow_and_update();
+            if let Some(found) = find(self) {
+                return found;
+            }
+            // The sender lives as long as this cluster.
+            if revisions.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Moves the cluster's clock forward; what was due in between happens at once.
+    pub fn advance(&self, by: Duration) {
+        self.shared.clock.advance(by);
+        self.shared.wake();
+    }
+
+    /// The last revision, as in `metadata.resourceVersion` of lists.
+    pub fn revision(&self) -> u64 {
+        self.shared.store().revision()
+    }
+
+    /// Everything that can go wrong.
+    pub fn faults(&self) -> Faults<'_> {
+        Faults { cluster: self }
+    }
+
+    /// What the API was asked so far.
+    pub fn requests(&self) -> Requests<'_> {
+        Requests { log: &self.shared.log }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    fn make_namespace(&self, name: &str) -> Result<(), Refusal> {
+        let context = self.shared.context();
+        let mut store = self.shared.store();
+        if store.get(NAMESPACES, "", name).is_some() {
+            return Ok(());
+        }
+        let namespace = json!({"metadata": {"name": name}});
+        write::create(&mut store, NAMESPACES, "", namespace, NewStatus::ByRule, context).map(drop)
+    }
+}
+
+fn kind_of(object: &Value) -> Result<&'static Resource, Refusal> {
+    let (api_version, kind) = (object::text(object, "/apiVersion"), object::text(object, "/kind"));
+    resources::of_object(api_version, kind)
+        .ok_or_else(|| Refusal::bad_request(format!("no kind {kind:?} of {api_version:?} is served")))
+}

@@ -1,0 +1,75 @@
+//! Which volumes of a pod are attached to nodes: those of a CSI driver that wants it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::object::{self, at, items, text};
+use crate::resources::{ATTACHMENTS, CLAIMS, CSI_DRIVERS, VOLUMES};
+use crate::store::{Object, Store};
+
+/// A `PersistentVolume` that is attached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Volume {
+    pub(super) name: String,
+    pub(super) driver: String,
+    handle: String,
+    /// Several nodes may have it at one time.
+    pub(super) is_shared: bool,
+}
+
+impl Volume {
+    /// As in a node's `volumesAttached` and `volumesInUse`.
+    pub(super) fn attached_name(&self) -> String {
+        format!("kubernetes.io/csi/{}^{}", self.driver, self.handle)
+    }
+}
+
+/// The claims that a pod mounts, also those made for its generic ephemeral volumes.
+pub(super) fn claims(pod: &Value) -> BTreeSet<String> {
+    let name = |volume: &Value| match text(volume, "/persistentVolumeClaim/claimName") {
+        "" => volume.get("ephemeral").map(|_| format!("{}-{}", object::name(pod), text(volume, "/name"))),
+        claim => Some(claim.to_owned()),
+    };
+    items(pod, "/spec/volumes").iter().filter_map(name).collect()
+}
+
+/// The volumes of a pod that are attached; none while a claim of it has no volume.
+pub(super) fn attachable_volumes(store: &Store, pod: &Value) -> Option<BTreeSet<Volume>> {
+    let mut volumes = BTreeSet::new();
+    for claim in claims(pod) {
+        let claim = store.get(CLAIMS, object::namespace(pod), &claim)?;
+        let volume = store.get(VOLUMES, "", text(claim, "/spec/volumeName"))?;
+        volumes.extend(attachable(store, volume));
+    }
+    Some(volumes)
+}
+
+/// The volume, if its driver attaches at all.
+pub(super) fn attachable(store: &Store, volume: &Object) -> Option<Volume> {
+    let driver = text(volume, "/spec/csi/driver");
+    let wants = |found: &Object| at(found, "/spec/attachRequired").and_then(Value::as_bool).unwrap_or(true);
+    let is_attached = !driver.is_empty() && store.get(CSI_DRIVERS, "", driver).is_none_or(wants);
+    let is_many = |mode: &Value| mode.as_str().is_some_and(|mode| mode.ends_with("Many"));
+    is_attached.then(|| Volume {
+        name: object::name(volume).to_owned(),
+        driver: driver.to_owned(),
+        handle: text(volume, "/spec/csi/volumeHandle").to_owned(),
+        is_shared: items(volume, "/spec/accessModes").iter().any(is_many),
+    })
+}
+
+/// The node has the volume, and may mount it.
+pub(super) fn is_attached(store: &Store, volume: &Volume, node: &str) -> bool {
+    store.objects(ATTACHMENTS).any(|attachment| {
+        is_of(attachment, &volume.name, node)
+            && object::flag(attachment, "/status/attached")
+            && !object::is_terminating(attachment)
+    })
+}
+
+/// The attachment ties this volume to this node.
+pub(super) fn is_of(attachment: &Value, volume: &str, node: &str) -> bool {
+    text(attachment, "/spec/source/persistentVolumeName") == volume
+        && text(attachment, "/spec/nodeName") == node
+}

@@ -1,0 +1,183 @@
+//! Who asked for what: the numbers an audit log would give.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hyper::body::Bytes;
+
+/// Different callers, verbs and resources that are counted apart; what comes later is counted as `other`.
+const MAX_COUNTERS: usize = 4096;
+
+/// Requests that are kept with their bodies.
+const MAX_RECENT: usize = 4096;
+
+/// Bytes of a body, a query and a `User-Agent` that are kept.
+const MAX_LENGTH: usize = 4096;
+
+/// One request to the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The `User-Agent` header.
+    pub user_agent: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or `other`.
+    pub verb: String,
+    /// `pods`, `pods/eviction`; the path if it names no kind.
+    pub resource: String,
+    /// Empty for all namespaces and cluster-wide kinds.
+    pub namespace: String,
+    /// Empty for lists.
+    pub name: String,
+    /// What comes after the `?`, the first 4 KiB of it.
+    pub query: String,
+    /// The first 4 KiB of what was sent.
+    pub body: Bytes,
+    /// The answer's status code; none if no answer was sent (yet).
+    pub code: Option<u16>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    counters: BTreeMap<Counter, u64>,
+    recent: VecDeque<(u64, Request)>,
+    next: u64,
+    /// Now and at most, by verb and resource.
+    in_flight: BTreeMap<(String, String), (usize, usize)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Counter {
+    user_agent: String,
+    verb: String,
+    resource: String,
+}
+
+impl Log {
+    /// Notes a request; its answer is noted through the ticket.
+    pub(crate) fn begin(&self, mut request: Request) -> Ticket<'_> {
+        // A copy: a part of a longer body would keep all of it in memory.
+        request.body = Bytes::copy_from_slice(request.body.get(..MAX_LENGTH).unwrap_or(&request.body));
+        for text in [&mut request.user_agent, &mut request.query, &mut request.resource, &mut request.name] {
+            text.truncate(text.floor_char_boundary(MAX_LENGTH));
+        }
+        let kind = (request.verb.clone(), request.resource.clone());
+        let mut state = self.state();
+        state.count(&request);
+        let (now, peak) = state.in_flight.entry(kind.clone()).or_default();
+        *now += 1;
+        *peak = (*peak).max(*now);
+        let number = state.next;
+        state.next += 1;
+        state.recent.push_back((number, request));
+        if state.recent.len() > MAX_RECENT {
+            state.recent.pop_front();
+        }
+        Ticket { log: self, kind, number }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn count(&mut self, request: &Request) {
+        let counter = Counter {
+            user_agent: request.user_agent.clone(),
+            verb: request.verb.clone(),
+            resource: request.resource.clone(),
+        };
+        let is_known = self.counters.contains_key(&counter) || self.counters.len() < MAX_COUNTERS;
+        let other = || "other".to_owned();
+        let counter = if is_known {
+            counter
+        } else {
+            Counter { user_agent: other(), verb: other(), resource: other() }
+        };
+        *self.counters.entry(counter).or_default() += 1;
+        // Kinds of requests are few, but unknown paths are not.
+        if self.in_flight.len() > MAX_COUNTERS {
+            self.in_flight.retain(|_, (now, _)| *now > 0);
+        }
+    }
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Ticket<'a> {
+    log: &'a Log,
+    kind: (String, String),
+    number: u64,
+}
+
+impl Ticket<'_> {
+    /// Notes the answer.
+    pub(crate) fn answered(self, code: u16) {
+        let mut state = self.log.state();
+        let place = state.recent.binary_search_by_key(&self.number, |(number, _)| *number);
+        if let Some((_, request)) = place.ok().and_then(|index| state.recent.get_mut(index)) {
+            request.code = Some(code);
+        }
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        if let Some((now, _)) = self.log.state().in_flight.get_mut(&self.kind) {
+            *now = now.saturating_sub(1);
+        }
+    }
+}
+
+/// What the API was asked; from [`FakeCluster::requests`](crate::FakeCluster::requests).
+#[derive(Clone, Copy, Debug)]
+pub struct Requests<'a> {
+    pub(crate) log: &'a Log,
+}
+
+impl Requests<'_> {
+    /// Requests of clients whose `User-Agent` begins like this, with this verb on this resource; `*` fits all.
+    pub fn count(self, user_agent: &str, verb: &str, resource: &str) -> u64 {
+        let is = |wanted: &str, given: &str| wanted == "*" || wanted == given;
+        let fits = |counter: &Counter| {
+            (user_agent == "*" || counter.user_agent.starts_with(user_agent))
+                && is(verb, &counter.verb)
+                && is(resource, &counter.resource)
+        };
+        self.log.state().counters.iter().filter(|(counter, _)| fits(counter)).map(|(_, count)| count).sum()
+    }
+
+    /// All counters as `(user agent, verb, resource, count)`, in that order.
+    pub fn counts(self) -> Vec<(String, String, String, u64)> {
+        let state = self.log.state();
+        let counters = state.counters.iter();
+        counters
+            .map(|(key, count)| (key.user_agent.clone(), key.verb.clone(), key.resource.clone(), *count))
+            .collect()
+    }
+
+    /// The last 4096 requests, oldest first.
+    pub fn recent(self) -> Vec<Request> {
+        self.log.state().recent.iter().map(|(_, request)| request.clone()).collect()
+    }
+
+    /// How many such requests were under way at one time, at most.
+    pub fn peak(self, verb: &str, resource: &str) -> usize {
+        let key = (verb.to_owned(), resource.to_owned());
+        self.log.state().in_flight.get(&key).map_or(0, |(_, peak)| *peak)
+    }
+
+    /// Begins to count from zero.
+    pub fn clear(self) {
+        let mut state = self.log.state();
+        state.counters.clear();
+        state.recent.clear();
+        for (now, peak) in state.in_flight.values_mut() {
+            *peak = *now;
+        }
+    }
+}

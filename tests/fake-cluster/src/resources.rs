@@ -1,0 +1,253 @@
+//! The kinds the server knows: one line each.
+
+use serde_json::{Value, json};
+
+/// One kind of object and how the server treats it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Resource {
+    /// As in the URL.
+    pub(crate) plural: &'static str,
+    /// Empty for core.
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) status: StatusField,
+    pub(crate) update: UpdateRule,
+    /// `metadata.generation` counts the changes of the specification.
+    pub(crate) has_generation: bool,
+    /// As in `kubectl get po`.
+    pub(crate) short_names: &'static [&'static str],
+    /// What a field selector may name, besides name and namespace.
+    pub(crate) fields: &'static [&'static str],
+}
+
+/// Where objects of a kind live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Cluster,
+    Namespaced,
+}
+
+/// What happens to `status` outside of the status subresource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StatusField {
+    /// There is no status subresource; `status` is a field as any other.
+    Plain,
+    /// A creator may fill it, as a kubelet does for its node; an update keeps the old one.
+    KeptOnCreate,
+    /// A creator's status is dropped; an update keeps the old one.
+    Dropped,
+}
+
+/// What a PUT without `resourceVersion`, or of a missing object, does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum UpdateRule {
+    /// Without a version it overwrites.
+    Unconditional,
+    /// Without a version it is refused.
+    Versioned,
+    /// Without a version it is refused, and a missing object is created.
+    VersionedOrCreate,
+}
+
+impl Resource {
+    const fn new(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+    ) -> Self {
+        Self {
+            plural,
+            group,
+            version,
+            kind,
+            scope: Scope::Namespaced,
+            status: StatusField::Plain,
+            update: UpdateRule::Unconditional,
+            has_generation: false,
+            short_names: &[],
+            fields: &[],
+        }
+    }
+
+    const fn cluster_wide(mut self) -> Self {
+        self.scope = Scope::Cluster;
+        self
+    }
+
+    const fn status(mut self, status: StatusField) -> Self {
+        self.status = status;
+        self
+    }
+
+    const fn update(mut self, update: UpdateRule) -> Self {
+        self.update = update;
+        self
+    }
+
+    const fn generation(mut self) -> Self {
+        self.has_generation = true;
+        self
+    }
+
+    const fn short(mut self, names: &'static [&'static str]) -> Self {
+        self.short_names = names;
+        self
+    }
+
+    const fn selectable(mut self, fields: &'static [&'static str]) -> Self {
+        self.fields = fields;
+        self
+    }
+
+    pub(crate) fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    pub(crate) fn has_status(&self) -> bool {
+        self.status != StatusField::Plain
+    }
+
+    /// `v1` or `apps/v1`.
+    pub(crate) fn api_version(&self) -> String {
+        api_version(self.group, self.version)
+    }
+
+    /// `pods` or `deployments.apps`, as messages name it.
+    pub(crate) fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// `name`, `group` and `kind` of an error's details.
+    pub(crate) fn details(&self, name: &str) -> Value {
+        let mut details = json!({});
+        for (key, value) in [("name", name), ("group", self.group), ("kind", self.plural)] {
+            if !value.is_empty() {
+                crate::object::set(&mut details, &[key], value);
+            }
+        }
+        details
+    }
+}
+
+/// `version`, or `group/version` outside of core.
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The kind behind a URL, also by a short name or `plural.group`, as `kubectl` accepts it.
+pub(crate) fn find(name: &str) -> Option<&'static Resource> {
+    let named = |resource: &&Resource| resource.plural == name || resource.qualified() == name;
+    let short = |resource: &&Resource| resource.short_names.contains(&name);
+    let all = || RESOURCES.iter().copied();
+    all().find(named).or_else(|| all().find(short))
+}
+
+/// The kind of an object by its `apiVersion` and `kind`.
+pub(crate) fn of_object(api_version: &str, kind: &str) -> Option<&'static Resource> {
+    RESOURCES.iter().copied().find(|resource| resource.kind == kind && resource.api_version() == api_version)
+}
+
+use StatusField::{Dropped, KeptOnCreate};
+use UpdateRule::{Versioned, VersionedOrCreate};
+
+const APPS: &str = "apps";
+const STORAGE: &str = "storage.k8s.io";
+const POD_FIELDS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+];
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+
+pub(crate) const NODES: &Resource = &Resource::new("", "v1", "Node", "nodes")
+    .cluster_wide()
+    .status(KeptOnCreate)
+    .short(&["no"])
+    .selectable(&["spec.unschedulable"]);
+pub(crate) const PODS: &Resource = &Resource::new("", "v1", "Pod", "pods")
+    .status(Dropped)
+    .generation()
+    .short(&["po"])
+    .selectable(POD_FIELDS);
+pub(crate) const NAMESPACES: &Resource = &Resource::new("", "v1", "Namespace", "namespaces")
+    .cluster_wide()
+    .status(Dropped)
+    .short(&["ns"])
+    .selectable(&["status.phase"]);
+pub(crate) const CLAIMS: &Resource =
+    &Resource::new("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+        .status(Dropped)
+        .short(&["pvc"]);
+pub(crate) const VOLUMES: &Resource = &Resource::new("", "v1", "PersistentVolume", "persistentvolumes")
+    .cluster_wide()
+    .status(Dropped)
+    .short(&["pv"]);
+pub(crate) const DEPLOYMENTS: &Resource =
+    &Resource::new(APPS, "v1", "Deployment", "deployments").status(Dropped).generation().short(&["deploy"]);
+pub(crate) const REPLICA_SETS: &Resource =
+    &Resource::new(APPS, "v1", "ReplicaSet", "replicasets").status(Dropped).generation().short(&["rs"]);
+pub(crate) const DAEMON_SETS: &Resource =
+    &Resource::new(APPS, "v1", "DaemonSet", "daemonsets").status(Dropped).generation().short(&["ds"]);
+pub(crate) const STATEFUL_SETS: &Resource =
+    &Resource::new(APPS, "v1", "StatefulSet", "statefulsets").status(Dropped).generation().short(&["sts"]);
+pub(crate) const BUDGETS: &Resource =
+    &Resource::new("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+        .status(Dropped)
+        .generation()
+        .update(Versioned)
+        .short(&["pdb"]);
+pub(crate) const ATTACHMENTS: &Resource =
+    &Resource::new(STORAGE, "v1", "VolumeAttachment", "volumeattachments")
+        .cluster_wide()
+        .status(Dropped)
+        .update(Versioned);
+pub(crate) const CSI_DRIVERS: &Resource =
+    &Resource::new(STORAGE, "v1", "CSIDriver", "csidrivers").cluster_wide().generation().update(Versioned);
+
+/// Every kind. A new one is a line here; it needs a name of its own only if a controller uses it.
+pub(crate) static RESOURCES: &[&Resource] = &[
+    NODES,
+    PODS,
+    NAMESPACES,
+    CLAIMS,
+    VOLUMES,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    DAEMON_SETS,
+    STATEFUL_SETS,
+    BUDGETS,
+    ATTACHMENTS,
+    CSI_DRIVERS,
+    &Resource::new("", "v1", "Event", "events").short(&["ev"]).selectable(EVENT_FIELDS),
+    &Resource::new("", "v1", "ConfigMap", "configmaps").short(&["cm"]),
+    &Resource::new("events.k8s.io", "v1", "Event", "events").selectable(&[
+        "regarding.kind",
+        "regarding.name",
+        "reason",
+    ]),
+    &Resource::new("coordination.k8s.io", "v1", "Lease", "leases").update(VersionedOrCreate),
+    &Resource::new("batch", "v1", "Job", "jobs").status(Dropped).generation(),
+    &Resource::new(STORAGE, "v1", "StorageClass", "storageclasses").cluster_wide().short(&["sc"]),
+    &Resource::new(STORAGE, "v1", "CSINode", "csinodes").cluster_wide(),
+    &Resource::new("kubevirt.io", "v1", "VirtualMachineInstance", "virtualmachineinstances").short(&["vmi"]),
+    &Resource::new("longhorn.io", "v1beta2", "Setting", "settings").short(&["lhs"]),
+    &Resource::new("longhorn.io", "v1beta2", "Node", "nodes"),
+];

@@ -1,0 +1,159 @@
+//! One request: read it, let a fault have its way, answer it, note it.
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use uuid::Uuid;
+
+use super::connection::Reset;
+use super::stream::{self, WatchBody};
+use crate::TOKEN;
+use crate::api::{self, Answer, Call, Surroundings};
+use crate::faults::{Effect, Seen};
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::requests;
+use crate::shared::Shared;
+
+/// As much as a real server reads.
+const MAX_BODY: usize = 3 * 1024 * 1024;
+
+pub(super) type Body = Either<Full<Bytes>, WatchBody>;
+
+/// What is sent: a whole reply, or a watch that goes on.
+enum Outgoing {
+    Reply(Reply),
+    Watch(WatchBody),
+}
+
+/// Answers a request.
+pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<Incoming>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let body = match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(_) => return respond(Outgoing::Reply(Reply::from(&too_large()))),
+    };
+    let call = Call::new(&parts.method, &parts.uri, header(&parts.headers, &CONTENT_TYPE), body);
+    let ticket = shared.log.begin(record(&parts, &call));
+    let outgoing = with_fault(&shared, &reset, &parts, &call).await;
+    ticket.answered(match &outgoing {
+        Outgoing::Reply(reply) => reply.code,
+        Outgoing::Watch(_) => 200,
+    });
+    respond(outgoing)
+}
+
+async fn with_fault(shared: &Arc<Shared>, reset: &Reset, parts: &Parts, call: &Call) -> Outgoing {
+    match fault(shared, parts, call) {
+        None => perform(shared, parts, call),
+        Some(Effect::Answer(reply)) => Outgoing::Reply(reply),
+        Some(Effect::AnswerAfter(reply)) => {
+            drop(perform(shared, parts, call));
+            Outgoing::Reply(reply)
+        }
+        Some(Effect::Delay(delay)) => {
+            tokio::time::sleep(delay).await;
+            perform(shared, parts, call)
+        }
+        Some(Effect::ResetBefore) => broken(reset).await,
+        Some(Effect::ResetAfter) => {
+            drop(perform(shared, parts, call));
+            broken(reset).await
+        }
+        Some(Effect::Hang) => std::future::pending().await,
+        Some(Effect::HangAfter) => {
+            drop(perform(shared, parts, call));
+            std::future::pending().await
+        }
+    }
+}
+
+/// Breaks the connection off; this task ends with it.
+async fn broken(reset: &Reset) -> Outgoing {
+    reset.now();
+    std::future::pending().await
+}
+
+fn fault(shared: &Shared, parts: &Parts, call: &Call) -> Option<Effect> {
+    let (verb, resource) = (call.verb.name(), call.resource());
+    let user_agent = header(&parts.headers, &USER_AGENT);
+    let seen = Seen { verb, resource: &resource, namespace: call.namespace(), name: call.name(), user_agent };
+    shared.conditions().take(&seen)
+}
+
+fn perform(shared: &Arc<Shared>, parts: &Parts, call: &Call) -> Outgoing {
+    let authorization = header(&parts.headers, &AUTHORIZATION);
+    if !authorization.is_empty() && authorization.strip_prefix("Bearer ") != Some(TOKEN) {
+        return Outgoing::Reply(Reply::from(&Refusal::new(401, "Unauthorized", "Unauthorized")));
+    }
+    let (frozen_cache, unserved) = {
+        let conditions = shared.conditions();
+        (conditions.frozen_cache, conditions.unserved.clone())
+    };
+    let around = Surroundings {
+        now: shared.clock.now(),
+        settings: &shared.settings,
+        frozen_cache,
+        unserved: &unserved,
+    };
+    let answer = api::answer(&mut shared.store(), call, around);
+    match answer {
+        Ok(Answer::Reply(reply)) => Outgoing::Reply(reply),
+        Ok(Answer::List(page)) => Outgoing::Reply(Reply::serialized(200, &page)),
+        Ok(Answer::Watch(watch)) => Outgoing::Watch(stream::spawn(Arc::clone(shared), watch)),
+        Err(refusal) => Outgoing::Reply(Reply::from(&refusal)),
+    }
+}
+
+fn too_large() -> Refusal {
+    let message = format!("the body could not be read, or is longer than {MAX_BODY} bytes");
+    Refusal::new(413, "RequestEntityTooLarge", message)
+}
+
+fn record(parts: &Parts, call: &Call) -> requests::Request {
+    requests::Request {
+        user_agent: header(&parts.headers, &USER_AGENT).to_owned(),
+        verb: call.verb.name().to_owned(),
+        resource: call.resource(),
+        namespace: call.namespace().to_owned(),
+        name: call.name().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        body: call.body.clone(),
+        code: None,
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn respond(outgoing: Outgoing) -> Response<Body> {
+    let (code, content_type, extra, body) = match outgoing {
+        Outgoing::Reply(reply) => {
+            (reply.code, reply.content_type, reply.headers, Either::Left(Full::new(reply.body)))
+        }
+        Outgoing::Watch(body) => (200, "application/json".to_owned(), Vec::new(), Either::Right(body)),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let audit_id = Uuid::new_v4().to_string();
+    let fixed = [
+        ("audit-id", audit_id.as_str()),
+        ("cache-control", "no-cache, private"),
+        ("content-type", content_type.as_str()),
+        ("x-kubernetes-pf-flowschema-uid", "00000000-0000-4000-8000-000000000001"),
+        ("x-kubernetes-pf-prioritylevel-uid", "00000000-0000-4000-8000-000000000002"),
+    ];
+    let extra = extra.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in fixed.into_iter().chain(extra) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}

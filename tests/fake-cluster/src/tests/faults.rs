@@ -1,0 +1,252 @@
+//! Everything that goes wrong on demand, and the request log.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{call, get, passive, try_call};
+use crate::faults::{Conditions, Seen};
+use crate::{Effect, FakeCluster, Fault, Reply};
+
+const POD: &str = "/api/v1/namespaces/default/pods/a";
+
+fn with_pod() -> FakeCluster {
+    let cluster = passive();
+    cluster.pod("a", "").expect("a pod");
+    cluster
+}
+
+fn teapot() -> Effect {
+    Effect::Answer(
+        Reply::json(418, &json!({"short": "stout"})).header("X-Test", "yes").header("bad name", "no"),
+    )
+}
+
+#[tokio::test]
+async fn an_answer_on_demand() {
+    let cluster = with_pod();
+    cluster.faults().add(Fault::on("get", "pods", teapot()).times(2));
+    for code in [418, 418, 200] {
+        assert_eq!(get(&cluster, POD).await.code, code);
+    }
+    cluster.faults().add(Fault::on("delete", "pods", teapot()));
+    let answer = call(&cluster, "DELETE", POD, "").await;
+    assert_eq!(
+        (answer.code, answer.text.as_str(), answer.header("x-test")),
+        (418, "{\"short\":\"stout\"}\n", Some("yes"))
+    );
+    assert!(cluster.get("pods", "default", "a").is_some(), "it had no effect");
+    cluster.faults().add(Fault::on("delete", "pods", Effect::AnswerAfter(Reply::timeout())));
+    assert_eq!(call(&cluster, "DELETE", POD, "").await.code, 504);
+    assert!(cluster.get("pods", "default", "a").is_none(), "it had its effect");
+    cluster.faults().add(Fault::on("get", "/readyz", Effect::Answer(Reply::text(500, "no"))));
+    assert_eq!(get(&cluster, "/readyz").await.code, 500);
+    cluster.faults().add(Fault::on("*", "*", Effect::Answer(Reply::text(7, "no such code"))));
+    assert_eq!(get(&cluster, "/readyz").await.code, 500);
+}
+
+#[test]
+fn rules_fit_what_they_name() {
+    let fits = |fault: &Fault, seen: &Seen<'_>| {
+        let cluster = passive();
+        cluster.faults().add(fault.clone());
+        cluster.shared().conditions().take(seen).is_some()
+    };
+    let seen = Seen {
+        verb: "create",
+        resource: "pods/eviction",
+        namespace: "facts",
+        name: "a",
+        user_agent: "ebb/1.0",
+    };
+    let fault = |verb, resource| Fault::on(verb, resource, Effect::Hang);
+    for (fault, expected) in [
+        (fault("create", "pods/eviction"), true),
+        (fault("*", "*"), true),
+        (fault("get", "pods/eviction"), false),
+        (fault("create", "pods"), false),
+        (fault("*", "*").named("a"), true),
+        (fault("*", "*").named("b"), false),
+        (fault("*", "*").in_namespace("facts"), true),
+        (fault("*", "*").in_namespace("other"), false),
+        (fault("*", "*").from_agent("ebb/"), true),
+        (fault("*", "*").from_agent("kubectl"), false),
+    ] {
+        assert_eq!(fits(&fault, &seen), expected, "{fault:?}");
+    }
+}
+
+#[test]
+fn rules_count() {
+    let seen = Seen { verb: "get", resource: "pods", namespace: "", name: "", user_agent: "" };
+    let check = |fault: Fault, expected: &[bool]| {
+        let cluster = passive();
+        cluster.faults().add(fault.clone());
+        let mut conditions: Conditions = cluster.shared().conditions().clone();
+        let taken: Vec<bool> = expected.iter().map(|_| conditions.take(&seen).is_some()).collect();
+        assert_eq!(taken, expected, "{fault:?}");
+    };
+    let fault = || Fault::on("get", "pods", Effect::Hang);
+    check(fault(), &[true, false, false]);
+    check(fault().times(2), &[true, true, false]);
+    check(fault().times(0), &[false, false]);
+    check(fault().after(2).times(1), &[false, false, true, false]);
+    check(fault().always(), &[true, true, true, true]);
+    let cluster = passive();
+    for _ in 0..1030 {
+        cluster.faults().add(fault());
+    }
+    assert_eq!(cluster.faults().waiting(), 1024);
+    cluster.faults().clear();
+    assert_eq!(cluster.faults().waiting(), 0);
+}
+
+#[tokio::test]
+async fn connections_break_before_or_after_the_effect() {
+    for (effect, is_gone) in [(Effect::ResetBefore, false), (Effect::ResetAfter, true)] {
+        let cluster = with_pod();
+        cluster.faults().add(Fault::on("delete", "pods", effect.clone()));
+        let error = try_call(&cluster, "DELETE", POD, "").await.expect_err("no answer");
+        assert!(!error.is_empty());
+        assert_eq!(cluster.get("pods", "default", "a").is_none(), is_gone, "{effect:?}");
+        assert_eq!(get(&cluster, "/readyz").await.code, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_reset_is_not_an_orderly_end() {
+    let cluster = with_pod();
+    cluster.faults().add(Fault::on("get", "pods", Effect::ResetBefore));
+    let mut stream =
+        TcpStream::connect(cluster.server_url().trim_start_matches("http://")).await.expect("it");
+    stream
+        .write_all(format!("GET {POD} HTTP/1.1\r\nHost: fake\r\n\r\n").as_bytes())
+        .await
+        .expect("it is sent");
+    let read = timeout(super::PATIENCE, stream.read_to_end(&mut Vec::new())).await.expect("an end");
+    assert_eq!(read.expect_err("a reset").kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn a_hang_lasts_until_the_client_gives_up() {
+    for (effect, is_gone) in [(Effect::Hang, false), (Effect::HangAfter, true)] {
+        let cluster = with_pod();
+        cluster.faults().add(Fault::on("delete", "pods", effect.clone()));
+        {
+            let mut hanging = std::pin::pin!(try_call(&cluster, "DELETE", POD, ""));
+            // It is under way as soon as it is in the log; other requests are answered meanwhile.
+            loop {
+                assert!(
+                    timeout(Duration::from_millis(1), &mut hanging).await.is_err(),
+                    "{effect:?}: no answer"
+                );
+                if cluster.requests().count("*", "delete", "pods") == 1 && cluster.faults().waiting() == 0 {
+                    break;
+                }
+            }
+            assert_eq!(get(&cluster, "/readyz").await.code, 200);
+        }
+        assert_eq!(cluster.get("pods", "default", "a").is_none(), is_gone, "{effect:?}");
+        let log = cluster.requests().recent();
+        assert_eq!(log.iter().find(|one| one.verb == "delete").expect("it").code, None);
+    }
+}
+
+#[tokio::test]
+async fn a_delayed_request_is_answered_all_the_same() {
+    let cluster = with_pod();
+    cluster.faults().add(Fault::on("get", "pods", Effect::Delay(Duration::from_millis(1))));
+    assert_eq!(get(&cluster, POD).await.code, 200);
+    assert_eq!(cluster.faults().waiting(), 0);
+}
+
+#[tokio::test]
+async fn the_api_goes_down_and_comes_back() {
+    let cluster = with_pod();
+    let url = cluster.server_url();
+    for _ in 0..3 {
+        cluster.faults().api_down().expect("it goes down");
+        cluster.faults().api_down().expect("it is down");
+        let refused = try_call(&cluster, "GET", POD, "").await.expect_err("nobody listens");
+        assert!(refused.contains("refused"), "{refused}");
+        cluster.pod("while-down", "").expect("the objects are still there");
+        cluster.faults().api_up().expect("it comes back");
+        cluster.faults().api_up().expect("it is up");
+        assert_eq!(get(&cluster, POD).await.code, 200);
+        assert_eq!(cluster.server_url(), url);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_dropped_cluster() {
+    let cluster = with_pod();
+    let address = cluster.server_url().trim_start_matches("http://").to_owned();
+    let mut watch =
+        super::open(&cluster, "GET", "/api/v1/pods?watch=true", "").await.expect("an answer").into_body();
+    drop(cluster);
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    let end = timeout(super::PATIENCE, async {
+        while let Some(Ok(_)) = http_body_util::BodyExt::frame(&mut watch).await {}
+    });
+    end.await.expect("the watch ends");
+}
+
+#[tokio::test]
+async fn the_log_counts_by_caller_verb_and_resource() {
+    let cluster = with_pod();
+    for (method, path, body) in [
+        ("GET", format!("{POD}|user-agent: ebb/0.1"), ""),
+        ("GET", format!("{POD}|user-agent: ebb/0.1"), ""),
+        ("GET", "/api/v1/pods?limit=5|user-agent: kubectl/v1.34.2".to_owned(), ""),
+        ("POST", format!("{POD}/eviction|user-agent: ebb/0.1"), r#"{"metadata":{"name":"a"}}"#),
+        ("GET", "/readyz|user-agent: ebb/0.1".to_owned(), ""),
+        ("GET", "/nonsense".to_owned(), ""),
+    ] {
+        call(&cluster, method, &path, body).await;
+    }
+    for (agent, verb, resource, count) in [
+        ("ebb/", "get", "pods", 2),
+        ("ebb/0.1", "create", "pods/eviction", 1),
+        ("ebb/", "*", "*", 4),
+        ("kubectl", "list", "pods", 1),
+        ("*", "*", "*", 6),
+        ("*", "get", "/nonsense", 1),
+        ("ebb/", "watch", "*", 0),
+    ] {
+        assert_eq!(cluster.requests().count(agent, verb, resource), count, "{agent} {verb} {resource}");
+    }
+    assert_eq!(cluster.requests().counts().iter().map(|(.., count)| count).sum::<u64>(), 6);
+    let evictions = cluster.requests().recent();
+    let eviction = evictions.iter().find(|request| request.verb == "create").expect("the eviction");
+    assert_eq!(
+        (eviction.namespace.as_str(), eviction.name.as_str(), eviction.code),
+        ("default", "a", Some(201))
+    );
+    assert_eq!(&eviction.body[..], br#"{"metadata":{"name":"a"}}"#);
+    assert_eq!(evictions.iter().find(|request| request.verb == "list").expect("the list").query, "limit=5");
+    assert_eq!(cluster.requests().peak("get", "pods"), 1);
+    cluster.requests().clear();
+    assert_eq!(cluster.requests().count("*", "*", "*"), 0);
+    assert_eq!(cluster.requests().recent(), []);
+    assert_eq!(cluster.requests().peak("get", "pods"), 0);
+}
+
+#[tokio::test]
+async fn the_log_knows_how_many_were_under_way_at_once() {
+    let cluster = with_pod();
+    cluster.faults().add(Fault::on("get", "pods", Effect::Hang).times(3));
+    let hanging =
+        async { futures::future::join3(get(&cluster, POD), get(&cluster, POD), get(&cluster, POD)).await };
+    let all_there = async {
+        while cluster.requests().peak("get", "pods") < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = hanging => panic!("they hang"),
+        () = all_there => {}
+    }
+}

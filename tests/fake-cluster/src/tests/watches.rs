@@ -1,0 +1,238 @@
+//! WATCH: where it starts, what each change means, and how it ends.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{PATIENCE, open, passive};
+use crate::object::{name, text};
+use crate::{FakeCluster, Settings};
+
+const WATCH: &str = "/api/v1/pods?watch=true";
+
+/// A watch that is read line by line.
+struct Lines {
+    body: Incoming,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    async fn open(cluster: &FakeCluster, path: &str) -> Self {
+        let response = open(cluster, "GET", path, "").await.expect("an answer");
+        assert_eq!(response.status(), 200, "{path}");
+        Self { body: response.into_body(), buffer: Vec::new() }
+    }
+
+    /// The next event; none at the orderly end, an error if it breaks.
+    async fn try_next(&mut self) -> Result<Option<Value>, String> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&line).expect("a line of JSON")));
+            }
+            match timeout(PATIENCE, self.body.frame()).await.expect("an event in time") {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(error.to_string()),
+                Some(Ok(frame)) => self.buffer.extend(frame.into_data().expect("data")),
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Value {
+        self.try_next().await.expect("the watch holds").expect("the watch goes on")
+    }
+
+    /// Type and name of the next event.
+    async fn step(&mut self) -> String {
+        let event = self.next().await;
+        format!("{} {}", text(&event, "/type"), name(&event["object"])).trim().to_owned()
+    }
+
+    async fn steps(&mut self, count: usize) -> Vec<String> {
+        let mut steps = Vec::new();
+        for _ in 0..count {
+            steps.push(self.step().await);
+        }
+        steps
+    }
+}
+
+fn label(cluster: &FakeCluster, pod: &str, value: &str) {
+    let labelled =
+        cluster.edit("pods", "default", pod, |pod| pod["metadata"]["labels"]["app"] = json!(value));
+    assert!(labelled.expect("room").is_some());
+}
+
+#[tokio::test]
+async fn a_watch_begins_where_it_is_told() {
+    for (query, first) in [
+        ("", vec!["ADDED a", "ADDED b"]),
+        ("&resourceVersion=0", vec!["ADDED a", "ADDED b"]),
+        ("&resourceVersion=BEFORE-B", vec!["ADDED b"]),
+        ("&resourceVersion=NOW", vec![]),
+        ("&fieldSelector=metadata.name=b", vec!["ADDED b"]),
+        ("&sendInitialEvents=false", vec![]),
+        (
+            "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+            vec!["ADDED a", "ADDED b", "BOOKMARK"],
+        ),
+        ("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", vec!["ADDED a", "ADDED b"]),
+    ] {
+        let cluster = passive();
+        cluster.pod("a", "").expect("a pod");
+        let before_b = cluster.revision().to_string();
+        cluster.pod("b", "").expect("a pod");
+        let now = cluster.revision().to_string();
+        let path = format!("{WATCH}{query}").replace("BEFORE-B", &before_b).replace("NOW", &now);
+        let mut lines = Lines::open(&cluster, &path).await;
+        assert_eq!(lines.steps(first.len()).await, first, "{query}");
+        // And nothing else until something happens to what it watches.
+        label(&cluster, "b", "changed");
+        let event = lines.next().await;
+        assert_eq!(text(&event, "/type"), "MODIFIED", "{query}");
+        assert_eq!(text(&event, "/object/metadata/labels/app"), "changed", "{query}");
+        assert_eq!(text(&event, "/object/kind"), "Pod");
+    }
+}
+
+#[tokio::test]
+async fn the_bookmark_ends_the_initial_list() {
+    let cluster = passive();
+    cluster.pod("a", "").expect("a pod");
+    let query = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=0";
+    let mut lines = Lines::open(&cluster, &format!("{WATCH}{query}")).await;
+    assert_eq!(lines.step().await, "ADDED a");
+    let bookmark = lines.next().await;
+    assert_eq!(bookmark["object"]["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
+    assert_eq!(text(&bookmark, "/object/metadata/resourceVersion"), cluster.revision().to_string());
+    assert_eq!(text(&bookmark, "/object/kind"), "Pod");
+}
+
+#[tokio::test]
+async fn an_object_that_stops_to_fit_is_deleted_for_the_watch() {
+    let cluster = passive();
+    cluster.pod("a", "").expect("a pod");
+    let path = format!("{WATCH}&resourceVersion={}&labelSelector=app=yes", cluster.revision());
+    let mut lines = Lines::open(&cluster, &path).await;
+    label(&cluster, "a", "no");
+    label(&cluster, "a", "yes");
+    label(&cluster, "a", "yes");
+    cluster.edit("pods", "default", "a", |pod| pod["spec"]["nodeName"] = json!("edge-a")).expect("room");
+    label(&cluster, "a", "no");
+    assert_eq!(lines.steps(2).await, ["ADDED a", "MODIFIED a"]);
+    let deleted = lines.next().await;
+    assert_eq!(text(&deleted, "/type"), "DELETED");
+    assert_eq!(text(&deleted, "/object/metadata/labels/app"), "yes", "its last state that fitted");
+    assert_eq!(text(&deleted, "/object/metadata/resourceVersion"), cluster.revision().to_string());
+}
+
+#[tokio::test]
+async fn deletions_and_other_kinds() {
+    let cluster = passive();
+    cluster.pod("a", "").expect("a pod");
+    let mut pods = Lines::open(&cluster, &format!("{WATCH}&resourceVersion={}", cluster.revision())).await;
+    let mut single = Lines::open(&cluster, "/api/v1/namespaces/default/pods/a?watch=1").await;
+    assert_eq!(single.step().await, "ADDED a");
+    cluster.node("edge-a").expect("a node");
+    cluster.pod("b", "").expect("a pod");
+    cluster.delete("pods", "default", "a");
+    assert_eq!(pods.step().await, "ADDED b");
+    for lines in [&mut pods, &mut single] {
+        let deleted = lines.next().await;
+        assert_eq!((text(&deleted, "/type"), name(&deleted["object"])), ("DELETED", "a"));
+        assert_eq!(text(&deleted, "/object/metadata/resourceVersion"), cluster.revision().to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_version_that_is_forgotten_is_gone() {
+    let cluster =
+        FakeCluster::start_with(Settings { watch_history: 3, ..Settings::passive() }).expect("it starts");
+    let old = cluster.revision();
+    for name in ["a", "b", "c", "d"] {
+        cluster.pod(name, "").expect("a pod");
+    }
+    let mut lines = Lines::open(&cluster, &format!("{WATCH}&resourceVersion={old}")).await;
+    let event = lines.next().await;
+    assert_eq!(text(&event, "/type"), "ERROR");
+    assert_eq!(text(&event, "/object/reason"), "Expired");
+    assert_eq!(event["object"]["code"], json!(410));
+    assert_eq!(text(&event, "/object/message"), format!("too old resource version: {old} ({})", old + 1));
+    assert_eq!(lines.try_next().await, Ok(None));
+    // The oldest version that is kept still works.
+    let mut lines = Lines::open(&cluster, &format!("{WATCH}&resourceVersion={}", old + 1)).await;
+    assert_eq!(lines.steps(3).await, ["ADDED b", "ADDED c", "ADDED d"]);
+    cluster.faults().forget_history();
+    let mut lines = Lines::open(&cluster, &format!("{WATCH}&resourceVersion={}", old + 1)).await;
+    assert_eq!(lines.step().await, "ERROR");
+}
+
+#[tokio::test]
+async fn a_watch_ends_in_four_ways() {
+    let settings = Settings { watch_timeout: Duration::from_millis(1), ..Settings::passive() };
+    let impatient = FakeCluster::start_with(settings).expect("it starts");
+    let mut timed = Lines::open(&impatient, &format!("{WATCH}&timeoutSeconds=9")).await;
+    assert_eq!(timed.try_next().await, Ok(None));
+    let cluster = passive();
+    let mut pods = Lines::open(&cluster, WATCH).await;
+    let mut nodes = Lines::open(&cluster, "/api/v1/nodes?watch=true").await;
+    cluster.faults().cut_watches(Some("pods"));
+    assert_eq!(pods.try_next().await, Ok(None));
+    cluster.node("edge-a").expect("a node");
+    assert_eq!(nodes.step().await, "ADDED edge-a");
+    cluster.faults().break_watches(None);
+    assert!(nodes.try_next().await.is_err());
+    let mut pods = Lines::open(&cluster, WATCH).await;
+    cluster.faults().api_down().expect("it goes down");
+    assert!(pods.try_next().await.is_err());
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_watch_whose_client_is_gone() {
+    let cluster = passive();
+    let watches = || cluster.shared().cuts.receiver_count();
+    let lines = Lines::open(&cluster, WATCH).await;
+    assert_eq!(watches(), 1);
+    drop(lines);
+    let gone = async {
+        while watches() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, gone).await.expect("it ends although nothing changes");
+}
+
+#[tokio::test]
+async fn bookmarks_come_to_those_who_ask() {
+    let settings = Settings { bookmark_every: Duration::from_millis(1), ..Settings::passive() };
+    let cluster = FakeCluster::start_with(settings).expect("it starts");
+    cluster.node("edge-a").expect("a node");
+    let mut lines = Lines::open(&cluster, &format!("{WATCH}&allowWatchBookmarks=true")).await;
+    let bookmark = lines.next().await;
+    assert_eq!(text(&bookmark, "/type"), "BOOKMARK");
+    assert_eq!(text(&bookmark, "/object/metadata/resourceVersion"), cluster.revision().to_string());
+    assert_eq!(bookmark["object"]["metadata"].get("annotations"), None);
+    let mut plain = Lines::open(&cluster, WATCH).await;
+    lines.next().await;
+    cluster.pod("a", "").expect("a pod");
+    assert_eq!(plain.step().await, "ADDED a");
+}
+
+#[tokio::test]
+async fn options_that_do_not_fit() {
+    let cluster = passive();
+    for (query, code) in [
+        ("&sendInitialEvents=true", 422),
+        ("&resourceVersionMatch=NotOlderThan&resourceVersion=0", 422),
+        ("&sendInitialEvents=true&resourceVersionMatch=Exact", 422),
+        ("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99999", 504),
+        ("&resourceVersion=x", 400),
+        ("&labelSelector=a+b", 400),
+        ("&timeoutSeconds=x", 400),
+    ] {
+        assert_eq!(super::get(&cluster, &format!("{WATCH}{query}")).await.code, code, "{query}");
+    }
+}

@@ -1,0 +1,64 @@
+//! What the server fills in and what it refuses, kind by kind: only what a drain or a controller looks at.
+
+use serde_json::{Value, json};
+
+use crate::object::{self, at, set, set_default};
+use crate::refusal::Refusal;
+use crate::resources::{
+    BUDGETS, CLAIMS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, PODS, REPLICA_SETS, Resource, STATEFUL_SETS,
+    VOLUMES,
+};
+
+/// Fills in a new object.
+pub(super) fn fill(resource: &Resource, object: &mut Value) {
+    if resource == PODS {
+        fill_pod(object);
+    } else if resource == NAMESPACES {
+        let name = object::name(object).to_owned();
+        set(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name);
+        set(object, &["spec", "finalizers"], json!(["kubernetes"]));
+        set_default(object, &["status", "phase"], "Active");
+    } else if [DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS].contains(&resource) {
+        set_default(object, &["spec", "replicas"], 1);
+        set_default(object, &["status", "replicas"], 0);
+    } else if resource == DAEMON_SETS {
+        set_default(object, &["status", "currentNumberScheduled"], 0);
+    } else if resource == CLAIMS || resource == VOLUMES {
+        set_default(object, &["status", "phase"], "Pending");
+    }
+}
+
+fn fill_pod(pod: &mut Value) {
+    for (field, value) in [
+        ("restartPolicy", json!("Always")),
+        ("terminationGracePeriodSeconds", json!(30)),
+        ("dnsPolicy", json!("ClusterFirst")),
+        ("schedulerName", json!("default-scheduler")),
+        ("priority", json!(0)),
+    ] {
+        set_default(pod, &["spec", field], value);
+    }
+    set_default(pod, &["status", "phase"], "Pending");
+    set_default(pod, &["status", "qosClass"], "BestEffort");
+}
+
+/// Refuses an object that no server would take.
+pub(super) fn check(resource: &Resource, object: &Value) -> Result<(), Refusal> {
+    if resource == BUDGETS {
+        return check_budget(object);
+    }
+    if resource == PODS && object::items(object, "/spec/containers").is_empty() {
+        let problem = "Required value";
+        return Err(Refusal::invalid_object(resource, object::name(object), "spec.containers", problem));
+    }
+    Ok(())
+}
+
+fn check_budget(budget: &Value) -> Result<(), Refusal> {
+    let has = |pointer| at(budget, pointer).is_some_and(|value| !value.is_null());
+    if has("/spec/minAvailable") && has("/spec/maxUnavailable") {
+        let problem = "Invalid value: minAvailable and maxUnavailable cannot be both set";
+        return Err(Refusal::invalid_object(BUDGETS, object::name(budget), "spec", problem));
+    }
+    Ok(())
+}

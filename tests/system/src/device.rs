@@ -1,0 +1,236 @@
+//! A root folder, the agents that live below it, and what their files say.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey, read_items};
+use schemas::{
+    BaseOsConfig, DeviceOpsCmd, DrainStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation,
+    Topic, agent, parse,
+};
+use tempfile::TempDir;
+
+use crate::agents::Process;
+
+/// How long anything may take that normally takes a second or two: the machine may be busy.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Between two looks at a file.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The four agents as the program knows them, with EVE's names.
+const AGENTS: [(&str, &str); 4] = [
+    ("zedkube", agent::ZEDKUBE),
+    ("device-op", agent::ZEDAGENT),
+    ("nodeagent", agent::NODEAGENT),
+    ("baseos", agent::BASEOSMGR),
+];
+
+/// A device. Dropping it kills its agents and removes its root.
+#[derive(Debug)]
+pub struct Device {
+    folder: TempDir,
+    root: Root,
+    program: PathBuf,
+    arguments: Vec<String>,
+    agents: BTreeMap<&'static str, Process>,
+    commands: Publisher<DeviceOpsCmd>,
+    images: Publisher<BaseOsConfig>,
+    // The controller's, as long as its topics are published.
+    _controller: AgentLock,
+}
+
+impl Device {
+    /// A device whose agents use this program and kubeconfig and take this node for theirs. None runs yet; nothing
+    /// will take the machine down.
+    pub fn new(program: &str, kubeconfig: &Path, node: &str) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("device-").tempdir()?;
+        let root = Root::new(folder.path());
+        let argument = |flag: &str, value: &str| [flag.to_owned(), value.to_owned()];
+        let arguments = [
+            argument("--root", &folder.path().display().to_string()),
+            argument("--kubeconfig", &kubeconfig.display().to_string()),
+            argument("--node", node),
+            argument("--log-format", "text"),
+            argument("--set", "device.dry-run=true"),
+            argument("--set", "baseos.dry-run=true"),
+        ];
+        let lock = AgentLock::acquire(&root, agent::CONTROLLER)?;
+        Ok(Self {
+            commands: Publisher::open(&root, agent::CONTROLLER, Persistence::Volatile, &lock)?,
+            images: Publisher::open(&root, agent::CONTROLLER, Persistence::Volatile, &lock)?,
+            folder,
+            root,
+            program: program.into(),
+            arguments: arguments.concat(),
+            agents: BTreeMap::new(),
+            _controller: lock,
+        })
+    }
+
+    /// One more setting for the agents that start from now on.
+    pub fn set(&mut self, setting: &str) {
+        self.arguments.extend(["--set".to_owned(), setting.to_owned()]);
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// A path of the device.
+    pub fn path(&self, absolute: &str) -> PathBuf {
+        self.root.join(absolute)
+    }
+
+    /// Starts all four agents and waits until the node is in service.
+    pub fn start_all(&mut self) -> Result<()> {
+        for (verb, _) in AGENTS {
+            self.start(verb)?;
+        }
+        self.until_in_service()
+    }
+
+    /// Waits until zedkube knows that it is in a cluster and nobody asks for a drain.
+    pub fn until_in_service(&self) -> Result<()> {
+        self.until("the node is in service", || {
+            let is_member = self.report().is_some_and(|report| report.member == schemas::Member::Yes);
+            Ok((is_member && self.status() == DrainStatus::NotRequested).then_some(()))
+        })
+    }
+
+    /// Starts one agent.
+    pub fn start(&mut self, verb: &'static str) -> Result<()> {
+        let log = self.folder.path().join(format!("{verb}.log"));
+        let process = Process::start(&self.program, verb, &self.arguments, &log)?;
+        self.agents.insert(verb, process);
+        Ok(())
+    }
+
+    /// Kills one agent with SIGKILL.
+    pub fn kill(&mut self, verb: &str) {
+        self.agents.remove(verb);
+    }
+
+    /// A running agent.
+    pub fn agent(&mut self, verb: &str) -> Result<&mut Process> {
+        self.agents.get_mut(verb).with_context(|| format!("{verb} does not run"))
+    }
+
+    /// What an agent has logged.
+    pub fn log(&self, verb: &str) -> Result<String> {
+        Ok(fs::read_to_string(self.folder.path().join(format!("{verb}.log")))?)
+    }
+
+    /// The controller commands an operation: first what has no effect, so that the counter's start is recorded.
+    pub fn command(&mut self, operation: Operation, counter: u32) -> Result<()> {
+        let recorded = self.path(&format!("/persist/status/{}", operation.counter_file()));
+        if !recorded.exists() {
+            self.publish_command(operation, 0, false)?;
+            self.until("the first counter is recorded", || Ok(recorded.exists().then_some(())))?;
+        }
+        self.publish_command(operation, counter, true)
+    }
+
+    /// The controller takes its command back.
+    pub fn take_back(&mut self, operation: Operation, counter: u32) -> Result<()> {
+        self.publish_command(operation, counter, false)
+    }
+
+    /// The controller wants this image activated.
+    pub fn activate_image(&mut self, uuid: &str) -> Result<()> {
+        let config = BaseOsConfig {
+            base_os_version: "2.0".into(),
+            content_tree_uuid: uuid.into(),
+            activate: true,
+            ..BaseOsConfig::default()
+        };
+        self.images.publish(&TopicKey::parse(uuid)?, &config)?;
+        Ok(())
+    }
+
+    /// Writes a request as a person with `echo` would.
+    pub fn write_request(&self, agent: &str, text: &str) -> Result<PathBuf> {
+        let path = self.root.item::<NodeDrainRequest>(agent, Persistence::Volatile, &TopicKey::global());
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&path)?;
+        file.write_all(text.as_bytes())?;
+        Ok(path)
+    }
+
+    /// NodeDrainStatus; UNKNOWN if there is none.
+    pub fn status(&self) -> DrainStatus {
+        self.item::<NodeDrainStatus>(agent::ZEDKUBE).map(|status| status.status).unwrap_or_default()
+    }
+
+    /// NodeDrainReport.
+    pub fn report(&self) -> Option<NodeDrainReport> {
+        self.item(agent::ZEDKUBE)
+    }
+
+    /// The first item of an agent's topic.
+    pub fn item<T: Topic>(&self, agent: &str) -> Option<T> {
+        read_items(&self.root, agent, Persistence::Volatile).items.into_values().next()
+    }
+
+    /// The lines of what a dry run would have done.
+    pub fn actions(&self) -> Result<Vec<schemas::DeviceLine>> {
+        match fs::read(self.path("/persist/device-actions.jsonl")) {
+            Ok(bytes) => {
+                let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                lines.map(|line| Ok(parse(line)?)).collect()
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// When a file was last written, by the clock of its file system.
+    pub fn written(&self, path: &str) -> Result<SystemTime> {
+        let path = self.path(path);
+        fs::metadata(&path).and_then(|data| data.modified()).with_context(|| path.display().to_string())
+    }
+
+    /// Waits until NodeDrainStatus is this.
+    pub fn until_status(&self, status: DrainStatus) -> Result<()> {
+        self.until(&format!("NodeDrainStatus is {}", status.constant()), || {
+            Ok((self.status() == status).then_some(()))
+        })
+    }
+
+    /// Waits until the look finds something.
+    pub fn until<T>(&self, what: &str, look: impl Fn() -> Result<Option<T>>) -> Result<T> {
+        #[expect(clippy::disallowed_methods, reason = "a test's own patience, not the agents' time")]
+        let began = Instant::now();
+        loop {
+            if let Some(found) = look()? {
+                return Ok(found);
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("waited {} s in vain until {what}\n{}", PATIENCE.as_secs(), self.describe());
+            }
+            #[expect(clippy::disallowed_methods, reason = "a blocking test has nothing else to do")]
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// What a failed test should show.
+    fn describe(&self) -> String {
+        let report = self.report().map(|report| format!("{report:#?}")).unwrap_or_default();
+        let logs = AGENTS.map(|(verb, _)| format!("--- {verb}\n{}", self.log(verb).unwrap_or_default()));
+        format!("status {}, report {report}\n{}", self.status().constant(), logs.join("\n"))
+    }
+
+    fn publish_command(&mut self, operation: Operation, counter: u32, desired_state: bool) -> Result<()> {
+        let command = DeviceOpsCmd { counter, desired_state, ops_time: "2026-01-01T00:00:00Z".into() };
+        self.commands.publish(&TopicKey::parse(operation.name())?, &command)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,11 @@
+//! All agents as processes, most of them against a real API server.
+
+#![expect(clippy::indexing_slicing, reason = "a test may fail by a panic")]
+
+mod bad_input;
+mod kills;
+mod layers;
+mod whole_path;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");

@@ -1,0 +1,214 @@
+//! The whole path on a real control plane with four real processes.
+
+use anyhow::Result;
+use control_plane::{ControlPlane, Pool, objects, unique};
+use schemas::{DeviceActionState, DrainStatus, NodeAgentStatus, Operation, Outcome, agent};
+use serde_json::{Value, json};
+use system::Device;
+
+use crate::PROGRAM;
+
+const STATUS: &str = "/run/zedkube/NodeDrainStatus/global.json";
+const ACTIONS: &str = "/persist/device-actions.jsonl";
+
+/// Three nodes, a deployment with a budget, a DaemonSet, and a bare pod on the first node; a device that is it.
+struct Site {
+    plane: ControlPlane,
+    pool: Pool,
+    device: Device,
+}
+
+impl Site {
+    fn new(name: &str, replicas: u32, budget: (&str, u32)) -> Result<Self> {
+        let plane = ControlPlane::shared()?;
+        let pool = plane.create_pool(&unique(name), &["a", "b", "c"])?;
+        let namespace = pool.name.as_str();
+        plane.apply(&[
+            objects::deployment(namespace, "web", replicas),
+            objects::disruption_budget(namespace, "web", budget),
+            daemon_set(namespace),
+        ])?;
+        let mut bare = objects::pod(namespace, "bare");
+        bare["spec"]["nodeName"] = json!(pool.nodes[0]);
+        plane.apply(&[bare])?;
+        plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=60s"])?;
+        plane.run(&["rollout", "status", "daemonset/sensor", "--namespace", namespace, "--timeout=60s"])?;
+        let device = Device::new(PROGRAM, plane.kubeconfig(), &pool.nodes[0])?;
+        Ok(Self { plane, pool, device })
+    }
+
+    /// The names of the pods on our node that a drain has to move away.
+    fn pods_to_leave(&self) -> Result<Vec<String>> {
+        let on_node = format!("--field-selector=spec.nodeName={}", self.pool.nodes[0]);
+        let pods = self.plane.list(&["pods", "--all-namespaces", &on_node])?;
+        let is_daemon = |pod: &Value| pod["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet";
+        let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Ok(pods.iter().filter(|pod| !is_daemon(pod)).map(name).collect())
+    }
+
+    fn node(&self) -> Result<Value> {
+        self.plane.get(&["node", &self.pool.nodes[0]])
+    }
+
+    fn is_cordoned(&self) -> Result<bool> {
+        Ok(self.node()?["spec"]["unschedulable"] == json!(true))
+    }
+
+    fn until_uncordoned(&self) -> Result<()> {
+        self.device.until("the node is schedulable again", || Ok((!self.is_cordoned()?).then_some(())))
+    }
+
+    /// The statuses in the order in which zedkube published them.
+    fn statuses(&self) -> Result<Vec<String>> {
+        let log = self.device.log("zedkube")?;
+        let words = log.lines().filter_map(|line| line.split_once("NodeDrainStatus: "));
+        Ok(words.filter_map(|(_, said)| said.split_whitespace().next().map(str::to_owned)).collect())
+    }
+}
+
+fn daemon_set(namespace: &str) -> Value {
+    let mut set = objects::deployment(namespace, "sensor", 1);
+    set["kind"] = json!("DaemonSet");
+    if let Some(spec) = set["spec"].as_object_mut() {
+        spec.remove("replicas");
+    }
+    set
+}
+
+#[test]
+fn a_reboot_waits_for_the_drain() -> Result<()> {
+    let mut site = Site::new("reboot", 6, ("maxUnavailable", 1))?;
+    site.device.start_all()?;
+    assert!(!site.pods_to_leave()?.is_empty());
+
+    site.device.command(Operation::Reboot, 1)?;
+    let action =
+        site.device.until("the reboot is recorded", || Ok(site.device.actions()?.into_iter().next()))?;
+
+    // The node is empty at the moment of the reboot, and COMPLETE was there before it.
+    assert_eq!(site.pods_to_leave()?, Vec::<String>::new());
+    assert_eq!(site.device.status(), DrainStatus::Complete);
+    assert!(site.device.written(STATUS)? <= site.device.written(ACTIONS)?, "COMPLETE first, then the reboot");
+    let boot_id = site.device.report().map(|report| report.boot_id).unwrap_or_default();
+    assert_eq!((action.action.as_str(), action.counter, action.boot_id), ("reboot", 1, boot_id));
+    assert_eq!(site.statuses()?, ["NOTREQUESTED", "REQUESTED", "STARTING", "CORDONED", "COMPLETE"]);
+    let report = site.device.report().unwrap_or_default();
+    assert_eq!((report.outcome, report.progress.gone), (Some(Outcome::Drained), report.progress.total));
+
+    // Once per command, and the request stands until the command is taken back; then the node returns.
+    site.device.take_back(Operation::Reboot, 1)?;
+    site.until_uncordoned()?;
+    site.device.until_status(DrainStatus::NotRequested)?;
+    assert_eq!(site.device.actions()?.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn a_budget_that_never_allows_keeps_the_reboot_from_happening() -> Result<()> {
+    let mut site = Site::new("blocked", 6, ("minAvailable", 6))?;
+    site.device.start_all()?;
+    let guarded = site.pods_to_leave()?.into_iter().filter(|name| name.starts_with("web")).count();
+    assert!(guarded > 0);
+
+    site.device.command(Operation::Reboot, 1)?;
+    let report = site.device.until("all pods of the budget are blocked", || {
+        Ok(site.device.report().filter(|report| report.blocked.len() == guarded))
+    })?;
+    assert_eq!(site.device.status(), DrainStatus::Cordoned);
+    for blocked in &report.blocked {
+        assert!(
+            blocked.cause.contains("The disruption budget web needs 6 healthy pods and has 6"),
+            "{blocked:?}"
+        );
+        assert!(blocked.hint.contains(&format!("budget {}/web never allows a disruption", site.pool.name)));
+        assert_eq!(
+            blocked.budgets.iter().map(|b| (b.name.as_str(), b.disruptions_allowed)).collect::<Vec<_>>(),
+            [("web", 0)]
+        );
+    }
+    let status = std::process::Command::new(PROGRAM)
+        .args(["status", "--root", &site.device.root().path().display().to_string()])
+        .output()?;
+    let screen = String::from_utf8(status.stdout)?;
+    assert!(screen.contains("budget") && screen.contains("web never allows a disruption"), "{screen}");
+    assert_eq!(
+        site.device.item::<NodeAgentStatus>(agent::NODEAGENT).map(|s| s.wait_drain_in_progress),
+        Some(true)
+    );
+    assert_eq!(site.device.actions()?, [], "no reboot");
+
+    // The moment the budget allows it, the drain goes on and the reboot follows.
+    site.plane.apply(&[objects::disruption_budget(&site.pool.name, "web", ("minAvailable", 1))])?;
+    site.device.until("the reboot is recorded", || Ok(site.device.actions()?.into_iter().next()))?;
+    assert_eq!(site.pods_to_leave()?, Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
+fn a_command_taken_back_in_mid_drain_gives_the_node_back() -> Result<()> {
+    let mut site = Site::new("cancel", 4, ("minAvailable", 4))?;
+    site.device.start_all()?;
+    site.device.command(Operation::Reboot, 1)?;
+    site.device
+        .until("a pod is blocked", || Ok(site.device.report().filter(|report| !report.blocked.is_empty())))?;
+    assert!(site.is_cordoned()?);
+
+    site.device.take_back(Operation::Reboot, 1)?;
+    site.until_uncordoned()?;
+    site.device.until_status(DrainStatus::NotRequested)?;
+    let annotations = &site.node()?["metadata"]["annotations"];
+    assert!(annotations["ebb.dev/cordoned-by"].is_null(), "{annotations}");
+    assert_eq!(site.device.actions()?, []);
+    Ok(())
+}
+
+#[test]
+fn a_request_written_by_hand_is_drained_and_can_be_withdrawn_by_rm() -> Result<()> {
+    let mut site = Site::new("by-hand", 4, ("maxUnavailable", 2))?;
+    site.device.start("zedkube")?;
+    site.device.until_in_service()?;
+    let text = "{\"RequestedAt\":\"2026-08-22T16:10:11.5Z\",\"RequestedBy\":2,\"Context\":\"reboot\"}\n";
+    let file = site.device.write_request(agent::ZEDAGENT, text)?;
+    site.device.until_status(DrainStatus::Complete)?;
+    assert_eq!(site.pods_to_leave()?, Vec::<String>::new());
+    assert!(site.is_cordoned()?);
+
+    std::fs::remove_file(file)?;
+    site.until_uncordoned()?;
+    site.device.until_status(DrainStatus::NotRequested)
+}
+
+#[test]
+fn an_image_waits_for_the_drain() -> Result<()> {
+    let mut site = Site::new("image", 4, ("maxUnavailable", 2))?;
+    site.device.start_all()?;
+    let uuid = "5c1b5dfa-64cc-4f06-8a5f-1d8e5b8b3c0e";
+    site.device.activate_image(uuid)?;
+    let action =
+        site.device.until("the activation is recorded", || Ok(site.device.actions()?.into_iter().next()))?;
+    assert_eq!((action.action.as_str(), action.content_tree_uuid.as_str()), ("activate", uuid));
+    assert_eq!(site.device.status(), DrainStatus::Complete);
+    assert!(
+        site.device.written(STATUS)? <= site.device.written(ACTIONS)?,
+        "COMPLETE first, then the activation"
+    );
+    assert_eq!(site.pods_to_leave()?, Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
+fn a_cordon_of_somebody_else_stays() -> Result<()> {
+    let mut site = Site::new("foreign", 4, ("maxUnavailable", 2))?;
+    site.plane.run(&["cordon", &site.pool.nodes[0]])?;
+    site.device.start_all()?;
+    site.device.command(Operation::Reboot, 1)?;
+    site.device.until("the reboot is done", || {
+        let action = site.device.item::<schemas::DeviceAction>(agent::NODEAGENT);
+        Ok(action.filter(|action| action.state == DeviceActionState::Done))
+    })?;
+    assert!(site.device.report().is_some_and(|report| report.cordoned_before));
+    site.device.take_back(Operation::Reboot, 1)?;
+    site.device.until_status(DrainStatus::NotRequested)?;
+    assert!(site.is_cordoned()?);
+    Ok(())
+}
