@@ -196,7 +196,9 @@ impl Story {
         screen::line(&format!("  cat {} | jq .   # {}", status.display(), NodeDrainStatus::NAME));
         screen::line(&format!("  cat {} | jq .   # why, since when, each pod", report.display()));
         screen::line(&format!("  cat {}", self.root.join("/persist/device-actions.jsonl").display()));
-        screen::line(&format!("  ebb status --root {}", self.root.path().display()));
+        let program =
+            std::env::current_exe().map_or_else(|_| "ebb".to_owned(), |path| path.display().to_string());
+        screen::line(&format!("  {program} status --root {}", self.root.path().display()));
     }
 
     fn say(&self, text: &str) {
