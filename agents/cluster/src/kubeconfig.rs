@@ -89,7 +89,7 @@ impl Search {
 }
 
 impl Origin {
-    /// The files as they are now. Take it before [`Origin::load`], so that a change in between is seen later.
+    /// The files as they are now. Take it before `Origin::load`, so that a change in between is seen later.
     pub fn fingerprint(&self) -> Fingerprint {
         let paths = match self {
             Self::Files(paths) => paths.as_slice(),

@@ -5,11 +5,11 @@
 //! | module | what the caller gets |
 //! |---|---|
 //! | [`kubeconfig`] | where the way to the API server is described, and whether that has changed |
-//! | [`connect`] | a [`Cluster`]: a client without retries of its own, every call under a deadline |
+//! | [`mod@connect`] | a [`Cluster`]: a client without retries of its own, every call under a deadline |
 //! | [`failure`] | what a failed call means, as one value ([`ApiFailure`]) |
 //! | [`nodes`], [`identity`] | the Nodes, and which of them is this machine |
 //! | [`feed`], [`look`] | the picture of one node: by watches, or fresh from the server |
-//! | [`cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which nothing is evicted |
+//! | [`mod@cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which nothing is evicted |
 //! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
 //! | [`calls`] | the effects of `drain::step` as tasks that can be given up at once |
 //! | [`drainer`] | all of it put together |

@@ -47,7 +47,7 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Uses this client. It must have been made with `default_retry = false`, as [`crate::connect`] does: otherwise
+    /// Uses this client. It must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
     /// kube repeats refused evictions itself, for minutes, and no refusal by a budget is ever seen.
     pub fn new(client: kube::Client) -> Self {
         Self { client, server: Arc::default(), server_clock: Arc::default(), daemon_sets: Arc::default() }

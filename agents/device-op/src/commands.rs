@@ -48,12 +48,26 @@ pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
             Commanded::Given(command) => command.clone(),
             Commanded::Absent | Commanded::Unreadable => accepted_command(record, operation)?,
         };
-        // A counter that nobody accepted and nobody can compare is not to be called done.
-        let is_comparable =
-            facts.recorded(operation) != Recorded::Unreadable || record.latest(operation).is_some();
-        is_comparable.then(|| counter(operation, command, facts))?
+        counts_as_done(record, operation, &command, facts).then(|| counter(operation, command, facts))?
     };
     Operation::ALL.into_iter().filter_map(due).collect()
+}
+
+/// A counter is recorded when its command is accepted, asks for nothing, or is the first that this device sees. Any
+/// other command is still to be accepted, and must not count as done before (D16).
+fn counts_as_done(
+    record: &OperationRecord,
+    operation: Operation,
+    command: &DeviceOpsCmd,
+    facts: &Facts,
+) -> bool {
+    let is_accepted = record.latest(operation).is_some_and(|accepted| accepted.counter == command.counter);
+    match facts.recorded(operation) {
+        _ if is_accepted => true,
+        Recorded::Counter(_) => !command.desired_state,
+        Recorded::Nothing => true,
+        Recorded::Unreadable => false,
+    }
 }
 
 /// The counter files that do not hold the counters of the record yet: before a boot's rules may drop anything from

@@ -1,6 +1,6 @@
 //! The state machine of one drain attempt.
 //!
-//! Level-triggered: each event brings the state up to date, then [`advance`] looks at the whole of it. An event
+//! Level-triggered: each event brings the state up to date, then `advance` looks at the whole of it. An event
 //! that means nothing in a state is listed there and ignored, so that a new one must be placed by hand.
 
 use std::sync::Arc;

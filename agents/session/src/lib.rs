@@ -4,7 +4,7 @@
 //! cluster at all ([`membership`]), what has to be true before the cordon, how many attempts, what is shown and
 //! when ([`showing`]), and the way back ([`returning`]). `zedkube` feeds events in and carries effects out.
 //!
-//! Slots, override and resume have their place between [`step`] and these modules; see ARCHITECTURE.md.
+//! Slots, override and resume have their place between [`step()`] and these modules; see ARCHITECTURE.md.
 
 pub mod membership;
 pub mod policy;

@@ -1,6 +1,6 @@
 //! zedkube: requests in, drain, status out.
 //!
-//! One loop owns the state: it waits for one thing to happen, shows it to [`session::step`], publishes what is to
+//! One loop owns the state: it waits for one thing to happen, shows it to [`session::step()`], publishes what is to
 //! be seen, and carries the effects out. Whatever takes time runs in a task that answers with an event.
 
 mod inbox;

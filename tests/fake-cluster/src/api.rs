@@ -14,6 +14,8 @@ pub(crate) use call::{Call, Objects, Target, Verb};
 pub(crate) use options::{delete_options, dry_run_in};
 pub(crate) use watch::Watch;
 
+use call::Query;
+
 use crate::clock::Moment;
 use crate::eviction;
 use crate::object;
@@ -23,7 +25,7 @@ use crate::reply::Reply;
 use crate::resources::{PODS, Resource};
 use crate::settings::Settings;
 use crate::store::{Object, Store};
-use crate::write::{self, Context, Deleted, NewStatus, Part};
+use crate::write::{self, Context, DeleteOptions, Deleted, NewStatus, Part};
 
 /// What an answer depends on besides the objects.
 #[derive(Clone, Copy, Debug)]
@@ -165,15 +167,24 @@ fn patched(store: &Store, call: &Call, objects: &Objects) -> Result<serde_json::
 }
 
 fn delete(store: &mut Store, call: &Call, objects: &Objects, now: Moment) -> Result<Reply, Refusal> {
-    let body = if call.body.is_empty() { json!({}) } else { call.json()? };
-    let dry_run = options::dry_run(&call.query, "DeleteOptions")? || options::dry_run_in(&body)?;
-    let options = options::delete_options(&body, &call.query)?;
+    let (options, dry_run) = deletion(call)?;
     let key = (objects.namespace.as_str(), call.name());
     match write::delete(store, objects.resource, key, &options, Context { now, dry_run })? {
         Deleted::Terminating(object) => Ok(Reply::json(200, &object)),
         Deleted::Gone(object) if objects.resource == PODS => Ok(Reply::json(200, &object)),
         Deleted::Gone(object) => Ok(Reply::json(200, &deleted_status(objects.resource, &object))),
     }
+}
+
+/// The options of a DELETE and whether it is a dry run. With a body, even `{}`, nothing in the query counts.
+fn deletion(call: &Call) -> Result<(DeleteOptions, bool), Refusal> {
+    if call.body.is_empty() {
+        let dry_run = options::dry_run(&call.query, "DeleteOptions")?;
+        return Ok((options::delete_options(&json!({}), &call.query)?, dry_run));
+    }
+    let body = call.json()?;
+    let dry_run = options::dry_run_in(&body)?;
+    Ok((options::delete_options(&body, &Query::default())?, dry_run))
 }
 
 /// What the server says of an object that left no last state behind.

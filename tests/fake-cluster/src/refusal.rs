@@ -107,7 +107,7 @@ impl Refusal {
                 object::set(&mut details, &[key], value);
             }
         }
-        let cause = json!({"reason": "FieldValueInvalid", "message": problem, "field": field});
+        let cause = json!({"reason": cause_of(problem), "message": problem, "field": field});
         object::set(&mut details, &["causes"], json!([cause]));
         Self::new(422, "Invalid", message).with_details(details)
     }
@@ -160,4 +160,15 @@ impl Refusal {
         object::set(&mut status, &["code"], self.code);
         status
     }
+}
+
+/// The machine-readable reason of a field's problem: the server's texts begin with what it stands for.
+fn cause_of(problem: &str) -> &'static str {
+    const REASONS: [(&str, &str); 3] = [
+        ("Unsupported value", "FieldValueNotSupported"),
+        ("Required value", "FieldValueRequired"),
+        ("Forbidden", "FieldValueForbidden"),
+    ];
+    let found = REASONS.into_iter().find(|(beginning, _)| problem.starts_with(beginning));
+    found.map_or("FieldValueInvalid", |(_, reason)| reason)
 }

@@ -134,7 +134,7 @@ fn continued(store: &Store, token: &str, version: Option<u64>) -> Result<Start, 
     let token: Option<Value> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let revision = token.as_ref().and_then(|token| token.get("rv")).and_then(Value::as_u64);
     let (Some(token), Some(revision)) = (&token, revision) else {
-        return Err(Refusal::bad_request("continue key is not valid"));
+        return Err(Refusal::bad_request("invalid continue token: continue key is not valid"));
     };
     let after = Some(Key::new(object::text(token, "/namespace"), object::text(token, "/name")));
     let revision = if revision == 0 { store.revision() } else { revision };

@@ -14,7 +14,7 @@ pub(crate) struct Eviction {
     pub(crate) options: DeleteOptions,
     /// Asked for in the body; the query says it apart, and either is enough.
     pub(crate) is_dry_run: bool,
-    /// Fields that the server does not know and ignores.
+    /// Fields that the server does not know and warns of; none if the caller does not want to know.
     unknown_fields: Vec<String>,
 }
 
@@ -45,10 +45,11 @@ pub(crate) fn read(call: &Call) -> Result<Eviction, Refusal> {
         return Err(unrecognized("the body is not a JSON map"));
     }
     check_kind(&body)?;
-    let unknown_fields = unknown_fields(&body);
-    if call.query.text("fieldValidation") == "Strict" && !unknown_fields.is_empty() {
-        return Err(strict(&unknown_fields));
-    }
+    let unknown_fields = match (call.query.text("fieldValidation"), unknown_fields(&body)) {
+        ("Ignore", _) => Vec::new(),
+        ("Strict", unknown) if !unknown.is_empty() => return Err(strict(&unknown)),
+        (_, unknown) => unknown,
+    };
     let namespace = object::namespace(&body);
     if !namespace.is_empty() && namespace != call.namespace() {
         return Err(Refusal::bad_request(

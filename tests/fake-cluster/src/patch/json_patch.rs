@@ -1,6 +1,6 @@
 //! JSON patch, RFC 6902: all operations, or none.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::object::text;
 use crate::refusal::Refusal;
@@ -24,55 +24,50 @@ pub(super) fn apply(object: &Value, patch: &Value) -> Result<Value, Refusal> {
     let mut patched = object.clone();
     let mut copied = 0;
     for operation in operations {
-        perform(&mut patched, operation, &mut copied).map_err(|problem| {
-            let message =
-                format!("the server rejected our request due to an error in our request: {problem}");
-            Refusal::new(422, "Invalid", message)
-        })?;
+        perform(&mut patched, operation, &mut copied).ok_or_else(impossible)?;
     }
     Ok(patched)
 }
 
-fn perform(object: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), String> {
+/// The server does not say which operation it was, nor why.
+fn impossible() -> Refusal {
+    let message = "the server rejected our request due to an error in our request";
+    Refusal::new(422, "Invalid", message).with_details(json!({}))
+}
+
+/// Performs one operation; none if it cannot be done.
+fn perform(object: &mut Value, operation: &Value, copied: &mut usize) -> Option<()> {
     let (path, from) = (text(operation, "/path"), text(operation, "/from"));
-    let value = || operation.get("value").cloned().ok_or_else(|| format!("no value for {path:?}"));
+    let value = || operation.get("value").cloned();
     match text(operation, "/op") {
         "add" => add(object, path, value()?),
         "remove" => remove(object, path).map(drop),
         "replace" => {
             let value = checked(path, value()?)?;
-            *object.pointer_mut(path).ok_or_else(|| missing(path))? = value;
-            Ok(())
+            *object.pointer_mut(path)? = value;
+            Some(())
         }
-        "move" if path.starts_with(&format!("{from}/")) => Err(format!("{from:?} cannot move into itself")),
+        "move" if path.starts_with(&format!("{from}/")) => None,
         "move" => {
             let moved = remove(object, from)?;
             add(object, path, moved)
         }
         "copy" => {
-            let copy = object.pointer(from).ok_or_else(|| missing(from))?.clone();
+            let copy = object.pointer(from)?.clone();
             *copied += copy.to_string().len();
             if *copied > MAX_COPIED {
-                return Err(format!("the copies are longer than {MAX_COPIED} bytes"));
+                return None;
             }
             add(object, path, copy)
         }
-        "test" if object.pointer(path) == Some(&value()?) => Ok(()),
-        "test" => Err(format!("testing value {path} failed")),
-        other => Err(format!("unknown operation {other:?}")),
+        "test" => (object.pointer(path)? == &value()?).then_some(()),
+        _ => None,
     }
-}
-
-fn missing(path: &str) -> String {
-    format!("nothing is at {path:?}")
 }
 
 /// The value, if the object does not get too deep with it.
-fn checked(path: &str, value: Value) -> Result<Value, String> {
-    if path.matches('/').count() + depth(&value) <= MAX_DEPTH {
-        return Ok(value);
-    }
-    Err(format!("the object would be deeper than {MAX_DEPTH} levels at {path:?}"))
+fn checked(path: &str, value: Value) -> Option<Value> {
+    (path.matches('/').count() + depth(&value) <= MAX_DEPTH).then_some(value)
 }
 
 fn depth(value: &Value) -> usize {
@@ -83,42 +78,32 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-fn add(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
+fn add(object: &mut Value, path: &str, value: Value) -> Option<()> {
     let value = checked(path, value)?;
     if path.is_empty() {
         *object = value;
-        return Ok(());
+        return Some(());
     }
     let (parent, last) = parent(object, path)?;
     if let Some(list) = parent.as_array_mut() {
-        let index = if last == "-" { list.len() } else { index(&last, path)? };
-        if index > list.len() {
-            return Err(missing(path));
-        }
-        list.insert(index, value);
-        return Ok(());
+        let index = if last == "-" { list.len() } else { last.parse().ok()? };
+        return (index <= list.len()).then(|| list.insert(index, value));
     }
-    let map = parent.as_object_mut().ok_or_else(|| missing(path))?;
-    map.insert(last, value);
-    Ok(())
+    parent.as_object_mut()?.insert(last, value);
+    Some(())
 }
 
-fn remove(object: &mut Value, path: &str) -> Result<Value, String> {
+fn remove(object: &mut Value, path: &str) -> Option<Value> {
     let (parent, last) = parent(object, path)?;
     if let Some(list) = parent.as_array_mut() {
-        let index = index(&last, path)?;
-        return if index < list.len() { Ok(list.remove(index)) } else { Err(missing(path)) };
+        let index = last.parse().ok()?;
+        return (index < list.len()).then(|| list.remove(index));
     }
-    parent.as_object_mut().and_then(|map| map.shift_remove(&last)).ok_or_else(|| missing(path))
+    parent.as_object_mut()?.shift_remove(&last)
 }
 
 /// The place that holds the path's last step, and that step.
-fn parent<'a>(object: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
-    let (parent, last) = path.rsplit_once('/').ok_or_else(|| format!("{path:?} is not a JSON pointer"))?;
-    let place = object.pointer_mut(parent).ok_or_else(|| missing(path))?;
-    Ok((place, last.replace("~1", "/").replace("~0", "~")))
-}
-
-fn index(step: &str, path: &str) -> Result<usize, String> {
-    step.parse().map_err(|_| format!("{step:?} in {path:?} is not a position in a list"))
+fn parent<'a>(object: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+    let (parent, last) = path.rsplit_once('/')?;
+    Some((object.pointer_mut(parent)?, last.replace("~1", "/").replace("~0", "~")))
 }

@@ -107,6 +107,7 @@ fn read_requirement(part: &str) -> Result<(&str, Operator), String> {
     if let Some(key) = part.strip_prefix('!') {
         return Ok((key.trim(), Operator::Absent));
     }
+    check_list(part)?;
     if let Some((head, values)) = part.split_once('(') {
         return read_set(part, head, values);
     }
@@ -123,6 +124,18 @@ fn read_requirement(part: &str) -> Result<(&str, Operator), String> {
         return Ok((key.trim(), Operator::LessThan(checked_number(part, bound)?)));
     }
     Ok((part, Operator::Exists))
+}
+
+/// After `in` and `notin` comes a list in parentheses; the complaint has the server's words.
+fn check_list(part: &str) -> Result<(), String> {
+    let mut words = part.split_whitespace().skip(1);
+    let needs_list = matches!(words.next(), Some("in" | "notin"));
+    match words.next().unwrap_or_default() {
+        found if needs_list && !found.starts_with('(') => {
+            Err(format!("unable to parse requirement: found '{found}' expected: '('"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn read_set<'a>(part: &str, head: &'a str, values: &str) -> Result<(&'a str, Operator), String> {

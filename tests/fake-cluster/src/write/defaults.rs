@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use crate::object::{self, at, set, set_default};
 use crate::refusal::Refusal;
 use crate::resources::{
-    BUDGETS, CLAIMS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, PODS, REPLICA_SETS, Resource, STATEFUL_SETS,
+    BUDGETS, CLAIMS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICA_SETS, Resource, STATEFUL_SETS,
     VOLUMES,
 };
 
 /// Fills in a new object.
 pub(super) fn fill(resource: &Resource, object: &mut Value) {
+    omit_zeros(resource, object);
     if resource == PODS {
         fill_pod(object);
     } else if resource == NAMESPACES {
@@ -25,6 +26,14 @@ pub(super) fn fill(resource: &Resource, object: &mut Value) {
         set_default(object, &["status", "currentNumberScheduled"], 0);
     } else if resource == CLAIMS || resource == VOLUMES {
         set_default(object, &["status", "phase"], "Pending");
+    }
+}
+
+/// Takes out what the server leaves out of its JSON: a field with its Go type's zero value and `omitempty`. Only the
+/// cordon is looked at.
+pub(super) fn omit_zeros(resource: &Resource, object: &mut Value) {
+    if resource == NODES && at(object, "/spec/unschedulable") == Some(&Value::Bool(false)) {
+        object::remove(object, &["spec", "unschedulable"]);
     }
 }
 

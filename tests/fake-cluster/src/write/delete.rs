@@ -69,17 +69,30 @@ pub(crate) fn delete(
     options.preconditions.check(resource, &before)?;
     let grace = grace(resource, &before, options);
     let is_held = is_held(&before);
-    if grace == 0 && !is_held {
-        if !context.dry_run {
-            store.remove(resource, namespace, name);
-        }
-        return Ok(Deleted::Gone(before));
+    if grace > 0 || is_held {
+        return mark(store, resource, &before, grace, context).map(Deleted::Terminating);
     }
-    let after = terminating(resource, &before, grace, context);
-    if context.dry_run || after == *before {
-        return Ok(Deleted::Terminating(Arc::new(after)));
+    // Only kinds with a grace are marked before they go: watchers see both steps.
+    let last = if resource == PODS { mark(store, resource, &before, grace, context)? } else { before };
+    if !context.dry_run {
+        store.remove(resource, namespace, name);
     }
-    store.put(resource, after).map(Deleted::Terminating)
+    Ok(Deleted::Gone(last))
+}
+
+/// Stores the object with its deadline; nothing is stored if nothing differs.
+fn mark(
+    store: &mut Store,
+    resource: &'static Resource,
+    before: &Object,
+    grace: i64,
+    context: Context,
+) -> Result<Object, Refusal> {
+    let after = terminating(resource, before, grace, context);
+    if context.dry_run || after == **before {
+        return Ok(Arc::new(after));
+    }
+    store.put(resource, after)
 }
 
 fn is_held(object: &Value) -> bool {

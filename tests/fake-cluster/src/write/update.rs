@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Context, NewStatus, create};
+use super::{Context, NewStatus, create, defaults};
 use crate::object::{self, at, set};
 use crate::refusal::Refusal;
 use crate::resources::{Resource, StatusField, UpdateRule};
@@ -96,6 +96,7 @@ pub(super) fn commit(
     dry_run: bool,
 ) -> Result<Object, Refusal> {
     keep_what_is_not_written(resource, before, &mut after, part);
+    defaults::omit_zeros(resource, &mut after);
     if resource.has_generation && after.get("spec") != before.get("spec") {
         let generation = object::number(before, "/metadata/generation").unwrap_or_default();
         set(&mut after, &["metadata", "generation"], generation.saturating_add(1));
