@@ -5,7 +5,7 @@
 
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
-use schemas::{BaseOsConfig, GoTime, ProceedReason, SwState, Verdict};
+use schemas::{BaseOsConfig, BaseOsHoldState, GoTime, ProceedReason, SwState, Verdict};
 
 use crate::effect::{Effect, between};
 use crate::facts::{Configured, Facts, Gate};
@@ -139,8 +139,8 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
         }
         Verdict::Publish => publish(next, &config, facts),
         Verdict::Defer(_) => Vec::new(),
-        // The hold may have released a reboot until just now: withdrawn is only what nodeagent has let go of.
-        Verdict::Failed(_) if !facts.nodeagent.has_let_go() => {
+        // The hold may have released a reboot until just now.
+        Verdict::Failed(_) if !may_withdraw(next, facts) => {
             next.obstacle = format!("{}; waiting for nodeagent to let go", gate.blocked_by);
             Vec::new()
         }
@@ -191,7 +191,7 @@ fn activated(next: &mut State, facts: &Facts, policy: Policy) {
 
 /// The hold was cleared before this look: only now is what nodeagent's file says the last word.
 fn recalling(next: &mut State, facts: &Facts) {
-    if facts.nodeagent.has_let_go() {
+    if may_withdraw(next, facts) {
         let uuid = next.record.current_uuid().unwrap_or_default().to_owned();
         next.record.forget(&uuid);
         next.record.drop_current();
@@ -309,11 +309,16 @@ fn forget_unwanted(next: &mut State, facts: &Facts) {
 /// A drain is asked for only while an image waits for it, or for the reboot.
 fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     match next.phase {
-        Phase::Idle | Phase::Failed => facts.own.is_some(),
+        Phase::Idle | Phase::Failed => facts.own.is_some() && may_withdraw(next, facts),
         Phase::Deferred | Phase::Holding | Phase::Activating { .. } | Phase::Activated | Phase::Recalling => {
             false
         }
     }
+}
+
+/// The hold was cleared before this look, and nodeagent has let go: nothing can lead to a reboot for us any more.
+fn may_withdraw(next: &State, facts: &Facts) -> bool {
+    next.hold.state != BaseOsHoldState::Activated && facts.nodeagent.has_let_go()
 }
 
 /// The line of a dry run, each time one begins to stand: a crash may have come between the record and the line.
@@ -337,6 +342,7 @@ fn wake(next: &State, now: Moment) -> Option<u64> {
     match (&next.phase, next.next_try) {
         (Phase::Recalling, _) => Some(soon),
         (Phase::Deferred, _) if !next.obstacle.is_empty() => Some(soon),
+        (Phase::Idle | Phase::Failed, _) if next.record.request.is_some() => Some(soon),
         (Phase::Failed, Some((NextTry::At(at), _))) => Some(at),
         _ => None,
     }

@@ -138,7 +138,8 @@ fn json_patches() {
 
 #[test]
 fn a_json_patch_cannot_grow_without_bound() {
-    let doubling: Vec<Value> = (0..40).map(|_| json!({"op": "copy", "from": "/x", "path": "/x/-"})).collect();
+    // Twenty doublings are over the limit, and still harmless should there be none.
+    let doubling: Vec<Value> = (0..20).map(|_| json!({"op": "copy", "from": "/x", "path": "/x/-"})).collect();
     check(JSON, &json!({"x": ["some text"]}), &json!(doubling), &json!(422));
     let deepening = |count| -> Vec<Value> {
         (1..=count).map(|depth| json!({"op": "add", "path": "/x".repeat(depth), "value": {}})).collect()

@@ -62,6 +62,12 @@ fn label_selectors_that_cannot_be_read() {
     ] {
         assert!(Labels::parse(selector).is_err(), "{selector}");
     }
+    for (selector, found) in
+        [("app in x", "x"), ("app notin web,tier", "web"), ("app in x (y)", "x"), ("app in", "")]
+    {
+        let problem = format!("unable to parse requirement: found '{found}' expected: '('");
+        assert_eq!(Labels::parse(selector), Err(problem), "{selector}");
+    }
 }
 
 #[test]

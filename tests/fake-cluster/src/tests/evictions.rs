@@ -430,6 +430,9 @@ async fn bodies_that_are_wrong() {
         let answer = call(&cluster, "POST", &path(Case { query, ..PLAIN }), body).await;
         assert_eq!(answer.code, code, "{body}");
         assert!(text(&answer.json(), "/message").starts_with(message), "{body}: {}", answer.text);
+        if code == 422 {
+            assert_eq!(text(&answer.json(), "/details/causes/0/reason"), "FieldValueNotSupported", "{body}");
+        }
     }
     let cluster = prepared(PLAIN);
     let answer = call(&cluster, "POST", &path(PLAIN), "{}").await;
@@ -441,7 +444,14 @@ async fn an_ignored_key_is_told_in_a_warning() {
     let options = r#":"delete_options":{"gracePeriodSeconds":7}"#;
     let cluster = prepared(PLAIN);
     let answer = call(&cluster, "POST", &path(PLAIN), &body_of(Case { options, ..PLAIN })).await;
-    assert_eq!(answer.header("warning"), Some(r#"299 - "unknown field \"delete_options\"""#));
+    let warning = r#"299 - "unknown field \"delete_options\"""#;
+    assert_eq!(answer.header("warning"), Some(warning));
+    for (query, expected) in [("?fieldValidation=Warn", Some(warning)), ("?fieldValidation=Ignore", None)] {
+        let cluster = prepared(PLAIN);
+        let case = Case { options, query, ..PLAIN };
+        let answer = call(&cluster, "POST", &path(case), &body_of(case)).await;
+        assert_eq!((answer.code, answer.header("warning")), (201, expected), "{query}");
+    }
 }
 
 #[tokio::test]

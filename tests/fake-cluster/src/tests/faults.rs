@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{call, get, passive, try_call};
 use crate::faults::{Conditions, Seen};
-use crate::{Effect, FakeCluster, Fault, Reply};
+use crate::{Effect, FakeCluster, Fault, Reply, Request};
 
 const POD: &str = "/api/v1/namespaces/default/pods/a";
 
@@ -232,6 +232,31 @@ async fn the_log_counts_by_caller_verb_and_resource() {
     assert_eq!(cluster.requests().count("*", "*", "*"), 0);
     assert_eq!(cluster.requests().recent(), []);
     assert_eq!(cluster.requests().peak("get", "pods"), 0);
+}
+
+#[test]
+fn the_log_is_bounded() {
+    let cluster = passive();
+    for number in 0..5000 {
+        let ticket = cluster.shared().log.begin(Request {
+            user_agent: "x".repeat(5000),
+            verb: "get".to_owned(),
+            resource: format!("/path-{number}"),
+            namespace: String::new(),
+            name: String::new(),
+            query: "y".repeat(5000),
+            body: vec![b'z'; 5000].into(),
+            code: None,
+        });
+        ticket.answered(404);
+    }
+    let log = cluster.requests();
+    assert_eq!((log.counts().len(), log.recent().len()), (4097, 4096));
+    assert_eq!(log.count("*", "*", "*"), 5000);
+    assert_eq!(log.count("other", "other", "other"), 5000 - 4096);
+    let last = log.recent().pop().expect("the last one");
+    assert_eq!((last.resource.as_str(), last.code), ("/path-4999", Some(404)));
+    assert_eq!((last.user_agent.len(), last.query.len(), last.body.len()), (4096, 4096, 4096));
 }
 
 #[tokio::test]

@@ -42,6 +42,33 @@ async fn a_cordon_by_each_format() {
 }
 
 #[tokio::test]
+async fn a_cordon_that_is_false_is_left_out() {
+    for (format, body) in [
+        ("merge-patch", json!({"spec": {"unschedulable": false}})),
+        ("strategic-merge-patch", json!({"spec": {"unschedulable": false}})),
+        ("json-patch", json!([{"op": "add", "path": "/spec/unschedulable", "value": false}])),
+    ] {
+        let cluster = cluster();
+        let mut cordoned = crate::objects::node("edge-a");
+        cordoned["spec"] = json!({"unschedulable": true});
+        cluster.apply(cordoned).expect("a cordon");
+        assert_eq!(patch(&cluster, NODE, format, &body).await.json()["spec"], json!({}), "{format}");
+    }
+    let mut fresh = crate::objects::node("edge-b");
+    fresh["spec"] = json!({"unschedulable": false});
+    assert_eq!(cluster().apply(fresh).expect("a node")["spec"], json!({}));
+}
+
+#[tokio::test]
+async fn a_test_that_fails_is_told_without_details() {
+    let test = json!([{"op": "test", "path": "/metadata/name", "value": "other"}]);
+    let refused = patch(&cluster(), NODE, "json-patch", &test).await.json();
+    let message = "the server rejected our request due to an error in our request";
+    assert_eq!((text(&refused, "/message"), text(&refused, "/reason")), (message, "Invalid"));
+    assert_eq!(refused["details"], json!({}));
+}
+
+#[tokio::test]
 async fn patches_that_are_refused() {
     let cluster = cluster();
     for (path, format, body, code) in [

@@ -141,6 +141,7 @@ async fn deletions_and_other_kinds() {
     cluster.delete("pods", "default", "a");
     assert_eq!(pods.step().await, "ADDED b");
     for lines in [&mut pods, &mut single] {
+        assert_eq!(lines.step().await, "MODIFIED a", "its deletion is seen before its end");
         let deleted = lines.next().await;
         assert_eq!((text(&deleted, "/type"), name(&deleted["object"])), ("DELETED", "a"));
         assert_eq!(text(&deleted, "/object/metadata/resourceVersion"), cluster.revision().to_string());

@@ -237,6 +237,46 @@ async fn pods_end_gracefully() {
 }
 
 #[tokio::test]
+async fn a_body_silences_the_query_of_a_deletion() {
+    for (query, body, grace) in [
+        ("?gracePeriodSeconds=5", "", Some(5)),
+        ("?gracePeriodSeconds=5", "{}", Some(30)),
+        ("?gracePeriodSeconds=5", r#"{"gracePeriodSeconds":7}"#, Some(7)),
+        ("?gracePeriodSeconds=x&dryRun=Some", "{}", Some(30)),
+        ("?dryRun=All", "", None),
+        ("?dryRun=All", "{}", Some(30)),
+    ] {
+        let cluster = passive();
+        cluster.pod("a", "edge-a").expect("a pod");
+        assert_eq!(
+            call(&cluster, "DELETE", &format!("{PODS}/a{query}"), body).await.code,
+            200,
+            "{query} {body}"
+        );
+        let pod = cluster.get("pods", "default", "a").expect("it ends later, if at all");
+        assert_eq!(number(&pod, "/metadata/deletionGracePeriodSeconds"), grace, "{query} {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_without_grace_ends_in_two_changes() {
+    for (node, body, dry, changes) in [
+        ("edge-a", r#"{"gracePeriodSeconds":0}"#, false, 2),
+        ("", "{}", false, 2),
+        ("", r#"{"dryRun":["All"]}"#, true, 0),
+    ] {
+        let cluster = passive();
+        cluster.pod("a", node).expect("a pod");
+        let before = cluster.revision();
+        let last = call(&cluster, "DELETE", &format!("{PODS}/a"), body).await.json();
+        assert_eq!(number(&last, "/metadata/deletionGracePeriodSeconds"), Some(0), "{body}");
+        assert!(!text(&last, "/metadata/deletionTimestamp").is_empty(), "{body}");
+        assert_eq!(cluster.revision() - before, changes, "{body}");
+        assert_eq!(cluster.get("pods", "default", "a").is_some(), dry, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn deletions_insist_on_their_preconditions() {
     let cluster = passive();
     cluster.node("edge-a").expect("a node");

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::object::{self, at, set, set_default};
 use crate::refusal::Refusal;
 use crate::resources::{
-    BUDGETS, CLAIMS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICA_SETS, Resource, STATEFUL_SETS,
-    VOLUMES,
+    BUDGETS, CLAIMS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICA_SETS, Resource,
+    STATEFUL_SETS, VOLUMES,
 };
 
 /// Fills in a new object.

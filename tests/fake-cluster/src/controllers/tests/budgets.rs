@@ -191,3 +191,29 @@ fn a_disruption_that_comes_to_nothing_is_forgotten_after_two_minutes() {
     assert_eq!(bench.settle(), None);
     assert_eq!(bench.get(BUDGETS, "web").expect("it")["status"].get("disruptedPods"), None);
 }
+
+#[test]
+fn a_budget_is_counted_again_for_whatever_concerns_it() {
+    let mut bench = Bench::new(&[Controller::Disruption]);
+    web(&mut bench, 3, 3, 3);
+    bench.add(objects::budget("web", Limit::MaxUnavailable("1")));
+    bench.settle();
+    assert_eq!(numbers(&bench, "web"), [3, 3, 2, 1]);
+    // A pod that vanishes without having ended.
+    let (now, options) = (bench.now(), write::DeleteOptions { grace_period: Some(0), ..Default::default() });
+    write::delete(&mut bench.store, PODS, ("default", "web-0"), &options, Context::at(now)).expect("it");
+    bench.settle();
+    assert_eq!(numbers(&bench, "web"), [3, 2, 2, 0]);
+    // A pod that is not selected any more.
+    bench.edit(PODS, "web-1", |pod| set(pod, &["metadata", "labels", "app"], "other"));
+    bench.settle();
+    assert_eq!(numbers(&bench, "web"), [3, 1, 2, 0]);
+    // The scale of the controller.
+    bench.edit(resources::REPLICA_SETS, "web", |owner| set(owner, &["spec", "replicas"], 1));
+    bench.settle();
+    assert_eq!(numbers(&bench, "web"), [1, 1, 0, 1]);
+    // The budget itself.
+    bench.edit(BUDGETS, "web", |budget| set(budget, &["spec", "maxUnavailable"], 0));
+    bench.settle();
+    assert_eq!(numbers(&bench, "web"), [1, 1, 1, 0]);
+}
