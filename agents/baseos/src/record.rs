@@ -109,12 +109,12 @@ impl ActivationRecord {
         newest.is_some_and(|newest| newest.config.content_tree_uuid != uuid)
     }
 
-    /// Remembers a start, as the newest one. A new `RetryUpdateCounter` counts anew.
+    /// Remembers a start, as the newest one. A new `RetryUpdateCounter` counts anew; a dry run is no start.
     pub(crate) fn start(&mut self, config: &BaseOsConfig, stage: Stage) {
         let uuid = &config.content_tree_uuid;
         let starts = self
             .image(uuid)
-            .filter(|image| image.config == *config)
+            .filter(|image| image.config == *config && image.stage != Stage::DryRun)
             .map_or(1, |image| image.starts.saturating_add(1));
         self.forget(uuid);
         let image = ImageRecord {

@@ -162,22 +162,22 @@ fn done(next: &mut State, facts: &Facts) {
 }
 
 /// The command was cleared before this look: only now is what nodeagent's file says the last word.
+///
+/// When that is Acting, it was too late. The command stays cleared all the same: nodeagent does not need it any more,
+/// and must not find it again should it fail.
 fn recalling(next: &mut State, then: Then, facts: &Facts, now_ms: u64) {
-    match holds(&facts.nodeagent, next.record.handed_over) {
-        Hold::TooLate => next.phase = Phase::Acting,
-        Hold::Held => {}
-        Hold::Free => {
-            match then {
-                Then::Defer => next.record.take_back_to_queue(),
-                Then::Drop => next.record.drop_handed_over(),
-                Then::Fail(error) => {
-                    next.record.take_back_to_queue();
-                    next.record.failed = Some(Failure { error, at_ms: now_ms });
-                }
-            }
-            next.phase = Phase::of(&next.record);
+    if !has_let_go(&facts.nodeagent) {
+        return;
+    }
+    match then {
+        Then::Defer => next.record.take_back_to_queue(),
+        Then::Drop => next.record.drop_handed_over(),
+        Then::Fail(error) => {
+            next.record.take_back_to_queue();
+            next.record.failed = Some(Failure { error, at_ms: now_ms });
         }
     }
+    next.phase = Phase::of(&next.record);
 }
 
 fn failed(next: &mut State, now_ms: u64, policy: &Policy) {
@@ -254,31 +254,22 @@ fn progress(nodeagent: &NodeAgentView, current: Accepted) -> Progress {
     }
 }
 
-/// Whether nodeagent has let go of a command that was cleared.
-enum Hold {
-    Free,
-    Held,
-    TooLate,
+/// Nothing can come of a command that was cleared before this look.
+fn has_let_go(nodeagent: &NodeAgentView) -> bool {
+    nodeagent.action.as_ref().is_some_and(|action| match action.state {
+        DeviceActionState::Idle => true,
+        // It begins anew when it comes back, and finds the command cleared.
+        DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed => {
+            !nodeagent.is_running
+        }
+        // The device goes down, for us or for somebody else: what we asked for stands until it has.
+        DeviceActionState::Acting => false,
+    })
 }
 
-fn holds(nodeagent: &NodeAgentView, handed_over: Option<Accepted>) -> Hold {
-    let Some(action) = &nodeagent.action else {
-        return Hold::Held;
-    };
-    let is_ours = handed_over.is_some_and(|current| is_about(action, current));
-    match action.state {
-        DeviceActionState::Idle => Hold::Free,
-        DeviceActionState::Acting if is_ours => Hold::TooLate,
-        // The device goes down for somebody else: what we asked for stands until it has.
-        DeviceActionState::Acting => Hold::Held,
-        // It begins anew when it comes back, and finds the command cleared.
-        DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed
-            if !nodeagent.is_running =>
-        {
-            Hold::Free
-        }
-        DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed => Hold::Held,
-    }
+/// nodeagent has passed the point of no return with the operation that it was handed.
+pub(crate) fn is_acting(nodeagent: &NodeAgentView, current: Accepted) -> bool {
+    matches!(progress(nodeagent, current), Progress::Acting)
 }
 
 fn is_about(action: &DeviceAction, current: Accepted) -> bool {

@@ -4,10 +4,14 @@ use jiff::SignedDuration;
 use runtime::retry::{NextTry, next_try};
 use schemas::{DeviceOpState, DeviceOpStatus, GoTime, ProceedReason, SCHEMA_VERSION, Verdict};
 
+use crate::commands::is_taken_back;
 use crate::facts::Facts;
-use crate::operation::Policy;
+use crate::operation::{Policy, is_acting};
 use crate::record::Accepted;
 use crate::state::{Phase, State, Then};
+
+/// What an operator reads when a command is taken back after the point of no return.
+const TOO_LATE: &str = "take-back refused: too late, the device is going down";
 
 /// Brings what is shown up to date.
 pub(crate) fn show(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) {
@@ -44,7 +48,7 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
         schema_version: SCHEMA_VERSION,
         operation: current.map(|current| current.operation),
         counter: current.map_or(0, |current| current.counter),
-        state: shown_state(&next.phase),
+        state: if is_too_late(next, facts) { DeviceOpState::HandedOver } else { shown_state(&next.phase) },
         since: GoTime::ZERO,
         blocked_by,
         release,
@@ -69,8 +73,10 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
             || ("the gate is being asked".to_owned(), String::new()),
             |gate| (gate.blocked_by.clone(), gate.hint.clone()),
         ),
-        Phase::HandedOver | Phase::Done => (String::new(), release(next, facts)),
-        Phase::Acting => (too_late(next, facts), release(next, facts)),
+        Phase::Acting | Phase::Recalling(_) if is_too_late(next, facts) => {
+            (TOO_LATE.to_owned(), release(next, facts))
+        }
+        Phase::HandedOver | Phase::Acting | Phase::Done => (String::new(), release(next, facts)),
         Phase::Recalling(Then::Defer) => {
             ("no longer released: waiting for nodeagent to let go of the command".to_owned(), String::new())
         }
@@ -85,13 +91,17 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
     }
 }
 
-fn too_late(next: &State, facts: &Facts) -> String {
-    let is_taken_back =
-        next.record.handed_over.is_some_and(|current| crate::commands::is_taken_back(&current, facts));
-    if is_taken_back {
-        "take-back refused: too late, the device is going down".to_owned()
-    } else {
-        String::new()
+/// The operation should not go on, by its command or by the gate, but nodeagent is Acting.
+fn is_too_late(next: &State, facts: &Facts) -> bool {
+    let Some(current) = next.record.handed_over else {
+        return false;
+    };
+    match next.phase {
+        Phase::Acting => is_taken_back(&current, facts),
+        Phase::Recalling(_) => is_acting(&facts.nodeagent, current),
+        Phase::NewBoot | Phase::Idle | Phase::Deferred | Phase::HandedOver | Phase::Done | Phase::Failed => {
+            false
+        }
     }
 }
 

@@ -183,7 +183,7 @@ impl Requester {
 
     /// What an operator can do about it, for a status; empty when nothing is needed.
     pub fn release(&self) -> String {
-        self.told.map_or_else(String::new, |verdict| words::release(verdict, self.asks_for, self.report()))
+        self.told.map_or_else(String::new, |verdict| words::release(verdict, self.report()))
     }
 
     /// zedkube's report as the last verdict saw it.

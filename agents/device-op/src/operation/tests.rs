@@ -184,9 +184,28 @@ fn d14_a_take_back_that_is_too_late_is_refused() {
         sim.remove(Reboot);
         sim.nodeagent(Acting);
         assert!(sim.request.is_some());
-        assert!(sim.command.is_some(), "nodeagent's word on how it went is still wanted");
         assert!(sim.shown.blocked_by.contains("too late"), "{}", sim.shown.blocked_by);
+        assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::HandedOver));
+        // Should the device stay up, it is as if it had not been too late.
+        sim.nodeagent(Failed);
+        sim.nodeagent(Idle);
+        assert_eq!((sim.command, sim.request, sim.record), (None, None, None));
     }
+}
+
+/// What is cleared too late is not given again: nodeagent may have failed meanwhile, and would begin anew.
+#[test]
+fn a_command_that_was_cleared_needs_the_gate_again() {
+    let mut sim = released();
+    sim.nodeagent(Taken);
+    sim.answer(DrainStatus::Unknown);
+    sim.nodeagent(Acting);
+    assert_eq!(sim.command, None);
+    sim.nodeagent(Failed);
+    sim.nodeagent(Idle);
+    assert_eq!((sim.command.clone(), sim.state.phase.clone()), (None, Phase::Deferred));
+    sim.answer(DrainStatus::Complete);
+    assert!(sim.command.is_some());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A verdict in words, for the status that an operator reads.
 
-use schemas::{DeferReason, DrainRequester, NodeDrainReport, Verdict};
+use schemas::{DeferReason, NodeDrainReport, Verdict};
 
 /// What holds the operation back: zedkube's own reason where it has one.
 pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> String {
@@ -26,20 +26,18 @@ pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> 
 }
 
 /// What an operator can do: zedkube's own hint where it has one.
-pub(super) fn release(
-    verdict: Verdict,
-    requester: DrainRequester,
-    report: Option<&NodeDrainReport>,
-) -> String {
+pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>) -> String {
     let hint = said(report.map(|report| &report.hint));
     match verdict {
         Verdict::Proceed(_) | Verdict::Publish => String::new(),
         Verdict::Defer(DeferReason::Starting) => {
             "wait: zedkube publishes its report within seconds".to_owned()
         }
-        Verdict::Defer(DeferReason::Away { .. }) => format!("start zedkube, or {}", force(requester)),
+        Verdict::Defer(DeferReason::Away { .. }) => {
+            "start zedkube (setting drain.start.on-timeout says what follows)".to_owned()
+        }
         Verdict::Defer(DeferReason::Draining(_)) | Verdict::Failed(_) => {
-            hint.map_or_else(|| format!("`ebb status` says more; {}", force(requester)), str::to_owned)
+            hint.unwrap_or("`ebb status` says more").to_owned()
         }
         Verdict::Defer(DeferReason::EveBusy(_)) => "wait: the drain that runs has to end first".to_owned(),
         Verdict::Defer(DeferReason::EveStale(_) | DeferReason::EveClusterUnclear) => {
@@ -70,15 +68,6 @@ fn verdict_text(verdict: Verdict) -> String {
     }
 }
 
-fn force(requester: DrainRequester) -> String {
-    let whom = match requester {
-        DrainRequester::DeviceOp => " --for device-op",
-        DrainRequester::Update => " --for baseos",
-        DrainRequester::None | DrainRequester::Unset => "",
-    };
-    format!("go undrained with `ebb force complete{whom} --reason …`")
-}
-
 #[cfg(test)]
 mod tests {
     use schemas::{DrainStatus, ProceedReason};
@@ -99,26 +88,21 @@ mod tests {
         let silent = NodeDrainReport::default();
         for (verdict, report, reason, hint) in [
             (DRAINING, Some(&said), "db waits", "scale db"),
-            (
-                DRAINING,
-                Some(&silent),
-                "the drain is not finished: Cordoned",
-                "`ebb status` says more; go undrained with",
-            ),
+            (DRAINING, Some(&silent), "the drain is not finished: Cordoned", "`ebb status` says more"),
             (FAILED, Some(&said), "the drain failed: Failed Drain: db waits", "scale db"),
-            (FAILED, None, "the drain failed: Failed Drain", "`ebb status` says more; go undrained with"),
-            (AWAY, Some(&said), "zedkube does not run (5 s of 60 s)", "start zedkube, or go undrained with"),
+            (FAILED, None, "the drain failed: Failed Drain", "`ebb status` says more"),
+            (AWAY, Some(&said), "zedkube does not run (5 s of 60 s)", "start zedkube"),
             (Verdict::Publish, Some(&said), "a drain of this node is being asked for", ""),
             (Verdict::Proceed(ProceedReason::Answered), Some(&said), "", ""),
         ] {
             assert_eq!(blocked_by(verdict, report), reason, "{verdict:?}");
-            let release = release(verdict, DrainRequester::Update, report);
+            let release = release(verdict, report);
             assert!(
                 release.starts_with(hint) && release.is_empty() == hint.is_empty(),
                 "{verdict:?}: {release}"
             );
         }
-        assert!(release(AWAY, DrainRequester::Update, None).contains("--for baseos "));
+        assert!(release(AWAY, None).contains("start zedkube"));
     }
 
     #[test]

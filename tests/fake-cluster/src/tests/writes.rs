@@ -403,6 +403,7 @@ fn the_handle_takes_objects_as_they_are() {
     let second = cluster.apply(pod).expect("it");
     assert_eq!(text(&second, "/status/phase"), "Failed");
     assert_eq!(text(&first, "/metadata/uid"), text(&second, "/metadata/uid"));
+    assert_eq!(number(&second, "/spec/terminationGracePeriodSeconds"), Some(30), "filled in again");
     assert_eq!(cluster.list("po", Some("new")), std::slice::from_ref(&second));
     assert_eq!(cluster.list("pods", Some("default")), Vec::<Value>::new());
     assert_eq!(cluster.pods_on("edge-a"), [second]);
