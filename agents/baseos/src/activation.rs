@@ -173,14 +173,9 @@ fn holding(next: &mut State, facts: &Facts, policy: Policy) -> Vec<Effect> {
     vec![Effect::Activate { serial, config }]
 }
 
-/// Until nodeagent is Acting the gate may still change its mind.
+/// The gate may still change its mind. Once nodeagent is Acting that is too late, but the hold is cleared all the
+/// same: nodeagent does not need it any more, and must not find it again should it fail.
 fn activated(next: &mut State, facts: &Facts, policy: Policy) {
-    if facts.nodeagent.is_acting() {
-        if wanted_config(next, facts).is_none() {
-            "take-back refused: too late, the device is going down".clone_into(&mut next.obstacle);
-        }
-        return;
-    }
     let Some((_, need)) = wanted(next, facts, policy) else {
         return;
     };

@@ -114,7 +114,11 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
         Phase::Holding | Phase::Activating { .. } => {
             (BaseOsHoldState::Activating, none(), release(next, facts))
         }
-        Phase::Activated => (BaseOsHoldState::Activated, next.obstacle.clone(), release(next, facts)),
+        Phase::Activated => (BaseOsHoldState::Activated, none(), release(next, facts)),
+        Phase::Recalling if facts.nodeagent.is_acting() => {
+            let too_late = "take-back refused: too late, the device is going down".to_owned();
+            (BaseOsHoldState::Deferred, too_late, none())
+        }
         Phase::Recalling => {
             (BaseOsHoldState::Deferred, "reverted: waiting for nodeagent to let go of it".to_owned(), none())
         }

@@ -4,7 +4,7 @@ use runtime::OwnRequest;
 use schemas::{DeviceOpStatus, DeviceOpsCmd, Operation};
 
 use crate::record::OperationRecord;
-use crate::state::State;
+use crate::state::{Phase, State};
 
 /// One thing to do. They are done in their order; when one fails, the rest is not done, and the state is resumed
 /// from what is on disk. Each may be done twice.
@@ -55,9 +55,8 @@ pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Ef
     if all || before.shown != after.shown {
         effects.push(Effect::Status(after.shown.clone()));
     }
-    if let Some((operation, reason)) = &after.command
-        && (all || before.command != after.command)
-    {
+    let is_given = after.phase == Phase::HandedOver && (all || before.command != after.command);
+    if let Some((operation, reason)) = after.command.as_ref().filter(|_| is_given) {
         effects.push(Effect::Command { operation: *operation, reason: reason.clone() });
     }
     effects

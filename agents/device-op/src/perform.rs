@@ -63,7 +63,8 @@ impl Desk {
     pub(crate) fn resume(&self) -> State {
         let key = TopicKey::global();
         let shown = self.status.get(&key).cloned().unwrap_or_default();
-        State::resume(self.record.get(&key).cloned(), shown, self.context.boot_id())
+        let command = self.command.get(&command_key()).and_then(given);
+        State::resume(self.record.get(&key).cloned(), shown, command, self.context.boot_id())
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -137,9 +138,7 @@ impl Desk {
     }
 
     fn publish_command(&mut self, command: Option<(Operation, &String)>) -> Result<(), EffectError> {
-        let name = agent::ZEDAGENT;
-        let key = TopicKey::parse(name).unwrap_or_else(|_| TopicKey::global());
-        self.command.publish(&key, &zedagent_status(command))?;
+        self.command.publish(&command_key(), &zedagent_status(command))?;
         Ok(())
     }
 
@@ -150,6 +149,21 @@ impl Desk {
             .and_then(|()| write_durably(&folder, operation.counter_file(), &bytes, Backup::None))
             .map_err(|source| EffectError::Counter { operation, source })
     }
+}
+
+fn command_key() -> TopicKey {
+    TopicKey::parse(agent::ZEDAGENT).unwrap_or_else(|_| TopicKey::global())
+}
+
+/// The command in a status, with its reason.
+fn given(status: &ZedAgentStatus) -> Option<(Operation, String)> {
+    let is_given = |operation: &Operation| match operation {
+        Operation::Reboot => status.reboot_cmd,
+        Operation::Shutdown => status.shutdown_cmd,
+        Operation::Poweroff => status.poweroff_cmd,
+    };
+    let operation = Operation::ALL.into_iter().find(is_given)?;
+    Some((operation, status.requested_reboot_reason.clone()))
 }
 
 /// EVE's status with at most one command.

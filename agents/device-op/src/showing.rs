@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use runtime::retry::{NextTry, next_try};
-use schemas::{DeviceOpState, DeviceOpStatus, GoTime, ProceedReason, SCHEMA_VERSION, Verdict};
+use schemas::{DeviceOpState, DeviceOpStatus, GoTime, Operation, ProceedReason, SCHEMA_VERSION, Verdict};
 
 use crate::commands::is_taken_back;
 use crate::facts::Facts;
@@ -23,11 +23,17 @@ pub(crate) fn show(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy
     let since =
         if is_same(&next.shown) && !next.shown.since.is_zero() { next.shown.since } else { facts.wall };
     next.shown = DeviceOpStatus { since, ..status };
-    next.command = next.record.handed_over.filter(|_| next.phase.commands()).map(|current| {
-        let Accepted { operation, counter, .. } = current;
-        let why = if next.shown.release.is_empty() { "released before" } else { &next.shown.release };
-        (operation, format!("{operation} command, counter {counter}: {why}"))
-    });
+    next.command = match next.phase {
+        Phase::HandedOver => next.record.handed_over.map(|current| command(next, current)),
+        // As it is: nodeagent does not need it any more, and only the gate gives it.
+        Phase::Acting | Phase::Done => next.command.take(),
+        Phase::NewBoot | Phase::Idle | Phase::Deferred | Phase::Recalling(_) | Phase::Failed => None,
+    };
+}
+
+fn command(next: &State, current: Accepted) -> (Operation, String) {
+    let Accepted { operation, counter, .. } = current;
+    (operation, format!("{operation} command, counter {counter}: {}", next.shown.release))
 }
 
 /// The status with the reason why nothing can be done: an effect failed. Nothing while the status releases an

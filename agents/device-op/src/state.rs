@@ -55,13 +55,18 @@ pub enum Then {
 }
 
 impl State {
-    /// The state from what is on disk: the record, and the status that was shown last in this boot. For a start,
-    /// and for an effect that failed: nobody knows then how much of it is done.
-    pub fn resume(record: Option<OperationRecord>, shown: DeviceOpStatus, boot_id: &str) -> Self {
+    /// The state from what is on disk: the record, and the status and command that were published last in this
+    /// boot. For a start, and for an effect that failed: nobody knows then how much of it is done.
+    pub fn resume(
+        record: Option<OperationRecord>,
+        shown: DeviceOpStatus,
+        command: Option<(Operation, String)>,
+        boot_id: &str,
+    ) -> Self {
         let record = record.unwrap_or_else(|| OperationRecord::new(boot_id));
         let is_new_boot = record.boot_id != boot_id;
         let phase = if is_new_boot { Phase::NewBoot } else { Phase::of(&record) };
-        Self { record, phase, shown, command: None, next_try: None, is_unsure: true }
+        Self { record, phase, shown, command, next_try: None, is_unsure: true }
     }
 
     /// The gate has to be asked for the next step.
@@ -103,14 +108,6 @@ impl Phase {
             Self::Done => "done",
             Self::Recalling(_) => "recalled",
             Self::Failed => "failed",
-        }
-    }
-
-    /// nodeagent has the command.
-    pub(crate) const fn commands(&self) -> bool {
-        match self {
-            Self::HandedOver | Self::Acting | Self::Done => true,
-            Self::NewBoot | Self::Idle | Self::Deferred | Self::Recalling(_) | Self::Failed => false,
         }
     }
 }

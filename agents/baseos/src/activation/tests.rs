@@ -130,7 +130,8 @@ fn a_verdict_that_falls_back_after_the_command_stops_the_reboot() {
     assert_eq!(sim.hold.state, BaseOsHoldState::Activated);
     sim.nodeagent(Acting);
     sim.answer(DrainStatus::Unknown);
-    assert_eq!(sim.hold.state, BaseOsHoldState::Activated, "too late");
+    assert!(sim.request.is_some(), "too late to withdraw anything");
+    assert_eq!(sim.hold.state, BaseOsHoldState::Deferred, "should nodeagent fail, it must not begin anew");
     assert_eq!(activations(&sim), 1, "the image is not activated twice");
 }
 
@@ -220,6 +221,7 @@ fn d14_a_reverted_configuration_withdraws_the_request() {
         assert_eq!((sim.request.clone(), sim.record.clone()), (None, None));
         too_late.nodeagent(Acting);
         assert!(too_late.request.is_some());
+        assert!(too_late.hold.blocked_by.contains("too late"), "{}", too_late.hold.blocked_by);
     }
 }
 

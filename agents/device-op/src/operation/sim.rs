@@ -60,7 +60,7 @@ impl Sim {
         let policy = Policy { retry, boot_id: "boot-1".to_owned() };
         let all = |value: Recorded| Operation::ALL.into_iter().map(|operation| (operation, value)).collect();
         let mut sim = Self {
-            state: State::resume(None, DeviceOpStatus::default(), "boot-1"),
+            state: State::resume(None, DeviceOpStatus::default(), None, "boot-1"),
             now_ms: 1_000_000,
             policy,
             commands: Operation::ALL.into_iter().map(|operation| (operation, Commanded::Absent)).collect(),
@@ -140,7 +140,12 @@ impl Sim {
     pub(super) fn reload(&mut self) {
         self.record.clone_from(&self.disk);
         self.own = self.record.as_ref().and_then(|record| record.request);
-        self.state = State::resume(self.record.clone(), self.shown.clone(), &self.policy.boot_id);
+        self.state = self.resumed();
+    }
+
+    fn resumed(&self) -> State {
+        let (record, command) = (self.record.clone(), self.command.clone());
+        State::resume(record, self.shown.clone(), command, &self.policy.boot_id)
     }
 
     /// The device goes down and comes up again: `/run` is empty.
@@ -205,7 +210,7 @@ impl Sim {
         } else if let Effect::Request { own, .. } = effect {
             self.own = Some(*own);
         }
-        self.state = State::resume(self.record.clone(), self.shown.clone(), &self.policy.boot_id);
+        self.state = self.resumed();
     }
 
     /// nodeagent as its specification has it, one file at a time: what it read may be old when it writes.
