@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use pubsub::PublishError;
 use runtime::requester::RequesterError;
+use runtime::retry::pause_after;
 use runtime::{AgentContext, Stop, clock, error_chain};
 use schemas::GoTime;
 use thiserror::Error;
@@ -30,10 +31,6 @@ pub use state::{Phase, State};
 use activation::{Event, Moment};
 use effect::Effect;
 use perform::Desk;
-
-/// The pause after an effect that failed, doubled up to the longest: `wire.md` 2.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Why baseos cannot run. Once it runs, nothing ends it but [`Stop`].
 #[derive(Debug, Error)]
@@ -136,10 +133,6 @@ fn until_next_look(effects: &[Effect], is_look: bool, now_ms: u64) -> Option<Dur
         | Effect::Activate { .. } => Duration::ZERO,
     });
     if is_look { wake.min() } else { Some(Duration::ZERO) }
-}
-
-fn pause_after(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(5)).min(LONGEST_PAUSE)
 }
 
 /// Says why nothing can be done, in the log and in the hold if that can still be written.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
+use runtime::device_actions::WriteDownError;
 use runtime::settings::VersionSource;
 use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock, program};
 use schemas::{
@@ -13,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::activation::{Event, Policy};
 use crate::current::Current;
-use crate::dry_run::{self, WriteDownError};
+use crate::dry_run;
 use crate::effect::Effect;
 use crate::facts::{Configured, Facts, Gate};
 use crate::looking;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use pubsub::PublishError;
 use runtime::requester::RequesterError;
+use runtime::retry::pause_after;
 use runtime::{AgentContext, Stop, clock, error_chain};
 use thiserror::Error;
 
@@ -26,10 +27,6 @@ pub use state::{Phase, State, Then};
 
 use effect::Effect;
 use perform::{Desk, EffectError};
-
-/// The pause after an effect that failed, doubled up to the longest: `wire.md` 2.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Why device-op cannot run. Once it runs, nothing ends it but [`Stop`].
 #[derive(Debug, Error)]
@@ -122,10 +119,6 @@ fn until_next_look(effects: &[Effect], now_ms: u64) -> Option<Duration> {
         | Effect::Command { .. } => Duration::ZERO,
     });
     wake.min()
-}
-
-fn pause_after(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(5)).min(LONGEST_PAUSE)
 }
 
 /// Says why nothing can be done, in the log and in the status if that can still be written.

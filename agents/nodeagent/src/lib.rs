@@ -15,6 +15,7 @@ pub mod standing;
 use std::time::Duration;
 
 use pubsub::PublishError;
+use runtime::retry::pause_after;
 use runtime::{AgentContext, Stop, clock, error_chain};
 use schemas::GoTime;
 use thiserror::Error;
@@ -22,10 +23,6 @@ use thiserror::Error;
 use effect::Effect;
 use perform::Desk;
 use progress::{Event, Moment, State};
-
-/// The pause after an effect that failed, doubled up to the longest: `wire.md` 2.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Why nodeagent cannot run. Once it runs, nothing ends it but [`Stop`].
 #[derive(Debug, Error)]
@@ -104,10 +101,6 @@ fn until_next_look(effects: &[Effect], is_look: bool, now_ms: u64) -> Option<Dur
         | Effect::Drop => Duration::ZERO,
     });
     if is_look { wake.min() } else { Some(Duration::ZERO) }
-}
-
-fn pause_after(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(5)).min(LONGEST_PAUSE)
 }
 
 /// One record for each change that an operator cares about.

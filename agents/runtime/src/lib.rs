@@ -6,6 +6,7 @@
 mod agent;
 pub mod boot;
 pub mod clock;
+pub mod device_actions;
 mod error_chain;
 pub mod flags;
 pub mod liveness;

@@ -1,6 +1,19 @@
-//! When to ask for a drain again after one has failed. Pure.
+//! When to try again: a drain that has failed, a write that has failed. Pure.
+
+use std::time::Duration;
 
 use crate::settings::Retry;
+
+/// First pause after a failed write; doubles up to [`LONGEST_PAUSE`] (`wire.md` 2).
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A disk that stays full is tried this often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The pause after so many failed writes or other effects in a row: 1 s, doubled up to 30 s.
+pub fn pause_after(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(5)).min(LONGEST_PAUSE)
+}
 
 /// The next try after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

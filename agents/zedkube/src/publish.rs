@@ -4,17 +4,10 @@
 //! the status that carries it, and whoever sees a status finds its reason already there. A write that fails is
 //! repeated from the start of that order.
 
-use std::time::Duration;
-
 use drain::Moment;
 use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
+use runtime::retry::pause_after;
 use schemas::{NodeDrainReport, NodeDrainStatus, agent};
-
-/// First pause after a failed write; doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A disk that stays full is tried this often.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The two topics of a drain.
 #[derive(Debug)]
@@ -47,9 +40,8 @@ impl Output {
 
     /// Notes that something could not be written, and says when to try again.
     pub(crate) fn failed(&mut self, now: Moment) -> Moment {
-        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(5)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
-        self.not_before = now + pause;
+        self.not_before = now + pause_after(self.failures);
         self.not_before
     }
 
@@ -87,6 +79,8 @@ fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use schemas::{DrainRequester, DrainStatus, RequestLine};
 
     use super::*;
