@@ -46,13 +46,16 @@ impl Calls {
                     answered(attempt, pod, answer)
                 });
             }
-            Effect::Prove { attempt } => {
+            Effect::Prove { attempt, volumes: _ } => {
                 let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
                 let last = last.cloned();
                 self.running.spawn(async move {
                     let look = fresh_look(&cluster, proof.name(), last.as_deref()).await;
                     Event::Proof { attempt, look: look.map(Arc::new).map_err(|failure| failure.to_string()) }
                 });
+            }
+            Effect::Inquire { attempt, inquiry: _ } => {
+                self.running.spawn(async move { Event::Found { attempt, findings: Arc::default() } });
             }
             Effect::Abort => self.abort(),
             Effect::WakeAt(_) => {}

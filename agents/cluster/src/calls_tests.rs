@@ -25,11 +25,11 @@ async fn each_effect_ends_in_its_event() {
     calls.perform(Effect::Delete { attempt: 4, pod: b.clone(), grace: None }, None);
     let event = soon(calls.next()).await;
     assert_eq!(event, Event::Answer { attempt: 4, uid: b.uid.clone(), answer: Answer::Accepted });
-    calls.perform(Effect::Prove { attempt: 5 }, Some(&Arc::default()));
+    calls.perform(Effect::Prove { attempt: 5, volumes: false }, Some(&Arc::default()));
     let Event::Proof { attempt: 5, look: Ok(picture) } = soon(calls.next()).await else { panic!("no proof") };
     assert!(picture.pods.iter().any(|pod| pod.id == *c));
     fake.faults().add(Fault::on("list", "pods", FaultEffect::ResetBefore));
-    calls.perform(Effect::Prove { attempt: 6 }, Some(&Arc::default()));
+    calls.perform(Effect::Prove { attempt: 6, volumes: false }, Some(&Arc::default()));
     let Event::Proof { attempt: 6, look: Err(text) } = soon(calls.next()).await else { panic!("no failure") };
     assert!(text.starts_with("cannot list pods: "), "{text}");
     calls.perform(Effect::WakeAt(drain::Moment(1)), None);
@@ -54,7 +54,7 @@ async fn abort_gives_up_what_is_in_flight() {
     assert_eq!(calls.in_flight(), 0);
     fake.faults().clear();
     // The next call's answer is the next event: nothing of the aborted ones comes late.
-    calls.perform(Effect::Prove { attempt: 2 }, Some(&Arc::default()));
+    calls.perform(Effect::Prove { attempt: 2, volumes: false }, Some(&Arc::default()));
     assert!(matches!(soon(calls.next()).await, Event::Proof { attempt: 2, .. }));
     for pod in fake.pods_on("edge-a") {
         assert_eq!(pod.pointer("/metadata/deletionTimestamp"), None, "the server never acted");

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use drain::diagnosis::{Blocked, blocked};
+use drain::progress::{Line, Progress, attempt, lines, progress};
 use drain::{Answer, Effect, Event, Moment, Outcome, Policy, State, step};
+use futures::future::BoxFuture;
 
 use crate::calls::Calls;
 use crate::clock::{Clock, boot_time};
@@ -22,8 +25,14 @@ use crate::wire::Cluster;
 /// let search = Search::with_environment(None, vec!["/etc/rancher/k3s/k3s.yaml".into()]);
 /// let connection = connect(&search, "drain").await?;
 /// let drainer = Drainer::new(connection.cluster, Policy::kubectl()).owned_by("ebb:alice", "new disk");
-/// let outcome = drainer.drain("edge-a", |_state| {}).await?;
-/// assert_eq!(outcome, Outcome::Drained);
+/// let mut drain = drainer.drain("edge-a");
+/// while let Some(progress) = drain.next().await {
+///     println!("{} of {} pods are gone", progress.gone, progress.total);
+///     for blocked in drain.blocked() {
+///         println!("{} does not leave: {} ({})", blocked.pod, blocked.cause, blocked.hint);
+///     }
+/// }
+/// assert_eq!(drain.outcome().await?, Outcome::Drained);
 /// # Ok(())
 /// # }
 /// ```
@@ -57,66 +66,167 @@ impl Drainer {
         self
     }
 
-    /// Cordons the node and evicts its pods until a fresh list proves that none is left that should leave, or until
-    /// the attempt has failed. `progress` sees every new state (`drain::progress` makes numbers and lines of it).
-    ///
-    /// The node stays cordoned whatever happens. Dropping the future stops the drain at once.
+    /// Cordons the node, and nothing else: to cordon several nodes before the first one is drained.
     ///
     /// # Errors
-    /// The node could not be cordoned; nothing was evicted.
-    pub async fn drain(&self, node: &str, progress: impl FnMut(&State)) -> Result<Outcome, CordonFailure> {
+    /// The node does not exist, or the call failed.
+    pub async fn cordon(&self, node: &str) -> Result<Cordoned, CordonFailure> {
+        cordon(&self.cluster, node, &self.owner, &self.reason).await
+    }
+
+    /// Cordons the node and evicts its pods until a fresh list proves that none is left that should leave, or until
+    /// the attempt has failed.
+    ///
+    /// Nothing happens until [`Drain::next`] or [`Drain::outcome`] is awaited. Must be called in a tokio runtime.
+    pub fn drain(&self, node: &str) -> Drain {
+        let drainer = self.clone();
+        let name = node.to_owned();
         // The watches list while the node is being cordoned.
         let feed = Feed::start(&self.cluster, node);
-        let cordoned = cordon(&self.cluster, node, &self.owner, &self.reason).await?;
-        tracing::info!("{cordoned}");
-        let mut run = Run::new(self, feed, cordoned, progress);
-        let mut event = Event::Start { attempt: 1, api_back: None };
-        loop {
-            if let Some(outcome) = run.apply(event) {
-                return Ok(outcome);
-            }
-            event = run.next().await;
+        let cordoning = Box::pin(async move { drainer.cordon(&name).await });
+        self.begin(feed, Stage::Cordoning(cordoning))
+    }
+
+    /// The same for a node that [`Drainer::cordon`] has cordoned already.
+    pub fn drain_cordoned(&self, cordoned: Cordoned) -> Drain {
+        let feed = Feed::start(&self.cluster, cordoned.name());
+        self.begin(feed, Stage::Cordoning(Box::pin(async { Ok(cordoned) })))
+    }
+
+    fn begin(&self, feed: Feed, stage: Stage) -> Drain {
+        Drain {
+            drainer: self.clone(),
+            failures: feed.failures(),
+            feed,
+            state: State::Idle,
+            wake: Moment::NEVER,
+            cordoned: None,
+            stage,
         }
     }
 }
 
 /// One drain under way.
-struct Run<'a, P> {
-    state: State,
-    wake: Moment,
-    calls: Calls,
-    probe: Probe,
+///
+/// The node stays cordoned whatever happens. Dropping this stops the drain at once: calls in flight are given up.
+#[derive(Debug)]
+pub struct Drain {
+    drainer: Drainer,
     feed: Feed,
     failures: Failures,
-    drainer: &'a Drainer,
-    progress: P,
+    state: State,
+    wake: Moment,
+    cordoned: Option<Cordoned>,
+    stage: Stage,
 }
 
-impl<'a, P: FnMut(&State)> Run<'a, P> {
-    fn new(drainer: &'a Drainer, feed: Feed, cordoned: Cordoned, progress: P) -> Self {
-        Self {
-            state: State::Idle,
-            wake: Moment::NEVER,
-            probe: Probe::new(drainer.cluster.clone(), cordoned.name()),
-            calls: Calls::new(drainer.cluster.clone(), cordoned),
-            failures: feed.failures(),
-            feed,
-            drainer,
-            progress,
+enum Stage {
+    Cordoning(BoxFuture<'static, Result<Cordoned, CordonFailure>>),
+    Running { calls: Calls, probe: Probe },
+    Over(Result<Outcome, CordonFailure>),
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cordoning(_) => f.write_str("Cordoning"),
+            Self::Running { .. } => f.write_str("Running"),
+            Self::Over(result) => write!(f, "Over({result:?})"),
+        }
+    }
+}
+
+impl Drain {
+    /// Waits for the next change and tells how far the drain is; `None` once it is over. May be dropped and called
+    /// again at any time.
+    pub async fn next(&mut self) -> Option<Progress> {
+        match &mut self.stage {
+            Stage::Over(_) => return None,
+            Stage::Cordoning(cordoning) => match cordoning.await {
+                Ok(cordoned) => self.start(cordoned),
+                Err(failure) => self.stage = Stage::Over(Err(failure)),
+            },
+            Stage::Running { .. } => {
+                let event = self.event().await;
+                self.apply(event);
+            }
+        }
+        Some(self.progress())
+    }
+
+    /// Waits until the drain is over. A node that is [`Outcome::Failed`] is no error: the reasons are in
+    /// [`Drain::blocked`] until then.
+    ///
+    /// # Errors
+    /// The node could not be cordoned; nothing was evicted.
+    pub async fn outcome(mut self) -> Result<Outcome, CordonFailure> {
+        loop {
+            match self.stage {
+                Stage::Over(result) => return result,
+                Stage::Cordoning(_) | Stage::Running { .. } => self.next().await,
+            };
         }
     }
 
+    /// How it ended, once it is over.
+    pub fn ended(&self) -> Option<&Result<Outcome, CordonFailure>> {
+        match &self.stage {
+            Stage::Over(result) => Some(result),
+            Stage::Cordoning(_) | Stage::Running { .. } => None,
+        }
+    }
+
+    /// The cordon, once it stands: tells whether somebody else had cordoned the node before.
+    pub fn cordoned(&self) -> Option<&Cordoned> {
+        self.cordoned.as_ref()
+    }
+
+    /// How far the drain is, in numbers.
+    pub fn progress(&self) -> Progress {
+        attempt(&self.state).map(progress).unwrap_or_default()
+    }
+
+    /// One line for each pod of the node.
+    pub fn lines(&self) -> Vec<Line> {
+        let now = (self.drainer.clock)();
+        attempt(&self.state).map(|attempt| lines(attempt, now)).unwrap_or_default()
+    }
+
+    /// Every pod that does not leave, with the reason and what a person can do.
+    pub fn blocked(&self) -> Vec<Blocked> {
+        attempt(&self.state).map(blocked).unwrap_or_default()
+    }
+
+    /// All that is known, for what the other functions do not tell.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn start(&mut self, cordoned: Cordoned) {
+        tracing::info!("{cordoned}");
+        let cluster = &self.drainer.cluster;
+        self.stage = Stage::Running {
+            probe: Probe::new(cluster.clone(), cordoned.name()),
+            calls: Calls::new(cluster.clone(), cordoned.clone()),
+        };
+        self.cordoned = Some(cordoned);
+        self.apply(Event::Start { attempt: 1, api_back: None });
+    }
+
     /// Only waits.
-    async fn next(&mut self) -> Event {
+    async fn event(&mut self) -> Event {
+        let Stage::Running { calls, probe } = &mut self.stage else {
+            return Event::Tick;
+        };
         loop {
             let pause = (self.drainer.clock)().until(self.wake);
             tokio::select! {
                 picture = self.feed.changed() => return Event::Picture(picture),
-                event = self.calls.next() => return event,
-                event = self.probe.changed() => return event,
+                event = calls.next() => return event,
+                event = probe.changed() => return event,
                 failure = self.failures.next() => {
                     if failure.is_unreachable() {
-                        self.probe.doubt();
+                        probe.doubt();
                     }
                 }
                 () = sleep(pause) => return Event::Tick,
@@ -124,30 +234,32 @@ impl<'a, P: FnMut(&State)> Run<'a, P> {
         }
     }
 
-    /// Only changes. The outcome, once there is one.
-    fn apply(&mut self, event: Event) -> Option<Outcome> {
+    /// Only changes.
+    fn apply(&mut self, event: Event) {
+        let Stage::Running { calls, probe } = &mut self.stage else {
+            return;
+        };
         if let Event::Answer { answer: Answer::Throttled { .. }, .. } | Event::Proof { look: Err(_), .. } =
             &event
         {
-            self.probe.doubt();
+            probe.doubt();
         }
         let now = (self.drainer.clock)();
-        let state = std::mem::take(&mut self.state);
-        let (state, effects) = step(state, event, now, &self.drainer.policy);
-        self.state = state;
+        let (state, effects) = step(std::mem::take(&mut self.state), event, now, &self.drainer.policy);
         for effect in effects {
             match effect {
                 Effect::WakeAt(wake) => self.wake = wake,
-                Effect::Evict { .. } | Effect::Delete { .. } | Effect::Prove { .. } | Effect::Abort => {
-                    self.calls.perform(effect, self.feed.latest().as_ref());
-                }
+                Effect::Evict { .. }
+                | Effect::Delete { .. }
+                | Effect::Prove { .. }
+                | Effect::Inquire { .. }
+                | Effect::Abort => calls.perform(effect, self.feed.latest().as_ref()),
             }
         }
-        (self.progress)(&self.state);
-        match &self.state {
-            State::Ended(_, outcome) => Some(outcome.clone()),
-            State::Idle | State::Draining(_) | State::Proving(..) => None,
+        if let State::Ended(_, outcome) = &state {
+            self.stage = Stage::Over(Ok(outcome.clone()));
         }
+        self.state = state;
     }
 }
 

@@ -13,7 +13,16 @@ fn policy() -> Policy {
 }
 
 async fn drain_edge_a(cluster: &Cluster, policy: Policy) -> Result<Outcome, CordonFailure> {
-    soon(Drainer::new(cluster.clone(), policy).owned_by("zedkube", "test").drain("edge-a", |_| {})).await
+    soon(Drainer::new(cluster.clone(), policy).owned_by("zedkube", "test").drain("edge-a").outcome()).await
+}
+
+/// Drains edge-a and shows every state.
+async fn watched(drainer: &Drainer, mut see: impl FnMut(&State)) -> Result<Outcome, CordonFailure> {
+    let mut drain = drainer.drain("edge-a");
+    while drain.next().await.is_some() {
+        see(drain.state());
+    }
+    drain.outcome().await
 }
 
 async fn deployment(fake: &FakeCluster, replicas: u32) {
@@ -80,7 +89,7 @@ async fn an_outage_in_the_middle_is_waited_for() {
         }
     };
     let drainer = Drainer::new(cluster.clone(), policy());
-    let drain = drainer.drain("edge-a", watch);
+    let drain = watched(&drainer, watch);
     // After an outage the proof needs a minute: enough to see that all pods have left.
     tokio::select! {
         outcome = drain => panic!("{outcome:?}"),
@@ -93,11 +102,11 @@ async fn an_outage_in_the_middle_is_waited_for() {
 async fn while_nothing_is_in_flight_the_watches_tell_of_an_outage() {
     let (fake, cluster) = still_cluster();
     let drainer = Drainer::new(cluster.clone(), policy());
-    let feed = Feed::start(&cluster, "edge-a");
-    let mut run = Run::new(&drainer, feed, cordoned(&cluster).await, |_| {});
+    let mut drain = drainer.drain_cordoned(cordoned(&cluster).await);
+    soon(drain.next()).await;
     let mut next = async || {
         loop {
-            let event = soon(run.next()).await;
+            let event = soon(drain.event()).await;
             if !matches!(event, Event::Picture(_)) {
                 return event;
             }
@@ -133,7 +142,7 @@ async fn failures_of_the_attempt() {
         }
     };
     let drainer = Drainer::new(cluster.clone(), policy());
-    assert_eq!(soon(drainer.drain("edge-a", by_hand)).await, Ok(Outcome::Failed(Failure::Uncordoned)));
+    assert_eq!(soon(watched(&drainer, by_hand)).await, Ok(Outcome::Failed(Failure::Uncordoned)));
 }
 
 #[tokio::test]
@@ -147,7 +156,7 @@ async fn a_node_that_goes_away() {
         }
     };
     let drainer = Drainer::new(cluster.clone(), policy());
-    assert_eq!(soon(drainer.drain("edge-a", remove)).await, Ok(Outcome::NodeGone));
+    assert_eq!(soon(watched(&drainer, remove)).await, Ok(Outcome::NodeGone));
     let failure = drain_edge_a(&cluster, policy()).await.unwrap_err();
     assert_eq!(failure, CordonFailure::NodeGone { node: "edge-a".to_owned() });
 }
@@ -164,7 +173,7 @@ async fn a_dropped_drain_sends_nothing_more() {
         }
     };
     tokio::select! {
-        outcome = drainer.drain("edge-a", |_| {}) => panic!("{outcome:?}"),
+        outcome = drainer.drain("edge-a").outcome() => panic!("{outcome:?}"),
         () = soon(sent) => {}
     }
     fake.faults().clear();

@@ -319,6 +319,7 @@ impl Gather {
             node: self.node.objects().next().cloned(),
             pods,
             budgets: self.budgets.objects().cloned().collect(),
+            ..Picture::default()
         }
     }
 }

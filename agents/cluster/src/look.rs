@@ -28,7 +28,7 @@ pub async fn fresh_look(
             }
         })?;
     cluster.fill_in_owners(&mut pods).await;
-    Ok(Picture { node: found, pods, budgets })
+    Ok(Picture { node: found, pods, budgets, ..Picture::default() })
 }
 
 async fn list_pods(cluster: &Cluster, node: &str) -> Result<Vec<PodView>, ApiFailure> {

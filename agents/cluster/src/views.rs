@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use drain::cordon::CORDONED_BY;
-use drain::selector::{Requirement, Selector};
 use drain::view::{BudgetView, Controller, Existence, NodeView, Phase, PodId, PodView, Terminating};
+use drain::{Requirement, Selector};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
@@ -64,6 +64,7 @@ impl PodFacts {
                 overdue: Duration::ZERO,
             }),
             finalizers: metadata.finalizers.clone().unwrap_or_default(),
+            ..PodView::default()
         };
         Self { view, due: metadata.deletion_timestamp.as_ref().map(|time| time.0) }
     }
@@ -96,6 +97,7 @@ impl NodeFacts {
                 ready: is_ready(node),
                 tie_breaker: label(&node.metadata, TIE_BREAKER) == Some("true"),
                 boot_id: info.and_then(|info| info.boot_id.clone()).unwrap_or_default(),
+                ..NodeView::default()
             },
             uuid_label: label(&node.metadata, NODE_UUID).unwrap_or_default().to_owned(),
             machine_id: info.and_then(|info| info.machine_id.clone()).unwrap_or_default(),
@@ -125,6 +127,7 @@ pub(crate) fn budget_view(budget: &Budget) -> BudgetView {
         desired_healthy: status.desired_healthy.unwrap_or(0),
         disruptions_allowed: status.disruptions_allowed.unwrap_or(0),
         disrupted_pods: status.disrupted_pods.unwrap_or_default().into_keys().collect(),
+        ..BudgetView::default()
     }
 }
 

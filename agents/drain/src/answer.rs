@@ -23,6 +23,8 @@ pub enum Answer {
     },
     /// The pod's namespace is being deleted: evictions never work there, plain deletion does.
     NamespaceTerminating,
+    /// The server does not know evictions: pods can only be deleted.
+    NoEvictions,
     /// The server is busy or cannot be reached: try later.
     Throttled {
         /// The server's Retry-After.

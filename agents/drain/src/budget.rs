@@ -38,8 +38,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::selector::{Requirement, Selector};
     use crate::view::PodId;
+    use selector::{Requirement, Selector};
 
     fn pod() -> PodView {
         let id = PodId { namespace: "a".into(), name: "p".into(), uid: "1".into() };

@@ -13,22 +13,27 @@ pub mod answer;
 pub mod budget;
 pub mod cordon;
 pub mod diagnosis;
+pub mod findings;
 pub mod plan;
 pub mod policy;
 pub mod progress;
 pub mod retry;
-pub mod selector;
+pub mod rule;
 pub mod state;
 pub mod step;
+pub mod storage;
 pub mod time;
 pub mod view;
+pub mod volumes;
 
 mod sending;
 mod tracking;
 
 pub use answer::Answer;
+pub use findings::{Findings, Inquiry};
 pub use plan::{Planned, Reason, Verdict, plan};
 pub use policy::Policy;
+pub use selector::{Requirement, Selector};
 pub use state::{Failure, Outcome, State};
 pub use step::{Effect, Event, step};
 pub use time::Moment;

@@ -3,6 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use selector::Selector;
+
+use crate::rule::Rule;
+
 /// The `app` labels that stay on the node: Longhorn's helpers must live until the volumes are detached.
 /// Source: EVE's pod selector in `zedkube/drain.go`.
 pub const LONGHORN_APPS: [&str; 5] = [
@@ -21,6 +25,84 @@ pub const IN_FLIGHT_PER_BUDGET: usize = 3;
 /// cache. Measured: up to 44 s after an outage of 30 s.
 pub const STALE_SCHEDULER: Duration = Duration::from_mins(1);
 
+/// A node counts as unhealthy when it has been so for this long (MCM's literal).
+pub const UNHEALTHY_AFTER: Duration = Duration::from_mins(5);
+
+/// How pods are told to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// By eviction, which respects budgets.
+    #[default]
+    Evict,
+    /// By deletion with the pod's own grace: past all budgets (`--disable-eviction`).
+    Delete,
+    /// By deletion with grace 0, all at once, without waiting for volumes (`--force-delete`): the pod's containers may
+    /// still run when it is made anew elsewhere.
+    ForceDelete,
+}
+
+/// How long a refused pod is only evicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MaxRetries {
+    /// Until the attempt's deadline.
+    #[default]
+    Unlimited,
+    /// After this many times [`Policy::retry`] of refusals the pod is deleted, with its own grace.
+    Times(u32),
+    /// As late as possible: one retry before the attempt's deadline.
+    Auto,
+}
+
+/// What is done when the node is unhealthy for long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnhealthyNode {
+    /// Nothing else than otherwise.
+    #[default]
+    Off,
+    /// Its pods are deleted with grace 0, as with [`Method::ForceDelete`].
+    Force,
+}
+
+/// How pods with attached volumes leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stateful {
+    /// At most so many at a time, 1 to 64.
+    pub parallel: usize,
+    /// Which of them first, by priority.
+    pub order: StatefulOrder,
+}
+
+/// Which pods with attached volumes leave first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatefulOrder {
+    /// Those of the highest priority (MCM).
+    #[default]
+    HighestFirst,
+    /// Those of the lowest priority (the kubelet's graceful shutdown).
+    LowestFirst,
+}
+
+/// How volumes are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Volumes {
+    /// So long may a detach take; zero = volumes are not waited for at all.
+    pub detach_timeout: Duration,
+    /// So long may the attaching elsewhere take before the next pod leaves; zero = it is not waited for.
+    pub reattach_timeout: Duration,
+    /// What a volume means that is not detached in time.
+    pub on_detach_timeout: OnDetachTimeout,
+}
+
+/// What a volume means that is not detached in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDetachTimeout {
+    /// The attempt fails in the end.
+    #[default]
+    Fail,
+    /// The drain succeeds and names the volume.
+    Proceed,
+}
+
 /// What a drain may do and how long it may take. No option is left open: `runtime` settings or flags fill all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -36,6 +118,20 @@ pub struct Policy {
     pub skip_wait_for_delete: Option<Duration>,
     /// Values of the `app` label that stay on the node.
     pub keep_apps: BTreeSet<String>,
+    /// Pods with other labels are not looked at (`--pod-selector`); `None` = all.
+    pub pod_selector: Option<Selector>,
+    /// Rules for some pods; the first that matches counts.
+    pub rules: Vec<Rule>,
+    /// How pods are told to go.
+    pub method: Method,
+    /// How long a refused pod is only evicted.
+    pub max_retries: MaxRetries,
+    /// What is done when the node is unhealthy for over [`UNHEALTHY_AFTER`].
+    pub unhealthy_node: UnhealthyNode,
+    /// How pods with attached volumes leave.
+    pub stateful: Stateful,
+    /// How volumes are waited for.
+    pub volumes: Volumes,
     /// Evictions in flight at a time, 1 to 256.
     pub concurrency: usize,
     /// A refused eviction is tried again this often, if its budget's status does not change before.
@@ -58,6 +154,17 @@ impl Policy {
             grace_period: None,
             skip_wait_for_delete: None,
             keep_apps: LONGHORN_APPS.iter().map(|&app| app.to_owned()).collect(),
+            pod_selector: None,
+            rules: Vec::new(),
+            method: Method::Evict,
+            max_retries: MaxRetries::Unlimited,
+            unhealthy_node: UnhealthyNode::Off,
+            stateful: Stateful { parallel: 1, order: StatefulOrder::HighestFirst },
+            volumes: Volumes {
+                detach_timeout: Duration::from_mins(2),
+                reattach_timeout: Duration::from_secs(90),
+                on_detach_timeout: OnDetachTimeout::Fail,
+            },
             concurrency: 16,
             retry: Duration::from_secs(20),
             attempt_timeout: Duration::from_hours(24),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answer::Answer;
+use crate::findings::{Findings, Inquiry};
 use crate::policy::{Policy, STALE_SCHEDULER};
 use crate::retry::pause;
 use crate::sending::{next_due, send};
@@ -51,6 +52,13 @@ pub enum Event {
         /// What was seen, or why nothing could be seen.
         look: Result<Arc<Picture>, String>,
     },
+    /// What [`Effect::Inquire`] found out.
+    Found {
+        /// The attempt that asked.
+        attempt: u32,
+        /// What was found out.
+        findings: Arc<Findings>,
+    },
     /// The API server does not answer any more.
     ApiAway,
     /// It answers again.
@@ -84,6 +92,15 @@ pub enum Effect {
     Prove {
         /// This attempt.
         attempt: u32,
+        /// Also at VolumeAttachments.
+        volumes: bool,
+    },
+    /// Find out why pods do not leave, for the report. Answered by [`Event::Found`].
+    Inquire {
+        /// This attempt.
+        attempt: u32,
+        /// The questions.
+        inquiry: Arc<Inquiry>,
     },
     /// Send [`Event::Tick`] then. A newer one replaces an older one.
     WakeAt(Moment),
@@ -108,6 +125,7 @@ fn idle(event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
         | Event::Picture(_)
         | Event::Answer { .. }
         | Event::Proof { .. }
+        | Event::Found { .. }
         | Event::ApiAway
         | Event::ApiBack
         | Event::Tick => (State::Idle, vec![]),
@@ -128,6 +146,7 @@ fn ended(
         Event::Picture(_)
         | Event::Answer { .. }
         | Event::Proof { .. }
+        | Event::Found { .. }
         | Event::ApiAway
         | Event::ApiBack
         | Event::Tick => (State::Ended(attempt, outcome), vec![]),
@@ -150,7 +169,7 @@ fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) ->
             Ok(picture) => see(&mut attempt, picture, now, policy),
             Err(_) => {}
         },
-        Event::Answer { .. } | Event::Proof { .. } | Event::Tick => {}
+        Event::Answer { .. } | Event::Proof { .. } | Event::Found { .. } | Event::Tick => {}
         Event::ApiAway => away(&mut attempt, now),
         Event::ApiBack => back(&mut attempt, now),
     }
@@ -184,7 +203,7 @@ fn proving(
                 Err(_) => proof.next = now + pause(1, None, ""),
             }
         }
-        Event::Answer { .. } | Event::Proof { .. } | Event::Tick => {}
+        Event::Answer { .. } | Event::Proof { .. } | Event::Found { .. } | Event::Tick => {}
         Event::ApiAway => away(&mut attempt, now),
         Event::ApiBack => {
             back(&mut attempt, now);
@@ -233,7 +252,7 @@ fn wait(
 ) -> (State, Vec<Effect>) {
     if attempt.away_since.is_none() && now.since(attempt.looked) >= REFRESH {
         attempt.looked = now;
-        effects.push(Effect::Prove { attempt: attempt.number });
+        effects.push(Effect::Prove { attempt: attempt.number, volumes: false });
     }
     effects.push(Effect::WakeAt(wake_time(&attempt, policy)));
     (State::Draining(attempt), effects)
@@ -248,7 +267,7 @@ fn prove(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (S
     if !proof.asked && attempt.away_since.is_none() && proof.next <= now {
         proof.asked = true;
         proof.next = now + PROOF_SPACING;
-        effects.push(Effect::Prove { attempt: attempt.number });
+        effects.push(Effect::Prove { attempt: attempt.number, volumes: false });
     }
     let next = if proof.asked || attempt.away_since.is_some() { Moment::NEVER } else { proof.next };
     effects.push(Effect::WakeAt(next.min(end_time(&attempt, policy))));

@@ -73,6 +73,10 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
             track.by_deletion = true;
             Stage::Waiting
         }
+        Answer::NoEvictions => {
+            track.by_deletion = true;
+            Stage::Waiting
+        }
         Answer::Throttled { after, text } => Stage::Paused { text, next: next(after) },
         Answer::Retry { text } => Stage::Paused { text, next: next(None) },
         Answer::Final { text } => Stage::Final { text },

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::selector::Selector;
+use selector::Selector;
+
+use crate::storage::Storage;
 
 /// Names one pod for ever: a StatefulSet's pod returns under the same name with another UID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +84,16 @@ impl Controller {
     }
 }
 
+/// A volume of a pod that a PersistentVolumeClaim provides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct PodClaim {
+    /// Name of the claim in the pod's namespace; `<pod>-<volume>` for a generic ephemeral volume.
+    pub name: String,
+    /// A generic ephemeral volume: the claim counts only if the pod owns it.
+    pub ephemeral: bool,
+}
+
 /// A pod that is on its way out (`metadata.deletionTimestamp` is set).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
@@ -115,6 +127,12 @@ pub struct PodView {
     pub terminating: Option<Terminating>,
     /// Finalizers that hold the object.
     pub finalizers: Vec<String>,
+    /// `spec.priority`, as the admission plugin filled it in; 0 where there is none.
+    pub priority: i32,
+    /// Tolerates the taint of a cordoned node: the scheduler may put such a pod back.
+    pub tolerates_cordon: bool,
+    /// The claims that its volumes name, generic ephemeral volumes included.
+    pub claims: Vec<PodClaim>,
 }
 
 impl PodView {
@@ -153,6 +171,13 @@ pub struct BudgetView {
     pub desired_healthy: i32,
     /// `status.disruptionsAllowed`.
     pub disruptions_allowed: i32,
+    /// No controller has ever written a status.
+    pub never_observed: bool,
+    /// The spec uses `maxUnavailable`, for which the disruption controller needs the pods' controllers.
+    pub max_unavailable: bool,
+    /// Why the disruption controller could not work the budget out (condition `DisruptionAllowed`, reason
+    /// `SyncFailed`); empty if it could.
+    pub sync_failure: String,
     /// Pods whose eviction was accepted and not yet seen by the disruption controller.
     pub disrupted_pods: Vec<String>,
 }
@@ -175,6 +200,22 @@ pub struct NodeView {
     pub tie_breaker: bool,
     /// `status.nodeInfo.bootID`, empty when the kubelet has not said.
     pub boot_id: String,
+    /// What makes the node unhealthy (not Ready, or a read-only file system), and for how long.
+    pub unhealthy: Option<Unhealthy>,
+    /// Names in `status.volumesAttached`. Emptied before a detach has even begun (`measured.md` 2).
+    pub volumes_attached: Vec<String>,
+    /// Names in `status.volumesInUse`: the kubelet has them mounted still.
+    pub volumes_in_use: Vec<String>,
+}
+
+/// A condition of a node in which its containers cannot be ended properly.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct Unhealthy {
+    /// `NotReady` or `ReadonlyFilesystem`.
+    pub condition: String,
+    /// For how long, by the API server's clock, when the view was made.
+    pub lasting: Duration,
 }
 
 /// All that is known of one node at one time.
@@ -187,4 +228,6 @@ pub struct Picture {
     pub pods: Vec<PodView>,
     /// All PodDisruptionBudgets of the cluster.
     pub budgets: Vec<BudgetView>,
+    /// What is known of volumes; nothing as long as no pod of the node has a claim.
+    pub storage: Storage,
 }

@@ -34,6 +34,7 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         Event::Picture(picture) => Some(drain::Event::Picture(picture)),
         Event::Answer { attempt, uid, answer } => Some(drain::Event::Answer { attempt, uid, answer }),
         Event::Proof { attempt, look } => Some(drain::Event::Proof { attempt, look }),
+        Event::Found { attempt, findings } => Some(drain::Event::Found { attempt, findings }),
         Event::Tick => Some(drain::Event::Tick),
         // Facts, taken in before; an outage has reached the attempt already.
         Event::Requests(_)
@@ -95,6 +96,7 @@ pub(crate) fn drive(
             effect @ (drain::Effect::Evict { .. }
             | drain::Effect::Delete { .. }
             | drain::Effect::Prove { .. }
+            | drain::Effect::Inquire { .. }
             | drain::Effect::Abort) => effects.push(Effect::Drain(effect)),
         }
     }

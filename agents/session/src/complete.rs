@@ -28,6 +28,7 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Picture(_)
         | Event::Answer { .. }
         | Event::Proof { .. }
+        | Event::Found { .. }
         | Event::Tick => {}
     }
 }
@@ -36,7 +37,7 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
 pub(crate) fn recheck(state: &mut State, now: Moment, effects: &mut Vec<Effect>) {
     if let Phase::Complete { outcome, recheck: None } = state.phase {
         let attempt = state.next_serial();
-        effects.push(Effect::Drain(drain::Effect::Prove { attempt }));
+        effects.push(Effect::Drain(drain::Effect::Prove { attempt, volumes: false }));
         state.enter(Phase::Complete { outcome, recheck: Some(attempt) }, now);
     }
 }

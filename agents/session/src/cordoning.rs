@@ -43,6 +43,7 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Picture(_)
         | Event::Answer { .. }
         | Event::Proof { .. }
+        | Event::Found { .. }
         | Event::Tick => look_at_the_time(state, cordoning, now, policy, effects),
     }
 }

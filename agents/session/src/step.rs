@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use drain::Findings;
 use drain::time::Moment;
 use drain::view::{NodeView, Picture};
 
@@ -70,6 +71,13 @@ pub enum Event {
         attempt: u32,
         /// What was seen, or why nothing was.
         look: Result<Arc<Picture>, String>,
+    },
+    /// What a [`drain::Effect::Inquire`] found out.
+    Found {
+        /// The attempt's serial.
+        attempt: u32,
+        /// What was found out.
+        findings: Arc<Findings>,
     },
     /// The time of an [`Effect::WakeAt`] has come.
     Tick,
@@ -174,7 +182,7 @@ fn note(state: &mut State, event: &Event, now: Moment, policy: &Policy, effects:
             state.picture = Some(Arc::clone(picture));
         }
         Event::Cordoned { result, .. } => cordoning::note(state, result),
-        Event::Answer { .. } | Event::Proof { .. } | Event::Tick => {}
+        Event::Answer { .. } | Event::Proof { .. } | Event::Found { .. } | Event::Tick => {}
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Picture(_)
         | Event::Answer { .. }
         | Event::Proof { .. }
+        | Event::Found { .. }
         | Event::Tick => Next::Wait,
     };
     if let Some(away) = state.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete) {

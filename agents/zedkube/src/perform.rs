@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::identity::Identity;
 use cluster::{Calls, Feed};
-use drain::{Answer, Picture};
+use drain::{Answer, Findings, Picture};
 use pubsub::Root;
 use runtime::Settings;
 use session::State;
@@ -159,7 +159,11 @@ impl Performer {
                 let answer = Answer::Throttled { after: Some(NO_CONNECTION), text };
                 Event::Answer { attempt, uid: pod.uid, answer }
             }
-            drain::Effect::Prove { attempt } => Event::Proof { attempt, look: Err(text) },
+            drain::Effect::Prove { attempt, .. } => Event::Proof { attempt, look: Err(text) },
+            drain::Effect::Inquire { attempt, .. } => {
+                let findings = Arc::new(Findings { trouble: vec![text], ..Findings::default() });
+                Event::Found { attempt, findings }
+            }
             drain::Effect::WakeAt(_) | drain::Effect::Abort => return,
         };
         let answers = self.answers.clone();
@@ -184,6 +188,7 @@ fn of_call(event: drain::Event) -> Event {
     match event {
         drain::Event::Answer { attempt, uid, answer } => Event::Answer { attempt, uid, answer },
         drain::Event::Proof { attempt, look } => Event::Proof { attempt, look },
+        drain::Event::Found { attempt, findings } => Event::Found { attempt, findings },
         drain::Event::Picture(picture) => Event::Picture(picture),
         // Calls bring none of these; a tick is harmless.
         drain::Event::Start { .. }

@@ -63,6 +63,7 @@ fn of_attempts(settings: &Settings) -> drain::Policy {
         attempt_timeout: settings.attempt_timeout(),
         settle: settings.drain.settle,
         freeze_limit: settings.api.freeze_limit,
+        ..drain::Policy::device()
     }
 }
 

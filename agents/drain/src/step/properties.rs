@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::answer::BudgetRefusal;
-use crate::selector::Selector;
 use crate::view::{BudgetView, NodeView, Phase, PodView, Terminating};
+use selector::Selector;
 
 fn any_pod() -> impl Strategy<Value = PodView> {
     (0..12_u8, any::<bool>(), any::<bool>()).prop_map(|(uid, terminating, mirror)| PodView {

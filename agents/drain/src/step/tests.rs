@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::answer::BudgetRefusal;
 use crate::policy::IN_FLIGHT_PER_BUDGET;
-use crate::selector::Selector;
 use crate::state::Cause;
 use crate::view::{BudgetView, Controller, NodeView, Phase, PodView, Terminating};
+use selector::Selector;
 
 /// One attempt under test, with its clock.
 struct Bench {

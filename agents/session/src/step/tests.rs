@@ -103,7 +103,7 @@ impl Sim {
                 }
                 Some(Event::Uncordoned { serial, result })
             }
-            Effect::Drain(drain::Effect::Prove { attempt }) => {
+            Effect::Drain(drain::Effect::Prove { attempt, .. }) => {
                 let look = if self.reachable { Ok(self.picture()) } else { Err("refused".into()) };
                 Some(Event::Proof { attempt, look })
             }

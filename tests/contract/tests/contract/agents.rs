@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use cluster::{Drainer, Feed, fresh_look, list_nodes};
 use contract::PodState::{Finished, Pending, Ready, ReadyForLong, Unbound};
 use contract::{Change, Objects, Place, Target, Watch, objects};
-use drain::selector::Requirement;
+use drain::Requirement;
 use drain::state::Failure;
 use drain::view::{Existence, Phase};
 use drain::{Outcome, Picture, PodView, Policy};

@@ -7,13 +7,14 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// Crate, the crates of ours it may use, and the outside crates that would break its promise.
-const RULES: [(&str, &[&str], &[&str]); 12] = [
+const RULES: [(&str, &[&str], &[&str]); 13] = [
+    ("selector", &[], &["kube", "k8s-openapi", "tokio", "nix"]),
     ("schemas", &[], &["kube", "k8s-openapi", "tokio", "notify", "nix"]),
     ("pubsub", &["schemas"], &["kube", "k8s-openapi"]),
-    ("drain", &[], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
+    ("drain", &["selector"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
     ("session", &["drain"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
     ("cluster", &["drain"], &["notify"]),
-    ("runtime", &["schemas", "pubsub"], &["kube", "k8s-openapi"]),
+    ("runtime", &["schemas", "pubsub", "selector"], &["kube", "k8s-openapi"]),
     ("zedkube", &["schemas", "pubsub", "drain", "session", "cluster", "runtime"], &["kube", "k8s-openapi"]),
     ("device-op", &["schemas", "pubsub", "runtime"], &["kube", "k8s-openapi"]),
     ("nodeagent", &["schemas", "pubsub", "runtime"], &["kube", "k8s-openapi"]),

@@ -1,0 +1,87 @@
+//! Views of what a pod's volumes hang on: claims, volumes, attachments.
+
+/// All that is known of volumes. `cluster` fills it as soon as a pod of the node has a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct Storage {
+    /// PersistentVolumeClaims; at least those that pods of the node name.
+    pub claims: Vec<ClaimView>,
+    /// PersistentVolumes; at least those that these claims are bound to.
+    pub volumes: Vec<VolumeView>,
+    /// CSI drivers that never attach (`CSIDriver.spec.attachRequired: false`).
+    pub drivers_without_attach: Vec<String>,
+    /// VolumeAttachments of the whole cluster.
+    pub attachments: Attachments,
+    /// Another node is Ready and takes pods. `None`: not known.
+    pub peer_takes_pods: Option<bool>,
+}
+
+/// What is known of VolumeAttachments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub enum Attachments {
+    /// Nobody asked: no pod of the node has had a claim yet.
+    #[default]
+    NotAsked,
+    /// The API server does not have them: only `node.status.volumesAttached` tells.
+    NotServed,
+    /// They cannot be read, so nothing proves that a volume is detached.
+    Unreadable(String),
+    /// All of them.
+    Listed(Vec<AttachmentView>),
+}
+
+/// What a decision needs of a PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct ClaimView {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID of the controlling owner; a generic ephemeral volume's claim is owned by its pod.
+    pub owner: Option<String>,
+    /// `spec.volumeName`; empty as long as the claim is not bound.
+    pub volume: String,
+}
+
+/// What a decision needs of a PersistentVolume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct VolumeView {
+    /// Name.
+    pub name: String,
+    /// Where it comes from, if from a CSI driver.
+    pub csi: Option<CsiSource>,
+}
+
+/// A volume of a CSI driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct CsiSource {
+    /// Driver.
+    pub driver: String,
+    /// The driver's handle of the volume: any text.
+    pub handle: String,
+}
+
+impl CsiSource {
+    /// The name that the volume has in `node.status.volumesAttached` and `volumesInUse`.
+    pub fn attached_name(&self) -> String {
+        format!("kubernetes.io/csi/{}^{}", self.driver, self.handle)
+    }
+}
+
+/// What a decision needs of a VolumeAttachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+pub struct AttachmentView {
+    /// Name of the PersistentVolume; `None` for an inline volume.
+    pub volume: Option<String>,
+    /// Name of the node.
+    pub node: String,
+    /// `status.attached`. Stays true while the volume is being detached.
+    pub attached: bool,
+    /// Why the driver cannot detach it, in its own words; empty if it has not said.
+    pub detach_error: String,
+}
