@@ -189,7 +189,7 @@ pub(crate) async fn a_drain_moves_what_has_to_leave(target: &Target) -> Result<(
     let other = place.add_node("b").await?;
 
     let drainer = Drainer::new(place.caller().cluster().clone(), policy()).owned_by("zedkube", "test");
-    assert_eq!(drainer.drain(node, |_| {}).await?, Outcome::Drained);
+    assert_eq!(drainer.drain(node).outcome().await?, Outcome::Drained);
 
     let left = fresh_look(place.caller().cluster(), node, None).await?;
     assert!(left.pods.iter().all(|pod| pod.owner() == "DaemonSet/agent") && left.pods.len() == 1, "{left:?}");
@@ -207,7 +207,7 @@ pub(crate) async fn a_drain_that_may_not_evict_begins_nothing(target: &Target) -
     let place = Place::new(target, "kubectl").await?;
     let before = place.pods(&[("bare", Ready)]).await?;
     let drainer = Drainer::new(place.caller().cluster().clone(), Policy::kubectl());
-    assert_eq!(drainer.drain(&place.node, |_| {}).await?, Outcome::Failed(Failure::Refused));
+    assert_eq!(drainer.drain(&place.node).outcome().await?, Outcome::Failed(Failure::Refused));
     assert_eq!(place.get("pods/bare").await?, before);
     Ok(())
 }
