@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drain::diagnosis::{Blocked, blocked};
-use drain::progress::{Line, Progress, attempt, lines, progress};
+use drain::progress::{Line, Progress, VolumeLine, attempt, lines, progress, volume_lines};
 use drain::{Answer, Effect, Event, Moment, Outcome, Policy, State, step};
 use futures::future::BoxFuture;
 
@@ -194,7 +194,13 @@ impl Drain {
 
     /// Every pod that does not leave, with the reason and what a person can do.
     pub fn blocked(&self) -> Vec<Blocked> {
-        attempt(&self.state).map(blocked).unwrap_or_default()
+        let now = (self.drainer.clock)();
+        attempt(&self.state).map(|attempt| blocked(attempt, now)).unwrap_or_default()
+    }
+
+    /// One line for each volume that is being detached, or attached elsewhere.
+    pub fn volumes(&self) -> Vec<VolumeLine> {
+        attempt(&self.state).map(volume_lines).unwrap_or_default()
     }
 
     /// All that is known, for what the other functions do not tell.

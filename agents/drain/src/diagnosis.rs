@@ -1,66 +1,122 @@
 //! Why a pod does not leave, and what a person can do about it.
+//!
+//! A diagnosis never decides anything: a budget that looks misconfigured is what a live migration looks like as well.
+
+mod budgets;
+mod holders;
+mod stuck;
+
+pub(crate) use stuck::STUCK_AFTER;
 
 use crate::budget::guarding;
+use crate::findings::BudgetPods;
 use crate::plan::Planned;
 use crate::progress::is_blocked;
+use crate::returns::MOST_RETURNS;
 use crate::state::{Attempt, Cause, Stage, Track};
+use crate::time::Moment;
 use crate::view::{BudgetView, Picture, PodId, PodView};
 
 /// One pod that is blocked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
     /// Which pod.
     pub pod: PodId,
     /// Who or what blocks it, in one sentence.
     pub cause: String,
     /// The budgets that guard it.
-    pub budgets: Vec<BudgetView>,
+    pub budgets: Vec<Guard>,
+    /// Who is behind it, if recognised: a migration, a last replica, an owner that makes it anew here.
+    pub holder: String,
     /// What a person can do.
     pub hint: String,
+    /// Since when.
+    pub since: Moment,
+}
+
+/// A budget that guards a blocked pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// The budget, with its numbers.
+    pub budget: BudgetView,
+    /// Its pods that are not Ready, each with its node and the reason, as far as that was found out.
+    pub unhealthy: Vec<String>,
 }
 
 /// Every blocked pod of the attempt, in the order of the last picture.
-pub fn blocked(attempt: &Attempt) -> Vec<Blocked> {
+pub fn blocked(attempt: &Attempt, now: Moment) -> Vec<Blocked> {
     let Some(picture) = &attempt.picture else { return Vec::new() };
-    picture
-        .pods
-        .iter()
-        .zip(&attempt.planned)
-        .filter_map(|(pod, planned)| one(attempt, picture, pod, planned))
-        .collect()
+    let pods = picture.pods.iter().zip(&attempt.planned);
+    pods.filter_map(|(pod, planned)| one(attempt, picture, pod, planned, now)).collect()
 }
 
-fn one(attempt: &Attempt, picture: &Picture, pod: &PodView, planned: &Planned) -> Option<Blocked> {
-    let track = attempt.pods.get(&pod.id.uid).filter(|track| is_blocked(&track.stage))?;
-    let budgets: Vec<BudgetView> = guarding(pod, &picture.budgets).cloned().collect();
-    let (cause, hint) = cause(track, planned, &budgets);
-    Some(Blocked { pod: pod.id.clone(), cause, budgets, hint })
+fn one(
+    attempt: &Attempt,
+    picture: &Picture,
+    pod: &PodView,
+    planned: &Planned,
+    now: Moment,
+) -> Option<Blocked> {
+    let track = attempt.pods.get(&pod.id.uid)?;
+    if track.stage == Stage::Terminating {
+        return stuck::stuck(attempt, picture, pod, track, now);
+    }
+    if !is_blocked(&track.stage) {
+        return (track.returns > 0).then(|| returning(pod, track));
+    }
+    let guards: Vec<Guard> =
+        guarding(pod, &picture.budgets).map(|budget| guard(budget, &attempt.findings.budgets)).collect();
+    let (cause, hint) = cause(attempt, track, planned, pod, &guards);
+    let held = holders::of(pod, &attempt.findings).filter(|_| is_refused(&track.stage));
+    let (holder, hint) = held.map_or((String::new(), hint), |held| (held.holder, held.hint));
+    let since = track.refused_since.unwrap_or(track.since);
+    Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since })
 }
 
-fn cause(track: &Track, planned: &Planned, budgets: &[BudgetView]) -> (String, String) {
+/// A budget or a webhook may be a holder's way to keep the pod; nothing else is.
+fn is_refused(stage: &Stage) -> bool {
+    matches!(stage, Stage::Blocked { cause: Cause::Budget(_) | Cause::Webhook(_), .. })
+}
+
+fn guard(budget: &BudgetView, known: &[BudgetPods]) -> Guard {
+    let found = known.iter().find(|pods| pods.namespace == budget.namespace && pods.name == budget.name);
+    let mut unhealthy = Vec::new();
+    for pod in found.into_iter().flat_map(|pods| &pods.unhealthy) {
+        let place = if pod.node.is_empty() { "on no node".to_owned() } else { format!("on {}", pod.node) };
+        let why = if pod.why.is_empty() { String::new() } else { format!(": {}", pod.why) };
+        unhealthy.push(format!("{} {place}{why}", pod.name));
+    }
+    if let Some(more) = found.map(|pods| pods.more).filter(|more| *more > 0) {
+        unhealthy.push(format!("and {more} more"));
+    }
+    Guard { budget: budget.clone(), unhealthy }
+}
+
+fn cause(
+    attempt: &Attempt,
+    track: &Track,
+    planned: &Planned,
+    pod: &PodView,
+    guards: &[Guard],
+) -> (String, String) {
     match &track.stage {
         Stage::Blocked { cause: Cause::Budget(text), .. } => {
-            (format!("PodDisruptionBudget: {text}"), of_budgets(budgets))
+            (format!("PodDisruptionBudget: {text}"), budgets::hint(guards, &attempt.findings))
         }
-        Stage::Blocked { cause: Cause::TwoBudgets, .. } => {
-            let names: Vec<&str> = budgets.iter().map(|budget| budget.name.as_str()).collect();
-            let hint =
-                format!("change the selectors so that only one of {} selects this pod", names.join(", "));
-            (
-                "more than one PodDisruptionBudget selects the pod, which the eviction API does not support"
-                    .to_owned(),
-                hint,
-            )
-        }
+        Stage::Blocked { cause: Cause::TwoBudgets, .. } => two_budgets(guards),
         Stage::Blocked { cause: Cause::Webhook(text), .. } => (
             format!("admission webhook: {text}"),
             "ask the owner of the webhook; the eviction is tried again".to_owned(),
         ),
+        Stage::Blocked { cause: Cause::Returns { .. }, .. } => {
+            let Blocked { cause, hint, .. } = returning(pod, track);
+            (cause, hint)
+        }
         Stage::Refused => {
             let reasons: Vec<String> = planned.reasons.iter().map(ToString::to_string).collect();
             (
                 format!("the policy does not allow its eviction: {}", reasons.join("; ")),
-                "allow it in the settings pods.*".to_owned(),
+                "allow it (settings pods.*, or the flags of `ebb drain`)".to_owned(),
             )
         }
         Stage::Final { text } => (text.clone(), "mend the cause; the next attempt tries again".to_owned()),
@@ -73,77 +129,38 @@ fn cause(track: &Track, planned: &Planned, budgets: &[BudgetView]) -> (String, S
     }
 }
 
-fn of_budgets(budgets: &[BudgetView]) -> String {
-    let hints: Vec<String> = budgets.iter().map(of_budget).collect();
-    if hints.is_empty() {
-        "look at the PodDisruptionBudgets of the namespace".to_owned()
-    } else {
-        hints.join("; ")
-    }
+fn two_budgets(guards: &[Guard]) -> (String, String) {
+    let names: Vec<&str> = guards.iter().map(|guard| guard.budget.name.as_str()).collect();
+    let cause = "more than one PodDisruptionBudget selects the pod, which the eviction API does not support";
+    let hint = format!("change the selectors so that only one of {} selects this pod", names.join(", "));
+    (cause.to_owned(), hint)
 }
 
-/// What to do about one budget, by its numbers (`kubectl get pdb` shows the same).
-fn of_budget(budget: &BudgetView) -> String {
-    let BudgetView {
-        namespace,
-        name,
-        expected_pods,
-        current_healthy,
-        desired_healthy,
-        disruptions_allowed,
-        ..
-    } = budget;
-    if budget.status_lags {
-        format!("the status of budget {namespace}/{name} is not up to date: look at kube-controller-manager")
-    } else if *disruptions_allowed > 0 {
+/// `ReturnsToNode`: the pod's owner makes it anew on this very node.
+fn returning(pod: &PodView, track: &Track) -> Blocked {
+    let owner = pod.owner();
+    let times = track.returns;
+    let slowly = if times >= MOST_RETURNS { "; it is evicted slowly from now on" } else { "" };
+    let hint = if pod.tolerates_cordon {
         format!(
-            "budget {namespace}/{name} allows {disruptions_allowed} disruptions now: the eviction is tried again"
-        )
-    } else if *expected_pods == 0 && *current_healthy > 0 {
-        format!(
-            "budget {namespace}/{name} uses maxUnavailable over pods without a controller, which never allows an \
-             eviction: use minAvailable"
-        )
-    } else if current_healthy < desired_healthy {
-        let missing = desired_healthy - current_healthy;
-        format!("budget {namespace}/{name} lacks {missing} healthy pods: find out why they are not Ready")
-    } else if *desired_healthy == 0 {
-        format!("budget {namespace}/{name} counts no healthy pod: find out why its pods are not Ready")
-    } else if expected_pods <= desired_healthy {
-        format!(
-            "budget {namespace}/{name} never allows a disruption: scale the workload up, or change the budget"
+            "{owner} tolerates the cordon: scale it down, or remove that toleration, until the node is back"
         )
     } else {
-        format!("budget {namespace}/{name} is used up: a replacement has to become Ready first")
+        format!(
+            "the pod template of {owner} names this node (spec.nodeName): delete {owner}, or remove nodeName"
+        )
+    };
+    Blocked {
+        pod: pod.id.clone(),
+        cause: format!(
+            "ReturnsToNode: {owner} has made it anew on this node {times} times since the drain began{slowly}"
+        ),
+        holder: owner,
+        hint,
+        since: track.since,
+        ..Blocked::default()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hint_for_each_kind_of_budget() {
-        let budget = |expected_pods, current_healthy, desired_healthy, disruptions_allowed| BudgetView {
-            namespace: "a".into(),
-            name: "b".into(),
-            expected_pods,
-            current_healthy,
-            desired_healthy,
-            disruptions_allowed,
-            ..BudgetView::default()
-        };
-        let cases = [
-            (BudgetView { status_lags: true, ..budget(3, 3, 2, 1) }, "not up to date"),
-            (budget(3, 3, 2, 1), "allows 1 disruptions now"),
-            (budget(0, 1, 1, 0), "use minAvailable"),
-            (budget(3, 1, 2, 0), "lacks 1 healthy pods"),
-            (budget(3, 0, 0, 0), "counts no healthy pod"),
-            (budget(3, 3, 3, 0), "never allows a disruption"),
-            (budget(4, 3, 3, 0), "a replacement has to become Ready"),
-        ];
-        for (budget, expected) in cases {
-            assert!(of_budget(&budget).contains(expected), "{budget:?}: {}", of_budget(&budget));
-        }
-    }
-}
+mod tests;

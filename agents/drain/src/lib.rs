@@ -14,20 +14,28 @@ pub mod budget;
 pub mod cordon;
 pub mod diagnosis;
 pub mod findings;
+pub mod force;
 pub mod plan;
 pub mod policy;
 pub mod progress;
 pub mod retry;
+pub mod returns;
 pub mod rule;
 pub mod state;
 pub mod step;
 pub mod storage;
 pub mod time;
+pub mod turns;
 pub mod view;
 pub mod volumes;
 
+mod asking;
+mod escalation;
 mod sending;
 mod tracking;
+
+#[cfg(test)]
+mod testing;
 
 pub use answer::Answer;
 pub use findings::{Findings, Inquiry};

@@ -4,8 +4,10 @@
 //! and a DaemonSet that cannot be read counts as present (kubectl fails).
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::policy::Policy;
+use crate::rule::{Behaviour, Rule};
 use crate::view::{Existence, Picture, PodId, PodView};
 
 /// Label by which a pod says what a drain should do with it.
@@ -45,6 +47,12 @@ pub enum Reason {
     TerminatingTooLong,
     /// Label `ebb.dev/drain` says so.
     Label(String),
+    /// Label `ebb.dev/drain` has a value that nobody knows, and so counts for nothing.
+    UnknownLabel(String),
+    /// The rule of this name says so.
+    Rule(String),
+    /// The pod selector does not select it.
+    NotSelected,
 }
 
 impl fmt::Display for Reason {
@@ -59,6 +67,12 @@ impl fmt::Display for Reason {
             Self::KeptApp(app) => write!(f, "app {app} stays until volumes are detached"),
             Self::TerminatingTooLong => write!(f, "terminating for longer than the drain waits"),
             Self::Label(value) => write!(f, "label {DRAIN_LABEL}={value}"),
+            Self::UnknownLabel(value) => write!(
+                f,
+                "label {DRAIN_LABEL}={value} is ignored: accepted are drain, skip and wait-completed"
+            ),
+            Self::Rule(name) => write!(f, "rule {name}"),
+            Self::NotSelected => write!(f, "not selected by the pod selector"),
         }
     }
 }
@@ -72,6 +86,10 @@ pub struct Planned {
     pub verdict: Verdict,
     /// Why; for [`Verdict::Evict`] the warnings, for [`Verdict::Refuse`] what the policy would have to allow.
     pub reasons: Vec<Reason>,
+    /// Pods of a higher order leave after all of the lower ones; 0 without a rule.
+    pub order: i32,
+    /// Grace period to send; `None` = the pod's own.
+    pub grace: Option<Duration>,
 }
 
 impl Planned {
@@ -89,47 +107,64 @@ pub fn plan(picture: &Picture, policy: &Policy) -> Vec<Planned> {
     picture.pods.iter().map(|pod| judge(pod, policy)).collect()
 }
 
-/// The verdict on one pod. Filters in kubectl's order: what stays comes first, then what the policy must allow.
+/// The verdict on one pod. Filters in kubectl's order: what stays comes first, then what the policy must allow, then
+/// what the operator said about this pod.
 pub fn judge(pod: &PodView, policy: &Policy) -> Planned {
-    let planned = |verdict, reasons| Planned { id: pod.id.clone(), verdict, reasons };
-    if let Some(reason) = stays(pod, policy) {
-        return planned(Verdict::Leave, vec![reason]);
+    let rule = policy.rules.iter().find(|rule| rule.matches(pod));
+    let (verdict, reasons) = verdict(pod, policy, rule);
+    Planned {
+        id: pod.id.clone(),
+        verdict,
+        reasons,
+        order: rule.map_or(0, |rule| rule.order),
+        grace: rule.and_then(|rule| rule.grace).or(policy.grace_period),
+    }
+}
+
+fn verdict(pod: &PodView, policy: &Policy, rule: Option<&Rule>) -> (Verdict, Vec<Reason>) {
+    let told = told(pod, rule);
+    if let Some(reason) = stays(pod, policy, &told) {
+        return (Verdict::Leave, vec![reason]);
     }
     let (mut allowed, mut refused) = (Vec::new(), Vec::new());
     match daemon_set(pod, policy) {
-        DaemonSetPod::Stays => return planned(Verdict::Leave, vec![Reason::DaemonSet]),
-        DaemonSetPod::Refused(reason) => return planned(Verdict::Refuse, vec![reason]),
+        DaemonSetPod::Stays => return (Verdict::Leave, vec![Reason::DaemonSet]),
+        DaemonSetPod::Refused => return (Verdict::Refuse, vec![Reason::DaemonSet]),
+        DaemonSetPod::RefusedOrphan(reason) => refused.push(reason),
         DaemonSetPod::Orphan(reason) => allowed.push(reason),
         DaemonSetPod::No => {}
     }
-    if pod.mirror {
-        return planned(Verdict::Leave, vec![Reason::Mirror]);
+    if pod.mirror && refused.is_empty() {
+        return (Verdict::Leave, vec![Reason::Mirror]);
     }
     if pod.is_finished() {
-        return planned(Verdict::Evict, vec![Reason::Finished]);
+        return (Verdict::Evict, vec![Reason::Finished]);
     }
-    let mut ask = |holds: bool, permitted: bool, reason: Reason| {
-        if holds {
-            if permitted {
-                allowed.push(reason);
-            } else {
-                refused.push(reason);
-            }
-        }
+    let mut ask = |holds: bool, permitted: bool, reason: Reason| match (holds, permitted) {
+        (false, _) => {}
+        (true, true) => allowed.push(reason),
+        (true, false) => refused.push(reason),
     };
     ask(pod.empty_dir, policy.delete_emptydir_data, Reason::EmptyDir);
     ask(pod.controller.is_none(), policy.force, Reason::NoController);
     if !refused.is_empty() {
-        return planned(Verdict::Refuse, refused);
+        return (Verdict::Refuse, refused);
     }
-    match drain_label(pod) {
-        Some("wait-completed") => planned(Verdict::Await, vec![Reason::Label("wait-completed".to_owned())]),
-        _ => planned(Verdict::Evict, allowed),
+    match told {
+        Told { behaviour: Behaviour::WaitCompleted, why: Some(reason) } => (Verdict::Await, vec![reason]),
+        Told { why: Some(reason @ Reason::UnknownLabel(_)), .. } => {
+            allowed.push(reason);
+            (Verdict::Evict, allowed)
+        }
+        Told { .. } => (Verdict::Evict, allowed),
     }
 }
 
 /// Why the pod stays whatever else is true of it.
-fn stays(pod: &PodView, policy: &Policy) -> Option<Reason> {
+fn stays(pod: &PodView, policy: &Policy, told: &Told) -> Option<Reason> {
+    if policy.pod_selector.as_ref().is_some_and(|selector| !selector.selects(&pod.labels)) {
+        return Some(Reason::NotSelected);
+    }
     let app = pod.labels.get("app").filter(|&app| policy.keep_apps.contains(app));
     if let Some(app) = app {
         return Some(Reason::KeptApp(app.clone()));
@@ -139,14 +174,43 @@ fn stays(pod: &PodView, policy: &Policy) -> Option<Reason> {
     {
         return Some(Reason::TerminatingTooLong);
     }
-    (drain_label(pod) == Some("skip")).then(|| Reason::Label("skip".to_owned()))
+    told.why.clone().filter(|_| told.behaviour == Behaviour::Skip)
+}
+
+/// What the operator said about the pod, and where.
+struct Told {
+    behaviour: Behaviour,
+    why: Option<Reason>,
+}
+
+/// The pod's label counts first, then the first rule that matches.
+fn told(pod: &PodView, rule: Option<&Rule>) -> Told {
+    let by_rule = || Told {
+        behaviour: rule.map_or(Behaviour::Drain, |rule| rule.behaviour),
+        why: rule.map(|rule| Reason::Rule(rule.name.clone())),
+    };
+    let Some(value) = pod.labels.get(DRAIN_LABEL) else {
+        return by_rule();
+    };
+    let behaviour = match value.to_ascii_lowercase().as_str() {
+        "drain" => Behaviour::Drain,
+        "skip" => Behaviour::Skip,
+        "wait-completed" => Behaviour::WaitCompleted,
+        _ => {
+            let Told { behaviour, why } = by_rule();
+            let unknown = Reason::UnknownLabel(value.clone());
+            return Told { behaviour, why: why.filter(|_| behaviour != Behaviour::Drain).or(Some(unknown)) };
+        }
+    };
+    Told { behaviour, why: Some(Reason::Label(value.clone())) }
 }
 
 enum DaemonSetPod {
     No,
     Stays,
     Orphan(Reason),
-    Refused(Reason),
+    Refused,
+    RefusedOrphan(Reason),
 }
 
 fn daemon_set(pod: &PodView, policy: &Policy) -> DaemonSetPod {
@@ -159,15 +223,11 @@ fn daemon_set(pod: &PodView, policy: &Policy) -> DaemonSetPod {
     match (owner.existence, policy.force, policy.ignore_daemonsets) {
         (Existence::Missing, true, _) => DaemonSetPod::Orphan(Reason::OrphanOfDaemonSet(owner.name.clone())),
         (Existence::Missing, false, _) => {
-            DaemonSetPod::Refused(Reason::OrphanOfDaemonSet(owner.name.clone()))
+            DaemonSetPod::RefusedOrphan(Reason::OrphanOfDaemonSet(owner.name.clone()))
         }
         (Existence::Present | Existence::Unknown, _, true) => DaemonSetPod::Stays,
-        (Existence::Present | Existence::Unknown, _, false) => DaemonSetPod::Refused(Reason::DaemonSet),
+        (Existence::Present | Existence::Unknown, _, false) => DaemonSetPod::Refused,
     }
-}
-
-fn drain_label(pod: &PodView) -> Option<&str> {
-    pod.labels.get(DRAIN_LABEL).map(String::as_str)
 }
 
 #[cfg(test)]

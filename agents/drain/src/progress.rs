@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use crate::diagnosis::STUCK_AFTER;
 use crate::plan::{Planned, Reason, Verdict};
 use crate::state::{Attempt, Cause, Stage, State, Track};
 use crate::time::Moment;
 use crate::view::{PodId, PodView};
-
-/// A pod that is still there this long after its grace ended is called stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(30);
+use crate::volumes::{Shelves, VolumeStage};
 
 /// How far the drain is, in pods that have to leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +24,8 @@ pub struct Progress {
     pub waiting: u64,
     /// Still there: `total - gone`.
     pub left: u64,
+    /// Volumes of pods that have left, and that are still attached to the node.
+    pub volumes: u64,
 }
 
 /// One pod of the node, for the report.
@@ -70,7 +71,61 @@ pub fn progress(attempt: &Attempt) -> Progress {
             matches!(stage, Stage::Waiting | Stage::Sent | Stage::Paused { .. } | Stage::Awaiting)
         }),
         left,
+        volumes: as_number(attempt.volumes.values().filter(|volume| is_attached(volume.stage)).count()),
     }
+}
+
+/// One volume that is waited for, for the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeLine {
+    /// Name of the PersistentVolume.
+    pub volume: String,
+    /// `namespace/name` of the claim.
+    pub claim: String,
+    /// The pod that used it.
+    pub pod: PodId,
+    /// What it is doing: `Detaching`, `DetachTimedOut`, `Attaching` (elsewhere), `NotAttachedElsewhere`.
+    pub stage: &'static str,
+    /// Since when.
+    pub since: Moment,
+    /// What holds it, empty if nothing does.
+    pub detail: String,
+}
+
+/// One line per volume that is waited for, or was for too long.
+pub fn volume_lines(attempt: &Attempt) -> Vec<VolumeLine> {
+    let Some(picture) = &attempt.picture else {
+        return Vec::new();
+    };
+    let shelves = Shelves::of(picture);
+    let lines = attempt.volumes.values().filter_map(|volume| {
+        let stage = match volume.stage {
+            VolumeStage::Detaching => "Detaching",
+            VolumeStage::TimedOut => "DetachTimedOut",
+            VolumeStage::Detached if volume.is_late => "NotAttachedElsewhere",
+            VolumeStage::Detached if attaches(attempt, &volume.volume) => "Attaching",
+            VolumeStage::Detached | VolumeStage::InUse => return None,
+        };
+        let obstacle = || shelves.obstacle(&volume.volume, volume.attached_name.as_deref());
+        Some(VolumeLine {
+            volume: volume.volume.clone(),
+            claim: volume.claim.clone(),
+            pod: volume.pod.clone(),
+            stage,
+            since: volume.since,
+            detail: if is_attached(volume.stage) { obstacle() } else { String::new() },
+        })
+    });
+    lines.collect()
+}
+
+fn is_attached(stage: VolumeStage) -> bool {
+    matches!(stage, VolumeStage::Detaching | VolumeStage::TimedOut)
+}
+
+/// Somebody waits until another node has the volume.
+fn attaches(attempt: &Attempt, volume: &str) -> bool {
+    attempt.turns.iter().any(|turn| turn.detached.is_some() && turn.volumes.iter().any(|name| name == volume))
 }
 
 /// A person may have to do something about it.
@@ -94,14 +149,29 @@ fn line(attempt: &Attempt, pod: &PodView, planned: &Planned, now: Moment) -> Lin
         verdict: planned.verdict,
         reasons: planned.reasons.clone(),
         stage: track.map(|track| track.stage.clone()),
-        since: track.map_or(attempt.started, |track| track.since),
+        since: track.map_or(attempt.started, shown_since),
         tries: track.map_or(0, |track| track.tries),
-        detail: track.map(|track| detail(track, pod, now)).unwrap_or_default(),
+        detail: track.map(|track| detail(attempt, track, pod, now)).unwrap_or_default(),
     }
 }
 
-fn detail(track: &Track, pod: &PodView, now: Moment) -> String {
-    match &track.stage {
+/// A refused pod counts from its first refusal, not from its last try.
+fn shown_since(track: &Track) -> Moment {
+    match track.stage {
+        Stage::Blocked { .. } => track.refused_since.unwrap_or(track.since),
+        Stage::Waiting
+        | Stage::Sent
+        | Stage::Paused { .. }
+        | Stage::Accepted
+        | Stage::Terminating
+        | Stage::Awaiting
+        | Stage::Refused
+        | Stage::Final { .. } => track.since,
+    }
+}
+
+fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
+    let text = match &track.stage {
         Stage::Waiting | Stage::Sent | Stage::Accepted => String::new(),
         Stage::Blocked { cause: Cause::Budget(text) | Cause::Webhook(text), .. }
         | Stage::Paused { text, .. }
@@ -110,28 +180,39 @@ fn detail(track: &Track, pod: &PodView, now: Moment) -> String {
             "more than one PodDisruptionBudget selects this pod, which the eviction API does not support"
                 .to_owned()
         }
-        Stage::Terminating => terminating(track, pod, now),
+        Stage::Blocked { cause: Cause::Returns { times }, .. } => {
+            format!("made anew on this node {times} times: evicted slowly")
+        }
+        Stage::Terminating => terminating(attempt, track, pod, now),
         Stage::Awaiting => "waiting until it has finished by itself".to_owned(),
         Stage::Refused => "the policy does not allow its eviction".to_owned(),
+    };
+    if track.escalated && text.is_empty() {
+        return "its eviction was refused for too long: it is deleted, with its own grace".to_owned();
     }
+    text
 }
 
-fn terminating(track: &Track, pod: &PodView, now: Moment) -> String {
-    let grace = pod.terminating.map_or(pod.grace, |terminating| terminating.grace);
-    let since = now.since(track.since);
-    if since <= grace + STUCK_AFTER {
+fn terminating(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
+    let Some(overdue) = overdue(attempt, pod, track, now).filter(|overdue| *overdue > STUCK_AFTER) else {
         return String::new();
-    }
+    };
     let held = if pod.finalizers.is_empty() {
         "the kubelet has not ended it".to_owned()
     } else {
         format!("held by finalizers {}", pod.finalizers.join(", "))
     };
-    format!(
-        "still terminating after {} s, {} s past its grace: {held}",
-        since.as_secs(),
-        since.saturating_sub(grace).as_secs()
-    )
+    format!("still terminating {} s after its time: {held}", overdue.as_secs())
+}
+
+/// For how long a terminating pod should have been gone: by the API server's clock when that is known, else since we
+/// have seen it terminating.
+pub(crate) fn overdue(attempt: &Attempt, pod: &PodView, track: &Track, now: Moment) -> Option<Duration> {
+    let terminating = pod.terminating?;
+    if !terminating.overdue.is_zero() {
+        return Some(terminating.overdue + now.since(attempt.seen));
+    }
+    now.since(track.since).checked_sub(terminating.grace)
 }
 
 fn as_number(count: usize) -> u64 {

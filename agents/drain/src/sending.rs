@@ -1,50 +1,98 @@
 //! Which evictions are sent now.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::budget::{fingerprint, guarding, in_flight_limit};
-use crate::policy::Policy;
+use crate::budget::{Fingerprint, fingerprint, guarding, in_flight_limit};
+use crate::force::{self, force};
+use crate::policy::{Method, Policy, StatefulOrder};
 use crate::state::{Attempt, Stage, Track};
 use crate::step::Effect;
 use crate::time::Moment;
+use crate::turns::{begin, current_order};
 use crate::view::{Picture, PodView};
 
-/// Sends what may be sent: within the policy's concurrency and within what each budget takes.
+/// Sends what may be sent: in order, within the policy's concurrency, within what each budget takes, and pods with
+/// attached volumes one after another.
 pub(crate) fn send(attempt: &mut Attempt, now: Moment, policy: &Policy) -> Vec<Effect> {
     let Some(picture) = attempt.picture.clone() else {
         return Vec::new();
     };
+    let is_forced = force(attempt, now, policy).is_some();
+    let order = if is_forced { i32::MAX } else { current_order(attempt, policy) };
     let mut in_flight = attempt.pods.values().filter(|track| track.stage == Stage::Sent).count();
     let mut budgets = Use::of(attempt, &picture);
     let mut effects = Vec::new();
-    for pod in &picture.pods {
+    for pod in in_turn(attempt, &picture, policy) {
         if in_flight >= policy.concurrency {
             break;
         }
-        let Some(track) = attempt.pods.get_mut(&pod.id.uid).filter(|track| is_due(track, now)) else {
+        let (turns, no_evictions) = (attempt.turns.len(), attempt.no_evictions);
+        let Some(track) = attempt.pods.get_mut(&pod.id.uid) else {
             continue;
         };
-        if !budgets.take(pod, &picture) {
+        if is_forced {
+            if force::is_due(track, now, policy) {
+                in_flight += 1;
+                effects.push(kill(attempt.number, track, now));
+            }
             continue;
         }
-        in_flight += 1;
-        track.stage = Stage::Sent;
-        track.since = now;
-        track.tries = track.tries.saturating_add(1);
-        track.sent_under = Some(fingerprint(pod, &picture.budgets));
-        let (pod, grace, attempt) = (track.id.clone(), policy.grace_period, attempt.number);
-        effects.push(if track.by_deletion {
-            Effect::Delete { attempt, pod, grace }
-        } else {
-            Effect::Evict { attempt, pod, grace }
-        });
+        track.by_deletion |= no_evictions || policy.method != Method::Evict;
+        let may = is_due(track, now)
+            && track.order <= order
+            && (!track.is_stateful || track.had_turn || turns < policy.stateful.parallel)
+            && (track.by_deletion || budgets.take(pod, &picture));
+        if may {
+            in_flight += 1;
+            let seen_under = fingerprint(pod, &picture.budgets);
+            effects.push(one(attempt.number, track, seen_under, now));
+            begin(track, &mut attempt.turns, now, policy);
+        }
     }
     effects
 }
 
-/// When the next pod that waits for a time is due.
-pub(crate) fn next_due(attempt: &Attempt) -> Option<Moment> {
-    attempt.pods.values().filter_map(|track| due(&track.stage)).min()
+/// Pods without attached volumes first, in the picture's order; then those with, by priority.
+fn in_turn<'a>(attempt: &Attempt, picture: &'a Picture, policy: &Policy) -> Vec<&'a PodView> {
+    let is_stateful = |pod: &PodView| attempt.pods.get(&pod.id.uid).is_some_and(|track| track.is_stateful);
+    let (mut last, mut pods): (Vec<&PodView>, Vec<&PodView>) =
+        picture.pods.iter().partition(|pod| is_stateful(pod));
+    match policy.stateful.order {
+        StatefulOrder::HighestFirst => last.sort_by_key(|pod| Reverse(pod.priority)),
+        StatefulOrder::LowestFirst => last.sort_by_key(|pod| pod.priority),
+    }
+    pods.append(&mut last);
+    pods
+}
+
+fn one(attempt: u32, track: &mut Track, seen_under: Fingerprint, now: Moment) -> Effect {
+    track.stage = Stage::Sent;
+    track.since = now;
+    track.tries = track.tries.saturating_add(1);
+    track.sent_under = Some(seen_under);
+    let (pod, grace) = (track.id.clone(), track.grace_sent);
+    if track.by_deletion {
+        Effect::Delete { attempt, pod, grace }
+    } else {
+        Effect::Evict { attempt, pod, grace }
+    }
+}
+
+/// Deletion with grace 0.
+fn kill(attempt: u32, track: &mut Track, now: Moment) -> Effect {
+    track.stage = Stage::Sent;
+    track.since = now;
+    track.tries = track.tries.saturating_add(1);
+    track.killed = Some(now);
+    Effect::Delete { attempt, pod: track.id.clone(), grace: Some(Duration::ZERO) }
+}
+
+/// When the next pod that waits for a time is due. One that is due already waits for something else: an answer, a
+/// budget, its turn.
+pub(crate) fn next_due(attempt: &Attempt, now: Moment) -> Option<Moment> {
+    attempt.pods.values().filter_map(|track| due(&track.stage)).filter(|due| *due > now).min()
 }
 
 fn is_due(track: &Track, now: Moment) -> bool {

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::budget::Fingerprint;
+use crate::findings::Findings;
 use crate::plan::Planned;
 use crate::time::Moment;
+use crate::turns::Turn;
 use crate::view::{Picture, PodId};
+use crate::volumes::VolumeTrack;
 
 /// Where the drain of the node is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,6 +51,8 @@ pub enum Failure {
     Stuck,
     /// The API server was away for too long.
     ApiAway,
+    /// All pods have left, but these volumes are still attached; each with what holds it.
+    Volumes(Vec<String>),
 }
 
 impl fmt::Display for Failure {
@@ -58,6 +63,9 @@ impl fmt::Display for Failure {
             Self::Refused => "the policy does not allow to evict some pods; nothing was evicted",
             Self::Stuck => "none of the pods that are left can be evicted",
             Self::ApiAway => "the API server was away for too long",
+            Self::Volumes(volumes) => {
+                return write!(f, "volumes are still attached to the node: {}", volumes.join("; "));
+            }
         })
     }
 }
@@ -73,14 +81,28 @@ pub struct Attempt {
     pub deadline: Moment,
     /// The last picture; `None` until the first one comes.
     pub picture: Option<Arc<Picture>>,
+    /// When the last picture came.
+    pub seen: Moment,
     /// When the last picture came, or the last fresh look was asked for.
     pub looked: Moment,
     /// The verdicts on the last picture, in its order.
     pub planned: Vec<Planned>,
     /// The pods that have to leave, by UID.
     pub pods: BTreeMap<String, Track>,
+    /// The volumes of pods that leave or have left, by name; also those that an attempt before left attached.
+    pub volumes: BTreeMap<String, VolumeTrack>,
+    /// The turns of pods with attached volumes.
+    pub turns: Vec<Turn>,
     /// How many pods have left.
     pub gone: u64,
+    /// How often the owners of pods that have left made one anew on this node, by the owner's UID.
+    pub returns: BTreeMap<String, u32>,
+    /// The server does not know evictions.
+    pub no_evictions: bool,
+    /// When questions about blocked pods were last asked.
+    pub asked: Option<Moment>,
+    /// What was found out about blocked pods.
+    pub findings: Arc<Findings>,
     /// Pods came after the first picture.
     pub arrivals: bool,
     /// A picture has shown the node cordoned.
@@ -101,10 +123,17 @@ impl Attempt {
             started: now,
             deadline: now + timeout,
             picture: None,
+            seen: now,
             looked: now,
             planned: Vec::new(),
             pods: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            turns: Vec::new(),
             gone: 0,
+            returns: BTreeMap::new(),
+            no_evictions: false,
+            asked: None,
+            findings: Arc::default(),
             arrivals: false,
             seen_cordoned: false,
             away_since: None,
@@ -128,12 +157,43 @@ pub struct Track {
     pub stage: Stage,
     /// Since when it is there.
     pub since: Moment,
-    /// How often an eviction was sent.
+    /// How often an eviction or deletion was sent.
     pub tries: u32,
+    /// Its controller.
+    pub owner: Option<Owner>,
+    /// Pods of a higher order leave later.
+    pub order: i32,
+    /// How long it may take to end: the grace that is sent, else its own.
+    pub grace: Duration,
+    /// The grace that is sent; `None` = its own.
+    pub grace_sent: Option<Duration>,
+    /// It has volumes that are attached to the node, or may be.
+    pub is_stateful: bool,
+    /// Its volumes that can be attached to a node.
+    pub volumes: Vec<String>,
+    /// Its turn among the pods with attached volumes has begun.
+    pub had_turn: bool,
     /// Evictions do not work for it: send a deletion, with the pod's own grace.
     pub by_deletion: bool,
+    /// The deletion is because it was refused for too long.
+    pub escalated: bool,
+    /// Refused since then, with every try.
+    pub refused_since: Option<Moment>,
+    /// When it was last deleted with grace 0.
+    pub killed: Option<Moment>,
+    /// How often its owner has made it anew on this node.
+    pub returns: u32,
     /// The budgets as they were when the last eviction was sent.
     pub sent_under: Option<Fingerprint>,
+}
+
+/// The controller of a pod, as far as a drain cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Kind, such as `StatefulSet`.
+    pub kind: String,
+    /// UID.
+    pub uid: String,
 }
 
 /// Where a pod is on its way.
@@ -181,6 +241,11 @@ pub enum Cause {
     TwoBudgets,
     /// An admission webhook; its words.
     Webhook(String),
+    /// Nobody refuses, but its owner makes it anew on this node each time, so it is evicted slowly.
+    Returns {
+        /// How often.
+        times: u32,
+    },
 }
 
 /// How far the proof is that the node is empty.

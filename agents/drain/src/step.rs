@@ -3,24 +3,33 @@
 //! Level-triggered: each event brings the state up to date, then `advance` looks at the whole of it. An event
 //! that means nothing in a state is listed there and ignored, so that a new one must be placed by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answer::Answer;
+use crate::escalation::{escalate, next_escalation};
 use crate::findings::{Findings, Inquiry};
-use crate::policy::{Policy, STALE_SCHEDULER};
+use crate::force::{force, next_force};
+use crate::policy::{OnDetachTimeout, Policy, STALE_SCHEDULER};
 use crate::retry::pause;
 use crate::sending::{next_due, send};
 use crate::state::{Attempt, Failure, Outcome, Proof, Stage, State};
+use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::tracking::{record, see};
 use crate::view::{Picture, PodId};
+use crate::volumes::{Shelves, VolumeStage, VolumeTrack};
+use crate::{asking, turns, volumes};
 
 /// Fresh lists lie at least this far apart.
 const PROOF_SPACING: Duration = Duration::from_secs(1);
 
 /// A watch that says nothing for so long may be dead: look freshly.
 const REFRESH: Duration = Duration::from_secs(30);
+
+/// Volumes that no watch tells of are looked at this often.
+const UNWATCHED: Duration = Duration::from_secs(5);
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +129,7 @@ pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State,
 
 fn idle(event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     match event {
-        Event::Start { attempt, api_back } => start(*attempt, *api_back, now, policy),
+        Event::Start { attempt, api_back } => start(*attempt, *api_back, BTreeMap::new(), now, policy),
         Event::Cancel
         | Event::Picture(_)
         | Event::Answer { .. }
@@ -140,7 +149,9 @@ fn ended(
     policy: &Policy,
 ) -> (State, Vec<Effect>) {
     match event {
-        Event::Start { attempt, api_back } => start(*attempt, *api_back, now, policy),
+        Event::Start { attempt: number, api_back } => {
+            start(*number, *api_back, volumes::carried(attempt.volumes, now), now, policy)
+        }
         Event::Cancel => (State::Idle, vec![Effect::Abort]),
         // Late: an outcome never changes.
         Event::Picture(_)
@@ -169,6 +180,7 @@ fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) ->
             Ok(picture) => see(&mut attempt, picture, now, policy),
             Err(_) => {}
         },
+        Event::Found { attempt: number, findings } if number == attempt.number => attempt.findings = findings,
         Event::Answer { .. } | Event::Proof { .. } | Event::Found { .. } | Event::Tick => {}
         Event::ApiAway => away(&mut attempt, now),
         Event::ApiBack => back(&mut attempt, now),
@@ -196,7 +208,7 @@ fn proving(
                 Ok(picture) => {
                     let has_node = picture.node.is_some();
                     see(&mut attempt, picture, now, policy);
-                    if has_node && !attempt.has_pods_left() {
+                    if has_node && !has_more_to_do(&attempt, now, policy) {
                         return clean(attempt, proof, now, policy);
                     }
                 }
@@ -210,20 +222,47 @@ fn proving(
             proof.clean_since = None;
         }
     }
-    if attempt.has_pods_left() {
+    if has_more_to_do(&attempt, now, policy) {
         return advance(attempt, now, policy);
     }
     prove(attempt, proof, now, policy)
 }
 
-fn start(number: u32, api_back: Option<Moment>, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
-    let attempt = Attempt::new(number, now, policy.attempt_timeout, api_back);
-    let wake = Effect::WakeAt(wake_time(&attempt, policy));
+/// Pods have to leave, or volumes of those that have left are still attached.
+fn has_more_to_do(attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
+    attempt.has_pods_left() || awaits_volumes(attempt, now, policy)
+}
+
+/// Volumes are being detached. With grace 0 nobody waits for them.
+fn awaits_volumes(attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
+    let is_awaited = |volume: &VolumeTrack| match volume.stage {
+        VolumeStage::Detaching => true,
+        VolumeStage::TimedOut => policy.volumes.on_detach_timeout == OnDetachTimeout::Fail,
+        VolumeStage::InUse | VolumeStage::Detached => false,
+    };
+    force(attempt, now, policy).is_none() && attempt.volumes.values().any(is_awaited)
+}
+
+fn start(
+    number: u32,
+    api_back: Option<Moment>,
+    volumes: BTreeMap<String, VolumeTrack>,
+    now: Moment,
+    policy: &Policy,
+) -> (State, Vec<Effect>) {
+    let mut attempt = Attempt::new(number, now, policy.attempt_timeout, api_back);
+    attempt.volumes = volumes;
+    let wake = Effect::WakeAt(wake_time(&attempt, now, policy));
     (State::Draining(attempt), vec![wake])
 }
 
 /// Looks at the whole attempt: over, to be proven, or more to send.
 fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+    if attempt.away_since.is_none() {
+        volumes::expire(&mut attempt, now, policy);
+        turns::settle(&mut attempt, now, policy);
+        escalate(&mut attempt, now, policy);
+    }
     if let Some(failure) = failure(&attempt, now, policy) {
         return end(attempt, Outcome::Failed(failure));
     }
@@ -235,11 +274,15 @@ fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Ef
         attempt.looked = Moment(0);
         return wait(attempt, vec![], now, policy);
     }
-    if !attempt.has_pods_left() {
+    if !has_more_to_do(&attempt, now, policy) {
         let proof = Proof { asked: false, next: now, clean_since: None };
         return prove(attempt, proof, now, policy);
     }
-    let effects = send(&mut attempt, now, policy);
+    let mut effects = send(&mut attempt, now, policy);
+    if let Some(inquiry) = asking::due(&attempt, now) {
+        attempt.asked = Some(now);
+        effects.push(Effect::Inquire { attempt: attempt.number, inquiry: Arc::new(inquiry) });
+    }
     wait(attempt, effects, now, policy)
 }
 
@@ -250,12 +293,26 @@ fn wait(
     now: Moment,
     policy: &Policy,
 ) -> (State, Vec<Effect>) {
-    if attempt.away_since.is_none() && now.since(attempt.looked) >= REFRESH {
+    if attempt.away_since.is_none() && now.since(attempt.looked) >= refresh(&attempt) {
         attempt.looked = now;
-        effects.push(Effect::Prove { attempt: attempt.number, volumes: false });
+        effects.push(look(&attempt));
     }
-    effects.push(Effect::WakeAt(wake_time(&attempt, policy)));
+    effects.push(Effect::WakeAt(wake_time(&attempt, now, policy)));
     (State::Draining(attempt), effects)
+}
+
+/// How long the watches may be silent. When only volumes are left and no watch is on them (their pods have left in an
+/// attempt before), fresh looks take its place.
+fn refresh(attempt: &Attempt) -> Duration {
+    let unwatched =
+        attempt.picture.as_ref().is_some_and(|picture| picture.storage.attachments == Attachments::NotAsked);
+    let only_volumes = attempt.pods.is_empty() && !attempt.volumes.is_empty();
+    if unwatched && only_volumes { UNWATCHED } else { REFRESH }
+}
+
+/// A fresh look, also at attachments if there are volumes to prove anything about.
+fn look(attempt: &Attempt) -> Effect {
+    Effect::Prove { attempt: attempt.number, volumes: !attempt.volumes.is_empty() }
 }
 
 /// Stays in Proving, and asks for the next fresh list when it is due.
@@ -267,7 +324,7 @@ fn prove(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (S
     if !proof.asked && attempt.away_since.is_none() && proof.next <= now {
         proof.asked = true;
         proof.next = now + PROOF_SPACING;
-        effects.push(Effect::Prove { attempt: attempt.number, volumes: false });
+        effects.push(look(&attempt));
     }
     let next = if proof.asked || attempt.away_since.is_some() { Moment::NEVER } else { proof.next };
     effects.push(Effect::WakeAt(next.min(end_time(&attempt, policy))));
@@ -315,9 +372,37 @@ fn failure(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Failure> {
     if refused && !touched {
         return Some(Failure::Refused);
     }
+    if is_stuck(attempt) {
+        return Some(Failure::Stuck);
+    }
+    volumes_failed(attempt, now, policy)
+}
+
+/// Nothing that is left can move: all pods of the lowest order are refused for good, and the others wait for them.
+fn is_stuck(attempt: &Attempt) -> bool {
+    let lowest = attempt.pods.values().map(|track| track.order).min();
     let immovable = |stage: &Stage| matches!(stage, Stage::Refused | Stage::Final { .. });
-    let stuck = attempt.has_pods_left() && attempt.pods.values().all(|track| immovable(&track.stage));
-    stuck.then_some(Failure::Stuck)
+    let mut first = attempt.pods.values().filter(|track| Some(track.order) == lowest);
+    lowest.is_some() && first.all(|track| immovable(&track.stage))
+}
+
+/// Volumes were not detached in time, and no pod is left that could leave before them.
+fn volumes_failed(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Failure> {
+    let late: Vec<&VolumeTrack> =
+        attempt.volumes.values().filter(|volume| volume.stage == VolumeStage::TimedOut).collect();
+    let order = late.iter().map(|volume| volume.order).min()?;
+    let is_over = attempt.pods.values().all(|track| track.order > order)
+        && !attempt.volumes.values().any(|volume| volume.stage == VolumeStage::Detaching);
+    if !is_over || !awaits_volumes(attempt, now, policy) {
+        return None;
+    }
+    let picture = attempt.picture.as_ref()?;
+    let shelves = Shelves::of(picture);
+    let words = |volume: &&VolumeTrack| {
+        let obstacle = shelves.obstacle(&volume.volume, volume.attached_name.as_deref());
+        format!("{} of {} ({obstacle})", volume.volume, volume.claim)
+    };
+    Some(Failure::Volumes(late.iter().map(words).collect()))
 }
 
 fn away(attempt: &mut Attempt, now: Moment) {
@@ -332,16 +417,41 @@ fn back(attempt: &mut Attempt, now: Moment) {
         attempt.deadline = attempt.deadline + away;
         attempt.api_back = Some(now);
         attempt.looked = Moment(0);
+        delay(attempt, away);
+    }
+}
+
+/// All clocks stood still for so long.
+fn delay(attempt: &mut Attempt, away: Duration) {
+    for track in attempt.pods.values_mut() {
+        track.refused_since = track.refused_since.map(|since| since + away);
+    }
+    for volume in attempt.volumes.values_mut() {
+        volume.since = volume.since + away;
+    }
+    for turn in &mut attempt.turns {
+        turn.limit = turn.limit + away;
+        turn.detached = turn.detached.map(|since| since + away);
     }
 }
 
 /// When the attempt has to be looked at again without any event.
-fn wake_time(attempt: &Attempt, policy: &Policy) -> Moment {
+fn wake_time(attempt: &Attempt, now: Moment, policy: &Policy) -> Moment {
     let end = end_time(attempt, policy);
     if attempt.away_since.is_some() {
         return end;
     }
-    end.min(next_due(attempt).unwrap_or(Moment::NEVER)).min(attempt.looked + REFRESH)
+    let times = [
+        next_due(attempt, now),
+        volumes::next_expiry(attempt, policy),
+        turns::next_end(attempt, policy),
+        next_escalation(attempt, policy),
+        next_force(attempt, policy),
+        asking::next(attempt),
+        Some(attempt.looked + refresh(attempt)),
+    ];
+    let next = times.into_iter().flatten().filter(|time| *time > now).min().unwrap_or(Moment::NEVER);
+    end.min(next)
 }
 
 /// When the attempt fails if nothing else happens.

@@ -20,6 +20,12 @@ impl Moment {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// The moment that lies so long before this one; at the earliest the boot.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
+    }
+
     /// How long until `later`; zero if it has passed.
     pub fn until(self, later: Self) -> Duration {
         later.since(self)
@@ -46,5 +52,7 @@ mod tests {
         assert_eq!(Moment(5).since(Moment(7)), Duration::ZERO);
         assert_eq!(Moment(7).since(Moment(5)), Duration::from_millis(2));
         assert_eq!(Moment(5).until(Moment(7)), Duration::from_millis(2));
+        assert_eq!(Moment(7).before(Duration::from_millis(2)), Moment(5));
+        assert_eq!(Moment(7).before(Duration::MAX), Moment(0));
     }
 }

@@ -1,6 +1,6 @@
 //! What a picture and an answer change in an attempt.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,38 +9,44 @@ use crate::budget::{fingerprint, would_allow};
 use crate::plan::{Planned, Verdict, plan};
 use crate::policy::Policy;
 use crate::retry::pause;
-use crate::state::{Attempt, Cause, Stage, Track};
+use crate::state::{Attempt, Cause, Owner, Stage, Track};
 use crate::time::Moment;
 use crate::view::{Picture, PodView};
+use crate::{returns, volumes};
 
 /// Two budgets on one pod stay two until somebody changes them: asked again this seldom.
 const TWO_BUDGETS_RETRY: Duration = Duration::from_mins(1);
 
 /// Takes a new picture in: new pods are tracked, those that left are counted, blocked ones whose budget now allows
-/// are freed.
+/// are freed, and the volumes are looked at.
 pub(crate) fn see(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, policy: &Policy) {
-    let first = attempt.picture.is_none();
-    attempt.planned = plan(&picture, policy);
+    let is_first = attempt.picture.is_none();
+    let planned = plan(&picture, policy);
     attempt.seen_cordoned |= picture.node.as_ref().is_some_and(|node| node.cordoned);
-    attempt.looked = now;
-    forget_the_gone(attempt, &picture);
-    let pods: BTreeMap<&str, &PodView> = picture.pods.iter().map(|pod| (pod.id.uid.as_str(), pod)).collect();
-    for planned in attempt.planned.iter().filter(|planned| planned.must_leave()) {
-        let Some(pod) = pods.get(planned.id.uid.as_str()) else {
-            continue;
-        };
-        let known = attempt.pods.contains_key(&planned.id.uid);
-        attempt.arrivals |= !first && !known;
-        let track = attempt.pods.entry(planned.id.uid.clone()).or_insert_with(|| new_track(planned, now));
-        let stage = stage_seen(track, planned, pod, &picture, now, policy);
-        enter(track, stage, now);
+    (attempt.seen, attempt.looked) = (now, now);
+    forget_the_gone(attempt, &picture, &planned);
+    for (pod, planned) in picture.pods.iter().zip(&planned).filter(|(_, planned)| planned.must_leave()) {
+        if !attempt.pods.contains_key(&pod.id.uid) {
+            attempt.arrivals |= !is_first;
+            let returns = if is_first { 0 } else { returns::count(attempt, pod) };
+            attempt.pods.insert(pod.id.uid.clone(), new_track(planned, pod, returns, now));
+        }
+        if let Some(track) = attempt.pods.get_mut(&pod.id.uid) {
+            (track.order, track.grace_sent) = (planned.order, planned.grace);
+            track.grace = planned.grace.unwrap_or(pod.grace);
+            let stage = stage_seen(track, planned, pod, &picture, now, policy);
+            enter(track, stage, now);
+        }
     }
+    attempt.planned = planned;
+    volumes::see(attempt, &picture, now, policy);
     attempt.picture = Some(picture);
 }
 
 /// Takes the answer to an eviction of the pod with this UID in.
 pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Moment, policy: &Policy) {
     let picture = attempt.picture.clone();
+    attempt.no_evictions |= answer == Answer::NoEvictions;
     let Some(track) = attempt.pods.get_mut(uid) else {
         return;
     };
@@ -51,6 +57,15 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
     let pod = picture.as_ref().and_then(|picture| picture.pods.iter().find(|pod| pod.id.uid == uid));
     let changed = pod.zip(picture.as_ref()).is_some_and(|(pod, picture)| freed(track, pod, picture));
     let next = |after| now + pause(track.tries, after, uid);
+    track.refused_since = match answer {
+        Answer::Budget(_) | Answer::TwoBudgets | Answer::Webhook { .. } => track.refused_since.or(Some(now)),
+        Answer::Accepted | Answer::Gone => None,
+        Answer::NamespaceTerminating
+        | Answer::NoEvictions
+        | Answer::Throttled { .. }
+        | Answer::Retry { .. }
+        | Answer::Final { .. } => track.refused_since,
+    };
     let stage = match answer {
         Answer::Accepted | Answer::Gone => Stage::Accepted,
         // The budget changed while the refusal was on its way: ask again at once.
@@ -73,10 +88,11 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
             track.by_deletion = true;
             Stage::Waiting
         }
-        Answer::NoEvictions => {
-            track.by_deletion = true;
-            Stage::Waiting
+        Answer::NoEvictions if track.by_deletion => {
+            let text = "the API server does not know what was asked for".to_owned();
+            Stage::Paused { text, next: next(None) }
         }
+        Answer::NoEvictions => Stage::Waiting,
         Answer::Throttled { after, text } => Stage::Paused { text, next: next(after) },
         Answer::Retry { text } => Stage::Paused { text, next: next(None) },
         Answer::Final { text } => Stage::Final { text },
@@ -85,19 +101,41 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
 }
 
 /// Drops the pods that the picture does not hold any more, or that may stay after all.
-fn forget_the_gone(attempt: &mut Attempt, picture: &Picture) {
+fn forget_the_gone(attempt: &mut Attempt, picture: &Picture, planned: &[Planned]) {
     let present: BTreeSet<&str> = picture.pods.iter().map(|pod| pod.id.uid.as_str()).collect();
     let leaving: BTreeSet<&str> =
-        attempt.planned.iter().filter(|planned| planned.must_leave()).map(|p| p.id.uid.as_str()).collect();
-    let before = attempt.pods.len();
-    attempt.pods.retain(|uid, _| present.contains(uid.as_str()));
-    attempt.gone += u64::try_from(before - attempt.pods.len()).unwrap_or(0);
+        planned.iter().filter(|planned| planned.must_leave()).map(|p| p.id.uid.as_str()).collect();
+    let gone: Vec<String> =
+        attempt.pods.keys().filter(|uid| !present.contains(uid.as_str())).cloned().collect();
+    for uid in gone {
+        returns::left(attempt, &uid);
+        attempt.pods.remove(&uid);
+        attempt.gone += 1;
+    }
     attempt.pods.retain(|uid, _| leaving.contains(uid.as_str()));
 }
 
-fn new_track(planned: &Planned, now: Moment) -> Track {
-    let id = planned.id.clone();
-    Track { id, stage: Stage::Waiting, since: now, tries: 0, by_deletion: false, sent_under: None }
+fn new_track(planned: &Planned, pod: &PodView, returns: u32, now: Moment) -> Track {
+    let owner = pod.controller.as_ref();
+    Track {
+        id: planned.id.clone(),
+        stage: returns::first_stage(returns, now),
+        since: now,
+        tries: 0,
+        owner: owner.map(|owner| Owner { kind: owner.kind.clone(), uid: owner.uid.clone() }),
+        order: planned.order,
+        grace: pod.grace,
+        grace_sent: planned.grace,
+        is_stateful: false,
+        volumes: Vec::new(),
+        had_turn: false,
+        by_deletion: false,
+        escalated: false,
+        refused_since: None,
+        killed: None,
+        returns,
+        sent_under: None,
+    }
 }
 
 /// The stage of a pod after a new picture.
@@ -123,6 +161,7 @@ fn stage_seen(
         Stage::Blocked { cause: Cause::Budget(_) | Cause::TwoBudgets, .. } if freed(track, pod, picture) => {
             Stage::Waiting
         }
+        // Not allowed or to be waited for no longer.
         Stage::Awaiting | Stage::Refused => Stage::Waiting,
         stage @ (Stage::Waiting
         | Stage::Sent

@@ -115,11 +115,13 @@ fn attempting(state: &State, attempt: u32) -> String {
         );
     }
     let seen = progress::attempt(&state.drain).filter(|attempt| attempt.picture.is_some());
-    let Some(Progress { total, gone, blocked, .. }) = seen.map(progress::progress) else {
+    let Some(Progress { total, gone, blocked, volumes, .. }) = seen.map(progress::progress) else {
         return format!("attempt {attempt} begins: the node is cordoned, its pods are being looked at");
     };
     let held = if blocked > 0 { format!(", {blocked} blocked") } else { String::new() };
-    format!("attempt {attempt}: {gone} of {total} pods have left{held}")
+    let attached =
+        if volumes > 0 { format!(", {volumes} of their volumes still attached") } else { String::new() };
+    format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}")
 }
 
 fn has_blocked(state: &State) -> bool {

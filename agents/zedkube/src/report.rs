@@ -1,11 +1,12 @@
 //! NodeDrainReport and NodeDrainStatus as they follow from the state.
 
-use drain::progress::{Line, attempt, lines, progress};
+use drain::diagnosis::Guard;
+use drain::progress::{self, Line, attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, Verdict, diagnosis};
 use schemas::{
     Attempt, Blocked, Budget, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus,
-    Outcome, PodLine, Progress, RefusedInput, RequestLine, SCHEMA_VERSION,
+    Outcome, PodLine, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, VolumeLine,
 };
 use session::state::{Ended, Phase};
 use session::{Answer, Requester, State, Status, words};
@@ -56,7 +57,8 @@ pub(crate) fn report(state: &State, around: &Surroundings, time: &ShownTime, now
         deadline: deadline(state, time),
         progress: attempt.map(progress_of).unwrap_or_default(),
         pods: attempt.map(|attempt| pod_lines(&lines(attempt, now), time)).unwrap_or_default(),
-        blocked: attempt.map(blocked_lines).unwrap_or_default(),
+        blocked: attempt.map(|attempt| blocked_lines(attempt, now)).unwrap_or_default(),
+        volumes: attempt.map(|attempt| volume_lines(attempt, time)).unwrap_or_default(),
         cordoned_before: state.session.cordoned_before,
         refused: around.refused.clone(),
         ..NodeDrainReport::default()
@@ -154,7 +156,8 @@ fn attempt_line(record: &session::state::AttemptRecord, time: &ShownTime) -> Att
 
 fn progress_of(attempt: &drain::state::Attempt) -> Progress {
     let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-    let drain::progress::Progress { total, gone, terminating, blocked, waiting, left } = progress(attempt);
+    let drain::progress::Progress { total, gone, terminating, blocked, waiting, left, volumes: _ } =
+        progress::progress(attempt);
     Progress {
         total: small(total),
         gone: small(gone),
@@ -181,22 +184,32 @@ fn pod_lines(lines: &[Line], time: &ShownTime) -> Vec<PodLine> {
     lines.iter().map(line).collect()
 }
 
-fn blocked_lines(attempt: &drain::state::Attempt) -> Vec<Blocked> {
-    let budget = |view: &drain::BudgetView| Budget {
-        name: view.name.clone(),
-        current_healthy: view.current_healthy,
-        desired_healthy: view.desired_healthy,
-        disruptions_allowed: view.disruptions_allowed,
-        ..Budget::default()
+fn blocked_lines(attempt: &drain::state::Attempt, now: Moment) -> Vec<Blocked> {
+    let budget = |guard: &Guard| Budget {
+        name: guard.budget.name.clone(),
+        current_healthy: guard.budget.current_healthy,
+        desired_healthy: guard.budget.desired_healthy,
+        disruptions_allowed: guard.budget.disruptions_allowed,
+        unhealthy_pods: guard.unhealthy.clone(),
     };
     let line = |blocked: diagnosis::Blocked| Blocked {
         pod: blocked.pod.to_string(),
         cause: blocked.cause,
         budgets: blocked.budgets.iter().map(budget).collect(),
+        holder: blocked.holder,
         hint: blocked.hint,
-        ..Blocked::default()
     };
-    diagnosis::blocked(attempt).into_iter().map(line).collect()
+    diagnosis::blocked(attempt, now).into_iter().map(line).collect()
+}
+
+fn volume_lines(attempt: &drain::state::Attempt, time: &ShownTime) -> Vec<VolumeLine> {
+    let line = |line: progress::VolumeLine| VolumeLine {
+        pv: line.volume,
+        pod: line.pod.to_string(),
+        stage: line.stage.to_owned(),
+        since: time.show(line.since),
+    };
+    progress::volume_lines(attempt).into_iter().map(line).collect()
 }
 
 fn verdict(verdict: Verdict) -> &'static str {

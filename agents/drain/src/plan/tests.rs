@@ -113,7 +113,12 @@ fn verdicts_on_a_device() {
             Evict,
             vec![R::Finished],
         ),
-        ("unknown label value", pod(|p| p.labels = label(DRAIN_LABEL, "sikp")), Evict, vec![]),
+        (
+            "unknown label value",
+            pod(|p| p.labels = label(DRAIN_LABEL, "sikp")),
+            Evict,
+            vec![R::UnknownLabel("sikp".into())],
+        ),
         ("terminating", pod(|p| p.terminating = Some(Terminating::default())), Evict, vec![]),
     ];
     for (name, pod, verdict, reasons) in cases {
@@ -169,7 +174,7 @@ fn a_pod_terminating_too_long_is_left_only_if_asked_for() {
 
 #[test]
 fn only_what_stays_does_not_have_to_leave() {
-    let planned = |verdict| Planned { id: PodId::default(), verdict, reasons: vec![] }.must_leave();
+    let planned = |verdict| Planned { verdict, ..judge(&PodView::default(), &Policy::device()) }.must_leave();
     assert!(planned(Verdict::Evict) && planned(Verdict::Await) && planned(Verdict::Refuse));
     assert!(!planned(Verdict::Leave));
 }

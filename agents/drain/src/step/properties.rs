@@ -32,7 +32,7 @@ fn any_picture() -> impl Strategy<Value = Picture> {
         pods.sort_by(|a: &PodView, b| a.id.cmp(&b.id));
         pods.dedup_by(|a, b| a.id == b.id);
         let node = node.map(|cordoned| NodeView { cordoned, ..NodeView::default() });
-        Picture { node, pods, budgets: budget.into_iter().collect() }
+        Picture { node, pods, budgets: budget.into_iter().collect(), ..Picture::default() }
     })
 }
 
@@ -232,11 +232,11 @@ impl Cluster {
             for effect in effects {
                 match effect {
                     Effect::Evict { pod, .. } | Effect::Delete { pod, .. } => queue.extend(self.evict(&pod)),
-                    Effect::Prove { attempt } => {
+                    Effect::Prove { attempt, .. } => {
                         queue.push_back(Event::Proof { attempt, look: Ok(self.picture()) });
                     }
                     Effect::WakeAt(at) => wake = at,
-                    Effect::Abort => {}
+                    Effect::Inquire { .. } | Effect::Abort => {}
                 }
             }
             if let State::Ended(_, outcome) = after {
@@ -249,7 +249,7 @@ impl Cluster {
 
     fn picture(&self) -> Arc<Picture> {
         let node = Some(NodeView { cordoned: true, ..NodeView::default() });
-        Arc::new(Picture { node, pods: self.pods.clone(), budgets: vec![] })
+        Arc::new(Picture { node, pods: self.pods.clone(), ..Picture::default() })
     }
 
     fn evict(&mut self, pod: &PodId) -> Vec<Event> {

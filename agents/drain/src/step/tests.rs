@@ -3,122 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::answer::BudgetRefusal;
 use crate::policy::IN_FLIGHT_PER_BUDGET;
 use crate::state::Cause;
-use crate::view::{BudgetView, Controller, NodeView, Phase, PodView, Terminating};
-use selector::Selector;
-
-/// One attempt under test, with its clock.
-struct Bench {
-    state: State,
-    now: Moment,
-    policy: Policy,
-}
-
-impl Bench {
-    fn start() -> Self {
-        Self::with(Policy::device(), None)
-    }
-
-    fn with(policy: Policy, api_back: Option<Moment>) -> Self {
-        let mut bench = Self { state: State::Idle, now: Moment(1_000_000), policy };
-        bench.send(Event::Start { attempt: 1, api_back });
-        bench
-    }
-
-    /// Sends one event and returns the effects without wake-ups.
-    fn send(&mut self, event: Event) -> Vec<Effect> {
-        let (state, effects) = step(std::mem::take(&mut self.state), event, self.now, &self.policy);
-        self.state = state;
-        effects.into_iter().filter(|effect| !matches!(effect, Effect::WakeAt(_))).collect()
-    }
-
-    fn after(&mut self, span: Duration) -> Vec<Effect> {
-        self.now = self.now + span;
-        self.send(Event::Tick)
-    }
-
-    fn picture(&mut self, picture: Picture) -> Vec<Effect> {
-        self.send(Event::Picture(Arc::new(picture)))
-    }
-
-    fn proof(&mut self, picture: Picture) -> Vec<Effect> {
-        self.send(Event::Proof { attempt: 1, look: Ok(Arc::new(picture)) })
-    }
-
-    fn answer(&mut self, uid: &str, answer: Answer) -> Vec<Effect> {
-        self.send(Event::Answer { attempt: 1, uid: uid.into(), answer })
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        match &self.state {
-            State::Ended(_, outcome) => Some(outcome.clone()),
-            State::Idle | State::Draining(_) | State::Proving(..) => None,
-        }
-    }
-
-    fn stage(&self, uid: &str) -> Option<Stage> {
-        crate::progress::attempt(&self.state)?.pods.get(uid).map(|track| track.stage.clone())
-    }
-}
-
-fn pod(uid: &str) -> PodView {
-    let controller =
-        Controller { kind: "ReplicaSet".into(), api_version: "apps/v1".into(), ..Controller::default() };
-    PodView {
-        id: PodId { namespace: "a".into(), name: format!("pod-{uid}"), uid: uid.into() },
-        phase: Phase::Running,
-        controller: Some(controller),
-        grace: Duration::from_secs(30),
-        ..PodView::default()
-    }
-}
-
-fn terminating(uid: &str) -> PodView {
-    PodView {
-        terminating: Some(Terminating { grace: Duration::from_secs(30), overdue: Duration::ZERO }),
-        ..pod(uid)
-    }
-}
-
-fn node(cordoned: bool) -> NodeView {
-    NodeView { name: "n".into(), uid: "node".into(), cordoned, ready: true, ..NodeView::default() }
-}
-
-fn with(pods: Vec<PodView>) -> Picture {
-    Picture { node: Some(node(true)), pods, budgets: vec![] }
-}
-
-fn guarded(pods: Vec<PodView>, allowed: i32, version: &str) -> Picture {
-    let budget = BudgetView {
-        namespace: "a".into(),
-        name: "b".into(),
-        version: version.into(),
-        selector: Some(Selector::default()),
-        disruptions_allowed: allowed,
-        ..BudgetView::default()
-    };
-    Picture { budgets: vec![budget], ..with(pods) }
-}
-
-fn evicted(effects: &[Effect]) -> Vec<&str> {
-    effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::Evict { pod, .. } | Effect::Delete { pod, .. } => Some(pod.uid.as_str()),
-            Effect::Prove { .. } | Effect::WakeAt(_) | Effect::Abort => None,
-        })
-        .collect()
-}
-
-fn refusal() -> Answer {
-    Answer::Budget(BudgetRefusal { text: "needs 1 healthy pods and has 1 currently".into(), after: None })
-}
+use crate::testing::{Bench, PROVE, evicted, guarded, node, pod, refusal, terminating, with};
+use crate::view::PodView;
 
 type AnswerCase = (Answer, fn(&Stage) -> bool);
-
-const PROVE: Effect = Effect::Prove { attempt: 1 };
 
 #[test]
 fn evicts_waits_proves_and_ends() {

@@ -1,0 +1,82 @@
+//! What a budget's numbers say.
+
+use std::time::Duration;
+
+use super::Guard;
+use crate::findings::Findings;
+use crate::view::BudgetView;
+
+/// A leader renews its lease every few seconds; one that has not for so long is dead or cut off.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// What a person can do about the budgets of a refused pod.
+pub(super) fn hint(guards: &[Guard], findings: &Findings) -> String {
+    let mut hints: Vec<String> = guards.iter().map(|guard| of_budget(guard, findings)).collect();
+    if hints.is_empty() {
+        hints.push("look at the PodDisruptionBudgets of the namespace".to_owned());
+    }
+    if let Some(lease) = findings.controller_manager.as_ref().filter(|lease| lease.silent >= SILENT) {
+        hints.push(format!(
+            "kube-controller-manager has been silent for {} s (its leader was {}), and without it no budget ever allows \
+             anything: look at it first",
+            lease.silent.as_secs(),
+            lease.holder
+        ));
+    }
+    hints.join("; ")
+}
+
+/// All its pods are healthy, and yet it allows nothing: waiting alone does not help (MCM's test for a misconfigured
+/// budget).
+pub(super) fn is_misconfigured(budget: &BudgetView) -> bool {
+    !budget.status_lags
+        && budget.expected_pods > 0
+        && budget.current_healthy >= budget.expected_pods
+        && budget.disruptions_allowed == 0
+        && budget.disrupted_pods.is_empty()
+}
+
+/// What to do about one budget, by its numbers (`kubectl get pdb` shows the same).
+fn of_budget(guard: &Guard, findings: &Findings) -> String {
+    let budget = &guard.budget;
+    let name = format!("budget {}/{}", budget.namespace, budget.name);
+    let allowed = budget.disruptions_allowed;
+    let missing = budget.desired_healthy - budget.current_healthy;
+    if budget.never_observed {
+        format!("no controller has ever looked at {name}: look at kube-controller-manager")
+    } else if budget.status_lags {
+        format!("the status of {name} is not up to date: look at kube-controller-manager")
+    } else if !budget.sync_failure.is_empty() {
+        format!("{name} cannot be worked out: {}", budget.sync_failure)
+    } else if allowed > 0 {
+        format!("{name} allows {allowed} disruptions now: the eviction is tried again")
+    } else if budget.expected_pods == 0 && budget.max_unavailable {
+        format!(
+            "{name} uses maxUnavailable over pods without a controller, which never allows an eviction: use \
+             minAvailable"
+        )
+    } else if missing > 0 {
+        format!("{name} lacks {missing} healthy pods{}", unhealthy(guard, findings))
+    } else if budget.desired_healthy == 0 {
+        format!("{name} counts no healthy pod{}", unhealthy(guard, findings))
+    } else if !budget.disrupted_pods.is_empty() {
+        format!(
+            "{name} still counts the eviction of {}: it forgets it after 2 minutes",
+            budget.disrupted_pods.join(", ")
+        )
+    } else if is_misconfigured(budget) && budget.expected_pods <= budget.desired_healthy {
+        format!("{name} never allows a disruption: scale the workload up, or change the budget")
+    } else {
+        format!("{name} is used up: a replacement has to become Ready first")
+    }
+}
+
+fn unhealthy(guard: &Guard, findings: &Findings) -> String {
+    if !guard.unhealthy.is_empty() {
+        return format!(", not Ready are {}", guard.unhealthy.join(", "));
+    }
+    match findings.trouble.first() {
+        Some(trouble) => format!(": find out why they are not Ready ({trouble})"),
+        None => ": find out why its pods are not Ready".to_owned(),
+    }
+}
