@@ -22,7 +22,8 @@ const LONGHORN_COMPONENT: (&str, &str) = ("longhorn.io/component", "instance-man
 /// The questions that are due.
 pub(crate) fn due(attempt: &Attempt, now: Moment) -> Option<Inquiry> {
     let picture = attempt.picture.as_ref()?;
-    (next(attempt)? <= now).then(|| inquiry(attempt, picture))
+    let inquiry = (next(attempt)? <= now).then(|| inquiry(attempt, picture))?;
+    (inquiry != Inquiry::default()).then_some(inquiry)
 }
 
 /// When the next questions are due.
@@ -87,3 +88,6 @@ pub(crate) fn is_instance_manager(pod: &PodView) -> bool {
     let (label, value) = LONGHORN_COMPONENT;
     pod.labels.get(label).is_some_and(|found| found == value)
 }
+
+#[cfg(test)]
+mod tests;

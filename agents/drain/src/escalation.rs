@@ -44,3 +44,6 @@ fn due(track: &Track, deadline: Moment, policy: &Policy) -> Option<Moment> {
         MaxRetries::Auto => Some(deadline.before(policy.retry)),
     }
 }
+
+#[cfg(test)]
+mod tests;

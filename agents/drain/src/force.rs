@@ -47,3 +47,6 @@ pub(crate) fn is_due(track: &Track, now: Moment, policy: &Policy) -> bool {
         Stage::Sent | Stage::Refused | Stage::Final { .. } => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,3 +49,6 @@ pub(crate) fn first_stage(returns: u32, now: Moment) -> Stage {
     }
     Stage::Blocked { cause: Cause::Returns { times: returns }, next: now + PAUSE }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use crate::time::Moment;
 use crate::view::{BudgetView, Controller, NodeView, Phase, Picture, PodId, PodView, Terminating};
 
 /// One attempt under test, with its clock.
+#[derive(Clone)]
 pub(crate) struct Bench {
     pub(crate) state: State,
     pub(crate) now: Moment,

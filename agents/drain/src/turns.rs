@@ -132,3 +132,6 @@ fn awaits_reattach(turn: &Turn, picture: &Picture, policy: &Policy) -> bool {
         && picture.storage.peer_takes_pods != Some(false)
         && matches!(picture.storage.attachments, Attachments::Listed(_))
 }
+
+#[cfg(test)]
+mod tests;

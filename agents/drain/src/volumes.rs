@@ -286,3 +286,6 @@ fn enter(volume: &mut VolumeTrack, stage: VolumeStage, now: Moment) {
     }
     volume.stage = stage;
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,1 +1,299 @@
+//! Every reason for which a pod stays, with its cause, holder and hint.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use selector::Selector;
+
+use super::*;
+use crate::answer::Answer;
+use crate::findings::{Findings, LeaseView, LonghornView, MachineView, Migration, UnhealthyPod};
+use crate::step::Event;
+use crate::testing::{Bench, guarded, node, pod, refusal, terminating, with};
+use crate::view::{Controller, Terminating};
+
+/// The only blocked pod of the attempt.
+fn only(bench: &Bench) -> Blocked {
+    let mut all = blocked(bench.attempt(), bench.now);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+fn find(bench: &mut Bench, findings: Findings) {
+    bench.send(Event::Found { attempt: 1, findings: Arc::new(findings) });
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in `{text}`");
+    }
+}
+
+#[test]
+fn a_hint_for_each_kind_of_budget() {
+    let budget = |expected_pods, current_healthy, desired_healthy, disruptions_allowed| BudgetView {
+        namespace: "a".into(),
+        name: "b".into(),
+        version: "1".into(),
+        selector: Some(Selector::default()),
+        expected_pods,
+        current_healthy,
+        desired_healthy,
+        disruptions_allowed,
+        ..BudgetView::default()
+    };
+    let none = || budget(3, 3, 3, 0);
+    let cases = [
+        (
+            BudgetView { never_observed: true, status_lags: true, ..none() },
+            "no controller has ever looked at",
+        ),
+        (BudgetView { status_lags: true, ..none() }, "not up to date"),
+        (BudgetView { sync_failure: "no scale".into(), ..none() }, "cannot be worked out: no scale"),
+        (budget(3, 3, 2, 1), "allows 1 disruptions now"),
+        (BudgetView { max_unavailable: true, ..budget(0, 1, 1, 0) }, "use minAvailable"),
+        (budget(3, 1, 2, 0), "lacks 1 healthy pods"),
+        (budget(3, 0, 0, 0), "counts no healthy pod"),
+        (BudgetView { disrupted_pods: vec!["x-1".into()], ..budget(3, 3, 2, 0) }, "the eviction of x-1"),
+        (none(), "never allows a disruption"),
+        (budget(4, 3, 3, 0), "a replacement has to become Ready"),
+        (budget(3, 3, 2, 0), "a replacement has to become Ready"),
+    ];
+    for (budget, expected) in cases {
+        let mut bench = Bench::start();
+        let picture = Picture { budgets: vec![budget.clone()], ..with(vec![pod("1")]) };
+        bench.picture(picture);
+        bench.answer("1", refusal());
+        let blocked = only(&bench);
+        says(&blocked.hint, &["budget a/b", expected]);
+        says(&blocked.cause, &["PodDisruptionBudget: needs 1 healthy pods"]);
+        assert_eq!(blocked.budgets[0].budget, budget);
+    }
+}
+
+#[test]
+fn misconfigured_is_what_mcm_calls_so() {
+    let shut =
+        BudgetView { expected_pods: 2, current_healthy: 2, desired_healthy: 2, ..BudgetView::default() };
+    let cases = [
+        (shut.clone(), true),
+        (BudgetView { expected_pods: 0, current_healthy: 0, ..shut.clone() }, false),
+        (BudgetView { current_healthy: 1, ..shut.clone() }, false),
+        (BudgetView { current_healthy: 3, ..shut.clone() }, true),
+        (BudgetView { disruptions_allowed: 1, ..shut.clone() }, false),
+        (BudgetView { status_lags: true, ..shut.clone() }, false),
+        (BudgetView { disrupted_pods: vec!["x".into()], ..shut }, false),
+    ];
+    for (budget, expected) in cases {
+        assert_eq!(budgets::is_misconfigured(&budget), expected, "{budget:?}");
+    }
+}
+
+#[test]
+fn unhealthy_pods_are_named_with_their_nodes() {
+    let mut bench = Bench::start();
+    let mut picture = guarded(vec![pod("1")], 0, "1");
+    (picture.budgets[0].desired_healthy, picture.budgets[0].expected_pods) = (1, 1);
+    bench.picture(picture);
+    bench.answer("1", refusal());
+    let unhealthy = vec![
+        UnhealthyPod { name: "x".into(), node: "edge-b".into(), why: "CrashLoopBackOff".into() },
+        UnhealthyPod { name: "y".into(), node: String::new(), why: "no node has room".into() },
+    ];
+    let pods = BudgetPods { namespace: "a".into(), name: "b".into(), unhealthy, more: 2 };
+    find(&mut bench, Findings { budgets: vec![pods], ..Findings::default() });
+    let names = ["x on edge-b: CrashLoopBackOff", "y on no node: no node has room", "and 2 more"];
+    assert_eq!(only(&bench).budgets[0].unhealthy, names);
+    says(&only(&bench).hint, &names);
+    let trouble = vec!["cannot list pods: 403".to_owned()];
+    find(&mut bench, Findings { trouble, ..Findings::default() });
+    says(&only(&bench).hint, &["find out why they are not Ready (cannot list pods: 403)"]);
+}
+
+#[test]
+fn a_silent_controller_manager_is_named() {
+    for (seconds, is_named) in [(59, false), (60, true)] {
+        let mut bench = Bench::start();
+        bench.picture(guarded(vec![pod("1")], 0, "1"));
+        bench.answer("1", refusal());
+        let lease = LeaseView { holder: "edge-c".into(), silent: Duration::from_secs(seconds) };
+        find(&mut bench, Findings { controller_manager: Some(lease), ..Findings::default() });
+        let hint = only(&bench).hint;
+        assert_eq!(
+            hint.contains("kube-controller-manager has been silent for 60 s (its leader was edge-c)"),
+            is_named
+        );
+    }
+}
+
+#[test]
+fn two_budgets_and_webhooks() {
+    let mut bench = Bench::start();
+    let mut picture = guarded(vec![pod("1")], 1, "1");
+    picture.budgets.push(BudgetView { name: "c".into(), ..picture.budgets[0].clone() });
+    bench.picture(picture);
+    bench.answer("1", Answer::TwoBudgets);
+    says(&only(&bench).cause, &["more than one PodDisruptionBudget"]);
+    says(&only(&bench).hint, &["only one of b, c selects this pod"]);
+
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    bench.answer("1", Answer::Webhook { text: "not today".into() });
+    says(&only(&bench).cause, &["admission webhook: not today"]);
+    assert!(!only(&bench).hint.is_empty());
+}
+
+#[test]
+fn refused_and_final() {
+    let mut bench = Bench::with(crate::Policy::kubectl(), None);
+    bench.picture(with(vec![crate::PodView { controller: None, empty_dir: true, ..pod("1") }]));
+    says(&only(&bench).cause, &["does not allow", "emptyDir", "no controller"]);
+
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1"), pod("2")]));
+    bench.answer("1", Answer::Final { text: "no right to evict".into() });
+    assert_eq!(only(&bench).cause, "no right to evict");
+    assert!(!only(&bench).hint.is_empty());
+}
+
+fn of_controller(uid: &str, api_version: &str, kind: &str) -> PodView {
+    let controller = Controller {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: "vm".into(),
+        uid: "owner".into(),
+        ..Controller::default()
+    };
+    PodView { controller: Some(controller), ..pod(uid) }
+}
+
+#[test]
+fn kubevirt_is_recognised_by_the_state_of_its_migration() {
+    let machine = |migration, evacuating, not_migratable: &str| {
+        vec![MachineView {
+            pod: "1".into(),
+            name: "a/vm".into(),
+            evacuating,
+            migration,
+            not_migratable: not_migratable.into(),
+        }]
+    };
+    let running = Migration::Running("edge-b".into());
+    let failed = || Migration::Failed("no memory".into());
+    let cases = [
+        (vec![], "virtual machine a/vm", "migrated or stopped"),
+        (machine(running, true, ""), "is being migrated to edge-b", "wait"),
+        (
+            machine(Migration::None, false, "host disk"),
+            "cannot be migrated: host disk",
+            "stop the virtual machine",
+        ),
+        (machine(failed(), true, "host disk"), "cannot be migrated: host disk", "stop the virtual machine"),
+        (machine(failed(), true, ""), "failed: no memory", "mend"),
+        (machine(Migration::None, true, ""), "waits for its migration", "a few machines at a time"),
+        (machine(Migration::Completed, false, ""), "virtual machine a/vm", "virt-controller"),
+    ];
+    for (machines, holder, hint) in cases {
+        let mut bench = Bench::start();
+        let pods = vec![of_controller("1", "kubevirt.io/v1", "VirtualMachineInstance")];
+        bench.picture(guarded(pods, 0, "1"));
+        bench.answer("1", refusal());
+        find(&mut bench, Findings { machines, ..Findings::default() });
+        says(&only(&bench).holder, &["KubeVirt", holder]);
+        says(&only(&bench).hint, &[hint]);
+    }
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![of_controller("1", "example.org/v1", "VirtualMachineInstance")], 0, "1"));
+    bench.answer("1", refusal());
+    assert_eq!(only(&bench).holder, "", "somebody else's kind of the same name");
+}
+
+#[test]
+fn longhorn_is_recognised_by_its_policy() {
+    let view = |policy: &str, evicting| Some(LonghornView { drain_policy: policy.into(), evicting });
+    let cases = [
+        (None, "serves volumes of this node", "node-drain-policy"),
+        (
+            view("block-if-contains-last-replica", false),
+            "block-if-contains-last-replica",
+            "last healthy replica",
+        ),
+        (
+            view("block-if-contains-last-replica", true),
+            "block-if-contains-last-replica",
+            "moving replicas away",
+        ),
+        (view("allow-if-replica-is-stopped", false), "allow-if-replica-is-stopped", "in use"),
+        (view("block-for-eviction", false), "block-for-eviction", "longhorn-manager"),
+        (view("always-allow", false), "always-allow", "still attached"),
+    ];
+    for (longhorn, holder, hint) in cases {
+        let mut bench = Bench::start();
+        let mut manager = of_controller("1", "longhorn.io/v1beta2", "InstanceManager");
+        manager.labels.insert("longhorn.io/component".into(), "instance-manager".into());
+        bench.picture(guarded(vec![manager], 0, "1"));
+        bench.answer("1", refusal());
+        find(&mut bench, Findings { longhorn, ..Findings::default() });
+        says(&only(&bench).holder, &["Longhorn", holder]);
+        says(&only(&bench).hint, &[hint]);
+    }
+}
+
+#[test]
+fn a_terminating_pod_is_stuck_30_s_after_its_time() {
+    let late = |overdue| {
+        let terminating =
+            Terminating { grace: Duration::from_secs(30), overdue: Duration::from_secs(overdue) };
+        PodView { terminating: Some(terminating), ..pod("1") }
+    };
+    let held = PodView { finalizers: vec!["example.org/hold".into()], ..late(31) };
+    let down = crate::view::NodeView { ready: false, ..node(true) };
+    let cases = [
+        (late(30), node(true), None),
+        (late(31), node(true), Some("the kubelet has not ended its containers")),
+        (late(31), down.clone(), Some("the kubelet of this node does not answer")),
+        (held, down, Some("held by finalizers example.org/hold")),
+    ];
+    for (pod, node, expected) in cases {
+        let mut bench = Bench::start();
+        bench.picture(Picture { node: Some(node), ..with(vec![pod]) });
+        match expected {
+            Some(expected) => {
+                says(&only(&bench).cause, &["still terminating 31 s after its time", expected]);
+                assert!(!only(&bench).hint.is_empty());
+            }
+            None => assert_eq!(blocked(bench.attempt(), bench.now), []),
+        }
+    }
+}
+
+#[test]
+fn without_a_server_clock_ours_tells_what_is_stuck() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![terminating("1")]));
+    bench.after(Duration::from_secs(60));
+    assert_eq!(blocked(bench.attempt(), bench.now), [], "30 s of grace, and 30 s");
+    bench.after(Duration::from_secs(1));
+    says(&only(&bench).cause, &["still terminating 31 s after its time"]);
+}
+
+#[test]
+fn time_goes_on_after_the_last_picture() {
+    let mut bench = Bench::start();
+    let terminating = Terminating { grace: Duration::ZERO, overdue: Duration::from_secs(5) };
+    bench.picture(with(vec![PodView { terminating: Some(terminating), ..pod("1") }]));
+    bench.after(Duration::from_secs(26));
+    says(&only(&bench).cause, &["31 s after its time"]);
+}
+
+#[test]
+fn a_refused_pod_counts_from_its_first_refusal() {
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.answer("1", refusal());
+    let first = bench.now;
+    bench.after(Duration::from_secs(30));
+    bench.answer("1", refusal());
+    assert_eq!(only(&bench).since, first);
+}

@@ -178,3 +178,100 @@ fn only_what_stays_does_not_have_to_leave() {
     assert!(planned(Verdict::Evict) && planned(Verdict::Await) && planned(Verdict::Refuse));
     assert!(!planned(Verdict::Leave));
 }
+
+fn rule(name: &str, app: &str, behaviour: Behaviour) -> Rule {
+    let requirement = selector::Requirement::In("app".into(), vec![app.into()]);
+    let selector = Some(selector::Selector { requirements: vec![requirement] });
+    Rule { name: name.into(), selector, behaviour, ..Rule::default() }
+}
+
+#[test]
+fn rules_and_labels() {
+    use Verdict::{Await, Evict, Leave};
+    let rules = vec![
+        Rule { order: 5, grace: Some(Duration::from_secs(7)), ..rule("first", "db", Behaviour::Drain) },
+        rule("second", "db", Behaviour::Skip),
+        rule("skip", "log", Behaviour::Skip),
+        rule("wait", "batch", Behaviour::WaitCompleted),
+    ];
+    let policy = Policy { rules, grace_period: Some(Duration::from_secs(9)), ..Policy::device() };
+    let app = |value: &str| pod(|p| p.labels = label("app", value));
+    let both = |value: &str, told: &str| {
+        pod(|p| {
+            p.labels = label("app", value);
+            p.labels.extend(label(DRAIN_LABEL, told));
+        })
+    };
+    let by = |name: &str| vec![Reason::Rule(name.into())];
+    let label = |value: &str| vec![Reason::Label(value.into())];
+    let cases = [
+        ("no rule", app("web"), Evict, vec![], 0, 9),
+        ("the first that matches counts", app("db"), Evict, vec![], 5, 7),
+        ("skip", app("log"), Leave, by("skip"), 0, 9),
+        ("wait", app("batch"), Await, by("wait"), 0, 9),
+        ("the label comes before the rule", both("log", "drain"), Evict, vec![], 0, 9),
+        (
+            "order and grace stay the rule's",
+            both("db", "wait-completed"),
+            Await,
+            label("wait-completed"),
+            5,
+            7,
+        ),
+        ("in any case of letters", both("web", "Skip"), Leave, label("Skip"), 0, 9),
+        ("an unknown label does not undo a rule", both("log", "sikp"), Leave, by("skip"), 0, 9),
+        ("a finished pod is not waited for", finished("batch"), Evict, vec![Reason::Finished], 0, 9),
+    ];
+    for (name, pod, verdict, reasons, order, grace) in cases {
+        let planned = judge(&pod, &policy);
+        assert_eq!((planned.verdict, &planned.reasons), (verdict, &reasons), "{name}");
+        assert_eq!((planned.order, planned.grace), (order, Some(Duration::from_secs(grace))), "{name}");
+    }
+    assert_eq!(judge(&app("web"), &Policy::device()).grace, None, "the pod's own");
+}
+
+fn finished(app: &str) -> PodView {
+    pod(|p| (p.labels, p.phase) = (label("app", app), Phase::Succeeded))
+}
+
+#[test]
+fn pods_that_are_not_selected_are_not_looked_at() {
+    let selector =
+        selector::Selector { requirements: vec![selector::Requirement::In("app".into(), vec!["db".into()])] };
+    let policy = Policy { pod_selector: Some(selector), ..Policy::kubectl() };
+    let bare = |app: &str| pod(|p| (p.labels, p.controller) = (label("app", app), None));
+    check("selected", &bare("db"), &policy, Verdict::Refuse, &[Reason::NoController]);
+    check("not selected", &bare("web"), &policy, Verdict::Leave, &[Reason::NotSelected]);
+}
+
+#[test]
+fn an_orphan_keeps_all_the_reasons_for_its_refusal() {
+    let orphan = || Reason::OrphanOfDaemonSet("x".into());
+    let pod = |empty_dir, mirror| {
+        pod(|p| (p.controller, p.empty_dir, p.mirror) = (Some(daemon(Existence::Missing)), empty_dir, mirror))
+    };
+    check("orphan", &pod(true, false), &Policy::kubectl(), Verdict::Refuse, &[orphan(), Reason::EmptyDir]);
+    check("mirror", &pod(false, true), &Policy::kubectl(), Verdict::Refuse, &[orphan()]);
+    check("allowed", &pod(false, true), &Policy::device(), Verdict::Leave, &[Reason::Mirror]);
+}
+
+#[test]
+fn every_reason_has_words() {
+    let text = || "x".to_owned();
+    let all = [
+        Reason::Mirror,
+        Reason::Finished,
+        Reason::DaemonSet,
+        Reason::OrphanOfDaemonSet(text()),
+        Reason::EmptyDir,
+        Reason::NoController,
+        Reason::KeptApp(text()),
+        Reason::TerminatingTooLong,
+        Reason::Label(text()),
+        Reason::UnknownLabel(text()),
+        Reason::Rule(text()),
+        Reason::NotSelected,
+    ];
+    let words: std::collections::BTreeSet<String> = all.iter().map(ToString::to_string).collect();
+    assert_eq!(words.len(), all.len(), "each its own");
+}

@@ -2,23 +2,89 @@
 
 use proptest::prelude::*;
 
+use selector::{Requirement, Selector};
+
 use super::*;
 use crate::answer::BudgetRefusal;
-use crate::view::{BudgetView, NodeView, Phase, PodView, Terminating};
-use selector::Selector;
+use crate::policy::{MaxRetries, Method, Stateful, StatefulOrder, UnhealthyNode, Volumes};
+use crate::rule::Rule;
+use crate::storage::{AttachmentView, ClaimView, CsiSource, Storage, VolumeView};
+use crate::view::{BudgetView, Controller, NodeView, Phase, PodClaim, PodView, Terminating, Unhealthy};
 
 fn any_pod() -> impl Strategy<Value = PodView> {
-    (0..12_u8, any::<bool>(), any::<bool>()).prop_map(|(uid, terminating, mirror)| PodView {
-        id: PodId { namespace: "a".into(), name: format!("pod-{uid}"), uid: uid.to_string() },
-        phase: Phase::Running,
-        mirror: mirror && uid % 4 == 0,
-        terminating: terminating.then(Terminating::default),
-        ..PodView::default()
+    let claims =
+        prop_oneof![2 => Just(vec![]), 1 => Just(vec![0]), 1 => Just(vec![1]), 1 => Just(vec![0, 1])];
+    (0..12_u8, any::<bool>(), any::<bool>(), claims, 0..4_u8, 0..3_i32).prop_map(
+        |(uid, terminating, mirror, claims, owner, priority)| PodView {
+            id: PodId { namespace: "a".into(), name: format!("pod-{uid}"), uid: uid.to_string() },
+            phase: Phase::Running,
+            mirror: mirror && uid % 4 == 0,
+            terminating: terminating.then(Terminating::default),
+            controller: (owner > 0).then(|| Controller {
+                kind: "Set".into(),
+                uid: owner.to_string(),
+                ..Controller::default()
+            }),
+            labels: BTreeMap::from([("order".to_owned(), (uid % 3).to_string())]),
+            claims: claims.into_iter().map(claim_of).collect(),
+            priority,
+            ..PodView::default()
+        },
+    )
+}
+
+fn claim_of(n: u8) -> PodClaim {
+    PodClaim { name: format!("claim-{n}"), ephemeral: false }
+}
+
+fn any_storage() -> impl Strategy<Value = Storage> {
+    let attachment =
+        (0..2_u8, any::<bool>(), any::<bool>()).prop_map(|(volume, is_here, attached)| AttachmentView {
+            volume: Some(format!("pv-{volume}")),
+            node: if is_here { "n" } else { "other" }.to_owned(),
+            attached,
+            ..AttachmentView::default()
+        });
+    let attachments = prop_oneof![
+        8 => prop::collection::vec(attachment, 0..3).prop_map(Attachments::Listed),
+        1 => Just(Attachments::NotAsked),
+        1 => Just(Attachments::NotServed),
+        1 => Just(Attachments::Unreadable("403".into())),
+    ];
+    let claim = |n: u8| ClaimView {
+        namespace: "a".into(),
+        name: format!("claim-{n}"),
+        owner: None,
+        volume: format!("pv-{n}"),
+    };
+    let volume = |n: u8| VolumeView {
+        name: format!("pv-{n}"),
+        csi: Some(CsiSource { driver: "d".into(), handle: n.to_string() }),
+    };
+    (attachments, prop::option::of(any::<bool>())).prop_map(move |(attachments, peer_takes_pods)| Storage {
+        claims: vec![claim(0), claim(1)],
+        volumes: vec![volume(0), volume(1)],
+        attachments,
+        peer_takes_pods,
+        ..Storage::default()
     })
 }
 
+fn any_node() -> impl Strategy<Value = Option<NodeView>> {
+    let unhealthy = prop::option::of((0..400_u64).prop_map(|seconds| Unhealthy {
+        condition: "NotReady".into(),
+        lasting: Duration::from_secs(seconds),
+    }));
+    let node = (prop::bool::weighted(0.9), unhealthy).prop_map(|(cordoned, unhealthy)| NodeView {
+        name: "n".into(),
+        cordoned,
+        unhealthy,
+        ..NodeView::default()
+    });
+    prop_oneof![9 => node.prop_map(Some), 1 => Just(None)]
+}
+
 fn any_picture() -> impl Strategy<Value = Picture> {
-    let node = prop_oneof![8 => Just(Some(true)), 1 => Just(Some(false)), 1 => Just(None)];
     let budget = (0..4_i32, 0..9_u8).prop_map(|(allowed, version)| BudgetView {
         namespace: "a".into(),
         name: "b".into(),
@@ -28,12 +94,13 @@ fn any_picture() -> impl Strategy<Value = Picture> {
         ..BudgetView::default()
     });
     let pods = prop_oneof![Just(vec![]), prop::collection::vec(any_pod(), 0..8)];
-    (node, pods, prop::option::of(budget)).prop_map(|(node, mut pods, budget)| {
-        pods.sort_by(|a: &PodView, b| a.id.cmp(&b.id));
-        pods.dedup_by(|a, b| a.id == b.id);
-        let node = node.map(|cordoned| NodeView { cordoned, ..NodeView::default() });
-        Picture { node, pods, budgets: budget.into_iter().collect(), ..Picture::default() }
-    })
+    (any_node(), pods, prop::option::of(budget), any_storage()).prop_map(
+        |(node, mut pods, budget, storage)| {
+            pods.sort_by(|a: &PodView, b| a.id.cmp(&b.id));
+            pods.dedup_by(|a, b| a.id == b.id);
+            Picture { node, pods, budgets: budget.into_iter().collect(), storage }
+        },
+    )
 }
 
 fn any_answer() -> impl Strategy<Value = Answer> {
@@ -45,6 +112,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         Just(Answer::TwoBudgets),
         Just(Answer::Webhook { text: text() }),
         Just(Answer::NamespaceTerminating),
+        Just(Answer::NoEvictions),
         Just(Answer::Throttled { after: None, text: text() }),
         Just(Answer::Retry { text: text() }),
         Just(Answer::Final { text: text() }),
@@ -70,10 +138,54 @@ fn any_event() -> impl Strategy<Value = Event> {
 fn policy() -> Policy {
     Policy {
         concurrency: 4,
-        attempt_timeout: Duration::from_mins(2),
+        attempt_timeout: Duration::from_mins(10),
         freeze_limit: Duration::from_mins(1),
         ..Policy::device()
     }
+}
+
+/// Every choice that a policy has, and orders.
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let method =
+        prop_oneof![4 => Just(Method::Evict), 1 => Just(Method::Delete), 1 => Just(Method::ForceDelete)];
+    let retries = prop_oneof![
+        Just(MaxRetries::Unlimited),
+        (0..4_u32).prop_map(MaxRetries::Times),
+        Just(MaxRetries::Auto)
+    ];
+    let unhealthy = prop_oneof![Just(UnhealthyNode::Off), Just(UnhealthyNode::Force)];
+    let order = prop_oneof![Just(StatefulOrder::HighestFirst), Just(StatefulOrder::LowestFirst)];
+    let late = prop_oneof![Just(OnDetachTimeout::Fail), Just(OnDetachTimeout::Proceed)];
+    let seconds = |most: u64| (0..most).prop_map(Duration::from_secs);
+    let rules = prop_oneof![Just(vec![]), Just(orders())];
+    (method, retries, unhealthy, (1..3_usize, order), (seconds(120), seconds(90), late), rules).prop_map(
+        |(method, max_retries, unhealthy_node, (parallel, order), volumes, rules)| Policy {
+            method,
+            max_retries,
+            unhealthy_node,
+            stateful: Stateful { parallel, order },
+            volumes: Volumes {
+                detach_timeout: volumes.0,
+                reattach_timeout: volumes.1,
+                on_detach_timeout: volumes.2,
+            },
+            rules,
+            ..policy()
+        },
+    )
+}
+
+/// Label `order` says the order.
+fn orders() -> Vec<Rule> {
+    let rule = |order: i32| Rule {
+        name: order.to_string(),
+        selector: Some(Selector {
+            requirements: vec![Requirement::In("order".into(), vec![order.to_string()])],
+        }),
+        order,
+        ..Rule::default()
+    };
+    (0..3).map(rule).collect()
 }
 
 fn attempt(state: &State) -> Option<&Attempt> {
@@ -82,6 +194,7 @@ fn attempt(state: &State) -> Option<&Attempt> {
 
 /// One step as the invariants see it.
 struct Seen<'a> {
+    policy: &'a Policy,
     before: &'a State,
     event: &'a Event,
     after: &'a State,
@@ -103,7 +216,7 @@ impl Seen<'_> {
             let Event::Proof { look: Ok(picture), .. } = self.event else {
                 panic!("drained without a fresh list, by {:?}", self.event)
             };
-            let left = crate::plan::plan(picture, &policy()).iter().any(crate::plan::Planned::must_leave);
+            let left = crate::plan::plan(picture, self.policy).iter().any(crate::plan::Planned::must_leave);
             assert!(!left && picture.node.as_ref().is_some_and(|node| node.cordoned));
         }
     }
@@ -157,7 +270,7 @@ impl Seen<'_> {
     fn in_flight_is_limited(&self) {
         let sent = attempt(self.after)
             .map_or(0, |attempt| attempt.pods.values().filter(|track| track.stage == Stage::Sent).count());
-        assert!(sent <= policy().concurrency, "{sent} in flight");
+        assert!(sent <= self.policy.concurrency, "{sent} in flight");
     }
 
     fn a_live_attempt_always_wakes(&self) {
@@ -168,7 +281,84 @@ impl Seen<'_> {
         }
     }
 
+    /// Whoever drives this would turn in a loop.
+    fn no_wake_up_lies_in_the_past(&self) {
+        for effect in self.effects {
+            assert!(!matches!(effect, Effect::WakeAt(at) if *at <= self.now), "{effect:?} at {:?}", self.now);
+        }
+    }
+
+    fn is_forced(&self) -> bool {
+        attempt(self.after).is_some_and(|attempt| force(attempt, self.now, self.policy).is_some())
+    }
+
+    fn grace_0_only_by_force(&self) {
+        let kills = self.effects.iter().any(|effect| match effect {
+            Effect::Evict { grace, .. } | Effect::Delete { grace, .. } => grace == &Some(Duration::ZERO),
+            Effect::Prove { .. } | Effect::Inquire { .. } | Effect::WakeAt(_) | Effect::Abort => false,
+        });
+        assert!(!kills || self.is_forced());
+    }
+
+    fn deletion_only_if_evictions_do_not_work_or_are_not_wanted(&self) {
+        let Some(attempt) = attempt(self.after) else { return };
+        for effect in self.effects {
+            if let Effect::Delete { pod, .. } = effect {
+                let track = &attempt.pods[&pod.uid];
+                let allowed = self.policy.method != Method::Evict
+                    || self.is_forced()
+                    || track.escalated
+                    || track.by_deletion
+                    || attempt.no_evictions;
+                assert!(allowed, "{track:?}");
+                assert!(!track.escalated || self.policy.max_retries != MaxRetries::Unlimited);
+            }
+        }
+    }
+
+    /// A pod with attached volumes is sent only while the others' turns leave room.
+    fn turns_are_limited(&self) {
+        let Some(attempt) = attempt(self.after).filter(|_| self.sends() && !self.is_forced()) else { return };
+        let sent = attempt.pods.values().filter(|track| track.is_stateful && track.since == self.now);
+        if sent.filter(|track| track.stage == Stage::Sent).count() > 0 {
+            // Pods that others had sent away before us have turns as well.
+            let others = attempt
+                .turns
+                .iter()
+                .filter(|turn| attempt.pods.get(&turn.pod.uid).is_none_or(|track| track.tries == 0));
+            assert!(attempt.turns.len() - others.count() <= self.policy.stateful.parallel);
+        }
+    }
+
+    fn orders_are_kept(&self) {
+        let Some(attempt) = attempt(self.after).filter(|_| !self.is_forced()) else { return };
+        let lowest = attempt.pods.values().map(|track| track.order).min();
+        for effect in self.effects {
+            if let Effect::Evict { pod, .. } | Effect::Delete { pod, .. } = effect {
+                assert_eq!(Some(attempt.pods[&pod.uid].order), lowest);
+            }
+        }
+    }
+
+    fn drained_means_no_volume_is_left_attached(&self) {
+        if let State::Ended(attempt, Outcome::Drained) = self.after
+            && self.before != self.after
+            && self.policy.volumes.on_detach_timeout == OnDetachTimeout::Fail
+            && !self.is_forced()
+        {
+            let attached =
+                |volume: &VolumeTrack| matches!(volume.stage, VolumeStage::Detaching | VolumeStage::TimedOut);
+            assert!(!attempt.volumes.values().any(attached), "{:?}", attempt.volumes);
+        }
+    }
+
     fn check(&self) {
+        self.no_wake_up_lies_in_the_past();
+        self.grace_0_only_by_force();
+        self.deletion_only_if_evictions_do_not_work_or_are_not_wanted();
+        self.turns_are_limited();
+        self.orders_are_kept();
+        self.drained_means_no_volume_is_left_attached();
         self.drained_means_no_evictable_pod();
         self.no_eviction_while_schedulable();
         self.one_drain_at_a_time();
@@ -181,18 +371,26 @@ impl Seen<'_> {
     }
 }
 
+/// 10,000, or what `PROPTEST_CASES` says.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(10_000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn invariants_hold(events in prop::collection::vec((any_event(), 0..20_000_u64), 1..40)) {
+    fn invariants_hold(
+        events in prop::collection::vec((any_event(), 0..20_000_u64), 1..40),
+        policy in any_policy(),
+    ) {
         let mut state = State::Idle;
         let mut now = Moment(1_000_000);
         for (event, millis) in events {
             now = now + Duration::from_millis(millis);
             let before = state.clone();
-            let (after, effects) = step(state, event.clone(), now, &policy());
-            Seen { before: &before, event: &event, after: &after, effects: &effects, now }.check();
+            let (after, effects) = step(state, event.clone(), now, &policy);
+            Seen { policy: &policy, before: &before, event: &event, after: &after, effects: &effects, now }.check();
             state = after;
         }
     }

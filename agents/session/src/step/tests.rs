@@ -145,7 +145,7 @@ impl Sim {
     }
 
     fn picture(&self) -> Arc<Picture> {
-        Arc::new(Picture { node: Some(self.own.clone()), pods: self.pods.clone(), budgets: vec![] })
+        Arc::new(Picture { node: Some(self.own.clone()), pods: self.pods.clone(), ..Picture::default() })
     }
 
     fn show_picture(&mut self) {

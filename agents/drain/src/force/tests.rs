@@ -1,0 +1,90 @@
+//! Deletion with grace 0.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::answer::Answer;
+use crate::state::Outcome;
+use crate::step::{Effect, Event};
+use crate::testing::{Bench, evicted, guarded, node, pod, terminating, with};
+use crate::view::{NodeView, Picture, PodView};
+
+fn killed(effects: &[Effect]) -> Vec<&str> {
+    let kill = |effect: &'_ Effect| match effect {
+        Effect::Delete { pod, grace: Some(Duration::ZERO), .. } => Some(pod.uid.clone()),
+        _ => None,
+    };
+    let all: Vec<String> = effects.iter().filter_map(kill).collect();
+    evicted(effects).into_iter().filter(|uid| all.iter().any(|killed| killed == uid)).collect()
+}
+
+#[test]
+fn asked_for_all_pods_go_at_once_past_budgets_and_turns() {
+    let policy = Policy { method: Method::ForceDelete, ..Policy::device() };
+    let mut bench = Bench::with(policy, None);
+    let effects = bench.picture(guarded(vec![pod("1"), terminating("2"), pod("3")], 0, "1"));
+    assert_eq!(killed(&effects), ["1", "2", "3"]);
+    for uid in ["1", "2", "3"] {
+        bench.answer(uid, Answer::Accepted);
+    }
+    bench.picture(with(vec![]));
+    bench.proof(with(vec![]));
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn a_pod_that_stays_all_the_same_is_asked_again_slowly() {
+    let mut bench = Bench::with(Policy { method: Method::ForceDelete, ..Policy::device() }, None);
+    let held = || with(vec![terminating("1")]);
+    assert_eq!(killed(&bench.picture(held())), ["1"]);
+    bench.answer("1", Answer::Accepted);
+    assert_eq!(killed(&bench.picture(held())), [""; 0]);
+    assert_eq!(killed(&bench.after(Duration::from_secs(19))), [""; 0]);
+    assert_eq!(killed(&bench.after(Duration::from_secs(1))), ["1"]);
+}
+
+#[test]
+fn what_the_policy_refuses_is_not_forced() {
+    let policy = Policy { method: Method::ForceDelete, ..Policy::kubectl() };
+    let mut bench = Bench::with(policy, None);
+    assert_eq!(
+        killed(&bench.picture(with(vec![PodView { controller: None, ..pod("1") }, pod("2")]))),
+        [""; 0]
+    );
+    assert!(matches!(bench.outcome(), Some(Outcome::Failed(_))));
+}
+
+fn unhealthy(lasting: u64) -> Option<NodeView> {
+    let lasting = Duration::from_secs(lasting);
+    Some(NodeView { unhealthy: Some(Unhealthy { condition: "NotReady".into(), lasting }), ..node(true) })
+}
+
+#[test]
+fn an_unhealthy_node_is_forced_after_five_minutes_and_only_if_allowed() {
+    for (rule, lasting, expected) in [
+        (UnhealthyNode::Off, 1_000, false),
+        (UnhealthyNode::Force, 299, false),
+        (UnhealthyNode::Force, 300, true),
+    ] {
+        let mut bench = Bench::with(Policy { unhealthy_node: rule, ..Policy::device() }, None);
+        let effects = bench.picture(Picture { node: unhealthy(lasting), ..with(vec![pod("1")]) });
+        assert_eq!(!killed(&effects).is_empty(), expected, "{rule:?} {lasting}");
+        assert_eq!(evicted(&effects), ["1"], "evicted otherwise");
+    }
+}
+
+#[test]
+fn the_five_minutes_go_on_without_any_picture_and_end_with_the_condition() {
+    let mut bench = Bench::with(Policy { unhealthy_node: UnhealthyNode::Force, ..Policy::device() }, None);
+    bench.picture(Picture { node: unhealthy(200), ..with(vec![terminating("1")]) });
+    let (_, effects) = crate::step(bench.state.clone(), Event::Tick, bench.now, &bench.policy);
+    let due = bench.now + Duration::from_secs(100);
+    let wakes = |effect: &Effect| matches!(effect, Effect::WakeAt(at) if *at <= due);
+    assert!(effects.iter().any(wakes), "{effects:?}");
+    let (mut healthy, mut sick) = (bench.clone(), bench);
+    assert_eq!(killed(&sick.after(Duration::from_secs(99))), [""; 0]);
+    assert_eq!(killed(&sick.after(Duration::from_secs(1))), ["1"]);
+    healthy.send(Event::Picture(Arc::new(with(vec![terminating("1")]))));
+    assert_eq!(killed(&healthy.after(Duration::from_mins(10))), [""; 0]);
+}

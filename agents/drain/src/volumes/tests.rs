@@ -1,0 +1,359 @@
+//! Which volumes a pod has, and when each is detached.
+
+use std::time::Duration;
+
+use super::*;
+use crate::Policy;
+use crate::policy::{OnDetachTimeout, Volumes};
+use crate::state::{Failure, Outcome};
+use crate::step::{Effect, Event};
+use crate::storage::CsiSource;
+use crate::testing::{Bench, node, pod, with};
+use crate::view::PodClaim;
+
+/// A claim `claim-<n>` of namespace `a`, bound to `pv-<n>` with the handle `vol-<n>`.
+pub(crate) fn storage(numbers: &[&str], attachments: Vec<AttachmentView>) -> Storage {
+    let csi = |n: &str| CsiSource { driver: "csi.example".into(), handle: format!("vol-{n}") };
+    Storage {
+        claims: numbers.iter().map(|n| claim(n)).collect(),
+        volumes: numbers.iter().map(|n| VolumeView { name: format!("pv-{n}"), csi: Some(csi(n)) }).collect(),
+        attachments: Attachments::Listed(attachments),
+        peer_takes_pods: Some(true),
+        ..Storage::default()
+    }
+}
+
+fn claim(n: &str) -> ClaimView {
+    ClaimView { namespace: "a".into(), name: format!("claim-{n}"), owner: None, volume: format!("pv-{n}") }
+}
+
+/// `pv-<n>` is attached to this node.
+pub(crate) fn here(n: &str) -> AttachmentView {
+    AttachmentView {
+        volume: Some(format!("pv-{n}")),
+        node: "n".into(),
+        attached: true,
+        ..AttachmentView::default()
+    }
+}
+
+/// `pv-<n>` is attached to another node.
+pub(crate) fn elsewhere(n: &str) -> AttachmentView {
+    AttachmentView { node: "other".into(), ..here(n) }
+}
+
+/// A pod that uses these claims.
+pub(crate) fn using(uid: &str, claims: &[&str]) -> PodView {
+    let claims = claims.iter().map(|n| PodClaim { name: format!("claim-{n}"), ephemeral: false }).collect();
+    PodView { claims, ..pod(uid) }
+}
+
+pub(crate) fn picture(pods: Vec<PodView>, storage: Storage) -> Picture {
+    Picture { storage, ..with(pods) }
+}
+
+fn names(picture: &Picture) -> Vec<String> {
+    Shelves::of(picture).of_pod(&picture.pods[0]).into_iter().map(|volume| volume.volume).collect()
+}
+
+#[test]
+fn the_volumes_of_a_pod() {
+    let bound = || storage(&["1", "2"], vec![]);
+    let ephemeral = |owner: &str| {
+        let pod =
+            PodView { claims: vec![PodClaim { name: "pod-9-scratch".into(), ephemeral: true }], ..pod("9") };
+        let claim = ClaimView { name: "pod-9-scratch".into(), owner: Some(owner.into()), ..claim("1") };
+        picture(vec![pod], Storage { claims: vec![claim], ..bound() })
+    };
+    let changed = |change: fn(&mut Storage)| {
+        let mut storage = bound();
+        change(&mut storage);
+        picture(vec![using("9", &["1"])], storage)
+    };
+    let cases: Vec<(&str, Picture, &[&str])> = vec![
+        ("none", picture(vec![pod("9")], bound()), &[]),
+        ("two", picture(vec![using("9", &["2", "1"])], bound()), &["pv-1", "pv-2"]),
+        ("t40 the same claim twice", picture(vec![using("9", &["1", "1"])], bound()), &["pv-1"]),
+        ("t35 an ephemeral volume", ephemeral("9"), &["pv-1"]),
+        ("t35 a claim of that name that the pod does not own", ephemeral("8"), &[]),
+        ("t42 an unbound claim", changed(|s| s.claims[0].volume.clear()), &[]),
+        ("a claim that does not exist", changed(|s| s.claims.clear()), &[]),
+        ("a claim of another namespace", changed(|s| s.claims[0].namespace = "b".into()), &[]),
+        ("a volume that does not exist", changed(|s| s.volumes.clear()), &[]),
+        ("a volume without csi", changed(|s| s.volumes[0].csi = None), &[]),
+        (
+            "a driver that never attaches",
+            changed(|s| s.drivers_without_attach = vec!["csi.example".into()]),
+            &[],
+        ),
+        (
+            "another driver never attaches",
+            changed(|s| s.drivers_without_attach = vec!["csi".into()]),
+            &["pv-1"],
+        ),
+        (
+            "an attachment overrules: a migrated in-tree volume",
+            changed(|s| {
+                s.volumes[0].csi = None;
+                s.attachments = Attachments::Listed(vec![here("1")]);
+            }),
+            &["pv-1"],
+        ),
+        (
+            "an attachment to another node does not",
+            changed(|s| {
+                s.volumes.clear();
+                s.attachments = Attachments::Listed(vec![elsewhere("1")]);
+            }),
+            &[],
+        ),
+    ];
+    for (name, picture, expected) in cases {
+        assert_eq!(names(&picture), expected, "{name}");
+    }
+}
+
+#[test]
+fn t37_t38_names_are_compared_exactly() {
+    let csi = |handle: &str| CsiSource { driver: "d".into(), handle: handle.into() };
+    for (ours, listed, expected) in [
+        ("vol-1", "kubernetes.io/csi/d^vol-1", Attachment::Yes),
+        ("vol-1", "kubernetes.io/csi/d^vol-10", Attachment::No),
+        ("vol-10", "kubernetes.io/csi/d^vol-1", Attachment::No),
+        ("vol-1", "kubernetes.io/csi/dd^vol-1", Attachment::No),
+        ("v.l+(1", "kubernetes.io/csi/d^v.l+(1", Attachment::Yes),
+        ("v.l", "kubernetes.io/csi/d^vol", Attachment::No),
+        ("[", "kubernetes.io/csi/d^x", Attachment::No),
+    ] {
+        let mut picture = picture(vec![], storage(&[], vec![]));
+        picture.node = Some(NodeView { volumes_attached: vec![listed.into()], ..node(true) });
+        let attachment = Shelves::of(&picture).attachment("pv", Some(&csi(ours).attached_name()));
+        assert_eq!(attachment, expected, "{ours} in {listed}");
+    }
+}
+
+#[test]
+fn what_proves_that_a_volume_is_detached() {
+    let inline = AttachmentView { volume: None, ..here("1") };
+    let gone = AttachmentView { attached: false, ..here("1") };
+    let listed = Attachments::Listed;
+    for (name, attachments, is_listed, expected) in [
+        ("nothing anywhere", listed(vec![]), false, Attachment::No),
+        ("an attachment here", listed(vec![here("1")]), false, Attachment::Yes),
+        ("one that is being removed", listed(vec![gone]), false, Attachment::Yes),
+        ("one elsewhere", listed(vec![elsewhere("1")]), false, Attachment::No),
+        ("one of another volume", listed(vec![here("10")]), false, Attachment::No),
+        ("t41 an inline one", listed(vec![inline]), false, Attachment::No),
+        ("only the node says so", listed(vec![]), true, Attachment::Yes),
+        ("t46 no such API", Attachments::NotServed, false, Attachment::No),
+        ("t46 no such API, the node says so", Attachments::NotServed, true, Attachment::Yes),
+        ("no rights", Attachments::Unreadable("403".into()), false, Attachment::Unknown),
+        ("nobody asked", Attachments::NotAsked, false, Attachment::Unknown),
+        ("nobody asked, the node says so", Attachments::NotAsked, true, Attachment::Yes),
+    ] {
+        let mut picture = picture(vec![], Storage { attachments, ..storage(&["1"], vec![]) });
+        let attached = if is_listed { vec!["name".to_owned()] } else { vec![] };
+        picture.node = Some(NodeView { volumes_attached: attached, ..node(true) });
+        assert_eq!(Shelves::of(&picture).attachment("pv-1", Some("name")), expected, "{name}");
+    }
+    let without_node = Picture { node: None, ..picture(vec![], storage(&["1"], vec![here("1")])) };
+    assert_eq!(Shelves::of(&without_node).attachment("pv-1", Some("name")), Attachment::No);
+}
+
+#[test]
+fn only_an_attached_volume_elsewhere_is_elsewhere() {
+    let waiting = AttachmentView { attached: false, ..elsewhere("1") };
+    for (attachment, expected) in
+        [(elsewhere("1"), true), (waiting, false), (here("1"), false), (elsewhere("2"), false)]
+    {
+        let picture = picture(vec![], storage(&["1"], vec![attachment.clone()]));
+        assert_eq!(Shelves::of(&picture).is_elsewhere("pv-1"), expected, "{attachment:?}");
+    }
+}
+
+#[test]
+fn obstacles_in_words() {
+    let failed = AttachmentView { detach_error: "timed out".into(), ..here("1") };
+    let listed = |attachment| Attachments::Listed(vec![attachment]);
+    for (attachments, in_use, expected) in [
+        (listed(here("1")), true, "the kubelet still has it mounted"),
+        (listed(here("1")), false, "its VolumeAttachment is still there"),
+        (listed(failed), false, "the storage driver cannot detach it: timed out"),
+        (listed(elsewhere("1")), false, "the node still lists it as attached"),
+        (Attachments::Unreadable("no right".into()), false, "nothing proves that it is detached: no right"),
+    ] {
+        let mut picture = picture(vec![], Storage { attachments, ..storage(&["1"], vec![]) });
+        let volumes_in_use = if in_use { vec!["name".to_owned()] } else { vec!["name-2".to_owned()] };
+        picture.node = Some(NodeView { volumes_in_use, ..node(true) });
+        assert_eq!(Shelves::of(&picture).obstacle("pv-1", Some("name")), expected);
+    }
+}
+
+fn bench(change: impl FnOnce(&mut Volumes)) -> Bench {
+    let mut policy = Policy::device();
+    change(&mut policy.volumes);
+    Bench::with(policy, None)
+}
+
+fn proves(effects: &[Effect]) -> bool {
+    effects.contains(&Effect::Prove { attempt: 1, volumes: true })
+}
+
+#[test]
+fn the_node_is_not_drained_before_its_volumes_are_detached() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    let effects = bench.picture(picture(vec![], storage(&["1"], vec![here("1")])));
+    assert!(!proves(&effects), "still attached");
+    let effects = bench.picture(picture(vec![], storage(&["1"], vec![])));
+    assert!(proves(&effects));
+    assert_eq!(bench.proof(picture(vec![], storage(&["1"], vec![here("1")]))), [], "the watch was wrong");
+    assert_eq!(bench.outcome(), None);
+    assert!(proves(&bench.picture(picture(vec![], storage(&["1"], vec![])))));
+    bench.proof(picture(vec![], storage(&["1"], vec![])));
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn t45_a_detach_that_takes_too_long_fails_the_attempt_or_is_reported() {
+    for (on_detach_timeout, is_drained) in [(OnDetachTimeout::Fail, false), (OnDetachTimeout::Proceed, true)]
+    {
+        let mut bench = bench(|volumes| volumes.on_detach_timeout = on_detach_timeout);
+        let attached = || storage(&["1"], vec![here("1")]);
+        bench.picture(picture(vec![using("1", &["1"])], attached()));
+        bench.picture(picture(vec![], attached()));
+        bench.after(Duration::from_secs(119));
+        assert_eq!(bench.outcome(), None);
+        let effects = bench.after(Duration::from_secs(1));
+        if is_drained {
+            assert!(proves(&effects));
+            let lines = crate::progress::volume_lines(bench.attempt());
+            assert_eq!((lines[0].volume.as_str(), lines[0].stage), ("pv-1", "DetachTimedOut"));
+            bench.proof(picture(vec![], attached()));
+            assert_eq!(bench.outcome(), Some(Outcome::Drained));
+        } else {
+            let failure =
+                Failure::Volumes(vec!["pv-1 of a/claim-1 (its VolumeAttachment is still there)".to_owned()]);
+            assert_eq!(bench.outcome(), Some(Outcome::Failed(failure)));
+        }
+    }
+}
+
+#[test]
+fn a_volume_that_detaches_late_is_detached_all_the_same() {
+    let mut bench = bench(|volumes| volumes.on_detach_timeout = OnDetachTimeout::Proceed);
+    let attached = || storage(&["1", "2"], vec![here("1"), here("2")]);
+    bench.picture(picture(vec![using("1", &["1"]), using("2", &["2"])], attached()));
+    bench.picture(picture(vec![using("2", &["2"])], attached()));
+    bench.after(Duration::from_mins(2));
+    assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::TimedOut);
+    bench.picture(picture(vec![using("2", &["2"])], attached()));
+    assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::TimedOut, "its time does not begin anew");
+    bench.picture(picture(vec![using("2", &["2"])], storage(&["1", "2"], vec![here("2")])));
+    assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::Detached);
+}
+
+#[test]
+fn t39_a_shared_volume_is_waited_for_when_its_last_user_is_gone() {
+    let mut bench = bench(|_| {});
+    let attached = || storage(&["1"], vec![here("1")]);
+    let stage = |bench: &Bench| bench.attempt().volumes["pv-1"].stage;
+    bench.picture(picture(vec![using("1", &["1"]), using("2", &["1"])], attached()));
+    bench.picture(picture(vec![using("2", &["1"])], attached()));
+    assert_eq!(stage(&bench), VolumeStage::InUse);
+    bench.picture(picture(vec![], attached()));
+    assert_eq!(stage(&bench), VolumeStage::Detaching);
+}
+
+#[test]
+fn a_volume_that_a_staying_pod_uses_is_not_waited_for() {
+    let mut bench = bench(|_| {});
+    let stays = PodView { mirror: true, ..using("2", &["1"]) };
+    let attached = || storage(&["1"], vec![here("1")]);
+    bench.picture(picture(vec![using("1", &["1"]), stays.clone()], attached()));
+    assert!(proves(&bench.picture(picture(vec![stays], attached()))));
+}
+
+#[test]
+fn without_a_detach_timeout_nothing_is_waited_for() {
+    let mut bench = bench(|volumes| volumes.detach_timeout = Duration::ZERO);
+    let attached = || storage(&["1"], vec![here("1")]);
+    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    let effects = bench.picture(picture(vec![], attached()));
+    assert_eq!(effects, [crate::testing::PROVE], "and no attachments are listed");
+}
+
+#[test]
+fn what_cannot_be_read_proves_nothing() {
+    let unreadable = || Storage {
+        attachments: Attachments::Unreadable("no right to list".into()),
+        ..storage(&["1"], vec![])
+    };
+    let mut bench = bench(|_| {});
+    bench.picture(picture(vec![using("1", &["1"])], unreadable()));
+    bench.picture(picture(vec![], unreadable()));
+    bench.after(Duration::from_mins(2));
+    let Some(Outcome::Failed(Failure::Volumes(volumes))) = bench.outcome() else {
+        panic!("{:?}", bench.outcome());
+    };
+    assert!(volumes[0].contains("no right to list"), "{volumes:?}");
+}
+
+#[test]
+fn the_next_attempt_still_waits_for_what_the_last_one_left_attached() {
+    let mut bench = bench(|_| {});
+    let attached = || storage(&["1"], vec![here("1")]);
+    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    bench.picture(picture(vec![], attached()));
+    bench.after(Duration::from_mins(2));
+    assert!(matches!(bench.outcome(), Some(Outcome::Failed(_))));
+    bench.send(Event::Start { attempt: 2, api_back: None });
+    // The watches began anew and ask for no attachments: no pod has a claim any more.
+    assert_eq!(bench.picture(with(vec![])), []);
+    assert_eq!(bench.after(Duration::from_secs(4)), []);
+    let look = Effect::Prove { attempt: 2, volumes: true };
+    assert_eq!(bench.after(Duration::from_secs(1)), [look.clone()]);
+    let proof =
+        |storage| Event::Proof { attempt: 2, look: Ok(std::sync::Arc::new(picture(vec![], storage))) };
+    assert_eq!(bench.send(proof(attached())), []);
+    assert_eq!(bench.send(proof(storage(&[], vec![]))), [look]);
+    assert_eq!(bench.picture(with(vec![])), [], "a watch without attachments takes nothing back");
+    bench.send(proof(storage(&[], vec![])));
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn time_during_an_outage_does_not_count() {
+    let mut bench = bench(|_| {});
+    let attached = || storage(&["1"], vec![here("1")]);
+    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    bench.picture(picture(vec![], attached()));
+    bench.send(Event::ApiAway);
+    bench.after(Duration::from_mins(5));
+    bench.send(Event::ApiBack);
+    bench.after(Duration::from_secs(119));
+    assert_eq!(bench.outcome(), None);
+    bench.after(Duration::from_secs(1));
+    assert!(matches!(bench.outcome(), Some(Outcome::Failed(Failure::Volumes(_)))));
+}
+
+#[test]
+fn t43_the_node_object_goes_away_in_mid_wait() {
+    let mut bench = bench(|_| {});
+    let attached = || storage(&["1"], vec![here("1")]);
+    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    bench.picture(picture(vec![], attached()));
+    let gone = Picture { node: None, ..picture(vec![], attached()) };
+    assert!(proves(&bench.picture(gone.clone())));
+    bench.proof(gone);
+    assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
+}
+
+#[test]
+fn a_volume_that_comes_back_without_a_user_is_waited_for_again() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(vec![using("1", &["1"]), using("2", &[])], storage(&["1"], vec![here("1")])));
+    bench.picture(picture(vec![using("2", &[])], storage(&["1"], vec![])));
+    bench.picture(picture(vec![using("2", &[])], storage(&["1"], vec![here("1")])));
+    assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::Detaching);
+}
