@@ -3,7 +3,7 @@
 //! With its own grace period: a deletion with grace 0 (as MCM's) can leave two live copies of a StatefulSet's pod.
 
 use crate::policy::{MaxRetries, Policy};
-use crate::state::{Attempt, Cause, Stage, Track};
+use crate::state::{Attempt, By, Cause, Stage, Track};
 use crate::time::Moment;
 
 /// Turns to deletion for the pods that have been refused for too long.
@@ -11,8 +11,7 @@ pub(crate) fn escalate(attempt: &mut Attempt, now: Moment, policy: &Policy) {
     let deadline = attempt.deadline;
     for track in attempt.pods.values_mut() {
         if due(track, deadline, policy).is_some_and(|due| due <= now) {
-            track.by_deletion = true;
-            track.escalated = true;
+            track.by = By::Escalation;
             track.stage = Stage::Waiting;
             track.since = now;
         }
@@ -37,7 +36,7 @@ fn due(track: &Track, deadline: Moment, policy: &Policy) -> Option<Moment> {
         | Stage::Refused
         | Stage::Final { .. } => false,
     };
-    let since = track.refused_since.filter(|_| refused && !track.by_deletion)?;
+    let since = track.refused_since.filter(|_| refused && track.by == By::Eviction)?;
     match policy.max_retries {
         MaxRetries::Unlimited => None,
         MaxRetries::Times(times) => Some(since + policy.retry.saturating_mul(times)),

@@ -30,6 +30,8 @@ pub mod view;
 pub mod volumes;
 
 mod asking;
+mod clocks;
+mod ending;
 mod escalation;
 mod sending;
 mod tracking;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::diagnosis::STUCK_AFTER;
 use crate::plan::{Planned, Reason, Verdict};
-use crate::state::{Attempt, Cause, Stage, State, Track};
+use crate::state::{Attempt, By, Cause, Stage, State, Track};
 use crate::time::Moment;
 use crate::view::{PodId, PodView};
 use crate::volumes::{Shelves, VolumeStage};
@@ -187,7 +187,7 @@ fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> Strin
         Stage::Awaiting => "waiting until it has finished by itself".to_owned(),
         Stage::Refused => "the policy does not allow its eviction".to_owned(),
     };
-    if track.escalated && text.is_empty() {
+    if track.by == By::Escalation && text.is_empty() {
         return "its eviction was refused for too long: it is deleted, with its own grace".to_owned();
     }
     text

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::budget::{Fingerprint, fingerprint, guarding, in_flight_limit};
 use crate::force::{self, force};
 use crate::policy::{Method, Policy, StatefulOrder};
-use crate::state::{Attempt, Stage, Track};
+use crate::state::{Attempt, By, Stage, Track};
 use crate::step::Effect;
 use crate::time::Moment;
 use crate::turns::{begin, current_order};
@@ -39,11 +39,13 @@ pub(crate) fn send(attempt: &mut Attempt, now: Moment, policy: &Policy) -> Vec<E
             }
             continue;
         }
-        track.by_deletion |= no_evictions || policy.method != Method::Evict;
+        if track.by == By::Eviction && (no_evictions || policy.method != Method::Evict) {
+            track.by = By::Deletion;
+        }
         let may = is_due(track, now)
             && track.order <= order
             && (!track.is_stateful || track.had_turn || turns < policy.stateful.parallel)
-            && (track.by_deletion || budgets.take(pod, &picture));
+            && (track.by != By::Eviction || budgets.take(pod, &picture));
         if may {
             in_flight += 1;
             let seen_under = fingerprint(pod, &picture.budgets);
@@ -73,10 +75,9 @@ fn one(attempt: u32, track: &mut Track, seen_under: Fingerprint, now: Moment) ->
     track.tries = track.tries.saturating_add(1);
     track.sent_under = Some(seen_under);
     let (pod, grace) = (track.id.clone(), track.grace_sent);
-    if track.by_deletion {
-        Effect::Delete { attempt, pod, grace }
-    } else {
-        Effect::Evict { attempt, pod, grace }
+    match track.by {
+        By::Eviction => Effect::Evict { attempt, pod, grace },
+        By::Deletion | By::Escalation => Effect::Delete { attempt, pod, grace },
     }
 }
 

@@ -173,10 +173,8 @@ pub struct Track {
     pub volumes: Vec<String>,
     /// Its turn among the pods with attached volumes has begun.
     pub had_turn: bool,
-    /// Evictions do not work for it: send a deletion, with the pod's own grace.
-    pub by_deletion: bool,
-    /// The deletion is because it was refused for too long.
-    pub escalated: bool,
+    /// How it is told to go.
+    pub by: By,
     /// Refused since then, with every try.
     pub refused_since: Option<Moment>,
     /// When it was last deleted with grace 0.
@@ -185,6 +183,18 @@ pub struct Track {
     pub returns: u32,
     /// The budgets as they were when the last eviction was sent.
     pub sent_under: Option<Fingerprint>,
+}
+
+/// How a pod is told to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By eviction.
+    #[default]
+    Eviction,
+    /// By deletion: evictions do not work for it, or are not wanted.
+    Deletion,
+    /// By deletion, because its eviction was refused for too long.
+    Escalation,
 }
 
 /// The controller of a pod, as far as a drain cares.

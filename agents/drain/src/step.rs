@@ -8,28 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answer::Answer;
-use crate::escalation::{escalate, next_escalation};
+use crate::clocks::{away, back, end_time, refresh, wake_time};
+use crate::ending::{failure, has_more_to_do};
+use crate::escalation::escalate;
 use crate::findings::{Findings, Inquiry};
-use crate::force::{force, next_force};
-use crate::policy::{OnDetachTimeout, Policy, STALE_SCHEDULER};
+use crate::policy::{Policy, STALE_SCHEDULER};
 use crate::retry::pause;
-use crate::sending::{next_due, send};
-use crate::state::{Attempt, Failure, Outcome, Proof, Stage, State};
-use crate::storage::Attachments;
+use crate::sending::send;
+use crate::state::{Attempt, Outcome, Proof, State};
 use crate::time::Moment;
 use crate::tracking::{record, see};
 use crate::view::{Picture, PodId};
-use crate::volumes::{Shelves, VolumeStage, VolumeTrack};
+use crate::volumes::VolumeTrack;
 use crate::{asking, turns, volumes};
 
 /// Fresh lists lie at least this far apart.
 const PROOF_SPACING: Duration = Duration::from_secs(1);
-
-/// A watch that says nothing for so long may be dead: look freshly.
-const REFRESH: Duration = Duration::from_secs(30);
-
-/// Volumes that no watch tells of are looked at this often.
-const UNWATCHED: Duration = Duration::from_secs(5);
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -228,21 +222,6 @@ fn proving(
     prove(attempt, proof, now, policy)
 }
 
-/// Pods have to leave, or volumes of those that have left are still attached.
-fn has_more_to_do(attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
-    attempt.has_pods_left() || awaits_volumes(attempt, now, policy)
-}
-
-/// Volumes are being detached. With grace 0 nobody waits for them.
-fn awaits_volumes(attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
-    let is_awaited = |volume: &VolumeTrack| match volume.stage {
-        VolumeStage::Detaching => true,
-        VolumeStage::TimedOut => policy.volumes.on_detach_timeout == OnDetachTimeout::Fail,
-        VolumeStage::InUse | VolumeStage::Detached => false,
-    };
-    force(attempt, now, policy).is_none() && attempt.volumes.values().any(is_awaited)
-}
-
 fn start(
     number: u32,
     api_back: Option<Moment>,
@@ -301,15 +280,6 @@ fn wait(
     (State::Draining(attempt), effects)
 }
 
-/// How long the watches may be silent. When only volumes are left and no watch is on them (their pods have left in an
-/// attempt before), fresh looks take its place.
-fn refresh(attempt: &Attempt) -> Duration {
-    let unwatched =
-        attempt.picture.as_ref().is_some_and(|picture| picture.storage.attachments == Attachments::NotAsked);
-    let only_volumes = attempt.pods.is_empty() && !attempt.volumes.is_empty();
-    if unwatched && only_volumes { UNWATCHED } else { REFRESH }
-}
-
 /// A fresh look, also at attachments if there are volumes to prove anything about.
 fn look(attempt: &Attempt) -> Effect {
     Effect::Prove { attempt: attempt.number, volumes: !attempt.volumes.is_empty() }
@@ -353,113 +323,6 @@ fn clean(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (S
 
 fn end(attempt: Attempt, outcome: Outcome) -> (State, Vec<Effect>) {
     (State::Ended(attempt, outcome), vec![Effect::Abort])
-}
-
-/// Why the attempt has failed, if it has. A deadline is never success, whatever else is true.
-fn failure(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Failure> {
-    if let Some(since) = attempt.away_since {
-        return (attempt.away_total + now.since(since) > policy.freeze_limit).then_some(Failure::ApiAway);
-    }
-    if attempt.deadline <= now {
-        return Some(Failure::Deadline);
-    }
-    let node = attempt.picture.as_ref().and_then(|picture| picture.node.as_ref());
-    if attempt.seen_cordoned && node.is_some_and(|node| !node.cordoned) {
-        return Some(Failure::Uncordoned);
-    }
-    let refused = attempt.pods.values().any(|track| track.stage == Stage::Refused);
-    let touched = attempt.gone > 0 || attempt.pods.values().any(|track| track.tries > 0);
-    if refused && !touched {
-        return Some(Failure::Refused);
-    }
-    if is_stuck(attempt) {
-        return Some(Failure::Stuck);
-    }
-    volumes_failed(attempt, now, policy)
-}
-
-/// Nothing that is left can move: all pods of the lowest order are refused for good, and the others wait for them.
-fn is_stuck(attempt: &Attempt) -> bool {
-    let lowest = attempt.pods.values().map(|track| track.order).min();
-    let immovable = |stage: &Stage| matches!(stage, Stage::Refused | Stage::Final { .. });
-    let mut first = attempt.pods.values().filter(|track| Some(track.order) == lowest);
-    lowest.is_some() && first.all(|track| immovable(&track.stage))
-}
-
-/// Volumes were not detached in time, and no pod is left that could leave before them.
-fn volumes_failed(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Failure> {
-    let late: Vec<&VolumeTrack> =
-        attempt.volumes.values().filter(|volume| volume.stage == VolumeStage::TimedOut).collect();
-    let order = late.iter().map(|volume| volume.order).min()?;
-    let is_over = attempt.pods.values().all(|track| track.order > order)
-        && !attempt.volumes.values().any(|volume| volume.stage == VolumeStage::Detaching);
-    if !is_over || !awaits_volumes(attempt, now, policy) {
-        return None;
-    }
-    let picture = attempt.picture.as_ref()?;
-    let shelves = Shelves::of(picture);
-    let words = |volume: &&VolumeTrack| {
-        let obstacle = shelves.obstacle(&volume.volume, volume.attached_name.as_deref());
-        format!("{} of {} ({obstacle})", volume.volume, volume.claim)
-    };
-    Some(Failure::Volumes(late.iter().map(words).collect()))
-}
-
-fn away(attempt: &mut Attempt, now: Moment) {
-    attempt.away_since.get_or_insert(now);
-}
-
-/// The clocks of the attempt stood still while the server was away.
-fn back(attempt: &mut Attempt, now: Moment) {
-    if let Some(since) = attempt.away_since.take() {
-        let away = now.since(since);
-        attempt.away_total += away;
-        attempt.deadline = attempt.deadline + away;
-        attempt.api_back = Some(now);
-        attempt.looked = Moment(0);
-        delay(attempt, away);
-    }
-}
-
-/// All clocks stood still for so long.
-fn delay(attempt: &mut Attempt, away: Duration) {
-    for track in attempt.pods.values_mut() {
-        track.refused_since = track.refused_since.map(|since| since + away);
-    }
-    for volume in attempt.volumes.values_mut() {
-        volume.since = volume.since + away;
-    }
-    for turn in &mut attempt.turns {
-        turn.limit = turn.limit + away;
-        turn.detached = turn.detached.map(|since| since + away);
-    }
-}
-
-/// When the attempt has to be looked at again without any event.
-fn wake_time(attempt: &Attempt, now: Moment, policy: &Policy) -> Moment {
-    let end = end_time(attempt, policy);
-    if attempt.away_since.is_some() {
-        return end;
-    }
-    let times = [
-        next_due(attempt, now),
-        volumes::next_expiry(attempt, policy),
-        turns::next_end(attempt, policy),
-        next_escalation(attempt, policy),
-        next_force(attempt, policy),
-        asking::next(attempt),
-        Some(attempt.looked + refresh(attempt)),
-    ];
-    let next = times.into_iter().flatten().filter(|time| *time > now).min().unwrap_or(Moment::NEVER);
-    end.min(next)
-}
-
-/// When the attempt fails if nothing else happens.
-fn end_time(attempt: &Attempt, policy: &Policy) -> Moment {
-    let Some(since) = attempt.away_since else {
-        return attempt.deadline;
-    };
-    since + policy.freeze_limit.saturating_sub(attempt.away_total) + Duration::from_millis(1)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::budget::{fingerprint, would_allow};
 use crate::plan::{Planned, Verdict, plan};
 use crate::policy::Policy;
 use crate::retry::pause;
-use crate::state::{Attempt, Cause, Owner, Stage, Track};
+use crate::state::{Attempt, By, Cause, Owner, Stage, Track};
 use crate::time::Moment;
 use crate::view::{Picture, PodView};
 use crate::{returns, volumes};
@@ -80,15 +80,15 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
         Answer::Webhook { text } => {
             Stage::Blocked { cause: Cause::Webhook(text), next: next(Some(policy.retry)) }
         }
-        Answer::NamespaceTerminating if track.by_deletion => {
+        Answer::NamespaceTerminating if track.by != By::Eviction => {
             let text = "the namespace is being deleted".to_owned();
             Stage::Paused { text, next: next(None) }
         }
         Answer::NamespaceTerminating => {
-            track.by_deletion = true;
+            track.by = By::Deletion;
             Stage::Waiting
         }
-        Answer::NoEvictions if track.by_deletion => {
+        Answer::NoEvictions if track.by != By::Eviction => {
             let text = "the API server does not know what was asked for".to_owned();
             Stage::Paused { text, next: next(None) }
         }
@@ -129,8 +129,7 @@ fn new_track(planned: &Planned, pod: &PodView, returns: u32, now: Moment) -> Tra
         is_stateful: false,
         volumes: Vec::new(),
         had_turn: false,
-        by_deletion: false,
-        escalated: false,
+        by: By::Eviction,
         refused_since: None,
         killed: None,
         returns,

@@ -106,7 +106,8 @@ impl<'a> Shelves<'a> {
             if foreign || claim.volume.is_empty() {
                 continue;
             }
-            if let Some(attached_name) = self.attachable(&claim.volume) {
+            let attached_name = self.attached_name(&claim.volume);
+            if attached_name.is_some() || self.has_attachment_here(&claim.volume) {
                 let volume = PodVolume {
                     volume: claim.volume.clone(),
                     attached_name,
@@ -118,14 +119,11 @@ impl<'a> Shelves<'a> {
         found.into_values().collect()
     }
 
-    /// Whether the volume can be attached at all; if so, its name in `volumesAttached` when it has one.
-    fn attachable(&self, name: &str) -> Option<Option<String>> {
-        let csi = self.volumes.get(name).and_then(|volume| volume.csi.as_ref());
-        let never = |driver: &str| self.storage.drivers_without_attach.iter().any(|known| known == driver);
-        match csi {
-            Some(csi) if !never(&csi.driver) => Some(Some(csi.attached_name())),
-            Some(_) | None => self.has_attachment_here(name).then_some(None),
-        }
+    /// The volume's name in `volumesAttached`, if a CSI driver attaches it.
+    fn attached_name(&self, name: &str) -> Option<String> {
+        let csi = self.volumes.get(name)?.csi.as_ref()?;
+        let never = self.storage.drivers_without_attach.contains(&csi.driver);
+        (!never).then(|| csi.attached_name())
     }
 
     /// Whether the volume is attached to this node.
@@ -264,7 +262,7 @@ fn track(
         });
         track.pod = planned.id.clone();
         track.order = planned.order;
-        track.attached_name = volume.attached_name.or(track.attached_name.take());
+        track.attached_name = volume.attached_name.or_else(|| track.attached_name.take());
     }
 }
 

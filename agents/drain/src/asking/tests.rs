@@ -11,9 +11,8 @@ use crate::testing::{Bench, guarded, pod, refusal, with};
 use crate::view::{BudgetView, Controller};
 
 fn asked(effects: &[Effect]) -> Option<Arc<Inquiry>> {
-    effects.iter().find_map(|effect| match effect {
-        Effect::Inquire { attempt: 1, inquiry } => Some(Arc::clone(inquiry)),
-        _ => None,
+    effects.iter().find_map(|effect| {
+        if let Effect::Inquire { attempt: 1, inquiry } = effect { Some(Arc::clone(inquiry)) } else { None }
     })
 }
 

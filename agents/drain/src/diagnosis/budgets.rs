@@ -7,7 +7,7 @@ use crate::findings::Findings;
 use crate::view::BudgetView;
 
 /// A leader renews its lease every few seconds; one that has not for so long is dead or cut off.
-const SILENT: Duration = Duration::from_secs(60);
+const SILENT: Duration = Duration::from_mins(1);
 
 /// What a person can do about the budgets of a refused pod.
 pub(super) fn hint(guards: &[Guard], findings: &Findings) -> String {

@@ -272,7 +272,7 @@ fn a_terminating_pod_is_stuck_30_s_after_its_time() {
 fn without_a_server_clock_ours_tells_what_is_stuck() {
     let mut bench = Bench::start();
     bench.picture(with(vec![terminating("1")]));
-    bench.after(Duration::from_secs(60));
+    bench.after(Duration::from_mins(1));
     assert_eq!(blocked(bench.attempt(), bench.now), [], "30 s of grace, and 30 s");
     bench.after(Duration::from_secs(1));
     says(&only(&bench).cause, &["still terminating 31 s after its time"]);

@@ -56,7 +56,7 @@ fn a_pod_is_deleted_after_n_times_20_s_of_refusals_with_its_own_grace() {
         let mut bench = refused_under(max_retries);
         assert_eq!(deleted_after(&mut bench, 599), expected, "{max_retries:?}");
         if expected.is_some() {
-            assert!(bench.track("1").escalated);
+            assert_eq!(bench.track("1").by, By::Escalation);
             bench.answer("1", Answer::Accepted);
             let lines = crate::progress::lines(bench.attempt(), bench.now);
             assert!(lines[0].detail.contains("refused for too long"), "{lines:?}");

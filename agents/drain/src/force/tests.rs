@@ -11,12 +11,9 @@ use crate::testing::{Bench, evicted, guarded, node, pod, terminating, with};
 use crate::view::{NodeView, Picture, PodView};
 
 fn killed(effects: &[Effect]) -> Vec<&str> {
-    let kill = |effect: &'_ Effect| match effect {
-        Effect::Delete { pod, grace: Some(Duration::ZERO), .. } => Some(pod.uid.clone()),
-        _ => None,
-    };
-    let all: Vec<String> = effects.iter().filter_map(kill).collect();
-    evicted(effects).into_iter().filter(|uid| all.iter().any(|killed| killed == uid)).collect()
+    let is_kill = |effect: &&Effect| matches!(effect, Effect::Delete { grace: Some(Duration::ZERO), .. });
+    let kills: Vec<&Effect> = effects.iter().filter(is_kill).collect();
+    kills.into_iter().flat_map(|kill| evicted(std::slice::from_ref(kill))).collect()
 }
 
 #[test]
@@ -55,9 +52,9 @@ fn what_the_policy_refuses_is_not_forced() {
     assert!(matches!(bench.outcome(), Some(Outcome::Failed(_))));
 }
 
-fn unhealthy(lasting: u64) -> Option<NodeView> {
+fn unhealthy(lasting: u64) -> NodeView {
     let lasting = Duration::from_secs(lasting);
-    Some(NodeView { unhealthy: Some(Unhealthy { condition: "NotReady".into(), lasting }), ..node(true) })
+    NodeView { unhealthy: Some(Unhealthy { condition: "NotReady".into(), lasting }), ..node(true) }
 }
 
 #[test]
@@ -68,7 +65,7 @@ fn an_unhealthy_node_is_forced_after_five_minutes_and_only_if_allowed() {
         (UnhealthyNode::Force, 300, true),
     ] {
         let mut bench = Bench::with(Policy { unhealthy_node: rule, ..Policy::device() }, None);
-        let effects = bench.picture(Picture { node: unhealthy(lasting), ..with(vec![pod("1")]) });
+        let effects = bench.picture(Picture { node: Some(unhealthy(lasting)), ..with(vec![pod("1")]) });
         assert_eq!(!killed(&effects).is_empty(), expected, "{rule:?} {lasting}");
         assert_eq!(evicted(&effects), ["1"], "evicted otherwise");
     }
@@ -77,7 +74,7 @@ fn an_unhealthy_node_is_forced_after_five_minutes_and_only_if_allowed() {
 #[test]
 fn the_five_minutes_go_on_without_any_picture_and_end_with_the_condition() {
     let mut bench = Bench::with(Policy { unhealthy_node: UnhealthyNode::Force, ..Policy::device() }, None);
-    bench.picture(Picture { node: unhealthy(200), ..with(vec![terminating("1")]) });
+    bench.picture(Picture { node: Some(unhealthy(200)), ..with(vec![terminating("1")]) });
     let (_, effects) = crate::step(bench.state.clone(), Event::Tick, bench.now, &bench.policy);
     let due = bench.now + Duration::from_secs(100);
     let wakes = |effect: &Effect| matches!(effect, Effect::WakeAt(at) if *at <= due);

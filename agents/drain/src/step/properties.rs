@@ -6,10 +6,13 @@ use selector::{Requirement, Selector};
 
 use super::*;
 use crate::answer::BudgetRefusal;
-use crate::policy::{MaxRetries, Method, Stateful, StatefulOrder, UnhealthyNode, Volumes};
+use crate::force::force;
+use crate::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, UnhealthyNode, Volumes};
 use crate::rule::Rule;
-use crate::storage::{AttachmentView, ClaimView, CsiSource, Storage, VolumeView};
+use crate::state::{By, Stage};
+use crate::storage::{AttachmentView, Attachments, ClaimView, CsiSource, Storage, VolumeView};
 use crate::view::{BudgetView, Controller, NodeView, Phase, PodClaim, PodView, Terminating, Unhealthy};
+use crate::volumes::VolumeStage;
 
 fn any_pod() -> impl Strategy<Value = PodView> {
     let claims =
@@ -300,6 +303,13 @@ impl Seen<'_> {
         assert!(!kills || self.is_forced());
     }
 
+    /// An answer to an eviction has said so.
+    fn was_by_deletion(&self, uid: &str) -> bool {
+        let told = matches!(self.event, Event::Answer { answer: Answer::NamespaceTerminating, .. });
+        let before = attempt(self.before).and_then(|attempt| attempt.pods.get(uid));
+        told || before.is_some_and(|track| track.by != By::Eviction)
+    }
+
     fn deletion_only_if_evictions_do_not_work_or_are_not_wanted(&self) {
         let Some(attempt) = attempt(self.after) else { return };
         for effect in self.effects {
@@ -307,11 +317,11 @@ impl Seen<'_> {
                 let track = &attempt.pods[&pod.uid];
                 let allowed = self.policy.method != Method::Evict
                     || self.is_forced()
-                    || track.escalated
-                    || track.by_deletion
+                    || track.by == By::Escalation
+                    || self.was_by_deletion(&pod.uid)
                     || attempt.no_evictions;
                 assert!(allowed, "{track:?}");
-                assert!(!track.escalated || self.policy.max_retries != MaxRetries::Unlimited);
+                assert!(track.by != By::Escalation || self.policy.max_retries != MaxRetries::Unlimited);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::policy::IN_FLIGHT_PER_BUDGET;
-use crate::state::Cause;
+use crate::state::{Cause, Failure, Stage};
 use crate::testing::{Bench, PROVE, evicted, guarded, node, pod, refusal, terminating, with};
 use crate::view::PodView;
 

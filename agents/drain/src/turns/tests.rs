@@ -15,6 +15,9 @@ use crate::volumes::tests::{elsewhere, here, picture, storage, using};
 
 const NONE: [&str; 0] = [];
 
+/// A case's name, and what it changes.
+type Change = (&'static str, fn(&mut PodView), fn(&mut Storage), fn(&mut Volumes));
+
 fn bench(change: impl FnOnce(&mut Policy)) -> Bench {
     let mut policy = Policy::device();
     change(&mut policy);
@@ -75,7 +78,6 @@ fn nobody_waits_for_a_volume_that_will_not_be_attached_elsewhere() {
     let job = |pod: &mut PodView| {
         pod.controller = Some(Controller { kind: "Job".into(), uid: "j".into(), ..Controller::default() });
     };
-    type Change = (&'static str, fn(&mut PodView), fn(&mut Storage), fn(&mut Volumes));
     let nothing = |_: &mut PodView| {};
     let cases: [Change; 6] = [
         ("no controller", |pod| pod.controller = None, |_| {}, |_| {}),
@@ -244,11 +246,8 @@ fn a_wake_up_never_lies_in_the_past() {
     bench.picture(picture(three([0, 0, 0]), all(attached())));
     bench.answer("1", refusal());
     // The first one is due again, and waits for the second one's turn to end.
-    bench.now = bench.now + Duration::from_secs(60);
+    bench.now = bench.now + Duration::from_mins(1);
     let (_, effects) = crate::step(bench.state.clone(), crate::Event::Tick, bench.now, &bench.policy);
-    let wake = effects.iter().find_map(|effect| match effect {
-        Effect::WakeAt(at) => Some(*at),
-        _ => None,
-    });
-    assert!(wake.is_some_and(|wake| wake > bench.now), "{effects:?}");
+    let later = |effect: &Effect| matches!(effect, Effect::WakeAt(at) if *at > bench.now);
+    assert!(effects.iter().any(later), "{effects:?}");
 }

@@ -312,7 +312,7 @@ fn the_next_attempt_still_waits_for_what_the_last_one_left_attached() {
     assert_eq!(bench.picture(with(vec![])), []);
     assert_eq!(bench.after(Duration::from_secs(4)), []);
     let look = Effect::Prove { attempt: 2, volumes: true };
-    assert_eq!(bench.after(Duration::from_secs(1)), [look.clone()]);
+    assert_eq!(bench.after(Duration::from_secs(1)), std::slice::from_ref(&look));
     let proof =
         |storage| Event::Proof { attempt: 2, look: Ok(std::sync::Arc::new(picture(vec![], storage))) };
     assert_eq!(bench.send(proof(attached())), []);
