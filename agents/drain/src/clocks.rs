@@ -12,7 +12,7 @@ use crate::time::Moment;
 use crate::{asking, turns, volumes};
 
 /// A watch that says nothing for so long may be dead: look freshly.
-const REFRESH: Duration = Duration::from_secs(30);
+pub(crate) const REFRESH: Duration = Duration::from_secs(30);
 
 /// Volumes that no watch tells of are looked at this often.
 const UNWATCHED: Duration = Duration::from_secs(5);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::clocks::REFRESH;
 use crate::policy::IN_FLIGHT_PER_BUDGET;
 use crate::state::{Cause, Failure, Stage};
 use crate::testing::{Bench, PROVE, evicted, guarded, node, pod, refusal, terminating, with};

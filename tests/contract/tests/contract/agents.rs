@@ -42,7 +42,7 @@ pub(crate) async fn a_fresh_look_shows_the_nodes_pods(target: &Target) -> Result
     let grace = json!({"gracePeriodSeconds": 9});
     place.caller().delete(&place.path("pods/ending"), &grace).await?.object()?;
 
-    let picture = fresh_look(place.caller().cluster(), &place.node, None).await?;
+    let picture = fresh_look(place.caller().cluster(), &place.node, None, false).await?;
     let all = names(&picture);
     assert!(all[0].starts_with("agent-"), "{all:?}");
     assert_eq!(all[1..], ["ending", "finished", "pending", "special"]);
@@ -94,7 +94,7 @@ pub(crate) async fn a_fresh_look_shows_node_and_budgets(target: &Target) -> Resu
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 1}), [2, 2, 1, 1]).await?;
-    let picture = fresh_look(cluster, node, None).await?;
+    let picture = fresh_look(cluster, node, None, false).await?;
     let found = picture.node.as_ref().context("no node")?;
     assert_eq!((found.name.as_str(), found.ready, found.cordoned), (node, true, false));
     let facts = list_nodes(cluster).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn a_fresh_look_shows_node_and_budgets(target: &Target) -> Resu
         [budget.expected_pods, budget.current_healthy, budget.desired_healthy, budget.disruptions_allowed];
     assert_eq!(numbers, [2, 2, 1, 1]);
 
-    let nobody = fresh_look(cluster, "none.example.org", None).await?;
+    let nobody = fresh_look(cluster, "none.example.org", None, false).await?;
     assert_eq!((nobody.node, nobody.pods), (None, vec![]));
     Ok(())
 }
@@ -124,7 +124,7 @@ pub(crate) async fn a_feed_shows_every_change(target: &Target) -> Result<()> {
     assert_eq!(names(&first), ["a", "b"]);
     assert_eq!(
         *first,
-        fresh_look(place.caller().cluster(), node, Some(&*first)).await?,
+        fresh_look(place.caller().cluster(), node, Some(&*first), false).await?,
         "both ways show the same"
     );
 
@@ -191,7 +191,7 @@ pub(crate) async fn a_drain_moves_what_has_to_leave(target: &Target) -> Result<(
     let drainer = Drainer::new(place.caller().cluster().clone(), policy()).owned_by("zedkube", "test");
     assert_eq!(drainer.drain(node).outcome().await?, Outcome::Drained);
 
-    let left = fresh_look(place.caller().cluster(), node, None).await?;
+    let left = fresh_look(place.caller().cluster(), node, None, false).await?;
     assert!(left.pods.iter().all(|pod| pod.owner() == "DaemonSet/agent") && left.pods.len() == 1, "{left:?}");
     assert!(left.node.is_some_and(|node| node.cordoned));
     assert_eq!(place.caller().get(&place.path("pods/bare")).await?.code, 404, "nobody makes it anew");
@@ -225,7 +225,7 @@ pub(crate) async fn a_drain_that_a_budget_blocks_ends_in_time(target: &Target) -
     }
     let hasty = drainer(Policy { attempt_timeout: Duration::from_millis(300), ..policy() });
     assert_eq!(hasty.drain(&place.node, |_| {}).await?, Outcome::Failed(Failure::Deadline));
-    let left = fresh_look(place.caller().cluster(), &place.node, None).await?;
+    let left = fresh_look(place.caller().cluster(), &place.node, None, false).await?;
     assert_eq!(names(&left), ["a"]);
     assert_eq!(left.pods[0].terminating, None);
     Ok(())
