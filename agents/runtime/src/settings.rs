@@ -2,6 +2,7 @@
 //!
 //! Layers, later wins: compiled defaults, `ROOT/usr/lib/ebb/ebb.toml`, `ROOT/etc/ebb/ebb.toml`,
 //! `ROOT/etc/ebb/ebb.d/*.toml` by name, the controller's `ConfigItemValueMap` (EVE's keys), `--config`, `--set`.
+//! Rules are added up instead: those of all files count.
 //! Each layer is first a `fragment` (keys and values as written, with their lines); [`load`] judges all of them
 //! by one `table` and gives [`Settings`] without a hole, the origin of every value, and every [`Problem`] at once.
 //! The page `docs/settings.md` shows that table.
@@ -16,6 +17,8 @@ mod names;
 mod problem;
 mod raw;
 mod row;
+mod rule;
+mod rules;
 mod table;
 mod value;
 mod words;
@@ -33,9 +36,11 @@ pub use names::{DnsLabel, NodeName};
 pub use problem::{Origin, Problem};
 pub(crate) use raw::Raw;
 pub use row::Live;
+pub use rule::{OwnerKind, Rule, RuleName};
+pub use rules::ShownRule;
 pub use value::{Hours, MaxRetries, Retry, Seconds, Wait};
 pub use words::{
-    ClusterMode, DetachTimeout, LonghornDrainPolicy, StatefulOrder, UnhealthyNode, WithoutDrain,
+    Behaviour, ClusterMode, DetachTimeout, LonghornDrainPolicy, StatefulOrder, UnhealthyNode, WithoutDrain,
     WithoutZedkube,
 };
 

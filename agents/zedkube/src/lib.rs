@@ -16,6 +16,7 @@ mod report;
 mod service;
 mod shown_time;
 
+pub use policy::drain_policy;
 use pubsub::PublishError;
 use runtime::{AgentContext, Stop};
 

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use pubsub::{Owner, Root, read_checked};
 use schemas::{ConfigItemType, ConfigItemValue, ConfigItemValueMap};
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::problem::{Origin, Problem};
 use super::raw::Raw;
 use super::table::{ROWS, row_of};
 use crate::flags::AgentFlags;
 
-/// The key of `[[rule]]`, which is no setting with one value.
+/// The key of `[[rule]]`, which is no setting with one value: the rules of all layers count.
 pub(crate) const RULE: &str = "rule";
 
 /// A settings file may be this long: many times what all settings need.
@@ -27,11 +28,22 @@ pub(crate) struct Entry {
     pub(crate) origin: Origin,
 }
 
+/// One of the rules of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RawRule {
+    /// A `[[rule]]` with its own keys.
+    Table { origin: Origin, entries: Vec<Entry> },
+    /// Something else that stands in its place.
+    Other { origin: Origin, value: Raw },
+}
+
 /// One layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fragment {
-    /// What it says, in its order.
+    /// What flags or the controller say, in their order.
     Entries(Vec<Entry>),
+    /// What a file says, in its order.
+    File { path: PathBuf, entries: Vec<Entry>, rules: Vec<RawRule> },
     /// A file that cannot be used: nobody knows what it would have said.
     Unusable { path: PathBuf, problems: Vec<Problem> },
 }
@@ -116,9 +128,11 @@ fn file_content(path: &Path, bytes: &[u8]) -> Fragment {
     let Ok(text) = std::str::from_utf8(bytes) else { return unusable(path, "it is not UTF-8", "TOML") };
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
+        let origin = |offset| line_origin(path, text, offset);
         let mut entries = Vec::new();
-        flatten(&mut entries, "", table.get_ref(), &|offset| line_origin(path, text, offset));
-        return Fragment::Entries(entries);
+        flatten(&mut entries, None, table.get_ref(), &origin);
+        let rules = raw_rules(table.get_ref(), &origin);
+        return Fragment::File { path: path.to_owned(), entries, rules };
     }
     let problem = |error: &toml::de::Error| {
         let origin = line_origin(path, text, error.span().map_or(0, |span| span.start));
@@ -132,18 +146,50 @@ fn line_origin(path: &Path, text: &str, offset: usize) -> Origin {
     Origin::File { path: path.to_owned(), line: Some(line) }
 }
 
-/// Tables and dotted keys alike become dotted keys. The parser bounds how deep tables can be nested.
-fn flatten(entries: &mut Vec<Entry>, prefix: &str, table: &DeTable<'_>, origin: &impl Fn(usize) -> Origin) {
+/// What stands below `rule`: tables, if it was written as `[[rule]]`.
+fn raw_rules(file: &DeTable<'_>, origin: &impl Fn(usize) -> Origin) -> Vec<RawRule> {
+    let Some((name, value)) = file.iter().find(|(name, _)| name.get_ref() == RULE) else { return Vec::new() };
+    let raw_rule = |item: &Spanned<_>| raw_rule(item.get_ref(), origin(item.span().start), origin);
+    let is_leftover = value.get_ref().as_table().is_some_and(DeTable::is_empty);
+    match value.get_ref().as_array() {
+        Some(items) => items.iter().map(raw_rule).collect(),
+        None if is_leftover => Vec::new(),
+        None => vec![RawRule::Other { origin: origin(name.span().start), value: value.get_ref().into() }],
+    }
+}
+
+/// A table in a rule is no section: it is the value of its key, and none that a key takes.
+fn raw_rule(value: &DeValue<'_>, start: Origin, origin: &impl Fn(usize) -> Origin) -> RawRule {
+    let Some(table) = value.as_table() else {
+        return RawRule::Other { origin: start, value: Raw::from(value) };
+    };
+    let entry = |(name, value): (&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| Entry {
+        key: name.get_ref().to_string(),
+        value: Raw::from(value.get_ref()),
+        origin: origin(name.span().start),
+    };
+    let mut lines: Vec<_> = table.iter().collect();
+    lines.sort_by_key(|(name, _)| name.span().start);
+    RawRule::Table { origin: start, entries: lines.into_iter().map(entry).collect() }
+}
+
+/// Tables and dotted keys alike become dotted keys; rules are none. The parser bounds how deep tables can be nested.
+fn flatten(
+    entries: &mut Vec<Entry>,
+    section: Option<&str>,
+    table: &DeTable<'_>,
+    origin: &impl Fn(usize) -> Origin,
+) {
     for (name, value) in table {
-        let key = if prefix.is_empty() {
-            name.get_ref().to_string()
-        } else {
-            format!("{prefix}.{}", name.get_ref())
+        let key = match section {
+            Some(section) => format!("{section}.{}", name.get_ref()),
+            None if name.get_ref() == RULE => continue,
+            None => name.get_ref().to_string(),
         };
         // An empty section, left over after its keys were commented out, says nothing.
         let is_leftover = |inner: &DeTable<'_>| inner.is_empty() && row_of(&key).is_none();
         if let Some(inner) = value.get_ref().as_table().filter(|inner| !inner.is_empty()) {
-            flatten(entries, &key, inner, origin);
+            flatten(entries, Some(&key), inner, origin);
         } else if !value.get_ref().as_table().is_some_and(is_leftover) {
             entries.push(Entry { key, value: Raw::from(value.get_ref()), origin: origin(name.span().start) });
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::command::{Command, VersionSource};
 use super::names::{DnsLabel, NodeName};
+use super::rule::Rule;
 use super::value::{Hours, MaxRetries, Retry, Seconds, Wait};
 use super::words::{
     ClusterMode, DetachTimeout, LonghornDrainPolicy, StatefulOrder, UnhealthyNode, WithoutDrain,
@@ -39,6 +40,8 @@ pub struct Settings {
     pub stateful: StatefulSettings,
     pub volumes: VolumeSettings,
     pub unhealthy_node: UnhealthyNode,
+    /// The rules of all layers in the order of files and lines; each name once, at most 100.
+    pub rules: Vec<Rule>,
 }
 
 impl Settings {

@@ -129,6 +129,13 @@ fn log_changes(before: &Loaded, after: &Loaded) {
             );
         }
     }
+    if before.settings.rules != after.settings.rules {
+        let rules = after.shown_rules();
+        tracing::info!("the rules for single pods have changed, there are {} now", rules.len());
+        for rule in rules {
+            tracing::info!("rule {rule}");
+        }
+    }
     for key in &after.after_restart {
         tracing::warn!("setting {key} has changed; the new value counts after a restart of this agent");
     }

@@ -8,11 +8,12 @@ use pubsub::Root;
 use schemas::ConfigItemValueMap;
 use serde::Serialize;
 
-use super::fragment::{Entry, Fragment, RULE, fragments};
+use super::fragment::{Entry, Fragment, RULE, RawRule, fragments};
 use super::groups::Settings;
 use super::problem::{Origin, Problem};
 use super::raw::Raw;
 use super::row::{Live, Row};
+use super::rules::{RuleList, ShownRule};
 use super::table::{ROWS, row_of};
 use crate::flags::AgentFlags;
 
@@ -26,6 +27,8 @@ pub struct Loaded {
     pub settings: Arc<Settings>,
     /// By key.
     pub origins: BTreeMap<&'static str, Origin>,
+    /// Where each rule stands, by its name.
+    pub rule_origins: BTreeMap<String, Origin>,
     /// In the order of the layers; at most 200.
     pub problems: Vec<Problem>,
     /// Keys with a new value that counts only after a restart of the agent.
@@ -76,6 +79,15 @@ impl Loaded {
         ROWS.iter().map(|row| self.shown_row(row)).collect()
     }
 
+    /// Every rule with its values and origin, in the order in which they count.
+    pub fn shown_rules(&self) -> Vec<ShownRule> {
+        self.rule_list().shown()
+    }
+
+    fn rule_list(&self) -> RuleList {
+        RuleList { rules: self.settings.rules.clone(), origins: self.rule_origins.clone() }
+    }
+
     fn shown_row(&self, row: &Row) -> ShownSetting {
         ShownSetting {
             key: row.key,
@@ -103,14 +115,21 @@ struct Layering<'a> {
     before: Option<&'a Loaded>,
     settings: Settings,
     origins: BTreeMap<&'static str, Origin>,
+    /// All layers' rules count, so they are kept apart from the settings, of which the last wins.
+    rules: RuleList,
     problems: Vec<Problem>,
 }
 
 impl<'a> Layering<'a> {
     /// The compiled defaults. A test proves that each row accepts its own.
     fn new(before: Option<&'a Loaded>) -> Self {
-        let mut layering =
-            Self { before, settings: Settings::default(), origins: BTreeMap::new(), problems: Vec::new() };
+        let mut layering = Self {
+            before,
+            settings: Settings::default(),
+            origins: BTreeMap::new(),
+            rules: RuleList::default(),
+            problems: Vec::new(),
+        };
         for row in ROWS {
             layering.put(row, row.default, &Origin::Default);
         }
@@ -120,30 +139,54 @@ impl<'a> Layering<'a> {
     fn finish(mut self, fragments: Vec<Fragment>) -> Loaded {
         for fragment in fragments {
             match fragment {
-                Fragment::Entries(entries) => entries.into_iter().for_each(|entry| self.enter(entry)),
+                Fragment::Entries(entries) => self.enter_all(entries),
+                Fragment::File { path, entries, rules } => {
+                    self.enter_all(entries);
+                    self.enter_rules(&path, rules);
+                }
                 Fragment::Unusable { path, problems } => self.pass_over(&path, problems),
             }
         }
         let after_restart = self.keep_what_needs_a_restart();
-        self.problems.truncate(MOST_PROBLEMS);
-        let Self { settings, origins, problems, .. } = self;
-        let mut loaded = Loaded { settings: Arc::new(settings), origins, problems, after_restart };
+        let Self { mut settings, origins, rules, problems, .. } = self;
+        settings.rules = rules.rules;
+        let rule_origins = rules.origins;
+        let settings = Arc::new(settings);
+        let mut loaded = Loaded { settings, origins, rule_origins, problems, after_restart };
         loaded.say_what_holds();
         loaded
+    }
+
+    fn enter_all(&mut self, entries: Vec<Entry>) {
+        for entry in entries {
+            self.enter(entry);
+        }
     }
 
     fn enter(&mut self, entry: Entry) {
         let Entry { key, value, origin } = entry;
         let Some(row) = row_of(&key) else {
-            self.problems.push(Problem::with_value(origin, &key, &value, known_keys(&key)));
+            self.complain([Problem::with_value(origin, &key, &value, known_keys(&key))]);
             return;
         };
         if row.place.set(&value, &mut self.settings) {
             self.origins.insert(row.key, origin);
         } else {
-            self.problems.push(Problem::with_value(origin.clone(), &key, &value, row.place.accepted()));
+            let accepted = row.place.accepted_instead(&value);
+            self.complain([Problem::with_value(origin.clone(), &key, &value, accepted)]);
             self.make_safe(row, &origin);
         }
+    }
+
+    fn enter_rules(&mut self, path: &Path, rules: Vec<RawRule>) {
+        let before = self.before.map(Loaded::rule_list);
+        let problems = self.rules.add_file(path, rules, before.as_ref());
+        self.complain(problems);
+    }
+
+    fn complain(&mut self, problems: impl IntoIterator<Item = Problem>) {
+        let room = MOST_PROBLEMS.saturating_sub(self.problems.len());
+        self.problems.extend(problems.into_iter().take(room));
     }
 
     /// After a bad value: what held before the change, else the safe word, else the layer below as it is.
@@ -155,13 +198,16 @@ impl<'a> Layering<'a> {
         }
     }
 
-    /// After an unusable file: all that came from it stays, and at a first start the safe words hold, since the
-    /// file may have said them.
+    /// After an unusable file or folder: all that came from it stays, and at a first start the safe words hold, since
+    /// it may have said them.
     fn pass_over(&mut self, path: &Path, problems: Vec<Problem>) {
-        self.problems.extend(problems);
+        self.complain(problems);
+        if let Some(before) = self.before {
+            self.rules.keep(path, &before.rule_list());
+        }
         for row in ROWS {
             match (self.before, row.when_bad) {
-                (Some(before), _) if before.origin(row.key).is_file(path) => self.keep(row, before),
+                (Some(before), _) if before.origin(row.key).is_from(path) => self.keep(row, before),
                 (None, Some(word)) => {
                     self.put(row, word, &Origin::File { path: path.to_owned(), line: None });
                 }
@@ -201,10 +247,13 @@ impl Loaded {
         let safe: Vec<&Row> = ROWS.iter().filter(|row| row.when_bad.is_some()).collect();
         let safe: Vec<String> =
             safe.iter().map(|row| format!("{} = {}", row.key, self.in_effect(row))).collect();
+        let rules = self.rule_list();
         let mut problems = std::mem::take(&mut self.problems);
         for problem in &mut problems {
             if problem.key.is_empty() {
                 problem.in_effect = safe.join(", ");
+            } else if let Some(path) = problem.origin.file().filter(|_| is_of_a_rule(&problem.key)) {
+                problem.in_effect = rules.of_file(path);
             } else if let Some(row) = row_of(&problem.key) {
                 problem.in_effect = self.in_effect(row);
             }
@@ -213,10 +262,14 @@ impl Loaded {
     }
 }
 
+fn is_of_a_rule(key: &str) -> bool {
+    key.split('.').next() == Some(RULE)
+}
+
 /// What an unknown key could have been: the settings of its section, or the one that ends like it.
 fn known_keys(key: &str) -> String {
-    if key == RULE || key.starts_with("rule.") {
-        return "no rules: this version has none".to_owned();
+    if is_of_a_rule(key) || key.split('.').next_back() == Some(RULE) {
+        return "rules as `[[rule]]` in a file, each with its keys below it".to_owned();
     }
     // A key written below the last `[section]` instead of above the first one.
     if let Some(row) = ROWS.iter().find(|row| key.ends_with(&format!(".{}", row.key))) {

@@ -206,7 +206,7 @@ fn nothing_overflows_at_any_allowed_value() {
 #[test]
 fn every_problem_is_told_at_once() {
     let device = Device::new()
-        .with(VENDOR, "[drain]\nattempts = 0\nfoo = 1\n\n[[rule]]\nname = \"x\"")
+        .with(VENDOR, "[drain]\nattempts = 0\nfoo = 1\n\n[[rule]]\nnmae = \"x\"")
         .with(MAIN, "[cordon]\ntries = \"ten\"\nunhealthy-node = \"off\"\n[slots]\nwait = 24")
         .with("etc/ebb/ebb.d/bad.toml", "a = \nb = ]\n")
         .controlled("kubernetes.drain.timeout", integer(0))
@@ -222,7 +222,9 @@ fn every_problem_is_told_at_once() {
         "usr/lib/ebb/ebb.toml:2: drain.attempts = 0 is not accepted; accepted: a number from 1 to 100; in effect: 5 (default)".to_owned(),
         "usr/lib/ebb/ebb.toml:3: drain.foo = 1 is not accepted; accepted: drain.attempt-timeout, drain.attempts, \
          drain.retry-pause, drain.settle, drain.skip.k8sapinotreachable.timeout, drain.start.timeout, drain.start.on-timeout".to_owned(),
-        "usr/lib/ebb/ebb.toml:5: rule = [a table with 1 entries] is not accepted; accepted: no rules: this version has none".to_owned(),
+        "usr/lib/ebb/ebb.toml:6: rule.nmae = \"x\" is not accepted; accepted: name, selector, namespace, owner-kind, behaviour, order, grace; \
+         in effect: no rule of this file".to_owned(),
+        "usr/lib/ebb/ebb.toml:5: rule.name = nothing is not accepted; accepted: a text of 1 to 63 characters; in effect: no rule of this file".to_owned(),
         "etc/ebb/ebb.toml:2: cordon.tries = \"ten\" is not accepted; accepted: a number from 1 to 100; in effect: 10 (default)".to_owned(),
         "etc/ebb/ebb.toml:3: cordon.unhealthy-node = \"off\" is not accepted; accepted: `unhealthy-node`; it must stand above the first [section]".to_owned(),
         "etc/ebb/ebb.toml:5: slots.wait = 24 is not accepted; accepted: a duration such as `90s`, from 0s to 10y; `0s` for ever; in effect: 1d (default)".to_owned(),
@@ -294,7 +296,7 @@ fn an_unusable_file_is_passed_over_and_the_three_wait() {
         let loaded = device.load();
         assert_eq!(loaded.settings.drain.attempts, 7, "{name}");
         assert!(!loaded.problems.is_empty(), "{name}");
-        assert!(loaded.problems.iter().all(|problem| problem.origin.is_file(&device.path(MAIN))), "{name}");
+        assert!(loaded.problems.iter().all(|problem| problem.origin.is_from(&device.path(MAIN))), "{name}");
         assert_eq!(loaded.settings.api.unreachable, WithoutDrain::Wait, "{name}");
         assert_eq!(loaded.settings.peer.none, WithoutDrain::Wait, "{name}");
         assert_eq!(loaded.settings.drain.start_on_timeout, WithoutZedkube::Wait, "{name}");
@@ -351,6 +353,20 @@ fn a_bad_live_change_keeps_the_old_values() {
     assert_eq!((fourth.settings.drain.attempts, fourth.settings.cordon.tries), (2, 10));
 }
 
+/// What stands in a folder that cannot be listed for the moment may be a safe word.
+#[test]
+fn an_unusable_folder_keeps_what_came_from_its_files() {
+    let drop_in = "etc/ebb/ebb.d/10-ours.toml";
+    let device = Device::new().with(drop_in, "no-peer = \"wait\"\n[[rule]]\nname = \"quiet\"");
+    let first = device.load();
+    fs::remove_dir_all(device.path("etc/ebb/ebb.d")).unwrap();
+    device.write("etc/ebb/ebb.d", "not a folder");
+    let second = device.reload(&first);
+    assert_eq!(second.problems.len(), 1);
+    assert_eq!(second.settings, first.settings);
+    assert_eq!(device.value(&second, "no-peer"), "wait (etc/ebb/ebb.d/10-ours.toml:1)");
+}
+
 #[test]
 fn a_file_that_was_bad_at_the_start_goes_on_to_wait() {
     let device = Device::new().with(MAIN, "[broken");
@@ -387,3 +403,6 @@ fn node_and_kubeconfig_are_settings() {
     assert_eq!(loaded.bad_flags()[0].origin, Origin::Flag("--node"));
     assert_eq!(loaded.settings.node.name.as_ref().unwrap().as_str(), "from-file");
 }
+
+#[path = "rules_tests.rs"]
+mod rules;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use selector::is_label_value;
+
 use super::raw::Raw;
 use super::value::SettingValue;
 
@@ -71,13 +73,14 @@ fn is_dns_label(text: &str) -> bool {
 /// So many `app` labels at most: the list is compared with every pod.
 const MOST_APPS: usize = 64;
 
-/// Label values, each at most 63 characters (Kubernetes' rule); `[]` is none.
+/// Label values, not empty, each at most 63 characters (Kubernetes' rule); `[]` is none.
 impl SettingValue for BTreeSet<String> {
     type Limits = ();
 
     fn read(raw: &Raw, (): &()) -> Option<Self> {
         let items = raw.list().filter(|items| items.len() <= MOST_APPS)?;
-        items.iter().map(|item| item.text().filter(|text| is_label_value(text)).map(str::to_owned)).collect()
+        let is_app = |text: &&str| !text.is_empty() && is_label_value(text);
+        items.iter().map(|item| item.text().filter(is_app).map(str::to_owned)).collect()
     }
 
     fn accepted((): &()) -> String {
@@ -87,13 +90,6 @@ impl SettingValue for BTreeSet<String> {
     fn show(&self) -> String {
         Raw::List(self.iter().cloned().map(Raw::Text).collect()).to_string()
     }
-}
-
-fn is_label_value(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    bytes.len() <= 63 && bytes.iter().all(|&byte| inner(byte)) && outer(bytes.first()) && outer(bytes.last())
 }
 
 #[cfg(test)]

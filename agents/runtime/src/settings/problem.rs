@@ -26,11 +26,16 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether the value comes from the file at `path`.
-    pub(crate) fn is_file(&self, path: &Path) -> bool {
+    /// Whether the value comes from the file at `path`, or from one in the folder there.
+    pub(crate) fn is_from(&self, path: &Path) -> bool {
+        self.file().is_some_and(|own| own.starts_with(path))
+    }
+
+    /// The file that the value comes from.
+    pub(crate) fn file(&self) -> Option<&Path> {
         match self {
-            Self::File { path: own, .. } => own == path,
-            Self::Default | Self::Controller | Self::Flag(_) => false,
+            Self::File { path, .. } => Some(path),
+            Self::Default | Self::Controller | Self::Flag(_) => None,
         }
     }
 

@@ -31,11 +31,11 @@ impl fmt::Display for Live {
     }
 }
 
-/// One setting: drives reading, problems, documentation and `ebb config show` alike.
-pub(crate) struct Row {
+/// One setting, or one key of a `[[rule]]`: drives reading, problems, documentation and `ebb config show` alike.
+pub(crate) struct Row<S: 'static = Settings> {
     /// The key in files, in `--set` and (EVE's) in the controller's map.
     pub(crate) key: &'static str,
-    /// The compiled default, written as for `--set`; `-` if there is none.
+    /// The compiled default, written as for `--set`; `-` if nothing is set, empty if somebody has to say it.
     pub(crate) default: &'static str,
     /// From when on a change counts.
     pub(crate) live: Live,
@@ -44,18 +44,18 @@ pub(crate) struct Row {
     /// The value that stands in for a bad one; without it the layer below keeps its say.
     pub(crate) when_bad: Option<&'static str>,
     /// Where the value lives and what it accepts.
-    pub(crate) place: &'static dyn Place,
+    pub(crate) place: &'static dyn Place<S>,
     /// One sentence for the operator.
     pub(crate) meaning: &'static str,
 }
 
-impl Row {
+impl<S> Row<S> {
     /// A row of ours.
     pub(crate) const fn new(
         key: &'static str,
         default: &'static str,
         live: Live,
-        place: &'static dyn Place,
+        place: &'static dyn Place<S>,
         meaning: &'static str,
     ) -> Self {
         Self { key, default, live, is_eve: false, when_bad: None, place, meaning }
@@ -72,62 +72,71 @@ impl Row {
     }
 }
 
-impl fmt::Debug for Row {
+impl<S> fmt::Debug for Row<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Row").field(&self.key).finish()
     }
 }
 
-/// Where a setting's value lives in [`Settings`], whatever its type.
-pub(crate) trait Place: Sync {
+/// Where a value lives in `S`, the settings or one rule, whatever its type.
+pub(crate) trait Place<S>: Sync {
     /// Puts the value of `raw` there; false, and nothing changed, if it is not accepted.
     #[must_use]
-    fn set(&self, raw: &Raw, settings: &mut Settings) -> bool;
+    fn set(&self, raw: &Raw, settings: &mut S) -> bool;
     /// Takes the value over from other settings.
-    fn take(&self, from: &Settings, settings: &mut Settings);
+    fn take(&self, from: &S, settings: &mut S);
     /// The value as it would be given to `--set`.
-    fn show(&self, settings: &Settings) -> String;
+    fn show(&self, settings: &S) -> String;
     /// What is accepted, in words.
     fn accepted(&self) -> String;
+    /// What is accepted instead of this refused value, in words.
+    fn accepted_instead(&self, raw: &Raw) -> String;
 }
 
 /// A [`Place`] with a type.
-pub(crate) struct Field<T: SettingValue> {
+pub(crate) struct Field<S, T: SettingValue> {
     /// Reads the field.
-    pub(crate) get: fn(&Settings) -> &T,
+    pub(crate) get: fn(&S) -> &T,
     /// The same field, to be written.
-    pub(crate) get_mut: fn(&mut Settings) -> &mut T,
+    pub(crate) get_mut: fn(&mut S) -> &mut T,
     /// What bounds it.
     pub(crate) limits: T::Limits,
 }
 
-impl<T: SettingValue> Place for Field<T> {
-    fn set(&self, raw: &Raw, settings: &mut Settings) -> bool {
+impl<S, T: SettingValue> Place<S> for Field<S, T> {
+    fn set(&self, raw: &Raw, settings: &mut S) -> bool {
         let Some(value) = T::read(raw, &self.limits) else { return false };
         *(self.get_mut)(settings) = value;
         true
     }
 
-    fn take(&self, from: &Settings, settings: &mut Settings) {
+    fn take(&self, from: &S, settings: &mut S) {
         *(self.get_mut)(settings) = (self.get)(from).clone();
     }
 
-    fn show(&self, settings: &Settings) -> String {
+    fn show(&self, settings: &S) -> String {
         (self.get)(settings).show()
     }
 
     fn accepted(&self) -> String {
         T::accepted(&self.limits)
     }
+
+    fn accepted_instead(&self, raw: &Raw) -> String {
+        T::accepted_instead(raw, &self.limits)
+    }
 }
 
-/// The [`Field`] at a path below [`Settings`]: `field!(drain.attempts, 1..=100)`.
+/// The [`Field`] at a path below [`Settings`]: `field!(drain.attempts, 1..=100)`; or below another type:
+/// `field!(Rule: order)`.
 macro_rules! field {
-    ($($name:ident).+) => { $crate::settings::row::field!($($name).+, ()) };
-    ($($name:ident).+, $limits:expr) => {
+    ($($name:ident).+) => { $crate::settings::row::field!(Settings: $($name).+, ()) };
+    ($($name:ident).+, $limits:expr) => { $crate::settings::row::field!(Settings: $($name).+, $limits) };
+    ($of:ty: $($name:ident).+) => { $crate::settings::row::field!($of: $($name).+, ()) };
+    ($of:ty: $($name:ident).+, $limits:expr) => {
         &$crate::settings::row::Field {
-            get: |settings| &settings.$($name).+,
-            get_mut: |settings| &mut settings.$($name).+,
+            get: |settings: &$of| &settings.$($name).+,
+            get_mut: |settings: &mut $of| &mut settings.$($name).+,
             limits: $limits,
         }
     };

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use super::groups::Settings;
 use super::row::Live::{NextAction, NextAttempt, No, Yes};
 use super::row::{Row, field};
+use super::rule::Rule;
 use super::value::Span;
 
 const MINUTE: u64 = 60;
@@ -20,6 +22,11 @@ const fn span(shortest: u64, longest: u64) -> Span {
 /// The row of `key`.
 pub(crate) fn row_of(key: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.key == key)
+}
+
+/// The row of `key` in a `[[rule]]`.
+pub(crate) fn rule_row_of(key: &str) -> Option<&'static Row<Rule>> {
+    RULE_ROWS.iter().find(|row| row.key == key)
 }
 
 /// Every setting, in the order of the documentation.
@@ -122,10 +129,11 @@ pub(crate) static ROWS: &[Row] = &[
     Row::new("evict.retry", "20s", NextAttempt, field!(evict.retry, span(1, HOUR)),
         "A refused eviction is tried again this often, and at once when its budget changes."),
     Row::new("evict.max-retries", "-", NextAttempt, field!(evict.max_retries, 0..=10_000),
-        "After so many refusals the pod is deleted with its own grace, against its budget; none is never, `auto` \
-         is as many as fit into the attempt."),
+        "After this many times `evict.retry` of refusals the pod is deleted with its own grace, against its budget; \
+         none is never, `auto` is as many as fit into the attempt."),
     Row::new("unhealthy-node", "off", NextAttempt, field!(unhealthy_node),
-        "Whether pods are deleted with grace 0 when the kubelet of this node is known to be dead."),
+        "Whether pods are deleted with grace 0, without waiting for their volumes, when this node has been unhealthy \
+         for over 5 minutes: it is NotReady, or its file system is read-only."),
 
     // Pods with volumes
     Row::new("stateful.parallel", "1", NextAttempt, field!(stateful.parallel, 1..=64),
@@ -164,4 +172,25 @@ pub(crate) static ROWS: &[Row] = &[
         "How long the activation may run."),
     Row::new("baseos.dry-run", "false", NextAction, field!(baseos.dry_run),
         "Activations are only written down."),
+];
+
+/// Every key of a `[[rule]]`, in the order of the documentation.
+#[rustfmt::skip] // a table is read by its rows
+pub(crate) static RULE_ROWS: &[Row<Rule>] = &[
+    Row::new("name", "", NextAttempt, field!(Rule: name),
+        "What messages call the rule. No other rule of any file has this name."),
+    Row::new("selector", "-", NextAttempt, field!(Rule: selector),
+        "Which labels the pods have; none is any."),
+    Row::new("namespace", "-", NextAttempt, field!(Rule: namespace),
+        "Which namespace they are in; none is any."),
+    Row::new("owner-kind", "-", NextAttempt, field!(Rule: owner_kind),
+        "Which kind their controller is of, in exactly these letters; none is any, also no controller."),
+    Row::new("behaviour", "drain", NextAttempt, field!(Rule: behaviour),
+        "What is done with them: they leave like others, they stay and nobody waits for them, or they end by \
+         themselves and are waited for."),
+    Row::new("order", "0", NextAttempt, field!(Rule: order),
+        "Pods of a higher order leave when all of the lower ones are gone. Pods without a rule have 0."),
+    Row::new("grace", "-", NextAttempt, field!(Rule: grace, span(1, DAY)),
+        "The grace period of their eviction; none leaves it to `pods.grace-period` or the pod. Zero is a verb of its \
+         own: `ebb force delete-pods`."),
 ];

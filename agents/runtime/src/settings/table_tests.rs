@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::groups::Settings;
 use super::raw::Raw;
 use super::row::Row;
-use super::table::{ROWS, row_of};
+use super::table::{ROWS, RULE_ROWS, row_of};
 
 /// What a row accepts and refuses, in TOML's notation.
 struct Case {
@@ -398,10 +398,11 @@ fn exactly_three_bad_values_become_wait() {
 }
 
 /// The line of the documentation for a row.
-fn documented(row: &Row) -> String {
+fn documented<S>(row: &Row<S>) -> String {
     let Row { key, default, live, meaning, .. } = row;
     let from = if row.is_eve { " (EVE)" } else { "" };
-    format!("| `{key}`{from} | `{default}` | {} | {live} | {meaning} |", row.place.accepted())
+    let default = if default.is_empty() { "required".to_owned() } else { format!("`{default}`") };
+    format!("| `{key}`{from} | {default} | {} | {live} | {meaning} |", row.place.accepted())
 }
 
 #[test]
@@ -409,6 +410,6 @@ fn the_documentation_shows_this_table() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
     let page = std::fs::read_to_string(page).unwrap();
     let shown: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
-    let rows: Vec<String> = ROWS.iter().map(documented).collect();
+    let rows: Vec<String> = ROWS.iter().map(documented).chain(RULE_ROWS.iter().map(documented)).collect();
     assert!(shown == rows, "docs/settings.md should have these lines:\n{}", rows.join("\n"));
 }

@@ -18,6 +18,12 @@ pub(crate) trait SettingValue: Sized + Clone {
     /// What is accepted, in words, for problems and for the documentation.
     fn accepted(limits: &Self::Limits) -> String;
 
+    /// What is accepted instead of a value that was refused, in words; more than [`Self::accepted`] where the value
+    /// can be wrong in many ways.
+    fn accepted_instead(_refused: &Raw, limits: &Self::Limits) -> String {
+        Self::accepted(limits)
+    }
+
     /// The value as it would be given to `--set`.
     fn show(&self) -> String;
 }
@@ -36,6 +42,10 @@ impl<T: SettingValue> SettingValue for Option<T> {
         format!("{}; `-` for none", T::accepted(limits))
     }
 
+    fn accepted_instead(refused: &Raw, limits: &Self::Limits) -> String {
+        format!("{}; `-` for none", T::accepted_instead(refused, limits))
+    }
+
     fn show(&self) -> String {
         self.as_ref().map_or_else(|| NONE.to_owned(), T::show)
     }
@@ -50,6 +60,22 @@ impl SettingValue for u32 {
 
     fn accepted(limits: &Self::Limits) -> String {
         format!("a number from {} to {}", limits.start(), limits.end())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl SettingValue for i32 {
+    type Limits = ();
+
+    fn read(raw: &Raw, (): &()) -> Option<Self> {
+        Self::try_from(raw.integer()?).ok()
+    }
+
+    fn accepted((): &()) -> String {
+        format!("a number from {} to {}", Self::MIN, Self::MAX)
     }
 
     fn show(&self) -> String {

@@ -106,6 +106,19 @@ words! {
 }
 
 words! {
+    /// What a rule does with the pods that it selects.
+    Behaviour {
+        /// They leave, as all others do.
+        #[default]
+        Drain = "drain",
+        /// They stay, and nobody waits for them.
+        Skip = "skip",
+        /// They end by themselves, and are waited for.
+        WaitCompleted = "wait-completed",
+    }
+}
+
+words! {
     /// In which order pods with volumes leave.
     StatefulOrder {
         /// Highest priority first (MCM).
@@ -128,7 +141,7 @@ words! {
 }
 
 words! {
-    /// Whether pods are deleted with grace 0 when the kubelet of this node is known to be dead.
+    /// Whether pods are deleted with grace 0 when this node has been unhealthy for over 5 minutes.
     UnhealthyNode {
         /// Never.
         #[default]
