@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use drain::diagnosis::{Blocked, blocked};
 use drain::progress::{Line, Progress, VolumeLine, attempt, lines, progress, volume_lines};
-use drain::{Answer, Effect, Event, Moment, Outcome, Policy, State, step};
+use drain::record::record;
+use drain::{Answer, Effect, Event, Moment, Outcome, Policy, Record, State, step};
 use futures::future::BoxFuture;
 
 use crate::calls::Calls;
@@ -43,12 +44,13 @@ pub struct Drainer {
     owner: String,
     reason: String,
     clock: Clock,
+    record: Option<Record>,
 }
 
 impl Drainer {
     /// Drains by this policy. The cordon's owner is `ebb`, the clock `CLOCK_BOOTTIME`.
     pub fn new(cluster: Cluster, policy: Policy) -> Self {
-        Self { cluster, policy, owner: "ebb".to_owned(), reason: "drain".to_owned(), clock: boot_time }
+        Self { cluster, policy, owner: "ebb".to_owned(), reason: "drain".to_owned(), clock: boot_time, record: None }
     }
 
     /// Who owns the cordon, and why, as the node's annotations say.
@@ -56,6 +58,13 @@ impl Drainer {
     pub fn owned_by(mut self, owner: &str, reason: &str) -> Self {
         owner.clone_into(&mut self.owner);
         reason.clone_into(&mut self.reason);
+        self
+    }
+
+    /// Goes on with an attempt that another process of this boot began: its deadline and its history stay.
+    #[must_use]
+    pub fn resuming(mut self, record: Record) -> Self {
+        self.record = Some(record);
         self
     }
 
@@ -203,6 +212,11 @@ impl Drain {
         attempt(&self.state).map(volume_lines).unwrap_or_default()
     }
 
+    /// What another process would need to go on with this attempt; `None` before it has begun.
+    pub fn record(&self) -> Option<Record> {
+        attempt(&self.state).map(record)
+    }
+
     /// All that is known, for what the other functions do not tell.
     pub fn state(&self) -> &State {
         &self.state
@@ -216,7 +230,11 @@ impl Drain {
             calls: Calls::new(cluster.clone(), cordoned.clone()),
         };
         self.cordoned = Some(cordoned);
-        self.apply(Event::Start { attempt: 1, api_back: None });
+        let event = match self.drainer.record.take() {
+            Some(record) => Event::Resume { attempt: 1, api_back: None, record: Box::new(record) },
+            None => Event::Start { attempt: 1, api_back: None },
+        };
+        self.apply(event);
     }
 
     /// Only waits.

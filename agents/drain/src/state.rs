@@ -8,10 +8,11 @@ use std::time::Duration;
 use crate::budget::Fingerprint;
 use crate::findings::Findings;
 use crate::plan::Planned;
+use crate::record::Record;
 use crate::time::Moment;
 use crate::turns::Turn;
 use crate::view::{Picture, PodId};
-use crate::volumes::VolumeTrack;
+use crate::volumes::{VolumeTrack, carried};
 
 /// Where the drain of the node is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,6 +98,8 @@ pub struct Attempt {
     pub gone: u64,
     /// How often the owners of pods that have left made one anew on this node, by the owner's UID.
     pub returns: BTreeMap<String, u32>,
+    /// Since when pods were refused in a process before this one, by UID.
+    pub refused_before: BTreeMap<String, Moment>,
     /// The server does not know evictions.
     pub no_evictions: bool,
     /// When questions about blocked pods were last asked.
@@ -131,6 +134,7 @@ impl Attempt {
             turns: Vec::new(),
             gone: 0,
             returns: BTreeMap::new(),
+            refused_before: BTreeMap::new(),
             no_evictions: false,
             asked: None,
             findings: Arc::default(),
@@ -139,6 +143,18 @@ impl Attempt {
             away_since: None,
             away_total: Duration::ZERO,
             api_back,
+        }
+    }
+
+    /// An attempt that another process began.
+    pub(crate) fn resumed(number: u32, now: Moment, api_back: Option<Moment>, record: &Record) -> Self {
+        Self {
+            started: record.started,
+            deadline: record.deadline,
+            away_total: record.away_total,
+            volumes: carried(record.volumes.clone(), now),
+            refused_before: record.refused_since.clone(),
+            ..Self::new(number, now, Duration::ZERO, api_back)
         }
     }
 

@@ -3,7 +3,6 @@
 //! Level-triggered: each event brings the state up to date, then `advance` looks at the whole of it. An event
 //! that means nothing in a state is listed there and ignored, so that a new one must be placed by hand.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +12,13 @@ use crate::ending::{failure, has_more_to_do};
 use crate::escalation::escalate;
 use crate::findings::{Findings, Inquiry};
 use crate::policy::{Policy, STALE_SCHEDULER};
+use crate::record::Record;
 use crate::retry::pause;
 use crate::sending::send;
 use crate::state::{Attempt, Outcome, Proof, State};
 use crate::time::Moment;
 use crate::tracking::{record, see};
 use crate::view::{Picture, PodId};
-use crate::volumes::VolumeTrack;
 use crate::{asking, turns, volumes};
 
 /// Fresh lists lie at least this far apart.
@@ -34,6 +33,15 @@ pub enum Event {
         attempt: u32,
         /// When the API server last came back after it had been away, if it ever had.
         api_back: Option<Moment>,
+    },
+    /// Go on with an attempt that another process began. The node is cordoned.
+    Resume {
+        /// The attempt's number.
+        attempt: u32,
+        /// When the API server last came back after it had been away, if it ever had.
+        api_back: Option<Moment>,
+        /// What that process left.
+        record: Box<Record>,
     },
     /// Stop at once.
     Cancel,
@@ -123,7 +131,12 @@ pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State,
 
 fn idle(event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     match event {
-        Event::Start { attempt, api_back } => start(*attempt, *api_back, BTreeMap::new(), now, policy),
+        Event::Start { attempt, api_back } => {
+            advance(Attempt::new(*attempt, now, policy.attempt_timeout, *api_back), now, policy)
+        }
+        Event::Resume { attempt, api_back, record } => {
+            advance(Attempt::resumed(*attempt, now, *api_back, record), now, policy)
+        }
         Event::Cancel
         | Event::Picture(_)
         | Event::Answer { .. }
@@ -144,7 +157,12 @@ fn ended(
 ) -> (State, Vec<Effect>) {
     match event {
         Event::Start { attempt: number, api_back } => {
-            start(*number, *api_back, volumes::carried(attempt.volumes, now), now, policy)
+            let mut next = Attempt::new(*number, now, policy.attempt_timeout, *api_back);
+            next.volumes = volumes::carried(attempt.volumes, now);
+            advance(next, now, policy)
+        }
+        Event::Resume { attempt, api_back, record } => {
+            advance(Attempt::resumed(*attempt, now, *api_back, record), now, policy)
         }
         Event::Cancel => (State::Idle, vec![Effect::Abort]),
         // Late: an outcome never changes.
@@ -161,7 +179,7 @@ fn ended(
 fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     match event {
         // One drain at a time.
-        Event::Start { .. } => return (State::Draining(attempt), vec![]),
+        Event::Start { .. } | Event::Resume { .. } => return (State::Draining(attempt), vec![]),
         Event::Cancel => return (State::Idle, vec![Effect::Abort]),
         Event::Picture(picture) => see(&mut attempt, picture, now, policy),
         Event::Answer { attempt: number, uid, answer } if number == attempt.number => {
@@ -190,7 +208,7 @@ fn proving(
     policy: &Policy,
 ) -> (State, Vec<Effect>) {
     match event {
-        Event::Start { .. } => return (State::Proving(attempt, proof), vec![]),
+        Event::Start { .. } | Event::Resume { .. } => return (State::Proving(attempt, proof), vec![]),
         Event::Cancel => return (State::Idle, vec![Effect::Abort]),
         Event::Picture(picture) => see(&mut attempt, picture, now, policy),
         Event::Proof { attempt: number, look } if number == attempt.number => {
@@ -220,19 +238,6 @@ fn proving(
         return advance(attempt, now, policy);
     }
     prove(attempt, proof, now, policy)
-}
-
-fn start(
-    number: u32,
-    api_back: Option<Moment>,
-    volumes: BTreeMap<String, VolumeTrack>,
-    now: Moment,
-    policy: &Policy,
-) -> (State, Vec<Effect>) {
-    let mut attempt = Attempt::new(number, now, policy.attempt_timeout, api_back);
-    attempt.volumes = volumes;
-    let wake = Effect::WakeAt(wake_time(&attempt, now, policy));
-    (State::Draining(attempt), vec![wake])
 }
 
 /// Looks at the whole attempt: over, to be proven, or more to send.

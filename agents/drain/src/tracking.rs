@@ -29,7 +29,9 @@ pub(crate) fn see(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, pol
         if !attempt.pods.contains_key(&pod.id.uid) {
             attempt.arrivals |= !is_first;
             let returns = if is_first { 0 } else { returns::count(attempt, pod) };
-            attempt.pods.insert(pod.id.uid.clone(), new_track(planned, pod, returns, now));
+            let mut track = new_track(planned, pod, returns, now);
+            track.refused_since = attempt.refused_before.remove(&pod.id.uid);
+            attempt.pods.insert(pod.id.uid.clone(), track);
         }
         if let Some(track) = attempt.pods.get_mut(&pod.id.uid) {
             (track.order, track.grace_sent) = (planned.order, planned.grace);

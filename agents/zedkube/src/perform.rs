@@ -192,6 +192,7 @@ fn of_call(event: drain::Event) -> Event {
         drain::Event::Picture(picture) => Event::Picture(picture),
         // Calls bring none of these; a tick is harmless.
         drain::Event::Start { .. }
+        | drain::Event::Resume { .. }
         | drain::Event::Cancel
         | drain::Event::ApiAway
         | drain::Event::ApiBack

@@ -1,5 +1,7 @@
 //! Invariants that hold after every step, whatever happens in whatever order.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use selector::{Requirement, Selector};
@@ -12,7 +14,7 @@ use crate::rule::Rule;
 use crate::state::{By, Stage};
 use crate::storage::{AttachmentView, Attachments, ClaimView, CsiSource, Storage, VolumeView};
 use crate::view::{BudgetView, Controller, NodeView, Phase, PodClaim, PodView, Terminating, Unhealthy};
-use crate::volumes::VolumeStage;
+use crate::volumes::{VolumeStage, VolumeTrack};
 
 fn any_pod() -> impl Strategy<Value = PodView> {
     let claims =
@@ -125,6 +127,11 @@ fn any_answer() -> impl Strategy<Value = Answer> {
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         2 => (1..3_u32).prop_map(|attempt| Event::Start { attempt, api_back: None }),
+        1 => (1..3_u32, 0..2_000_000_u64).prop_map(|(attempt, deadline)| Event::Resume {
+            attempt,
+            api_back: None,
+            record: Box::new(Record { deadline: Moment(deadline), ..Record::default() }),
+        }),
         1 => Just(Event::Cancel),
         8 => any_picture().prop_map(|picture| Event::Picture(Arc::new(picture))),
         8 => (1..3_u32, 0..12_u8, any_answer())
@@ -243,7 +250,7 @@ impl Seen<'_> {
 
     fn failed_or_cancelled_never_completes_later(&self) {
         let over = matches!(self.before, State::Idle | State::Ended(..));
-        if over && !matches!(self.event, Event::Start { .. } | Event::Cancel) {
+        if over && !matches!(self.event, Event::Start { .. } | Event::Resume { .. } | Event::Cancel) {
             assert_eq!(self.before, self.after);
             assert!(self.effects.is_empty());
         }
@@ -278,7 +285,7 @@ impl Seen<'_> {
 
     fn a_live_attempt_always_wakes(&self) {
         if matches!(self.after, State::Draining(_) | State::Proving(..))
-            && !matches!(self.event, Event::Start { .. })
+            && !matches!(self.event, Event::Start { .. } | Event::Resume { .. })
         {
             assert!(self.effects.iter().any(|effect| matches!(effect, Effect::WakeAt(_))));
         }

@@ -220,11 +220,11 @@ pub(crate) async fn a_drain_that_a_budget_blocks_ends_in_time(target: &Target) -
     let drainer = |policy| Drainer::new(place.caller().cluster().clone(), policy);
     let patient = drainer(policy());
     tokio::select! {
-        outcome = patient.drain(&place.node, |_| {}) => anyhow::bail!("it has ended: {outcome:?}"),
+        outcome = patient.drain(&place.node).outcome() => anyhow::bail!("it has ended: {outcome:?}"),
         gone = place.until_gone("pods/free") => gone?,
     }
     let hasty = drainer(Policy { attempt_timeout: Duration::from_millis(300), ..policy() });
-    assert_eq!(hasty.drain(&place.node, |_| {}).await?, Outcome::Failed(Failure::Deadline));
+    assert_eq!(hasty.drain(&place.node).outcome().await?, Outcome::Failed(Failure::Deadline));
     let left = fresh_look(place.caller().cluster(), &place.node, None, false).await?;
     assert_eq!(names(&left), ["a"]);
     assert_eq!(left.pods[0].terminating, None);
@@ -242,7 +242,7 @@ pub(crate) async fn a_drain_ends_when_somebody_uncordons(target: &Target) -> Res
         let patch = json!({"spec": {"unschedulable": null}});
         place.caller().patch(&place.node_path(), Change::Merge, &patch).await?.object()
     };
-    let (outcome, lifted) = futures::join!(drainer.drain(&place.node, |_| {}), by_hand);
+    let (outcome, lifted) = futures::join!(drainer.drain(&place.node).outcome(), by_hand);
     lifted?;
     assert_eq!(outcome?, Outcome::Failed(Failure::Uncordoned));
     Ok(())
