@@ -74,14 +74,22 @@ fn an_unhealthy_node_is_forced_after_five_minutes_and_only_if_allowed() {
 #[test]
 fn the_five_minutes_go_on_without_any_picture_and_end_with_the_condition() {
     let mut bench = Bench::with(Policy { unhealthy_node: UnhealthyNode::Force, ..Policy::device() }, None);
-    bench.picture(Picture { node: Some(unhealthy(200)), ..with(vec![terminating("1")]) });
+    bench.picture(Picture { node: Some(unhealthy(290)), ..with(vec![terminating("1")]) });
     let (_, effects) = crate::step(bench.state.clone(), Event::Tick, bench.now, &bench.policy);
-    let due = bench.now + Duration::from_secs(100);
-    let wakes = |effect: &Effect| matches!(effect, Effect::WakeAt(at) if *at <= due);
-    assert!(effects.iter().any(wakes), "{effects:?}");
+    assert!(effects.contains(&Effect::WakeAt(bench.now + Duration::from_secs(10))), "{effects:?}");
     let (mut healthy, mut sick) = (bench.clone(), bench);
-    assert_eq!(killed(&sick.after(Duration::from_secs(99))), [""; 0]);
+    assert_eq!(killed(&sick.after(Duration::from_secs(9))), [""; 0]);
     assert_eq!(killed(&sick.after(Duration::from_secs(1))), ["1"]);
     healthy.send(Event::Picture(Arc::new(with(vec![terminating("1")]))));
     assert_eq!(killed(&healthy.after(Duration::from_mins(10))), [""; 0]);
+}
+
+#[test]
+fn a_busy_server_is_given_its_pause() {
+    let mut bench = Bench::with(Policy { method: Method::ForceDelete, ..Policy::device() }, None);
+    bench.picture(with(vec![pod("1")]));
+    let after = Some(Duration::from_secs(8));
+    assert_eq!(killed(&bench.answer("1", Answer::Throttled { after, text: "busy".into() })), [""; 0]);
+    assert_eq!(killed(&bench.after(Duration::from_secs(7))), [""; 0]);
+    assert_eq!(killed(&bench.after(Duration::from_secs(3))), ["1"]);
 }

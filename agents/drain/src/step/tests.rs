@@ -346,3 +346,33 @@ fn a_pod_that_is_left_does_not_hold_up_the_drain() {
     bench.proof(with(vec![kept()]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
+
+#[test]
+fn what_another_attempt_asked_for_is_not_ours() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    bench.send(Event::Answer { attempt: 2, uid: "1".into(), answer: Answer::Accepted });
+    assert_eq!(bench.stage("1"), Some(Stage::Sent));
+    let findings = Arc::new(Findings { trouble: vec!["x".into()], ..Findings::default() });
+    bench.send(Event::Found { attempt: 2, findings: Arc::clone(&findings) });
+    assert_eq!(*bench.attempt().findings, Findings::default());
+    bench.send(Event::Found { attempt: 1, findings: Arc::clone(&findings) });
+    assert_eq!(bench.attempt().findings, findings);
+    bench.send(Event::Proof { attempt: 2, look: Ok(Arc::new(with(vec![]))) });
+    assert_eq!(bench.stage("1"), Some(Stage::Sent));
+    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    bench.send(Event::Proof { attempt: 2, look: Ok(Arc::new(with(vec![]))) });
+    assert_eq!(bench.outcome(), None);
+}
+
+#[test]
+fn a_node_that_is_gone_at_the_proof() {
+    let gone = || Picture { node: None, ..Picture::default() };
+    let mut bench = Bench::start();
+    bench.picture(with(vec![]));
+    bench.proof(gone());
+    assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
+    let mut bench = Bench::start();
+    bench.proof(gone());
+    assert_eq!(bench.outcome(), None, "a node that was never seen is not gone");
+}

@@ -107,7 +107,7 @@ pub(crate) async fn after_an_outage_all_is_seen_again(target: &Target) -> Result
     assert!(failures.next().await.is_unreachable());
     let away = cluster::evict::evict(cluster, &cordoned, &id, None).await;
     assert!(matches!(away, Answer::Throttled { after: None, .. }), "{away:?}");
-    assert!(cluster::fresh_look(cluster, node, None).await.unwrap_err().is_unreachable());
+    assert!(cluster::fresh_look(cluster, node, None, false).await.unwrap_err().is_unreachable());
     assert_eq!(feed.latest().context("no picture")?.pods.len(), 2, "the last picture stays");
 
     target.start_api_server().await?;
