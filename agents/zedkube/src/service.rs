@@ -53,7 +53,7 @@ pub(crate) struct Service {
 enum Woken {
     Inbox,
     Settings,
-    Event(Event),
+    Event(Box<Event>),
     Time,
     Alive,
 }
@@ -109,7 +109,7 @@ impl Service {
         let at = self.wake.min(self.publish_at);
         tokio::select! {
             () = self.inbox.changed() => Woken::Inbox,
-            event = self.performer.event() => Woken::Event(event),
+            event = self.performer.event() => Woken::Event(Box::new(event)),
             () = self.settings.changed() => Woken::Settings,
             () = until(at) => Woken::Time,
             () = self.context.liveness().due() => Woken::Alive,
@@ -121,7 +121,7 @@ impl Service {
         match woken {
             Woken::Inbox => self.read_inbox(),
             Woken::Settings => self.read_settings(),
-            Woken::Event(event) => self.step(event),
+            Woken::Event(event) => self.step(*event),
             Woken::Time => self.on_time(),
             Woken::Alive => self.context.liveness().progress(),
         }
