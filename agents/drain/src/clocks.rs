@@ -83,3 +83,6 @@ pub(crate) fn end_time(attempt: &Attempt, policy: &Policy) -> Moment {
     };
     since + policy.freeze_limit.saturating_sub(attempt.away_total) + Duration::from_millis(1)
 }
+
+#[cfg(test)]
+mod tests;

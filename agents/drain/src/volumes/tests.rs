@@ -357,3 +357,16 @@ fn a_volume_that_comes_back_without_a_user_is_waited_for_again() {
     bench.picture(picture(vec![using("2", &[])], storage(&["1"], vec![here("1")])));
     assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::Detaching);
 }
+
+#[test]
+fn since_tells_when_the_stage_began() {
+    let mut bench = bench(|_| {});
+    let attached = || storage(&["1"], vec![here("1")]);
+    let since = |bench: &Bench| bench.now.since(bench.attempt().volumes["pv-1"].since);
+    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    bench.now = bench.now + Duration::from_secs(5);
+    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    assert_eq!(since(&bench), Duration::from_secs(5), "still in use");
+    bench.picture(picture(vec![], attached()));
+    assert_eq!(since(&bench), Duration::ZERO, "detaching from now on");
+}

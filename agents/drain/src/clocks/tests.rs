@@ -1,0 +1,131 @@
+//! When an attempt wakes by itself, and what it looks at then.
+
+use super::*;
+use crate::answer::Answer;
+use crate::policy::{MaxRetries, UnhealthyNode};
+use crate::step::{Effect, Event, step};
+use crate::testing::{Bench, guarded, node, pod, refusal, terminating, with};
+use crate::view::{NodeView, Picture, PodView, Unhealthy};
+use crate::volumes::tests::{here, picture, storage, using};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// In how long the attempt wakes after a tick now.
+fn wakes_in(bench: &Bench) -> Duration {
+    let (_, effects) = step(bench.state.clone(), Event::Tick, bench.now, &bench.policy);
+    let wakes = effects
+        .iter()
+        .filter_map(|effect| if let Effect::WakeAt(at) = effect { Some(bench.now.until(*at)) } else { None });
+    wakes.min().expect("a wake-up")
+}
+
+fn short() -> Policy {
+    let mut policy = Policy { attempt_timeout: Duration::from_mins(10), ..Policy::device() };
+    policy.volumes.detach_timeout = seconds(9);
+    policy.volumes.reattach_timeout = seconds(7);
+    policy
+}
+
+#[test]
+fn a_silent_watch_is_looked_through_every_30_s() {
+    let mut bench = Bench::with(short(), None);
+    bench.picture(with(vec![terminating("1")]));
+    assert_eq!(wakes_in(&bench), seconds(30));
+    bench.now = bench.now + seconds(29);
+    assert_eq!(wakes_in(&bench), seconds(1));
+}
+
+#[test]
+fn a_detach_timeout_wakes() {
+    let mut bench = Bench::with(short(), None);
+    let attached = || storage(&["1", "2"], vec![here("1"), here("2")]);
+    let other = || PodView { terminating: terminating("2").terminating, ..using("2", &["2"]) };
+    bench.picture(picture(vec![using("1", &["1"]), other()], attached()));
+    bench.picture(picture(vec![other()], attached()));
+    assert_eq!(wakes_in(&bench), seconds(9));
+    bench.after(seconds(9));
+    assert_eq!(wakes_in(&bench), seconds(21), "it has timed out; the watch is next");
+}
+
+#[test]
+fn a_reattach_timeout_wakes() {
+    let mut bench = Bench::with(short(), None);
+    bench.picture(picture(
+        vec![using("1", &["1"]), using("2", &["2"])],
+        storage(&["1", "2"], vec![here("1"), here("2")]),
+    ));
+    bench.picture(picture(vec![using("2", &["2"])], storage(&["1", "2"], vec![here("2")])));
+    assert_eq!(wakes_in(&bench), seconds(7));
+}
+
+#[test]
+fn a_turn_that_lasts_too_long_wakes() {
+    let mut bench = Bench::with(short(), None);
+    let quick = |uid: &str| PodView { grace: seconds(2), ..using(uid, &[uid]) };
+    bench.picture(picture(vec![quick("1"), quick("2")], storage(&["1", "2"], vec![here("1"), here("2")])));
+    assert_eq!(wakes_in(&bench), seconds(11), "its grace and the detach time-out");
+}
+
+#[test]
+fn a_retry_and_an_escalation_wake() {
+    let mut bench =
+        Bench::with(Policy { max_retries: MaxRetries::Times(1), retry: seconds(8), ..short() }, None);
+    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.answer("1", refusal());
+    assert_eq!(wakes_in(&bench), seconds(8), "the retry comes later, spread by a quarter");
+    let mut bench = Bench::with(short(), None);
+    bench.picture(with(vec![pod("1")]));
+    bench.answer("1", Answer::Throttled { after: Some(seconds(4)), text: "busy".into() });
+    assert!(wakes_in(&bench) >= seconds(4) && wakes_in(&bench) <= seconds(5));
+}
+
+#[test]
+fn questions_wake() {
+    let mut bench = Bench::with(short(), None);
+    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.answer("1", refusal());
+    assert_eq!(wakes_in(&bench), seconds(10));
+}
+
+#[test]
+fn an_unhealthy_node_wakes() {
+    let mut bench = Bench::with(Policy { unhealthy_node: UnhealthyNode::Force, ..short() }, None);
+    let unhealthy = Some(Unhealthy { condition: "NotReady".into(), lasting: seconds(297) });
+    let node = Some(NodeView { unhealthy, ..node(true) });
+    bench.picture(Picture { node, ..with(vec![terminating("1")]) });
+    assert_eq!(wakes_in(&bench), seconds(3));
+}
+
+#[test]
+fn the_deadline_wakes_and_stands_still_in_an_outage() {
+    let mut bench =
+        Bench::with(Policy { attempt_timeout: seconds(5), freeze_limit: seconds(20), ..short() }, None);
+    bench.picture(with(vec![terminating("1")]));
+    assert_eq!(wakes_in(&bench), seconds(5));
+    bench.send(Event::ApiAway);
+    assert_eq!(wakes_in(&bench), seconds(20) + Duration::from_millis(1));
+    bench.now = bench.now + seconds(15);
+    bench.send(Event::ApiBack);
+    assert_eq!(wakes_in(&bench), seconds(5));
+}
+
+#[test]
+fn only_volumes_that_no_watch_tells_of_are_looked_at_every_5_s() {
+    let attached = || storage(&["1"], vec![here("1")]);
+    let mut policy = short();
+    policy.volumes.detach_timeout = Duration::from_mins(2);
+    let left_volume = |last: Picture| {
+        let mut bench = Bench::with(policy.clone(), None);
+        bench.picture(picture(vec![using("1", &["1"])], attached()));
+        bench.picture(last);
+        wakes_in(&bench)
+    };
+    assert_eq!(left_volume(with(vec![])), seconds(5), "only a volume, and nobody tells of it");
+    assert_eq!(left_volume(picture(vec![], attached())), seconds(30), "a watch tells of it");
+    assert_eq!(left_volume(with(vec![terminating("2")])), seconds(30), "a pod is left");
+    let mut bench = Bench::with(policy.clone(), None);
+    bench.picture(with(vec![terminating("2")]));
+    assert_eq!(wakes_in(&bench), seconds(30), "no volume");
+}
