@@ -46,7 +46,8 @@ impl Asked {
 }
 
 /// What this answer means. `status` is the HTTP code, `retry_after` the header's value, `body` whatever came, JSON or
-/// not. A 409 is [`Answer::Retry`] here; [`crate::evict`] looks whether the pod has been replaced.
+/// not. A 409 is [`Answer::Retry`] here; [`crate::evict`] looks whether the pod has been replaced. Nor is
+/// [`Answer::NoEvictions`] the last word: any proxy can say 404.
 pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: &str) -> Answer {
     if (200..300).contains(&status) {
         return Answer::Accepted;
@@ -72,15 +73,23 @@ pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: 
     }
 }
 
-/// 404: the pod is gone, or the server does not know what was asked for.
+/// 404: the pod is gone; or the path itself is unknown, and then no object is named. What else may be missing (a budget
+/// that somebody deleted just now) says nothing about evictions: taken for "no evictions", it would have pods deleted
+/// past all budgets.
 fn missing(asked: Asked, said: &Said<'_>, text: String) -> Answer {
     match (said.kind(), asked) {
         ("pods" | "namespaces", _) => Answer::Gone,
-        (_, Asked::Eviction) => Answer::Final {
-            text: format!("the API server does not serve pods/eviction, so pods can only be deleted: {text}"),
-        },
+        ("", Asked::Eviction) => Answer::NoEvictions,
+        (_, Asked::Eviction) => Answer::Retry { text },
         (_, Asked::Deletion) => Answer::Final { text },
     }
+}
+
+/// The server is older than 1.22 and knows the body of an eviction only as `policy/v1beta1`.
+pub(crate) fn wants_beta(status: u16, body: &str) -> bool {
+    let said = Said::read(body);
+    let message = said.message();
+    status == 400 && message.contains("no kind \"Eviction\" is registered for version \"policy/v1\"")
 }
 
 fn forbidden(asked: Asked, said: &Said<'_>, text: String) -> Answer {

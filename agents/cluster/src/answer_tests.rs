@@ -14,6 +14,7 @@ const J9: &str = r#"{"status":"Failure","message":"Timeout: request did not comp
 const NO_POD: &str = r#"{"message":"pods \"a\" not found","reason":"NotFound","details":{"name":"a","kind":"pods"},"code":404}"#;
 const NO_NAMESPACE: &str = r#"{"message":"namespaces \"x\" not found","reason":"NotFound","details":{"name":"x","kind":"namespaces"},"code":404}"#;
 const NO_RESOURCE: &str = r#"{"message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}"#;
+const NO_BUDGET: &str = r#"{"message":"poddisruptionbudgets.policy \"p\" not found","reason":"NotFound","details":{"name":"p","group":"policy","kind":"poddisruptionbudgets"},"code":404}"#;
 const BUSY: &str = "Too many requests, please try again later.\n";
 const STRICT: &str = r#"{"message":"strict decoding error: unknown field \"delete_options\"","reason":"BadRequest","code":400}"#;
 const CONFLICTS: &str = r#"{"message":"couldn't update PodDisruptionBudget \"p\" due to conflicts","reason":"Timeout","details":{"retryAfterSeconds":10},"code":504}"#;
@@ -33,6 +34,7 @@ fn kind(answer: &Answer) -> (&'static str, Option<u64>) {
         Answer::TwoBudgets => ("two budgets", None),
         Answer::Webhook { .. } => ("webhook", None),
         Answer::NamespaceTerminating => ("namespace", None),
+        Answer::NoEvictions => ("no evictions", None),
         Answer::Throttled { after, .. } => ("throttled", seconds(*after)),
         Answer::Retry { .. } => ("retry", None),
         Answer::Final { .. } => ("final", None),
@@ -66,9 +68,6 @@ fn each_answer_of_the_table() {
         (200, None, "", "accepted", None),
         (202, None, "anything", "accepted", None),
         (404, None, NO_NAMESPACE, "gone", None),
-        (404, None, NO_RESOURCE, "final", None),
-        (404, None, "404 page not found\n", "final", None),
-        (404, None, "", "final", None),
         (409, None, "", "retry", None),
         (429, None, "", "throttled", None),
         (429, Some(7), "{}", "throttled", Some(7)),
@@ -98,6 +97,47 @@ fn each_answer_of_the_table() {
     check(&cases);
 }
 
+#[test]
+fn a_404_that_names_no_object_is_about_evictions_as_such() {
+    let cases = [
+        (NO_POD, "gone", "gone"),
+        (NO_NAMESPACE, "gone", "gone"),
+        (NO_RESOURCE, "no evictions", "final"),
+        ("404 page not found\n", "no evictions", "final"),
+        ("", "no evictions", "final"),
+        ("[1, 2", "no evictions", "final"),
+        ("{}", "no evictions", "final"),
+        (r#"{"message":"x","details":null,"code":404}"#, "no evictions", "final"),
+        // A budget that was deleted in the middle of the eviction.
+        (NO_BUDGET, "retry", "final"),
+        (r#"{"message":"x","details":{"name":"y","kind":"serviceaccounts"},"code":404}"#, "retry", "final"),
+    ];
+    for (body, eviction, deletion) in cases {
+        assert_eq!(kind(&classify(Asked::Eviction, 404, None, body)).0, eviction, "{body}");
+        assert_eq!(kind(&classify(Asked::Deletion, 404, None, body)).0, deletion, "{body}");
+    }
+}
+
+#[test]
+fn old_servers_ask_for_another_version() {
+    let message = |version: &str| {
+        let text = format!(
+            "no kind \\\"Eviction\\\" is registered for version \\\"{version}\\\" in scheme \\\"x.go:30\\\""
+        );
+        format!("{{\"message\":\"{text}\",\"reason\":\"BadRequest\",\"code\":400}}")
+    };
+    let cases = [
+        (400, message("policy/v1"), true),
+        (400, message("policy/v1beta1"), false),
+        (404, message("policy/v1"), false),
+        (400, STRICT.to_owned(), false),
+        (400, String::new(), false),
+    ];
+    for (code, body, expected) in cases {
+        assert_eq!(wants_beta(code, &body), expected, "{code} {body}");
+    }
+}
+
 type Case = (u16, Option<u64>, &'static str, &'static str, Option<u64>);
 
 fn check(cases: &[Case]) {
@@ -117,14 +157,18 @@ fn texts_say_what_is_wrong() {
         | Answer::Throttled { text, .. }
         | Answer::Retry { text }
         | Answer::Final { text } => text,
-        Answer::Accepted | Answer::Gone | Answer::TwoBudgets | Answer::NamespaceTerminating => String::new(),
+        Answer::Accepted
+        | Answer::Gone
+        | Answer::TwoBudgets
+        | Answer::NamespaceTerminating
+        | Answer::NoEvictions => String::new(),
     };
     let cases = [
         (Asked::Eviction, 429, J3, "The disruption budget p needs 1 healthy pods and has 1 currently"),
         (Asked::Eviction, 403, J2, "needs the right to `create` `pods/eviction`"),
         (Asked::Deletion, 403, "", "needs the right to `delete` `pods`"),
         (Asked::Eviction, 403, J8, "denied request: not this pod"),
-        (Asked::Eviction, 404, NO_RESOURCE, "does not serve pods/eviction"),
+        (Asked::Eviction, 404, NO_BUDGET, "poddisruptionbudgets.policy"),
         (Asked::Eviction, 401, "", "does not accept our credentials"),
         (Asked::Eviction, 503, "", "the API server answered 503"),
         (Asked::Eviction, 429, BUSY, "Too many requests, please try again later."),

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::cordon::Cordoned;
 use crate::evict::{delete, evict};
+use crate::inquire::inquire;
 use crate::look::fresh_look;
 use crate::wire::Cluster;
 
@@ -29,7 +30,7 @@ impl Calls {
 
     /// Begins a call, or gives all up. [`Effect::WakeAt`] is the caller's: this has no clock.
     ///
-    /// `last` is the last picture; a fresh look takes its budgets over.
+    /// `last` is the last picture; a fresh look takes its budgets and most of its storage over.
     pub fn perform(&mut self, effect: Effect, last: Option<&Arc<Picture>>) {
         match effect {
             Effect::Evict { attempt, pod, grace } => {
@@ -46,16 +47,20 @@ impl Calls {
                     answered(attempt, pod, answer)
                 });
             }
-            Effect::Prove { attempt, volumes: _ } => {
+            Effect::Prove { attempt, volumes } => {
                 let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
                 let last = last.cloned();
                 self.running.spawn(async move {
-                    let look = fresh_look(&cluster, proof.name(), last.as_deref()).await;
+                    let look = fresh_look(&cluster, proof.name(), last.as_deref(), volumes).await;
                     Event::Proof { attempt, look: look.map(Arc::new).map_err(|failure| failure.to_string()) }
                 });
             }
-            Effect::Inquire { attempt, inquiry: _ } => {
-                self.running.spawn(async move { Event::Found { attempt, findings: Arc::default() } });
+            Effect::Inquire { attempt, inquiry } => {
+                let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
+                self.running.spawn(async move {
+                    let findings = inquire(&cluster, proof.name(), &inquiry).await;
+                    Event::Found { attempt, findings: Arc::new(findings) }
+                });
             }
             Effect::Abort => self.abort(),
             Effect::WakeAt(_) => {}

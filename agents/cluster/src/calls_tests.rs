@@ -1,7 +1,8 @@
+use drain::storage::Attachments;
 use fake_cluster::{Effect as FaultEffect, FakeCluster, Fault};
 
 use super::*;
-use crate::testing::{cordoned, soon, still_cluster};
+use crate::testing::{attach, attached, cordoned, soon, still_cluster};
 
 async fn calls_on(pods: &[&str]) -> (FakeCluster, Calls, Vec<PodId>) {
     let (fake, cluster) = still_cluster();
@@ -32,8 +33,29 @@ async fn each_effect_ends_in_its_event() {
     calls.perform(Effect::Prove { attempt: 6, volumes: false }, Some(&Arc::default()));
     let Event::Proof { attempt: 6, look: Err(text) } = soon(calls.next()).await else { panic!("no failure") };
     assert!(text.starts_with("cannot list pods: "), "{text}");
+    let inquiry = drain::Inquiry {
+        controller_manager: true,
+        longhorn: Some("x".to_owned()),
+        ..drain::Inquiry::default()
+    };
+    calls.perform(Effect::Inquire { attempt: 7, inquiry: Arc::new(inquiry) }, None);
+    let Event::Found { attempt: 7, findings } = soon(calls.next()).await else { panic!("no findings") };
+    assert_eq!(findings.trouble.len(), 2, "its two questions about Longhorn: {findings:?}");
     calls.perform(Effect::WakeAt(drain::Moment(1)), None);
     assert_eq!(calls.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn a_proof_looks_at_volumes_only_if_it_has_to() {
+    let (fake, mut calls, _) = calls_on(&[]).await;
+    attach(&fake, "vol-1", "edge-b");
+    let cases =
+        [(false, Attachments::NotAsked), (true, Attachments::Listed(vec![attached("vol-1", "edge-b")]))];
+    for (volumes, expected) in cases {
+        calls.perform(Effect::Prove { attempt: 1, volumes }, Some(&Arc::default()));
+        let Event::Proof { look: Ok(picture), .. } = soon(calls.next()).await else { panic!("no proof") };
+        assert_eq!(picture.storage.attachments, expected);
+    }
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ impl Cluster {
         let client = client(&config)
             .map_err(|error| classify(&Operation::on_cluster("connect", "to the cluster", ""), &error))?;
         let server = config.cluster_url.authority().map_or("", |server| host_and_port(server.as_str()));
-        Ok(Self::new(client).named(server))
+        Ok(Self::at(client, server))
     }
 }
 

@@ -13,10 +13,11 @@ use kube::core::params::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::failure::ApiFailure;
+use crate::node_facts::{NodeFacts, is_unschedulable};
 use crate::nodes::{PATH, read_node};
 use crate::objects::Node;
-use crate::operation::Operation;
-use crate::views::{NodeFacts, is_unschedulable};
+use crate::operation::{DryRun, Operation};
+use crate::views::annotation;
 use crate::wire::Cluster;
 
 /// The kubelet writes its Node every few seconds, so a conflict is an accident and ten in a row are not.
@@ -49,6 +50,8 @@ pub enum Uncordoned {
     AnnotationRemoved,
     /// There was none of ours.
     NotOurs,
+    /// Nobody had cordoned the node ([`uncordon_any`] only).
+    AlreadySchedulable,
     /// The node exists no more.
     NodeGone,
 }
@@ -94,16 +97,41 @@ impl fmt::Display for Cordoned {
     }
 }
 
-/// Cordons the node and writes down that it was `owner`, and why, in one patch of the version just read. A node that
-/// is cordoned already is left as it is. A conflict reads again at once.
+/// Cordons the node and writes down that it was `owner`, and why, in one patch of the version just read: two calls. A
+/// node that is cordoned already is left as it is: one call. A conflict reads again at once.
 pub async fn cordon(
     cluster: &Cluster,
     node: &str,
     owner: &str,
     reason: &str,
 ) -> Result<Cordoned, CordonFailure> {
-    let spec = json!({"unschedulable": true});
-    let annotations = json!({CORDONED_BY: owner, CORDON_REASON: reason});
+    let (node, before) = set_cordon(cluster, node, owner, reason, DryRun::No).await?;
+    Ok(Cordoned { node, before })
+}
+
+/// What [`cordon`] would find and do, the patch included, which the server checks and throws away: two calls, or one
+/// for a node that is cordoned already. It proves no cordon, so that nothing can be evicted on its strength.
+pub async fn would_cordon(
+    cluster: &Cluster,
+    node: &str,
+    owner: &str,
+    reason: &str,
+) -> Result<Before, CordonFailure> {
+    set_cordon(cluster, node, owner, reason, DryRun::Yes).await.map(|(_, before)| before)
+}
+
+async fn set_cordon(
+    cluster: &Cluster,
+    node: &str,
+    owner: &str,
+    reason: &str,
+    dry_run: DryRun,
+) -> Result<(NodeView, Before), CordonFailure> {
+    let change = Change {
+        spec: Some(json!({"unschedulable": true})),
+        annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason}),
+        dry_run,
+    };
     for _ in 0..TRIES {
         let found = match read_node(cluster, node).await {
             Ok(found) => found,
@@ -115,10 +143,10 @@ pub async fn cordon(
             CordonChange::AlreadyForeign => Before::Foreign,
         };
         if before != Before::Schedulable {
-            return Ok(Cordoned { node: by_field(&found), before });
+            return Ok((by_field(&found), before));
         }
-        match patch(cluster, &found, Some(&spec), &annotations).await {
-            Ok(changed) => return Ok(Cordoned { node: by_field(&changed), before }),
+        match patch(cluster, &found, &change).await {
+            Ok(changed) => return Ok((by_field(&changed), before)),
             Err(ApiFailure::Conflict { .. }) => {}
             Err(failure) => return Err(cordon_failure(node, failure)),
         }
@@ -126,23 +154,53 @@ pub async fn cordon(
     Err(contended("cordon", node).into())
 }
 
-/// Lifts the cordon of `owner`, spec and annotations in one patch of the version just read. Somebody else's cordon
-/// stays. A conflict reads again at once.
+/// Lifts the cordon of `owner`, spec and annotations in one patch of the version just read: two calls. Somebody else's
+/// cordon stays: one call. A conflict reads again at once.
 pub async fn uncordon(cluster: &Cluster, node: &str, owner: &str) -> Result<Uncordoned, ApiFailure> {
-    let spec = json!({"unschedulable": null});
-    let annotations = json!({CORDONED_BY: null, CORDON_REASON: null});
+    let decide = |node: &Node| match uncordon_change(&by_field(node), owner) {
+        UncordonChange::Uncordon => Uncordoned::Changed,
+        UncordonChange::RemoveAnnotation => Uncordoned::AnnotationRemoved,
+        UncordonChange::Nothing => Uncordoned::NotOurs,
+    };
+    lift_cordon(cluster, node, decide).await
+}
+
+/// Lifts the cordon whoever set it, for a person who says so; an annotation that names an owner goes as well. Two calls,
+/// or one for a node that nothing marks. A conflict reads again at once.
+pub async fn uncordon_any(cluster: &Cluster, node: &str) -> Result<Uncordoned, ApiFailure> {
+    let decide = |node: &Node| {
+        let is_marked =
+            [CORDONED_BY, CORDON_REASON].iter().any(|key| annotation(&node.metadata, key).is_some());
+        match (is_unschedulable(node), is_marked) {
+            (true, _) => Uncordoned::Changed,
+            (false, true) => Uncordoned::AnnotationRemoved,
+            (false, false) => Uncordoned::AlreadySchedulable,
+        }
+    };
+    lift_cordon(cluster, node, decide).await
+}
+
+async fn lift_cordon(
+    cluster: &Cluster,
+    node: &str,
+    decide: impl Fn(&Node) -> Uncordoned,
+) -> Result<Uncordoned, ApiFailure> {
     for _ in 0..TRIES {
         let found = match read_node(cluster, node).await {
             Ok(found) => found,
             Err(ApiFailure::NotFound { .. }) => return Ok(Uncordoned::NodeGone),
             Err(failure) => return Err(failure),
         };
-        let (spec, outcome) = match uncordon_change(&by_field(&found), owner) {
-            UncordonChange::Uncordon => (Some(&spec), Uncordoned::Changed),
-            UncordonChange::RemoveAnnotation => (None, Uncordoned::AnnotationRemoved),
-            UncordonChange::Nothing => return Ok(Uncordoned::NotOurs),
+        let outcome = decide(&found);
+        let spec = match outcome {
+            Uncordoned::Changed => Some(json!({"unschedulable": null})),
+            Uncordoned::AnnotationRemoved => None,
+            Uncordoned::NotOurs | Uncordoned::AlreadySchedulable | Uncordoned::NodeGone => {
+                return Ok(outcome);
+            }
         };
-        match patch(cluster, &found, spec, &annotations).await {
+        let annotations = json!({CORDONED_BY: null, CORDON_REASON: null});
+        match patch(cluster, &found, &Change { spec, annotations, dry_run: DryRun::No }).await {
             Ok(_) => return Ok(outcome),
             Err(ApiFailure::NotFound { .. }) => return Ok(Uncordoned::NodeGone),
             Err(ApiFailure::Conflict { .. }) => {}
@@ -158,23 +216,26 @@ fn by_field(node: &Node) -> NodeView {
     NodeView { cordoned: is_unschedulable(node), ..NodeFacts::of(node).view }
 }
 
-async fn patch(
-    cluster: &Cluster,
-    node: &Node,
-    spec: Option<&Value>,
-    annotations: &Value,
-) -> Result<Node, ApiFailure> {
+/// What a patch sets; null removes.
+struct Change {
+    spec: Option<Value>,
+    annotations: Value,
+    dry_run: DryRun,
+}
+
+async fn patch(cluster: &Cluster, node: &Node, change: &Change) -> Result<Node, ApiFailure> {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let operation = Operation::on_cluster("patch", "nodes", name);
     let Some(version) = &node.metadata.resource_version else {
         // Without it the patch would overwrite whatever somebody else did in between.
         return Err(ApiFailure::other(format!("cannot {operation}: the server sent no resourceVersion")));
     };
-    let mut change = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
-    if let (Some(spec), Some(change)) = (spec, change.as_object_mut()) {
-        change.insert("spec".to_owned(), spec.clone());
+    let mut body = json!({"metadata": {"resourceVersion": version, "annotations": change.annotations}});
+    if let (Some(spec), Some(body)) = (&change.spec, body.as_object_mut()) {
+        body.insert("spec".to_owned(), spec.clone());
     }
-    let request = Request::new(PATH).patch(name, &PatchParams::default(), &Patch::Merge(change));
+    let params = PatchParams { dry_run: change.dry_run == DryRun::Yes, ..PatchParams::default() };
+    let request = Request::new(PATH).patch(name, &params, &Patch::Merge(body));
     cluster.fetch(&operation, request).await
 }
 

@@ -137,3 +137,81 @@ async fn failures_say_which() {
     let failure = cordon(&connect_to(&fake), "edge-a", "zedkube", "reboot").await.unwrap_err();
     assert!(matches!(&failure, CordonFailure::Api(ApiFailure::Unreachable { .. })), "{failure}");
 }
+
+#[tokio::test]
+async fn a_person_lifts_any_cordon() {
+    let reason = Some("new disk");
+    // unschedulable, owner, reason; what uncordon_any says, and how many calls it makes.
+    let cases = [
+        (true, None, None, Uncordoned::Changed, 2),
+        (true, Some("zedkube"), reason, Uncordoned::Changed, 2),
+        (true, Some("ebb:eve"), None, Uncordoned::Changed, 2),
+        (false, Some("ebb:eve"), reason, Uncordoned::AnnotationRemoved, 2),
+        (false, None, reason, Uncordoned::AnnotationRemoved, 2),
+        (false, None, None, Uncordoned::AlreadySchedulable, 1),
+    ];
+    for (unschedulable, owner, reason, expected, calls) in cases {
+        let (fake, cluster) = still_cluster();
+        mark(&fake, unschedulable, owner);
+        if let Some(reason) = reason {
+            fake.edit("nodes", "", "edge-a", |node| {
+                node["metadata"]["annotations"][CORDON_REASON] = json!(reason);
+            })
+            .unwrap();
+        }
+        let said = uncordon_any(&cluster, "edge-a").await.unwrap();
+        assert_eq!(said, expected, "{unschedulable} {owner:?} {reason:?}");
+        let (field, by, why) = marks(&fake);
+        assert_eq!((field.and_then(|field| field.as_bool()).unwrap_or(false), by, why), (false, None, None));
+        assert_eq!(
+            fake.requests().count("ebb/", "*", "nodes"),
+            calls,
+            "{unschedulable} {owner:?} {reason:?}"
+        );
+        assert_eq!(uncordon_any(&cluster, "edge-a").await, Ok(Uncordoned::AlreadySchedulable));
+    }
+}
+
+#[tokio::test]
+async fn a_person_overwrites_nobody_else() {
+    let (fake, cluster) = still_cluster();
+    mark(&fake, true, None);
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).times(3));
+    assert_eq!(uncordon_any(&cluster, "edge-a").await, Ok(Uncordoned::Changed));
+    assert_eq!(fake.requests().count("ebb/", "get", "nodes"), 4);
+    let body = json(&last(&fake, "patch", "nodes").body);
+    assert!(body["metadata"]["resourceVersion"].is_string(), "{body}");
+    assert_eq!(uncordon_any(&cluster, "edge-x").await, Ok(Uncordoned::NodeGone));
+    mark(&fake, true, None);
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).always());
+    let failure = uncordon_any(&cluster, "edge-a").await.unwrap_err();
+    assert!(matches!(failure, ApiFailure::Conflict { .. }), "{failure}");
+}
+
+#[tokio::test]
+async fn a_dry_run_of_a_cordon_is_checked_by_the_server_and_changes_nothing() {
+    let cases = [
+        (false, None, Before::Schedulable, 2),
+        (true, None, Before::Foreign, 1),
+        (true, Some("zedkube"), Before::Ours, 1),
+    ];
+    for (unschedulable, owner, expected, calls) in cases {
+        let (fake, cluster) = still_cluster();
+        mark(&fake, unschedulable, owner);
+        let before = fake.get("nodes", "", "edge-a");
+        assert_eq!(would_cordon(&cluster, "edge-a", "zedkube", "reboot").await, Ok(expected));
+        assert_eq!(fake.get("nodes", "", "edge-a"), before);
+        assert_eq!(fake.requests().count("ebb/", "*", "nodes"), calls);
+    }
+    let (fake, cluster) = still_cluster();
+    would_cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+    let patch = last(&fake, "patch", "nodes");
+    assert_eq!(patch.query, "&dryRun=All");
+    assert_eq!(json(&patch.body)["metadata"]["annotations"][CORDONED_BY], "zedkube");
+    let denied = Reply::forbidden("edge", "patch", "nodes", "", "edge-a");
+    fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied)));
+    let failure = would_cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap_err();
+    assert!(failure.to_string().contains("needs the right to `patch` `nodes`"), "{failure}");
+    let failure = would_cordon(&cluster, "edge-x", "zedkube", "reboot").await.unwrap_err();
+    assert_eq!(failure, CordonFailure::NodeGone { node: "edge-x".to_owned() });
+}

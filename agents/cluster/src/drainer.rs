@@ -50,7 +50,14 @@ pub struct Drainer {
 impl Drainer {
     /// Drains by this policy. The cordon's owner is `ebb`, the clock `CLOCK_BOOTTIME`.
     pub fn new(cluster: Cluster, policy: Policy) -> Self {
-        Self { cluster, policy, owner: "ebb".to_owned(), reason: "drain".to_owned(), clock: boot_time, record: None }
+        Self {
+            cluster,
+            policy,
+            owner: "ebb".to_owned(),
+            reason: "drain".to_owned(),
+            clock: boot_time,
+            record: None,
+        }
     }
 
     /// Who owns the cordon, and why, as the node's annotations say.
@@ -131,15 +138,21 @@ pub struct Drain {
 
 enum Stage {
     Cordoning(BoxFuture<'static, Result<Cordoned, CordonFailure>>),
-    Running { calls: Calls, probe: Probe },
+    Running(Box<Running>),
     Over(Result<Outcome, CordonFailure>),
+}
+
+#[derive(Debug)]
+struct Running {
+    calls: Calls,
+    probe: Probe,
 }
 
 impl std::fmt::Debug for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cordoning(_) => f.write_str("Cordoning"),
-            Self::Running { .. } => f.write_str("Running"),
+            Self::Running(_) => f.write_str("Running"),
             Self::Over(result) => write!(f, "Over({result:?})"),
         }
     }
@@ -155,7 +168,7 @@ impl Drain {
                 Ok(cordoned) => self.start(cordoned),
                 Err(failure) => self.stage = Stage::Over(Err(failure)),
             },
-            Stage::Running { .. } => {
+            Stage::Running(_) => {
                 let event = self.event().await;
                 self.apply(event);
             }
@@ -172,7 +185,7 @@ impl Drain {
         loop {
             match self.stage {
                 Stage::Over(result) => return result,
-                Stage::Cordoning(_) | Stage::Running { .. } => self.next().await,
+                Stage::Cordoning(_) | Stage::Running(_) => self.next().await,
             };
         }
     }
@@ -181,7 +194,7 @@ impl Drain {
     pub fn ended(&self) -> Option<&Result<Outcome, CordonFailure>> {
         match &self.stage {
             Stage::Over(result) => Some(result),
-            Stage::Cordoning(_) | Stage::Running { .. } => None,
+            Stage::Cordoning(_) | Stage::Running(_) => None,
         }
     }
 
@@ -225,10 +238,10 @@ impl Drain {
     fn start(&mut self, cordoned: Cordoned) {
         tracing::info!("{cordoned}");
         let cluster = &self.drainer.cluster;
-        self.stage = Stage::Running {
+        self.stage = Stage::Running(Box::new(Running {
             probe: Probe::new(cluster.clone(), cordoned.name()),
             calls: Calls::new(cluster.clone(), cordoned.clone()),
-        };
+        }));
         self.cordoned = Some(cordoned);
         let event = match self.drainer.record.take() {
             Some(record) => Event::Resume { attempt: 1, api_back: None, record: Box::new(record) },
@@ -239,9 +252,10 @@ impl Drain {
 
     /// Only waits.
     async fn event(&mut self) -> Event {
-        let Stage::Running { calls, probe } = &mut self.stage else {
+        let Stage::Running(running) = &mut self.stage else {
             return Event::Tick;
         };
+        let Running { calls, probe } = running.as_mut();
         loop {
             let pause = (self.drainer.clock)().until(self.wake);
             tokio::select! {
@@ -260,9 +274,10 @@ impl Drain {
 
     /// Only changes.
     fn apply(&mut self, event: Event) {
-        let Stage::Running { calls, probe } = &mut self.stage else {
+        let Stage::Running(running) = &mut self.stage else {
             return;
         };
+        let Running { calls, probe } = running.as_mut();
         if let Event::Answer { answer: Answer::Throttled { .. }, .. } | Event::Proof { look: Err(_), .. } =
             &event
         {

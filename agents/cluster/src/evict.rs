@@ -2,23 +2,25 @@
 //!
 //! kube's own `Api::evict` sends the key `delete_options`, which the API server ignores (`measured.md` 4): grace
 //! period and UID would not count. So the body is made here, and the server is told to be strict about it.
+//!
+//! One call each; a conflict costs one more, to see whether the pod has been replaced, and so does a server without
+//! evictions, to be sure of it. A server before 1.22 is asked twice the first time.
 
 use std::time::Duration;
 
 use drain::{Answer, PodId};
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
-use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
 use kube::core::params::GetParams;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::answer::{Asked, classify};
+use crate::answer::{Asked, classify, wants_beta};
 use crate::cordon::Cordoned;
 use crate::failure::ApiFailure;
 use crate::objects::Pod;
-use crate::operation::{Operation, is_name};
-use crate::wire::{Cluster, EVICTION_DEADLINE};
+use crate::operation::{DryRun, Operation, is_name};
+use crate::wire::{Cluster, EVICTION_DEADLINE, EvictionVersion, Reply};
 
 /// Evicts the pod from the cordoned node; its UID is the precondition. `grace` is the grace period to send, rounded up
 /// to seconds; `None` leaves it to the pod.
@@ -43,12 +45,6 @@ pub async fn would_delete(cluster: &Cluster, pod: &PodId, grace: Option<Duration
     send(cluster, Asked::Deletion, pod, grace, DryRun::Yes).await
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DryRun {
-    Yes,
-    No,
-}
-
 async fn send(
     cluster: &Cluster,
     asked: Asked,
@@ -59,15 +55,14 @@ async fn send(
     if !is_name(&pod.namespace) || !is_name(&pod.name) {
         return Answer::Final { text: format!("`{pod}` is not the name of a pod") };
     }
-    let operation = match asked {
-        Asked::Eviction => on_pod("create", "pods/eviction", pod),
-        Asked::Deletion => on_pod("delete", "pods", pod),
+    let reply = match asked {
+        Asked::Eviction => post_eviction(cluster, pod, grace, dry_run).await,
+        Asked::Deletion => {
+            let operation = on_pod("delete", "pods", pod);
+            cluster.call(&operation, deletion(pod, grace, dry_run), EVICTION_DEADLINE).await
+        }
     };
-    let request = match asked {
-        Asked::Eviction => eviction(pod, grace, dry_run),
-        Asked::Deletion => deletion(pod, grace, dry_run),
-    };
-    let reply = match cluster.call(&operation, request, EVICTION_DEADLINE).await {
+    let reply = match reply {
         Ok(reply) => reply,
         Err(failure) => return unanswered(failure),
     };
@@ -75,7 +70,61 @@ async fn send(
     if code == 409 && is_replaced(cluster, pod).await {
         return Answer::Gone;
     }
-    classify(asked, code, reply.retry_after, &String::from_utf8_lossy(&reply.body))
+    let answer = classify(asked, code, reply.retry_after, &reply.text());
+    if answer == Answer::NoEvictions { without_evictions(cluster).await } else { answer }
+}
+
+/// In the version that this server understands: found out by trying once.
+async fn post_eviction(
+    cluster: &Cluster,
+    pod: &PodId,
+    grace: Option<Duration>,
+    dry_run: DryRun,
+) -> Result<Reply, ApiFailure> {
+    let operation = on_pod("create", "pods/eviction", pod);
+    let version = cluster.eviction_version();
+    let request = eviction(version, pod, grace, dry_run);
+    let reply = cluster.call(&operation, request, EVICTION_DEADLINE).await?;
+    if version == EvictionVersion::V1 && wants_beta(reply.status.as_u16(), &reply.text()) {
+        cluster.remember_old_evictions();
+        let request = eviction(EvictionVersion::V1beta1, pod, grace, dry_run);
+        return cluster.call(&operation, request, EVICTION_DEADLINE).await;
+    }
+    Ok(reply)
+}
+
+/// The server's own list of what it serves, before pods are deleted for want of evictions: a proxy in between says 404
+/// as well.
+async fn without_evictions(cluster: &Cluster) -> Answer {
+    let operation = Operation::on_cluster("get", "/api/v1", "");
+    let request = Request::get("/api/v1").body(Vec::new()).map_err(kube::core::request::Error::BuildRequest);
+    match cluster.fetch::<Served>(&operation, request).await {
+        Ok(served) if served.has("pods") && !served.has("pods/eviction") => Answer::NoEvictions,
+        Ok(_) => Answer::Retry {
+            text: "the API server answered 404 to an eviction, although it says that it serves pods/eviction"
+                .to_owned(),
+        },
+        Err(failure) => Answer::Retry { text: failure.text().to_owned() },
+    }
+}
+
+/// The kinds and subresources of one group and version.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Served {
+    resources: Option<Vec<ServedResource>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ServedResource {
+    name: String,
+}
+
+impl Served {
+    fn has(&self, name: &str) -> bool {
+        self.resources.iter().flatten().any(|resource| resource.name == name)
+    }
 }
 
 /// No answer came: whether the server acted is unknown, and the picture will tell.
@@ -101,13 +150,28 @@ async fn is_replaced(cluster: &Cluster, pod: &PodId) -> bool {
 
 type Built = Result<Request<Vec<u8>>, kube::core::request::Error>;
 
-fn eviction(pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
+/// The body of an eviction. k8s-openapi's own says `policy/v1` always.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Eviction {
+    api_version: &'static str,
+    kind: &'static str,
+    delete_options: DeleteOptions,
+    metadata: ObjectMeta,
+}
+
+fn eviction(version: EvictionVersion, pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
     let query = match dry_run {
         DryRun::No => "fieldValidation=Strict",
         DryRun::Yes => "fieldValidation=Strict&dryRun=All",
     };
     let body = Eviction {
-        delete_options: Some(options(pod, grace)),
+        api_version: match version {
+            EvictionVersion::V1 => "policy/v1",
+            EvictionVersion::V1beta1 => "policy/v1beta1",
+        },
+        kind: "Eviction",
+        delete_options: options(pod, grace),
         metadata: ObjectMeta {
             name: Some(pod.name.clone()),
             namespace: Some(pod.namespace.clone()),

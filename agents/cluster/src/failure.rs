@@ -121,6 +121,16 @@ pub(crate) fn refused(operation: &Operation<'_>, code: u16, message: &str) -> Ap
     }
 }
 
+/// The server has answered and would answer the same again: it does not have what was asked for, does not let us, or
+/// sends what cannot be read. One that is away, busy (429), slow (408), broken (5xx) or has forgotten a version (410)
+/// may answer otherwise next time.
+pub(crate) fn is_refusal(error: &kube::Error) -> bool {
+    if let kube::Error::Api(status) = error {
+        return !matches!(status.code, 408 | 410 | 429 | 500..=599);
+    }
+    matches!(error, kube::Error::SerdeError(_))
+}
+
 /// Why a JSON text cannot be read, without a piece of it: objects may hold secrets.
 pub(crate) fn json_text(error: &serde_json::Error) -> String {
     format!(

@@ -110,3 +110,19 @@ fn somebody_elses_words_fit_on_a_line() {
         assert_eq!(words(text), expected);
     }
 }
+
+#[test]
+fn which_failures_are_refusals() {
+    let answered =
+        |code| kube::Error::Api(Box::new(kube::core::Status { code, ..kube::core::Status::default() }));
+    for code in [400, 401, 403, 404, 405, 406, 409, 422] {
+        assert!(is_refusal(&answered(code)), "{code}");
+    }
+    for code in [408, 410, 429, 500, 502, 503, 504] {
+        assert!(!is_refusal(&answered(code)), "{code}");
+    }
+    let unreadable = serde_json::from_str::<u8>("x").unwrap_err();
+    assert!(is_refusal(&kube::Error::SerdeError(unreadable)));
+    assert!(!is_refusal(&kube::Error::Service("connection refused".into())));
+    assert!(!is_refusal(&kube::Error::TlsRequired));
+}

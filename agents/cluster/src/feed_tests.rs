@@ -1,9 +1,12 @@
+use drain::storage::{Attachments, Storage};
 use drain::view::Existence;
 use fake_cluster::{Effect, FakeCluster, Fault, Limit, Reply, Settings, objects};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{connect_to, soon, still_cluster, until};
+use crate::testing::{
+    attach, attached, connect_to, driver, pod_with_volume, soon, still_cluster, storage_of, until,
+};
 
 /// Waits for a picture that fulfils the condition.
 async fn seen(feed: &mut Feed, condition: impl Fn(&Picture) -> bool) -> Arc<Picture> {
@@ -218,13 +221,161 @@ async fn a_live_clusters_pods_come_and_go() {
     seen(&mut feed, |picture| picture.pods.len() == 1).await;
 }
 
-#[test]
-fn pauses_grow_to_three_seconds() {
-    let mut pauses = Pauses::default();
-    let millis: Vec<_> = pauses.by_ref().take(6).map(|pause| pause.as_millis()).collect();
-    assert_eq!(millis, [250, 500, 1_000, 2_000, 3_000, 3_000]);
-    pauses.reset();
-    assert_eq!(pauses.next(), Some(Duration::from_secs(3)), "a sign of life that is none resets nothing");
-    pauses.last = Moment(0);
-    assert_eq!(pauses.next(), Some(Duration::from_millis(250)), "long ago");
+/// Calls that were made by us.
+fn calls(fake: &FakeCluster) -> (u64, u64, u64) {
+    let asked = |verb| fake.requests().count("ebb/", verb, "*");
+    (asked("list"), asked("watch"), asked("*"))
+}
+
+#[tokio::test]
+async fn storage_is_watched_from_the_first_claim_on() {
+    let (fake, cluster) = still_cluster();
+    fake.pod("plain", "edge-a").unwrap();
+    attach(&fake, "vol-x", "edge-b");
+    let mut feed = Feed::start(&cluster, "edge-a");
+    assert_eq!(soon(feed.changed()).await.storage, Storage::default());
+    soon(async {
+        while calls(&fake).1 < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(calls(&fake), (3, 3, 6), "nothing more without a claim");
+    driver(&fake, "nfs.csi", false);
+    driver(&fake, "csi.bench", true);
+    pod_with_volume(&fake, "db");
+    let has_pod = |picture: &Picture, name: &str| picture.pods.iter().any(|pod| pod.id.name == name);
+    let picture = seen(&mut feed, |picture| has_pod(picture, "db")).await;
+    let mut expected = Storage {
+        drivers_without_attach: vec!["nfs.csi".to_owned()],
+        attachments: Attachments::Listed(vec![attached("vol-db", "edge-a"), attached("vol-x", "edge-b")]),
+        ..storage_of("db")
+    };
+    assert_eq!(picture.storage, expected, "whole in the first picture that shows the pod");
+    soon(async {
+        while calls(&fake).1 < 8 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(calls(&fake), (8, 8, 16));
+    fake.node("edge-b").unwrap();
+    seen(&mut feed, |picture| picture.storage.peer_takes_pods == Some(true)).await;
+    expected.peer_takes_pods = Some(true);
+    // The pod goes, and its claim: what it used is remembered.
+    fake.edit("pods", "default", "db", |pod| pod["metadata"]["deletionGracePeriodSeconds"] = json!(0))
+        .unwrap();
+    fake.delete("persistentvolumeclaims", "default", "db");
+    fake.delete("volumeattachments", "", "vol-db-edge-a");
+    let gone = Attachments::Listed(vec![attached("vol-x", "edge-b")]);
+    let picture = seen(&mut feed, |picture| picture.storage.attachments == gone).await;
+    assert_eq!(picture.storage, Storage { attachments: gone, ..expected });
+}
+
+#[tokio::test]
+async fn what_other_nodes_claim_makes_no_picture() {
+    let (fake, cluster) = still_cluster();
+    pod_with_volume(&fake, "db");
+    let mut feed = Feed::start(&cluster, "edge-a");
+    let first = soon(feed.changed()).await;
+    fake.apply(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "other"}}))
+        .unwrap();
+    fake.apply(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "other"}}))
+        .unwrap();
+    driver(&fake, "csi.bench", true);
+    fake.edit("nodes", "", "edge-a", |node| node["metadata"]["labels"]["x"] = json!("y")).unwrap();
+    attach(&fake, "vol-other", "edge-b");
+    let second = soon(feed.changed()).await;
+    assert_eq!(second.storage.claims, first.storage.claims);
+    let both = vec![attached("vol-db", "edge-a"), attached("vol-other", "edge-b")];
+    assert_eq!(
+        second.storage.attachments,
+        Attachments::Listed(both),
+        "the first new picture is that of the attachment"
+    );
+}
+
+#[tokio::test]
+async fn attachments_that_cannot_be_had_hold_nothing_up() {
+    let (fake, cluster) = still_cluster();
+    pod_with_volume(&fake, "db");
+    fake.faults().unserve("volumeattachments");
+    let mut feed = Feed::start(&cluster, "edge-a");
+    let picture = soon(feed.changed()).await;
+    assert_eq!(picture.storage, Storage { attachments: Attachments::NotServed, ..storage_of("db") });
+    assert_eq!(feed.last_error(), None, "the picture says it");
+    fake.faults().serve("volumeattachments");
+    let picture = seen(&mut feed, |picture| picture.storage.attachments != Attachments::NotServed).await;
+    assert_eq!(picture.storage, storage_of("db"), "served after all");
+    let denied = || Effect::Answer(Reply::forbidden("edge", "list", "volumeattachments", "", ""));
+    for verb in ["list", "watch"] {
+        fake.faults().clear();
+        fake.faults().add(Fault::on(verb, "volumeattachments", denied()).always());
+        let mut feed = Feed::start(&cluster, "edge-a");
+        let is_denied = |picture: &Picture| {
+            let needed = format!("needs the right to `{verb}` `volumeattachments`");
+            matches!(&picture.storage.attachments, Attachments::Unreadable(text) if text.contains(&needed))
+        };
+        seen(&mut feed, is_denied).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_shown_counts_as_unknown() {
+    let (fake, cluster) = still_cluster();
+    pod_with_volume(&fake, "db");
+    let known = storage_of("db");
+    let without_claims = Storage { claims: vec![], volumes: vec![], ..known.clone() };
+    let cases = [
+        ("persistentvolumeclaims", without_claims, true),
+        ("persistentvolumes", Storage { volumes: vec![], ..known.clone() }, true),
+        ("csidrivers", known.clone(), false),
+        ("nodes", Storage { peer_takes_pods: None, ..known }, false),
+    ];
+    for (resource, expected, is_told) in cases {
+        let denied = Effect::Answer(Reply::forbidden("edge", "list", resource, "", ""));
+        // The node itself is listed first.
+        let listed_before = u32::from(resource == "nodes");
+        fake.faults().add(Fault::on("list", resource, denied).after(listed_before).always());
+        let mut feed = Feed::start(&cluster, "edge-a");
+        let picture = soon(feed.changed()).await;
+        assert_eq!(picture.storage, expected, "{resource}");
+        assert!(picture.node.is_some(), "{resource}");
+        let told = feed.last_error();
+        assert_eq!(told.is_some(), is_told, "{resource}: {told:?}");
+        fake.faults().clear();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_or_busy_is_waited_for() {
+    for effect in
+        [Effect::ResetBefore, Effect::Answer(Reply::timeout()), Effect::Answer(Reply::too_many_requests())]
+    {
+        let (fake, cluster) = still_cluster();
+        pod_with_volume(&fake, "db");
+        for resource in ["persistentvolumeclaims", "persistentvolumes", "volumeattachments", "csidrivers"] {
+            fake.faults().add(Fault::on("list", resource, effect.clone()));
+        }
+        let mut feed = Feed::start(&cluster, "edge-a");
+        let picture = soon(feed.changed()).await;
+        assert_eq!(picture.storage, storage_of("db"), "{effect:?}: the first picture is whole");
+        assert_eq!(fake.faults().waiting(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_unready_node_is_unhealthy_for_as_long_as_it_says() {
+    let (fake, cluster) = still_cluster();
+    fake.edit("nodes", "", "edge-a", |node| {
+        node["status"]["conditions"] =
+            json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2020-01-01T00:00:00Z"}]);
+    })
+    .unwrap();
+    // The server's time is known from its answers to calls; watches do not learn it.
+    crate::get_node(&cluster, "edge-a").await.unwrap();
+    let mut feed = Feed::start(&cluster, "edge-a");
+    let unhealthy = soon(feed.changed()).await.node.clone().unwrap().unhealthy.unwrap();
+    assert_eq!(unhealthy.condition, "NotReady");
+    assert!(unhealthy.lasting > std::time::Duration::from_hours(24), "{unhealthy:?}");
 }

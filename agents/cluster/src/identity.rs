@@ -5,7 +5,7 @@
 
 use drain::view::NodeView;
 
-use crate::views::NodeFacts;
+use crate::node_facts::NodeFacts;
 
 /// What this machine knows of itself. Empty texts count as not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

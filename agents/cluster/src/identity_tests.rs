@@ -5,6 +5,7 @@ fn node(name: &str, uuid: &str, machine: &str) -> NodeFacts {
         view: NodeView { name: name.to_owned(), ..NodeView::default() },
         uuid_label: uuid.to_owned(),
         machine_id: machine.to_owned(),
+        ..NodeFacts::default()
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`failure`] | what a failed call means, as one value ([`ApiFailure`]) |
 //! | [`nodes`], [`identity`] | the Nodes, and which of them is this machine |
 //! | [`feed`], [`look`] | the picture of one node: by watches, or fresh from the server |
+//! | [`mod@inquire`] | what can be found out about pods that do not leave |
 //! | [`mod@cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which nothing is evicted |
 //! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
 //! | [`calls`] | the effects of `drain::step` as tasks that can be given up at once |
@@ -26,16 +27,19 @@ pub mod evict;
 pub mod failure;
 pub mod feed;
 pub mod identity;
+pub mod inquire;
 pub mod kubeconfig;
 pub mod look;
 pub mod nodes;
 
 mod daemon_sets;
 mod list;
+mod node_facts;
 mod objects;
 mod operation;
 mod probe;
 mod shelf;
+mod storage;
 mod views;
 mod wire;
 
@@ -44,10 +48,11 @@ mod testing;
 
 pub use calls::Calls;
 pub use connect::{Connection, connect};
-pub use cordon::{CordonFailure, Cordoned, Uncordoned, cordon, uncordon};
+pub use cordon::{CordonFailure, Cordoned, Uncordoned, cordon, uncordon, uncordon_any, would_cordon};
 pub use drainer::Drainer;
 pub use failure::ApiFailure;
 pub use feed::Feed;
-pub use look::fresh_look;
-pub use nodes::{NodeFacts, get_node, list_nodes};
+pub use inquire::inquire;
+pub use look::{fresh_look, full_look};
+pub use nodes::{NodeFacts, get_node, list_nodes, list_nodes_selected};
 pub use wire::Cluster;

@@ -1,19 +1,19 @@
 //! Consistent lists, page by page.
 
+use kube::core::Request;
+use kube::core::params::ListParams;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::failure::ApiFailure;
 use crate::operation::Operation;
-use crate::wire::Cluster;
-use kube::core::Request;
-use kube::core::params::ListParams;
-
-/// Objects per page: client-go's size.
-const PAGE: u32 = 500;
+use crate::wire::{CALL_DEADLINE, Cluster};
 
 /// No list has more pages: a server that never ends one must not fill the memory.
 const MOST_PAGES: usize = 200;
+
+/// A list whose next page has expired is begun so often.
+const TRIES: u32 = 3;
 
 /// What a list is about.
 #[derive(Clone, Debug)]
@@ -22,6 +22,21 @@ pub(crate) enum Selection {
     All,
     /// Objects with these field values, such as `spec.nodeName=edge-a`.
     Fields(String),
+    /// Objects with these labels, such as `app in (db,web),!old`; all if empty.
+    Labels(String),
+}
+
+impl Selection {
+    /// `page` objects at a time; 0 = all at once.
+    fn params(&self, page: u32) -> ListParams {
+        let params = if page == 0 { ListParams::default() } else { ListParams::default().limit(page) };
+        match self {
+            Self::All => params,
+            Self::Fields(fields) => params.fields(fields),
+            Self::Labels(labels) if labels.is_empty() => params,
+            Self::Labels(labels) => params.labels(labels),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -39,9 +54,17 @@ struct PageMetadata {
     next: String,
 }
 
+/// How a list went.
+enum Listed<V> {
+    Whole(Vec<V>),
+    /// The server has forgotten the moment that the pages are of.
+    Expired,
+}
+
 impl Cluster {
     /// A list straight from the server's store: no resourceVersion is sent, so no cache may answer. All pages are of
-    /// the same moment. Each page is trimmed before the next one comes.
+    /// the same moment; if the server has forgotten it, the list begins again, three times at most. Each page is
+    /// trimmed before the next one comes.
     pub(crate) async fn list<T: DeserializeOwned, V>(
         &self,
         operation: &Operation<'_>,
@@ -49,16 +72,34 @@ impl Cluster {
         selection: &Selection,
         trim: impl Fn(&T) -> V,
     ) -> Result<Vec<V>, ApiFailure> {
-        let mut params = ListParams::default().limit(PAGE);
-        if let Selection::Fields(fields) = selection {
-            params = params.fields(fields);
-        }
-        let mut objects = Vec::new();
-        for _ in 0..MOST_PAGES {
-            let page: Page<T> = self.fetch(operation, Request::new(path).list(&params)).await?;
-            objects.extend(page.items.unwrap_or_default().iter().map(&trim));
-            if page.metadata.next.is_empty() {
+        for _ in 0..TRIES {
+            if let Listed::Whole(objects) = self.pages(operation, path, selection, &trim).await? {
                 return Ok(objects);
+            }
+        }
+        Err(ApiFailure::other(format!(
+            "cannot {operation}: the next page had expired each of {TRIES} times; ask for larger pages"
+        )))
+    }
+
+    async fn pages<T: DeserializeOwned, V>(
+        &self,
+        operation: &Operation<'_>,
+        path: &str,
+        selection: &Selection,
+        trim: &impl Fn(&T) -> V,
+    ) -> Result<Listed<V>, ApiFailure> {
+        let mut params = selection.params(self.page());
+        let mut objects = Vec::new();
+        for number in 0..MOST_PAGES {
+            let reply = self.call(operation, Request::new(path).list(&params), CALL_DEADLINE).await?;
+            if number > 0 && reply.is_expired() {
+                return Ok(Listed::Expired);
+            }
+            let page: Page<T> = reply.object(operation)?;
+            objects.extend(page.items.unwrap_or_default().iter().map(trim));
+            if page.metadata.next.is_empty() {
+                return Ok(Listed::Whole(objects));
             }
             params = params.continue_token(&page.metadata.next);
         }

@@ -1,6 +1,9 @@
-//! A fresh look at a node: straight from the server, for proofs.
+//! A look at a node, straight from the server: fresh ones for proofs, full ones for plans.
+
+mod volumes;
 
 use drain::Picture;
+use drain::storage::Storage;
 use drain::view::{BudgetView, PodView};
 
 use crate::failure::ApiFailure;
@@ -10,25 +13,57 @@ use crate::operation::Operation;
 use crate::views::{PodFacts, budget_view};
 use crate::wire::Cluster;
 
-/// The node and its pods as the server has them now: two calls, no cache (`drain.md` 1, "COMPLETE needs proof").
+/// The node and its pods as the server has them now: two calls, no cache (`drain.md` 1, "COMPLETE needs proof"); with
+/// `volumes` also the VolumeAttachments of the cluster, one call more.
 ///
 /// Budgets prove nothing, so those of the caller's last picture are taken over; without one they are listed as well.
-/// A DaemonSet that nobody asked for lately costs one call more.
+/// So is what is known of volumes, apart from the attachments. A DaemonSet that nobody asked for lately costs one call
+/// more, and a list of more than 500 objects one for each 500.
+///
+/// # Errors
+/// Half a look is none: the first call that fails. Attachments that the server does not have, or does not show us, are
+/// no failure but said so in the picture.
 pub async fn fresh_look(
     cluster: &Cluster,
     node: &str,
     last: Option<&Picture>,
+    volumes: bool,
 ) -> Result<Picture, ApiFailure> {
     check_name(&Operation::on_cluster("get", "nodes", node))?;
-    let (found, mut pods, budgets) =
-        tokio::try_join!(get_node(cluster, node), list_pods(cluster, node), async {
-            match last {
-                Some(picture) => Ok(picture.budgets.clone()),
-                None => list_budgets(cluster).await,
-            }
-        })?;
+    let budgets = async {
+        match last {
+            Some(picture) => Ok(picture.budgets.clone()),
+            None => list_budgets(cluster).await,
+        }
+    };
+    let attachments =
+        async { if volumes { volumes::attachments(cluster).await.map(Some) } else { Ok(None) } };
+    let (found, mut pods, budgets, attachments) =
+        tokio::try_join!(get_node(cluster, node), list_pods(cluster, node), budgets, attachments)?;
     cluster.fill_in_owners(&mut pods).await;
-    Ok(Picture { node: found, pods, budgets, ..Picture::default() })
+    let storage = last.map(|picture| picture.storage.clone()).unwrap_or_default();
+    let storage = match attachments {
+        Some(attachments) => Storage { attachments, ..storage },
+        None => storage,
+    };
+    Ok(Picture { node: found, pods, budgets, storage })
+}
+
+/// All that is known of a node, without a feed: for dry runs and plans.
+///
+/// Three calls, and one for each DaemonSet that nobody asked for lately; if a pod has a claim, five more for volumes.
+/// Lists of more than 500 objects cost one call for each 500.
+///
+/// # Errors
+/// The first call that fails, as in [`fresh_look`]; of volumes only if the server is away. What it does not show us
+/// counts as unknown.
+pub async fn full_look(cluster: &Cluster, node: &str) -> Result<Picture, ApiFailure> {
+    let picture = fresh_look(cluster, node, None, false).await?;
+    if picture.pods.iter().all(|pod| pod.claims.is_empty()) {
+        return Ok(picture);
+    }
+    let storage = Box::pin(volumes::storage(cluster, node, &picture.pods)).await?;
+    Ok(Picture { storage, ..picture })
 }
 
 async fn list_pods(cluster: &Cluster, node: &str) -> Result<Vec<PodView>, ApiFailure> {

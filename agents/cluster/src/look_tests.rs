@@ -1,9 +1,10 @@
+use drain::storage::Attachments;
 use drain::view::Existence;
 use fake_cluster::{Effect, Fault, Limit, Reply, objects};
 use serde_json::json;
 
 use super::*;
-use crate::testing::still_cluster;
+use crate::testing::{attach, attached, connect_to, driver, pod_with_volume, still_cluster, storage_of};
 
 #[tokio::test]
 async fn a_look_shows_the_node_and_its_pods_in_two_calls() {
@@ -14,7 +15,7 @@ async fn a_look_shows_the_node_and_its_pods_in_two_calls() {
     }
     fake.budget("a", Limit::MinAvailable("1")).unwrap();
     let last = Picture { budgets: vec![BudgetView::default()], ..Picture::default() };
-    let look = fresh_look(&cluster, "edge-a", Some(&last)).await.unwrap();
+    let look = fresh_look(&cluster, "edge-a", Some(&last), false).await.unwrap();
     let names: Vec<_> = look.pods.iter().map(|pod| pod.id.to_string()).collect();
     assert_eq!(names, ["default/a", "default/b"]);
     assert_eq!(look.node.unwrap().name, "edge-a");
@@ -26,7 +27,7 @@ async fn a_look_shows_the_node_and_its_pods_in_two_calls() {
         query, "&fieldSelector=spec.nodeName%3Dedge-a&limit=500",
         "no resourceVersion: from the store"
     );
-    let look = fresh_look(&cluster, "edge-a", None).await.unwrap();
+    let look = fresh_look(&cluster, "edge-a", None, false).await.unwrap();
     assert_eq!(look.budgets[0].name, "a");
 }
 
@@ -34,9 +35,9 @@ async fn a_look_shows_the_node_and_its_pods_in_two_calls() {
 async fn a_look_at_a_node_that_is_gone() {
     let (fake, cluster) = still_cluster();
     fake.delete("nodes", "", "edge-a");
-    let look = fresh_look(&cluster, "edge-a", None).await.unwrap();
+    let look = fresh_look(&cluster, "edge-a", None, false).await.unwrap();
     assert_eq!(look, Picture::default());
-    let failure = fresh_look(&cluster, "a,spec.nodeName=b", None).await.unwrap_err();
+    let failure = fresh_look(&cluster, "a,spec.nodeName=b", None, false).await.unwrap_err();
     assert!(matches!(failure, ApiFailure::Other { .. }), "{failure}");
 }
 
@@ -46,9 +47,68 @@ async fn long_lists_come_in_pages() {
     for number in 0..1_001 {
         fake.pod(&format!("p{number:04}"), "edge-a").unwrap();
     }
-    let look = fresh_look(&cluster, "edge-a", Some(&Picture::default())).await.unwrap();
+    let look = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap();
     assert_eq!(look.pods.len(), 1_001);
     assert_eq!(fake.requests().count("ebb/", "list", "pods"), 3);
+}
+
+#[tokio::test]
+async fn pages_are_as_long_as_wanted() {
+    let (fake, cluster) = still_cluster();
+    for number in 0..7 {
+        fake.pod(&format!("p{number}"), "edge-a").unwrap();
+    }
+    for (page, calls, last_query) in
+        [(3, 3, "limit=3"), (7, 1, "limit=7"), (0, 1, "fieldSelector=spec.nodeName%3Dedge-a")]
+    {
+        fake.requests().clear();
+        let cluster = cluster.clone().with_page(page);
+        let look = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap();
+        assert_eq!(look.pods.len(), 7, "{page}");
+        assert_eq!(fake.requests().count("ebb/", "list", "pods"), calls, "{page}");
+        let first = fake.requests().recent().into_iter().find(|request| request.resource == "pods").unwrap();
+        assert!(first.query.ends_with(last_query), "{page}: {}", first.query);
+    }
+}
+
+/// The server has forgotten the moment that the pages are of.
+fn expire() -> Effect {
+    let gone = json!({
+        "kind": "Status", "status": "Failure", "reason": "Expired", "code": 410,
+        "message": "The provided continue parameter is too old to display a consistent list result.",
+    });
+    Effect::Answer(Reply::json(410, &gone))
+}
+
+#[tokio::test]
+async fn a_list_whose_next_page_has_expired_begins_again() {
+    let (fake, cluster) = still_cluster();
+    let cluster = cluster.with_page(2);
+    for number in 0..5 {
+        fake.pod(&format!("p{number}"), "edge-a").unwrap();
+    }
+    // First page, second page, and each time the third one has expired.
+    let look = async |expired: u32| {
+        fake.faults().clear();
+        fake.requests().clear();
+        for round in 0..expired {
+            fake.faults().add(Fault::on("list", "pods", expire()).after(2 * (round + 1)));
+        }
+        fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await
+    };
+    for (expired, calls) in [(0, 3), (1, 6), (2, 9)] {
+        let names: Vec<_> = look(expired).await.unwrap().pods.into_iter().map(|pod| pod.id.name).collect();
+        assert_eq!(names, ["p0", "p1", "p2", "p3", "p4"], "{expired}: each pod once");
+        assert_eq!(fake.requests().count("ebb/", "list", "pods"), calls, "{expired}");
+    }
+    let failure = look(3).await.unwrap_err();
+    assert!(failure.text().starts_with("cannot list pods: the next page had expired"), "{failure}");
+    // Without a token there is nothing to begin again.
+    fake.faults().clear();
+    fake.requests().clear();
+    fake.faults().add(Fault::on("list", "pods", expire()).always());
+    assert!(fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.is_err());
+    assert_eq!(fake.requests().count("ebb/", "list", "pods"), 1);
 }
 
 #[tokio::test]
@@ -56,7 +116,7 @@ async fn a_list_without_end_is_given_up() {
     let (fake, cluster) = still_cluster();
     let page = json!({"kind": "PodList", "metadata": {"continue": "more"}, "items": null});
     fake.faults().add(Fault::on("list", "pods", Effect::Answer(Reply::json(200, &page))).always());
-    let failure = fresh_look(&cluster, "edge-a", Some(&Picture::default())).await.unwrap_err();
+    let failure = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap_err();
     assert!(failure.text().contains("has no end"), "{failure}");
 }
 
@@ -65,7 +125,7 @@ async fn half_a_look_is_none() {
     let (fake, cluster) = still_cluster();
     for (verb, resource) in [("get", "nodes"), ("list", "pods"), ("list", "poddisruptionbudgets")] {
         fake.faults().add(Fault::on(verb, resource, Effect::Answer(Reply::timeout())).always());
-        let failure = fresh_look(&cluster, "edge-a", None).await.unwrap_err();
+        let failure = fresh_look(&cluster, "edge-a", None, false).await.unwrap_err();
         assert!(failure.is_unreachable(), "{failure}");
         fake.faults().clear();
     }
@@ -82,7 +142,7 @@ async fn a_pod_of_a_daemon_set_is_asked_about_once() {
         fake.apply(pod).unwrap();
     }
     for _ in 0..2 {
-        let look = fresh_look(&cluster, "edge-a", Some(&Picture::default())).await.unwrap();
+        let look = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap();
         let existences: Vec<_> =
             look.pods.iter().map(|pod| pod.controller.as_ref().unwrap().existence).collect();
         assert_eq!(existences, [Existence::Present, Existence::Present, Existence::Missing]);
@@ -99,6 +159,105 @@ async fn a_daemon_set_that_cannot_be_read_is_unknown() {
     fake.apply(pod).unwrap();
     let denied = Reply::forbidden("edge", "get", "daemonsets", "default", "a");
     fake.faults().add(Fault::on("get", "daemonsets", Effect::Answer(denied)));
-    let look = fresh_look(&cluster, "edge-a", Some(&Picture::default())).await.unwrap();
+    let look = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap();
     assert_eq!(look.pods[0].controller.as_ref().unwrap().existence, Existence::Unknown);
+}
+
+#[tokio::test]
+async fn a_look_at_volumes_costs_one_call_more() {
+    let (fake, cluster) = still_cluster();
+    pod_with_volume(&fake, "db");
+    attach(&fake, "vol-x", "edge-b");
+    let storage = Storage { attachments: Attachments::NotAsked, ..storage_of("db") };
+    let last = Picture { storage: storage.clone(), ..Picture::default() };
+    let look = fresh_look(&cluster, "edge-a", Some(&last), false).await.unwrap();
+    assert_eq!(look.storage, storage, "taken over");
+    fake.requests().clear();
+    let look = fresh_look(&cluster, "edge-a", Some(&last), true).await.unwrap();
+    let both = vec![attached("vol-db", "edge-a"), attached("vol-x", "edge-b")];
+    assert_eq!(look.storage, Storage { attachments: Attachments::Listed(both), ..storage });
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 3);
+    let asked = fake.requests().recent().into_iter().find(|request| request.resource == "volumeattachments");
+    assert_eq!(asked.unwrap().query, "&limit=500", "no resourceVersion: from the store");
+}
+
+#[tokio::test]
+async fn a_look_without_attachments() {
+    let (fake, cluster) = still_cluster();
+    let look = async || fresh_look(&cluster, "edge-a", Some(&Picture::default()), true).await;
+    fake.faults().unserve("volumeattachments");
+    assert_eq!(look().await.unwrap().storage.attachments, Attachments::NotServed);
+    fake.faults().clear();
+    let fault = |effect| fake.faults().add(Fault::on("list", "volumeattachments", effect));
+    fault(Effect::Answer(Reply::forbidden("edge", "list", "volumeattachments", "", "")));
+    let attachments = look().await.unwrap().storage.attachments;
+    let needed = "needs the right to `list` `volumeattachments`";
+    assert!(
+        matches!(&attachments, Attachments::Unreadable(text) if text.contains(needed)),
+        "{attachments:?}"
+    );
+    for effect in [
+        Effect::ResetBefore,
+        Effect::Answer(Reply::timeout()),
+        Effect::Answer(Reply::too_many_requests()),
+        Effect::Answer(Reply::text(200, "nonsense")),
+    ] {
+        fault(effect.clone());
+        let failure = look().await.unwrap_err();
+        assert!(failure.text().starts_with("cannot list volumeattachments: "), "{effect:?}: {failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_look_is_as_good_as_a_feed() {
+    let (fake, cluster) = still_cluster();
+    fake.budget("db", Limit::MinAvailable("1")).unwrap();
+    fake.pod("plain", "edge-a").unwrap();
+    let look = full_look(&cluster, "edge-a").await.unwrap();
+    assert_eq!((look.pods.len(), look.budgets.len(), look.storage), (1, 1, Storage::default()));
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 3);
+    pod_with_volume(&fake, "db");
+    pod_with_volume(&fake, "elsewhere");
+    fake.delete("pods", "default", "elsewhere");
+    fake.edit("pods", "default", "elsewhere", |pod| pod["spec"]["nodeName"] = json!("edge-b")).unwrap();
+    driver(&fake, "nfs.csi", false);
+    driver(&fake, "csi.bench", true);
+    fake.node("edge-b").unwrap();
+    fake.requests().clear();
+    let look = full_look(&cluster, "edge-a").await.unwrap();
+    let both = vec![attached("vol-db", "edge-a"), attached("vol-elsewhere", "edge-a")];
+    let expected = Storage {
+        drivers_without_attach: vec!["nfs.csi".to_owned()],
+        attachments: Attachments::Listed(both),
+        peer_takes_pods: Some(true),
+        ..storage_of("db")
+    };
+    assert_eq!(look.storage, expected);
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 8);
+    let mut feed = crate::Feed::start(&connect_to(&fake), "edge-a");
+    assert_eq!(*crate::testing::soon(feed.changed()).await, look, "a feed shows the same");
+}
+
+#[tokio::test]
+async fn a_full_look_does_without_what_it_is_not_shown() {
+    let (fake, cluster) = still_cluster();
+    pod_with_volume(&fake, "db");
+    let known = storage_of("db");
+    let cases = [
+        ("persistentvolumeclaims", Storage { claims: vec![], volumes: vec![], ..known.clone() }),
+        ("persistentvolumes", Storage { volumes: vec![], ..known.clone() }),
+        ("volumeattachments", Storage { attachments: Attachments::NotServed, ..known.clone() }),
+        ("csidrivers", known.clone()),
+        ("nodes", Storage { peer_takes_pods: None, ..known }),
+    ];
+    for (resource, expected) in cases {
+        let missing = || Effect::Answer(Reply::text(404, "404 page not found"));
+        fake.faults().add(Fault::on("list", resource, missing()).always());
+        assert_eq!(full_look(&cluster, "edge-a").await.unwrap().storage, expected, "{resource}");
+        fake.faults().clear();
+        fake.faults().add(Fault::on("list", resource, Effect::ResetBefore).always());
+        let failure = full_look(&cluster, "edge-a").await.unwrap_err();
+        assert!(failure.is_unreachable(), "{resource}: {failure}");
+        fake.faults().clear();
+    }
 }

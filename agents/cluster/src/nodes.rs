@@ -10,19 +10,35 @@ use crate::objects::Node;
 use crate::operation::{Operation, is_name};
 use crate::wire::Cluster;
 
-pub use crate::views::NodeFacts;
+pub use crate::node_facts::NodeFacts;
 
 pub(crate) const PATH: &str = "/api/v1/nodes";
 
 /// All Nodes, as one consistent list from the server.
 pub async fn list_nodes(cluster: &Cluster) -> Result<Vec<NodeFacts>, ApiFailure> {
-    cluster.list(&Operation::on_cluster("list", "nodes", ""), PATH, &Selection::All, NodeFacts::of).await
+    list(cluster, &Selection::All).await
+}
+
+/// The Nodes with these labels (`--selector` of kubectl: `role=edge,zone!=b`), chosen by the server; an empty selector
+/// chooses all. A selector that the server does not understand is a failure with its words.
+pub async fn list_nodes_selected(
+    cluster: &Cluster,
+    label_selector: &str,
+) -> Result<Vec<NodeFacts>, ApiFailure> {
+    list(cluster, &Selection::Labels(label_selector.to_owned())).await
+}
+
+async fn list(cluster: &Cluster, selection: &Selection) -> Result<Vec<NodeFacts>, ApiFailure> {
+    let operation = Operation::on_cluster("list", "nodes", "");
+    let nodes = cluster.list(&operation, PATH, selection, NodeFacts::of).await?;
+    let now = cluster.server_time();
+    Ok(nodes.into_iter().map(|node| node.seen_at(now)).collect())
 }
 
 /// One Node, consistent from the server; `None` when the server says that there is none.
 pub async fn get_node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>, ApiFailure> {
     match read_node(cluster, name).await {
-        Ok(node) => Ok(Some(NodeFacts::of(&node).view)),
+        Ok(node) => Ok(Some(NodeFacts::of(&node).at(cluster.server_time()))),
         Err(ApiFailure::NotFound { .. }) => Ok(None),
         Err(failure) => Err(failure),
     }
@@ -42,3 +58,7 @@ pub(crate) fn check_name(operation: &Operation<'_>) -> Result<(), ApiFailure> {
     }
     Err(ApiFailure::other(format!("cannot {operation}: no Node can have this name")))
 }
+
+#[cfg(test)]
+#[path = "nodes_tests.rs"]
+mod tests;

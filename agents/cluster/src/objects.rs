@@ -1,4 +1,5 @@
-//! Pods, Nodes and PodDisruptionBudgets as the wire has them, of which only the needed parts are read.
+//! Pods, Nodes and PodDisruptionBudgets as the wire has them, of which only the needed parts are read. What volumes
+//! hang on is in [`crate::storage`].
 //!
 //! An object is mostly things that no decision needs: containers, managed fields, conditions. Skipping them while
 //! reading keeps a node of a thousand pods at a few MiB instead of some dozens, and an oddity in a part that nobody
@@ -7,7 +8,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use drain::cordon::CORDONED_BY;
+use drain::cordon::{CORDON_REASON, CORDONED_BY};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time};
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::Resource;
@@ -49,13 +51,33 @@ pub(crate) struct Budget {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodSpec {
     pub(crate) termination_grace_period_seconds: Option<i64>,
-    pub(crate) volumes: Option<Vec<Volume>>,
+    pub(crate) volumes: Option<Vec<PodVolume>>,
+    pub(crate) priority: Option<i32>,
+    pub(crate) tolerations: Option<Vec<Toleration>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Volume {
+pub(crate) struct PodVolume {
+    pub(crate) name: Option<String>,
     pub(crate) empty_dir: Option<IgnoredAny>,
+    pub(crate) persistent_volume_claim: Option<ClaimName>,
+    pub(crate) ephemeral: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClaimName {
+    pub(crate) claim_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Toleration {
+    pub(crate) key: Option<String>,
+    pub(crate) operator: Option<String>,
+    pub(crate) value: Option<String>,
+    pub(crate) effect: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -75,6 +97,7 @@ pub(crate) struct NodeSpec {
 #[serde(default)]
 pub(crate) struct Taint {
     pub(crate) key: Option<String>,
+    pub(crate) effect: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -82,14 +105,28 @@ pub(crate) struct Taint {
 pub(crate) struct NodeStatus {
     pub(crate) conditions: Option<Vec<Condition>>,
     pub(crate) node_info: Option<NodeInfo>,
+    pub(crate) volumes_attached: Option<Vec<AttachedVolume>>,
+    pub(crate) volumes_in_use: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
+pub(crate) struct AttachedVolume {
+    pub(crate) name: Option<String>,
+}
+
+/// A condition of any object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Condition {
     #[serde(rename = "type")]
     pub(crate) kind: Option<String>,
     pub(crate) status: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+    /// `None` also for a time that cannot be read: any writer of a status may leave one, and the object still counts.
+    #[serde(deserialize_with = "readable_time")]
+    pub(crate) last_transition_time: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -102,9 +139,10 @@ pub(crate) struct NodeInfo {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct BudgetSpec {
     pub(crate) selector: Option<LabelSelector>,
+    pub(crate) max_unavailable: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -116,6 +154,19 @@ pub(crate) struct BudgetStatus {
     pub(crate) desired_healthy: Option<i32>,
     pub(crate) disruptions_allowed: Option<i32>,
     pub(crate) disrupted_pods: Option<BTreeMap<String, Value>>,
+    pub(crate) conditions: Option<Vec<Condition>>,
+}
+
+impl Condition {
+    /// It is of this type.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.kind.as_deref() == Some(kind)
+    }
+
+    /// Its status, `True`, `False` or `Unknown`; empty without one.
+    pub(crate) fn status(&self) -> &str {
+        self.status.as_deref().unwrap_or_default()
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -141,12 +192,23 @@ struct Annotations {
     mirror: Option<String>,
     #[serde(rename = "ebb.dev/cordoned-by")]
     cordoned_by: Option<String>,
+    #[serde(rename = "ebb.dev/cordon-reason")]
+    cordon_reason: Option<String>,
 }
 
-fn needed_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+fn readable_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let time = Value::deserialize(deserializer)?;
+    Ok(time.as_str().and_then(|time| time.parse().ok()))
+}
+
+pub(crate) fn needed_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let metadata = Option::<Metadata>::deserialize(deserializer)?.unwrap_or_default();
     let annotations = metadata.annotations.unwrap_or_default();
-    let annotations = [(MIRROR, annotations.mirror), (CORDONED_BY, annotations.cordoned_by)];
+    let annotations = [
+        (MIRROR, annotations.mirror),
+        (CORDONED_BY, annotations.cordoned_by),
+        (CORDON_REASON, annotations.cordon_reason),
+    ];
     let annotations: BTreeMap<_, _> =
         annotations.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
     Ok(ObjectMeta {
@@ -198,6 +260,8 @@ macro_rules! resource {
         }
     };
 }
+
+pub(crate) use resource;
 
 resource!(Pod, NamespaceResourceScope, "Pod", "", "v1", "pods");
 resource!(Node, ClusterResourceScope, "Node", "", "v1", "nodes");

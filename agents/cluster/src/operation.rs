@@ -35,6 +35,13 @@ impl fmt::Display for Operation<'_> {
     }
 }
 
+/// Whether the server checks a change and throws it away (`dryRun=All`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DryRun {
+    Yes,
+    No,
+}
+
 /// Whether the text can be a name in a URL: the API server accepts only lower case letters, digits, `-` and `.` in
 /// names of nodes, namespaces and pods. Anything else would ask for another path.
 pub(crate) fn is_name(text: &str) -> bool {

@@ -58,6 +58,17 @@ impl<V: PartialEq> Shelf<V> {
     pub(crate) fn objects(&self) -> impl Iterator<Item = &V> {
         self.current.iter().flat_map(BTreeMap::values)
     }
+
+    /// The object of this name.
+    pub(crate) fn get(&self, key: &Key) -> Option<&V> {
+        self.current.as_ref()?.get(key)
+    }
+
+    /// The names of the objects that equal this.
+    pub(crate) fn keys_of(&self, value: &V) -> impl Iterator<Item = &Key> {
+        let all = self.current.iter().flatten();
+        all.filter(move |(_, found)| *found == value).map(|(key, _)| key)
+    }
 }
 
 #[cfg(test)]

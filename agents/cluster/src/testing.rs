@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use fake_cluster::{FakeCluster, Settings};
+use drain::storage::{AttachmentView, Attachments, ClaimView, CsiSource, Storage, VolumeView};
+use fake_cluster::{FakeCluster, Settings, objects};
 use kube::Config;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cordon::{Cordoned, cordon};
 use crate::wire::Cluster;
@@ -51,6 +52,74 @@ pub(crate) fn last(fake: &FakeCluster, verb: &str, resource: &str) -> fake_clust
 /// A body as JSON.
 pub(crate) fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
+}
+
+/// Puts a pod on `edge-a` that names a claim of its own name, and what it hangs on: claim, volume `vol-NAME` of driver
+/// `csi.bench`, attached to `edge-a`.
+pub(crate) fn pod_with_volume(fake: &FakeCluster, name: &str) {
+    let volume = format!("vol-{name}");
+    fake.apply(json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+        "spec": {"volumeName": volume},
+    }))
+    .unwrap();
+    fake.apply(json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
+        "spec": {"csi": {"driver": "csi.bench", "volumeHandle": format!("handle-{name}")}},
+    }))
+    .unwrap();
+    attach(fake, &volume, "edge-a");
+    let mut pod = objects::pod(name, "edge-a");
+    pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
+    fake.apply(pod).unwrap();
+}
+
+/// Makes a VolumeAttachment of this volume to this node.
+pub(crate) fn attach(fake: &FakeCluster, volume: &str, node: &str) {
+    fake.apply(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+        "metadata": {"name": format!("{volume}-{node}")},
+        "spec": {"attacher": "csi.bench", "nodeName": node, "source": {"persistentVolumeName": volume}},
+        "status": {"attached": true},
+    }))
+    .unwrap();
+}
+
+/// The view of an attachment of [`attach`].
+pub(crate) fn attached(volume: &str, node: &str) -> AttachmentView {
+    AttachmentView {
+        volume: Some(volume.to_owned()),
+        node: node.to_owned(),
+        attached: true,
+        detach_error: String::new(),
+    }
+}
+
+/// Makes a CSIDriver.
+pub(crate) fn driver(fake: &FakeCluster, name: &str, attach_required: bool) {
+    fake.apply(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": name},
+        "spec": {"attachRequired": attach_required},
+    }))
+    .unwrap();
+}
+
+/// What a [`pod_with_volume`] of this name shows, with edge-a as the only node.
+pub(crate) fn storage_of(name: &str) -> Storage {
+    let volume = format!("vol-{name}");
+    let csi = CsiSource { driver: "csi.bench".to_owned(), handle: format!("handle-{name}") };
+    Storage {
+        claims: vec![ClaimView {
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            owner: None,
+            volume: volume.clone(),
+        }],
+        volumes: vec![VolumeView { name: volume.clone(), csi: Some(csi) }],
+        drivers_without_attach: Vec::new(),
+        attachments: Attachments::Listed(vec![attached(&volume, "edge-a")]),
+        peer_takes_pods: Some(false),
+    }
 }
 
 /// Waits for what must come; a test that hangs says so after a minute.

@@ -1,27 +1,21 @@
-//! Kubernetes objects trimmed to what decisions need.
+//! Pods and PodDisruptionBudgets trimmed to what decisions need.
 //!
 //! Every field of an object may be missing; each has a named meaning then. Nothing here fails or panics.
 
 use std::time::Duration;
 
-use drain::cordon::CORDONED_BY;
-use drain::view::{BudgetView, Controller, Existence, NodeView, Phase, PodId, PodView, Terminating};
+use drain::view::{BudgetView, Controller, Existence, Phase, PodClaim, PodId, PodView, Terminating};
 use drain::{Requirement, Selector};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
 };
 
-use crate::objects::{Budget, MIRROR, Node, Pod};
+use crate::failure::words;
+use crate::objects::{Budget, Condition, MIRROR, Pod, PodVolume, Toleration};
 
 /// The node controller's taint for a cordoned node.
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-
-/// EVE's label for a node that only votes and never takes pods.
-const TIE_BREAKER: &str = "tie-breaker-node";
-
-/// EVE's label with the device's UUID.
-const NODE_UUID: &str = "node-uuid";
+pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// Kubernetes' `terminationGracePeriodSeconds` where a pod has none.
 const DEFAULT_GRACE: i64 = 30;
@@ -33,23 +27,13 @@ pub(crate) struct PodFacts {
     due: Option<Timestamp>,
 }
 
-/// A Node, trimmed, and what tells which machine it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeFacts {
-    /// What decisions need of it.
-    pub view: NodeView,
-    /// Label `node-uuid`, empty without one: EVE's UUID of the device.
-    pub uuid_label: String,
-    /// `status.nodeInfo.machineID`, empty when the kubelet has not said: `/etc/machine-id` of the machine.
-    pub machine_id: String,
-}
-
 impl PodFacts {
     /// What decisions need of the pod.
     pub(crate) fn of(pod: &Pod) -> Self {
         let (metadata, spec) = (&pod.metadata, pod.spec.as_ref());
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
         let grace = spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(DEFAULT_GRACE);
         let view = PodView {
             id: pod_id(metadata),
@@ -64,7 +48,9 @@ impl PodFacts {
                 overdue: Duration::ZERO,
             }),
             finalizers: metadata.finalizers.clone().unwrap_or_default(),
-            ..PodView::default()
+            priority: spec.and_then(|spec| spec.priority).unwrap_or(0),
+            tolerates_cordon: tolerations.iter().any(tolerates_cordon),
+            claims: claims(metadata.name.as_deref().unwrap_or_default(), volumes),
         };
         Self { view, due: metadata.deletion_timestamp.as_ref().map(|time| time.0) }
     }
@@ -84,33 +70,6 @@ impl PodFacts {
     }
 }
 
-impl NodeFacts {
-    /// What decisions need of the Node.
-    pub(crate) fn of(node: &Node) -> Self {
-        let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
-        Self {
-            view: NodeView {
-                name: node.metadata.name.clone().unwrap_or_default(),
-                uid: node.metadata.uid.clone().unwrap_or_default(),
-                cordoned: is_unschedulable(node) || has_taint(node),
-                cordoned_by: annotation(&node.metadata, CORDONED_BY).cloned(),
-                ready: is_ready(node),
-                tie_breaker: label(&node.metadata, TIE_BREAKER) == Some("true"),
-                boot_id: info.and_then(|info| info.boot_id.clone()).unwrap_or_default(),
-                ..NodeView::default()
-            },
-            uuid_label: label(&node.metadata, NODE_UUID).unwrap_or_default().to_owned(),
-            machine_id: info.and_then(|info| info.machine_id.clone()).unwrap_or_default(),
-        }
-    }
-}
-
-/// `spec.unschedulable`: what a cordon sets. The taint is made of it some milliseconds later, and may outlive it when
-/// the controller is dead.
-pub(crate) fn is_unschedulable(node: &Node) -> bool {
-    node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false)
-}
-
 /// What decisions need of a PodDisruptionBudget.
 pub(crate) fn budget_view(budget: &Budget) -> BudgetView {
     let metadata = &budget.metadata;
@@ -126,9 +85,58 @@ pub(crate) fn budget_view(budget: &Budget) -> BudgetView {
         current_healthy: status.current_healthy.unwrap_or(0),
         desired_healthy: status.desired_healthy.unwrap_or(0),
         disruptions_allowed: status.disruptions_allowed.unwrap_or(0),
+        never_observed: status.observed_generation.is_none(),
+        max_unavailable: budget.spec.as_ref().is_some_and(|spec| spec.max_unavailable.is_some()),
+        sync_failure: sync_failure(status.conditions.as_deref().unwrap_or_default()),
         disrupted_pods: status.disrupted_pods.unwrap_or_default().into_keys().collect(),
-        ..BudgetView::default()
     }
+}
+
+/// The disruption controller's words when it cannot work a budget out.
+fn sync_failure(conditions: &[Condition]) -> String {
+    let is_failure = |condition: &&Condition| {
+        condition.is("DisruptionAllowed")
+            && condition.status() == "False"
+            && condition.reason.as_deref() == Some("SyncFailed")
+    };
+    let failure = conditions.iter().find(is_failure);
+    let message = failure.map(|failure| words(failure.message.as_deref().unwrap_or_default()));
+    message
+        .map(|message| if message.is_empty() { "SyncFailed".to_owned() } else { message })
+        .unwrap_or_default()
+}
+
+/// The toleration lets the scheduler put the pod on a cordoned node. An empty operator means `Equal`, an empty effect
+/// all effects, and `Exists` without a key everything.
+fn tolerates_cordon(toleration: &Toleration) -> bool {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let key = text(&toleration.key);
+    let fits = match text(&toleration.operator).as_str() {
+        "Exists" => key.is_empty() || key == UNSCHEDULABLE,
+        "Equal" | "" => key == UNSCHEDULABLE && text(&toleration.value).is_empty(),
+        _ => false,
+    };
+    fits && matches!(text(&toleration.effect).as_str(), "" | "NoSchedule")
+}
+
+/// Each claim once, in the order of the pod's volumes.
+fn claims(pod: &str, volumes: &[PodVolume]) -> Vec<PodClaim> {
+    let mut claims = Vec::new();
+    for claim in volumes.iter().filter_map(|volume| claim(pod, volume)) {
+        if !claims.contains(&claim) {
+            claims.push(claim);
+        }
+    }
+    claims
+}
+
+fn claim(pod: &str, volume: &PodVolume) -> Option<PodClaim> {
+    if volume.ephemeral.is_some() {
+        let name = format!("{pod}-{}", volume.name.as_deref()?);
+        return Some(PodClaim { name, ephemeral: true });
+    }
+    let name = volume.persistent_volume_claim.as_ref()?.claim_name.clone()?;
+    Some(PodClaim { name, ephemeral: false })
 }
 
 fn pod_id(metadata: &ObjectMeta) -> PodId {
@@ -166,23 +174,8 @@ fn seconds(number: i64) -> Duration {
     Duration::from_secs(u64::try_from(number).unwrap_or(1))
 }
 
-fn has_taint(node: &Node) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
-    taints.iter().any(|taint| taint.key.as_deref() == Some(UNSCHEDULABLE))
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    let is = |text: &Option<String>, expected: &str| text.as_deref() == Some(expected);
-    conditions.iter().any(|condition| is(&condition.kind, "Ready") && is(&condition.status, "True"))
-}
-
-fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a String> {
+pub(crate) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a String> {
     metadata.annotations.as_ref().and_then(|annotations| annotations.get(key))
-}
-
-fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str)
 }
 
 fn selector_of(selector: &LabelSelector) -> Selector {

@@ -8,10 +8,6 @@ fn pod(value: Value) -> PodFacts {
     PodFacts::of(&serde_json::from_value::<Pod>(value).unwrap())
 }
 
-fn node(value: Value) -> NodeFacts {
-    NodeFacts::of(&serde_json::from_value::<Node>(value).unwrap())
-}
-
 fn budget(value: Value) -> BudgetView {
     budget_view(&serde_json::from_value::<Budget>(value).unwrap())
 }
@@ -33,8 +29,15 @@ fn a_whole_pod() {
         },
         "spec": {
             "terminationGracePeriodSeconds": 60,
+            "priority": 1000,
             "containers": [{"name": "main"}],
-            "volumes": [{"name": "a", "configMap": {}}, {"name": "b", "emptyDir": {"medium": "Memory"}}],
+            "tolerations": [{"key": "other", "operator": "Exists"}, {"operator": "Exists"}],
+            "volumes": [
+                {"name": "a", "configMap": {}},
+                {"name": "b", "emptyDir": {"medium": "Memory"}},
+                {"name": "c", "persistentVolumeClaim": {"claimName": "data-db-0", "readOnly": true}},
+                {"name": "d", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+            ],
         },
         "status": {"phase": "Running", "conditions": []},
     }));
@@ -54,6 +57,12 @@ fn a_whole_pod() {
         grace: Duration::from_mins(1),
         terminating: Some(Terminating { grace: Duration::from_secs(10), overdue: Duration::ZERO }),
         finalizers: vec!["example.org/hold".into()],
+        priority: 1000,
+        tolerates_cordon: true,
+        claims: vec![
+            PodClaim { name: "data-db-0".into(), ephemeral: false },
+            PodClaim { name: "db-0-d".into(), ephemeral: true },
+        ],
     };
     assert_eq!(facts.view(), &expected);
     let overdue = |time: Option<&str>| {
@@ -72,9 +81,13 @@ fn what_a_pod_lacks() {
         json!({"metadata": {}, "spec": {}, "status": {}}),
         json!({"metadata": null, "spec": null, "status": null}),
         json!({"metadata": {"labels": null, "annotations": null, "ownerReferences": null, "finalizers": null},
-               "spec": {"volumes": null, "terminationGracePeriodSeconds": null}, "status": {"phase": null}}),
+               "spec": {"volumes": null, "terminationGracePeriodSeconds": null, "priority": null,
+                        "tolerations": null}, "status": {"phase": null}}),
         json!({"metadata": {"annotations": {"other": "x"}, "ownerReferences": []},
-               "spec": {"volumes": [{"name": "a", "emptyDir": null}]}, "status": {"phase": "Odd"}}),
+               "spec": {"volumes": [{"name": "a", "emptyDir": null}], "tolerations": []},
+               "status": {"phase": "Odd"}}),
+        json!({"spec": {"volumes": [{"persistentVolumeClaim": null}, {"persistentVolumeClaim": {}}, {"ephemeral": {}},
+                                    {"name": "a", "ephemeral": null}, {}]}}),
     ] {
         assert_eq!(pod(value.clone()).view(), &empty, "{value}");
     }
@@ -101,61 +114,14 @@ fn phases_and_odd_graces() {
 }
 
 #[test]
-fn a_whole_node() {
-    let facts = node(json!({
-        "metadata": {
-            "name": "edge-a", "uid": "n1",
-            "labels": {"node-uuid": "d1", "tie-breaker-node": "true"},
-            "annotations": {"ebb.dev/cordoned-by": "zedkube"},
-        },
-        "spec": {"unschedulable": true},
-        "status": {
-            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
-            "nodeInfo": {"bootID": "b1", "machineID": "m1", "architecture": "", "containerRuntimeVersion": "",
-                "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "operatingSystem": "",
-                "osImage": "", "systemUUID": ""},
-        },
-    }));
-    let view = NodeView {
-        name: "edge-a".into(),
-        uid: "n1".into(),
-        cordoned: true,
-        cordoned_by: Some("zedkube".into()),
-        ready: true,
-        tie_breaker: true,
-        boot_id: "b1".into(),
-    };
-    assert_eq!(facts, NodeFacts { view, uuid_label: "d1".into(), machine_id: "m1".into() });
-}
-
-#[test]
-fn what_makes_a_node_cordoned_and_ready() {
-    let cases = [
-        (json!({}), false, false),
-        (json!({"spec": {"unschedulable": false}}), false, false),
-        (
-            json!({"spec": {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}}),
-            true,
-            false,
-        ),
-        (json!({"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}]}}), false, false),
-        (json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}), false, false),
-        (json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}), false, true),
-        (json!({"metadata": {"labels": {"tie-breaker-node": "false"}}}), false, false),
-    ];
-    for (value, cordoned, ready) in cases {
-        let view = node(value.clone()).view;
-        assert_eq!((view.cordoned, view.ready, view.tie_breaker), (cordoned, ready, false), "{value}");
-    }
-}
-
-#[test]
 fn a_whole_budget() {
     let view = budget(json!({
         "metadata": {"namespace": "shop", "name": "db", "resourceVersion": "9", "generation": 2},
-        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}, "maxUnavailable": "10%"},
         "status": {"observedGeneration": 2, "expectedPods": 3, "currentHealthy": 2, "desiredHealthy": 2,
-            "disruptionsAllowed": 0, "disruptedPods": {"db-0": "2026-11-21T12:00:00Z"}},
+            "disruptionsAllowed": 0, "disruptedPods": {"db-0": "2026-11-21T12:00:00Z"},
+            "conditions": [{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed",
+                "message": "found no controllers for pod \"db-0\"", "lastTransitionTime": "2026-11-21T12:00:00Z"}]},
     }));
     let expected = BudgetView {
         namespace: "shop".into(),
@@ -167,6 +133,9 @@ fn a_whole_budget() {
         current_healthy: 2,
         desired_healthy: 2,
         disruptions_allowed: 0,
+        never_observed: false,
+        max_unavailable: true,
+        sync_failure: "found no controllers for pod \"db-0\"".into(),
         disrupted_pods: vec!["db-0".into()],
     };
     assert_eq!(view, expected);
@@ -215,4 +184,93 @@ fn selectors() {
     let both = budget(json!({"spec": {"selector": {
         "matchLabels": {"tier": "x"}, "matchExpressions": [{"key": "app", "operator": "Exists"}]}}}));
     assert_eq!(both.selector.unwrap().requirements.len(), 2);
+}
+
+#[test]
+fn what_a_budget_says_about_its_controller() {
+    let condition = |kind: &str, status: &str, reason: Value, message: Value| {
+        json!([
+            {"type": "Other", "status": "False", "reason": "SyncFailed", "message": "other"},
+            {"type": kind, "status": status, "reason": reason, "message": message},
+        ])
+    };
+    let failed = |message| condition("DisruptionAllowed", "False", json!("SyncFailed"), message);
+    let cases = [
+        (json!({}), true, ""),
+        (json!({"status": null}), true, ""),
+        (json!({"status": {"observedGeneration": null, "conditions": null}}), true, ""),
+        (json!({"status": {"observedGeneration": 1}}), false, ""),
+        (json!({"status": {"observedGeneration": 1, "conditions": failed(json!("why"))}}), false, "why"),
+        (json!({"status": {"conditions": failed(Value::Null)}}), true, "SyncFailed"),
+        (json!({"status": {"conditions": failed(json!(""))}}), true, "SyncFailed"),
+        (
+            json!({"status": {"conditions":
+                condition("DisruptionAllowed", "True", json!("SyncFailed"), json!("why"))}}),
+            true,
+            "",
+        ),
+        (
+            json!({"status": {"conditions":
+                condition("DisruptionAllowed", "False", json!("InsufficientPods"), json!("why"))}}),
+            true,
+            "",
+        ),
+    ];
+    for (value, never_observed, sync_failure) in cases {
+        let view = budget(value.clone());
+        assert_eq!(
+            (view.never_observed, view.sync_failure.as_str()),
+            (never_observed, sync_failure),
+            "{value}"
+        );
+    }
+    for (spec, expected) in [
+        (json!({}), false),
+        (json!({"maxUnavailable": null}), false),
+        (json!({"minAvailable": 1}), false),
+        (json!({"maxUnavailable": 0}), true),
+        (json!({"maxUnavailable": "10%"}), true),
+    ] {
+        assert_eq!(budget(json!({"spec": spec})).max_unavailable, expected, "{spec}");
+    }
+}
+
+#[test]
+fn which_tolerations_let_a_pod_return_to_a_cordoned_node() {
+    let key = "node.kubernetes.io/unschedulable";
+    let cases = [
+        (json!({}), false),
+        (json!({"operator": "Exists"}), true),
+        (json!({"operator": "Exists", "key": ""}), true),
+        (json!({"operator": "Exists", "effect": "NoSchedule"}), true),
+        (json!({"operator": "Exists", "effect": "NoExecute"}), false),
+        (json!({"operator": "Exists", "effect": "PreferNoSchedule"}), false),
+        (json!({"operator": "Exists", "key": key}), true),
+        (json!({"operator": "Exists", "key": key, "effect": ""}), true),
+        (json!({"operator": "Exists", "key": "node.kubernetes.io/not-ready"}), false),
+        (json!({"operator": "Equal", "key": key}), true),
+        (json!({"operator": "Equal", "key": key, "value": "", "effect": "NoSchedule"}), true),
+        (json!({"operator": "Equal", "key": key, "value": "true"}), false),
+        (json!({"operator": "Equal"}), false),
+        (json!({"key": key}), true),
+        (json!({"key": key, "operator": null, "value": null, "effect": null}), true),
+        (json!({"key": key, "operator": "Gt"}), false),
+    ];
+    for (toleration, expected) in cases {
+        let facts = pod(json!({"spec": {"tolerations": [{"key": "x"}, toleration]}}));
+        assert_eq!(facts.view().tolerates_cordon, expected, "{toleration}");
+    }
+}
+
+#[test]
+fn each_claim_counts_once() {
+    let claim = |name: &str, ephemeral| PodClaim { name: name.to_owned(), ephemeral };
+    let facts = pod(json!({"metadata": {"name": "web-1"}, "spec": {"volumes": [
+        {"name": "b", "persistentVolumeClaim": {"claimName": "shared"}},
+        {"name": "a", "ephemeral": {}},
+        {"name": "c", "persistentVolumeClaim": {"claimName": "shared"}},
+        {"name": "d", "persistentVolumeClaim": {"claimName": "web-1-a"}},
+    ]}}));
+    let expected = [claim("shared", false), claim("web-1-a", true), claim("web-1-a", false)];
+    assert_eq!(facts.view().claims, expected);
 }

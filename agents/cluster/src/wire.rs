@@ -1,8 +1,9 @@
 //! The connection to one cluster, and the one place where calls are made.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use drain::Moment;
@@ -30,14 +31,25 @@ pub(crate) const EVICTION_DEADLINE: Duration = Duration::from_secs(35);
 /// No answer may be longer. A page of 500 pods with everything in it stays well below.
 const LONGEST_ANSWER: usize = 256 * 1024 * 1024;
 
+/// Objects per page of a list: kubectl's and client-go's size.
+const PAGE: u32 = 500;
+
 /// A connection to one cluster. Cheap to clone; all clones share what was learned from the server.
 #[derive(Clone)]
 pub struct Cluster {
+    shared: Arc<Shared>,
+    /// Objects per page of a list; 0 = all at once.
+    page: u32,
+}
+
+struct Shared {
     client: kube::Client,
     /// Host and port, for messages; empty when not known.
-    server: Arc<str>,
-    server_clock: Arc<ServerClock>,
-    daemon_sets: Arc<DaemonSets>,
+    server: String,
+    server_clock: ServerClock,
+    daemon_sets: DaemonSets,
+    /// The server has asked for `policy/v1beta1` in evictions.
+    old_evictions: AtomicBool,
 }
 
 impl fmt::Debug for Cluster {
@@ -50,27 +62,56 @@ impl Cluster {
     /// Uses this client. It must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
     /// kube repeats refused evictions itself, for minutes, and no refusal by a budget is ever seen.
     pub fn new(client: kube::Client) -> Self {
-        Self { client, server: Arc::default(), server_clock: Arc::default(), daemon_sets: Arc::default() }
+        Self::at(client, "")
     }
 
-    /// Names the server in messages about its absence.
-    pub(crate) fn named(self, server: &str) -> Self {
-        Self { server: server.into(), ..self }
+    /// Names the server, host and port, in messages about its absence.
+    pub(crate) fn at(client: kube::Client, server: &str) -> Self {
+        let shared = Shared {
+            client,
+            server: server.to_owned(),
+            server_clock: ServerClock::default(),
+            daemon_sets: DaemonSets::default(),
+            old_evictions: AtomicBool::new(false),
+        };
+        Self { shared: Arc::new(shared), page: PAGE }
+    }
+
+    /// Lists so many objects at a time (`--chunk-size` of kubectl), 500 if nothing is said; 0 = all at once. The
+    /// watches of a [`crate::Feed`] keep to 500.
+    #[must_use]
+    pub fn with_page(self, chunk: u32) -> Self {
+        Self { page: chunk, ..self }
     }
 
     /// The client, for watches and for what this crate does not do.
     pub fn client(&self) -> &kube::Client {
-        &self.client
+        &self.shared.client
     }
 
     /// The API server's wall clock now, estimated from the last answer's `Date` header; `None` before the first.
     /// Late by up to a second, never early: the header has no fractions.
     pub fn server_time(&self) -> Option<Timestamp> {
-        self.server_clock.at(boot_time())
+        self.shared.server_clock.at(boot_time())
+    }
+
+    /// The version of evictions that the server is known to understand.
+    pub(crate) fn eviction_version(&self) -> EvictionVersion {
+        let is_old = self.shared.old_evictions.load(Ordering::Relaxed);
+        if is_old { EvictionVersion::V1beta1 } else { EvictionVersion::V1 }
+    }
+
+    /// From now on, for all clones.
+    pub(crate) fn remember_old_evictions(&self) {
+        self.shared.old_evictions.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn page(&self) -> u32 {
+        self.page
     }
 
     pub(crate) fn daemon_sets(&self) -> &DaemonSets {
-        &self.daemon_sets
+        &self.shared.daemon_sets
     }
 
     /// Makes a call and reads the object it answers with.
@@ -79,12 +120,7 @@ impl Cluster {
         operation: &Operation<'_>,
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, ApiFailure> {
-        let reply = self.call(operation, request, CALL_DEADLINE).await?;
-        if !reply.status.is_success() {
-            return Err(refused(operation, reply.status.as_u16(), &reply.message()));
-        }
-        serde_json::from_slice(&reply.body)
-            .map_err(|error| ApiFailure::other(format!("cannot {operation}: {}", json_text(&error))))
+        self.call(operation, request, CALL_DEADLINE).await?.object(operation)
     }
 
     /// Makes a call: whatever the server answers within the deadline is a reply, whatever else happens a failure.
@@ -108,8 +144,8 @@ impl Cluster {
     /// Who does not answer is the first thing that a person wants to know.
     fn name_the_server(&self, failure: ApiFailure) -> ApiFailure {
         match failure {
-            ApiFailure::Unreachable { text } if !self.server.is_empty() => {
-                ApiFailure::unreachable(format!("{text} (API server {})", self.server))
+            ApiFailure::Unreachable { text } if !self.shared.server.is_empty() => {
+                ApiFailure::unreachable(format!("{text} (API server {})", self.shared.server))
             }
             failure @ (ApiFailure::Unreachable { .. }
             | ApiFailure::Denied { .. }
@@ -120,7 +156,7 @@ impl Cluster {
     }
 
     async fn exchange(&self, operation: &Operation<'_>, request: Request<Body>) -> Result<Reply, ApiFailure> {
-        let response = self.client.send(request).await.map_err(|error| classify(operation, &error))?;
+        let response = self.shared.client.send(request).await.map_err(|error| classify(operation, &error))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| {
             error.downcast::<kube::Error>().map_or_else(
@@ -128,10 +164,19 @@ impl Cluster {
                 |error| classify(operation, &error),
             )
         })?;
-        self.server_clock.learn(&head.headers, boot_time());
+        self.shared.server_clock.learn(&head.headers, boot_time());
         let retry_after = retry_after(&head.headers);
         Ok(Reply { status: head.status, retry_after, body: Vec::from(body.to_bytes()) })
     }
+}
+
+/// The version that the body of an eviction says it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EvictionVersion {
+    /// `policy/v1`, since Kubernetes 1.22.
+    V1,
+    /// `policy/v1beta1`, which newer servers accept as well.
+    V1beta1,
 }
 
 /// What the server answered, whatever it means.
@@ -143,9 +188,28 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    /// The object, or why there is none.
+    pub(crate) fn object<T: DeserializeOwned>(&self, operation: &Operation<'_>) -> Result<T, ApiFailure> {
+        if !self.status.is_success() {
+            return Err(refused(operation, self.status.as_u16(), &self.message()));
+        }
+        serde_json::from_slice(&self.body)
+            .map_err(|error| ApiFailure::other(format!("cannot {operation}: {}", json_text(&error))))
+    }
+
+    /// The server has forgotten the version that was asked for (410).
+    pub(crate) fn is_expired(&self) -> bool {
+        self.status == StatusCode::GONE
+    }
+
+    /// The body as text, whatever it is.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.body)
+    }
+
     /// The server's words: the message of a Status, else the text itself.
     fn message(&self) -> String {
-        let text = String::from_utf8_lossy(&self.body);
+        let text = self.text();
         let status: Option<Value> = serde_json::from_slice(&self.body).ok();
         match status.as_ref().and_then(|status| status.get("message")).and_then(Value::as_str) {
             Some(message) => message.to_owned(),

@@ -1,0 +1,210 @@
+//! Makes pictures out of updates.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use drain::{BudgetView, Picture};
+use futures::{FutureExt, StreamExt};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::storage::StorageShelves;
+use super::watching::{Says, Source, Trouble, Update, Updates, of_node, of_storage};
+use crate::daemon_sets::DaemonSetRef;
+use crate::failure::ApiFailure;
+use crate::node_facts::NodeFacts;
+use crate::shelf::Shelf;
+use crate::views::PodFacts;
+use crate::wire::Cluster;
+
+/// How often questions about DaemonSets that could not be answered are looked through.
+const OWNERS: Duration = Duration::from_secs(10);
+
+/// Changes that are taken in before a picture is made of them, at most.
+const AT_ONCE: usize = 1_000;
+
+/// How the watches are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Health {
+    /// The last failure of any.
+    pub(super) last: Option<ApiFailure>,
+    /// The last failure of each that was not heard from since.
+    pub(super) failing: BTreeMap<Source, ApiFailure>,
+}
+
+/// What the watches have shown, and who is told.
+pub(super) struct Gather {
+    cluster: Cluster,
+    name: String,
+    node: Shelf<NodeFacts>,
+    pods: Shelf<PodFacts>,
+    budgets: Shelf<BudgetView>,
+    /// As soon as a pod has had a claim.
+    storage: Option<StorageShelves>,
+    /// Something other than storage has changed since the last picture.
+    has_news: bool,
+    /// DaemonSets that are being asked for, by UID.
+    asking: BTreeSet<String>,
+    questions: JoinSet<String>,
+    pictures: watch::Sender<Option<Arc<Picture>>>,
+    health: watch::Sender<Health>,
+}
+
+impl Gather {
+    pub(super) fn new(
+        cluster: Cluster,
+        node: &str,
+        pictures: watch::Sender<Option<Arc<Picture>>>,
+        health: watch::Sender<Health>,
+    ) -> Self {
+        Self {
+            cluster,
+            name: node.to_owned(),
+            node: Shelf::default(),
+            pods: Shelf::default(),
+            budgets: Shelf::default(),
+            storage: None,
+            has_news: false,
+            asking: BTreeSet::new(),
+            questions: JoinSet::new(),
+            pictures,
+            health,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut updates = of_node(&self.cluster, &self.name);
+        let mut owners = tokio::time::interval(OWNERS);
+        loop {
+            let changed = tokio::select! {
+                Some(update) = updates.next() => self.apply_all(update, &mut updates),
+                Some(answered) = self.questions.join_next() => {
+                    self.asking.remove(&answered.unwrap_or_default());
+                    self.has_news = true;
+                    true
+                }
+                _ = owners.tick() => false,
+            };
+            self.ask_for_owners();
+            self.ask_for_storage(&mut updates);
+            if changed {
+                self.publish();
+            }
+        }
+    }
+
+    /// Takes in this update and all that are there already, so that a burst becomes one picture.
+    fn apply_all(&mut self, first: Update, updates: &mut Updates) -> bool {
+        let mut changed = self.apply(first);
+        for _ in 0..AT_ONCE {
+            let Some(Some(update)) = updates.next().now_or_never() else {
+                break;
+            };
+            changed |= self.apply(update);
+        }
+        changed
+    }
+
+    fn apply(&mut self, update: Update) -> bool {
+        let Update { source, is_sign_of_life, says } = update;
+        let says = match says {
+            Ok(says) => says,
+            Err(trouble) => return self.note(source, trouble),
+        };
+        if is_sign_of_life {
+            // Nobody waits for this.
+            self.health.send_if_modified(|health| {
+                health.failing.remove(&source);
+                false
+            });
+        }
+        let changed = match says {
+            Says::Node(event) => self.node.apply(event),
+            Says::Pods(event) => self.pods.apply(event),
+            Says::Budgets(event) => self.budgets.apply(event),
+            says @ (Says::Claims(_)
+            | Says::Volumes(_)
+            | Says::Attachments(_)
+            | Says::Drivers(_)
+            | Says::Peers(_)) => return self.storage.as_mut().is_some_and(|storage| storage.apply(says)),
+        };
+        self.has_news |= changed;
+        changed
+    }
+
+    fn note(&mut self, source: Source, trouble: Trouble) -> bool {
+        let Trouble { failure, is_refusal } = trouble;
+        tracing::debug!("{failure}");
+        let refused = self.storage.as_mut().filter(|_| is_refusal);
+        let changed = refused.is_some_and(|storage| storage.refuse(source, &failure));
+        if is_refusal && matches!(source, Source::Attachments | Source::Drivers | Source::Peers) {
+            return changed;
+        }
+        self.health.send_modify(|health| {
+            health.last = Some(failure.clone());
+            health.failing.insert(source, failure);
+        });
+        changed
+    }
+
+    fn ask_for_owners(&mut self) {
+        let owners = self.pods.objects().filter_map(|pod| DaemonSetRef::of(pod.view()));
+        for owner in owners {
+            if self.cluster.daemon_sets().is_due(&owner) && self.asking.insert(owner.uid.clone()) {
+                let cluster = self.cluster.clone();
+                self.questions.spawn(async move {
+                    let uid = owner.uid.clone();
+                    cluster.look_up(owner).await;
+                    uid
+                });
+            }
+        }
+    }
+
+    /// From the first claim on.
+    fn ask_for_storage(&mut self, updates: &mut Updates) {
+        let has_claim = || self.pods.objects().any(|pod| !pod.view().claims.is_empty());
+        if self.storage.is_none() && has_claim() {
+            self.storage = Some(StorageShelves::of(&self.name));
+            of_storage(&self.cluster, updates);
+        }
+    }
+
+    /// The first picture waits for what is being asked: a pod must not look like one that stays until it is known. And
+    /// any waits until something is known of volumes as soon as a pod has some.
+    fn publish(&mut self) {
+        let synced = self.node.is_synced() && self.pods.is_synced() && self.budgets.is_synced();
+        let is_settled = self.storage.as_ref().is_none_or(StorageShelves::is_settled);
+        let is_first = self.pictures.borrow().is_none();
+        if !synced || !is_settled || (is_first && !self.questions.is_empty()) {
+            return;
+        }
+        let picture = self.picture();
+        let is_news =
+            |last: &Option<Arc<Picture>>| last.as_ref().is_none_or(|last| last.storage != picture.storage);
+        // Claims and attachments of other nodes change all the time.
+        if self.has_news || is_news(&self.pictures.borrow()) {
+            self.has_news = false;
+            self.pictures.send_replace(Some(Arc::new(picture)));
+        }
+    }
+
+    fn picture(&mut self) -> Picture {
+        let now = self.cluster.server_time();
+        let mut pods: Vec<_> = self.pods.objects().map(|pod| pod.at(now)).collect();
+        for pod in &mut pods {
+            self.cluster.daemon_sets().fill_in(pod);
+        }
+        Picture {
+            node: self.node.objects().next().map(|node| node.at(now)),
+            budgets: self.budgets.objects().cloned().collect(),
+            storage: self.storage.as_mut().map(|storage| storage.view(&pods)).unwrap_or_default(),
+            pods,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "gather_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+use drain::storage::Attachments;
+use futures::stream::SelectAll;
+use kube::runtime::watcher::Event;
+use serde_json::json;
+
+use super::*;
+use crate::testing::at;
+
+/// A feed whose watches are the test itself.
+struct Bench {
+    gather: Gather,
+    updates: Updates,
+    pictures: watch::Receiver<Option<Arc<Picture>>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (pictures, receive) = watch::channel(None);
+        let (health, _) = watch::channel(Health::default());
+        // The watches are never polled, so nothing is asked there.
+        let gather = Gather::new(at("http://127.0.0.1:1"), "edge-a", pictures, health);
+        Self { gather, updates: SelectAll::new(), pictures: receive }
+    }
+
+    /// As the feed's loop does. True if there is a new picture.
+    fn tell(&mut self, source: Source, says: Result<Says, Trouble>) -> bool {
+        let changed = self.gather.apply(Update { source, is_sign_of_life: says.is_ok(), says });
+        self.gather.ask_for_storage(&mut self.updates);
+        if changed {
+            self.gather.publish();
+        }
+        let is_new = self.pictures.has_changed().unwrap();
+        self.pictures.mark_unchanged();
+        is_new
+    }
+
+    fn refuse(&mut self, source: Source, is_refusal: bool) -> bool {
+        let failure = ApiFailure::Denied { text: format!("no {source:?}") };
+        self.tell(source, Err(Trouble { failure, is_refusal }))
+    }
+
+    fn pod(
+        &mut self,
+        event: fn((crate::shelf::Key, PodFacts)) -> Event<(crate::shelf::Key, PodFacts)>,
+        claim: Option<&str>,
+    ) -> bool {
+        let volumes = claim.map(|claim| json!([{"persistentVolumeClaim": {"claimName": claim}}]));
+        let pod = json!({"metadata": {"name": "db"}, "spec": {"volumes": volumes}});
+        let pod = PodFacts::of(&serde_json::from_value(pod).unwrap());
+        self.tell(Source::Pods, Ok(Says::Pods(event((key("db"), pod)))))
+    }
+
+    /// The node, its pods and the budgets have been listed.
+    fn begin(&mut self, claim: Option<&str>) -> bool {
+        self.pod(Event::InitApply, claim);
+        self.tell(Source::Node, Ok(Says::Node(Event::InitDone)));
+        self.tell(Source::Budgets, Ok(Says::Budgets(Event::InitDone)));
+        self.tell(Source::Pods, Ok(Says::Pods(Event::InitDone)))
+    }
+
+    fn attachments(&self) -> Attachments {
+        self.pictures.borrow().as_ref().unwrap().storage.attachments.clone()
+    }
+}
+
+fn key(name: &str) -> crate::shelf::Key {
+    (String::new(), name.to_owned())
+}
+
+#[tokio::test]
+async fn a_pod_with_a_claim_is_not_shown_until_every_watch_has_settled() {
+    let settled: [(Source, fn() -> Says); 5] = [
+        (Source::Claims, || Says::Claims(Event::InitDone)),
+        (Source::Volumes, || Says::Volumes(Event::InitDone)),
+        (Source::Attachments, || Says::Attachments(Event::InitDone)),
+        (Source::Drivers, || Says::Drivers(Event::InitDone)),
+        (Source::Peers, || Says::Peers(Event::InitDone)),
+    ];
+    for last in 0..settled.len() {
+        let mut bench = Bench::new();
+        assert!(bench.begin(None), "without claims nothing is waited for");
+        assert_eq!(bench.updates.len(), 0);
+        assert!(!bench.pod(Event::Apply, Some("data")));
+        assert_eq!(bench.updates.len(), 5, "the watches have begun");
+        for (source, says) in settled.iter().cycle().skip(last + 1).take(settled.len() - 1) {
+            assert!(!bench.tell(*source, Ok(says())), "{source:?} alone is not enough");
+        }
+        let (source, says) = settled[last];
+        assert!(!bench.refuse(source, false), "away is no answer");
+        assert!(!bench.pod(Event::Apply, Some("other")), "still none");
+        assert!(bench.tell(source, Ok(says())), "{source:?} was the last");
+        assert_eq!(bench.attachments(), Attachments::Listed(vec![]));
+    }
+}
+
+#[tokio::test]
+async fn refusals_settle_as_well_and_the_watches_stay() {
+    let mut bench = Bench::new();
+    assert!(!bench.begin(Some("data")), "not even a first picture");
+    for source in [Source::Claims, Source::Volumes, Source::Attachments, Source::Drivers] {
+        assert!(!bench.refuse(source, true), "{source:?}");
+    }
+    assert!(bench.refuse(Source::Peers, true));
+    assert_eq!(bench.attachments(), Attachments::Unreadable("no Attachments".to_owned()));
+    assert!(!bench.refuse(Source::Peers, true), "the same again is no news");
+    assert!(bench.pod(Event::Apply, None));
+    assert_eq!(bench.updates.len(), 5, "they stay on");
+    assert_eq!(bench.attachments(), Attachments::Unreadable("no Attachments".to_owned()));
+}

@@ -1,0 +1,203 @@
+//! What the watches have shown of volumes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drain::PodView;
+use drain::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
+use kube::runtime::watcher::Event;
+
+use super::watching::{Says, Source};
+use crate::failure::ApiFailure;
+use crate::shelf::{Key, Shelf};
+use crate::storage::{named_claims, without_attachments};
+
+/// So many claims are remembered after their pods have gone. Beyond it those are forgotten that no pod of the node
+/// names any more and whose volume is not attached here.
+const MOST_REMEMBERED: usize = 1_000;
+
+/// The five watches of storage, and what pods of the node have used since they began.
+#[derive(Debug)]
+pub(super) struct StorageShelves {
+    node: String,
+    claims: Watched<ClaimView>,
+    volumes: Watched<VolumeView>,
+    attachments: Watched<AttachmentView>,
+    /// By name: the driver never attaches.
+    drivers: Watched<bool>,
+    /// By name: the node takes pods.
+    peers: Watched<bool>,
+    used: Used,
+}
+
+/// One watch: its objects, or why there are none.
+#[derive(Debug)]
+struct Watched<V> {
+    shelf: Shelf<V>,
+    refusal: Option<ApiFailure>,
+}
+
+impl<V> Default for Watched<V> {
+    fn default() -> Self {
+        Self { shelf: Shelf::default(), refusal: None }
+    }
+}
+
+impl<V: PartialEq> Watched<V> {
+    /// True if something is other than before.
+    fn apply(&mut self, event: Event<(Key, V)>) -> bool {
+        let is_over = !matches!(event, Event::Init | Event::InitApply(_));
+        let was_refused = is_over && self.refusal.take().is_some();
+        self.shelf.apply(event) || was_refused
+    }
+
+    fn refuse(&mut self, failure: &ApiFailure) -> bool {
+        let is_new = self.refusal.as_ref() != Some(failure);
+        if is_new {
+            tracing::warn!("{failure}");
+            self.refusal = Some(failure.clone());
+        }
+        is_new
+    }
+
+    /// It has listed once, or the server has said that it may not.
+    fn is_settled(&self) -> bool {
+        self.shelf.is_synced() || self.refusal.is_some()
+    }
+}
+
+impl StorageShelves {
+    pub(super) fn of(node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            claims: Watched::default(),
+            volumes: Watched::default(),
+            attachments: Watched::default(),
+            drivers: Watched::default(),
+            peers: Watched::default(),
+            used: Used::default(),
+        }
+    }
+
+    /// Takes an event in. True if something is other than before.
+    pub(super) fn apply(&mut self, says: Says) -> bool {
+        match says {
+            Says::Claims(event) => self.claims.apply(event),
+            Says::Volumes(event) => self.volumes.apply(event),
+            Says::Attachments(event) => self.attachments.apply(event),
+            Says::Drivers(event) => self.drivers.apply(event),
+            Says::Peers(event) => self.peers.apply(event),
+            Says::Node(_) | Says::Pods(_) | Says::Budgets(_) => false,
+        }
+    }
+
+    /// The server does not let us watch this. True if that is new.
+    pub(super) fn refuse(&mut self, source: Source, failure: &ApiFailure) -> bool {
+        match source {
+            Source::Claims => self.claims.refuse(failure),
+            Source::Volumes => self.volumes.refuse(failure),
+            Source::Attachments => self.attachments.refuse(failure),
+            Source::Drivers => self.drivers.refuse(failure),
+            Source::Peers => self.peers.refuse(failure),
+            Source::Node | Source::Pods | Source::Budgets => false,
+        }
+    }
+
+    /// Every watch has listed once, or the server has said that it may not.
+    pub(super) fn is_settled(&self) -> bool {
+        self.claims.is_settled()
+            && self.volumes.is_settled()
+            && self.attachments.is_settled()
+            && self.drivers.is_settled()
+            && self.peers.is_settled()
+    }
+
+    /// What is known, for these pods and those that were there before.
+    pub(super) fn view(&mut self, pods: &[PodView]) -> Storage {
+        self.used.see(pods, &self.claims.shelf, &self.volumes.shelf);
+        self.used.forget(pods, &self.node, self.attachments.shelf.objects(), MOST_REMEMBERED);
+        Storage {
+            claims: self.used.claims.values().flatten().cloned().collect(),
+            volumes: self.used.volumes.values().flatten().cloned().collect(),
+            drivers_without_attach: self.drivers.shelf.keys_of(&true).map(|(_, name)| name.clone()).collect(),
+            attachments: self.attachments(),
+            peer_takes_pods: self.peer_takes_pods(),
+        }
+    }
+
+    fn attachments(&self) -> Attachments {
+        match &self.attachments.refusal {
+            Some(failure) => without_attachments(failure),
+            None => Attachments::Listed(self.attachments.shelf.objects().cloned().collect()),
+        }
+    }
+
+    fn peer_takes_pods(&self) -> Option<bool> {
+        let is_known = self.peers.shelf.is_synced() && self.peers.refusal.is_none();
+        is_known.then(|| self.peers.shelf.keys_of(&true).any(|(_, name)| *name != self.node))
+    }
+}
+
+/// What pods of the node name, or have named: as it is, or as it was seen last. Watches do not keep step with each
+/// other, so a claim may seem gone while its pod is still there.
+#[derive(Debug, Default)]
+struct Used {
+    /// `None`: never seen.
+    claims: BTreeMap<Key, Option<ClaimView>>,
+    volumes: BTreeMap<String, Option<VolumeView>>,
+}
+
+impl Used {
+    fn see(&mut self, pods: &[PodView], claims: &Shelf<ClaimView>, volumes: &Shelf<VolumeView>) {
+        for key in named_claims(pods) {
+            self.claims.entry(key).or_default();
+        }
+        for (key, known) in &mut self.claims {
+            refresh(known, claims.get(key));
+            let volume = known.as_ref().map(|claim| claim.volume.as_str()).filter(|name| !name.is_empty());
+            if let Some(volume) = volume
+                && !self.volumes.contains_key(volume)
+            {
+                self.volumes.insert(volume.to_owned(), None);
+            }
+        }
+        for (name, known) in &mut self.volumes {
+            refresh(known, volumes.get(&(String::new(), name.clone())));
+        }
+    }
+
+    /// Forgets what is not in use any more, if there is too much.
+    fn forget<'a>(
+        &mut self,
+        pods: &[PodView],
+        node: &str,
+        attachments: impl Iterator<Item = &'a AttachmentView>,
+        most: usize,
+    ) {
+        if self.claims.len().max(self.volumes.len()) <= most {
+            return;
+        }
+        let named = named_claims(pods);
+        let here = attachments.filter(|attachment| attachment.node == node);
+        let attached: BTreeSet<&str> = here.filter_map(|attachment| attachment.volume.as_deref()).collect();
+        let is_attached = |volume: &str| attached.contains(volume);
+        self.claims.retain(|key, claim| {
+            named.contains(key) || claim.as_ref().is_some_and(|claim| is_attached(&claim.volume))
+        });
+        let bound: BTreeSet<&str> =
+            self.claims.values().flatten().map(|claim| claim.volume.as_str()).collect();
+        self.volumes.retain(|name, _| is_attached(name) || bound.contains(name.as_str()));
+    }
+}
+
+/// Keeps the last that was seen.
+fn refresh<V: Clone + PartialEq>(known: &mut Option<V>, seen: Option<&V>) {
+    if let Some(seen) = seen
+        && known.as_ref() != Some(seen)
+    {
+        *known = Some(seen.clone());
+    }
+}
+
+#[cfg(test)]
+#[path = "storage_tests.rs"]
+mod tests;

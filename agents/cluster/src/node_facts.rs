@@ -1,0 +1,145 @@
+//! Nodes trimmed to what decisions need.
+//!
+//! Every field of an object may be missing; each has a named meaning then. Nothing here fails or panics.
+
+use std::time::Duration;
+
+use drain::cordon::CORDONED_BY;
+use drain::view::{NodeView, Unhealthy};
+use jiff::Timestamp;
+
+use crate::objects::{Condition, Node};
+use crate::views::{UNSCHEDULABLE, annotation};
+
+/// EVE's label for a node that only votes and never takes pods.
+const TIE_BREAKER: &str = "tie-breaker-node";
+
+/// EVE's label with the device's UUID.
+const NODE_UUID: &str = "node-uuid";
+
+/// A Node, trimmed, and what tells which machine it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// What decisions need of it. How long it has been unhealthy is as of the answer that brought it.
+    pub view: NodeView,
+    /// Label `node-uuid`, empty without one: EVE's UUID of the device.
+    pub uuid_label: String,
+    /// `status.nodeInfo.machineID`, empty when the kubelet has not said: `/etc/machine-id` of the machine.
+    pub machine_id: String,
+    /// What makes it unhealthy, and since when.
+    pub(crate) troubles: Vec<Trouble>,
+}
+
+/// A condition in which the node's containers cannot be ended properly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    condition: &'static str,
+    /// Its `lastTransitionTime`, if it has one.
+    since: Option<Timestamp>,
+}
+
+impl NodeFacts {
+    /// What decisions need of the Node; unhealthy for no time yet.
+    pub(crate) fn of(node: &Node) -> Self {
+        let status = node.status.as_ref();
+        let info = status.and_then(|status| status.node_info.as_ref());
+        let attached = status.and_then(|status| status.volumes_attached.as_deref()).unwrap_or_default();
+        let facts = Self {
+            view: NodeView {
+                name: node.metadata.name.clone().unwrap_or_default(),
+                uid: node.metadata.uid.clone().unwrap_or_default(),
+                cordoned: is_unschedulable(node) || has_taint(node),
+                cordoned_by: annotation(&node.metadata, CORDONED_BY).cloned(),
+                ready: is_ready(node),
+                tie_breaker: is_tie_breaker(node),
+                boot_id: info.and_then(|info| info.boot_id.clone()).unwrap_or_default(),
+                unhealthy: None,
+                volumes_attached: attached.iter().filter_map(|volume| volume.name.clone()).collect(),
+                volumes_in_use: status.and_then(|status| status.volumes_in_use.clone()).unwrap_or_default(),
+            },
+            uuid_label: label(node, NODE_UUID).unwrap_or_default().to_owned(),
+            machine_id: info.and_then(|info| info.machine_id.clone()).unwrap_or_default(),
+            troubles: troubles(node),
+        };
+        facts.seen_at(None)
+    }
+
+    /// The view when the API server's clock shows this; when the time is not known, all trouble has just begun. Of two
+    /// troubles the longer one counts.
+    pub(crate) fn at(&self, server_time: Option<Timestamp>) -> NodeView {
+        let unhealthy = self.troubles.iter().map(|trouble| trouble.at(server_time));
+        // Of equals the last one counts: not Ready.
+        NodeView { unhealthy: unhealthy.max_by_key(|unhealthy| unhealthy.lasting), ..self.view.clone() }
+    }
+
+    /// The same with the view of this time.
+    pub(crate) fn seen_at(self, server_time: Option<Timestamp>) -> Self {
+        Self { view: self.at(server_time), ..self }
+    }
+}
+
+impl Trouble {
+    fn at(self, server_time: Option<Timestamp>) -> Unhealthy {
+        let lasting = match (self.since, server_time) {
+            (Some(since), Some(now)) => Duration::try_from(now.duration_since(since)).unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
+        Unhealthy { condition: self.condition.to_owned(), lasting }
+    }
+}
+
+/// `spec.unschedulable`: what a cordon sets. The taint is made of it some milliseconds later, and may outlive it when
+/// the controller is dead.
+pub(crate) fn is_unschedulable(node: &Node) -> bool {
+    node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false)
+}
+
+/// Ordinary pods can be placed there and start: it is Ready, not cordoned, not tainted, and no tie-breaker.
+pub(crate) fn takes_pods(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let keeps_away =
+        taints.iter().any(|taint| matches!(taint.effect.as_deref(), Some("NoSchedule" | "NoExecute")));
+    is_ready(node) && !is_unschedulable(node) && !keeps_away && !is_tie_breaker(node)
+}
+
+fn has_taint(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    taints.iter().any(|taint| taint.key.as_deref() == Some(UNSCHEDULABLE))
+}
+
+fn is_ready(node: &Node) -> bool {
+    conditions(node).iter().any(|condition| condition.is("Ready") && condition.status() == "True")
+}
+
+fn is_tie_breaker(node: &Node) -> bool {
+    label(node, TIE_BREAKER) == Some("true")
+}
+
+/// A node without the condition Ready is one that its kubelet never reported.
+fn troubles(node: &Node) -> Vec<Trouble> {
+    let trouble = |condition, found: Option<&Condition>| Trouble {
+        condition,
+        since: found.and_then(|found| found.last_transition_time),
+    };
+    let find = |kind| conditions(node).iter().find(move |condition: &&Condition| condition.is(kind));
+    let mut troubles = Vec::new();
+    if let Some(read_only) = find("ReadonlyFilesystem").filter(|found| found.status() != "False") {
+        troubles.push(trouble("ReadonlyFilesystem", Some(read_only)));
+    }
+    if !is_ready(node) {
+        troubles.push(trouble("NotReady", find("Ready")));
+    }
+    troubles
+}
+
+fn conditions(node: &Node) -> &[Condition] {
+    node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
+}
+
+fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str)
+}
+
+#[cfg(test)]
+#[path = "node_facts_tests.rs"]
+mod tests;

@@ -1,0 +1,146 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn node(value: Value) -> NodeFacts {
+    NodeFacts::of(&serde_json::from_value::<Node>(value).unwrap())
+}
+
+#[test]
+fn a_whole_node() {
+    let facts = node(json!({
+        "metadata": {
+            "name": "edge-a", "uid": "n1",
+            "labels": {"node-uuid": "d1", "tie-breaker-node": "true"},
+            "annotations": {"ebb.dev/cordoned-by": "zedkube"},
+        },
+        "spec": {"unschedulable": true},
+        "status": {
+            "volumesAttached": [{"name": "kubernetes.io/csi/csi.bench^handle-3", "devicePath": ""}, {}],
+            "volumesInUse": ["kubernetes.io/csi/csi.bench^handle-4"],
+            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+            "nodeInfo": {"bootID": "b1", "machineID": "m1", "architecture": "", "containerRuntimeVersion": "",
+                "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "operatingSystem": "",
+                "osImage": "", "systemUUID": ""},
+        },
+    }));
+    let view = NodeView {
+        name: "edge-a".into(),
+        uid: "n1".into(),
+        cordoned: true,
+        cordoned_by: Some("zedkube".into()),
+        ready: true,
+        tie_breaker: true,
+        boot_id: "b1".into(),
+        unhealthy: None,
+        volumes_attached: vec!["kubernetes.io/csi/csi.bench^handle-3".into()],
+        volumes_in_use: vec!["kubernetes.io/csi/csi.bench^handle-4".into()],
+    };
+    let expected =
+        NodeFacts { view, uuid_label: "d1".into(), machine_id: "m1".into(), ..NodeFacts::default() };
+    assert_eq!(facts, expected);
+}
+
+#[test]
+fn what_makes_a_node_cordoned_and_ready() {
+    let cases = [
+        (json!({}), false, false),
+        (json!({"spec": {"unschedulable": false}}), false, false),
+        (
+            json!({"spec": {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}}),
+            true,
+            false,
+        ),
+        (json!({"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}]}}), false, false),
+        (json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}), false, false),
+        (json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}), false, true),
+        (json!({"metadata": {"labels": {"tie-breaker-node": "false"}}}), false, false),
+    ];
+    for (value, cordoned, ready) in cases {
+        let view = node(value.clone()).view;
+        assert_eq!((view.cordoned, view.ready, view.tie_breaker), (cordoned, ready, false), "{value}");
+    }
+}
+
+/// A condition that has been so since a minute past noon.
+fn condition(kind: &str, status: &str, minute: u32) -> Value {
+    let since = format!("2026-11-21T12:{minute:02}:00Z");
+    json!({"type": kind, "status": status, "lastTransitionTime": since, "lastHeartbeatTime": null})
+}
+
+#[test]
+fn what_makes_a_node_unhealthy_and_for_how_long() {
+    let ready = |minute| condition("Ready", "True", minute);
+    let cases = [
+        (json!([ready(1)]), None),
+        (json!([condition("Ready", "False", 1)]), Some(("NotReady", 9 * 60))),
+        (json!([condition("Ready", "Unknown", 8)]), Some(("NotReady", 2 * 60))),
+        (json!([{"type": "Ready", "status": "False"}]), Some(("NotReady", 0))),
+        (json!([{"type": "Ready", "lastTransitionTime": null}]), Some(("NotReady", 0))),
+        (json!([{"type": "Ready", "status": "False", "lastTransitionTime": ""}]), Some(("NotReady", 0))),
+        (json!([{"type": "Ready", "status": "False", "lastTransitionTime": 7}]), Some(("NotReady", 0))),
+        (json!([condition("Ready", "False", 20)]), Some(("NotReady", 0))),
+        (json!([condition("MemoryPressure", "True", 1)]), Some(("NotReady", 0))),
+        (json!([]), Some(("NotReady", 0))),
+        (Value::Null, Some(("NotReady", 0))),
+        (json!([ready(1), condition("ReadonlyFilesystem", "False", 1)]), None),
+        (json!([ready(1), condition("ReadonlyFilesystem", "True", 5)]), Some(("ReadonlyFilesystem", 5 * 60))),
+        (
+            json!([ready(1), condition("ReadonlyFilesystem", "Unknown", 5)]),
+            Some(("ReadonlyFilesystem", 5 * 60)),
+        ),
+        (json!([ready(1), {"type": "ReadonlyFilesystem"}]), Some(("ReadonlyFilesystem", 0))),
+        (
+            json!([condition("Ready", "False", 4), condition("ReadonlyFilesystem", "True", 5)]),
+            Some(("NotReady", 6 * 60)),
+        ),
+        (
+            json!([condition("Ready", "False", 6), condition("ReadonlyFilesystem", "True", 5)]),
+            Some(("ReadonlyFilesystem", 5 * 60)),
+        ),
+        (
+            json!([condition("Ready", "False", 5), condition("ReadonlyFilesystem", "True", 5)]),
+            Some(("NotReady", 5 * 60)),
+        ),
+    ];
+    for (conditions, expected) in cases {
+        let facts = node(json!({"status": {"conditions": conditions}}));
+        let unhealthy = facts.at(Some("2026-11-21T12:10:00Z".parse().unwrap())).unhealthy;
+        let seen = unhealthy.as_ref().map(|seen| (seen.condition.as_str(), seen.lasting.as_secs()));
+        assert_eq!(seen, expected, "{conditions}");
+        let unknown = facts.at(None).unhealthy;
+        assert_eq!(unknown, facts.view.unhealthy, "{conditions}");
+        assert_eq!(unknown.is_some(), expected.is_some(), "{conditions}");
+        assert_eq!(unknown.unwrap_or_default().lasting, Duration::ZERO, "no time is known: {conditions}");
+    }
+}
+
+#[test]
+fn a_heartbeat_changes_nothing() {
+    let at = |time: &str| {
+        node(
+            json!({"status": {"conditions": [{"type": "Ready", "status": "False", "lastHeartbeatTime": time}]}}),
+        )
+    };
+    assert_eq!(at("2026-11-21T12:00:00Z"), at("2026-11-21T12:05:00Z"));
+}
+
+#[test]
+fn which_nodes_take_pods() {
+    let takes = |change: &dyn Fn(&mut Value)| {
+        let mut value = json!({"metadata": {"labels": {}}, "spec": {}, "status": {"conditions": [condition("Ready", "True", 1)]}});
+        change(&mut value);
+        takes_pods(&serde_json::from_value::<Node>(value).unwrap())
+    };
+    let tainted = |effect: &'static str| {
+        takes(&move |node| node["spec"]["taints"] = json!([{"key": "x", "effect": effect}]))
+    };
+    assert!(takes(&|_| {}));
+    assert!(tainted("PreferNoSchedule"));
+    assert!(!tainted("NoSchedule"));
+    assert!(!tainted("NoExecute"));
+    assert!(!takes(&|node| node["spec"]["unschedulable"] = json!(true)));
+    assert!(!takes(&|node| node["status"]["conditions"][0]["status"] = json!("Unknown")));
+    assert!(!takes(&|node| node["status"] = Value::Null));
+    assert!(!takes(&|node| node["metadata"]["labels"]["tie-breaker-node"] = json!("true")));
+}
