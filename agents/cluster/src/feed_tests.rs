@@ -325,6 +325,7 @@ async fn what_is_not_shown_counts_as_unknown() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
     let known = storage_of("db");
+    let needed = "needs the right to `list` `persistentvolumeclaims`";
     let without_claims = Storage { claims: vec![], volumes: vec![], ..known.clone() };
     let cases = [
         ("persistentvolumeclaims", without_claims, true),
@@ -339,7 +340,12 @@ async fn what_is_not_shown_counts_as_unknown() {
         fake.faults().add(Fault::on("list", resource, denied).after(listed_before).always());
         let mut feed = Feed::start(&cluster, "edge-a");
         let picture = soon(feed.changed()).await;
-        assert_eq!(picture.storage, expected, "{resource}");
+        let why = picture.storage.claims_unreadable.clone();
+        assert_eq!(
+            why.as_ref().is_some_and(|why| why.ends_with(needed)),
+            resource == "persistentvolumeclaims"
+        );
+        assert_eq!(picture.storage, Storage { claims_unreadable: why, ..expected }, "{resource}");
         assert!(picture.node.is_some(), "{resource}");
         let told = feed.last_error();
         assert_eq!(told.is_some(), is_told, "{resource}: {told:?}");

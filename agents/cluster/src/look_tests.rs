@@ -244,7 +244,15 @@ async fn a_full_look_does_without_what_it_is_not_shown() {
     pod_with_volume(&fake, "db");
     let known = storage_of("db");
     let cases = [
-        ("persistentvolumeclaims", Storage { claims: vec![], volumes: vec![], ..known.clone() }),
+        (
+            "persistentvolumeclaims",
+            Storage {
+                claims: vec![],
+                claims_unreadable: Some("cannot list persistentvolumeclaims: 404 page not found".to_owned()),
+                volumes: vec![],
+                ..known.clone()
+            },
+        ),
         ("persistentvolumes", Storage { volumes: vec![], ..known.clone() }),
         ("volumeattachments", Storage { attachments: Attachments::NotServed, ..known.clone() }),
         ("csidrivers", known.clone()),

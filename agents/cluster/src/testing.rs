@@ -109,6 +109,7 @@ pub(crate) fn storage_of(name: &str) -> Storage {
     let volume = format!("vol-{name}");
     let csi = CsiSource { driver: "csi.bench".to_owned(), handle: format!("handle-{name}") };
     Storage {
+        claims_unreadable: None,
         claims: vec![ClaimView {
             namespace: "default".to_owned(),
             name: name.to_owned(),

@@ -41,7 +41,14 @@ pub(crate) fn failure(attempt: &Attempt, now: Moment, policy: &Policy) -> Option
     if is_stuck(attempt, now, policy) {
         return Some(Failure::Stuck);
     }
-    volumes_failed(attempt, now, policy)
+    blind(attempt, now, policy).or_else(|| volumes_failed(attempt, now, policy))
+}
+
+/// A drain that cannot prove its end does not begin to move pods.
+fn blind(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Failure> {
+    let must_see =
+        policy.volumes.on_detach_timeout == OnDetachTimeout::Fail && force(attempt, now, policy).is_none();
+    attempt.blind.clone().filter(|_| must_see).map(Failure::Blind)
 }
 
 /// Nothing that is left can move: all pods of the lowest order are refused for good, and the others wait for them. With

@@ -52,6 +52,8 @@ pub enum Failure {
     Stuck,
     /// The API server was away for too long.
     ApiAway,
+    /// Nobody could tell whether the pods' volumes are detached, for this reason; so nothing more was evicted.
+    Blind(String),
     /// All pods have left, but these volumes are still attached; each with what holds it.
     Volumes(Vec<String>),
 }
@@ -64,6 +66,9 @@ impl fmt::Display for Failure {
             Self::Refused => "the policy does not allow to evict some pods; nothing was evicted",
             Self::Stuck => "none of the pods that are left can be evicted",
             Self::ApiAway => "the API server was away for too long",
+            Self::Blind(why) => {
+                return write!(f, "it cannot be seen whether volumes are detached: {why}");
+            }
             Self::Volumes(volumes) => {
                 return write!(f, "volumes are still attached to the node: {}", volumes.join("; "));
             }
@@ -92,6 +97,8 @@ pub struct Attempt {
     pub pods: BTreeMap<String, Track>,
     /// The volumes of pods that leave or have left, by name; also those that an attempt before left attached.
     pub volumes: BTreeMap<String, VolumeTrack>,
+    /// Why it cannot be seen whether the volumes of pods that leave are detached.
+    pub blind: Option<String>,
     /// The turns of pods with attached volumes.
     pub turns: Vec<Turn>,
     /// How many pods have left.
@@ -131,6 +138,7 @@ impl Attempt {
             planned: Vec::new(),
             pods: BTreeMap::new(),
             volumes: BTreeMap::new(),
+            blind: None,
             turns: Vec::new(),
             gone: 0,
             returns: BTreeMap::new(),

@@ -6,6 +6,8 @@
 pub struct Storage {
     /// PersistentVolumeClaims; at least those that pods of the node name.
     pub claims: Vec<ClaimView>,
+    /// Why claims cannot be read, if they cannot: then nothing tells which volumes a pod has.
+    pub claims_unreadable: Option<String>,
     /// PersistentVolumes; at least those that these claims are bound to.
     pub volumes: Vec<VolumeView>,
     /// CSI drivers that never attach (`CSIDriver.spec.attachRequired: false`).

@@ -19,7 +19,8 @@ pub struct Turn {
     pub volumes: Vec<String>,
     /// It is made anew elsewhere, as far as one can tell, so its volumes will be attached there.
     pub reattaches: bool,
-    /// The pod has to be gone by then, or the next one's turn comes: its grace and the detach time-out.
+    /// The pod has to be gone and its volumes detached by then, or the next one's turn comes: its grace and the detach
+    /// time-out (MCM's limit).
     pub limit: Moment,
     /// Since when its volumes are detached.
     pub detached: Option<Moment>,
@@ -101,6 +102,9 @@ fn is_over(
             return true;
         }
         return turn.limit <= now;
+    }
+    if turn.detached.is_none() && turn.limit <= now {
+        return true;
     }
     let of_turn = |stage| {
         let volumes = turn.volumes.iter().filter_map(|name| attempt.volumes.get(name));

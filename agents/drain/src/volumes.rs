@@ -182,6 +182,17 @@ impl<'a> Shelves<'a> {
     }
 }
 
+/// Why it cannot be seen whether the pod's volumes are detached; `None` if it can.
+fn blindness(pod: &PodView, storage: &Storage) -> Option<String> {
+    if pod.claims.is_empty() {
+        return None;
+    }
+    match (&storage.claims_unreadable, &storage.attachments) {
+        (Some(text), _) | (None, Attachments::Unreadable(text)) => Some(text.clone()),
+        (None, Attachments::NotAsked | Attachments::NotServed | Attachments::Listed(_)) => None,
+    }
+}
+
 /// Brings the volumes of the attempt in line with a new picture.
 pub(crate) fn see(attempt: &mut Attempt, picture: &Picture, now: Moment, policy: &Policy) {
     if policy.volumes.detach_timeout.is_zero() {
@@ -190,6 +201,8 @@ pub(crate) fn see(attempt: &mut Attempt, picture: &Picture, now: Moment, policy:
     if picture.storage.attachments == Attachments::NotAsked && attempt.volumes.is_empty() {
         return;
     }
+    let leaving = || picture.pods.iter().zip(&attempt.planned).filter(|(_, planned)| planned.must_leave());
+    attempt.blind = leaving().find_map(|(pod, _)| blindness(pod, &picture.storage));
     let shelves = Shelves::of(picture);
     let mut users = BTreeSet::new();
     for (pod, planned) in picture.pods.iter().zip(&attempt.planned) {

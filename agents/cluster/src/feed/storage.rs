@@ -116,6 +116,7 @@ impl StorageShelves {
         self.used.see(pods, &self.claims.shelf, &self.volumes.shelf);
         self.used.forget(pods, &self.node, self.attachments.shelf.objects(), MOST_REMEMBERED);
         Storage {
+            claims_unreadable: self.claims.refusal.as_ref().map(|failure| failure.text().to_owned()),
             claims: self.used.claims.values().flatten().cloned().collect(),
             volumes: self.used.volumes.values().flatten().cloned().collect(),
             drivers_without_attach: self.drivers.shelf.keys_of(&true).map(|(_, name)| name.clone()).collect(),

@@ -145,7 +145,11 @@ fn each_watch_has_to_settle() {
     }
     assert!(shelves.is_settled());
     let storage = shelves.view(&[pod(&["a"])]);
-    let expected = Storage { attachments: Attachments::Unreadable("no".to_owned()), ..Storage::default() };
+    let expected = Storage {
+        claims_unreadable: Some("no".to_owned()),
+        attachments: Attachments::Unreadable("no".to_owned()),
+        ..Storage::default()
+    };
     assert_eq!(storage, expected, "all else is unknown");
 }
 

@@ -37,17 +37,21 @@ pub(super) async fn storage(cluster: &Cluster, node: &str, pods: &[PodView]) -> 
     let named = named_claims(pods);
     let (attachments, claims, volumes, drivers, peers) = tokio::try_join!(
         attachments(cluster),
-        shown(claims(cluster, &named)),
+        readable(claims(cluster, &named)),
         shown(list(cluster, "persistentvolumes", "/api/v1/persistentvolumes", volume_view)),
         shown(drivers_without_attach(cluster)),
         shown(peers(cluster, node)),
     )?;
-    let claims = claims.unwrap_or_default();
+    let (claims, claims_unreadable) = match claims {
+        Ok(claims) => (claims, None),
+        Err(text) => (Vec::new(), Some(text)),
+    };
     let bound: BTreeSet<&str> = claims.iter().map(|claim| claim.volume.as_str()).collect();
     let is_bound = |volume: &VolumeView| bound.contains(volume.name.as_str());
     Ok(Storage {
         volumes: volumes.unwrap_or_default().into_iter().filter(is_bound).collect(),
         claims,
+        claims_unreadable,
         drivers_without_attach: drivers.unwrap_or_default(),
         attachments,
         peer_takes_pods: peers,
@@ -56,11 +60,18 @@ pub(super) async fn storage(cluster: &Cluster, node: &str, pods: &[PodView]) -> 
 
 /// `None` for what the server does not have or does not show us.
 async fn shown<T>(answer: impl Future<Output = Result<T, ApiFailure>>) -> Result<Option<T>, ApiFailure> {
+    Ok(readable(answer).await?.ok())
+}
+
+/// What the server does not have or does not show us is an answer, too.
+async fn readable<T>(
+    answer: impl Future<Output = Result<T, ApiFailure>>,
+) -> Result<Result<T, String>, ApiFailure> {
     match answer.await {
-        Ok(found) => Ok(Some(found)),
+        Ok(found) => Ok(Ok(found)),
         Err(failure @ (ApiFailure::NotFound { .. } | ApiFailure::Denied { .. })) => {
             tracing::warn!("{failure}");
-            Ok(None)
+            Ok(Err(failure.text().to_owned()))
         }
         Err(failure) => Err(failure),
     }

@@ -153,6 +153,17 @@ fn a_pod_that_does_not_end_lets_the_next_one_go_after_its_grace_and_the_detach_t
 }
 
 #[test]
+fn the_pods_end_and_the_detach_have_one_limit_together() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.answer("1", Answer::Accepted);
+    assert_eq!(evicted(&bench.after(Duration::from_secs(100))), NONE);
+    assert_eq!(evicted(&bench.picture(picture(three([0, 0, 0]).split_off(1), all(attached())))), NONE, "gone");
+    assert_eq!(evicted(&bench.after(Duration::from_secs(49))), NONE);
+    assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
+}
+
+#[test]
 fn a_refusal_ends_the_turn_and_another_one_begins_later() {
     let mut bench = bench(|_| {});
     bench.picture(picture(three([0, 0, 0]), all(attached())));

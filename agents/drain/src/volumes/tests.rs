@@ -284,19 +284,46 @@ fn without_a_detach_timeout_nothing_is_waited_for() {
 }
 
 #[test]
-fn what_cannot_be_read_proves_nothing() {
-    let unreadable = || Storage {
-        attachments: Attachments::Unreadable("no right to list".into()),
-        ..storage(&["1"], vec![])
-    };
+fn a_drain_that_cannot_see_its_end_moves_nothing() {
+    let unreadable =
+        |storage: Storage| Storage { attachments: Attachments::Unreadable("no right".into()), ..storage };
+    let claimless =
+        |storage: Storage| Storage { claims: vec![], claims_unreadable: Some("no right".into()), ..storage };
+    let blind = || Some(Outcome::Failed(Failure::Blind("no right".into())));
+    for spoil in [unreadable, claimless] {
+        let store = || spoil(storage(&["1"], vec![]));
+        let mut bench = bench(|_| {});
+        assert_eq!(bench.picture(picture(vec![using("1", &["1"]), pod("2")], store())), [Effect::Abort]);
+        assert_eq!(bench.outcome(), blind());
+    }
+    let store = || unreadable(storage(&["1"], vec![]));
+    let stays = PodView { mirror: true, ..using("1", &["1"]) };
+    let changes: [fn(&mut Volumes); 2] = [
+        |volumes| volumes.on_detach_timeout = OnDetachTimeout::Proceed,
+        |volumes| volumes.detach_timeout = Duration::ZERO,
+    ];
+    for change in changes {
+        let mut bench = bench(change);
+        bench.picture(picture(vec![using("1", &["1"])], store()));
+        assert_eq!(bench.outcome(), None, "the policy does without");
+    }
     let mut bench = bench(|_| {});
-    bench.picture(picture(vec![using("1", &["1"])], unreadable()));
-    bench.picture(picture(vec![], unreadable()));
+    bench.picture(picture(vec![stays, pod("2")], store()));
+    assert_eq!(bench.outcome(), None, "no pod that leaves has a volume");
+}
+
+#[test]
+fn what_cannot_be_read_any_more_proves_nothing() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    let unreadable =
+        Storage { attachments: Attachments::Unreadable("no right".into()), ..storage(&["1"], vec![]) };
+    bench.picture(picture(vec![], unreadable));
     bench.after(Duration::from_mins(2));
     let Some(Outcome::Failed(Failure::Volumes(volumes))) = bench.outcome() else {
         panic!("{:?}", bench.outcome());
     };
-    assert!(volumes[0].contains("no right to list"), "{volumes:?}");
+    assert!(volumes[0].contains("no right"), "{volumes:?}");
 }
 
 #[test]
