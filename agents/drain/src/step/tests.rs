@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::clocks::REFRESH;
-use crate::policy::IN_FLIGHT_PER_BUDGET;
+use crate::policy::{IN_FLIGHT_PER_BUDGET, Method};
 use crate::state::{Cause, Failure, Stage};
 use crate::testing::{Bench, PROVE, evicted, guarded, node, pod, refusal, terminating, with};
 use crate::view::PodView;
@@ -375,4 +375,31 @@ fn a_node_that_is_gone_at_the_proof() {
     let mut bench = Bench::start();
     bench.proof(gone());
     assert_eq!(bench.outcome(), None, "a node that was never seen is not gone");
+}
+
+#[test]
+fn a_server_without_evictions_takes_deletions() {
+    let mut bench = Bench::with(Policy { concurrency: 1, ..Policy::device() }, None);
+    bench.picture(guarded(vec![pod("1"), pod("2")], 0, "1"));
+    let deletes = |effects: &[Effect], uid: &str| {
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Delete { pod, grace: None, .. } if pod.uid == uid))
+    };
+    let effects = bench.answer("1", Answer::NoEvictions);
+    assert!(deletes(&effects, "1"), "{effects:?}");
+    let effects = bench.answer("1", Answer::Accepted);
+    assert!(deletes(&effects, "2"), "the others are not evicted in vain: {effects:?}");
+    let effects = bench.answer("2", Answer::NoEvictions);
+    assert_eq!(evicted(&effects), [""; 0], "not in a loop");
+}
+
+#[test]
+fn deletion_is_a_method_of_its_own_and_asks_no_budget() {
+    let policy =
+        Policy { method: Method::Delete, grace_period: Some(Duration::from_secs(5)), ..Policy::device() };
+    let mut bench = Bench::with(policy, None);
+    let effects = bench.picture(guarded(vec![pod("1"), pod("2"), pod("3"), pod("4")], 0, "1"));
+    let graceful = |effect: &&Effect| matches!(effect, Effect::Delete { grace: Some(grace), .. } if *grace == Duration::from_secs(5));
+    assert_eq!(effects.iter().filter(graceful).count(), 4, "{effects:?}");
 }

@@ -158,7 +158,11 @@ fn the_pods_end_and_the_detach_have_one_limit_together() {
     bench.picture(picture(three([0, 0, 0]), all(attached())));
     bench.answer("1", Answer::Accepted);
     assert_eq!(evicted(&bench.after(Duration::from_secs(100))), NONE);
-    assert_eq!(evicted(&bench.picture(picture(three([0, 0, 0]).split_off(1), all(attached())))), NONE, "gone");
+    assert_eq!(
+        evicted(&bench.picture(picture(three([0, 0, 0]).split_off(1), all(attached())))),
+        NONE,
+        "gone"
+    );
     assert_eq!(evicted(&bench.after(Duration::from_secs(49))), NONE);
     assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
 }
