@@ -403,3 +403,28 @@ fn deletion_is_a_method_of_its_own_and_asks_no_budget() {
     let graceful = |effect: &&Effect| matches!(effect, Effect::Delete { grace: Some(grace), .. } if *grace == Duration::from_secs(5));
     assert_eq!(effects.iter().filter(graceful).count(), 4, "{effects:?}");
 }
+
+#[test]
+fn an_accepted_pod_is_asked_again_only_when_the_server_seems_to_have_forgotten_it() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    bench.answer("1", Answer::Accepted);
+    bench.now = bench.now + Duration::from_secs(19);
+    assert_eq!(evicted(&bench.picture(with(vec![pod("1")]))), [""; 0]);
+    bench.now = bench.now + Duration::from_secs(1);
+    assert_eq!(evicted(&bench.picture(with(vec![pod("1")]))), ["1"]);
+}
+
+#[test]
+fn since_tells_when_the_stage_began() {
+    let mut bench = Bench::start();
+    let since = |bench: &Bench| bench.now.since(bench.track("1").since);
+    bench.picture(with(vec![terminating("1")]));
+    bench.now = bench.now + Duration::from_secs(5);
+    bench.picture(with(vec![terminating("1")]));
+    assert_eq!(since(&bench), Duration::from_secs(5));
+    bench.picture(with(vec![pod("1")]));
+    bench.now = bench.now + Duration::from_secs(5);
+    bench.picture(with(vec![terminating("1")]));
+    assert_eq!(since(&bench), Duration::ZERO);
+}
