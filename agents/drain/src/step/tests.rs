@@ -419,12 +419,13 @@ fn an_accepted_pod_is_asked_again_only_when_the_server_seems_to_have_forgotten_i
 fn since_tells_when_the_stage_began() {
     let mut bench = Bench::start();
     let since = |bench: &Bench| bench.now.since(bench.track("1").since);
-    bench.picture(with(vec![terminating("1")]));
-    bench.now = bench.now + Duration::from_secs(5);
-    bench.picture(with(vec![terminating("1")]));
-    assert_eq!(since(&bench), Duration::from_secs(5));
     bench.picture(with(vec![pod("1")]));
     bench.now = bench.now + Duration::from_secs(5);
+    bench.picture(with(vec![pod("1")]));
+    assert_eq!(since(&bench), Duration::from_secs(5), "sent, and not answered yet");
     bench.picture(with(vec![terminating("1")]));
     assert_eq!(since(&bench), Duration::ZERO);
+    bench.now = bench.now + Duration::from_secs(7);
+    bench.picture(with(vec![terminating("1")]));
+    assert_eq!(since(&bench), Duration::from_secs(7));
 }
