@@ -24,14 +24,14 @@ enum What {
         #[arg(long, default_value_t = 50)]
         runs: usize,
     },
-    /// A node of a real control plane drained by zedkube and by `kubectl drain`, in turn
+    /// A node of a real control plane drained by `kubectl drain`, by `ebb drain` and by zedkube, in turn
     Drain {
         /// How many times each
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 5)]
         runs: usize,
-        /// How many pods run on the node
-        #[arg(long, default_value_t = 100)]
-        pods: u32,
+        /// Which ones; all take about half an hour
+        #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "a,b,c,d")]
+        scenario: Vec<drain::Scenario>,
     },
 }
 
@@ -39,7 +39,7 @@ enum What {
 fn main() -> ExitCode {
     let result = match Arguments::parse().what {
         What::Latency { runs } => latency::run(runs),
-        What::Drain { runs, pods } => drain::run(runs, pods),
+        What::Drain { runs, scenario } => drain::run(runs, &scenario),
     };
     match result {
         Ok(text) => {

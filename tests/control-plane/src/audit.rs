@@ -93,7 +93,12 @@ impl ControlPlane {
     ///
     /// Waits up to 5 s for the codes of requests that are still being answered.
     pub fn audit_since(&self, mark: AuditMark) -> Result<Requests> {
-        since(&self.coordinates().audit_log, mark, ANSWER_LIMIT)
+        between(&self.coordinates().audit_log, mark, None, ANSWER_LIMIT)
+    }
+
+    /// The same for those that it received before `end`, a later mark: what was asked after that does not count.
+    pub fn audit_between(&self, mark: AuditMark, end: AuditMark) -> Result<Requests> {
+        between(&self.coordinates().audit_log, mark, Some(end), ANSWER_LIMIT)
     }
 }
 
@@ -102,11 +107,11 @@ fn mark(log: &Path) -> Result<AuditMark> {
     Ok(AuditMark { offset: length })
 }
 
-fn since(log: &Path, mark: AuditMark, limit: Duration) -> Result<Requests> {
+fn between(log: &Path, mark: AuditMark, end: Option<AuditMark>, limit: Duration) -> Result<Requests> {
     let context = || format!("cannot read audit log `{}`", log.display());
     let mut reader = BufReader::new(File::open(log).with_context(context)?);
     reader.seek(SeekFrom::Start(mark.offset)).with_context(context)?;
-    let mut tally = Tally::default();
+    let mut tally = Tally { position: mark.offset, end, ..Tally::default() };
     tally.read(&mut reader).with_context(context)?;
     // Only these: on a busy plane there is always some request in flight.
     let open: BTreeSet<String> = tally.unanswered().cloned().collect();
@@ -127,6 +132,10 @@ struct Tally {
     by_id: BTreeMap<String, (usize, AuditedRequest)>,
     /// The beginning of a line that the server is still writing.
     partial: Vec<u8>,
+    /// Where that line begins.
+    position: u64,
+    /// Requests that were received from here on do not count, only their answers.
+    end: Option<AuditMark>,
 }
 
 impl Tally {
@@ -137,6 +146,7 @@ impl Tally {
             if let Ok(event) = serde_json::from_slice(&self.partial) {
                 self.add(event);
             }
+            self.position += u64::try_from(self.partial.len())?;
             self.partial.clear();
         }
         Ok(())
@@ -145,8 +155,9 @@ impl Tally {
     fn add(&mut self, event: Event) {
         let code = event.response_status.as_ref().and_then(|status| status.code);
         // A request without valid credentials is logged only once, when it is refused.
-        let first =
+        let received =
             event.stage == "RequestReceived" || (event.stage == "ResponseStarted" && code == Some(401));
+        let first = received && self.end.is_none_or(|end| self.position < end.offset);
         let arrival = self.by_id.len();
         let request = match self.by_id.entry(event.audit_id.clone()) {
             Entry::Occupied(known) => &mut known.into_mut().1,

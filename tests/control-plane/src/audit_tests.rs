@@ -74,7 +74,7 @@ fn each_request_counts_once() {
         ),
     ] {
         let file = log(&lines);
-        let requests = since(file.path(), AuditMark { offset: 0 }, Duration::ZERO).unwrap();
+        let requests = between(file.path(), AuditMark { offset: 0 }, None, Duration::ZERO).unwrap();
         assert_eq!(counts(&requests), expected, "{case}");
     }
 }
@@ -86,7 +86,22 @@ fn a_mark_hides_what_was_received_before() {
     file.write_all(line("1", "ResponseComplete", "get", "ebb/1", Some(200)).as_bytes()).unwrap();
     file.write_all(line("2", "RequestReceived", "list", "kwok/1", None).as_bytes()).unwrap();
     file.write_all(line("2", "ResponseComplete", "list", "kwok/1", Some(200)).as_bytes()).unwrap();
-    let requests = since(file.path(), mark, Duration::ZERO).unwrap();
+    let requests = between(file.path(), mark, None, Duration::ZERO).unwrap();
     assert_eq!(requests.by_agent_and_verb(), BTreeMap::from([(("kwok/1", "list"), 1)]));
     assert_eq!(requests.of_agent("ebb/").count(), 0);
+}
+
+#[test]
+fn a_second_mark_hides_what_was_received_after_it() {
+    let received = |id: &str, verb: &str| line(id, "RequestReceived", verb, "ebb/1", None);
+    let complete = |id: &str, verb: &str| line(id, "ResponseComplete", verb, "ebb/1", Some(200));
+    let mut file = log(&[received("1", "get"), complete("1", "get")]);
+    let begin = mark(file.path()).unwrap();
+    file.write_all((received("2", "list") + &complete("2", "list") + &received("3", "create")).as_bytes())
+        .unwrap();
+    let end = mark(file.path()).unwrap();
+    let after = received("4", "delete") + &complete("3", "create") + &complete("4", "delete");
+    file.write_all(after.as_bytes()).unwrap();
+    let requests = between(file.path(), begin, Some(end), Duration::ZERO).unwrap();
+    assert_eq!(counts(&requests), [("ebb/1", "list", Some(200)), ("ebb/1", "create", Some(200))]);
 }

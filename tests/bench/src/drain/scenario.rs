@@ -1,0 +1,73 @@
+//! What is on the node.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::tool::Tool;
+
+/// A node to be drained. Pods take 1 s to end and 0.2 s to become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Scenario {
+    /// 100 pods of a deployment, no budget
+    A,
+    /// 10 pods of a deployment under a budget with maxUnavailable 1
+    B,
+    /// 10 pods of a StatefulSet with a CSI volume each, which takes 2 s to detach
+    C,
+    /// 500 pods of a deployment, no budget
+    D,
+}
+
+/// How long a pod takes to end: kwok's default here.
+pub(super) const POD_END: Duration = Duration::from_secs(1);
+
+/// How long one volume of [`Scenario::C`] takes to detach.
+pub(super) const DETACH: Duration = Duration::from_secs(2);
+
+impl Scenario {
+    /// How many pods have to leave.
+    pub(super) fn pods(self) -> u32 {
+        match self {
+            Self::A => 100,
+            Self::B | Self::C => 10,
+            Self::D => 500,
+        }
+    }
+
+    /// How many of them may be away at a time, where a budget says so.
+    pub(super) fn max_unavailable(self) -> Option<u32> {
+        match self {
+            Self::B => Some(1),
+            Self::A | Self::C | Self::D => None,
+        }
+    }
+
+    /// Each pod has a volume.
+    pub(super) fn has_volumes(self) -> bool {
+        match self {
+            Self::C => true,
+            Self::A | Self::B | Self::D => false,
+        }
+    }
+
+    /// Who drains the node, in turn.
+    pub(super) fn tools(self) -> &'static [Tool] {
+        match self {
+            Self::A => &[Tool::Kubectl, Tool::Ebb, Tool::Zedkube],
+            Self::B | Self::C | Self::D => &[Tool::Kubectl, Tool::Ebb],
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::A => write!(f, "(a) 100 pods"),
+            Self::B => write!(f, "(b) 10 pods, maxUnavailable 1"),
+            Self::C => write!(f, "(c) 10 pods with a volume each"),
+            Self::D => write!(f, "(d) 500 pods"),
+        }
+    }
+}

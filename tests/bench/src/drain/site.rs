@@ -1,0 +1,168 @@
+//! Three nodes; before each run all pods are on the first one, ready to be drained.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use control_plane::{ControlPlane, Pool, objects, unique, until};
+use serde_json::Value;
+
+use super::scenario::{DETACH, Scenario};
+
+/// How long pods, budgets and volumes may take to be as wanted: 500 pods take half a minute.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// The workload, its budget, and the label `app` of its pods.
+const LOAD: &str = "load";
+
+/// A pool with the scenario's workload.
+pub(super) struct Site<'a> {
+    pub(super) plane: &'a ControlPlane,
+    pub(super) scenario: Scenario,
+    pool: Pool,
+}
+
+impl<'a> Site<'a> {
+    /// Nodes, and what the workload needs. No pods yet.
+    pub(super) fn new(plane: &'a ControlPlane, scenario: Scenario) -> Result<Self> {
+        let pool = plane.create_pool(&unique("bench"), &["a", "b", "c"])?;
+        let site = Self { plane, scenario, pool };
+        let mut all = Vec::new();
+        if let Some(number) = scenario.max_unavailable() {
+            all.push(objects::disruption_budget(&site.pool.name, LOAD, ("maxUnavailable", number)));
+        }
+        if scenario.has_volumes() {
+            let driver = site.driver();
+            all.push(objects::csi_driver(&driver));
+            all.extend(site.pool.nodes.iter().map(|node| objects::csi_node(node, &[&driver])));
+            let claims = (0..scenario.pods()).map(|index| format!("data-{LOAD}-{index}"));
+            all.extend(claims.flat_map(|claim| objects::volume(&site.pool.name, &claim, &driver)));
+        }
+        if !all.is_empty() {
+            plane.apply(&all)?;
+        }
+        Ok(site)
+    }
+
+    /// The node to be drained.
+    pub(super) fn node(&self) -> &str {
+        self.pool.nodes.first().map_or("", String::as_str)
+    }
+
+    /// Makes the workload anew, all of it on the first node, and waits until it can be drained.
+    pub(super) fn fill(&self) -> Result<()> {
+        self.clear()?;
+        self.uncordon(self.node())?;
+        for node in self.pool.nodes.iter().skip(1) {
+            self.plane.run(&["cordon", node])?;
+        }
+        self.plane.apply(&[self.workload()])?;
+        self.plane.run(&["rollout", "status", self.kind_and_name(), &self.namespace(), "--timeout=5m"])?;
+        for node in self.pool.nodes.iter().skip(1) {
+            self.uncordon(node)?;
+        }
+        let pods = self.pods_on_node()?;
+        ensure!(pods == self.expected(), "{pods} pods are on {}", self.node());
+        if self.scenario.max_unavailable().is_some() {
+            until("the budget counts the pods", LIMIT, || self.is_budget_ready())?;
+        }
+        if self.scenario.has_volumes() {
+            until("the volumes are attached", LIMIT, || self.are_volumes_ready())?;
+        }
+        Ok(())
+    }
+
+    /// Ends the workload, at once.
+    pub(super) fn clear(&self) -> Result<()> {
+        let namespace = self.namespace();
+        self.plane.run(&["delete", self.kind_and_name(), &namespace, "--ignore-not-found", "--wait"])?;
+        // In one request: one for each would be slowed down by the client, and by the grace of the pods.
+        let pods = format!("/api/v1/namespaces/{}/pods?gracePeriodSeconds=0", self.pool.name);
+        until("the old pods are gone", LIMIT, || {
+            self.plane.run(&["delete", "--raw", &pods])?;
+            Ok(self.plane.list(&["pods", &namespace])?.is_empty().then_some(()))
+        })
+    }
+
+    /// How many pods are bound to the node.
+    pub(super) fn pods_on_node(&self) -> Result<usize> {
+        let on_node = format!("--field-selector=spec.nodeName={}", self.node());
+        Ok(self.plane.list(&["pods", "--all-namespaces", &on_node])?.len())
+    }
+
+    /// How many volumes are attached to the node, or on their way: an object is left of each until it is detached.
+    pub(super) fn volumes_on_node(&self) -> Result<usize> {
+        Ok(self.attachments()?.iter().filter(|one| text(one, "/spec/nodeName") == self.node()).count())
+    }
+
+    fn workload(&self) -> Value {
+        let pods = self.scenario.pods();
+        if self.scenario.has_volumes() {
+            objects::stateful_set(&self.pool.name, LOAD, pods)
+        } else {
+            objects::deployment(&self.pool.name, LOAD, pods)
+        }
+    }
+
+    fn kind_and_name(&self) -> &'static str {
+        if self.scenario.has_volumes() { "statefulset/load" } else { "deployment/load" }
+    }
+
+    fn expected(&self) -> usize {
+        usize::try_from(self.scenario.pods()).unwrap_or(usize::MAX)
+    }
+
+    fn namespace(&self) -> String {
+        format!("--namespace={}", self.pool.name)
+    }
+
+    /// kwok reads the time from the driver's name.
+    fn driver(&self) -> String {
+        format!("detach-{}s.{}.test", DETACH.as_secs(), self.pool.name)
+    }
+
+    /// Also without what a cordon of ours leaves behind when somebody else lifts it.
+    fn uncordon(&self, node: &str) -> Result<()> {
+        self.plane.run(&["uncordon", node])?;
+        self.plane
+            .run(&["annotate", "node", node, "ebb.dev/cordoned-by-", "ebb.dev/cordon-reason-"])
+            .map(drop)
+    }
+
+    fn is_budget_ready(&self) -> Result<Option<()>> {
+        let budget = self.plane.get(&["poddisruptionbudget", LOAD, &self.namespace()])?;
+        let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_u64);
+        let allowed = self.scenario.max_unavailable().map(u64::from);
+        let is_ready = number("/status/currentHealthy") == Some(u64::from(self.scenario.pods()))
+            && number("/status/disruptionsAllowed") == allowed
+            && number("/status/observedGeneration") == number("/metadata/generation");
+        Ok(is_ready.then_some(()))
+    }
+
+    /// All are attached to the node, none to another one, and the node says so.
+    fn are_volumes_ready(&self) -> Result<Option<()>> {
+        let attachments = self.attachments()?;
+        let is_here = |one: &Value| {
+            text(one, "/spec/nodeName") == self.node()
+                && one.pointer("/status/attached").and_then(Value::as_bool) == Some(true)
+                && one.pointer("/metadata/deletionTimestamp").is_none()
+        };
+        let node = self.plane.get(&["node", self.node()])?;
+        let listed =
+            node.pointer("/status/volumesAttached").and_then(Value::as_array).context("no volumes yet")?;
+        let is_ready = attachments.len() == self.expected()
+            && attachments.iter().all(is_here)
+            && listed.len() == self.expected();
+        Ok(is_ready.then_some(()))
+    }
+
+    /// The VolumeAttachments of this site.
+    fn attachments(&self) -> Result<Vec<Value>> {
+        let driver = self.driver();
+        let all = self.plane.list(&["volumeattachments"])?;
+        Ok(all.into_iter().filter(|one| text(one, "/spec/attacher") == driver).collect())
+    }
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

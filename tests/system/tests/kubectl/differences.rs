@@ -1,0 +1,68 @@
+//! Where the two programs may differ, each with its entry in `docs/kubectl-differences.md`.
+
+use anyhow::{Context, Result};
+
+use crate::said::Said;
+
+/// A difference that is wanted. Everything else is a defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Difference {
+    /// kubectl names the first reason against a pod, ebb all of them. The only one that random pods can show.
+    AllReasons,
+    /// For kubectl an error, for ebb a DaemonSet.
+    UnreadableDaemonSet,
+    /// Pods can ask to stay.
+    DrainLabel,
+}
+
+impl Difference {
+    const ALL: [Self; 3] = [Self::AllReasons, Self::UnreadableDaemonSet, Self::DrainLabel];
+
+    /// What the entry is found by.
+    fn entry(self) -> &'static str {
+        match self {
+            Self::AllReasons => "K7",
+            Self::UnreadableDaemonSet => "K16",
+            Self::DrainLabel => "`ebb.dev/drain`",
+        }
+    }
+}
+
+/// What makes these two answers about the same random pods differ; `None` for a defect.
+pub(crate) fn between(kubectl: &Said, ebb: &Said) -> Option<Difference> {
+    let same_end = (kubectl.code, &kubectl.evicted) == (ebb.code, &ebb.evicted);
+    let same_pods = kubectl.refused.keys().eq(ebb.refused.keys());
+    let mut reasons = kubectl.refused.values().zip(ebb.refused.values());
+    let keeps_all = reasons.all(|(theirs, ours)| theirs.is_subset(ours));
+    (same_end && same_pods && keeps_all).then_some(Difference::AllReasons)
+}
+
+#[test]
+fn every_difference_has_its_entry() -> Result<()> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kubectl-differences.md");
+    let text = std::fs::read_to_string(path).context("docs/kubectl-differences.md")?;
+    for difference in Difference::ALL {
+        assert!(text.contains(difference.entry()), "{difference:?}: no `{}`", difference.entry());
+    }
+    Ok(())
+}
+
+#[test]
+fn only_more_reasons_are_forgiven() {
+    let said = |code, evicted: &[&str], refused: &[(&str, &[&str])]| {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let refused = refused.iter().map(|(pod, reasons)| ((*pod).to_owned(), texts(reasons)));
+        Said { code: Some(code), evicted: texts(evicted), refused: refused.collect() }
+    };
+    let kubectl = said(1, &[], &[("s/a", &["x"]), ("s/b", &["y"])]);
+    for (ebb, forgiven) in [
+        (said(1, &[], &[("s/a", &["x", "y"]), ("s/b", &["y"])]), true),
+        (said(1, &[], &[("s/a", &["y"]), ("s/b", &["y"])]), false),
+        (said(1, &[], &[("s/a", &["x"])]), false),
+        (said(1, &[], &[("s/a", &["x"]), ("s/b", &["y"]), ("s/c", &["y"])]), false),
+        (said(2, &[], &[("s/a", &["x"]), ("s/b", &["y"])]), false),
+        (said(1, &["s/c"], &[("s/a", &["x"]), ("s/b", &["y"])]), false),
+    ] {
+        assert_eq!(between(&kubectl, &ebb).is_some(), forgiven, "{ebb:?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Pods about which the programs have to disagree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use control_plane::unique;
+use serde_json::json;
+
+use crate::manifests::Placed;
+use crate::pods::{Owner, Wanted, new};
+use crate::said::{Program, Said};
+use crate::scene::Scene;
+
+const PERMITTED: [&str; 3] = ["--force", "--ignore-daemonsets", "--delete-emptydir-data"];
+
+/// A node with these pods.
+fn scene(pods: &[(&str, Wanted)]) -> Result<Scene> {
+    let scene = Scene::empty(&["a"])?;
+    let placed: Vec<Placed<'_>> = pods
+        .iter()
+        .map(|(name, wanted)| Placed {
+            wanted,
+            namespace: &scene.pool.name,
+            name: (*name).to_owned(),
+            node: &scene.pool.nodes[0],
+        })
+        .collect();
+    scene.make(&placed)?;
+    Ok(scene)
+}
+
+fn paths(scene: &Scene, names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| format!("{}/{name}", scene.pool.name)).collect()
+}
+
+/// kubectl takes a DaemonSet that it may not read for an error, whatever its flags say (K16).
+#[test]
+fn a_daemon_set_that_cannot_be_read_counts_as_present() -> Result<()> {
+    let scene = scene(&[
+        ("web", new(Owner::ReplicaSet, "Running", vec![], false)),
+        ("sensor", new(Owner::DaemonSet, "Running", vec![], false)),
+    ])?;
+    let all = json!([
+        {"apiGroups": ["", "policy", "storage.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["get"]},
+    ]);
+    let kubeconfig = scene.plane.create_service_user(&unique("no-apps"), &all)?;
+    let arguments = [&[scene.pool.nodes[0].as_str()], &PERMITTED[..]].concat();
+
+    let (kubectl, output) = Program::Kubectl.drain(&scene.plane, &kubeconfig, &arguments)?;
+    assert_eq!((kubectl.code, &kubectl.evicted), (Some(1), &BTreeSet::new()), "{output}");
+    assert!(kubectl.refused.keys().eq(&paths(&scene, &["sensor"])), "{output}");
+    assert!(output.contains("daemonsets.apps \"present\" is forbidden"), "{output}");
+
+    let (ebb, output) = Program::Ebb.drain(&scene.plane, &kubeconfig, &arguments)?;
+    let expected = Said { code: Some(0), evicted: paths(&scene, &["web"]), refused: BTreeMap::new() };
+    assert_eq!(ebb, expected, "{output}");
+
+    let refusing = [arguments[0], "--force"];
+    let (ebb, output) = Program::Ebb.drain(&scene.plane, &kubeconfig, &refusing)?;
+    assert_eq!((ebb.code, &ebb.evicted), (Some(1), &BTreeSet::new()), "{output}");
+    assert!(ebb.refused.keys().eq(&paths(&scene, &["sensor"])), "{output}");
+    Ok(())
+}
+
+/// kubectl does not know the label.
+#[test]
+fn a_pod_can_ask_to_stay() -> Result<()> {
+    let labelled = |value| {
+        let plain = new(Owner::ReplicaSet, "Running", vec![], false);
+        Wanted { drain: Some(value), ..plain }
+    };
+    let scene = scene(&[
+        ("web", new(Owner::ReplicaSet, "Running", vec![], false)),
+        ("skipped", labelled("skip")),
+        ("awaited", labelled("wait-completed")),
+        ("odd", labelled("odd")),
+    ])?;
+    let arguments = [scene.pool.nodes[0].as_str()];
+    for (program, evicted) in
+        [(Program::Kubectl, &["web", "skipped", "awaited", "odd"][..]), (Program::Ebb, &["web", "odd"])]
+    {
+        let (said, output) = program.drain(&scene.plane, scene.plane.kubeconfig(), &arguments)?;
+        let expected = Said { code: Some(0), evicted: paths(&scene, evicted), refused: BTreeMap::new() };
+        assert_eq!(said, expected, "{program:?} {output}");
+    }
+    Ok(())
+}
