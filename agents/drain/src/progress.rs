@@ -218,3 +218,6 @@ pub(crate) fn overdue(attempt: &Attempt, pod: &PodView, track: &Track, now: Mome
 fn as_number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,6 +112,62 @@ fn unhealthy_pods_are_named_with_their_nodes() {
 }
 
 #[test]
+fn findings_are_those_of_this_very_budget() {
+    let unhealthy = || vec![UnhealthyPod { name: "x".into(), ..UnhealthyPod::default() }];
+    let pods = |namespace: &str, name: &str, more| BudgetPods {
+        namespace: namespace.into(),
+        name: name.into(),
+        unhealthy: unhealthy(),
+        more,
+    };
+    for (found, expected) in [
+        (pods("a", "b", 0), vec!["x on no node"]),
+        (pods("a", "b", 1), vec!["x on no node", "and 1 more"]),
+        (pods("a", "other", 0), vec![]),
+        (pods("other", "b", 0), vec![]),
+    ] {
+        let mut bench = Bench::start();
+        bench.picture(guarded(vec![pod("1")], 0, "1"));
+        bench.answer("1", refusal());
+        find(&mut bench, Findings { budgets: vec![found], ..Findings::default() });
+        assert_eq!(only(&bench).budgets[0].unhealthy, expected);
+    }
+}
+
+#[test]
+fn a_holder_is_named_only_while_somebody_refuses() {
+    let machine = || of_controller("1", "kubevirt.io/v1", "VirtualMachineInstance");
+    for (answer, is_named) in [
+        (refusal(), true),
+        (Answer::Webhook { text: "not migratable".into() }, true),
+        (Answer::TwoBudgets, false),
+        (Answer::Final { text: "no right".into() }, false),
+    ] {
+        let mut bench = Bench::start();
+        bench.picture(guarded(vec![machine(), pod("2")], 1, "1"));
+        bench.answer("1", answer.clone());
+        assert_eq!(!only(&bench).holder.is_empty(), is_named, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_returning_pod_is_named_from_the_first_time_and_slow_from_the_third() {
+    for (times, is_slow) in [(1, false), (2, false), (3, true)] {
+        let mut bench = Bench::start();
+        for uid in 0..=times {
+            bench.picture(with(vec![pod(&uid.to_string())]));
+        }
+        let blocked = only(&bench);
+        says(
+            &blocked.cause,
+            &[&format!("ReturnsToNode: ReplicaSet/ has made it anew on this node {times} times")],
+        );
+        assert_eq!(blocked.cause.contains("evicted slowly from now on"), is_slow, "{times}");
+        assert_eq!((blocked.pod.uid, blocked.since), (times.to_string(), bench.now));
+    }
+}
+
+#[test]
 fn a_silent_controller_manager_is_named() {
     for (seconds, is_named) in [(59, false), (60, true)] {
         let mut bench = Bench::start();
