@@ -3,8 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use runtime::AgentFlags;
+
+use crate::cordon::CordonArguments;
+use crate::drain::DrainArguments;
+use crate::plan::PlanArguments;
+use crate::uncordon::UncordonArguments;
 
 /// Agents that make sure that a clustered edge node is drained before it goes down.
 ///
@@ -22,6 +27,18 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say in plain words where this node is and why
     Status(StatusArguments),
+    /// Say what a drain of this node would do now, and what would block it; nothing is changed
+    #[command(args_override_self = true)]
+    Plan(PlanArguments),
+    /// Cordon nodes and move their pods away, as `kubectl drain` does
+    #[command(args_override_self = true)]
+    Drain(Box<DrainArguments>),
+    /// Let no new pods come to nodes
+    #[command(args_override_self = true)]
+    Cordon(CordonArguments),
+    /// Let pods come to nodes again
+    #[command(args_override_self = true)]
+    Uncordon(UncordonArguments),
     /// Show the whole path on an in-memory cluster: a reboot command, a drain, the reboot
     Demo(DemoArguments),
     /// Run the agent that cordons and drains this node
@@ -61,9 +78,38 @@ pub(crate) struct DemoArguments {
 /// Names under which the binary is an agent.
 const AGENTS: [&str; 6] = ["zedkube", "device-op", "zedagent", "nodeagent", "baseos", "baseosmgr"];
 
+/// The name of the link that makes the binary a plugin of kubectl.
+const PLUGIN: &str = "kubectl-ebb";
+
+/// Verbs that stand in for kubectl's, with its exit code for arguments that make no sense.
+const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
+
+/// What the arguments say; the first is the name under which the program was called.
+pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    let definition = definition(called_as(&arguments));
+    let matches = definition.try_get_matches_from(multi_call(arguments))?;
+    Cli::from_arg_matches(&matches).map(|cli| cli.command)
+}
+
+/// The exit code for arguments that make no sense.
+pub(crate) fn usage_code(arguments: &[OsString]) -> u8 {
+    let verb = arguments.get(1).and_then(|verb| verb.to_str());
+    if verb.is_some_and(|verb| KUBECTL_VERBS.contains(&verb)) { 1 } else { 2 }
+}
+
+/// All verbs and flags; help texts name the program as it was called.
+fn definition(called_as: Option<&str>) -> clap::Command {
+    let definition = Cli::command();
+    if called_as == Some(PLUGIN) { definition.bin_name("kubectl ebb") } else { definition }
+}
+
+fn called_as(arguments: &[OsString]) -> Option<&str> {
+    arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str())
+}
+
 /// The arguments as a subcommand when the binary was called through a link that is named after an agent.
-pub(crate) fn multi_call(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let name = arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
+fn multi_call(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = called_as(&arguments);
     if let Some(agent) = name.and_then(|name| AGENTS.into_iter().find(|agent| *agent == name)) {
         arguments.insert(1, OsString::from(agent));
     }

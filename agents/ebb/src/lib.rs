@@ -5,35 +5,63 @@
 
 mod agents;
 mod cli;
+mod cordon;
 mod demo;
+mod drain;
+mod interrupt;
+mod kubectl;
+mod plan;
 mod screen;
 mod status;
+mod trial;
+mod uncordon;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use anyhow::Context;
+
+use cli::Command;
+
+/// Threads of a verb that talks to a cluster: one for its loop, one for what blocks.
+const THREADS: usize = 2;
 
 /// Does what the arguments say (the first is the name under which the program was called); the result is the
-/// process's exit code: 0 done, 1 refused or failed, 2 for arguments that make no sense.
+/// process's exit code: 0 done, 1 refused or failed, 2 for arguments that make no sense. The verbs that stand in for
+/// kubectl's have its code for the latter, 1; and 130 when Ctrl-C ended them.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    let cli = match cli::Cli::try_parse_from(cli::multi_call(arguments)) {
-        Ok(cli) => cli,
-        Err(answer) => return screen::answer(&answer),
+    let usage = cli::usage_code(&arguments);
+    let command = match cli::parse(arguments) {
+        Ok(command) => command,
+        Err(answer) => return screen::answer(&answer, usage),
     };
-    let result = match cli.command {
-        cli::Command::Zedkube(flags) => return agents::run(agents::Kind::Zedkube, &flags),
-        cli::Command::DeviceOp(flags) => return agents::run(agents::Kind::DeviceOp, &flags),
-        cli::Command::Nodeagent(flags) => return agents::run(agents::Kind::Nodeagent, &flags),
-        cli::Command::Baseos(flags) => return agents::run(agents::Kind::Baseos, &flags),
-        cli::Command::Status(arguments) => status::run(&arguments),
-        cli::Command::Demo(arguments) => demo::run(&arguments),
+    let done = |result: anyhow::Result<()>| result.map(|()| ExitCode::SUCCESS);
+    let result = match command {
+        Command::Zedkube(flags) => return agents::run(agents::Kind::Zedkube, &flags),
+        Command::DeviceOp(flags) => return agents::run(agents::Kind::DeviceOp, &flags),
+        Command::Nodeagent(flags) => return agents::run(agents::Kind::Nodeagent, &flags),
+        Command::Baseos(flags) => return agents::run(agents::Kind::Baseos, &flags),
+        Command::Status(arguments) => done(status::run(&arguments)),
+        Command::Demo(arguments) => done(demo::run(&arguments)),
+        Command::Drain(arguments) => crate::drain::run(&arguments),
+        Command::Cordon(arguments) => cordon::run(&arguments),
+        Command::Uncordon(arguments) => uncordon::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            screen::complain(&error);
-            ExitCode::FAILURE
-        }
+    result.unwrap_or_else(|error| {
+        screen::complain(&error);
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs a verb's work to its end; calls that are still in flight then are given up.
+fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    if std::env::var_os(runtime::logs::FILTER_VARIABLE).is_some() {
+        runtime::logs::init(Some(runtime::LogFormat::Text), "ebb")?;
     }
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    let threads = threads.context("cannot start threads")?;
+    let result = threads.block_on(work);
+    threads.shutdown_background();
+    result
 }

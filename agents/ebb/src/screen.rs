@@ -1,7 +1,75 @@
 //! The one place that prints: data on stdout, everything else on stderr.
 
-use std::io::{self, Write};
+mod bars;
+
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+
+pub(crate) use bars::Bar;
+use bars::Bars;
+
+/// One line, and where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Print {
+    /// Data: stdout.
+    Out(String),
+    /// For people, beside the data: stderr.
+    Err(String),
+}
+
+/// Lines that scroll by, and below them, on a terminal, bars that stay.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    bars: Option<Bars>,
+    /// stdout is for a document, so lines of data are for people only.
+    is_for_people: bool,
+}
+
+impl Screen {
+    /// Bars only when stderr is a terminal.
+    pub(crate) fn new(is_for_people: bool) -> Self {
+        Self { bars: io::stderr().is_terminal().then(Bars::new), is_for_people }
+    }
+
+    /// Bars are shown, so what they say need not be repeated in lines.
+    pub(crate) fn has_bars(&self) -> bool {
+        self.bars.is_some()
+    }
+
+    /// Prints the lines, above the bars.
+    pub(crate) fn print(&self, lines: &[Print]) {
+        if lines.is_empty() {
+            return;
+        }
+        let print = || lines.iter().for_each(|line| self.print_one(line));
+        match &self.bars {
+            Some(bars) => bars.above(print),
+            None => print(),
+        }
+    }
+
+    /// Shows the bars as they are now, and a line below them; no bars takes all away.
+    pub(crate) fn show(&mut self, bars: &[Bar], foot: &str) {
+        if let Some(shown) = &mut self.bars {
+            shown.show(bars, foot);
+        }
+    }
+
+    /// No bars from now on. Those that are there stay as they are, and lines go on below them.
+    pub(crate) fn leave_bars(&mut self) {
+        if let Some(bars) = self.bars.take() {
+            bars.leave();
+            say("");
+        }
+    }
+
+    fn print_one(&self, text: &Print) {
+        match text {
+            Print::Out(text) if !self.is_for_people => line(text),
+            Print::Out(text) | Print::Err(text) => say(text),
+        }
+    }
+}
 
 /// Prints one line of data.
 ///
@@ -12,18 +80,25 @@ pub(crate) fn line(text: &str) {
     }
 }
 
-/// Prints clap's answer (help, version, or what is wrong with the arguments) where it belongs.
-pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
+/// Prints clap's answer (help, version, or what is wrong with the arguments) where it belongs; `code` is the exit code
+/// for what is wrong.
+pub(crate) fn answer(answer: &clap::Error, code: u8) -> ExitCode {
     if let Err(error) = answer.print() {
         tracing::debug!("cannot print: {error}");
     }
-    ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))
+    if answer.use_stderr() { ExitCode::from(code) } else { ExitCode::SUCCESS }
 }
 
 /// Prints an error with its causes, each said once.
 pub(crate) fn complain(error: &anyhow::Error) {
+    say(&complaint(error));
+}
+
+/// An error with its causes; a few have a beginning of their own.
+pub(crate) fn complaint(error: &anyhow::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-    say(&format!("error: {}", causes.join(": ")));
+    let text = causes.join(": ");
+    if text.starts_with("Error from server") { text } else { format!("error: {text}") }
 }
 
 /// Prints one line for people, beside the data.

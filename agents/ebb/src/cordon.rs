@@ -1,0 +1,63 @@
+//! `ebb cordon NODE…`: `kubectl cordon`; who did it and why is written on the node.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use cluster::cordon::Before;
+use cluster::{Cluster, CordonFailure, cordon, would_cordon};
+use drain::view::NodeView;
+
+use crate::drain::owner;
+use crate::kubectl::flags::DryRun;
+use crate::kubectl::nodes::NodeArguments;
+use crate::screen;
+
+/// What `ebb cordon` takes.
+#[derive(Args, Debug)]
+pub(crate) struct CordonArguments {
+    #[command(flatten)]
+    nodes: NodeArguments,
+    /// Why, for the annotation on the node
+    #[arg(long, value_name = "TEXT", default_value = "ebb cordon")]
+    reason: String,
+}
+
+/// Cordons the nodes. One that cannot be is named, and the others go on; then the exit code is 1.
+pub(crate) fn run(arguments: &CordonArguments) -> anyhow::Result<ExitCode> {
+    let chosen = arguments.nodes.chosen("cordon")?;
+    let mode = arguments.nodes.dry_run.mode;
+    crate::in_runtime(async {
+        let (cluster, nodes) = arguments.nodes.find("cordon", &chosen).await?;
+        let mut code = ExitCode::SUCCESS;
+        for node in &nodes {
+            match one(&cluster, node, &arguments.reason, mode).await {
+                Ok(before) => screen::line(&cordoned(&node.name, before, mode)),
+                Err(failure) => {
+                    screen::say(&format!("error: unable to cordon node {:?}: {failure}", node.name));
+                    code = ExitCode::FAILURE;
+                }
+            }
+        }
+        Ok(code)
+    })
+}
+
+async fn one(
+    cluster: &Cluster,
+    node: &NodeView,
+    reason: &str,
+    mode: DryRun,
+) -> Result<Before, CordonFailure> {
+    match mode {
+        DryRun::None => cordon(cluster, &node.name, &owner(), reason).await.map(|cordoned| cordoned.before()),
+        DryRun::Client if node.cordoned => Ok(Before::Foreign),
+        DryRun::Client => Ok(Before::Schedulable),
+        DryRun::Server => would_cordon(cluster, &node.name, &owner(), reason).await,
+    }
+}
+
+/// kubectl's line.
+pub(crate) fn cordoned(node: &str, before: Before, mode: DryRun) -> String {
+    let already = if before == Before::Schedulable { "" } else { "already " };
+    format!("node/{node} {already}cordoned{}", mode.suffix())
+}

@@ -1,0 +1,279 @@
+//! What is told about one node while it is drained: each change of a pod once, what blocks it now and then.
+//!
+//! Pure: what is seen goes in, lines come out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use drain::policy::Method;
+use drain::progress::{Line, VolumeLine};
+use drain::state::{By, Stage};
+use drain::{Moment, PodId, Verdict};
+
+use super::sight::Sight;
+use super::trouble::{Trouble, told, told_again, troubles};
+use super::words::{is_leaving, stage_word};
+use crate::kubectl::words::{Judged, warnings};
+use crate::screen::Print;
+
+/// A pod that stays blocked is told of again after this long.
+const REMINDER: Duration = Duration::from_mins(1);
+
+/// How a story is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// How pods are told to go, if nothing else is known.
+    pub(crate) method: Method,
+    /// The pause after a refusal.
+    pub(crate) retry: Duration,
+    /// Each stage of each pod is told.
+    pub(crate) is_verbose: bool,
+    /// What still blocks is told again each minute, because nothing else keeps it in sight.
+    pub(crate) reminds: bool,
+}
+
+/// What is known of one node, and what was told.
+#[derive(Debug)]
+pub(crate) struct Story {
+    manner: Manner,
+    pods: BTreeMap<String, Pod>,
+    volumes: BTreeMap<String, &'static str>,
+    awaits_volumes: bool,
+    is_away: bool,
+    warnings: Vec<String>,
+}
+
+/// One pod, as it was last seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Pod {
+    pub(crate) line: Line,
+    pub(crate) is_gone: bool,
+    /// How it was told to go.
+    going: Option<By>,
+    told: Option<Told>,
+}
+
+/// A trouble that was told, and when.
+#[derive(Clone, Debug)]
+struct Told {
+    sign: String,
+    at: Moment,
+}
+
+impl Story {
+    /// Nothing has been seen yet.
+    pub(crate) fn new(manner: Manner) -> Self {
+        Self {
+            manner,
+            pods: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            awaits_volumes: false,
+            is_away: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Every pod that was ever seen on the node, by name.
+    pub(crate) fn pods(&self) -> Vec<&Pod> {
+        let mut pods: Vec<&Pod> = self.pods.values().collect();
+        pods.sort_by(|a, b| a.line.id.cmp(&b.line.id));
+        pods
+    }
+
+    /// All that was warned of.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What is new.
+    pub(crate) fn see(&mut self, sight: &Sight) -> Vec<Print> {
+        let mut prints = self.warn(sight);
+        for line in &sight.lines {
+            self.step(line, self.by(sight, line), &mut prints);
+        }
+        self.depart(sight, &mut prints);
+        self.volumes(sight, &mut prints);
+        self.trouble(sight, &mut prints);
+        prints.extend(self.away(sight));
+        prints
+    }
+
+    fn away(&mut self, sight: &Sight) -> Option<Print> {
+        let is_away = sight.away_since.is_some();
+        if self.is_away == is_away {
+            return None;
+        }
+        self.is_away = is_away;
+        Some(Print::Err(if is_away {
+            "error: the API server does not answer; the drain goes on when it does".to_owned()
+        } else {
+            "the API server answers again".to_owned()
+        }))
+    }
+
+    /// Warnings about pods that were not known, or not known like this.
+    fn warn(&mut self, sight: &Sight) -> Vec<Print> {
+        let is_known = |line: &&Line| {
+            let known = self.pods.get(&line.id.uid);
+            known.is_some_and(|pod| (pod.line.verdict, &pod.line.reasons) == (line.verdict, &line.reasons))
+        };
+        let new = sight.lines.iter().filter(|line| !is_known(line)).map(judged);
+        let new = warnings(new);
+        let print = (!new.is_empty()).then(|| Print::Err(format!("Warning: {}", new.join("; "))));
+        self.warnings.extend(new);
+        print.into_iter().collect()
+    }
+
+    fn by(&self, sight: &Sight, line: &Line) -> By {
+        match (sight.by.get(&line.id.uid), self.manner.method) {
+            (Some(by @ (By::Deletion | By::Escalation)), _) => *by,
+            (Some(By::Eviction) | None, Method::Evict) => By::Eviction,
+            (Some(By::Eviction) | None, Method::Delete | Method::ForceDelete) => By::Deletion,
+        }
+    }
+
+    /// The pod's own way: told to go, and with `-v` each stage.
+    fn step(&mut self, line: &Line, by: By, prints: &mut Vec<Print>) {
+        let before = self.pods.get(&line.id.uid);
+        let is_new_stage = before.is_none_or(|pod| pod.line.stage != line.stage);
+        let going = before.and_then(|pod| pod.going);
+        let goes = line.stage.as_ref().is_some_and(is_told_to_go);
+        if goes && going != Some(by) {
+            prints.push(Print::Out(begun(&line.id, by)));
+        }
+        if is_new_stage {
+            prints.extend(self.stage(line, before.is_none()));
+        }
+        let going = if goes { Some(by) } else { going };
+        let told = before.and_then(|pod| pod.told.clone());
+        if before.is_some_and(|pod| pod.line == *line && pod.going == going) {
+            return;
+        }
+        self.pods.insert(line.id.uid.clone(), Pod { line: line.clone(), is_gone: false, going, told });
+    }
+
+    fn stage(&self, line: &Line, is_new: bool) -> Option<Print> {
+        let pod = &line.id;
+        if line.verdict == Verdict::Await && is_new {
+            return Some(Print::Err(format!("waiting for pod {pod} to finish by itself")));
+        }
+        let stage = line.stage.as_ref().filter(|_| self.manner.is_verbose)?;
+        let detail = if line.detail.is_empty() { String::new() } else { format!(": {}", line.detail) };
+        Some(Print::Err(format!("  {pod}: {}{detail}", stage_word(stage))))
+    }
+
+    /// Pods that are not there any more.
+    fn depart(&mut self, sight: &Sight, prints: &mut Vec<Print>) {
+        let here: BTreeSet<&str> = sight.lines.iter().map(|line| line.id.uid.as_str()).collect();
+        let usual = if self.manner.method == Method::Evict { By::Eviction } else { By::Deletion };
+        for (uid, pod) in &mut self.pods {
+            if pod.is_gone || here.contains(uid.as_str()) {
+                continue;
+            }
+            pod.is_gone = true;
+            if !is_leaving(pod.line.verdict) || sight.is_node_gone {
+                continue;
+            }
+            if pod.line.verdict == Verdict::Await {
+                prints.push(Print::Err(format!("pod {} has finished and is gone", pod.line.id)));
+                continue;
+            }
+            // Quick ones are told to go and gone between two looks.
+            if pod.going.is_none() {
+                prints.push(Print::Out(begun(&pod.line.id, usual)));
+            }
+            prints.push(Print::Out(ended(&pod.line.id, pod.going.unwrap_or(usual))));
+        }
+    }
+
+    fn volumes(&mut self, sight: &Sight, prints: &mut Vec<Print>) {
+        if sight.progress.left == 0 && sight.progress.volumes > 0 && !self.awaits_volumes {
+            self.awaits_volumes = true;
+            let volumes = sight.volumes.iter().map(|line| format!("{} ({})", line.volume, line.claim));
+            let volumes = volumes.collect::<Vec<_>>().join(", ");
+            prints.push(Print::Err(format!(
+                "all pods are gone; waiting for their volumes to be detached: {volumes}"
+            )));
+        }
+        for line in &sight.volumes {
+            if self.volumes.insert(line.volume.clone(), line.stage) != Some(line.stage) {
+                prints.extend(volume(line, self.manner.is_verbose));
+            }
+        }
+    }
+
+    /// What blocks: when it begins or changes, then once a minute.
+    fn trouble(&mut self, sight: &Sight, prints: &mut Vec<Print>) {
+        let (mut new, mut old): (Vec<Trouble>, Vec<Trouble>) = (Vec::new(), Vec::new());
+        for trouble in troubles(sight) {
+            let Some(pod) = self.pods.get_mut(&trouble.pod.uid) else { continue };
+            let sign = trouble.sign();
+            match &pod.told {
+                Some(told) if told.sign == sign => {
+                    if !self.manner.reminds || sight.now.since(told.at) < REMINDER {
+                        continue;
+                    }
+                    old.push(trouble);
+                }
+                Some(_) | None => new.push(trouble),
+            }
+            pod.told = Some(Told { sign, at: sight.now });
+        }
+        prints.extend(told(&new, self.manner.retry));
+        prints.extend(told_again(&old, sight.now));
+    }
+}
+
+/// A line as kubectl's words want it.
+pub(crate) fn judged(line: &Line) -> Judged<'_> {
+    Judged { pod: &line.id, verdict: line.verdict, reasons: &line.reasons }
+}
+
+fn is_told_to_go(stage: &Stage) -> bool {
+    match stage {
+        Stage::Waiting | Stage::Awaiting | Stage::Refused => false,
+        Stage::Sent
+        | Stage::Blocked { .. }
+        | Stage::Paused { .. }
+        | Stage::Accepted
+        | Stage::Terminating
+        | Stage::Final { .. } => true,
+    }
+}
+
+fn begun(pod: &PodId, by: By) -> String {
+    match by {
+        By::Eviction => format!("evicting pod {pod}"),
+        By::Deletion => format!("deleting pod {pod}"),
+        By::Escalation => format!("deleting pod {pod}: its eviction was refused for too long"),
+    }
+}
+
+/// kubectl's line, and the namespace that it leaves out.
+fn ended(pod: &PodId, by: By) -> String {
+    let how = match by {
+        By::Eviction => "evicted",
+        By::Deletion | By::Escalation => "deleted",
+    };
+    format!("pod/{} {how} from {} namespace", pod.name, pod.namespace)
+}
+
+fn volume(line: &VolumeLine, is_verbose: bool) -> Option<Print> {
+    let VolumeLine { volume, claim, stage, detail, .. } = line;
+    let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    let text = match *stage {
+        "DetachTimedOut" => {
+            format!("Warning: volume {volume} ({claim}) is still attached to the node{detail}")
+        }
+        "NotAttachedElsewhere" => {
+            format!("Warning: volume {volume} ({claim}) has not been attached to another node in time")
+        }
+        stage if is_verbose => format!("  volume {volume} ({claim}): {stage}{detail}"),
+        _ => return None,
+    };
+    Some(Print::Err(text))
+}
+
+#[cfg(test)]
+#[path = "story_tests.rs"]
+mod tests;

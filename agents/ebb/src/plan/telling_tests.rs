@@ -1,0 +1,59 @@
+use drain::diagnosis::Blocked;
+use drain::state::{Cause, Stage};
+use drain::view::NodeView;
+use drain::{Moment, Picture, Reason};
+
+use super::*;
+use crate::drain::testing::{line, pod};
+use crate::trial::Trial;
+
+fn foreseen() -> Foreseen {
+    let node = NodeView { name: "edge-a".into(), ..NodeView::default() };
+    let refused = Stage::Blocked { cause: Cause::TwoBudgets, next: Moment::NEVER };
+    let busy = Stage::Paused { text: "the API server is busy".into(), next: Moment::NEVER };
+    let lines = vec![
+        line("db-0", Some(refused)),
+        Line {
+            owner: String::new(),
+            reasons: vec![Reason::NoController, Reason::EmptyDir],
+            ..line("bare", Some(busy))
+        },
+        Line { verdict: Verdict::Leave, reasons: vec![Reason::DaemonSet], ..line("sensor", None) },
+    ];
+    let blocked = Blocked {
+        pod: pod("db-0"),
+        cause: "two budgets".into(),
+        holder: "a migration".into(),
+        hint: "wait for it".into(),
+        ..Blocked::default()
+    };
+    let extra =
+        |order, volumes: &[&str]| Extra { order, volumes: volumes.iter().map(|&name| name.into()).collect() };
+    Foreseen {
+        picture: Picture { node: Some(node), ..Picture::default() },
+        trial: Trial { lines, blocked: vec![blocked] },
+        extras: vec![extra(0, &["pv-1", "pv-2"]), extra(10, &[]), extra(0, &[])],
+    }
+}
+
+#[test]
+fn a_plan_with_something_in_the_way() {
+    insta::assert_snapshot!(tell(&foreseen()));
+}
+
+#[test]
+fn a_plan_with_nothing_in_the_way() {
+    let mut foreseen = foreseen();
+    foreseen.trial.lines.truncate(1);
+    foreseen.trial.lines[0].stage = Some(Stage::Accepted);
+    foreseen.trial.blocked.clear();
+    let node = foreseen.picture.node.as_mut().unwrap();
+    node.cordoned = true;
+    node.cordoned_by = Some("zedkube".into());
+    insta::assert_snapshot!(tell(&foreseen));
+}
+
+#[test]
+fn an_empty_node() {
+    insta::assert_snapshot!(tell(&Foreseen { trial: Trial::default(), ..foreseen() }));
+}

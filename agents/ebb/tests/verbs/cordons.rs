@@ -1,0 +1,90 @@
+//! `ebb cordon` and `ebb uncordon`.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::site::Site;
+
+#[tokio::test]
+async fn kubectls_texts_and_who_did_it() -> Result<()> {
+    let site = Site::passive()?;
+    let cases = [
+        ("cordon edge-a --dry-run=client", "node/edge-a cordoned (dry run)\n", false),
+        ("cordon edge-a --dry-run=server", "node/edge-a cordoned (server dry run)\n", false),
+        ("cordon edge-a --reason disk", "node/edge-a cordoned\n", true),
+        ("cordon edge-a", "node/edge-a already cordoned\n", true),
+        ("cordon node/edge-a --dry-run=client", "node/edge-a already cordoned (dry run)\n", true),
+        ("cordon edge-a --dry-run=server", "node/edge-a already cordoned (server dry run)\n", true),
+    ];
+    for (words, expected, is_cordoned) in cases {
+        let said = site.ebb(words).await?;
+        assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, expected, ""), "{words}");
+        assert_eq!(site.is_cordoned("edge-a"), is_cordoned, "{words}");
+    }
+    let annotations = site.node("edge-a")["metadata"]["annotations"].clone();
+    assert_eq!(annotations["ebb.dev/cordon-reason"], "disk");
+    assert!(
+        annotations["ebb.dev/cordoned-by"].as_str().is_some_and(|by| by.starts_with("ebb:")),
+        "{annotations}"
+    );
+
+    let cases = [
+        ("uncordon edge-a --dry-run=client", "node/edge-a uncordoned (dry run)\n", true),
+        ("uncordon edge-a", "node/edge-a uncordoned\n", false),
+        ("uncordon edge-a", "node/edge-a already uncordoned\n", false),
+        ("uncordon edge-a --dry-run=client", "node/edge-a already uncordoned (dry run)\n", false),
+    ];
+    for (words, expected, is_cordoned) in cases {
+        let said = site.ebb(words).await?;
+        assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, expected, ""), "{words}");
+        assert_eq!(site.is_cordoned("edge-a"), is_cordoned, "{words}");
+    }
+    let annotations = site.node("edge-a")["metadata"]["annotations"].clone();
+    assert_eq!(annotations["ebb.dev/cordoned-by"], Value::Null);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nodes_by_label_and_one_that_fails_among_them() -> Result<()> {
+    let site = Site::passive()?;
+    let said = site.ebb("cordon -l role=edge").await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "node/edge-a cordoned\nnode/edge-b cordoned\n"));
+    site.forbid("patch", "nodes");
+    let said = site.ebb("cordon edge-a edge-c").await?;
+    assert_eq!((said.code, said.out.as_str()), (1, "node/edge-a already cordoned\n"));
+    assert!(
+        said.err.starts_with("error: unable to cordon node \"edge-c\": cannot patch nodes edge-c: "),
+        "{said:?}"
+    );
+    assert!(said.err.contains("needs the right to `patch` `nodes`"), "{said:?}");
+    let said = site.ebb("uncordon edge-a edge-c").await?;
+    assert_eq!((said.code, said.out.as_str()), (1, "node/edge-c already uncordoned\n"));
+    assert!(said.err.starts_with("error: unable to uncordon node \"edge-a\": "), "{said:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_cordon_of_a_devices_own_drain_is_not_lifted_by_accident() -> Result<()> {
+    let site = Site::passive()?;
+    for (owner, flag, lifted) in [
+        ("zedkube", "", false),
+        ("zedkube", "--dry-run=client", false),
+        ("zedkube", "--force=false", false),
+        ("zedkube", "--force --dry-run=client", false),
+        ("zedkube", "--force", true),
+        ("ebb:somebody", "", true),
+        ("", "", true),
+    ] {
+        site.cordon("edge-a", owner)?;
+        let said = site.ebb(&format!("uncordon edge-a {flag}")).await?;
+        assert_eq!(site.is_cordoned("edge-a"), !lifted, "{owner} {flag}: {said:?}");
+        let is_refused = owner == "zedkube" && !flag.starts_with("--force") || flag == "--force=false";
+        assert_eq!(said.code, i32::from(is_refused), "{owner} {flag}: {said:?}");
+        if is_refused {
+            assert!(
+                said.err.contains("zedkube on the device has cordoned it") && said.err.contains("--force")
+            );
+        }
+    }
+    Ok(())
+}

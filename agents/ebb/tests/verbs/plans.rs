@@ -1,0 +1,81 @@
+//! `ebb plan`.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::site::{PROGRAM, Site};
+
+fn words(site: &Site, more: &str) -> String {
+    format!("plan --root {} {more}", site.folder.path().display())
+}
+
+#[tokio::test]
+async fn a_plan_names_what_is_in_the_way_and_changes_nothing() -> Result<()> {
+    let site = Site::passive()?;
+    site.pod("web-0", "edge-a")?;
+    site.guarded_pod("db-0", "edge-a")?;
+    // The agents' policy permits what `ebb drain` does not.
+    site.cluster.pod("bare", "edge-a")?;
+    let said = site.ebb(&words(&site, "edge-a")).await?;
+    let expected = "\
+Node edge-a (not cordoned): 3 of 3 pods have to leave
+POD           OWNER             VERDICT  ORDER  VOLUMES  REASONS
+default/bare  -                 Evict    0      -        has no controller that would make it anew
+shop/db-0     ReplicaSet/db-0   Evict    0      -        -
+shop/web-0    ReplicaSet/web-0  Evict    0      -        -
+In the way now:
+  shop/db-0: PodDisruptionBudget: The disruption budget db-0 needs 1 healthy pods and has 1 currently
+    budget shop/db-0: 1 of 1 pods are healthy, 1 have to be, 0 may be disrupted
+    hint: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget
+";
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (1, expected, ""));
+    let said = site.ebb(&words(&site, "edge-a --json")).await?;
+    let document: Value = serde_json::from_str(&said.out)?;
+    assert_eq!((&document["name"], &document["goes"]), (&json!("edge-a"), &json!(false)));
+    assert_eq!(document["pods"][1]["stage"], "Blocked");
+    assert_eq!(document["blocked"][0]["budgets"][0]["name"], "db-0");
+    assert_eq!(site.changes(), [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_policy_and_the_node_are_those_of_the_settings() -> Result<()> {
+    let site = Site::passive()?;
+    site.cluster.pod("bare", "edge-b")?;
+    let said = site.ebb(&words(&site, "--set node.name=edge-b")).await?;
+    assert!(said.code == 0 && said.out.starts_with("Node edge-b (not cordoned): 1 of 1 pods"), "{said:?}");
+    let said = site.ebb(&words(&site, "--node edge-b --set pods.force=false")).await?;
+    assert!(said.code == 1 && said.out.contains("default/bare  -      Refuse"), "{said:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_plan_cannot_do() -> Result<()> {
+    let site = Site::passive()?;
+    for (more, part) in [
+        ("nosuch", "nodes \"nosuch\" not found"),
+        ("--set node.name=nosuch", "node.name nosuch"),
+        ("edge-a --set pods.force=maybe", "pods.force"),
+        ("edge-a --nonsense", "unexpected argument '--nonsense'"),
+    ] {
+        let said = site.ebb(&words(&site, more)).await?;
+        assert!(said.code == 1 && said.err.contains(part), "{more}: {said:?}");
+        assert_eq!(said.out, "", "{more}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn as_a_plugin_of_kubectl_it_says_so() -> Result<()> {
+    let site = Site::passive()?;
+    let plugin = site.folder.path().join("kubectl-ebb");
+    std::os::unix::fs::symlink(PROGRAM, &plugin)?;
+    for (program, expected) in
+        [(plugin.as_path(), "Usage: kubectl ebb drain "), (PROGRAM.as_ref(), "Usage: ebb drain ")]
+    {
+        let output = std::process::Command::new(program).args(["drain", "--help"]).output()?;
+        let help = String::from_utf8(output.stdout)?;
+        assert!(output.status.success() && help.contains(expected), "{help}");
+    }
+    Ok(())
+}
