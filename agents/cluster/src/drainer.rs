@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use crate::calls::Calls;
 use crate::clock::{Clock, boot_time};
 use crate::cordon::{CordonFailure, Cordoned, cordon};
+use crate::failure::ApiFailure;
 use crate::feed::{Failures, Feed};
 use crate::probe::Probe;
 use crate::wire::Cluster;
@@ -198,6 +199,11 @@ impl Drain {
         }
     }
 
+    /// Why the watches show nothing new, if they have failed since they last said something.
+    pub fn trouble(&self) -> Option<ApiFailure> {
+        self.feed.last_error()
+    }
+
     /// The cordon, once it stands: tells whether somebody else had cordoned the node before.
     pub fn cordoned(&self) -> Option<&Cordoned> {
         self.cordoned.as_ref()
@@ -265,6 +271,9 @@ impl Drain {
                 failure = self.failures.next() => {
                     if failure.is_unreachable() {
                         probe.doubt();
+                    }
+                    if let Some(refusal) = self.feed.refusal() {
+                        return Event::Unseen { why: refusal.text().to_owned() };
                     }
                 }
                 () = sleep(pause) => return Event::Tick,

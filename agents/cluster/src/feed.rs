@@ -74,6 +74,12 @@ impl Feed {
         self.health.borrow().failing.values().next().cloned()
     }
 
+    /// Why there is no picture and will not be one: the server does not let us watch the node, its pods or the budgets.
+    /// `None` once there is a picture.
+    pub fn refusal(&self) -> Option<ApiFailure> {
+        if self.latest().is_some() { None } else { self.health.borrow().refusal.clone() }
+    }
+
     /// The failures of the watches from now on.
     pub fn failures(&self) -> Failures {
         Failures(self.health.clone())

@@ -61,21 +61,35 @@ fn one(
     if track.stage == Stage::Terminating {
         return stuck::stuck(attempt, picture, pod, track, now);
     }
-    if !is_blocked(&track.stage) {
+    if !is_blocked(&track.stage) && refusal(track).is_none() {
         return (track.returns > 0).then(|| returning(pod, track));
     }
     let guards: Vec<Guard> =
         guarding(pod, &picture.budgets).map(|budget| guard(budget, &attempt.findings.budgets)).collect();
     let (cause, hint) = cause(attempt, track, planned, pod, &guards);
-    let held = holders::of(pod, &attempt.findings).filter(|_| is_refused(&track.stage));
+    let held = holders::of(pod, &attempt.findings).filter(|_| is_held(track));
     let (holder, hint) = held.map_or((String::new(), hint), |held| (held.holder, held.hint));
     let since = track.refused_since.unwrap_or(track.since);
     Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since })
 }
 
+/// Who refuses it: for a pod that is asked about again just now, who refused it last.
+fn refusal(track: &Track) -> Option<&Cause> {
+    match &track.stage {
+        Stage::Blocked { cause, .. } => Some(cause),
+        Stage::Waiting | Stage::Sent => track.refusal.as_ref(),
+        Stage::Paused { .. }
+        | Stage::Accepted
+        | Stage::Terminating
+        | Stage::Awaiting
+        | Stage::Refused
+        | Stage::Final { .. } => None,
+    }
+}
+
 /// A budget or a webhook may be a holder's way to keep the pod; nothing else is.
-fn is_refused(stage: &Stage) -> bool {
-    matches!(stage, Stage::Blocked { cause: Cause::Budget(_) | Cause::Webhook(_), .. })
+fn is_held(track: &Track) -> bool {
+    matches!(refusal(track), Some(Cause::Budget(_) | Cause::Webhook(_)))
 }
 
 fn guard(budget: &BudgetView, known: &[BudgetPods]) -> Guard {
@@ -99,33 +113,39 @@ fn cause(
     pod: &PodView,
     guards: &[Guard],
 ) -> (String, String) {
-    match &track.stage {
-        Stage::Blocked { cause: Cause::Budget(text), .. } => {
+    match (refusal(track), &track.stage) {
+        (Some(Cause::Budget(text)), _) => {
             (format!("PodDisruptionBudget: {text}"), budgets::hint(guards, &attempt.findings))
         }
-        Stage::Blocked { cause: Cause::TwoBudgets, .. } => two_budgets(guards),
-        Stage::Blocked { cause: Cause::Webhook(text), .. } => (
+        (Some(Cause::TwoBudgets), _) => two_budgets(guards),
+        (Some(Cause::Webhook(text)), _) => (
             format!("admission webhook: {text}"),
             "ask the owner of the webhook; the eviction is tried again".to_owned(),
         ),
-        Stage::Blocked { cause: Cause::Returns { .. }, .. } => {
+        (Some(Cause::Returns { .. }), _) => {
             let Blocked { cause, hint, .. } = returning(pod, track);
             (cause, hint)
         }
-        Stage::Refused => {
+        (None, Stage::Refused) => {
             let reasons: Vec<String> = planned.reasons.iter().map(ToString::to_string).collect();
             (
                 format!("the policy does not allow its eviction: {}", reasons.join("; ")),
                 "allow it (settings pods.*, or the flags of `ebb drain`)".to_owned(),
             )
         }
-        Stage::Final { text } => (text.clone(), "mend the cause; the next attempt tries again".to_owned()),
-        Stage::Waiting
-        | Stage::Sent
-        | Stage::Paused { .. }
-        | Stage::Accepted
-        | Stage::Terminating
-        | Stage::Awaiting => (String::new(), String::new()),
+        (None, Stage::Final { text }) => {
+            (text.clone(), "mend the cause; the next attempt tries again".to_owned())
+        }
+        (
+            None,
+            Stage::Waiting
+            | Stage::Sent
+            | Stage::Blocked { .. }
+            | Stage::Paused { .. }
+            | Stage::Accepted
+            | Stage::Terminating
+            | Stage::Awaiting,
+        ) => (String::new(), String::new()),
     }
 }
 

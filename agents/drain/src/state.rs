@@ -52,6 +52,8 @@ pub enum Failure {
     Stuck,
     /// The API server was away for too long.
     ApiAway,
+    /// Nothing could be seen of the node, for this reason; nothing was evicted.
+    Unseen(String),
     /// Nobody could tell whether the pods' volumes are detached, for this reason; so nothing more was evicted.
     Blind(String),
     /// All pods have left, but these volumes are still attached; each with what holds it.
@@ -66,6 +68,7 @@ impl fmt::Display for Failure {
             Self::Refused => "the policy does not allow to evict some pods; nothing was evicted",
             Self::Stuck => "none of the pods that are left can be evicted",
             Self::ApiAway => "the API server was away for too long",
+            Self::Unseen(why) => return write!(f, "the node cannot be watched: {why}"),
             Self::Blind(why) => {
                 return write!(f, "it cannot be seen whether volumes are detached: {why}");
             }
@@ -201,6 +204,8 @@ pub struct Track {
     pub by: By,
     /// Refused since then, with every try.
     pub refused_since: Option<Moment>,
+    /// Who refused it last; counts until there is another answer.
+    pub refusal: Option<Cause>,
     /// When it was last deleted with grace 0.
     pub killed: Option<Moment>,
     /// How often its owner has made it anew on this node.

@@ -15,7 +15,7 @@ use crate::policy::{Policy, STALE_SCHEDULER};
 use crate::record::Record;
 use crate::retry::pause;
 use crate::sending::send;
-use crate::state::{Attempt, Outcome, Proof, State};
+use crate::state::{Attempt, Failure, Outcome, Proof, State};
 use crate::time::Moment;
 use crate::tracking::{record, see};
 use crate::view::{Picture, PodId};
@@ -69,6 +69,11 @@ pub enum Event {
         attempt: u32,
         /// What was found out.
         findings: Arc<Findings>,
+    },
+    /// The server does not let us watch what every drain needs, so no picture will come.
+    Unseen {
+        /// Why, with the missing verb.
+        why: String,
     },
     /// The API server does not answer any more.
     ApiAway,
@@ -142,6 +147,7 @@ fn idle(event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
         | Event::Answer { .. }
         | Event::Proof { .. }
         | Event::Found { .. }
+        | Event::Unseen { .. }
         | Event::ApiAway
         | Event::ApiBack
         | Event::Tick => (State::Idle, vec![]),
@@ -170,6 +176,7 @@ fn ended(
         | Event::Answer { .. }
         | Event::Proof { .. }
         | Event::Found { .. }
+        | Event::Unseen { .. }
         | Event::ApiAway
         | Event::ApiBack
         | Event::Tick => (State::Ended(attempt, outcome), vec![]),
@@ -193,7 +200,15 @@ fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) ->
             Err(_) => {}
         },
         Event::Found { attempt: number, findings } if number == attempt.number => attempt.findings = findings,
-        Event::Answer { .. } | Event::Proof { .. } | Event::Found { .. } | Event::Tick => {}
+        Event::Unseen { why } if attempt.picture.is_none() => {
+            return end(attempt, Outcome::Failed(Failure::Unseen(why)));
+        }
+        // Late, or what has been seen once goes on.
+        Event::Answer { .. }
+        | Event::Proof { .. }
+        | Event::Found { .. }
+        | Event::Unseen { .. }
+        | Event::Tick => {}
         Event::ApiAway => away(&mut attempt, now),
         Event::ApiBack => back(&mut attempt, now),
     }
@@ -227,7 +242,11 @@ fn proving(
                 Err(_) => proof.next = now + pause(1, None, ""),
             }
         }
-        Event::Answer { .. } | Event::Proof { .. } | Event::Found { .. } | Event::Tick => {}
+        Event::Answer { .. }
+        | Event::Proof { .. }
+        | Event::Found { .. }
+        | Event::Unseen { .. }
+        | Event::Tick => {}
         Event::ApiAway => away(&mut attempt, now),
         Event::ApiBack => {
             back(&mut attempt, now);

@@ -58,33 +58,45 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
     }
     let pod = picture.as_ref().and_then(|picture| picture.pods.iter().find(|pod| pod.id.uid == uid));
     let changed = pod.zip(picture.as_ref()).is_some_and(|(pod, picture)| freed(track, pod, picture));
-    let next = |after| now + pause(track.tries, after, uid);
-    track.refused_since = match answer {
-        Answer::Budget(_) | Answer::TwoBudgets | Answer::Webhook { .. } => track.refused_since.or(Some(now)),
-        Answer::Accepted | Answer::Gone => None,
-        Answer::NamespaceTerminating
-        | Answer::NoEvictions
-        | Answer::Throttled { .. }
-        | Answer::Retry { .. }
-        | Answer::Final { .. } => track.refused_since,
-    };
-    let stage = match answer {
-        Answer::Accepted | Answer::Gone => Stage::Accepted,
+    let stage = if changed && matches!(answer, Answer::Budget(_)) {
         // The budget changed while the refusal was on its way: ask again at once.
-        Answer::Budget(_) if changed => Stage::Waiting,
+        track.refused_since.get_or_insert(now);
+        Stage::Waiting
+    } else {
+        stage_answered(track, answer, now, policy)
+    };
+    match &stage {
+        Stage::Blocked { cause, .. } => {
+            track.refused_since.get_or_insert(now);
+            track.refusal = Some(cause.clone());
+        }
+        Stage::Accepted => (track.refused_since, track.refusal) = (None, None),
+        Stage::Waiting
+        | Stage::Sent
+        | Stage::Paused { .. }
+        | Stage::Terminating
+        | Stage::Awaiting
+        | Stage::Refused
+        | Stage::Final { .. } => {}
+    }
+    enter(track, stage, now);
+}
+
+/// The stage of a pod after the answer to its eviction or deletion.
+fn stage_answered(track: &mut Track, answer: Answer, now: Moment, policy: &Policy) -> Stage {
+    let tries = track.tries;
+    let uid = track.id.uid.clone();
+    let next = |after| now + pause(tries, after, &uid);
+    let blocked = |cause, wait| Stage::Blocked { cause, next: next(Some(wait)) };
+    match answer {
+        Answer::Accepted | Answer::Gone => Stage::Accepted,
         Answer::Budget(refusal) => {
-            let wait = refusal.after.unwrap_or(policy.retry);
-            Stage::Blocked { cause: Cause::Budget(refusal.text), next: next(Some(wait)) }
+            blocked(Cause::Budget(refusal.text), refusal.after.unwrap_or(policy.retry))
         }
-        Answer::TwoBudgets => {
-            Stage::Blocked { cause: Cause::TwoBudgets, next: next(Some(TWO_BUDGETS_RETRY)) }
-        }
-        Answer::Webhook { text } => {
-            Stage::Blocked { cause: Cause::Webhook(text), next: next(Some(policy.retry)) }
-        }
+        Answer::TwoBudgets => blocked(Cause::TwoBudgets, TWO_BUDGETS_RETRY),
+        Answer::Webhook { text } => blocked(Cause::Webhook(text), policy.retry),
         Answer::NamespaceTerminating if track.by != By::Eviction => {
-            let text = "the namespace is being deleted".to_owned();
-            Stage::Paused { text, next: next(None) }
+            Stage::Paused { text: "the namespace is being deleted".to_owned(), next: next(None) }
         }
         Answer::NamespaceTerminating => {
             track.by = By::Deletion;
@@ -98,8 +110,7 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
         Answer::Throttled { after, text } => Stage::Paused { text, next: next(after) },
         Answer::Retry { text } => Stage::Paused { text, next: next(None) },
         Answer::Final { text } => Stage::Final { text },
-    };
-    enter(track, stage, now);
+    }
 }
 
 /// Drops the pods that the picture does not hold any more, or that may stay after all.
@@ -133,6 +144,7 @@ fn new_track(planned: &Planned, pod: &PodView, returns: u32, now: Moment) -> Tra
         had_turn: false,
         by: By::Eviction,
         refused_since: None,
+        refusal: None,
         killed: None,
         returns,
         sent_under: None,

@@ -5,7 +5,6 @@
 //! a node counts as drained only when a fresh list proves it.
 
 mod arguments;
-mod blindness;
 mod command;
 pub(crate) mod document;
 mod dry_run;

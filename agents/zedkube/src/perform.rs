@@ -194,6 +194,7 @@ fn of_call(event: drain::Event) -> Event {
         drain::Event::Start { .. }
         | drain::Event::Resume { .. }
         | drain::Event::Cancel
+        | drain::Event::Unseen { .. }
         | drain::Event::ApiAway
         | drain::Event::ApiBack
         | drain::Event::Tick => Event::Tick,

@@ -31,6 +31,8 @@ pub(super) struct Health {
     pub(super) last: Option<ApiFailure>,
     /// The last failure of each that was not heard from since.
     pub(super) failing: BTreeMap<Source, ApiFailure>,
+    /// The server does not let us watch what every drain needs.
+    pub(super) refusal: Option<ApiFailure>,
 }
 
 /// What the watches have shown, and who is told.
@@ -141,7 +143,11 @@ impl Gather {
         if is_refusal && matches!(source, Source::Attachments | Source::Drivers | Source::Peers) {
             return changed;
         }
+        let is_needed = matches!(source, Source::Node | Source::Pods | Source::Budgets);
         self.health.send_modify(|health| {
+            if is_refusal && is_needed {
+                health.refusal = Some(failure.clone());
+            }
             health.last = Some(failure.clone());
             health.failing.insert(source, failure);
         });

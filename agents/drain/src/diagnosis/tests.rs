@@ -112,6 +112,19 @@ fn unhealthy_pods_are_named_with_their_nodes() {
 }
 
 #[test]
+fn the_last_refusal_counts_until_there_is_another_answer() {
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.answer("1", refusal());
+    let told = only(&bench);
+    bench.after(Duration::from_secs(30));
+    assert_eq!(bench.stage("1"), Some(Stage::Sent), "asked again");
+    assert_eq!(only(&bench), told);
+    bench.answer("1", Answer::Accepted);
+    assert_eq!(blocked(bench.attempt(), bench.now), []);
+}
+
+#[test]
 fn findings_are_those_of_this_very_budget() {
     let unhealthy = || vec![UnhealthyPod { name: "x".into(), ..UnhealthyPod::default() }];
     let pods = |namespace: &str, name: &str, more| BudgetPods {

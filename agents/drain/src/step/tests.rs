@@ -366,6 +366,22 @@ fn what_another_attempt_asked_for_is_not_ours() {
 }
 
 #[test]
+fn a_node_that_cannot_be_watched_fails_at_once_and_only_before_the_first_picture() {
+    let unseen = || Event::Unseen { why: "no right to list pods".into() };
+    let mut bench = Bench::start();
+    assert_eq!(bench.send(unseen()), [Effect::Abort]);
+    let failure = Failure::Unseen("no right to list pods".into());
+    assert_eq!(failure.to_string(), "the node cannot be watched: no right to list pods");
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(failure)));
+    for pods in [vec![], vec![pod("1")]] {
+        let mut bench = Bench::start();
+        bench.picture(with(pods));
+        bench.send(unseen());
+        assert_eq!(bench.outcome(), None);
+    }
+}
+
+#[test]
 fn a_node_that_is_gone_at_the_proof() {
     let gone = || Picture { node: None, ..Picture::default() };
     let mut bench = Bench::start();

@@ -83,7 +83,6 @@ pub(crate) fn of_job(job: &Job) -> Document {
         Some(Ending::NodeGone) => ("NodeGone", String::new()),
         Some(Ending::Failed(failure)) => ("Failed", why(failure, &job.sight)),
         Some(Ending::NotCordoned(text)) => ("CordonFailed", text.clone()),
-        Some(Ending::Blind(text)) => ("Failed", text.clone()),
         Some(Ending::Interrupted) | None => ("Interrupted", "interrupted by a signal".to_owned()),
     };
     let span = job.began.zip(job.ended).map(|(began, ended)| ended.since(began));

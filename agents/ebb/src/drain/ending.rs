@@ -26,8 +26,6 @@ pub(crate) enum Ending {
     Failed(Failure),
     /// It was not even cordoned, so nothing was evicted.
     NotCordoned(String),
-    /// Nothing could be seen of the node, so nothing was evicted.
-    Blind(String),
     /// Somebody stopped it.
     Interrupted,
 }
@@ -37,7 +35,7 @@ impl Ending {
     pub(crate) fn is_failure(&self) -> bool {
         match self {
             Self::Drained | Self::NodeGone => false,
-            Self::Failed(_) | Self::NotCordoned(_) | Self::Blind(_) | Self::Interrupted => true,
+            Self::Failed(_) | Self::NotCordoned(_) | Self::Interrupted => true,
         }
     }
 }

@@ -11,8 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use runtime::clock::boot_millis;
 
-use super::blindness::{Asking, BLIND_AFTER, BLIND_AGAIN, Blindness, ask, why_blind};
-use super::ending::{Ending, failed, interrupted, unable};
+use super::ending::{Ending, failed, interrupted};
 use super::sight::Sight;
 use super::story::Story;
 use crate::screen::Print;
@@ -33,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) began: Option<Moment>,
     pub(crate) ended: Option<Moment>,
     stage: Stage,
-    /// What was told of [`Blindness::Passing`].
+    /// What was told of why nothing can be seen.
     blind_because: String,
 }
 
@@ -42,8 +41,6 @@ pub(crate) struct Job {
 pub(crate) enum Change {
     /// The drain has gone on, or some time has passed.
     Drain,
-    /// Nothing can be seen of the node yet.
-    Blind(Blindness),
     /// The cordon has been taken back, or could not be.
     Uncordoned(Result<Uncordoned, ApiFailure>),
 }
@@ -53,11 +50,7 @@ enum Stage {
     Named,
     Cordoning,
     Cordoned(Cordoned),
-    /// As long as nothing can be seen, somebody asks why.
-    Draining {
-        drain: Box<Drain>,
-        blindness: Asking,
-    },
+    Draining(Box<Drain>),
     Uncordoning(BoxFuture<'static, Result<Uncordoned, ApiFailure>>),
     Over,
 }
@@ -116,12 +109,12 @@ impl Job {
 
     /// Its pods are being moved away.
     pub(crate) fn is_draining(&self) -> bool {
-        matches!(self.stage, Stage::Draining { .. })
+        matches!(self.stage, Stage::Draining(_))
     }
 
     /// Something is under way that [`Job::advance`] waits for.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Draining { .. } | Stage::Uncordoning(_))
+        matches!(self.stage, Stage::Draining(_) | Stage::Uncordoning(_))
     }
 
     /// Begins to drain it, if it is cordoned.
@@ -130,23 +123,14 @@ impl Job {
             return;
         };
         self.began = Some(now());
-        self.stage = Stage::Draining {
-            drain: Box::new(drainer.drain_cordoned(cordoned.clone())),
-            blindness: Some(why_blind(self.cluster.clone(), self.name.clone(), BLIND_AFTER)),
-        };
+        self.stage = Stage::Draining(Box::new(drainer.drain_cordoned(cordoned.clone())));
     }
 
     /// Waits for the next change. May be dropped and called again.
     pub(crate) async fn advance(&mut self) -> Change {
         match &mut self.stage {
-            Stage::Draining { drain, blindness } => {
-                tokio::select! {
-                    _ = drain.next() => {}
-                    why = ask(blindness) => {
-                        *blindness = Some(why_blind(self.cluster.clone(), self.name.clone(), BLIND_AGAIN));
-                        return Change::Blind(why);
-                    }
-                }
+            Stage::Draining(drain) => {
+                drain.next().await;
                 // Many changes come together; one look is enough for them.
                 for _ in 0..MOST_CHANGES {
                     if drain.next().now_or_never().flatten().is_none() {
@@ -166,34 +150,22 @@ impl Job {
     pub(crate) fn take_in(&mut self, change: &Change, undo: Option<&str>) -> Vec<Print> {
         match change {
             Change::Drain => self.look(undo),
-            Change::Blind(Blindness::Lasting(why)) => {
-                let prints = vec![Print::Err(unable(&self.name, why))];
-                self.end(Ending::Blind(why.clone()), undo);
-                prints
-            }
-            Change::Blind(Blindness::Passing(why)) => self.still_blind(why),
             Change::Uncordoned(result) => self.uncordoned(result),
         }
     }
 
-    fn still_blind(&mut self, why: &str) -> Vec<Print> {
-        let told = std::mem::replace(&mut self.blind_because, why.to_owned());
-        let line = format!("nothing can be seen of node {:?} yet (will retry): {why}", self.name);
-        if told == why { Vec::new() } else { vec![Print::Err(line)] }
-    }
-
     fn look(&mut self, undo: Option<&str>) -> Vec<Print> {
-        let Stage::Draining { drain, blindness } = &mut self.stage else {
+        let Stage::Draining(drain) = &mut self.stage else {
             return Vec::new();
         };
-        let mut sight = Sight::of(drain, now());
-        sight.remember(&self.sight);
-        self.sight = sight;
-        if self.sight.is_pictured {
-            *blindness = None;
+        self.sight = Sight::of(drain, now());
+        let mut prints = Vec::new();
+        if let Some(trouble) = drain.trouble().filter(|_| !self.sight.is_pictured && drain.ended().is_none())
+        {
+            prints.extend(blind(&self.name, &mut self.blind_because, trouble.text()));
         }
         let ended = drain.ended().cloned();
-        let mut prints = self.story.see(&self.sight);
+        prints.extend(self.story.see(&self.sight));
         if let Some(result) = ended {
             let ending = ending(result);
             prints.extend(last_words(&self.name, &ending, &self.sight));
@@ -227,7 +199,7 @@ impl Job {
         let (touched, cordon) = match &self.stage {
             Stage::Named => (false, "has not been touched"),
             Stage::Cordoning => (true, "may have been cordoned: look with kubectl get node"),
-            Stage::Cordoned(_) | Stage::Draining { .. } => (true, "stays cordoned"),
+            Stage::Cordoned(_) | Stage::Draining(_) => (true, "stays cordoned"),
             Stage::Uncordoning(_) | Stage::Over => return Vec::new(),
         };
         let mut prints = if self.is_draining() { interrupted(&self.name, &self.sight) } else { Vec::new() };
@@ -262,12 +234,21 @@ fn ending(result: Result<Outcome, CordonFailure>) -> Ending {
     }
 }
 
+/// Nothing can be seen of the node yet: each reason is told once.
+fn blind(name: &str, told: &mut String, why: &str) -> Option<Print> {
+    if told == why {
+        return None;
+    }
+    why.clone_into(told);
+    Some(Print::Err(format!("nothing can be seen of node {name:?} yet (will retry): {why}")))
+}
+
 fn last_words(name: &str, ending: &Ending, sight: &Sight) -> Vec<Print> {
     match ending {
         Ending::Drained => vec![Print::Out(format!("node/{name} drained"))],
         Ending::NodeGone => vec![Print::Err(format!("node/{name} is not in the cluster any more"))],
         Ending::Failed(failure) => failed(name, failure, sight),
-        Ending::NotCordoned(_) | Ending::Blind(_) | Ending::Interrupted => Vec::new(),
+        Ending::NotCordoned(_) | Ending::Interrupted => Vec::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use cluster::drainer::Drain;
 use drain::Moment;
 use drain::diagnosis::Blocked;
 use drain::progress::{Line, Progress, VolumeLine, attempt};
-use drain::state::{By, Stage, State};
+use drain::state::{By, State};
 
 /// All that people are told about one node.
 #[derive(Clone, Debug, Default)]
@@ -34,18 +34,6 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    /// Takes over from the sight before what blocked pods whose eviction has just been sent again, or waits for that:
-    /// the last refusal counts until there is another answer.
-    pub(crate) fn remember(&mut self, before: &Self) {
-        let known = before.blocked_by_uid();
-        let now = self.blocked_by_uid();
-        let is_open = |line: &&Line| matches!(line.stage, Some(Stage::Sent | Stage::Waiting));
-        let open = self.lines.iter().filter(is_open).map(|line| line.id.uid.as_str());
-        let open = open.filter(|uid| !now.contains_key(uid));
-        let remembered: Vec<Blocked> = open.filter_map(|uid| known.get(uid).copied().cloned()).collect();
-        self.blocked.extend(remembered);
-    }
-
     /// The blocked pods by UID: there may be a thousand of them.
     pub(crate) fn blocked_by_uid(&self) -> BTreeMap<&str, &Blocked> {
         self.blocked.iter().map(|blocked| (blocked.pod.uid.as_str(), blocked)).collect()
@@ -67,40 +55,6 @@ impl Sight {
             away_since: attempt.and_then(|attempt| attempt.away_since),
             is_node_gone: picture.is_some_and(|picture| picture.node.is_none()),
             now,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use drain::state::Cause;
-
-    use super::*;
-    use crate::drain::testing::{line, pod};
-
-    #[test]
-    fn the_last_refusal_counts_until_there_is_another_answer() {
-        let refused = || Stage::Blocked { cause: Cause::TwoBudgets, next: Moment::NEVER };
-        let blocked = |cause: &str| Blocked { pod: pod("a"), cause: cause.into(), ..Blocked::default() };
-        let cases = [
-            (Some(Stage::Sent), None, Some("before")),
-            (Some(Stage::Waiting), None, Some("before")),
-            (Some(refused()), Some("now"), Some("now")),
-            (Some(Stage::Waiting), Some("now"), Some("now")),
-            (Some(Stage::Accepted), None, None),
-            (Some(Stage::Terminating), None, None),
-            (None, None, None),
-        ];
-        for (stage, now, expected) in cases {
-            let before = Sight { blocked: vec![blocked("before")], ..Sight::default() };
-            let mut sight = Sight {
-                lines: vec![line("a", stage.clone()), line("b", Some(Stage::Sent))],
-                blocked: now.map(blocked).into_iter().collect(),
-                ..Sight::default()
-            };
-            sight.remember(&before);
-            let causes: Vec<&str> = sight.blocked.iter().map(|blocked| blocked.cause.as_str()).collect();
-            assert_eq!(causes, Vec::from_iter(expected), "{stage:?}");
         }
     }
 }
