@@ -1,5 +1,8 @@
 //! Where the two programs may differ, each with its entry in `docs/kubectl-differences.md`.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use anyhow::{Context, Result};
 
 use crate::said::Said;
@@ -43,6 +46,38 @@ fn every_difference_has_its_entry() -> Result<()> {
     let text = std::fs::read_to_string(path).context("docs/kubectl-differences.md")?;
     for difference in Difference::ALL {
         assert!(text.contains(difference.entry()), "{difference:?}: no `{}`", difference.entry());
+    }
+    Ok(())
+}
+
+/// A test that has been renamed shows nothing any more.
+#[test]
+fn every_test_on_the_page_exists() -> Result<()> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let page = std::fs::read_to_string(root.join("docs/kubectl-differences.md"))?;
+    let mut sources = String::new();
+    for folder in ["tests", "agents"] {
+        read_all(&root.join(folder), &mut sources)?;
+    }
+    let is_test = |name: &&str| {
+        name.matches('_').count() >= 2
+            && name.chars().all(|one| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '_')
+    };
+    let names: BTreeSet<&str> = page.split('`').skip(1).step_by(2).filter(is_test).collect();
+    assert!(names.len() > 40, "{names:?}");
+    let missing: Vec<_> = names.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    Ok(())
+}
+
+fn read_all(folder: &Path, sources: &mut String) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read_all(&path, sources)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push_str(&std::fs::read_to_string(&path)?);
+        }
     }
     Ok(())
 }
