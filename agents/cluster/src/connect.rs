@@ -61,10 +61,10 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
     let late = || ApiFailure::unreachable(format!("cannot use {origin}: it could not be read within 10 s"));
     let reading = READING.try_acquire().map_err(|_| late())?;
     let seen = origin.fingerprint();
-    let (from, suffix) = (origin.clone(), suffix.to_owned());
+    let (from, context, suffix) = (origin.clone(), search.context.clone(), suffix.to_owned());
     // Reading may hang (a network file system, a credential plugin), and must not hold up a runtime thread.
     let loading = tokio::task::spawn_blocking(move || {
-        let cluster = Cluster::from_config(from.load()?, &suffix);
+        let cluster = Cluster::from_config(from.load(context.as_deref())?, &suffix);
         drop(reading);
         cluster
     });

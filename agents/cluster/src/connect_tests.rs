@@ -138,6 +138,25 @@ async fn a_path_that_leads_nowhere_is_unreachable() {
     assert!(failure.text().contains("longer than 4 MiB"), "{failure:?}");
 }
 
+#[tokio::test]
+async fn a_context_is_chosen_by_name() {
+    let two = "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+               clusters: [{name: a, cluster: {server: \"http://127.0.0.1:1\"}}, \
+               {name: b, cluster: {server: \"http://127.0.0.1:2\"}}]\n\
+               users: [{name: u, user: {}}]\n\
+               contexts: [{name: a, context: {cluster: a, user: u}}, {name: b, context: {cluster: b, user: u}}]\n";
+    let folder = folder(&[("two", two)]);
+    let search =
+        |context: Option<&str>| explicit(folder.path().join("two")).in_context(context.map(str::to_owned));
+    for (context, port) in [(None, "127.0.0.1:1"), (Some("b"), "127.0.0.1:2")] {
+        let connection = connect(&search(context), "").await.unwrap();
+        let failure = soon(get_node(&connection.cluster, "n")).await.unwrap_err();
+        assert!(failure.text().contains(port), "{context:?}: {failure}");
+    }
+    let failure = connect(&search(Some("c")), "").await.map(drop).unwrap_err();
+    assert!(failure.text().ends_with("it has no context `c`; there are: a, b"), "{failure}");
+}
+
 #[test]
 fn where_a_kubeconfig_is_looked_for() {
     let folder = folder(&[("a", ""), ("b", "")]);
@@ -147,6 +166,7 @@ fn where_a_kubeconfig_is_looked_for() {
         environment: environment.map(Into::into),
         candidates: candidates.iter().map(|name| path(name)).collect(),
         in_cluster: false,
+        context: None,
     };
     let files = |names: &[&str]| Some(Origin::Files(names.iter().map(|name| path(name)).collect()));
     let both = format!("{}::{}", path("a").display(), path("x").display());

@@ -29,6 +29,8 @@ pub struct Search {
     pub candidates: Vec<PathBuf>,
     /// At last: the service account of the pod that we run in, if we run in one.
     pub in_cluster: bool,
+    /// Which context of the kubeconfig; `None` = its current one.
+    pub context: Option<String>,
 }
 
 /// What a search found.
@@ -59,7 +61,14 @@ pub struct Fingerprint(Vec<Option<(u64, Option<SystemTime>)>>);
 impl Search {
     /// Looks in the environment of this process as well: `KUBECONFIG`, and the pod that we may run in.
     pub fn with_environment(explicit: Option<PathBuf>, candidates: Vec<PathBuf>) -> Self {
-        Self { explicit, environment: env::var_os("KUBECONFIG"), candidates, in_cluster: true }
+        let environment = env::var_os("KUBECONFIG");
+        Self { explicit, environment, candidates, in_cluster: true, context: None }
+    }
+
+    /// With this context instead of the kubeconfig's current one.
+    #[must_use]
+    pub fn in_context(self, context: Option<String>) -> Self {
+        Self { context, ..self }
     }
 
     /// What counts now; `None` when there is no kubeconfig at all.
@@ -100,10 +109,13 @@ impl Origin {
 
     /// Reads it. Whatever is wrong with it is [`ApiFailure::Unreachable`]. Reads files and may run a credential
     /// plugin, so it blocks.
-    pub(crate) fn load(&self) -> Result<Config, ApiFailure> {
-        let config = match self {
-            Self::Files(paths) => from_files(paths)?,
-            Self::InCluster => {
+    pub(crate) fn load(&self, context: Option<&str>) -> Result<Config, ApiFailure> {
+        let config = match (self, context) {
+            (Self::Files(paths), _) => from_files(paths, context)?,
+            (Self::InCluster, Some(context)) => {
+                return Err(broken(self, &format!("it has no contexts, so no `{context}`")));
+            }
+            (Self::InCluster, None) => {
                 Config::incluster().map_err(|error| ApiFailure::unreachable(format!("{self}: {error}")))?
             }
         };
@@ -131,7 +143,7 @@ fn stamp(path: &Path) -> Option<(u64, Option<SystemTime>)> {
     fs::metadata(path).ok().map(|metadata| (metadata.len(), metadata.modified().ok()))
 }
 
-fn from_files(paths: &[PathBuf]) -> Result<Config, ApiFailure> {
+fn from_files(paths: &[PathBuf], context: Option<&str>) -> Result<Config, ApiFailure> {
     let origin = Origin::Files(paths.to_vec());
     let mut merged = Kubeconfig::default();
     for path in paths {
@@ -139,6 +151,9 @@ fn from_files(paths: &[PathBuf]) -> Result<Config, ApiFailure> {
         let next =
             Kubeconfig::read_from(path).map_err(|error| broken_file(path, &kubeconfig_text(&error)))?;
         merged = merged.merge(next).map_err(|error| broken(&origin, &kubeconfig_text(&error)))?;
+    }
+    if let Some(context) = context {
+        choose(&mut merged, context).map_err(|why| broken(&origin, &why))?;
     }
     // kube takes HTTPS_PROXY for a proxy as well. The own cluster is reached directly; only a proxy that the
     // kubeconfig itself asks for would be needed, and we have none.
@@ -152,6 +167,16 @@ fn from_files(paths: &[PathBuf]) -> Result<Config, ApiFailure> {
         .map_err(|error: KubeconfigError| broken(&origin, &kubeconfig_text(&error)))?;
     config.proxy_url = None;
     Ok(config)
+}
+
+/// Makes this context the current one.
+fn choose(kubeconfig: &mut Kubeconfig, context: &str) -> Result<(), String> {
+    let names: Vec<&str> = kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect();
+    if !names.contains(&context) {
+        return Err(format!("it has no context `{context}`; there are: {}", names.join(", ")));
+    }
+    kubeconfig.current_context = Some(context.to_owned());
+    Ok(())
 }
 
 fn check_size(path: &Path) -> Result<(), ApiFailure> {

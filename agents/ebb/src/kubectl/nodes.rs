@@ -25,6 +25,9 @@ pub(crate) struct NodeArguments {
     /// Kubeconfig file; else KUBECONFIG, ~/.kube/config, the files of k3s
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; else its current one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
     /// Only say what would happen: `client` by one look, `server` by asking the server as well
     #[arg(
         long,
@@ -58,7 +61,8 @@ impl NodeArguments {
         if let Some(warning) = self.dry_run.warning() {
             screen::say(warning);
         }
-        let cluster = reach(self.kubeconfig.as_deref(), verb).await?.with_page(self.chunk_size);
+        let cluster = reach(self.kubeconfig.as_deref(), self.context.as_deref(), verb).await?;
+        let cluster = cluster.with_page(self.chunk_size);
         let nodes = chosen.resolve(&cluster).await?;
         if nodes.is_empty() {
             screen::say("No resources found: no node has these labels");
