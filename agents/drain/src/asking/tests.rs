@@ -89,3 +89,34 @@ fn a_webhooks_refusal_asks_nothing_about_budgets() {
     bench.answer("1", Answer::Webhook { text: "no".into() });
     assert_eq!(times(&mut bench, 40), [0; 0]);
 }
+
+#[test]
+fn each_budget_of_a_refused_pod_is_asked_about_once_and_no_other() {
+    let budget = |namespace: &str, name: &str, app: &str| BudgetView {
+        namespace: namespace.into(),
+        name: name.into(),
+        selector: Some(Selector {
+            requirements: vec![selector::Requirement::In("app".into(), vec![app.into()])],
+        }),
+        disruptions_allowed: 3,
+        ..BudgetView::default()
+    };
+    let app = |uid: &str, namespace: &str, app: &str| {
+        let mut pod = pod(uid);
+        pod.id.namespace = namespace.into();
+        pod.labels.insert("app".into(), app.into());
+        pod
+    };
+    let pods = vec![app("1", "a", "db"), app("2", "a", "db"), app("3", "b", "db"), app("4", "a", "web")];
+    let budgets = vec![budget("a", "db", "db"), budget("b", "db", "db"), budget("a", "web", "web")];
+    let mut bench = Bench::start();
+    bench.picture(crate::Picture { budgets, ..with(pods) });
+    for uid in ["1", "2", "3"] {
+        bench.answer(uid, refusal());
+    }
+    bench.answer("4", Answer::Accepted);
+    let inquiry = asked(&bench.after(Duration::from_secs(10))).expect("an inquiry");
+    let names: Vec<String> =
+        inquiry.budgets.iter().map(|query| format!("{}/{}", query.namespace, query.name)).collect();
+    assert_eq!(names, ["a/db", "b/db"]);
+}

@@ -5,6 +5,7 @@
 mod bad_input;
 mod kills;
 mod layers;
+mod volumes;
 mod whole_path;
 
 /// The program under test.
