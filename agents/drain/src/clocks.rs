@@ -17,11 +17,19 @@ pub(crate) const REFRESH: Duration = Duration::from_secs(30);
 /// Volumes that no watch tells of are looked at this often.
 const UNWATCHED: Duration = Duration::from_secs(5);
 
+/// A node that a watch shows without our cordon is looked at freshly after so long: the watch is late, or somebody has
+/// lifted the cordon.
+const UNCORDONED: Duration = Duration::from_secs(2);
+
 /// How long the watches may be silent. When only volumes are left and no watch is on them (their pods have left in an
 /// attempt before), fresh looks take its place.
 pub(crate) fn refresh(attempt: &Attempt) -> Duration {
     let unwatched =
         attempt.picture.as_ref().is_some_and(|picture| picture.storage.attachments == Attachments::NotAsked);
+    let is_seen = attempt.picture.as_ref().is_some_and(|picture| picture.node.is_some());
+    if is_seen && !attempt.seen_cordoned {
+        return UNCORDONED;
+    }
     let only_volumes = attempt.pods.is_empty() && !attempt.volumes.is_empty();
     if unwatched && only_volumes { UNWATCHED } else { REFRESH }
 }

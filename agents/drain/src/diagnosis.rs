@@ -68,7 +68,9 @@ fn one(
         guarding(pod, &picture.budgets).map(|budget| guard(budget, &attempt.findings.budgets)).collect();
     let (cause, hint) = cause(attempt, track, planned, pod, &guards);
     let held = holders::of(pod, &attempt.findings).filter(|_| is_held(track));
-    let (holder, hint) = held.map_or((String::new(), hint), |held| (held.holder, held.hint));
+    let owner =
+        if matches!(refusal(track), Some(Cause::Returns { .. })) { pod.owner() } else { String::new() };
+    let (holder, hint) = held.map_or((owner, hint), |held| (held.holder, held.hint));
     let since = track.refused_since.unwrap_or(track.since);
     Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since })
 }

@@ -194,9 +194,14 @@ fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> Strin
 }
 
 fn terminating(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
-    let Some(overdue) = overdue(attempt, pod, track, now).filter(|overdue| *overdue > STUCK_AFTER) else {
-        return String::new();
+    let Some(overdue) = overdue(attempt, pod, track, now) else {
+        let grace = pod.terminating.map_or(pod.grace, |terminating| terminating.grace);
+        let left = grace.saturating_sub(now.since(track.since));
+        return format!("still terminating, {} s of its grace are left", left.as_secs());
     };
+    if overdue <= STUCK_AFTER {
+        return "still terminating, its grace has just ended".to_owned();
+    }
     let held = if pod.finalizers.is_empty() {
         "the kubelet has not ended it".to_owned()
     } else {

@@ -116,7 +116,7 @@ pub struct Attempt {
     pub asked: Option<Moment>,
     /// What was found out about blocked pods.
     pub findings: Arc<Findings>,
-    /// Pods came after the first picture.
+    /// Pods came after the first picture, or left that tolerate the cordon and so may come back.
     pub arrivals: bool,
     /// A picture has shown the node cordoned.
     pub seen_cordoned: bool,

@@ -196,6 +196,10 @@ fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) ->
             Ok(picture) if picture.node.is_none() && attempt.seen_cordoned => {
                 return end(attempt, Outcome::NodeGone);
             }
+            // A watch may lag behind our cordon; the server itself does not.
+            Ok(picture) if picture.node.as_ref().is_some_and(|node| !node.cordoned) => {
+                return end(attempt, Outcome::Failed(Failure::Uncordoned));
+            }
             Ok(picture) => see(&mut attempt, picture, now, policy),
             Err(_) => {}
         },

@@ -27,7 +27,8 @@ pub(crate) fn see(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, pol
     forget_the_gone(attempt, &picture, &planned);
     for (pod, planned) in picture.pods.iter().zip(&planned).filter(|(_, planned)| planned.must_leave()) {
         if !attempt.pods.contains_key(&pod.id.uid) {
-            attempt.arrivals |= !is_first;
+            // One that may come back makes the proof as hard as one that has come.
+            attempt.arrivals |= !is_first || pod.tolerates_cordon;
             let returns = if is_first { 0 } else { returns::count(attempt, pod) };
             let mut track = new_track(planned, pod, returns, now);
             track.refused_since = attempt.refused_before.remove(&pod.id.uid);

@@ -176,6 +176,7 @@ fn a_returning_pod_is_named_from_the_first_time_and_slow_from_the_third() {
             &[&format!("ReturnsToNode: ReplicaSet/ has made it anew on this node {times} times")],
         );
         assert_eq!(blocked.cause.contains("evicted slowly from now on"), is_slow, "{times}");
+        assert_eq!(blocked.holder, "ReplicaSet/", "{times}");
         assert_eq!((blocked.pod.uid, blocked.since), (times.to_string(), bench.now));
     }
 }

@@ -110,7 +110,8 @@ fn a_terminating_pod_speaks_30_s_after_its_time() {
     };
     let held = PodView { finalizers: vec!["a".into(), "b".into()], ..late(31) };
     for (pod, expected) in [
-        (late(30), ""),
+        (terminating("1"), "still terminating, 30 s of its grace are left"),
+        (late(30), "still terminating, its grace has just ended"),
         (late(31), "still terminating 31 s after its time: the kubelet has not ended it"),
         (held, "still terminating 31 s after its time: held by finalizers a, b"),
     ] {

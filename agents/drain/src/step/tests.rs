@@ -84,6 +84,29 @@ fn nothing_is_sent_before_the_node_is_seen_cordoned() {
 }
 
 #[test]
+fn an_uncordon_before_the_first_picture_is_found_by_a_fresh_look() {
+    let schedulable = || Picture { node: Some(node(false)), ..with(vec![pod("1")]) };
+    let mut bench = Bench::start();
+    assert_eq!(bench.picture(schedulable()), []);
+    assert_eq!(bench.after(Duration::from_millis(1_999)), []);
+    assert_eq!(bench.after(Duration::from_millis(1)), [PROVE]);
+    bench.proof(schedulable());
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Uncordoned)));
+}
+
+#[test]
+fn a_pod_that_may_come_back_needs_two_clean_lists() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![PodView { tolerates_cordon: true, ..pod("1") }]));
+    bench.picture(with(vec![]));
+    bench.proof(with(vec![]));
+    assert_eq!(bench.outcome(), None);
+    assert_eq!(bench.after(bench.policy.settle), [PROVE]);
+    bench.proof(with(vec![]));
+    assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
 fn an_uncordon_by_hand_fails_the_attempt() {
     for pods in [vec![pod("1")], vec![]] {
         let mut bench = Bench::start();
