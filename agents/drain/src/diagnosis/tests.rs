@@ -53,6 +53,8 @@ fn a_hint_for_each_kind_of_budget() {
         (BudgetView { sync_failure: "no scale".into(), ..none() }, "cannot be worked out: no scale"),
         (budget(3, 3, 2, 1), "allows 1 disruptions now"),
         (BudgetView { max_unavailable: true, ..budget(0, 1, 1, 0) }, "use minAvailable"),
+        (budget(0, 1, 1, 0), "a replacement has to become Ready"),
+        (BudgetView { max_unavailable: true, ..none() }, "never allows a disruption"),
         (budget(3, 1, 2, 0), "lacks 1 healthy pods"),
         (budget(3, 0, 0, 0), "counts no healthy pod"),
         (BudgetView { disrupted_pods: vec!["x-1".into()], ..budget(3, 3, 2, 0) }, "has just let x-1 go"),
@@ -331,6 +333,7 @@ fn a_terminating_pod_is_stuck_30_s_after_its_time() {
         match expected {
             Some(expected) => {
                 says(&only(&bench).cause, &["still terminating 31 s after its time", expected]);
+                assert_eq!((only(&bench).pod.uid.as_str(), only(&bench).since), ("1", bench.now));
                 assert!(!only(&bench).hint.is_empty());
             }
             None => assert_eq!(blocked(bench.attempt(), bench.now), []),
