@@ -7,7 +7,6 @@ use crate::force::next_force;
 use crate::policy::Policy;
 use crate::sending::next_due;
 use crate::state::Attempt;
-use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::{asking, turns, volumes};
 
@@ -24,14 +23,12 @@ const UNCORDONED: Duration = Duration::from_secs(2);
 /// How long the watches may be silent. When only volumes are left and no watch is on them (their pods have left in an
 /// attempt before), fresh looks take its place.
 pub(crate) fn refresh(attempt: &Attempt) -> Duration {
-    let unwatched =
-        attempt.picture.as_ref().is_some_and(|picture| picture.storage.attachments == Attachments::NotAsked);
     let is_seen = attempt.picture.as_ref().is_some_and(|picture| picture.node.is_some());
     if is_seen && !attempt.seen_cordoned {
         return UNCORDONED;
     }
     let only_volumes = attempt.pods.is_empty() && !attempt.volumes.is_empty();
-    if unwatched && only_volumes { UNWATCHED } else { REFRESH }
+    if only_volumes && !attempt.attachments.by_watch { UNWATCHED } else { REFRESH }
 }
 
 /// The API server does not answer any more.

@@ -100,6 +100,8 @@ pub struct Attempt {
     pub pods: BTreeMap<String, Track>,
     /// The volumes of pods that leave or have left, by name; also those that an attempt before left attached.
     pub volumes: BTreeMap<String, VolumeTrack>,
+    /// Who tells of attachments.
+    pub attachments: AttachmentNews,
     /// Why it cannot be seen whether the volumes of pods that leave are detached.
     pub blind: Option<String>,
     /// The turns of pods with attached volumes.
@@ -141,6 +143,7 @@ impl Attempt {
             planned: Vec::new(),
             pods: BTreeMap::new(),
             volumes: BTreeMap::new(),
+            attachments: AttachmentNews::default(),
             blind: None,
             turns: Vec::new(),
             gone: 0,
@@ -175,6 +178,15 @@ impl Attempt {
     }
 }
 
+/// Who tells of attachments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttachmentNews {
+    /// The fresh look that was asked for last.
+    pub by_look: bool,
+    /// The watches.
+    pub by_watch: bool,
+}
+
 /// One pod that has to leave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
@@ -202,6 +214,8 @@ pub struct Track {
     pub had_turn: bool,
     /// How it is told to go.
     pub by: By,
+    /// Only a fresh look has shown it yet: what its volumes hang on is known when the watches show it.
+    pub awaits_watch: bool,
     /// Refused since then, with every try.
     pub refused_since: Option<Moment>,
     /// Who refused it last; counts until there is another answer.

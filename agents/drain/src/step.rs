@@ -17,7 +17,7 @@ use crate::retry::pause;
 use crate::sending::send;
 use crate::state::{Attempt, Failure, Outcome, Proof, State};
 use crate::time::Moment;
-use crate::tracking::{record, see};
+use crate::tracking::{record, see, see_freshly};
 use crate::view::{Picture, PodId};
 use crate::{asking, turns, volumes};
 
@@ -200,7 +200,7 @@ fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) ->
             Ok(picture) if picture.node.as_ref().is_some_and(|node| !node.cordoned) => {
                 return end(attempt, Outcome::Failed(Failure::Uncordoned));
             }
-            Ok(picture) => see(&mut attempt, picture, now, policy),
+            Ok(picture) => see_freshly(&mut attempt, picture, now, policy),
             Err(_) => {}
         },
         Event::Found { attempt: number, findings } if number == attempt.number => attempt.findings = findings,
@@ -238,7 +238,7 @@ fn proving(
                 }
                 Ok(picture) => {
                     let has_node = picture.node.is_some();
-                    see(&mut attempt, picture, now, policy);
+                    see_freshly(&mut attempt, picture, now, policy);
                     if has_node && !has_more_to_do(&attempt, now, policy) {
                         return clean(attempt, proof, now, policy);
                     }
@@ -302,19 +302,20 @@ fn wait(
 ) -> (State, Vec<Effect>) {
     if attempt.away_since.is_none() && now.since(attempt.looked) >= refresh(&attempt) {
         attempt.looked = now;
-        effects.push(look(&attempt));
+        effects.push(look(&mut attempt));
     }
     effects.push(Effect::WakeAt(wake_time(&attempt, now, policy)));
     (State::Draining(attempt), effects)
 }
 
 /// A fresh look, also at attachments if there are volumes to prove anything about.
-fn look(attempt: &Attempt) -> Effect {
-    Effect::Prove { attempt: attempt.number, volumes: !attempt.volumes.is_empty() }
+fn look(attempt: &mut Attempt) -> Effect {
+    attempt.attachments.by_look = !attempt.volumes.is_empty();
+    Effect::Prove { attempt: attempt.number, volumes: attempt.attachments.by_look }
 }
 
 /// Stays in Proving, and asks for the next fresh list when it is due.
-fn prove(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+fn prove(mut attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     if let Some(failure) = failure(&attempt, now, policy) {
         return end(attempt, Outcome::Failed(failure));
     }
@@ -322,7 +323,7 @@ fn prove(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (S
     if !proof.asked && attempt.away_since.is_none() && proof.next <= now {
         proof.asked = true;
         proof.next = now + PROOF_SPACING;
-        effects.push(look(&attempt));
+        effects.push(look(&mut attempt));
     }
     let next = if proof.asked || attempt.away_since.is_some() { Moment::NEVER } else { proof.next };
     effects.push(Effect::WakeAt(next.min(end_time(&attempt, policy))));

@@ -468,3 +468,26 @@ fn since_tells_when_the_stage_began() {
     bench.picture(with(vec![terminating("1")]));
     assert_eq!(since(&bench), Duration::from_secs(7));
 }
+
+#[test]
+fn a_late_look_brings_no_old_budget_back() {
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.picture(with(vec![pod("1")]));
+    bench.proof(guarded(vec![pod("1")], 0, "1"));
+    assert_eq!(bench.attempt().picture.as_ref().map(|picture| picture.budgets.len()), Some(0));
+    assert_eq!(
+        evicted(&bench.answer("1", refusal())),
+        ["1"],
+        "the refusal is older than what the watch says"
+    );
+}
+
+#[test]
+fn a_policy_without_a_pause_does_not_turn_in_a_loop() {
+    let mut bench = Bench::with(Policy { retry: Duration::ZERO, ..Policy::device() }, None);
+    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    assert_eq!(evicted(&bench.answer("1", refusal())), [""; 0]);
+    assert_eq!(evicted(&bench.after(Duration::from_millis(99))), [""; 0]);
+    assert_eq!(evicted(&bench.after(Duration::from_millis(26))), ["1"]);
+}

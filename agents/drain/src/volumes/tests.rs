@@ -343,6 +343,8 @@ fn the_next_attempt_still_waits_for_what_the_last_one_left_attached() {
     let proof =
         |storage| Event::Proof { attempt: 2, look: Ok(std::sync::Arc::new(picture(vec![], storage))) };
     assert_eq!(bench.send(proof(attached())), []);
+    assert_eq!(bench.after(Duration::from_secs(4)), []);
+    assert_eq!(bench.after(Duration::from_secs(1)), std::slice::from_ref(&look), "and again");
     assert_eq!(bench.send(proof(storage(&[], vec![]))), [look]);
     assert_eq!(bench.picture(with(vec![])), [], "a watch without attachments takes nothing back");
     bench.send(proof(storage(&[], vec![])));
@@ -396,4 +398,19 @@ fn since_tells_when_the_stage_began() {
     assert_eq!(since(&bench), Duration::from_secs(5), "still in use");
     bench.picture(picture(vec![], attached()));
     assert_eq!(since(&bench), Duration::ZERO, "detaching from now on");
+}
+
+#[test]
+fn a_new_pod_with_volumes_is_not_sent_before_the_watches_show_it() {
+    let mut bench = bench(|_| {});
+    let attached = || storage(&["1", "2"], vec![here("1"), here("2")]);
+    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    // The look began before the second pod's claim was known.
+    let look =
+        picture(vec![using("1", &["1"]), using("2", &["2"]), pod("3")], storage(&["1"], vec![here("1")]));
+    assert_eq!(crate::testing::evicted(&bench.proof(look)), ["3"], "a pod without volumes is clear");
+    bench.answer("1", crate::answer::Answer::Accepted);
+    assert!(bench.track("2").awaits_watch);
+    bench.picture(picture(vec![using("1", &["1"]), using("2", &["2"])], attached()));
+    assert!(bench.track("2").is_stateful, "it waits for its turn");
 }
