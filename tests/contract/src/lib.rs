@@ -19,7 +19,7 @@ mod watch;
 pub use caller::{Caller, Change};
 pub use place::{Place, PodState};
 pub use reply::{Reply, Said, failure};
-pub use target::Target;
+pub use target::{Asked, Busy, Client, Held, Target, WEBHOOK};
 pub use watch::{Objects, Watch};
 
 use std::time::Duration;

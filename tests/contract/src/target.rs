@@ -1,5 +1,11 @@
 //! The two servers.
 
+mod asked;
+mod busy;
+mod held;
+mod users;
+mod webhook;
+
 use std::fs;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -8,12 +14,18 @@ use anyhow::{Context, Result, anyhow, bail};
 use cluster::Cluster;
 use control_plane::{Component, ControlPlane};
 use fake_cluster::{Controller, Effect, FakeCluster, Fault, Reply, Settings};
+use jiff::SignedDuration;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::OnceCell;
 
 use crate::caller::Caller;
 use crate::objects;
+
+pub use asked::{Asked, Client};
+pub use busy::Busy;
+pub use held::Held;
+pub use webhook::WEBHOOK;
 
 /// A server with the Kubernetes API, and what a test can do to it besides calling it.
 #[derive(Debug)]
@@ -34,7 +46,13 @@ impl Target {
     /// A fake cluster of its own. Its clocks run as those of a small real one, except where that only means waiting:
     /// for bookmarks, the end of a namespace, a detach.
     pub fn fake() -> Result<Self> {
+        Self::fake_ahead(SignedDuration::ZERO)
+    }
+
+    /// The same with a wall clock that is so far ahead of ours; negative = behind it.
+    pub fn fake_ahead(clock_ahead: SignedDuration) -> Result<Self> {
         let settings = Settings {
+            clock_ahead,
             bookmark_every: Duration::from_millis(50),
             namespace_empties_after: Duration::from_millis(500),
             volume_detach_after: Duration::from_millis(10),

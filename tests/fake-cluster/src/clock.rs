@@ -4,7 +4,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use jiff::{SignedDuration, Timestamp};
 
 /// How the cluster's time passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,11 @@ impl Moment {
         self.text_after(0)
     }
 
+    /// As a `Date` header says it, in whole seconds.
+    pub(crate) fn http_date(self) -> String {
+        DateTimePrinter::new().timestamp_to_rfc9110_string(&self.wall).unwrap_or_default()
+    }
+
     /// The time some seconds later, as Kubernetes writes it.
     pub(crate) fn text_after(self, seconds: i64) -> String {
         let second = self.wall.as_second().saturating_add(seconds);
@@ -51,11 +57,11 @@ impl Clock {
         clippy::disallowed_methods,
         reason = "the one place where the fake cluster reads the machine's clocks"
     )]
-    pub(crate) fn start(time: Time) -> Self {
+    pub(crate) fn start(time: Time, ahead: SignedDuration) -> Self {
         Self {
             time,
             started: Instant::now(),
-            started_wall: Timestamp::now(),
+            started_wall: Timestamp::now().saturating_add(ahead).unwrap_or(Timestamp::MAX),
             advanced: Mutex::new(Duration::ZERO),
         }
     }

@@ -127,7 +127,10 @@ pub(crate) fn set_condition(object: &mut Value, condition: Value, now: &str) -> 
     let old = self::condition(object, &kind).cloned();
     let mut new = condition;
     let same_status = old.as_ref().is_some_and(|old| text(old, "/status") == text(&new, "/status"));
-    let since = old.as_ref().filter(|_| same_status).map_or(now, |old| text(old, "/lastTransitionTime"));
+    // A condition that somebody has written without a time gets one: no server shows an empty one.
+    let known =
+        |old: &Value| Some(text(old, "/lastTransitionTime").to_owned()).filter(|time| !time.is_empty());
+    let since = old.as_ref().filter(|_| same_status).and_then(known).unwrap_or_else(|| now.to_owned());
     set(&mut new, &["lastTransitionTime"], since);
     if old.as_ref() == Some(&new) {
         return false;

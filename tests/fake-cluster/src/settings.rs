@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use crate::clock::Time;
 
 /// How a fake cluster behaves. [`Default`] is near a small real one, [`Settings::quick`] is for tests.
@@ -10,6 +12,8 @@ use crate::clock::Time;
 pub struct Settings {
     /// How time passes.
     pub time: Time,
+    /// How far the cluster's wall clock is ahead of the machine's; negative = behind it.
+    pub clock_ahead: SignedDuration,
     /// The controllers that run. Each can be paused later as well.
     pub controllers: BTreeSet<Controller>,
     /// Changes that are kept for watches and old snapshots; an older version is answered with 410.
@@ -106,6 +110,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             time: Time::Real,
+            clock_ahead: SignedDuration::ZERO,
             controllers: BTreeSet::from(Controller::ALL),
             watch_history: 4096,
             max_objects: 200_000,

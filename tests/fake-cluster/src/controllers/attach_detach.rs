@@ -95,7 +95,7 @@ fn attach(store: &mut Store, volume: &Volume, node: &str, world: &World<'_>) {
     let attachment = json!({
         "metadata": {
             "generateName": "csi-",
-            "finalizers": [format!("external-attacher/{}", volume.driver.replace('.', "-"))],
+            "finalizers": [finalizer(&volume.driver)],
         },
         "spec": {
             "attacher": volume.driver, "nodeName": node, "source": {"persistentVolumeName": volume.name},
@@ -125,10 +125,22 @@ fn begin_detach(store: &mut Store, attachment: &Object, world: &World<'_>) {
     drop(write::delete(store, ATTACHMENTS, key, &DeleteOptions::default(), world.context()));
 }
 
+/// The driver holds the object no more; others still may.
 fn end(store: &mut Store, attachment: &Object) {
+    let own = finalizer(text(attachment, "/spec/attacher"));
     drop(write::edit(store, ATTACHMENTS, "", object::name(attachment), |attachment| {
-        object::remove(attachment, &["metadata", "finalizers"]);
+        let mut holders = items(attachment, "/metadata/finalizers").to_vec();
+        holders.retain(|holder| *holder != own);
+        if holders.is_empty() {
+            object::remove(attachment, &["metadata", "finalizers"]);
+        } else {
+            set(attachment, &["metadata", "finalizers"], holders);
+        }
     }));
+}
+
+fn finalizer(driver: &str) -> String {
+    format!("external-attacher/{}", driver.replace('.', "-"))
 }
 
 fn attached_name(store: &Store, attachment: &Value) -> String {

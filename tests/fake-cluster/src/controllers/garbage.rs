@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Step, World};
 use crate::index::Place;
 use crate::object::{self, items, text};
-use crate::resources::{RESOURCES, Resource};
+use crate::resources::{RESOURCES, Resource, of_object};
 use crate::store::{Key, Store};
 use crate::write::{self, DeleteOptions};
 
@@ -67,5 +67,7 @@ fn all_orphans(store: &Store) -> Orphans {
 
 fn is_orphan(store: &Store, object: &Value) -> bool {
     let owners = items(object, "/metadata/ownerReferences");
-    !owners.is_empty() && !owners.iter().any(|owner| store.has_uid(text(owner, "/uid")))
+    // Of a kind that is not served nobody can tell that it is gone.
+    let is_known = |owner: &Value| of_object(text(owner, "/apiVersion"), text(owner, "/kind")).is_some();
+    !owners.is_empty() && !owners.iter().any(|owner| store.has_uid(text(owner, "/uid")) || !is_known(owner))
 }

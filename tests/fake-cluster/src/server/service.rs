@@ -14,6 +14,7 @@ use super::connection::Reset;
 use super::stream::{self, WatchBody};
 use crate::TOKEN;
 use crate::api::{self, Answer, Call, Surroundings};
+use crate::clock::Moment;
 use crate::faults::{Effect, Seen};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
@@ -36,7 +37,7 @@ pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<I
     let (parts, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(_) => return respond(Outgoing::Reply(Reply::from(&too_large()))),
+        Err(_) => return respond(Outgoing::Reply(Reply::from(&too_large())), shared.clock.now()),
     };
     let call = Call::new(&parts.method, &parts.uri, header(&parts.headers, &CONTENT_TYPE), body);
     let ticket = shared.log.begin(record(&parts, &call));
@@ -45,7 +46,7 @@ pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<I
         Outgoing::Reply(reply) => reply.code,
         Outgoing::Watch(_) => 200,
     });
-    respond(outgoing)
+    respond(outgoing, shared.clock.now())
 }
 
 async fn with_fault(shared: &Arc<Shared>, reset: &Reset, parts: &Parts, call: &Call) -> Outgoing {
@@ -132,7 +133,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-fn respond(outgoing: Outgoing) -> Response<Body> {
+fn respond(outgoing: Outgoing, now: Moment) -> Response<Body> {
     let (code, content_type, extra, body) = match outgoing {
         Outgoing::Reply(reply) => {
             (reply.code, reply.content_type, reply.headers, Either::Left(Full::new(reply.body)))
@@ -141,11 +142,13 @@ fn respond(outgoing: Outgoing) -> Response<Body> {
     };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let audit_id = Uuid::new_v4().to_string();
+    let (audit_id, date) = (Uuid::new_v4().to_string(), now.http_date());
     let fixed = [
         ("audit-id", audit_id.as_str()),
         ("cache-control", "no-cache, private"),
         ("content-type", content_type.as_str()),
+        // Else hyper says the machine's time, which is not the one in the objects.
+        ("date", date.as_str()),
         ("x-kubernetes-pf-flowschema-uid", "00000000-0000-4000-8000-000000000001"),
         ("x-kubernetes-pf-prioritylevel-uid", "00000000-0000-4000-8000-000000000002"),
     ];

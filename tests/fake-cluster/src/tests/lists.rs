@@ -120,7 +120,9 @@ async fn pages_with_selectors_do_not_count_the_rest() {
     assert_eq!(first.json()["metadata"].get("remainingItemCount"), None);
     let second = get(&cluster, &next(&first, path)).await;
     assert_eq!(second.names(), pages_of_two(&["d"]));
-    assert_eq!(second.json()["metadata"].get("continue"), None);
+    let third = get(&cluster, &next(&second, path)).await;
+    assert_eq!(third.names(), pages_of_two(&[]), "there was more, and none of it fits");
+    assert_eq!(third.json()["metadata"].get("continue"), None);
 }
 
 #[tokio::test]

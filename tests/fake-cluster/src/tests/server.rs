@@ -1,15 +1,19 @@
 //! The HTTP side: both protocols, limits, tokens.
 
+use std::time::Duration;
+
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::SignedDuration;
+use jiff::fmt::rfc2822::DateTimeParser;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{call, get, passive};
 use crate::object::text;
-use crate::{FakeCluster, Settings};
+use crate::{FakeCluster, Settings, Time};
 
 #[tokio::test]
 async fn http_2_without_tls_works_too() {
@@ -44,6 +48,23 @@ async fn tokens() {
         assert_eq!(answer.code, code, "{header}");
         assert_eq!(code == 401, text(&answer.json(), "/reason") == "Unauthorized");
     }
+}
+
+#[tokio::test]
+async fn the_date_is_the_clusters() {
+    let date = async |cluster: &FakeCluster| {
+        let answer = get(cluster, "/readyz").await;
+        DateTimeParser::new().parse_timestamp(answer.header("date").expect("a date")).expect("a time")
+    };
+    let start = |clock_ahead| {
+        let settings = Settings { time: Time::Manual, clock_ahead, ..Settings::passive() };
+        FakeCluster::start_with(settings).expect("the cluster starts")
+    };
+    let (behind, ahead) = (start(SignedDuration::from_hours(-9)), start(SignedDuration::from_hours(9)));
+    let (first, second) = (date(&behind).await, date(&ahead).await);
+    assert_eq!(second.duration_since(first).as_hours(), 18);
+    behind.advance(Duration::from_mins(7));
+    assert_eq!(date(&behind).await.duration_since(first), SignedDuration::from_mins(7));
 }
 
 #[tokio::test]

@@ -82,9 +82,13 @@ fn what_belongs_to_a_deleted_owner_goes_too() {
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "gone", "uid": "1"}});
     set(&mut orphan, &["metadata", "ownerReferences"], json!([object::controller_reference(&owner)]));
-    bench.add(orphan);
+    bench.add(orphan.clone());
     bench.settle();
     assert_eq!(names_and_nodes(&bench), ["alone edge-a"]);
+    orphan["metadata"]["ownerReferences"][0]["apiVersion"] = json!("example.org/v1");
+    bench.add(orphan);
+    bench.settle();
+    assert_eq!(names_and_nodes(&bench), ["alone edge-a", "orphan edge-a"], "its owner's kind is not served");
 }
 
 #[test]

@@ -1,0 +1,464 @@
+//! T1 to T15: what the server says to an eviction.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use contract::PodState::{Ready, ReadyForLong};
+use contract::{Place, Target, WEBHOOK, objects};
+use drain::state::{Failure, Stage};
+use drain::{Answer, Outcome};
+use fake_cluster::{Controller, Effect, Fault, Reply};
+use serde_json::{Value, json};
+
+use crate::driving::{
+    blocked, codes, deletions, drain, end, evictions, fake, insistent, is_untouched, line, meanwhile,
+    options, patient, paused, policy, requests, stage, turn, uid_sent, until,
+};
+
+/// A refusal as the API writes it.
+fn refusal(code: u16, reason: &str, message: &str, details: &Value) -> Reply {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "details": details, "code": code,
+    });
+    Reply::json(code, &body)
+}
+
+/// The next eviction is answered like this.
+fn next_eviction(target: &Target, effect: Effect) -> Result<()> {
+    fake(target)?.faults().add(Fault::on("create", "pods/eviction", effect));
+    Ok(())
+}
+
+/// The codes of all answers to this client's evictions.
+fn eviction_codes(target: &Target, client: &str) -> Result<Vec<u16>> {
+    codes(target, client, "create", "pods/eviction")
+}
+
+async fn is_gone(place: &Place<'_>, pod: &str) -> Result<bool> {
+    Ok(place.caller().get(&place.path(&format!("pods/{pod}"))).await?.code == 404)
+}
+
+/// The next try comes from the budget's watch: by the clock it would be due in 50 minutes.
+pub(crate) async fn t01_a_budget_refuses_until_it_has_room(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t01").await?;
+    place.pods(&[("a", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+
+    let found = until(&mut drain, "the budget refuses", |drain| blocked(drain, "a")).await?;
+    let words = "PodDisruptionBudget: The disruption budget p needs 1 healthy pods and has 1 currently";
+    assert_eq!(found.cause, words);
+    let names: Vec<_> = found.budgets.iter().map(|guard| guard.budget.name.as_str()).collect();
+    assert_eq!(names, ["p"]);
+    let found = place.get("pods/a").await?;
+    assert!(is_untouched(&found), "{found}");
+
+    let room = async {
+        let node = place.add_node("b").await?;
+        place.create("pods", &objects::bound_pod("b", &node, objects::Kubelet::Quick)).await
+    };
+    meanwhile(&mut drain, room).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "a").await? && !is_gone(&place, "b").await?);
+    assert_eq!(evictions(&client)?, 2, "one refused, one not");
+    Ok(())
+}
+
+/// A 429 without a budget: plain text, and `Retry-After: 1`.
+pub(crate) async fn t02_a_busy_server_is_asked_again_when_it_says(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t02").await?;
+    let user = place.namespace.as_str();
+    place.pods(&[("a", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
+    let client = target.client_without(user, "no verb", "no resource").await?;
+    let busy = target.make_busy(user, user).await?;
+
+    // Whoever takes this 429 for a budget's asks again in 50 minutes.
+    let mut drain = drain(&client, patient(), &place.node);
+    let (text, pause) = paused(&mut drain, "a").await?;
+    assert_eq!(text, "Too many requests, please try again later.");
+    let wish = Duration::from_secs(1);
+    assert!((wish..=wish.mul_f64(1.25)).contains(&pause), "{pause:?}");
+    assert_eq!(drain.blocked(), [], "a busy server blocks nobody");
+
+    meanwhile(&mut drain, busy.end()).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "a").await? && evictions(&client)? >= 2);
+    Ok(())
+}
+
+/// The UID of a virtual machine. The real server does not know the kind, so nobody there misses the machine.
+fn machine(target: &Target, place: &Place<'_>) -> Result<Value> {
+    let Some(fake) = target.as_fake() else { return Ok(json!("11111111-2222-4333-8444-555555555555")) };
+    let machine = fake.apply(json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"name": "vm", "namespace": place.namespace},
+    }))?;
+    Ok(machine["metadata"]["uid"].clone())
+}
+
+/// The code is the webhook's own choice, the same as a budget's.
+pub(crate) async fn t03_a_webhook_denies(target: &Target) -> Result<()> {
+    const WHY: &str = "VMI vm is configured with an eviction strategy but is not live-migratable";
+    let place = Place::new(target, "t03").await?;
+    let mut launcher = objects::bound_pod("launcher", &place.node, objects::Kubelet::Quick);
+    launcher["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "vm", "controller": true,
+        "uid": machine(target, &place)?,
+    }]);
+    place.create("pods", &launcher).await?;
+    target.deny_evictions(&place.namespace, 429, WHY).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, insistent(), &place.node);
+
+    let found = until(&mut drain, "the webhook denies", |drain| blocked(drain, "launcher")).await?;
+    let expected = format!("admission webhook: admission webhook \"{WEBHOOK}\" denied the request: {WHY}");
+    assert_eq!(found.cause, expected);
+    assert!(found.budgets.is_empty(), "{found:?}");
+    assert_eq!(found.holder, format!("KubeVirt: virtual machine {}/vm", place.namespace));
+
+    meanwhile(&mut drain, target.allow_evictions(&place.namespace)).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "launcher").await? && evictions(&client)? >= 2);
+    Ok(())
+}
+
+/// A 500 without a reason. Mended by hand, it is seen at once.
+pub(crate) async fn t04_two_budgets(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t04").await?;
+    place.pods(&[("a", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
+    place.budget("q", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+
+    let found = until(&mut drain, "both refuse", |drain| blocked(drain, "a")).await?;
+    assert!(found.cause.starts_with("more than one PodDisruptionBudget selects the pod"), "{found:?}");
+    assert!(found.hint.contains("only one of p, q selects"), "{found:?}");
+
+    let path = place.path("poddisruptionbudgets/q");
+    meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "a").await?);
+    assert_eq!(evictions(&client)?, 2, "a budget that is gone is seen by its watch");
+    Ok(())
+}
+
+/// 409: the pod that was meant is gone, and the one that has its name now is none of our business.
+pub(crate) async fn t05_another_uid_on_the_same_node(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t05").await?;
+    place.pods(&[("a", Ready)]).await?;
+    let (old, cordoned) = (place.pod_id("a").await?, place.cordoned().await?);
+    let now = json!({"gracePeriodSeconds": 0});
+    place.caller().delete(&place.path("pods/a"), &now).await?.object()?;
+    place.pods(&[("a", Ready)]).await?;
+    let new = place.pod_id("a").await?;
+    assert_ne!(old.uid, new.uid);
+
+    let cluster = place.caller().cluster();
+    assert_eq!(cluster::evict::evict(cluster, &cordoned, &old, None).await, Answer::Gone);
+    assert_eq!(cluster::evict::delete(cluster, &cordoned, &old, None).await, Answer::Gone);
+    assert_eq!(cluster::evict::would_evict(cluster, &old, None).await, Answer::Gone);
+    let found = place.get("pods/a").await?;
+    assert!(is_untouched(&found) && found["metadata"]["uid"] == new.uid, "{found}");
+    assert_eq!(cluster::evict::evict(cluster, &cordoned, &new, None).await, Answer::Accepted);
+    place.until_gone("pods/a").await
+}
+
+/// A conflict says that somebody changed the pod, not that it is gone.
+pub(crate) async fn t06_another_version_is_no_other_pod(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t06").await?;
+    place.pods(&[("a", Ready)]).await?;
+    let message = "Operation cannot be fulfilled on Pod \"a\": the ResourceVersion in the precondition (1) does not \
+                   match the ResourceVersion in record (2). The object might have been modified";
+    let conflict = refusal(409, "Conflict", message, &json!({"name": "a", "kind": "Pod"}));
+    next_eviction(target, Effect::Answer(conflict))?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+
+    let (text, _) = paused(&mut drain, "a").await?;
+    assert!(text.contains("the ResourceVersion in the precondition"), "{text}");
+    assert_eq!(drain.blocked(), []);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(eviction_codes(target, &place.namespace)?, [409, 201]);
+    assert!(is_gone(&place, "a").await?);
+    Ok(())
+}
+
+/// Evictions never work there, a deletion with the pod's own grace does; a pod that is ending already is left alone.
+pub(crate) async fn t07_a_terminating_namespace_takes_deletions_only(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t07").await?;
+    place.pods(&[("a", ReadyForLong), ("ending", ReadyForLong)]).await?;
+    let own = json!({"gracePeriodSeconds": 9});
+    place.caller().delete(&place.path("pods/ending"), &own).await?.object()?;
+    place.budget("p", &json!({"minAvailable": 1}), [2, 1, 1, 0]).await?;
+    if let Some(fake) = target.as_fake() {
+        // Only we delete pods there. The real controller begins 5 s after us.
+        fake.faults().pause(Controller::Namespace);
+    }
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, insistent(), &place.node);
+    until(&mut drain, "the budget refuses", |drain| blocked(drain, "a")).await?;
+
+    let path = format!("/api/v1/namespaces/{}", place.namespace);
+    meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;
+    let ends =
+        |drain: &cluster::drainer::Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
+    until(&mut drain, "the pod ends", ends).await?;
+    let pod = place.get("pods/a").await?;
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 30, "its own grace");
+
+    let asked = client.asked()?;
+    let change = |asked: &&contract::Asked| asked.is_change() && asked.resource.starts_with("pods");
+    let changes: Vec<_> = asked.iter().filter(change).collect();
+    assert!(changes.iter().all(|change| change.name == "a"), "the ending pod is left alone: {changes:?}");
+    assert_eq!(deletions(&client)?, 1, "{changes:?}");
+    if target.as_fake().is_some() {
+        let evictions = eviction_codes(target, &place.namespace)?;
+        assert_eq!(evictions.last(), Some(&403), "{evictions:?}");
+        let deletion = requests(target, &place.namespace, "delete", "pods")?.remove(0);
+        assert_eq!(uid_sent(&deletion), pod["metadata"]["uid"].as_str().unwrap());
+        assert_eq!(options(&deletion).get("gracePeriodSeconds"), None);
+    }
+    let kill = async {
+        for name in ["a", "ending"] {
+            let path = place.path(&format!("pods/{name}"));
+            place.caller().delete(&path, &json!({"gracePeriodSeconds": 0})).await?.object()?;
+        }
+        Ok(())
+    };
+    meanwhile(&mut drain, kill).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+/// Asked once, and the report names what is missing.
+pub(crate) async fn t08_no_right_to_evict_is_final(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t08").await?;
+    place.pods(&[("a", Ready), ("b", Ready)]).await?;
+    let client = target.client_without(&place.namespace, "create", "pods/eviction").await?;
+    let mut drain = drain(&client, insistent(), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Stuck));
+    for pod in ["a", "b"] {
+        let found = blocked(&drain, pod).context("the pod is not reported")?;
+        assert!(found.cause.contains("is forbidden: User "), "{found:?}");
+        assert!(found.cause.ends_with("; needs the right to `create` `pods/eviction`"), "{found:?}");
+        let found = place.get(&format!("pods/{pod}")).await?;
+        assert!(is_untouched(&found), "{found}");
+    }
+    assert_eq!((evictions(&client)?, deletions(&client)?), (2, 0));
+    Ok(())
+}
+
+/// A 403 that is about numbers. The API takes no such status, so it is put there by hand.
+pub(crate) async fn t09_a_negative_budget_passes(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t09").await?;
+    place.pods(&[("a", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
+    let fake = fake(target)?;
+    fake.faults().pause(Controller::Disruption);
+    fake.edit("poddisruptionbudgets", &place.namespace, "p", |budget| {
+        budget["status"]["disruptionsAllowed"] = json!(-1);
+    })?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    let (text, _) = paused(&mut drain, "a").await?;
+    assert!(text.contains("pdb disruptions allowed is negative"), "{text}");
+    fake.faults().resume(Controller::Disruption);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "a").await?);
+    Ok(())
+}
+
+/// The other 403 that is about numbers: more disruptions than the server keeps, and nobody there to count them off.
+pub(crate) async fn t09_too_many_disrupted_pods_pass(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t09").await?;
+    place.pods(&[("a", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
+    target.pause_controller_manager()?;
+    let disrupted = (0..=2000).map(|number| (format!("pod-{number}"), json!("2026-01-01T00:00:00Z")));
+    let disrupted: serde_json::Map<_, _> = disrupted.collect();
+    let status = json!({"status": {"disruptedPods": disrupted}});
+    place.patch("poddisruptionbudgets/p/status", &status).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    let (text, _) = paused(&mut drain, "a").await?;
+    assert!(text.contains("DisruptedPods map too big"), "{text}");
+    assert!(is_untouched(&place.get("pods/a").await?));
+    target.resume_controller_manager()?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "a").await?);
+    Ok(())
+}
+
+/// 504 with a wish.
+pub(crate) async fn t10_write_conflicts_on_a_budget_pass(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t10").await?;
+    place.pods(&[("a", Ready)]).await?;
+    let message = "Timeout: couldn't update PodDisruptionBudget \"p\" due to conflicts";
+    let conflicts = refusal(504, "Timeout", message, &json!({"retryAfterSeconds": 10}));
+    next_eviction(target, Effect::Answer(conflicts.header("Retry-After", "10")))?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    let (text, pause) = paused(&mut drain, "a").await?;
+    assert!(text.contains("couldn't update PodDisruptionBudget"), "{text}");
+    let wish = Duration::from_secs(10);
+    assert!((wish..=wish.mul_f64(1.25)).contains(&pause), "{pause:?}");
+    turn(pause);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(eviction_codes(target, &place.namespace)?, [504, 201]);
+    Ok(())
+}
+
+/// Whether the server has acted is unknown: the picture tells. A pod that goes is not asked to go again.
+pub(crate) async fn t11_the_connection_breaks_after_the_server_has_acted(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t11").await?;
+    place.pods(&[("a", ReadyForLong)]).await?;
+    next_eviction(target, Effect::ResetAfter)?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, insistent(), &place.node);
+    let ends =
+        |drain: &cluster::drainer::Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
+    until(&mut drain, "the pod is seen to end", ends).await?;
+    turn(Duration::from_mins(1));
+    let kill = async {
+        let path = place.path("pods/a");
+        place.caller().delete(&path, &json!({"gracePeriodSeconds": 0})).await?.object()
+    };
+    meanwhile(&mut drain, kill).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(eviction_codes(target, &place.namespace)?, [0]);
+    Ok(())
+}
+
+pub(crate) async fn t11_the_connection_breaks_before_the_server_has_acted(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t11").await?;
+    place.pods(&[("a", Ready)]).await?;
+    next_eviction(target, Effect::ResetBefore)?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    let (text, _) = paused(&mut drain, "a").await?;
+    assert!(
+        text.contains(&format!("{}/a", place.namespace)) && text.contains("API server 127.0.0.1:"),
+        "{text}"
+    );
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(eviction_codes(target, &place.namespace)?, [0, 201]);
+    assert!(is_gone(&place, "a").await?);
+    Ok(())
+}
+
+/// Success with a Status as its body. Each pod is asked once.
+pub(crate) async fn t12_a_success_of_201_is_believed_at_once(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t12").await?;
+    place.pods(&[("a", Ready), ("b", Ready)]).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, insistent(), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!((evictions(&client)?, deletions(&client)?), (2, 0));
+    assert!(is_gone(&place, "a").await? && is_gone(&place, "b").await?);
+    place.pods(&[("c", Ready)]).await?;
+    assert_eq!(place.answer("c").await?, Answer::Accepted);
+    Ok(())
+}
+
+/// The documentation says 200; any 2xx means yes.
+pub(crate) async fn t13_a_success_of_another_code(target: &Target) -> Result<()> {
+    let success = |code: u16| {
+        let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+        Reply::json(code, &body)
+    };
+    for reply in [success(200), success(202), Reply::text(200, ""), Reply::text(204, "")] {
+        let code = reply.code;
+        let place = Place::new(target, "t13").await?;
+        place.pods(&[("a", Ready)]).await?;
+        next_eviction(target, Effect::AnswerAfter(reply.clone()))?;
+        assert_eq!(place.answer("a").await?, Answer::Accepted, "{code}");
+        place.until_gone("pods/a").await?;
+
+        place.pods(&[("a", Ready)]).await?;
+        next_eviction(target, Effect::AnswerAfter(reply))?;
+        let client = target.client(&place.namespace).await?;
+        let mut drain = drain(&client, insistent(), &place.node);
+        assert_eq!(end(&mut drain).await?, Outcome::Drained, "{code}");
+        assert_eq!(eviction_codes(target, &place.namespace)?, [code]);
+        assert!(is_gone(&place, "a").await?, "{code}");
+    }
+    Ok(())
+}
+
+/// 404: what was wanted is done.
+pub(crate) async fn t14_a_pod_that_is_gone(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t14").await?;
+    place.pods(&[("a", Ready)]).await?;
+    let (pod, cordoned) = (place.pod_id("a").await?, place.cordoned().await?);
+    place.caller().delete(&place.path("pods/a"), &json!({"gracePeriodSeconds": 0})).await?.object()?;
+    let cluster = place.caller().cluster();
+    assert_eq!(cluster::evict::evict(cluster, &cordoned, &pod, None).await, Answer::Gone);
+    assert_eq!(cluster::evict::delete(cluster, &cordoned, &pod, None).await, Answer::Gone);
+    Ok(())
+}
+
+/// The answer is a claim, the list is the proof.
+pub(crate) async fn t14_a_404_that_the_list_contradicts(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t14").await?;
+    place.pods(&[("a", Ready)]).await?;
+    let missing = refusal(404, "NotFound", "pods \"a\" not found", &json!({"name": "a", "kind": "pods"}));
+    next_eviction(target, Effect::Answer(missing))?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, insistent(), &place.node);
+    let accepted =
+        |drain: &cluster::drainer::Drain| (stage(drain, "a") == Some(Stage::Accepted)).then_some(());
+    until(&mut drain, "the pod is said to be gone", accepted).await?;
+    // Nothing changes, so nothing is said by the watches: the next look is due after 30 s.
+    turn(Duration::from_secs(31));
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(eviction_codes(target, &place.namespace)?, [404, 201]);
+    assert!(is_gone(&place, "a").await?);
+    Ok(())
+}
+
+/// 404 of the subresource: pods can only be deleted, with their own grace and only the one that is meant.
+pub(crate) async fn t15_a_server_without_evictions(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t15").await?;
+    place.pods(&[("a", Ready), ("b", Ready)]).await?;
+    let uids = [place.pod_id("a").await?.uid, place.pod_id("b").await?.uid];
+    fake(target)?.faults().unserve("pods/eviction");
+    let client = target.client(&place.namespace).await?;
+    let one_by_one = drain::Policy { concurrency: 1, ..policy() };
+    let mut drain = drain(&client, one_by_one, &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(eviction_codes(target, &place.namespace)?, [404], "found out once");
+    let deletions = requests(target, &place.namespace, "delete", "pods")?;
+    let sent: Vec<_> = deletions.iter().map(uid_sent).collect();
+    assert_eq!(sent, uids);
+    assert!(deletions.iter().all(|deletion| options(deletion).get("gracePeriodSeconds").is_none()));
+    assert!(is_gone(&place, "a").await? && is_gone(&place, "b").await?);
+    Ok(())
+}
+
+/// A proxy on the way, or a budget that was deleted in this moment: no reason to delete pods past their budgets.
+pub(crate) async fn t15_a_404_of_something_else_deletes_nothing(target: &Target) -> Result<()> {
+    let budget = json!({"name": "p", "group": "policy", "kind": "poddisruptionbudgets"});
+    for reply in [
+        Reply::text(404, "404 page not found\n"),
+        Reply::text(404, "<html>not found</html>"),
+        refusal(404, "NotFound", "the server could not find the requested resource", &json!({})),
+        refusal(404, "NotFound", "poddisruptionbudgets.policy \"p\" not found", &budget),
+    ] {
+        let place = Place::new(target, "t15").await?;
+        place.pods(&[("a", Ready)]).await?;
+        next_eviction(target, Effect::Answer(reply))?;
+        let client = target.client(&place.namespace).await?;
+        let mut drain = drain(&client, patient(), &place.node);
+        let (text, _) = paused(&mut drain, "a").await?;
+        assert!(text.contains("404") || text.contains("not found"), "{text}");
+        assert_eq!(end(&mut drain).await?, Outcome::Drained);
+        assert_eq!(eviction_codes(target, &place.namespace)?, [404, 201]);
+        assert_eq!(deletions(&client)?, 0);
+        assert_eq!(line(&drain, "a"), None);
+    }
+    Ok(())
+}

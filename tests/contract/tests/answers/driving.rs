@@ -1,0 +1,191 @@
+//! Drives a drain step by step, looks at it, and turns its clock.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use cluster::clock::boot_time;
+use cluster::drainer::Drain;
+use cluster::{Cluster, Drainer};
+use contract::{Client, Target};
+use drain::diagnosis::Blocked;
+use drain::progress::Line;
+use drain::state::Stage;
+use drain::{Moment, Outcome, Policy};
+use fake_cluster::{FakeCluster, Request};
+use serde_json::Value;
+
+/// A case that takes longer hangs.
+const LIMIT: Duration = Duration::from_mins(1);
+
+thread_local! {
+    /// How far the engine's clock is ahead of the machine's, in milliseconds: a test has a thread of its own.
+    static TURNED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The engine's clock.
+pub(crate) fn clock() -> Moment {
+    boot_time() + Duration::from_millis(TURNED.get())
+}
+
+/// Turns the engine's clock forward: what it waits for is due as soon as it is driven again.
+pub(crate) fn turn(by: Duration) {
+    let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+    TURNED.set(TURNED.get().saturating_add(millis));
+}
+
+/// Runs one case against the target that `start` makes.
+pub(crate) fn run(
+    start: impl FnOnce() -> Result<Target>,
+    case: impl AsyncFnOnce(&Target) -> Result<()>,
+) -> Result<()> {
+    contract::run(start, async |target: &Target| in_time(case(target)).await)
+}
+
+/// A case, cut off when it hangs.
+pub(crate) async fn in_time(case: impl Future<Output = Result<()>>) -> Result<()> {
+    tokio::time::timeout(LIMIT, case).await.with_context(|| format!("not within {LIMIT:?}"))?
+}
+
+/// A device's, with a short attempt and a short rest between the proofs.
+pub(crate) fn policy() -> Policy {
+    Policy { attempt_timeout: Duration::from_hours(1), settle: Duration::from_millis(50), ..Policy::device() }
+}
+
+/// The same that asks a second time only if it is told to: by a watch.
+pub(crate) fn patient() -> Policy {
+    Policy { retry: Duration::from_mins(50), ..policy() }
+}
+
+/// The same that asks all the time.
+pub(crate) fn insistent() -> Policy {
+    Policy { retry: Duration::from_millis(100), ..policy() }
+}
+
+/// A drain of this node by this client, on the clock that [`turn`] turns.
+pub(crate) fn drain(client: &Client<'_>, policy: Policy, node: &str) -> Drain {
+    drain_with(client.cluster(), policy, node)
+}
+
+/// The same with a client of other settings.
+pub(crate) fn drain_with(cluster: &Cluster, policy: Policy, node: &str) -> Drain {
+    Drainer::new(cluster.clone(), policy).with_clock(clock).drain(node)
+}
+
+/// Drives the drain until `look` finds something; fails if it ends before.
+pub(crate) async fn until<T>(
+    drain: &mut Drain,
+    what: &str,
+    mut look: impl FnMut(&Drain) -> Option<T>,
+) -> Result<T> {
+    loop {
+        if let Some(found) = look(drain) {
+            return Ok(found);
+        }
+        ensure!(drain.next().await.is_some(), "it ended before {what}: {:?}", drain.ended());
+    }
+}
+
+/// Drives the drain while something else is done; fails if it ends before that is.
+pub(crate) async fn meanwhile<T>(drain: &mut Drain, act: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut act = pin!(act);
+    loop {
+        tokio::select! {
+            done = &mut act => return done,
+            progress = drain.next() => ensure!(progress.is_some(), "it ended: {:?}", drain.ended()),
+        }
+    }
+}
+
+/// Drives the drain to its end.
+pub(crate) async fn end(drain: &mut Drain) -> Result<Outcome> {
+    while drain.next().await.is_some() {}
+    match drain.ended() {
+        Some(Ok(outcome)) => Ok(outcome.clone()),
+        Some(Err(failure)) => Err(failure.clone().into()),
+        None => bail!("a drain without an end"),
+    }
+}
+
+/// The pod's line in the report.
+pub(crate) fn line(drain: &Drain, pod: &str) -> Option<Line> {
+    drain.lines().into_iter().find(|line| line.id.name == pod)
+}
+
+/// The pod's stage.
+pub(crate) fn stage(drain: &Drain, pod: &str) -> Option<Stage> {
+    line(drain, pod)?.stage
+}
+
+/// What blocks the pod, as the report says it.
+pub(crate) fn blocked(drain: &Drain, pod: &str) -> Option<Blocked> {
+    drain.blocked().into_iter().find(|blocked| blocked.pod.name == pod)
+}
+
+/// Drives the drain until the pod waits after a failure that is no refusal: what happened, and when it began to wait
+/// until when.
+pub(crate) async fn paused(drain: &mut Drain, pod: &str) -> Result<(String, Duration)> {
+    let look = |drain: &Drain| {
+        let line = line(drain, pod)?;
+        let Some(Stage::Paused { text, next }) = line.stage else { return None };
+        Some((text, next.since(line.since)))
+    };
+    until(drain, "the pod waits", look).await
+}
+
+/// How many such requests the client has sent.
+pub(crate) fn count(client: &Client<'_>, verb: &str, resource: &str) -> Result<usize> {
+    let asked = client.asked()?;
+    Ok(asked.iter().filter(|asked| asked.verb == verb && asked.resource == resource).count())
+}
+
+/// How many evictions the client has sent.
+pub(crate) fn evictions(client: &Client<'_>) -> Result<usize> {
+    count(client, "create", "pods/eviction")
+}
+
+/// How many deletions of pods the client has sent.
+pub(crate) fn deletions(client: &Client<'_>) -> Result<usize> {
+    count(client, "delete", "pods")
+}
+
+/// The fake.
+pub(crate) fn fake(target: &Target) -> Result<&FakeCluster> {
+    target.as_fake().context("a case for the fake only")
+}
+
+/// What the fake was asked by this client, in this order.
+pub(crate) fn requests(target: &Target, client: &str, verb: &str, resource: &str) -> Result<Vec<Request>> {
+    let mut requests = fake(target)?.requests().recent();
+    requests.retain(|request| {
+        request.user_agent.ends_with(&format!(" {client}"))
+            && request.verb == verb
+            && request.resource == resource
+    });
+    Ok(requests)
+}
+
+/// The codes that the fake has answered to them; 0 for none.
+pub(crate) fn codes(target: &Target, client: &str, verb: &str, resource: &str) -> Result<Vec<u16>> {
+    let requests = requests(target, client, verb, resource)?;
+    Ok(requests.iter().map(|request| request.code.unwrap_or_default()).collect())
+}
+
+/// The options of an eviction or a deletion.
+pub(crate) fn options(request: &Request) -> Value {
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    body.get("deleteOptions").cloned().unwrap_or(body)
+}
+
+/// The UID that they insist on.
+pub(crate) fn uid_sent(request: &Request) -> String {
+    options(request)["preconditions"]["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Nobody has begun to end the pod.
+pub(crate) fn is_untouched(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    pod["metadata"]["deletionTimestamp"].is_null()
+        && conditions.into_iter().all(|condition| condition["type"] != "DisruptionTarget")
+}

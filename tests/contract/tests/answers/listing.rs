@@ -1,0 +1,305 @@
+//! T25 to T28: what the node's list shows, and what it proves.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use cluster::drainer::Drain;
+use cluster::fresh_look;
+use contract::PodState::{Pending, Ready, ReadyForLong};
+use contract::{Objects, Place, Target, objects};
+use drain::Outcome;
+use drain::state::{Failure, Stage};
+use fake_cluster::{Effect, Fault, Reply};
+use serde_json::json;
+
+use crate::driving::{
+    blocked, codes, drain, drain_with, end, evictions, fake, is_untouched, line, meanwhile, patient, policy,
+    requests, stage, turn, until,
+};
+
+async fn is_gone(place: &Place<'_>, pod: &str) -> Result<bool> {
+    Ok(place.caller().get(&place.path(&format!("pods/{pod}"))).await?.code == 404)
+}
+
+/// The scheduler puts it on the node in the middle of the drain.
+pub(crate) async fn t25_a_pod_that_tolerates_the_cordon_arrives(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t25").await?;
+    place.pods(&[("a", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    until(&mut drain, "the budget refuses", |drain| blocked(drain, "a")).await?;
+
+    let mut late = objects::pending_pod("late", &place.namespace);
+    late["metadata"]["labels"] = json!({"app": "late"});
+    late["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+    late["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    meanwhile(&mut drain, place.create("pods", &late)).await?;
+    let ends = |drain: &Drain| (stage(drain, "late") == Some(Stage::Terminating)).then_some(());
+    until(&mut drain, "the late one ends", ends).await?;
+    assert_eq!(place.get("pods/late").await?["spec"]["nodeName"], place.node);
+    assert_eq!(drain.progress().total, 2);
+
+    let path = place.path("poddisruptionbudgets/p");
+    meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;
+    let free = json!({"metadata": {"finalizers": null}});
+    meanwhile(&mut drain, place.patch("pods/late", &free)).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "a").await? && is_gone(&place, "late").await?);
+    assert_eq!(evictions(&client)?, 3, "two for the one that a budget held, one for the late one");
+    Ok(())
+}
+
+/// A Deployment whose pods name the node: its ReplicaSet makes them anew there, past the scheduler.
+async fn stubborn(place: &Place<'_>) -> Result<String> {
+    let mut web = objects::deployment("web", 1, &place.namespace);
+    web["spec"]["template"]["spec"]["nodeName"] = json!(place.node);
+    place.create("deployments", &web).await?;
+    let running = |pods: &Objects| {
+        let pod = pods.values().find(|pod| pod["status"]["phase"] == "Running")?;
+        pod["metadata"]["ownerReferences"][0]["name"].as_str().map(|name| format!("ReplicaSet/{name}"))
+    };
+    place.caller().until_all("its pod runs", &place.path("pods"), "", running).await
+}
+
+/// Until its pods are evicted slowly only, and the report says so.
+async fn until_slow(drain: &mut Drain, owner: &str) -> Result<()> {
+    let slow = |drain: &Drain| drain.blocked().into_iter().find(|blocked| blocked.cause.contains("slowly"));
+    let found = until(drain, "it is evicted slowly", slow).await?;
+    let expected = format!(
+        "ReturnsToNode: {owner} has made it anew on this node 3 times since the drain began; it is evicted slowly from \
+         now on"
+    );
+    assert_eq!(found.cause, expected);
+    assert!(found.hint.contains(&format!("{owner} names this node (spec.nodeName)")), "{}", found.hint);
+    Ok(())
+}
+
+/// That is no success however long it lasts, and the server is not flooded meanwhile.
+pub(crate) async fn t26_a_pod_that_names_the_node_returns_for_ever(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t26").await?;
+    let owner = stubborn(&place).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, policy(), &place.node);
+    until_slow(&mut drain, &owner).await?;
+    assert_eq!(evictions(&client)?, 3);
+    turn(Duration::from_hours(1));
+    assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
+    assert_eq!(evictions(&client)?, 3);
+    let slow = drain.blocked().into_iter().filter(|blocked| blocked.cause.starts_with("ReturnsToNode: "));
+    let holders: Vec<_> = slow.map(|blocked| blocked.holder).collect();
+    assert_eq!(holders, [owner]);
+    Ok(())
+}
+
+/// The remedy that the report names.
+pub(crate) async fn t26_its_owners_end_ends_it(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t26").await?;
+    let owner = stubborn(&place).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, policy(), &place.node);
+    until_slow(&mut drain, &owner).await?;
+    let path = place.path("deployments/web");
+    meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    let left = place.get("pods").await?;
+    assert_eq!(left["items"], json!([]));
+    Ok(())
+}
+
+/// Five pods that stay, whatever the drain does.
+async fn five_that_stay(place: &Place<'_>) -> Result<()> {
+    for name in ["k1", "k2", "k3", "k4", "k5"] {
+        let mut pod = objects::bound_pod(name, &place.node, objects::Kubelet::NeverStarts);
+        pod["metadata"]["labels"] = json!({"ebb.dev/drain": "skip"});
+        place.create("pods", &pod).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn t27_a_list_of_several_pages(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t27").await?;
+    five_that_stay(&place).await?;
+    place.pods(&[("z", Ready)]).await?;
+    // The server does not look ahead for a pod of the node: there is one of another node, so there may be more.
+    Place::new(target, "zz-t27").await?.pods(&[("other", Pending)]).await?;
+    let client = target.client(&place.namespace).await?;
+    let cluster = client.cluster().clone().with_page(2);
+    let look = fresh_look(&cluster, &place.node, None, false).await?;
+    let names: Vec<_> = look.pods.iter().map(|pod| pod.id.name.as_str()).collect();
+    assert_eq!(names, ["k1", "k2", "k3", "k4", "k5", "z"]);
+
+    let mut drain = drain_with(&cluster, patient(), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "z").await?);
+    for name in ["k1", "k5"] {
+        assert!(is_untouched(&place.get(&format!("pods/{name}")).await?), "{name}");
+    }
+    let asked = client.asked()?;
+    let pages = asked.iter().filter(|asked| asked.resource == "pods" && asked.query.contains("limit=2"));
+    let pages = pages.filter(|page| page.verb == "list").count();
+    assert_eq!(pages, 7, "four for the look, of which the last is empty, and three for the proof");
+    Ok(())
+}
+
+/// As the real server says it: it offers to go on with a list of two moments, which nobody must do who wants a proof.
+fn expired_page() -> Effect {
+    Effect::Answer(Reply::json(
+        410,
+        &json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {"continue": "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MH0"},
+            "status": "Failure", "reason": "Expired", "code": 410,
+            "message": "The provided continue parameter is too old to display a consistent list result. You can start a \
+                        new list without the continue parameter, or use the continue token in this response to retrieve \
+                        the remainder of the results.",
+        }),
+    ))
+}
+
+pub(crate) async fn t27_the_next_page_has_expired(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t27").await?;
+    five_that_stay(&place).await?;
+    place.pods(&[("z", Ready)]).await?;
+    let client = target.client(&place.namespace).await?;
+    // After the watch's list and the first page of the proof's.
+    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
+    fake(target)?.faults().add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(2));
+    let mut drain = drain_with(&client.cluster().clone().with_page(2), patient(), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    let lists = requests(target, &place.namespace, "list", "pods")?;
+    let seen: Vec<_> = lists.iter().map(|list| (list.code, list.query.contains("continue="))).collect();
+    let page = |code, continues| (Some(code), continues);
+    let proof = [page(200, false), page(200, true), page(200, true)];
+    assert_eq!(seen[..3], [page(200, false), page(200, false), page(410, true)], "{lists:?}");
+    assert_eq!(seen[3..], proof, "from the beginning: {lists:?}");
+    assert!(is_gone(&place, "z").await?);
+    Ok(())
+}
+
+pub(crate) async fn t27_a_list_that_always_expires_is_no_proof(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t27").await?;
+    five_that_stay(&place).await?;
+    let client = target.client(&place.namespace).await?;
+    let cluster = client.cluster().clone().with_page(2);
+    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
+    let faults = fake(target)?.faults();
+    // Each lets the first pages pass that come before its turn.
+    for first_pages in 1..=3 {
+        faults.add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(first_pages));
+    }
+    let failure = fresh_look(&cluster, &place.node, None, false).await.unwrap_err();
+    assert!(failure.text().contains("expired each of 3 times"), "{failure}");
+    assert!(!failure.is_unreachable(), "a server that answers is there: {failure}");
+    assert_eq!(codes(target, &place.namespace, "list", "pods")?, [200, 410, 200, 410, 200, 410]);
+
+    faults.clear();
+    faults.add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(2).always());
+    let mut drain = drain_with(&cluster, patient(), &place.node);
+    let tries = |_: &Drain| {
+        let lists = codes(target, &place.namespace, "list", "pods").ok()?;
+        (lists.len() >= 12).then_some(())
+    };
+    until(&mut drain, "it tried for some time", tries).await?;
+    turn(Duration::from_hours(1));
+    assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
+    Ok(())
+}
+
+/// The watches list in pages of 500.
+pub(crate) async fn t27_the_watches_first_list_expires(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t27").await?;
+    let fake = fake(target)?;
+    for number in 0..501 {
+        let mut pod =
+            objects::bound_pod(&format!("k{number:03}"), &place.node, objects::Kubelet::NeverStarts);
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        pod["metadata"]["namespace"] = json!(place.namespace);
+        pod["metadata"]["labels"] = json!({"ebb.dev/drain": "skip"});
+        fake.apply(pod)?;
+    }
+    place.pods(&[("z", Ready)]).await?;
+    let client = target.client(&place.namespace).await?;
+    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
+    fake.faults().add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(1));
+    let mut drain = drain(&client, patient(), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    let lists = codes(target, &place.namespace, "list", "pods")?;
+    assert_eq!(lists, [200, 410, 200, 200, 200, 200]);
+    assert!(is_gone(&place, "z").await?);
+    assert_eq!(drain.lines().len(), 501);
+    Ok(())
+}
+
+/// No cache may answer it: it names no version.
+pub(crate) async fn t28_the_proof_is_a_consistent_list(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t28").await?;
+    place.pods(&[("k", Pending)]).await?;
+    place.patch("pods/k", &json!({"metadata": {"labels": {"ebb.dev/drain": "skip"}}})).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    let lists: Vec<_> = client
+        .asked()?
+        .into_iter()
+        .filter(|asked| asked.verb == "list" && asked.resource == "pods")
+        .collect();
+    assert!(lists.len() >= 2, "the watch's and the proof: {lists:?}");
+    assert!(lists.iter().all(|list| !list.query.contains("resourceVersion")), "{lists:?}");
+    Ok(())
+}
+
+/// The watches begin with an empty list, and see nothing of the pod until it changes.
+fn empty_list(revision: u64) -> Effect {
+    Effect::Answer(Reply::json(
+        200,
+        &json!({
+            "kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": revision.to_string()}, "items": [],
+        }),
+    ))
+}
+
+pub(crate) async fn t28_an_empty_cache_proves_nothing(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t28").await?;
+    place.pods(&[("a", Ready)]).await?;
+    let fake = fake(target)?;
+    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
+    fake.faults().add(Fault::on("list", "pods", empty_list(fake.revision())).from_agent(&agent));
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, policy(), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert!(is_gone(&place, "a").await?, "it was told to go, and waited for");
+    assert_eq!(codes(target, &place.namespace, "create", "pods/eviction")?, [201]);
+    Ok(())
+}
+
+/// Nor does one that never shows anything, for a pod that never ends.
+pub(crate) async fn t28_a_cache_that_stays_empty_ends_in_failure(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t28").await?;
+    place.pods(&[("a", ReadyForLong)]).await?;
+    let fake = fake(target)?;
+    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
+    fake.faults().add(Fault::on("list", "pods", empty_list(fake.revision())).from_agent(&agent));
+    fake.faults().add(Fault::on("watch", "pods", Effect::Hang).from_agent(&agent).always());
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, policy(), &place.node);
+    for number in 1..=3 {
+        let ends = |drain: &Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
+        let told = |drain: &Drain| {
+            matches!(stage(drain, "a"), Some(Stage::Accepted | Stage::Terminating)).then_some(())
+        };
+        until(&mut drain, "the pod is told to go", told).await?;
+        // The next look is due after 30 s.
+        turn(Duration::from_secs(31));
+        until(&mut drain, "a look shows that the pod ends", ends).await?;
+        // Something else changes, so the watches show their empty picture once more.
+        let other = objects::budget(&format!("p{number}"), "other", &json!({"minAvailable": 1}));
+        meanwhile(&mut drain, place.create("poddisruptionbudgets", &other)).await?;
+        until(&mut drain, "the pod is not to be seen", |drain| line(drain, "a").is_none().then_some(()))
+            .await?;
+    }
+    turn(Duration::from_hours(1));
+    assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
+    assert!(!is_gone(&place, "a").await?);
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! T19 to T24: until the pod is gone.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cluster::drainer::Drain;
+use cluster::fresh_look;
+use contract::PodState::{Ready, ReadyForLong};
+use contract::{Place, Target, objects};
+use drain::state::{Failure, Stage};
+use drain::{Outcome, Policy, Reason, Verdict};
+use fake_cluster::{Effect, FakeCluster, Fault, Reply};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::driving::{
+    blocked, codes, deletions, drain, end, evictions, fake, insistent, line, meanwhile, patient, paused,
+    policy, stage, turn, until,
+};
+
+/// An answer of a server that is broken.
+fn broken() -> Effect {
+    Effect::Answer(Reply::json(
+        500,
+        &json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "Internal error occurred: it broke", "reason": "InternalError", "code": 500,
+        }),
+    ))
+}
+
+/// What a server says that has forgotten the version.
+fn expired() -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "too old resource version: 1 (2)", "reason": "Expired", "code": 410,
+    })
+}
+
+fn is_terminating(drain: &Drain) -> Option<()> {
+    (stage(drain, "a") == Some(Stage::Terminating)).then_some(())
+}
+
+/// Ends the pod as a kubelet would that comes back.
+async fn kill(place: &Place<'_>) -> Result<Value> {
+    let path = place.path("pods/a");
+    place.caller().delete(&path, &json!({"gracePeriodSeconds": 0})).await?.object()
+}
+
+/// The lists that have to prove that the pod is gone fail: that is no proof, and no end either.
+pub(crate) async fn t19_failing_lists_prove_nothing(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t19").await?;
+    place.pods(&[("a", Ready)]).await?;
+    let client = target.client(&place.namespace).await?;
+    // The first one is the watch's.
+    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
+    fake(target)?.faults().add(Fault::on("list", "pods", broken()).from_agent(&agent).after(1).times(3));
+    let mut drain = drain(&client, patient(), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(codes(target, &place.namespace, "list", "pods")?, [200, 500, 500, 500, 200]);
+    assert_eq!(place.caller().get(&place.path("pods/a")).await?.code, 404);
+    Ok(())
+}
+
+/// After a conflict the pod itself is looked at. An answer that is none does not mean that it is gone.
+pub(crate) async fn t19_a_failing_get_proves_nothing(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t19").await?;
+    place.pods(&[("a", Ready)]).await?;
+    let client = target.client(&place.namespace).await?;
+    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
+    let conflict = Effect::Answer(Reply::json(
+        409,
+        &json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "Operation cannot be fulfilled on Pod \"a\"", "reason": "Conflict", "code": 409,
+        }),
+    ));
+    let faults = fake(target)?.faults();
+    faults.add(Fault::on("create", "pods/eviction", conflict));
+    faults.add(Fault::on("get", "pods", broken()).from_agent(&agent));
+    let mut drain = drain(&client, patient(), &place.node);
+    paused(&mut drain, "a").await?;
+    assert_eq!(codes(target, &place.namespace, "get", "pods")?, [500]);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(codes(target, &place.namespace, "create", "pods/eviction")?, [409, 201]);
+    Ok(())
+}
+
+/// Watches that the server ends, well or in the middle, go on where they were: budgets and pods are seen to change.
+pub(crate) async fn t20_watches_end_and_go_on(target: &Target) -> Result<()> {
+    let cuts: [fn(&FakeCluster, &str); 2] = [
+        |fake, resource| fake.faults().cut_watches(Some(resource)),
+        |fake, resource| fake.faults().break_watches(Some(resource)),
+    ];
+    for cut in cuts {
+        let place = Place::new(target, "t20").await?;
+        let fake = fake(target)?;
+        let cut = |resource: &str| {
+            cut(fake, resource);
+            Ok(())
+        };
+        drain_across(target, &place, cut).await?;
+        let lists = codes(target, &place.namespace, "list", "poddisruptionbudgets")?;
+        assert_eq!(lists, [200], "it goes on where it was");
+    }
+    Ok(())
+}
+
+/// A watch that the server cannot go on with is begun anew with a list.
+pub(crate) async fn t20_a_watch_is_told_410(target: &Target) -> Result<()> {
+    // The real server says it as an event of a watch that has begun well; a proxy may say it as it likes.
+    let event = Effect::Answer(Reply::json(200, &json!({"type": "ERROR", "object": expired()})));
+    let answer = Effect::Answer(Reply::json(410, &expired()));
+    for (effect, lists) in [(event, 2), (answer, 1)] {
+        let place = Place::new(target, "t20").await?;
+        let forget = |resource: &str| {
+            fake(target)?.faults().add(Fault::on("watch", resource, effect.clone()));
+            fake(target)?.faults().cut_watches(Some(resource));
+            Ok(())
+        };
+        drain_across(target, &place, forget).await?;
+        let found = codes(target, &place.namespace, "list", "poddisruptionbudgets")?;
+        assert_eq!(found.len(), lists);
+    }
+    Ok(())
+}
+
+/// A drain that has to see a budget go and then a pod, each right after its watch was cut. Nothing else would tell it:
+/// no retry is due, and no look for the next 30 s.
+async fn drain_across(target: &Target, place: &Place<'_>, cut: impl Fn(&str) -> Result<()>) -> Result<()> {
+    place.pods(&[("a", ReadyForLong)]).await?;
+    place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    until(&mut drain, "the budget refuses", |drain| blocked(drain, "a")).await?;
+
+    cut("poddisruptionbudgets")?;
+    let path = place.path("poddisruptionbudgets/p");
+    place.caller().delete(&path, &json!({})).await?.object()?;
+    until(&mut drain, "the pod ends", is_terminating).await?;
+
+    cut("pods")?;
+    kill(place).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(evictions(&client)?, 2);
+    Ok(())
+}
+
+/// The server restarts, and knows no version of before: all watches end, and each gets a 410. While it is away the drain
+/// stands still; when it is back, the scheduler's stale cache is waited for.
+pub(crate) async fn t20_the_server_is_another_one_now(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t20").await?;
+    place.pods(&[("a", Ready)]).await?;
+    place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    until(&mut drain, "the budget refuses", |drain| blocked(drain, "a")).await?;
+    let attempt = |drain: &Drain| drain::progress::attempt(drain.state()).cloned();
+
+    meanwhile(&mut drain, target.stop_api_server()).await?;
+    let away = |drain: &Drain| attempt(drain)?.away_since.map(drop);
+    until(&mut drain, "the server is away", away).await?;
+    meanwhile(&mut drain, target.start_api_server()).await?;
+    let back = |drain: &Drain| attempt(drain)?.api_back.map(drop);
+    until(&mut drain, "the server is back", back).await?;
+
+    let path = place.path("poddisruptionbudgets/p");
+    meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;
+    meanwhile(&mut drain, place.until_gone("pods/a")).await?;
+    turn(Duration::from_mins(1));
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+/// Called stuck 30 s after its time, by name; gone as soon as the finalizer is.
+pub(crate) async fn t21_a_finalizer_holds_the_pod(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t21").await?;
+    let mut pod = objects::bound_pod("a", &place.node, objects::Kubelet::Quick);
+    pod["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    place.create("pods", &pod).await?;
+    let is_running = |pod: &Value| (pod["status"]["phase"] == "Running").then_some(());
+    place.until("the pod runs", "pods/a", is_running).await?;
+    let client = target.client(&place.namespace).await?;
+    let short = Policy { grace_period: Some(Duration::from_secs(1)), ..patient() };
+    let mut drain = drain(&client, short, &place.node);
+    until(&mut drain, "the pod ends", is_terminating).await?;
+    assert_eq!(drain.blocked(), []);
+    turn(Duration::from_secs(15));
+    assert_eq!(drain.blocked(), [], "its time is over, but not for long");
+
+    turn(Duration::from_secs(25));
+    let found = blocked(&drain, "a").context("the pod is not reported")?;
+    assert!(found.cause.starts_with("still terminating "), "{found:?}");
+    assert!(found.cause.ends_with("held by finalizers example.org/hold"), "{found:?}");
+    assert!(found.hint.contains("who has to remove example.org/hold"), "{found:?}");
+    let said = line(&drain, "a").context("no line")?.detail;
+    assert!(said.ends_with("held by finalizers example.org/hold"), "{said}");
+
+    let free = json!({"metadata": {"finalizers": null}});
+    meanwhile(&mut drain, place.patch("pods/a", &free)).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!((evictions(&client)?, deletions(&client)?), (1, 0));
+    Ok(())
+}
+
+/// A pod on the first node that has two hours to end, and needs them.
+async fn slow_pod(place: &Place<'_>) -> Result<()> {
+    let mut pod = objects::bound_pod("a", &place.node, objects::Kubelet::NeverEnds);
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(7200);
+    place.create("pods", &pod).await?;
+    let is_running = |pod: &Value| (pod["status"]["phase"] == "Running").then_some(());
+    place.until("the pod runs", "pods/a", is_running).await
+}
+
+/// The deadline is a failure, and the pod is not called stuck before: it is still ending, as it may.
+pub(crate) async fn t22_a_grace_longer_than_the_attempt(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t22").await?;
+    slow_pod(&place).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    until(&mut drain, "the pod ends", is_terminating).await?;
+    turn(Duration::from_mins(59));
+    assert_eq!(drain.blocked(), [], "an hour of its grace is left");
+
+    turn(Duration::from_mins(1));
+    assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
+    let left = line(&drain, "a").context("the pod is not reported")?;
+    assert_eq!(left.stage, Some(Stage::Terminating));
+    assert_eq!((drain.progress().terminating, drain.progress().left, drain.progress().gone), (1, 1, 0));
+    assert_eq!(
+        place.get("pods/a").await?["metadata"]["deletionGracePeriodSeconds"],
+        7200,
+        "nobody made it shorter"
+    );
+    assert_eq!((evictions(&client)?, deletions(&client)?), (1, 0));
+    Ok(())
+}
+
+/// A15: at the deadline a person reads what is still going on, and for how long.
+pub(crate) async fn t22_the_report_says_that_grace_is_left(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t22").await?;
+    slow_pod(&place).await?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, patient(), &place.node);
+    until(&mut drain, "the pod ends", is_terminating).await?;
+    turn(Duration::from_hours(1));
+    assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
+    let said = line(&drain, "a").context("the pod is not reported")?.detail;
+    assert!(said.contains("still terminating") && said.contains("grace"), "{said:?}");
+    Ok(())
+}
+
+/// A pod that was ending before: its time has not come, so it is waited for, and nobody asks it again.
+pub(crate) async fn t23_a_deletion_in_the_future(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t23").await?;
+    place.pods(&[("a", ReadyForLong)]).await?;
+    let long = json!({"gracePeriodSeconds": 3000});
+    place.caller().delete(&place.path("pods/a"), &long).await?.object()?;
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, skipping(insistent()), &place.node);
+    until(&mut drain, "the pod ends", is_terminating).await?;
+    // Time enough for a look, and for whoever counts from the deletion instead of from the deadline.
+    turn(Duration::from_secs(31));
+    let looked = |drain: &Drain| {
+        let attempt = drain::progress::attempt(drain.state())?;
+        (attempt.seen.since(attempt.started) >= Duration::from_secs(31)).then_some(())
+    };
+    until(&mut drain, "it looks again", looked).await?;
+    assert_eq!(line(&drain, "a").map(|line| line.verdict), Some(Verdict::Evict));
+    assert_eq!((drain.blocked(), stage(&drain, "a")), (vec![], Some(Stage::Terminating)));
+
+    meanwhile(&mut drain, kill(&place)).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!((evictions(&client)?, deletions(&client)?), (0, 0));
+    Ok(())
+}
+
+/// Pods that should have been gone for 10 s are not waited for.
+fn skipping(policy: Policy) -> Policy {
+    Policy { skip_wait_for_delete: Some(Duration::from_secs(10)), ..policy }
+}
+
+/// The other side of T23: once it is overdue for long enough, it is left, and the report says so.
+pub(crate) async fn t23_a_deletion_that_is_overdue(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t23").await?;
+    place.pods(&[("a", ReadyForLong)]).await?;
+    place.caller().delete(&place.path("pods/a"), &json!({"gracePeriodSeconds": 30})).await?.object()?;
+    fake(target)?.advance(Duration::from_secs(45));
+    let client = target.client(&place.namespace).await?;
+    let mut drain = drain(&client, skipping(insistent()), &place.node);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    let left = line(&drain, "a").context("no line")?;
+    assert_eq!((left.verdict, left.reasons), (Verdict::Leave, vec![Reason::TerminatingTooLong]));
+    Ok(())
+}
+
+/// All times in objects are the server's, and so is the clock that they are compared with.
+pub(crate) async fn t24_the_servers_clock_is_another_one(_: &Target) -> Result<()> {
+    for hours in [-50_000, -1, 1, 50_000] {
+        let target = Target::fake_ahead(SignedDuration::from_hours(hours))?;
+        on_another_clock(&target).await.with_context(|| format!("ahead by {hours} h"))?;
+    }
+    Ok(())
+}
+
+async fn on_another_clock(target: &Target) -> Result<()> {
+    let place = Place::new(target, "t24").await?;
+    place.pods(&[("a", ReadyForLong), ("b", ReadyForLong)]).await?;
+    place.caller().delete(&place.path("pods/b"), &json!({"gracePeriodSeconds": 100})).await?.object()?;
+    let client = target.client(&place.namespace).await?;
+    let look = fresh_look(client.cluster(), &place.node, None, false).await?;
+    let overdue = look.pods.iter().filter_map(|pod| pod.terminating).map(|terminating| terminating.overdue);
+    assert_eq!(overdue.collect::<Vec<_>>(), [Duration::ZERO]);
+
+    let mut skips = drain(&client, skipping(policy()), &place.node);
+    until(&mut skips, "both end", both_end).await?;
+    let mut waits = drain(&client, policy(), &place.node);
+    until(&mut waits, "both end", both_end).await?;
+    assert_eq!((skips.blocked(), waits.blocked()), (vec![], vec![]));
+
+    // Both clocks go on by the same.
+    let pass = |by| {
+        turn(by);
+        fake(target).map(|fake| fake.advance(by))
+    };
+    pass(Duration::from_secs(50))?;
+    let stuck: Vec<_> = waits.blocked().into_iter().map(|blocked| blocked.pod.name).collect();
+    assert_eq!(stuck, Vec::<String>::new(), "their time is over for 20 s at most");
+    pass(Duration::from_secs(40))?;
+    let left = |drain: &Drain| (line(drain, "a")?.verdict == Verdict::Leave).then_some(());
+    until(&mut skips, "the one that is overdue is left", left).await?;
+    assert_eq!(stage(&skips, "b"), Some(Stage::Terminating), "the other has time left");
+    let stuck = |drain: &Drain| blocked(drain, "a").map(|blocked| blocked.cause);
+    let cause = until(&mut waits, "the one that is overdue is stuck", stuck).await?;
+    assert!(cause.ends_with("the kubelet has not ended its containers"), "{cause}");
+    assert_eq!(blocked(&waits, "b"), None);
+
+    pass(Duration::from_mins(1))?;
+    assert_eq!(end(&mut skips).await?, Outcome::Drained);
+    Ok(())
+}
+
+fn both_end(drain: &Drain) -> Option<()> {
+    ["a", "b"].iter().all(|pod| stage(drain, pod) == Some(Stage::Terminating)).then_some(())
+}

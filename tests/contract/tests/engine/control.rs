@@ -1,0 +1,470 @@
+//! T47 to T57: deadlines, cancelling, restarts, cordons, order, limits, dry runs, outages, nowhere to go.
+//!
+//! Only on the fake, because no part of the real server's API breaks or slows down single reads (admission, by which the
+//! other cases hold calls, sees writes only):
+//! - `t56_the_server_goes_before_the_proof`: lists of pods break off while the watches go on. On the real server both end
+//!   together, and its pods, whose kubelet needs the server too, do not end without it.
+//! - `t56_a_late_look_brings_no_old_budget_back`: one read is late.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cluster::cordon::Before;
+use cluster::drainer::Drain;
+use cluster::evict::{would_delete, would_evict};
+use cluster::{CordonFailure, Drainer, Uncordoned, full_look, uncordon, would_cordon};
+use contract::PodState::{Ready, ReadyForLong};
+use contract::objects::Kubelet;
+use contract::{Asked, Target};
+use drain::plan::DRAIN_LABEL;
+use drain::policy::{MaxRetries, Volumes};
+use drain::state::{Failure, Stage};
+use drain::{Answer, Outcome, Policy, plan};
+use serde_json::{Value, json};
+
+use crate::disks::Disks;
+use crate::scene::{
+    Scene, cordon_of, drainer_of, end, is_blocked, is_detaching, is_terminating, is_waiting, line, pass,
+    patient, stage, told, until, volume,
+};
+use crate::stages::{self, At, free, later, reach};
+
+/// So long nothing may be sent by a drain that was dropped. That something does not happen takes time to see.
+const SILENCE: Duration = Duration::from_secs(1);
+
+fn evictions(asked: &[Asked]) -> usize {
+    asked.iter().filter(|asked| asked.verb == "create" && asked.resource == "pods/eviction").count()
+}
+
+/// An attempt whose time is over while it is held there has failed, whatever is over as well.
+async fn deadline(target: &Target, at: At) -> Result<()> {
+    let scene = Scene::new(target, "t47").await?;
+    let mut drain = reach(&scene, at).await?;
+    pass(stages::policy().attempt_timeout);
+    assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
+    assert!(scene.is_cordoned().await?);
+    Ok(())
+}
+
+pub(crate) async fn t47_a_deadline_while_blocked(target: &Target) -> Result<()> {
+    deadline(target, At::Blocked).await
+}
+
+pub(crate) async fn t47_a_deadline_while_pods_wait_for_their_turn(target: &Target) -> Result<()> {
+    deadline(target, At::Waiting).await
+}
+
+pub(crate) async fn t47_a_deadline_while_terminating(target: &Target) -> Result<()> {
+    deadline(target, At::Terminating).await
+}
+
+pub(crate) async fn t47_a_deadline_while_detaching(target: &Target) -> Result<()> {
+    deadline(target, At::Detaching).await
+}
+
+pub(crate) async fn t47_a_deadline_while_proving(target: &Target) -> Result<()> {
+    deadline(target, At::Proving).await
+}
+
+/// The call's own deadline ends it (10 s): nothing of the attempt has begun.
+pub(crate) async fn t47_a_deadline_while_cordoning(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t47").await?;
+    scene.place.pods(&[("a", Ready)]).await?;
+    let held = target.hold_node(&scene.place.namespace, &scene.place.node).await?;
+    let failure = scene.drain(stages::policy()).outcome().await.unwrap_err();
+    assert!(matches!(&failure, CordonFailure::Api(failure) if failure.is_unreachable()), "{failure}");
+    held.let_go();
+    assert_eq!(scene.sent("create", "pods/eviction")?, 0);
+    assert!(scene.is_untouched("a").await?);
+    Ok(())
+}
+
+pub(crate) async fn t47_a_deadline_while_the_server_is_busy(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t47").await?;
+    scene.place.pods(&[("a", Ready)]).await?;
+    // Administrators are never refused; this right is not needed here.
+    let user = format!("{}-user", scene.place.namespace);
+    let client = target.client_without(&user, "get", "daemonsets").await?;
+    let busy = target.make_busy(&user, &scene.place.namespace).await?;
+    let mut drain = drainer_of(&client, stages::policy()).drain(&scene.place.node);
+    let is_paused = |drain: &Drain| matches!(stage(drain, "a"), Some(Stage::Paused { .. })).then_some(());
+    until(&mut drain, "the server is busy", is_paused).await?;
+    pass(stages::policy().attempt_timeout);
+    assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
+    busy.end().await?;
+    assert!(scene.is_untouched("a").await?);
+    Ok(())
+}
+
+/// A drain that is dropped there sends nothing more, although what held it is taken away. Dropping is at once.
+async fn cancel(target: &Target, at: At) -> Result<()> {
+    let scene = Scene::new(target, "t48").await?;
+    let drain = reach(&scene, at).await?;
+    until_all_watch(&scene).await?;
+    drop(drain);
+    let before = scene.client.asked()?.len();
+    free(&scene, at).await?;
+    is_silent(&scene, before).await?;
+    assert!(scene.is_cordoned().await?, "the cordon stays");
+    Ok(())
+}
+
+/// Waits until each list that a feed has asked for is followed by its watch: what is under way is not sent after.
+async fn until_all_watch(scene: &Scene<'_>) -> Result<()> {
+    loop {
+        let asked = scene.client.asked()?;
+        let has_claims = asked.iter().any(|asked| asked.resource == "volumeattachments");
+        let watches = asked.iter().filter(|asked| asked.verb == "watch").count();
+        if watches >= if has_claims { 8 } else { 3 } {
+            return Ok(());
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Nothing comes from the scene's client, although every watch breaks off that is still open.
+async fn is_silent(scene: &Scene<'_>, before: usize) -> Result<()> {
+    if let Some(fake) = scene.target.as_fake() {
+        fake.faults().cut_watches(None);
+    }
+    tokio::time::sleep(SILENCE).await;
+    let after = scene.client.asked()?;
+    assert_eq!(after.get(before..), Some([].as_slice()));
+    Ok(())
+}
+
+pub(crate) async fn t48_a_cancel_while_blocked(target: &Target) -> Result<()> {
+    cancel(target, At::Blocked).await
+}
+
+pub(crate) async fn t48_a_cancel_while_pods_wait_for_their_turn(target: &Target) -> Result<()> {
+    cancel(target, At::Waiting).await
+}
+
+pub(crate) async fn t48_a_cancel_while_terminating(target: &Target) -> Result<()> {
+    cancel(target, At::Terminating).await
+}
+
+pub(crate) async fn t48_a_cancel_while_detaching(target: &Target) -> Result<()> {
+    cancel(target, At::Detaching).await
+}
+
+pub(crate) async fn t48_a_cancel_while_proving(target: &Target) -> Result<()> {
+    cancel(target, At::Proving).await
+}
+
+/// Drives a drain until the fake has got so many of these requests, and drops it then.
+async fn drop_at(scene: &Scene<'_>, verb: &str, resource: &str, number: usize) -> Result<()> {
+    let received = async {
+        while scene.sent(verb, resource)? < number {
+            tokio::task::yield_now().await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        outcome = scene.drain(patient()).outcome() => anyhow::bail!("it has ended: {outcome:?}"),
+        received = received => received,
+    }
+}
+
+/// What was under way is given up as well: it has no effect when the server could go on.
+pub(crate) async fn t48_a_cancel_while_cordoning(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t48").await?;
+    let held = target.hold_node(&scene.place.namespace, &scene.place.node).await?;
+    drop_at(&scene, "patch", "nodes", 1).await?;
+    let before = scene.client.asked()?.len();
+    held.let_go();
+    is_silent(&scene, before).await?;
+    assert!(!scene.is_cordoned().await?);
+    Ok(())
+}
+
+pub(crate) async fn t48_a_cancel_while_evicting(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t48").await?;
+    scene.place.pods(&[("a", Ready), ("b", Ready)]).await?;
+    let held = target.hold_evictions(&scene.place.namespace).await?;
+    drop_at(&scene, "create", "pods/eviction", 2).await?;
+    let before = scene.client.asked()?.len();
+    held.let_go();
+    is_silent(&scene, before).await?;
+    assert!(scene.is_untouched("a").await? && scene.is_untouched("b").await?);
+    Ok(())
+}
+
+/// The first refusal is enough: deleted with its own grace, past the budget. It does not hang (MCM does).
+pub(crate) async fn t49_no_retries(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t49").await?;
+    scene.place.pods(&[("a", ReadyForLong)]).await?;
+    scene.place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let mut drain = scene.drain(Policy { max_retries: MaxRetries::Times(0), ..patient() });
+    until(&mut drain, "a is on its way", |drain| is_terminating(drain, "a").then_some(())).await?;
+    let pod = scene.place.get("pods/a").await?;
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 30, "its own");
+    let changes = scene.client.changes()?;
+    let to_pods: Vec<_> = changes.iter().filter(|asked| asked.resource != "nodes").collect();
+    let words: Vec<_> = to_pods.iter().map(|asked| (asked.verb.as_str(), asked.resource.as_str())).collect();
+    assert_eq!(words, [("create", "pods/eviction"), ("delete", "pods")]);
+    scene.kill("a").await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+/// Times of zero neither hang nor succeed by themselves.
+pub(crate) async fn t49_no_time(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t49").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let held = disks.pod_with_disk("a", Kubelet::Quick).await?;
+    disks.hold(&held, node).await?;
+    let none = Policy { attempt_timeout: Duration::ZERO, ..patient() };
+    assert_eq!(end(&mut scene.drain(none)).await?, Outcome::Failed(Failure::Deadline));
+    assert!(scene.is_untouched("a").await?);
+
+    // Volumes are not waited for at all then.
+    let (detach_timeout, reattach_timeout) = (Duration::ZERO, Duration::ZERO);
+    let volumes = Volumes { detach_timeout, reattach_timeout, ..patient().volumes };
+    let hasty = Policy { volumes, settle: Duration::ZERO, ..patient() };
+    assert_eq!(end(&mut scene.drain(hasty)).await?, Outcome::Drained);
+    disks.release(&held, node).await
+}
+
+pub(crate) async fn t50_a_restart_keeps_the_deadline(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t50").await?;
+    let mut first = reach(&scene, At::Blocked).await?;
+    let whole = stages::policy().attempt_timeout;
+    pass(whole / 2);
+    first.next().await.context("it has ended")?;
+    let record = first.record().context("nothing to go on with")?;
+    drop(first);
+
+    let mut second = scene.drainer(stages::policy()).resuming(record.clone()).drain(&scene.place.node);
+    until(&mut second, "it is refused again", |drain| is_blocked(drain, "a").then_some(())).await?;
+    assert_eq!(cordon_of(&second)?.before(), Before::Ours);
+    let kept = second.record().context("nothing to go on with")?;
+    assert_eq!((kept.started, kept.deadline), (record.started, record.deadline));
+    assert_eq!(kept.refused_since, record.refused_since);
+    pass(whole / 2);
+    assert_eq!(end(&mut second).await?, Outcome::Failed(Failure::Deadline));
+    assert!(scene.is_untouched("a").await?);
+    Ok(())
+}
+
+/// A drain of another process that goes on with one whose only volume is held. Its pod is gone, so nothing on the node
+/// tells of it any more. Returns the volume's name.
+async fn with_an_inherited_volume(scene: &Scene<'_>) -> Result<(Drain, String)> {
+    let first = reach(scene, At::Detaching).await?;
+    let volume = format!("{}-a", scene.place.namespace);
+    let record = first.record().context("nothing to go on with")?;
+    drop(first);
+    let mut second = scene.drainer(patient()).resuming(record).drain(&scene.place.node);
+    until(&mut second, "the volume is known", |drain| is_detaching(drain, &volume).then_some(())).await?;
+    Ok((second, volume))
+}
+
+/// Drives the drain until it has looked at the attachments once more.
+async fn until_it_looks(scene: &Scene<'_>, drain: &mut Drain) -> Result<()> {
+    let looks = scene.sent("list", "volumeattachments")?;
+    let has_looked = || Some(()).filter(|()| scene.sent("list", "volumeattachments").unwrap() > looks);
+    until(drain, "it looks again", |_| has_looked()).await
+}
+
+pub(crate) async fn t50_a_restart_keeps_the_volumes(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t50").await?;
+    let (mut drain, volume) = with_an_inherited_volume(&scene).await?;
+    for _ in 0..2 {
+        pass(Duration::from_mins(1));
+        until_it_looks(&scene, &mut drain).await?;
+        assert!(is_detaching(&drain, &volume), "{}", told(&drain));
+    }
+    Disks::of(&scene.place).release(&volume, &scene.place.node).await?;
+    pass(Duration::from_mins(1));
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+/// As no watch tells of them, each look has to follow the one before within a few seconds: 5 s are promised
+/// (`drain::clocks`), and 20 s are far more.
+pub(crate) async fn t50_inherited_volumes_are_looked_at_often(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t50").await?;
+    let (mut drain, _) = with_an_inherited_volume(&scene).await?;
+    for number in 0..3 {
+        pass(Duration::from_secs(10));
+        let look = tokio::time::timeout(Duration::from_secs(10), until_it_looks(&scene, &mut drain));
+        look.await.with_context(|| format!("no look number {number} within 20 s"))??;
+    }
+    Ok(())
+}
+
+pub(crate) async fn t51_somebody_elses_cordon_stays(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t51").await?;
+    let (cluster, node) = (scene.client.cluster(), scene.place.node.as_str());
+    scene.cordon_by_hand(node, true).await?;
+    let cancelled = reach(&scene, At::Blocked).await?;
+    let cordoned = cordon_of(&cancelled)?;
+    assert_eq!(cordoned.before(), Before::Foreign);
+    assert_eq!(cordoned.to_string(), format!("node {node} already cordoned by somebody else"));
+    drop(cancelled);
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
+    assert!(scene.is_cordoned().await?);
+
+    scene.free("p").await?;
+    let mut drain = scene.drain(patient());
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
+    assert!(scene.is_cordoned().await?);
+    assert_eq!(scene.sent("patch", "nodes")?, 0);
+    Ok(())
+}
+
+pub(crate) async fn t52_no_right_to_cordon(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t52").await?;
+    scene.place.pods(&[("a", Ready)]).await?;
+    let user = format!("{}-user", scene.place.namespace);
+    let client = target.client_without(&user, "patch", "nodes").await?;
+    let drain = Drainer::new(client.cluster().clone(), patient()).drain(&scene.place.node);
+    let failure = drain.outcome().await.unwrap_err().to_string();
+    assert!(failure.contains("needs the right to `patch` `nodes`"), "{failure}");
+    assert_eq!(evictions(&client.asked()?), 0);
+    assert!(scene.is_untouched("a").await? && !scene.is_cordoned().await?);
+    Ok(())
+}
+
+pub(crate) async fn t52_no_node_to_cordon(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t52").await?;
+    scene.place.pods(&[("a", Ready)]).await?;
+    let node = format!("{}-none", scene.place.namespace);
+    let failure = scene.drainer(patient()).drain(&node).outcome().await.unwrap_err();
+    assert_eq!(failure, CordonFailure::NodeGone { node });
+    assert_eq!(scene.client.changes()?, []);
+    assert!(scene.is_untouched("a").await? && !scene.is_cordoned().await?);
+    Ok(())
+}
+
+pub(crate) async fn t53_groups_leave_in_order(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t53").await?;
+    scene.place.pods(&[("a", ReadyForLong), ("b", ReadyForLong), ("c", ReadyForLong), ("d", Ready)]).await?;
+    for (pod, tier) in [("a", "last"), ("b", "late"), ("d", "first")] {
+        scene.label(pod, json!({"tier": tier})).await?;
+    }
+    let rules = vec![later("last", 7), later("late", 1), later("first", -1)];
+    let mut drain = scene.drain(Policy { rules, ..patient() });
+    for (now, still) in [("c", ["b", "a"].as_slice()), ("b", &["a"]), ("a", &[])] {
+        until(&mut drain, "its turn has come", |drain| is_terminating(drain, now).then_some(())).await?;
+        assert!(still.iter().all(|pod| is_waiting(&drain, pod)), "{now}: {}", told(&drain));
+        assert_eq!(line(&drain, "d"), None, "the first one is gone");
+        scene.kill(now).await?;
+    }
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+pub(crate) async fn t53_an_order_waits_for_volumes(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t53").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let held = disks.pod_with_disk("a", Kubelet::Quick).await?;
+    disks.hold(&held, node).await?;
+    scene.place.pods(&[("b", Ready)]).await?;
+    scene.label("b", json!({"tier": "late"})).await?;
+    let mut drain = scene.drain(stages::policy());
+    let left = |drain: &Drain| volume(drain, &held).filter(|line| line.stage == "Detaching").map(drop);
+    until(&mut drain, "a's volume is left", left).await?;
+    assert!(is_waiting(&drain, "b"), "{}", told(&drain));
+    assert!(scene.is_untouched("b").await?);
+    disks.release(&held, node).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    scene.place.until_gone("pods/b").await
+}
+
+/// Makes so many pods that end quickly.
+async fn crowd(scene: &Scene<'_>, number: u32) -> Result<()> {
+    let names: Vec<String> = (0..number).map(|number| format!("pod-{number}")).collect();
+    let pods: Vec<_> = names.iter().map(|name| (name.as_str(), Ready)).collect();
+    scene.place.pods(&pods).await.map(drop)
+}
+
+/// Drives the drain to its end; returns how many evictions it had under way at most.
+async fn most_at_a_time(mut drain: Drain) -> Result<usize> {
+    let mut most = 0;
+    let count = |drain: &Drain| drain.lines().iter().filter(|line| line.stage == Some(Stage::Sent)).count();
+    let over = |drain: &Drain| {
+        most = most.max(count(drain));
+        drain.ended().map(drop)
+    };
+    until(&mut drain, "it ends", over).await?;
+    assert_eq!(drain.outcome().await?, Outcome::Drained);
+    Ok(most)
+}
+
+pub(crate) async fn t54_the_concurrency_is_limited(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t54").await?;
+    crowd(&scene, 8).await?;
+    let drain = scene.drain(Policy { concurrency: 2, ..patient() });
+    assert_eq!(most_at_a_time(drain).await?, 2);
+    assert_eq!(scene.sent("create", "pods/eviction")?, 8);
+    Ok(())
+}
+
+/// Under one budget there are never more than three.
+pub(crate) async fn t54_a_budgets_share_is_limited(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t54").await?;
+    crowd(&scene, 8).await?;
+    scene.place.budget("p", &json!({"minAvailable": 0}), [8, 8, 0, 8]).await?;
+    assert_eq!(most_at_a_time(scene.drain(patient())).await?, 3);
+    Ok(())
+}
+
+/// While none is answered, all that the server has got are under way.
+pub(crate) async fn t54_no_more_evictions_at_the_server_than_allowed(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t54").await?;
+    crowd(&scene, 8).await?;
+    let held = target.hold_evictions(&scene.place.namespace).await?;
+    let mut drain = scene.drain(Policy { concurrency: 3, ..patient() });
+    let are_sent = || Some(()).filter(|()| scene.sent("create", "pods/eviction").unwrap() >= 3);
+    while are_sent().is_none() {
+        tokio::time::timeout(Duration::from_millis(10), drain.next()).await.ok();
+    }
+    // A new picture is a new chance to send.
+    scene.label("pod-7", json!({DRAIN_LABEL: "perhaps"})).await?;
+    let is_new =
+        |drain: &Drain| line(drain, "pod-7").is_some_and(|line| line.reasons.len() == 2).then_some(());
+    until(&mut drain, "the label is seen", is_new).await?;
+    assert_eq!(scene.sent("create", "pods/eviction")?, 3);
+    if let Some(fake) = target.as_fake() {
+        assert_eq!(fake.requests().peak("create", "pods/eviction"), 3);
+    }
+    drop(drain);
+    held.let_go();
+    Ok(())
+}
+
+pub(crate) async fn t55_a_dry_run_changes_nothing(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t55").await?;
+    let (cluster, node) = (scene.client.cluster(), scene.place.node.as_str());
+    scene.place.pods(&[("a", Ready), ("free", Ready)]).await?;
+    scene.label("free", json!({"app": "free"})).await?;
+    scene.place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let before = all_of(&scene).await?;
+
+    assert_eq!(would_cordon(cluster, node, "zedkube", "test").await?, Before::Schedulable);
+    let picture = full_look(cluster, node).await?;
+    let leaving: Vec<_> = plan(&picture, &patient()).into_iter().filter(drain::Planned::must_leave).collect();
+    let mut answers = Vec::new();
+    for pod in &leaving {
+        answers.push((pod.id.name.as_str(), would_evict(cluster, &pod.id, None).await));
+    }
+    assert!(matches!(&answers[..], [("a", Answer::Budget(_)), ("free", Answer::Accepted)]), "{answers:?}");
+    assert_eq!(scene.client.changes()?, []);
+    for pod in &leaving {
+        assert_eq!(would_delete(cluster, &pod.id, None).await, Answer::Accepted);
+    }
+    assert_eq!(all_of(&scene).await?, before);
+    Ok(())
+}
+
+/// The pods, the budget, and what a cordon would change of the node.
+async fn all_of(scene: &Scene<'_>) -> Result<[Value; 3]> {
+    let pods = scene.place.get("pods").await?;
+    let budget = scene.place.get("poddisruptionbudgets/p").await?;
+    let node = scene.place.caller().get(&scene.place.node_path()).await?.object()?;
+    let of_node = json!({"spec": node["spec"], "annotations": node["metadata"]["annotations"]});
+    Ok([pods["items"].clone(), budget, of_node])
+}

@@ -1,0 +1,134 @@
+//! The cases T29 to T57 of the catalogue (`reference/drain.md` 4): filters, volumes, control; driven through the engine
+//! as any kube user drives it (`cluster::Drainer`), against the fake and the real control plane.
+//!
+//! Each function is run as `fake::tNN_…` and `real::tNN_…`, or, if it stops or freezes a part of the plane, as
+//! `faults_fake::tNN_…` and `faults_real::tNN_…`. Those in `only_fake` say with what reason the real server cannot be
+//! brought to answer so.
+
+// `cfg(test)` says that these are tests, in which a failed `unwrap` is a finding.
+#[cfg(test)]
+mod control;
+#[cfg(test)]
+mod disks;
+#[cfg(test)]
+mod filters;
+#[cfg(test)]
+mod outages;
+#[cfg(test)]
+mod scene;
+#[cfg(test)]
+mod stages;
+#[cfg(test)]
+mod storage;
+
+/// Makes tests of cases: `MODULE::NAME`, on a target that `START` makes.
+macro_rules! cases {
+    ($module:ident, $start:path, { $($group:ident { $($case:ident),+ $(,)? })+ }) => {
+        mod $module {
+            $($(
+                #[test]
+                fn $case() -> anyhow::Result<()> {
+                    contract::run($start, async |target: &contract::Target| {
+                        crate::scene::in_time(crate::$group::$case(target)).await
+                    })
+                }
+            )+)+
+        }
+    };
+}
+
+/// Cases that both targets can be asked.
+macro_rules! cases_for_both {
+    ($($all:tt)+) => {
+        cases!(fake, contract::Target::fake, { $($all)+ });
+        cases!(real, contract::Target::shared, { $($all)+ });
+    };
+}
+
+/// Cases that stop or freeze a part of the control plane: each has a plane of its own. After an outage the real
+/// controllers are away for up to a minute more (`reference/measured.md` 3), in which no other case can be set up.
+macro_rules! cases_with_faults {
+    ($($all:tt)+) => {
+        cases!(faults_fake, contract::Target::fake, { $($all)+ });
+        cases!(faults_real, contract::Target::own, { $($all)+ });
+    };
+}
+
+cases_for_both! {
+    filters {
+        t30_a_daemon_set_that_cannot_be_read,
+        t31_a_third_partys_daemon_set,
+        t32_a_mirror_pod_with_an_empty_dir,
+        t33_a_finished_bare_pod_with_an_empty_dir,
+        t34_an_empty_dir_in_memory,
+        t35_a_pod_with_an_ephemeral_volume,
+        t36_all_warnings_are_kept,
+    }
+    storage {
+        t37_a_handle_that_begins_another_one,
+        t38_handles_with_characters_of_patterns,
+        t39_a_volume_of_two_local_pods,
+        t40_a_claim_mounted_twice,
+        t41_an_inline_attachment,
+        t42_claims_without_a_volume,
+        t43_the_node_goes_in_the_middle_of_a_wait,
+        t44_a_hundred_attachment_updates_during_a_detach,
+        t45_a_detach_timeout_fails_the_attempt_in_the_end,
+        t45_a_detach_timeout_can_be_put_up_with,
+    }
+    control {
+        t47_a_deadline_while_blocked,
+        t47_a_deadline_while_pods_wait_for_their_turn,
+        t47_a_deadline_while_terminating,
+        t47_a_deadline_while_detaching,
+        t47_a_deadline_while_proving,
+        t47_a_deadline_while_cordoning,
+        t47_a_deadline_while_the_server_is_busy,
+        t48_a_cancel_while_blocked,
+        t48_a_cancel_while_pods_wait_for_their_turn,
+        t48_a_cancel_while_terminating,
+        t48_a_cancel_while_detaching,
+        t48_a_cancel_while_proving,
+        t48_a_cancel_while_cordoning,
+        t48_a_cancel_while_evicting,
+        t49_no_retries,
+        t49_no_time,
+        t50_a_restart_keeps_the_deadline,
+        t50_a_restart_keeps_the_volumes,
+        t50_inherited_volumes_are_looked_at_often,
+        t51_somebody_elses_cordon_stays,
+        t52_no_right_to_cordon,
+        t52_no_node_to_cordon,
+        t53_groups_leave_in_order,
+        t53_an_order_waits_for_volumes,
+        t54_the_concurrency_is_limited,
+        t54_a_budgets_share_is_limited,
+        t54_no_more_evictions_at_the_server_than_allowed,
+        t55_a_dry_run_changes_nothing,
+    }
+    outages {
+        t57_replacements_have_no_place,
+    }
+}
+
+cases! {only_fake, contract::Target::fake, {
+    storage {
+        t46_no_attachments_are_served,
+    }
+    outages {
+        t56_the_server_goes_before_the_proof,
+        t56_a_late_look_brings_no_old_budget_back,
+    }
+}}
+
+cases_with_faults! {
+    filters {
+        t29_an_orphan_of_a_daemon_set,
+    }
+    outages {
+        t56_the_server_is_away_from_the_beginning,
+        t56_the_server_goes_in_the_middle,
+        t56_the_server_stays_away,
+        t57_volumes_have_no_other_place,
+    }
+}

@@ -1,0 +1,122 @@
+//! Drains that have come to a stage and are held there until the case lets them go.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use cluster::drainer::Drain;
+use contract::PodState::{Ready, ReadyForLong};
+use contract::objects::{self, Kubelet};
+use drain::policy::{OnDetachTimeout, Volumes};
+use drain::rule::Rule;
+use drain::{Policy, Requirement, Selector};
+use serde_json::json;
+
+use crate::disks::Disks;
+use crate::scene::{
+    Scene, is_blocked, is_detaching, is_half_proven, is_terminating, is_waiting, patient, until,
+};
+
+/// Where a drain is held, and by what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// Pod `a` is refused by budget `p`.
+    Blocked,
+    /// Pod `a` does not end, and pod `b` leaves after it.
+    Waiting,
+    /// Pod `a` does not end.
+    Terminating,
+    /// The volume of pod `a`, which is gone, is not detached.
+    Detaching,
+    /// All pods are gone, and the second proof is an hour away because a pod came late.
+    Proving,
+}
+
+/// What the stages need. A volume that is late does not fail the attempt: only its deadline can.
+pub(crate) fn policy() -> Policy {
+    let patient = patient();
+    Policy {
+        settle: Duration::from_hours(1),
+        rules: vec![later("late", 1)],
+        volumes: Volumes { on_detach_timeout: OnDetachTimeout::Proceed, ..patient.volumes },
+        ..patient
+    }
+}
+
+/// Pods with the label `tier` of this value have this order.
+pub(crate) fn later(tier: &str, order: i32) -> Rule {
+    let requirements = vec![Requirement::In("tier".to_owned(), vec![tier.to_owned()])];
+    Rule { name: tier.to_owned(), selector: Some(Selector { requirements }), order, ..Rule::default() }
+}
+
+/// Begins a drain by [`policy`] and drives it there.
+pub(crate) async fn reach(scene: &Scene<'_>, at: At) -> Result<Drain> {
+    match at {
+        At::Blocked => blocked(scene).await,
+        At::Waiting => waiting(scene).await,
+        At::Terminating => terminating(scene).await,
+        At::Detaching => detaching(scene).await,
+        At::Proving => proving(scene).await,
+    }
+}
+
+/// Takes away what holds the drain there: one that lives goes on at once.
+pub(crate) async fn free(scene: &Scene<'_>, at: At) -> Result<()> {
+    match at {
+        At::Blocked => scene.free("p").await,
+        At::Waiting | At::Terminating => scene.kill("a").await,
+        At::Detaching => Disks::of(&scene.place).release(&volume(scene), &scene.place.node).await,
+        At::Proving => {
+            crate::scene::pass(policy().settle);
+            Ok(())
+        }
+    }
+}
+
+/// The volume of pod `a`.
+fn volume(scene: &Scene<'_>) -> String {
+    format!("{}-a", scene.place.namespace)
+}
+
+async fn blocked(scene: &Scene<'_>) -> Result<Drain> {
+    scene.place.pods(&[("a", Ready)]).await?;
+    scene.place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
+    let mut drain = scene.drain(policy());
+    until(&mut drain, "the budget refuses", |drain| is_blocked(drain, "a").then_some(())).await?;
+    Ok(drain)
+}
+
+async fn waiting(scene: &Scene<'_>) -> Result<Drain> {
+    scene.place.pods(&[("a", ReadyForLong), ("b", Ready)]).await?;
+    scene.label("b", json!({"tier": "late"})).await?;
+    let mut drain = scene.drain(policy());
+    let is_there = |drain: &Drain| (is_terminating(drain, "a") && is_waiting(drain, "b")).then_some(());
+    until(&mut drain, "b waits for a", is_there).await?;
+    Ok(drain)
+}
+
+async fn terminating(scene: &Scene<'_>) -> Result<Drain> {
+    scene.place.pods(&[("a", ReadyForLong)]).await?;
+    let mut drain = scene.drain(policy());
+    until(&mut drain, "a is on its way", |drain| is_terminating(drain, "a").then_some(())).await?;
+    Ok(drain)
+}
+
+async fn detaching(scene: &Scene<'_>) -> Result<Drain> {
+    let disks = Disks::new(&scene.place).await?;
+    let volume = disks.pod_with_disk("a", Kubelet::Quick).await?;
+    disks.hold(&volume, &scene.place.node).await?;
+    let mut drain = scene.drain(policy());
+    until(&mut drain, "a's volume is left", |drain| is_detaching(drain, &volume).then_some(())).await?;
+    Ok(drain)
+}
+
+async fn proving(scene: &Scene<'_>) -> Result<Drain> {
+    let mut drain = terminating(scene).await?;
+    let late = objects::bound_pod("late", &scene.place.node, Kubelet::NeverEnds);
+    scene.place.create("pods", &late).await?;
+    until(&mut drain, "the late pod is seen", |drain| is_terminating(drain, "late").then_some(())).await?;
+    scene.kill("a").await?;
+    scene.kill("late").await?;
+    until(&mut drain, "the node looks empty", |drain| is_half_proven(drain).then_some(())).await?;
+    Ok(drain)
+}

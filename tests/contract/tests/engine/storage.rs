@@ -1,0 +1,310 @@
+//! T37 to T46: volumes.
+//!
+//! What holds a volume at a node is a finalizer of the case on its VolumeAttachment: on both servers the detach begins,
+//! and ends when the case says so.
+//!
+//! Only on the fake: T46. VolumeAttachments are a part of every server of version 1.34; only its command line, which is
+//! the same for all tests, could leave them out. (A missing right is answered with 403, which means something else.)
+
+use std::time::Duration;
+
+use anyhow::Result;
+use cluster::drainer::Drain;
+use contract::objects::Kubelet;
+use contract::{Change, Target};
+use drain::plan::DRAIN_LABEL;
+use drain::policy::{OnDetachTimeout, Stateful, Volumes};
+use drain::state::Failure;
+use drain::{Outcome, Policy};
+use fake_cluster::Controller;
+use serde_json::json;
+
+use crate::disks::{Disks, claim_spec, touch_attachment};
+use crate::scene::{Scene, end, is_detaching, is_terminating, is_waiting, pass, patient, until, volume};
+
+/// Pods with volumes all at once.
+fn together() -> Policy {
+    Policy { stateful: Stateful { parallel: 64, ..patient().stateful }, ..patient() }
+}
+
+/// The pod stays on the node, and its volume with it.
+async fn stays(scene: &Scene<'_>, pod: &str) -> Result<()> {
+    scene.label(pod, json!({DRAIN_LABEL: "skip"})).await
+}
+
+fn is_gone(drain: &Drain, pod: &str) -> bool {
+    crate::scene::line(drain, pod).is_none()
+}
+
+/// Only the exact name counts, in both directions: each pair has one volume that leaves and one that stays.
+pub(crate) async fn t37_a_handle_that_begins_another_one(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t37").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let mut volumes = Vec::new();
+    for (pod, handle) in [("one", "vol-1"), ("ten", "vol-10"), ("twenty", "disk-20"), ("two", "disk-2")] {
+        let volume = disks.disk(pod, handle).await?;
+        disks.pod(pod, &[pod], Kubelet::Quick).await?;
+        disks.until_attached(&volume, node).await?;
+        volumes.push(volume);
+    }
+    for pod in ["ten", "two"] {
+        stays(&scene, pod).await?;
+    }
+    let [one, ten, twenty, two] = volumes.as_slice() else { anyhow::bail!("{volumes:?}") };
+    for volume in [one, twenty] {
+        disks.hold(volume, node).await?;
+    }
+    let mut drain = scene.drain(together());
+    let both = |drain: &Drain| is_detaching(drain, one) && is_detaching(drain, twenty);
+    until(&mut drain, "both are left", |drain| both(drain).then_some(())).await?;
+    for volume in [one, twenty] {
+        disks.release(volume, node).await?;
+    }
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    for volume in [ten, two] {
+        disks.until_listed(volume, node, true).await?;
+    }
+    Ok(())
+}
+
+/// A handle is any text: it is no pattern, and neither is a broken one a proof of anything.
+pub(crate) async fn t38_handles_with_characters_of_patterns(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t38").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let mut volumes = Vec::new();
+    for (pod, handle) in [("dots", "vol.1"), ("brackets", "a(b["), ("stars", "p+|.*"), ("near", "volx1")] {
+        let volume = disks.disk(pod, handle).await?;
+        disks.pod(pod, &[pod], Kubelet::Quick).await?;
+        disks.until_attached(&volume, node).await?;
+        volumes.push(volume);
+    }
+    stays(&scene, "near").await?;
+    let [dots, brackets, stars, near] = volumes.as_slice() else { anyhow::bail!("{volumes:?}") };
+    let leaving = [dots, brackets, stars];
+    for volume in leaving {
+        disks.hold(volume, node).await?;
+    }
+    let mut drain = scene.drain(together());
+    let all = |drain: &Drain| leaving.iter().all(|volume| is_detaching(drain, volume));
+    until(&mut drain, "all are left", |drain| all(drain).then_some(())).await?;
+
+    // The node's list alone holds one of them now.
+    for volume in leaving {
+        disks.until_listed(volume, node, false).await?;
+    }
+    list(&scene, &disks, &[near, brackets]).await?;
+    for volume in leaving {
+        disks.release(volume, node).await?;
+    }
+    let is_listed = |drain: &Drain| {
+        let [dots, brackets, stars] = leaving.map(|name| volume(drain, name));
+        let held = brackets.is_some_and(|line| line.detail == "the node still lists it as attached");
+        (held && dots.is_none() && stars.is_none()).then_some(())
+    };
+    until(&mut drain, "only the list holds it", is_listed).await?;
+    list(&scene, &disks, &[near]).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    disks.until_listed(near, node, true).await
+}
+
+/// Writes the node's list of attached volumes.
+async fn list(scene: &Scene<'_>, disks: &Disks<'_>, volumes: &[&String]) -> Result<()> {
+    let mut all = Vec::new();
+    for volume in volumes {
+        all.push(json!({"name": disks.attached_name(volume).await?, "devicePath": ""}));
+    }
+    let path = format!("{}/status", scene.place.node_path());
+    let status = json!({"status": {"volumesAttached": all}});
+    scene.place.caller().patch(&path, Change::Merge, &status).await?.object().map(drop)
+}
+
+/// It counts when its last user is gone, and then it is waited for.
+pub(crate) async fn t39_a_volume_of_two_local_pods(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t39").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let shared = disks.disk("data", "handle").await?;
+    disks.pod("a", &["data"], Kubelet::Quick).await?;
+    disks.pod("b", &["data"], Kubelet::NeverEnds).await?;
+    disks.until_attached(&shared, node).await?;
+    disks.hold(&shared, node).await?;
+
+    let mut drain = scene.drain(patient());
+    let only_b = |drain: &Drain| (is_gone(drain, "a") && is_terminating(drain, "b")).then_some(());
+    until(&mut drain, "a is gone and b told to go", only_b).await?;
+    assert_eq!(volume(&drain, &shared), None, "b has it");
+    scene.kill("b").await?;
+    until(&mut drain, "the volume is left", |drain| is_detaching(drain, &shared).then_some(())).await?;
+    disks.release(&shared, node).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+/// That does not make it shared.
+pub(crate) async fn t40_a_claim_mounted_twice(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t40").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let twice = disks.disk("data", "handle").await?;
+    disks.pod("a", &["data", "data"], Kubelet::Quick).await?;
+    disks.until_attached(&twice, node).await?;
+    disks.hold(&twice, node).await?;
+    let mut drain = scene.drain(patient());
+    until(&mut drain, "the volume is left", |drain| is_detaching(drain, &twice).then_some(())).await?;
+    assert_eq!(drain.volumes().len(), 1, "{:?}", drain.volumes());
+    disks.release(&twice, node).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+/// It names no volume, so it is nobody's: it neither holds the drain up nor breaks it.
+pub(crate) async fn t41_an_inline_attachment(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t41").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let own = disks.pod_with_disk("a", Kubelet::Quick).await?;
+    disks.hold(&own, node).await?;
+    let csi = json!({"driver": disks.driver(), "volumeHandle": "handle-a"});
+    let inline = json!({"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "csi": csi}});
+    let name = format!("{}-inline", scene.place.namespace);
+    disks.attach(&name, &inline, node).await?;
+
+    let mut drain = scene.drain(patient());
+    until(&mut drain, "a's volume is left", |drain| is_detaching(drain, &own).then_some(())).await?;
+    assert_eq!(drain.volumes().len(), 1, "{:?}", drain.volumes());
+    disks.release(&own, node).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+/// A claim that is not bound, one whose volume is missing, and one that is missing itself: nothing to wait for.
+pub(crate) async fn t42_claims_without_a_volume(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t42").await?;
+    let disks = Disks::new(&scene.place).await?;
+    if let Some(fake) = target.as_fake() {
+        // It makes a volume for every claim; on the real plane nobody does.
+        fake.faults().pause(Controller::VolumeBinder);
+    }
+    for (name, volume) in [("unbound", ""), ("lost", "no-such-volume")] {
+        let claim = json!({"metadata": {"name": name}, "spec": claim_spec(volume)});
+        scene.place.create("persistentvolumeclaims", &claim).await?;
+    }
+    for name in ["unbound", "lost", "absent"] {
+        disks.pod_that_waits(name, &[name], Kubelet::Quick).await?;
+    }
+    let mut drain = scene.drain(patient());
+    let mut waited = Vec::new();
+    let left = |drain: &Drain| {
+        waited.extend(drain.volumes());
+        let progress = drain.progress();
+        (progress.total == 3 && progress.left == 0).then_some(())
+    };
+    until(&mut drain, "all are gone", left).await?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    assert_eq!(waited, []);
+    Ok(())
+}
+
+pub(crate) async fn t43_the_node_goes_in_the_middle_of_a_wait(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t43").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let held = disks.pod_with_disk("a", Kubelet::Quick).await?;
+    disks.hold(&held, node).await?;
+    let mut drain = scene.drain(patient());
+    until(&mut drain, "a's volume is left", |drain| is_detaching(drain, &held).then_some(())).await?;
+    scene.place.caller().delete(&scene.place.node_path(), &json!({})).await?.object()?;
+    assert_eq!(end(&mut drain).await?, Outcome::NodeGone);
+    Ok(())
+}
+
+/// The state counts, not events: none of them can be missed. If one were, the second pod would wait for an hour.
+pub(crate) async fn t44_a_hundred_attachment_updates_during_a_detach(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t44").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let first = disks.set_with_disk("first", node).await?;
+    let second = disks.set_with_disk("second", node).await?;
+    let other = disks.add_node("b").await?;
+    disks.hold(&first, node).await?;
+    let noise = format!("{}-noise", scene.place.namespace);
+    let source = json!({"persistentVolumeName": "no-such-volume"});
+    disks.attach(&noise, &source, &other).await?;
+
+    let mut drain = scene.drain(patient());
+    let is_there = |drain: &Drain| volume(drain, &first).is_some_and(|line| line.stage == "Detaching");
+    until(&mut drain, "the first volume is left", |drain| is_there(drain).then_some(())).await?;
+    assert!(is_waiting(&drain, "second-0"));
+    let storm = async {
+        for number in 0..100 {
+            touch_attachment(&scene.place, &noise, number).await?;
+            if number == 50 {
+                disks.release(&first, node).await?;
+            }
+        }
+        anyhow::Ok(())
+    };
+    let (outcome, storm) = futures::join!(end(&mut drain), storm);
+    storm?;
+    assert_eq!(outcome?, Outcome::Drained);
+    disks.until_attached(&first, &other).await?;
+    disks.until_attached(&second, &other).await
+}
+
+/// Two pods with volumes, the first of which is not detached for over an hour. Returns how the drain ends, and the name
+/// of that volume.
+async fn with_a_late_detach(
+    scene: &Scene<'_>,
+    on_detach_timeout: OnDetachTimeout,
+) -> Result<(Drain, Outcome, String)> {
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let late = disks.pod_with_disk("a", Kubelet::Quick).await?;
+    disks.pod_with_disk("b", Kubelet::Quick).await?;
+    disks.hold(&late, node).await?;
+    let policy = Policy { volumes: Volumes { on_detach_timeout, ..patient().volumes }, ..patient() };
+    let mut drain = scene.drain(policy);
+    let is_at = |drain: &Drain, stage| volume(drain, &late).is_some_and(|line| line.stage == stage);
+    until(&mut drain, "a's volume is left", |drain| is_at(drain, "Detaching").then_some(())).await?;
+    assert!(is_waiting(&drain, "b"));
+    pass(Duration::from_hours(1));
+    let is_next = |drain: &Drain| is_at(drain, "DetachTimedOut") && !is_waiting(drain, "b");
+    until(&mut drain, "it is late, and b's turn has come", |drain| is_next(drain).then_some(())).await?;
+    let outcome = end(&mut drain).await?;
+    scene.place.until_gone("pods/b").await?;
+    Ok((drain, outcome, late))
+}
+
+pub(crate) async fn t45_a_detach_timeout_fails_the_attempt_in_the_end(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t45").await?;
+    let (_, outcome, late) = with_a_late_detach(&scene, OnDetachTimeout::Fail).await?;
+    let Outcome::Failed(Failure::Volumes(named)) = &outcome else { anyhow::bail!("{outcome:?}") };
+    let [named] = named.as_slice() else { anyhow::bail!("{named:?}") };
+    assert!(named.contains(&late) && named.contains(&format!("{}/a", scene.place.namespace)), "{named}");
+    assert!(named.contains("its VolumeAttachment is still there"), "{named}");
+    Ok(())
+}
+
+pub(crate) async fn t45_a_detach_timeout_can_be_put_up_with(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t45").await?;
+    let (drain, outcome, late) = with_a_late_detach(&scene, OnDetachTimeout::Proceed).await?;
+    assert_eq!(outcome, Outcome::Drained);
+    let line = volume(&drain, &late).map(|line| (line.stage, line.claim));
+    assert_eq!(line, Some(("DetachTimedOut", format!("{}/a", scene.place.namespace))));
+    Ok(())
+}
+
+/// Then the node's list is all that tells.
+pub(crate) async fn t46_no_attachments_are_served(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t46").await?;
+    let fake = target.as_fake().expect("for the fake only");
+    let disks = Disks::new(&scene.place).await?;
+    let first = disks.pod_with_disk("a", Kubelet::Quick).await?;
+    disks.pod_with_disk("b", Kubelet::Quick).await?;
+    fake.faults().unserve("volumeattachments");
+    fake.faults().pause(Controller::AttachDetach);
+    let mut drain = scene.drain(patient());
+    let left = |drain: &Drain| {
+        let held = volume(drain, &first).filter(|line| line.stage == "Detaching")?;
+        (held.detail == "the node still lists it as attached").then_some(())
+    };
+    until(&mut drain, "the list alone holds the first volume", left).await?;
+    assert!(is_waiting(&drain, "b"), "one after the other all the same");
+    fake.faults().resume(Controller::AttachDetach);
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
