@@ -6,8 +6,23 @@
 //! - [`step::step`]: what to do next in one drain attempt, as ordered [`step::Effect`]s;
 //! - [`cordon`]: who owns the node's cordon, and so who may lift it.
 //!
-//! `cluster` makes the views ([`view`]) from Kubernetes objects and carries the effects out;
-//! `session` drives [`step::step`] on a device. Time is an argument ([`time::Moment`]).
+//! One attempt in `step` is made of parts, each about one question:
+//!
+//! | module | question |
+//! |---|---|
+//! | [`view`], [`storage`], [`findings`] | what is known of the cluster |
+//! | [`policy`], [`rule`] | what the operator allows and wants |
+//! | [`state`], [`record`] | what the attempt knows of itself; what outlives its process |
+//! | `tracking` | what a picture or an answer changes |
+//! | `sending` | which pods are told to go now |
+//! | [`turns`] | whose turn it is: orders, and pods with volumes one after another |
+//! | [`volumes`] | which volumes there are, and when each is detached |
+//! | [`budget`], [`retry`], `escalation`, [`force`], [`returns`] | when a refused pod is asked again, deleted, killed, or left in peace |
+//! | `clocks`, `ending` | when to look again; whether it is over, and how |
+//! | `asking`, [`diagnosis`], [`progress`] | why pods stay, in words and numbers; nothing is decided by them |
+//!
+//! `cluster` makes the views from Kubernetes objects and carries the effects out; `session` drives [`step::step`] on a
+//! device. Time is an argument ([`time::Moment`]).
 
 pub mod answer;
 pub mod budget;

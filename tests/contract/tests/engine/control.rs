@@ -1,10 +1,4 @@
-//! T47 to T57: deadlines, cancelling, restarts, cordons, order, limits, dry runs, outages, nowhere to go.
-//!
-//! Only on the fake, because no part of the real server's API breaks or slows down single reads (admission, by which the
-//! other cases hold calls, sees writes only):
-//! - `t56_the_server_goes_before_the_proof`: lists of pods break off while the watches go on. On the real server both end
-//!   together, and its pods, whose kubelet needs the server too, do not end without it.
-//! - `t56_a_late_look_brings_no_old_budget_back`: one read is late.
+//! T47 to T55: deadlines, cancelling, restarts, cordons, order, limits, dry runs.
 
 use std::time::Duration;
 
