@@ -10,6 +10,7 @@
 //! ```
 
 mod caller;
+mod cases;
 pub mod objects;
 mod place;
 mod reply;

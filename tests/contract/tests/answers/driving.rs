@@ -40,12 +40,9 @@ pub(crate) fn run(
     start: impl FnOnce() -> Result<Target>,
     case: impl AsyncFnOnce(&Target) -> Result<()>,
 ) -> Result<()> {
-    contract::run(start, async |target: &Target| in_time(case(target)).await)
-}
-
-/// A case, cut off when it hangs.
-pub(crate) async fn in_time(case: impl Future<Output = Result<()>>) -> Result<()> {
-    tokio::time::timeout(LIMIT, case).await.with_context(|| format!("not within {LIMIT:?}"))?
+    contract::run(start, async |target: &Target| {
+        tokio::time::timeout(LIMIT, case(target)).await.with_context(|| format!("not within {LIMIT:?}"))?
+    })
 }
 
 /// A device's, with a short attempt and a short rest between the proofs.

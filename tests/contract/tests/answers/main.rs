@@ -33,128 +33,85 @@ mod listing;
 #[cfg(test)]
 mod waiting;
 
-/// Makes tests of cases: of those of `both`, `fake::NAME` and `real::NAME`; of `fake_only` the first; `stopping` stops or
-/// freezes a part of the plane: `fake::NAME` for each, and one test `faults_real` for all, one after the other.
-macro_rules! cases {
-    (
-        both { $($both:ident { $($on_both:ident),+ $(,)? })+ }
-        fake_only { $($only:ident { $($on_fake:ident),+ $(,)? })+ }
-        stopping { $($stopping:ident { $($on_own:ident),+ $(,)? })+ }
-    ) => {
-        mod fake {
-            $($(
-                #[test]
-                fn $on_both() -> anyhow::Result<()> {
-                    crate::driving::run(contract::Target::fake, crate::$both::$on_both)
-                }
-            )+)+
-            $($(
-                #[test]
-                fn $on_fake() -> anyhow::Result<()> {
-                    crate::driving::run(contract::Target::fake, crate::$only::$on_fake)
-                }
-            )+)+
-            $($(
-                #[test]
-                fn $on_own() -> anyhow::Result<()> {
-                    crate::driving::run(contract::Target::fake, crate::$stopping::$on_own)
-                }
-            )+)+
-        }
-
-        mod real {
-            $($(
-                #[test]
-                fn $on_both() -> anyhow::Result<()> {
-                    crate::driving::run(contract::Target::shared, crate::$both::$on_both)
-                }
-            )+)+
-        }
-
-        #[test]
-        fn faults_real() -> anyhow::Result<()> {
-            use anyhow::Context as _;
-
-            contract::run(contract::Target::own, async |target: &contract::Target| {
-                $($(
-                    let case = crate::$stopping::$on_own(target);
-                    crate::driving::in_time(case).await.context(stringify!($on_own))?;
-                )+)+
-                Ok(())
-            })
-        }
-    };
-}
-
-cases! {
-    both {
-        answers {
-            t01_a_budget_refuses_until_it_has_room,
-            t02_a_busy_server_is_asked_again_when_it_says,
-            t03_a_webhook_denies,
-            t04_two_budgets,
-            t05_another_uid_on_the_same_node,
-            t07_a_terminating_namespace_takes_deletions_only,
-            t08_no_right_to_evict_is_final,
-            t12_a_success_of_201_is_believed_at_once,
-            t14_a_pod_that_is_gone,
-        }
-        identity {
-            t16_the_same_name_on_the_same_node,
-            t17_the_same_name_on_another_node,
-            t18_the_uid_changes_before_the_call,
-        }
-        waiting {
-            t21_a_finalizer_holds_the_pod,
-            t22_a_grace_longer_than_the_attempt,
-            t22_the_report_says_that_grace_is_left,
-            t23_a_deletion_in_the_future,
-        }
-        listing {
-            t25_a_pod_that_tolerates_the_cordon_arrives,
-            t26_a_pod_that_names_the_node_returns_for_ever,
-            t26_its_owners_end_ends_it,
-            t27_a_list_of_several_pages,
-            t28_the_proof_is_a_consistent_list,
-        }
+contract::cases_for_both! {crate::driving::run, {
+    answers {
+        t01_a_budget_refuses_until_it_has_room,
+        t02_a_busy_server_is_asked_again_when_it_says,
+        t03_a_webhook_denies,
+        t04_two_budgets,
+        t05_another_uid_on_the_same_node,
+        t07_a_terminating_namespace_takes_deletions_only,
+        t08_no_right_to_evict_is_final,
+        t12_a_success_of_201_is_believed_at_once,
+        t14_a_pod_that_is_gone,
     }
-    fake_only {
-        answers {
-            t06_another_version_is_no_other_pod,
-            t09_a_negative_budget_passes,
-            t10_write_conflicts_on_a_budget_pass,
-            t11_the_connection_breaks_after_the_server_has_acted,
-            t11_the_connection_breaks_before_the_server_has_acted,
-            t13_a_success_of_another_code,
-            t14_a_404_that_the_list_contradicts,
-            t15_a_server_without_evictions,
-            t15_a_404_of_something_else_deletes_nothing,
-        }
-        identity {
-            t18_the_uid_changes_between_look_and_call,
-        }
-        waiting {
-            t19_failing_lists_prove_nothing,
-            t19_a_failing_get_proves_nothing,
-            t20_watches_end_and_go_on,
-            t20_a_watch_is_told_410,
-            t23_a_deletion_that_is_overdue,
-            t24_the_servers_clock_is_another_one,
-        }
-        listing {
-            t27_the_next_page_has_expired,
-            t27_a_list_that_always_expires_is_no_proof,
-            t27_the_watches_first_list_expires,
-            t28_an_empty_cache_proves_nothing,
-            t28_a_cache_that_stays_empty_ends_in_failure,
-        }
+    identity {
+        t16_the_same_name_on_the_same_node,
+        t17_the_same_name_on_another_node,
+        t18_the_uid_changes_before_the_call,
     }
-    stopping {
-        answers {
-            t09_too_many_disrupted_pods_pass,
-        }
-        waiting {
-            t20_the_server_is_another_one_now,
-        }
+    waiting {
+        t21_a_finalizer_holds_the_pod,
+        t22_a_grace_longer_than_the_attempt,
+        t22_the_report_says_that_grace_is_left,
+        t23_a_deletion_in_the_future,
     }
-}
+    listing {
+        t25_a_pod_that_tolerates_the_cordon_arrives,
+        t26_a_pod_that_names_the_node_returns_for_ever,
+        t26_its_owners_end_ends_it,
+        t27_a_list_of_several_pages,
+        t28_the_proof_is_a_consistent_list,
+    }
+}}
+
+contract::cases! {only_fake, crate::driving::run, contract::Target::fake, {
+    answers {
+        t06_another_version_is_no_other_pod,
+        t09_a_negative_budget_passes,
+        t10_write_conflicts_on_a_budget_pass,
+        t11_the_connection_breaks_after_the_server_has_acted,
+        t11_the_connection_breaks_before_the_server_has_acted,
+        t13_a_success_of_another_code,
+        t14_a_404_that_the_list_contradicts,
+        t15_a_server_without_evictions,
+        t15_a_404_of_something_else_deletes_nothing,
+    }
+    identity {
+        t18_the_uid_changes_between_look_and_call,
+    }
+    waiting {
+        t19_failing_lists_prove_nothing,
+        t19_a_failing_get_proves_nothing,
+        t20_watches_end_and_go_on,
+        t20_a_watch_is_told_410,
+        t23_a_deletion_that_is_overdue,
+        t24_the_servers_clock_is_another_one,
+    }
+    listing {
+        t27_the_next_page_has_expired,
+        t27_a_list_that_always_expires_is_no_proof,
+        t27_the_watches_first_list_expires,
+        t28_an_empty_cache_proves_nothing,
+        t28_a_cache_that_stays_empty_ends_in_failure,
+    }
+}}
+
+// These stop or freeze a part of the control plane.
+contract::cases! {faults_fake, crate::driving::run, contract::Target::fake, {
+    answers {
+        t09_too_many_disrupted_pods_pass,
+    }
+    waiting {
+        t20_the_server_is_another_one_now,
+    }
+}}
+
+contract::cases_in_turn! {faults_real, contract::Target::own, {
+    answers {
+        t09_too_many_disrupted_pods_pass,
+    }
+    waiting {
+        t20_the_server_is_another_one_now,
+    }
+}}

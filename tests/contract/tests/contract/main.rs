@@ -24,55 +24,7 @@ mod workloads;
 #[cfg(test)]
 mod writes;
 
-/// Makes two tests of each case: `fake::NAME`, and `real::NAME` on the shared control plane.
-macro_rules! cases {
-    ($($module:ident { $($case:ident),+ $(,)? })+) => {
-        mod fake {
-            $($(
-                #[test]
-                fn $case() -> anyhow::Result<()> {
-                    contract::run(contract::Target::fake, crate::$module::$case)
-                }
-            )+)+
-        }
-
-        mod real {
-            $($(
-                #[test]
-                fn $case() -> anyhow::Result<()> {
-                    contract::run(contract::Target::shared, crate::$module::$case)
-                }
-            )+)+
-        }
-    };
-}
-
-/// As [`cases`] for cases that stop or freeze a part of the control plane: `faults_fake::NAME` for each, and one
-/// test `faults_real` that runs them one after the other on a plane of its own.
-macro_rules! cases_with_faults {
-    ($module:ident { $($case:ident),+ $(,)? }) => {
-        mod faults_fake {
-            $(
-                #[test]
-                fn $case() -> anyhow::Result<()> {
-                    contract::run(contract::Target::fake, crate::$module::$case)
-                }
-            )+
-        }
-
-        #[test]
-        fn faults_real() -> anyhow::Result<()> {
-            use anyhow::Context as _;
-
-            contract::run(contract::Target::own, async |target: &contract::Target| {
-                $(crate::$module::$case(target).await.context(stringify!($case))?;)+
-                Ok(())
-            })
-        }
-    };
-}
-
-cases! {
+contract::cases_for_both! {contract::run, {
     lists {
         a_list_has_all_that_was_written_before,
         fields_select,
@@ -176,13 +128,23 @@ cases! {
         a_drain_that_a_budget_blocks_ends_in_time,
         a_drain_ends_when_somebody_uncordons,
     }
-}
+}}
 
-cases_with_faults! {
+// These stop or freeze a part of the control plane.
+contract::cases! {faults_fake, contract::run, contract::Target::fake, {
     faults {
         an_unobserved_budget_asks_for_patience,
         nobody_counts_a_budget_up,
         a_cordon_holds_without_its_taint,
         after_an_outage_all_is_seen_again,
     }
-}
+}}
+
+contract::cases_in_turn! {faults_real, contract::Target::own, {
+    faults {
+        an_unobserved_budget_asks_for_patience,
+        nobody_counts_a_budget_up,
+        a_cordon_holds_without_its_taint,
+        after_an_outage_all_is_seen_again,
+    }
+}}

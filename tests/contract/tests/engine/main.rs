@@ -21,40 +21,7 @@ mod stages;
 #[cfg(test)]
 mod storage;
 
-/// Makes tests of cases: `MODULE::NAME`, on a target that `START` makes.
-macro_rules! cases {
-    ($module:ident, $start:path, { $($group:ident { $($case:ident),+ $(,)? })+ }) => {
-        mod $module {
-            $($(
-                #[test]
-                fn $case() -> anyhow::Result<()> {
-                    contract::run($start, async |target: &contract::Target| {
-                        crate::scene::in_time(crate::$group::$case(target)).await
-                    })
-                }
-            )+)+
-        }
-    };
-}
-
-/// Cases that both targets can be asked.
-macro_rules! cases_for_both {
-    ($($all:tt)+) => {
-        cases!(fake, contract::Target::fake, { $($all)+ });
-        cases!(real, contract::Target::shared, { $($all)+ });
-    };
-}
-
-/// Cases that stop or freeze a part of the control plane: each has a plane of its own. After an outage the real
-/// controllers are away for up to a minute more (`reference/measured.md` 3), in which no other case can be set up.
-macro_rules! cases_with_faults {
-    ($($all:tt)+) => {
-        cases!(faults_fake, contract::Target::fake, { $($all)+ });
-        cases!(faults_real, contract::Target::own, { $($all)+ });
-    };
-}
-
-cases_for_both! {
+contract::cases_for_both! {crate::scene::run, {
     filters {
         t30_a_daemon_set_that_cannot_be_read,
         t31_a_third_partys_daemon_set,
@@ -109,9 +76,9 @@ cases_for_both! {
     outages {
         t57_replacements_have_no_place,
     }
-}
+}}
 
-cases! {only_fake, contract::Target::fake, {
+contract::cases! {only_fake, crate::scene::run, contract::Target::fake, {
     storage {
         t46_no_attachments_are_served,
     }
@@ -121,7 +88,9 @@ cases! {only_fake, contract::Target::fake, {
     }
 }}
 
-cases_with_faults! {
+// These stop or freeze a part of the control plane: each has a plane of its own. After an outage the real controllers are
+// away for up to a minute more (`reference/measured.md` 3), in which no other case can be set up.
+contract::cases! {faults_fake, crate::scene::run, contract::Target::fake, {
     filters {
         t29_an_orphan_of_a_daemon_set,
     }
@@ -131,4 +100,16 @@ cases_with_faults! {
         t56_the_server_stays_away,
         t57_volumes_have_no_other_place,
     }
-}
+}}
+
+contract::cases! {faults_real, crate::scene::run, contract::Target::own, {
+    filters {
+        t29_an_orphan_of_a_daemon_set,
+    }
+    outages {
+        t56_the_server_is_away_from_the_beginning,
+        t56_the_server_goes_in_the_middle,
+        t56_the_server_stays_away,
+        t57_volumes_have_no_other_place,
+    }
+}}

@@ -20,9 +20,14 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// A drain that does not come where it should has failed, early enough to say where it stands.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The case, within its time.
-pub(crate) async fn in_time(case: impl Future<Output = Result<()>>) -> Result<()> {
-    timeout(LIMIT, case).await.with_context(|| format!("not within {LIMIT:?}"))?
+/// Runs one case against the target that `start` makes, within its time.
+pub(crate) fn run(
+    start: impl FnOnce() -> Result<Target>,
+    case: impl AsyncFnOnce(&Target) -> Result<()>,
+) -> Result<()> {
+    contract::run(start, async |target: &Target| {
+        timeout(LIMIT, case(target)).await.with_context(|| format!("not within {LIMIT:?}"))?
+    })
 }
 
 thread_local! {

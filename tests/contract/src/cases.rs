@@ -1,0 +1,41 @@
+//! Lists of cases as tests. Each case is a function of a module of the test target: `async fn(&Target) -> Result<()>`.
+
+/// Makes a test of each case: `MODULE::CASE`, run by `RUN` (mostly [`crate::run()`]) on the target that `START` makes.
+#[macro_export]
+macro_rules! cases {
+    ($module:ident, $run:path, $start:path, { $($group:ident { $($case:ident),+ $(,)? })+ }) => {
+        mod $module {
+            $($(
+                #[test]
+                fn $case() -> anyhow::Result<()> {
+                    $run($start, super::$group::$case)
+                }
+            )+)+
+        }
+    };
+}
+
+/// Makes two tests of each case: `fake::CASE`, and `real::CASE` on the shared control plane.
+#[macro_export]
+macro_rules! cases_for_both {
+    ($run:path, { $($cases:tt)+ }) => {
+        $crate::cases!(fake, $run, $crate::Target::fake, { $($cases)+ });
+        $crate::cases!(real, $run, $crate::Target::shared, { $($cases)+ });
+    };
+}
+
+/// Makes one test of all cases, which run one after the other on one target that they stop or freeze parts of.
+#[macro_export]
+macro_rules! cases_in_turn {
+    ($name:ident, $start:path, { $($group:ident { $($case:ident),+ $(,)? })+ }) => {
+        #[test]
+        fn $name() -> anyhow::Result<()> {
+            use anyhow::Context as _;
+
+            $crate::run($start, async |target: &$crate::Target| {
+                $($(self::$group::$case(target).await.context(stringify!($case))?;)+)+
+                Ok(())
+            })
+        }
+    };
+}
