@@ -4,7 +4,7 @@ use crate::force::force;
 use crate::policy::{OnDetachTimeout, Policy};
 use crate::state::{Attempt, Failure, Stage};
 use crate::time::Moment;
-use crate::volumes::{Shelves, VolumeStage, VolumeTrack};
+use crate::volumes::{Shelves, VolumeStage, VolumeTrack, is_awaited};
 
 /// Pods have to leave, or volumes of those that have left are still attached.
 pub(crate) fn has_more_to_do(attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
@@ -13,12 +13,8 @@ pub(crate) fn has_more_to_do(attempt: &Attempt, now: Moment, policy: &Policy) ->
 
 /// Volumes are being detached. With grace 0 nobody waits for them.
 fn awaits_volumes(attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
-    let is_awaited = |volume: &VolumeTrack| match volume.stage {
-        VolumeStage::Detaching => true,
-        VolumeStage::TimedOut => policy.volumes.on_detach_timeout == OnDetachTimeout::Fail,
-        VolumeStage::InUse | VolumeStage::Detached => false,
-    };
-    force(attempt, now, policy).is_none() && attempt.volumes.values().any(is_awaited)
+    let mut volumes = attempt.volumes.values();
+    force(attempt, now, policy).is_none() && volumes.any(|volume| is_awaited(volume.stage, policy))
 }
 
 /// Why the attempt has failed, if it has. A deadline is never success, whatever else is true.

@@ -70,9 +70,7 @@ fn in_turn<'a>(attempt: &Attempt, picture: &'a Picture, policy: &Policy) -> Vec<
 }
 
 fn one(attempt: u32, track: &mut Track, seen_under: Fingerprint, now: Moment) -> Effect {
-    track.stage = Stage::Sent;
-    track.since = now;
-    track.tries = track.tries.saturating_add(1);
+    mark_sent(track, now);
     track.sent_under = Some(seen_under);
     let (pod, grace) = (track.id.clone(), track.grace_sent);
     match track.by {
@@ -83,11 +81,15 @@ fn one(attempt: u32, track: &mut Track, seen_under: Fingerprint, now: Moment) ->
 
 /// Deletion with grace 0.
 fn kill(attempt: u32, track: &mut Track, now: Moment) -> Effect {
+    mark_sent(track, now);
+    track.killed = Some(now);
+    Effect::Delete { attempt, pod: track.id.clone(), grace: Some(Duration::ZERO) }
+}
+
+fn mark_sent(track: &mut Track, now: Moment) {
     track.stage = Stage::Sent;
     track.since = now;
     track.tries = track.tries.saturating_add(1);
-    track.killed = Some(now);
-    Effect::Delete { attempt, pod: track.id.clone(), grace: Some(Duration::ZERO) }
 }
 
 /// When the next pod that waits for a time is due. One that is due already waits for something else: an answer, a

@@ -3,12 +3,12 @@
 //! A pod with attached volumes has its turn from its eviction until its volumes are attached elsewhere, or until the
 //! policy does not wait any longer. A refusal ends a turn: one blocked pod must not hold up the others.
 
-use crate::policy::{OnDetachTimeout, Policy};
+use crate::policy::Policy;
 use crate::state::{Attempt, Stage, Track};
 use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::view::{Picture, PodId};
-use crate::volumes::{Shelves, VolumeStage};
+use crate::volumes::{Shelves, VolumeStage, is_awaited};
 
 /// The turn of one pod with attached volumes.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,12 +28,8 @@ pub struct Turn {
 
 /// The order whose pods may leave now: the lowest of all that are still here, or whose volumes are.
 pub(crate) fn current_order(attempt: &Attempt, policy: &Policy) -> i32 {
-    let holds = |stage| match (stage, policy.volumes.on_detach_timeout) {
-        (VolumeStage::Detaching, _) | (VolumeStage::TimedOut, OnDetachTimeout::Fail) => true,
-        (VolumeStage::TimedOut, OnDetachTimeout::Proceed)
-        | (VolumeStage::InUse | VolumeStage::Detached, _) => false,
-    };
-    let volumes = attempt.volumes.values().filter(|volume| holds(volume.stage)).map(|volume| volume.order);
+    let awaited = attempt.volumes.values().filter(|volume| is_awaited(volume.stage, policy));
+    let volumes = awaited.map(|volume| volume.order);
     attempt.pods.values().map(|track| track.order).chain(volumes).min().unwrap_or(0)
 }
 
@@ -43,6 +39,9 @@ pub(crate) fn settle(attempt: &mut Attempt, now: Moment, policy: &Policy) {
         return;
     };
     begin_seen(attempt, &picture, now, policy);
+    if attempt.turns.is_empty() {
+        return;
+    }
     let mut turns = std::mem::take(&mut attempt.turns);
     let shelves = Shelves::of(&picture);
     turns.retain_mut(|turn| !is_over(turn, attempt, &shelves, &picture, now, policy));

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::Planned;
-use crate::policy::Policy;
+use crate::policy::{OnDetachTimeout, Policy};
 use crate::state::Attempt;
 use crate::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
 use crate::time::Moment;
@@ -230,6 +230,15 @@ pub(crate) fn carried(
         (volume.stage, volume.since, volume.is_late) = (VolumeStage::Detaching, now, false);
     }
     volumes
+}
+
+/// A volume in this stage is waited for: by the end of the attempt, and by pods of a higher order.
+pub(crate) fn is_awaited(stage: VolumeStage, policy: &Policy) -> bool {
+    match stage {
+        VolumeStage::Detaching => true,
+        VolumeStage::TimedOut => policy.volumes.on_detach_timeout == OnDetachTimeout::Fail,
+        VolumeStage::InUse | VolumeStage::Detached => false,
+    }
 }
 
 /// Volumes whose time to detach is over.
