@@ -24,6 +24,25 @@ macro_rules! cases_for_both {
     };
 }
 
+/// For cases that stop or freeze a part of the control plane: `faults_fake::CASE` for each, and one test `faults_real` that
+/// runs them one after the other on a plane of its own.
+#[macro_export]
+macro_rules! cases_with_faults {
+    ($run:path, { $($cases:tt)+ }) => {
+        $crate::cases!(faults_fake, $run, $crate::Target::fake, { $($cases)+ });
+        $crate::cases_in_turn!(faults_real, $crate::Target::own, { $($cases)+ });
+    };
+}
+
+/// As [`cases_with_faults`], and each case has a plane of its own: `faults_real::CASE`.
+#[macro_export]
+macro_rules! cases_with_faults_apart {
+    ($run:path, { $($cases:tt)+ }) => {
+        $crate::cases!(faults_fake, $run, $crate::Target::fake, { $($cases)+ });
+        $crate::cases!(faults_real, $run, $crate::Target::own, { $($cases)+ });
+    };
+}
+
 /// Makes one test of all cases, which run one after the other on one target that they stop or freeze parts of.
 #[macro_export]
 macro_rules! cases_in_turn {

@@ -98,16 +98,7 @@ contract::cases! {only_fake, crate::driving::run, contract::Target::fake, {
 }}
 
 // These stop or freeze a part of the control plane.
-contract::cases! {faults_fake, crate::driving::run, contract::Target::fake, {
-    answers {
-        t09_too_many_disrupted_pods_pass,
-    }
-    waiting {
-        t20_the_server_is_another_one_now,
-    }
-}}
-
-contract::cases_in_turn! {faults_real, contract::Target::own, {
+contract::cases_with_faults! {crate::driving::run, {
     answers {
         t09_too_many_disrupted_pods_pass,
     }

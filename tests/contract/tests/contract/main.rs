@@ -131,16 +131,7 @@ contract::cases_for_both! {contract::run, {
 }}
 
 // These stop or freeze a part of the control plane.
-contract::cases! {faults_fake, contract::run, contract::Target::fake, {
-    faults {
-        an_unobserved_budget_asks_for_patience,
-        nobody_counts_a_budget_up,
-        a_cordon_holds_without_its_taint,
-        after_an_outage_all_is_seen_again,
-    }
-}}
-
-contract::cases_in_turn! {faults_real, contract::Target::own, {
+contract::cases_with_faults! {contract::run, {
     faults {
         an_unobserved_budget_asks_for_patience,
         nobody_counts_a_budget_up,

@@ -90,19 +90,7 @@ contract::cases! {only_fake, crate::scene::run, contract::Target::fake, {
 
 // These stop or freeze a part of the control plane: each has a plane of its own. After an outage the real controllers are
 // away for up to a minute more (`reference/measured.md` 3), in which no other case can be set up.
-contract::cases! {faults_fake, crate::scene::run, contract::Target::fake, {
-    filters {
-        t29_an_orphan_of_a_daemon_set,
-    }
-    outages {
-        t56_the_server_is_away_from_the_beginning,
-        t56_the_server_goes_in_the_middle,
-        t56_the_server_stays_away,
-        t57_volumes_have_no_other_place,
-    }
-}}
-
-contract::cases! {faults_real, crate::scene::run, contract::Target::own, {
+contract::cases_with_faults_apart! {crate::scene::run, {
     filters {
         t29_an_orphan_of_a_daemon_set,
     }
