@@ -11,6 +11,7 @@
 
 mod caller;
 mod cases;
+pub mod driving;
 pub mod objects;
 mod place;
 mod reply;

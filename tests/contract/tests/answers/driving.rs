@@ -1,49 +1,19 @@
-//! Drives a drain step by step, looks at it, and turns its clock.
+//! What these cases ask of a drain and of its client, beside what `contract::driving` has for all.
 
-use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use cluster::clock::boot_time;
+use anyhow::{Context, Result, ensure};
 use cluster::drainer::Drain;
 use cluster::{Cluster, Drainer};
+use contract::driving::{clock, count};
+pub(crate) use contract::driving::{end, line, run, stage, turn, until};
 use contract::{Client, Target};
+use drain::Policy;
 use drain::diagnosis::Blocked;
-use drain::progress::Line;
 use drain::state::Stage;
-use drain::{Moment, Outcome, Policy};
 use fake_cluster::{FakeCluster, Request};
 use serde_json::Value;
-
-/// A case that takes longer hangs.
-const LIMIT: Duration = Duration::from_mins(1);
-
-thread_local! {
-    /// How far the engine's clock is ahead of the machine's, in milliseconds: a test has a thread of its own.
-    static TURNED: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The engine's clock.
-pub(crate) fn clock() -> Moment {
-    boot_time() + Duration::from_millis(TURNED.get())
-}
-
-/// Turns the engine's clock forward: what it waits for is due as soon as it is driven again.
-pub(crate) fn turn(by: Duration) {
-    let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
-    TURNED.set(TURNED.get().saturating_add(millis));
-}
-
-/// Runs one case against the target that `start` makes.
-pub(crate) fn run(
-    start: impl FnOnce() -> Result<Target>,
-    case: impl AsyncFnOnce(&Target) -> Result<()>,
-) -> Result<()> {
-    contract::run(start, async |target: &Target| {
-        tokio::time::timeout(LIMIT, case(target)).await.with_context(|| format!("not within {LIMIT:?}"))?
-    })
-}
 
 /// A device's, with a short attempt and a short rest between the proofs.
 pub(crate) fn policy() -> Policy {
@@ -70,20 +40,6 @@ pub(crate) fn drain_with(cluster: &Cluster, policy: Policy, node: &str) -> Drain
     Drainer::new(cluster.clone(), policy).with_clock(clock).drain(node)
 }
 
-/// Drives the drain until `look` finds something; fails if it ends before.
-pub(crate) async fn until<T>(
-    drain: &mut Drain,
-    what: &str,
-    mut look: impl FnMut(&Drain) -> Option<T>,
-) -> Result<T> {
-    loop {
-        if let Some(found) = look(drain) {
-            return Ok(found);
-        }
-        ensure!(drain.next().await.is_some(), "it ended before {what}: {:?}", drain.ended());
-    }
-}
-
 /// Drives the drain while something else is done; fails if it ends before that is.
 pub(crate) async fn meanwhile<T>(drain: &mut Drain, act: impl Future<Output = Result<T>>) -> Result<T> {
     let mut act = pin!(act);
@@ -93,26 +49,6 @@ pub(crate) async fn meanwhile<T>(drain: &mut Drain, act: impl Future<Output = Re
             progress = drain.next() => ensure!(progress.is_some(), "it ended: {:?}", drain.ended()),
         }
     }
-}
-
-/// Drives the drain to its end.
-pub(crate) async fn end(drain: &mut Drain) -> Result<Outcome> {
-    while drain.next().await.is_some() {}
-    match drain.ended() {
-        Some(Ok(outcome)) => Ok(outcome.clone()),
-        Some(Err(failure)) => Err(failure.clone().into()),
-        None => bail!("a drain without an end"),
-    }
-}
-
-/// The pod's line in the report.
-pub(crate) fn line(drain: &Drain, pod: &str) -> Option<Line> {
-    drain.lines().into_iter().find(|line| line.id.name == pod)
-}
-
-/// The pod's stage.
-pub(crate) fn stage(drain: &Drain, pod: &str) -> Option<Stage> {
-    line(drain, pod)?.stage
 }
 
 /// What blocks the pod, as the report says it.
@@ -129,12 +65,6 @@ pub(crate) async fn paused(drain: &mut Drain, pod: &str) -> Result<(String, Dura
         Some((text, next.since(line.since)))
     };
     until(drain, "the pod waits", look).await
-}
-
-/// How many such requests the client has sent.
-pub(crate) fn count(client: &Client<'_>, verb: &str, resource: &str) -> Result<usize> {
-    let asked = client.asked()?;
-    Ok(asked.iter().filter(|asked| asked.verb == verb && asked.resource == resource).count())
 }
 
 /// How many evictions the client has sent.

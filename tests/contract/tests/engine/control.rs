@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::disks::Disks;
 use crate::scene::{
-    Scene, cordon_of, drainer_of, end, is_blocked, is_detaching, is_terminating, is_waiting, line, pass,
-    patient, stage, told, until, volume,
+    Scene, cordon_of, drainer_of, end, is_blocked, is_detaching, is_terminating, is_waiting, line, patient,
+    stage, told, turn, until, volume,
 };
 use crate::stages::{self, At, free, later, reach};
 
@@ -34,7 +34,7 @@ fn evictions(asked: &[Asked]) -> usize {
 async fn deadline(target: &Target, at: At) -> Result<()> {
     let scene = Scene::new(target, "t47").await?;
     let mut drain = reach(&scene, at).await?;
-    pass(stages::policy().attempt_timeout);
+    turn(stages::policy().attempt_timeout);
     assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
     assert!(scene.is_cordoned().await?);
     Ok(())
@@ -83,7 +83,7 @@ pub(crate) async fn t47_a_deadline_while_the_server_is_busy(target: &Target) -> 
     let mut drain = drainer_of(&client, stages::policy()).drain(&scene.place.node);
     let is_paused = |drain: &Drain| matches!(stage(drain, "a"), Some(Stage::Paused { .. })).then_some(());
     until(&mut drain, "the server is busy", is_paused).await?;
-    pass(stages::policy().attempt_timeout);
+    turn(stages::policy().attempt_timeout);
     assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
     busy.end().await?;
     assert!(scene.is_untouched("a").await?);
@@ -225,7 +225,7 @@ pub(crate) async fn t50_a_restart_keeps_the_deadline(target: &Target) -> Result<
     let scene = Scene::new(target, "t50").await?;
     let mut first = reach(&scene, At::Blocked).await?;
     let whole = stages::policy().attempt_timeout;
-    pass(whole / 2);
+    turn(whole / 2);
     first.next().await.context("it has ended")?;
     let record = first.record().context("nothing to go on with")?;
     drop(first);
@@ -236,7 +236,7 @@ pub(crate) async fn t50_a_restart_keeps_the_deadline(target: &Target) -> Result<
     let kept = second.record().context("nothing to go on with")?;
     assert_eq!((kept.started, kept.deadline), (record.started, record.deadline));
     assert_eq!(kept.refused_since, record.refused_since);
-    pass(whole / 2);
+    turn(whole / 2);
     assert_eq!(end(&mut second).await?, Outcome::Failed(Failure::Deadline));
     assert!(scene.is_untouched("a").await?);
     Ok(())
@@ -265,12 +265,12 @@ pub(crate) async fn t50_a_restart_keeps_the_volumes(target: &Target) -> Result<(
     let scene = Scene::new(target, "t50").await?;
     let (mut drain, volume) = with_an_inherited_volume(&scene).await?;
     for _ in 0..2 {
-        pass(Duration::from_mins(1));
+        turn(Duration::from_mins(1));
         until_it_looks(&scene, &mut drain).await?;
         assert!(is_detaching(&drain, &volume), "{}", told(&drain));
     }
     Disks::of(&scene.place).release(&volume, &scene.place.node).await?;
-    pass(Duration::from_mins(1));
+    turn(Duration::from_mins(1));
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     Ok(())
 }
@@ -281,7 +281,7 @@ pub(crate) async fn t50_inherited_volumes_are_looked_at_often(target: &Target) -
     let scene = Scene::new(target, "t50").await?;
     let (mut drain, _) = with_an_inherited_volume(&scene).await?;
     for number in 0..3 {
-        pass(Duration::from_secs(10));
+        turn(Duration::from_secs(10));
         let look = tokio::time::timeout(Duration::from_secs(10), until_it_looks(&scene, &mut drain));
         look.await.with_context(|| format!("no look number {number} within 20 s"))??;
     }

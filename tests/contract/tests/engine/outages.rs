@@ -21,7 +21,7 @@ use fake_cluster::{Effect, Fault};
 use serde_json::json;
 
 use crate::disks::Disks;
-use crate::scene::{Scene, end, is_blocked, is_half_proven, is_terminating, pass, patient, until};
+use crate::scene::{Scene, end, is_blocked, is_half_proven, is_terminating, patient, turn, until};
 use crate::stages::{At, reach};
 
 const FAKE_ONLY: &str = "for the fake only";
@@ -49,7 +49,7 @@ pub(crate) async fn t56_the_server_goes_in_the_middle(target: &Target) -> Result
     target.stop_api_server().await?;
     until(&mut drain, "it is seen", |drain| is_away(drain).then_some(())).await?;
     let pause = Duration::from_mins(20);
-    pass(pause);
+    turn(pause);
     target.start_api_server().await?;
     until(&mut drain, "it is back", |drain| (!is_away(drain)).then_some(())).await?;
     assert!(drain.record().context("no record")?.deadline >= deadline + pause);
@@ -62,7 +62,7 @@ pub(crate) async fn t56_the_server_goes_in_the_middle(target: &Target) -> Result
     scene.place.caller().delete(&scene.place.path("pods/a"), &now).await?;
     until(&mut drain, "the node looks empty", |drain| is_half_proven(drain).then_some(())).await?;
     assert_eq!(drain.progress().left, 0);
-    pass(drain::policy::STALE_SCHEDULER);
+    turn(drain::policy::STALE_SCHEDULER);
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     Ok(())
 }
@@ -72,7 +72,7 @@ pub(crate) async fn t56_the_server_stays_away(target: &Target) -> Result<()> {
     let mut drain = reach(&scene, At::Blocked).await?;
     target.stop_api_server().await?;
     until(&mut drain, "it is seen", |drain| is_away(drain).then_some(())).await?;
-    pass(patient().freeze_limit + Duration::from_secs(1));
+    turn(patient().freeze_limit + Duration::from_secs(1));
     assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::ApiAway));
     target.start_api_server().await?;
     assert!(scene.is_untouched("a").await?);
@@ -111,7 +111,7 @@ pub(crate) async fn t56_a_late_look_brings_no_old_budget_back(target: &Target) -
     target.as_fake().context(FAKE_ONLY)?.faults().add(late);
     let looks = scene.sent("get", "nodes")?;
     // The watches were silent for long.
-    pass(Duration::from_mins(1));
+    turn(Duration::from_mins(1));
     let is_looking = || Some(()).filter(|()| scene.sent("get", "nodes").unwrap() > looks);
     while is_looking().is_none() {
         tokio::time::timeout(Duration::from_millis(10), drain.next()).await.ok();
@@ -139,7 +139,7 @@ pub(crate) async fn t57_replacements_have_no_place(target: &Target) -> Result<()
     let mut drain = scene.drain(patient());
     let is_refused = |drain: &Drain| (drain.progress().gone == 1 && drain.blocked().len() == 1).then_some(());
     until(&mut drain, "one is gone, and the other one blocked", is_refused).await?;
-    pass(Duration::from_secs(15));
+    turn(Duration::from_secs(15));
     let named = |drain: &Drain| {
         let blocked = drain.blocked().into_iter().next()?;
         let unhealthy = blocked.budgets.first()?.unhealthy.first()?.clone();
@@ -148,7 +148,7 @@ pub(crate) async fn t57_replacements_have_no_place(target: &Target) -> Result<()
     let (blocked, unhealthy) = until(&mut drain, "it is found out why", named).await?;
     assert!(unhealthy.contains(" on no node: 0/"), "{unhealthy}");
     assert!(blocked.hint.contains("a replacement has to become Ready first"), "{blocked:?}");
-    pass(patient().attempt_timeout);
+    turn(patient().attempt_timeout);
     assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
     assert!(scene.is_untouched(&blocked.pod.name).await?);
     Ok(())

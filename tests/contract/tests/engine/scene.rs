@@ -1,48 +1,17 @@
-//! A drain whose clock the case turns, and which it drives from stage to stage: nothing here waits for time to pass.
+//! A place with a client of its own, and what is to be seen of its drains, beside what `contract::driving` has for all.
 
-use std::cell::Cell;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use cluster::clock::boot_time;
+use anyhow::{Context, Result};
 use cluster::drainer::Drain;
 use cluster::{Cordoned, Drainer};
+use contract::driving::{clock, count};
+pub(crate) use contract::driving::{end, line, run, stage, told, turn, until};
 use contract::{Change, Client, Place, Target};
-use drain::progress::{Line, VolumeLine};
+use drain::Policy;
+use drain::progress::VolumeLine;
 use drain::state::{Stage, State};
-use drain::{Moment, Outcome, Policy};
 use serde_json::{Value, json};
-use tokio::time::timeout;
-
-/// A case that hangs has failed.
-const LIMIT: Duration = Duration::from_mins(1);
-
-/// A drain that does not come where it should has failed, early enough to say where it stands.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-/// Runs one case against the target that `start` makes, within its time.
-pub(crate) fn run(
-    start: impl FnOnce() -> Result<Target>,
-    case: impl AsyncFnOnce(&Target) -> Result<()>,
-) -> Result<()> {
-    contract::run(start, async |target: &Target| {
-        timeout(LIMIT, case(target)).await.with_context(|| format!("not within {LIMIT:?}"))?
-    })
-}
-
-thread_local! {
-    /// How far the drains' clock is ahead of the real one. Each test has a thread, and its runtime no other.
-    static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-}
-
-fn clock() -> Moment {
-    boot_time() + AHEAD.get()
-}
-
-/// Time passes for drains. One that is waited for does not notice before its next event.
-pub(crate) fn pass(time: Duration) {
-    AHEAD.set(AHEAD.get() + time);
-}
 
 /// A policy under which only the case ends a wait: everything may take an hour, and the attempt a day.
 pub(crate) fn patient() -> Policy {
@@ -55,7 +24,7 @@ pub(crate) fn patient() -> Policy {
     }
 }
 
-/// Drains with this client, by this policy and the clock that [`pass`] turns.
+/// Drains with this client, by this policy and the clock that [`turn`] turns.
 pub(crate) fn drainer_of(client: &Client<'_>, policy: Policy) -> Drainer {
     Drainer::new(client.cluster().clone(), policy).owned_by("zedkube", "test").with_clock(clock)
 }
@@ -75,7 +44,7 @@ impl<'a> Scene<'a> {
         Ok(Self { target, place, client })
     }
 
-    /// Drains by this policy and the clock that [`pass`] turns.
+    /// Drains by this policy and the clock that [`turn`] turns.
     pub(crate) fn drainer(&self, policy: Policy) -> Drainer {
         drainer_of(&self.client, policy)
     }
@@ -124,50 +93,8 @@ impl<'a> Scene<'a> {
 
     /// How often the client has sent such a request.
     pub(crate) fn sent(&self, verb: &str, resource: &str) -> Result<usize> {
-        let asked = self.client.asked()?;
-        Ok(asked.iter().filter(|asked| asked.verb == verb && asked.resource == resource).count())
+        count(&self.client, verb, resource)
     }
-}
-
-/// Drives the drain until `look` finds something in it. Fails if it ends before, or does not come there.
-pub(crate) async fn until<T>(
-    drain: &mut Drain,
-    what: &str,
-    mut look: impl FnMut(&Drain) -> Option<T>,
-) -> Result<T> {
-    let found = timeout(PATIENCE, async {
-        loop {
-            if let Some(found) = look(drain) {
-                return Some(found);
-            }
-            drain.next().await?;
-        }
-    });
-    match found.await {
-        Ok(Some(found)) => Ok(found),
-        Ok(None) => bail!("until {what}: it has ended before: {:?}; {}", drain.ended(), told(drain)),
-        Err(_) => bail!("until {what}: not within {PATIENCE:?}; {}", told(drain)),
-    }
-}
-
-/// Drives the drain to its end.
-pub(crate) async fn end(drain: &mut Drain) -> Result<Outcome> {
-    Ok(until(drain, "it ends", |drain| drain.ended().cloned()).await??)
-}
-
-/// Where it stands, for a failed case.
-pub(crate) fn told(drain: &Drain) -> String {
-    format!("pods {:#?}, volumes {:#?}, blocked {:#?}", drain.lines(), drain.volumes(), drain.blocked())
-}
-
-/// The line of this pod.
-pub(crate) fn line(drain: &Drain, pod: &str) -> Option<Line> {
-    drain.lines().into_iter().find(|line| line.id.name == pod)
-}
-
-/// Where this pod is on its way.
-pub(crate) fn stage(drain: &Drain, pod: &str) -> Option<Stage> {
-    line(drain, pod)?.stage
 }
 
 pub(crate) fn is_blocked(drain: &Drain, pod: &str) -> bool {

@@ -66,7 +66,7 @@ pub(crate) async fn free(scene: &Scene<'_>, at: At) -> Result<()> {
         At::Waiting | At::Terminating => scene.kill("a").await,
         At::Detaching => Disks::of(&scene.place).release(&volume(scene), &scene.place.node).await,
         At::Proving => {
-            crate::scene::pass(policy().settle);
+            crate::scene::turn(policy().settle);
             Ok(())
         }
     }

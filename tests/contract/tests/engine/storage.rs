@@ -20,7 +20,7 @@ use fake_cluster::Controller;
 use serde_json::json;
 
 use crate::disks::{Disks, claim_spec, touch_attachment};
-use crate::scene::{Scene, end, is_detaching, is_terminating, is_waiting, pass, patient, until, volume};
+use crate::scene::{Scene, end, is_detaching, is_terminating, is_waiting, patient, turn, until, volume};
 
 /// Pods with volumes all at once.
 fn together() -> Policy {
@@ -261,7 +261,7 @@ async fn with_a_late_detach(
     let is_at = |drain: &Drain, stage| volume(drain, &late).is_some_and(|line| line.stage == stage);
     until(&mut drain, "a's volume is left", |drain| is_at(drain, "Detaching").then_some(())).await?;
     assert!(is_waiting(&drain, "b"));
-    pass(Duration::from_hours(1));
+    turn(Duration::from_hours(1));
     let is_next = |drain: &Drain| is_at(drain, "DetachTimedOut") && !is_waiting(drain, "b");
     until(&mut drain, "it is late, and b's turn has come", |drain| is_next(drain).then_some(())).await?;
     let outcome = end(&mut drain).await?;
