@@ -9,8 +9,9 @@ use schemars::{JsonSchema, Schema, schema_for};
 
 use crate::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, ConfigItemValueMap, ContentTreeStatus, DeviceAction, DeviceLine,
-    DeviceOpStatus, DeviceOpsCmd, EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus,
-    NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
+    DeviceOpStatus, DeviceOpsCmd, DrainOverride, EdgeNodeClusterConfig, EdgeNodeInfo, Membership,
+    NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Topic, ZedAgentStatus, parse,
+    to_bytes,
 };
 
 /// What the files of a topic are checked with.
@@ -39,6 +40,7 @@ fn all() -> BTreeMap<&'static str, Known> {
         known::<DeviceLine>(),
         known::<DeviceOpStatus>(),
         known::<DeviceOpsCmd>(),
+        known::<DrainOverride>(),
         known::<EdgeNodeClusterConfig>(),
         known::<EdgeNodeInfo>(),
         known::<NodeAgentStatus>(),

@@ -12,6 +12,7 @@ mod coded;
 mod device_line;
 mod device_op;
 mod drain;
+mod drain_override;
 #[cfg(test)]
 mod files_tests;
 mod gate;
@@ -34,6 +35,7 @@ pub use cluster::{
 pub use device_line::DeviceLine;
 pub use device_op::{DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Operation};
 pub use drain::{DrainRequester, DrainStatus, NodeDrainRequest, NodeDrainStatus};
+pub use drain_override::{DrainOrder, DrainOverride};
 pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
 pub use gotime::{GoTime, GoTimeError};
 pub use membership::Membership;
@@ -42,8 +44,8 @@ pub use node_agent::{
 };
 pub use parse::{MAX_BYTES, ParseError, parse};
 pub use report::{
-    Attempt, Blocked, Budget, Disabled, Member, NodeDrainReport, Omitted, Outcome, PodLine, Progress,
-    RefusedInput, RequestLine, SCHEMA_VERSION, Slot, VolumeLine,
+    Attempt, Blocked, Budget, Disabled, Forcing, Member, NodeDrainReport, Omitted, Outcome, PodLine,
+    Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, VolumeLine,
 };
 pub use report_bounds::MAX_REPORT_BYTES;
 pub use topic::{Topic, agent};

@@ -72,6 +72,9 @@ pub struct NodeDrainReport {
     pub member: Member,
     /// Set while an operator has switched drains off.
     pub disabled: Option<Disabled>,
+    /// Set while an operator's override waits for the request that it answers.
+    #[serde(rename = "Override")]
+    pub forcing: Option<Forcing>,
     /// The standing requests and their answers.
     pub requests: Vec<RequestLine>,
     /// Tries to cordon so far in this attempt.
@@ -122,6 +125,20 @@ pub struct Disabled {
     /// Since when.
     pub since: GoTime,
     /// Who did it, and how.
+    pub by: String,
+}
+
+/// An operator has forced COMPLETE for requests that may still come.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Forcing {
+    /// Whose requests are answered; 1 = everybody's.
+    pub requested_by: DrainRequester,
+    /// Since when.
+    pub since: GoTime,
+    /// Until when.
+    pub until: GoTime,
+    /// Who did it, and why.
     pub by: String,
 }
 

@@ -1,0 +1,95 @@
+//! An operator's word that overrides a drain: a file that zedkube takes and renames.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{DrainRequester, DrainStatus, Topic};
+
+/// The content of an override file. EVE's agents read the first two fields; the others are for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DrainOverride {
+    /// 9 COMPLETE: the node may go down. 1 NOTSUPPORTED: no drains until the next boot. 2 NOTREQUESTED: drains again.
+    pub status: DrainStatus,
+    /// Whose request is answered; 1 = everybody's. It has no meaning with status 1 and 2.
+    pub requested_by: DrainRequester,
+    /// Why.
+    pub reason: String,
+    /// Who says so.
+    pub by: String,
+}
+
+impl Topic for DrainOverride {
+    const NAME: &'static str = "DrainOverride";
+}
+
+impl DrainOverride {
+    /// Where the file may lie, below the root: EVE's folder, and one that does not survive a boot.
+    pub const FOLDERS: [&'static str; 2] = ["persist/kube-status", "run/kube-status"];
+
+    /// Its names, the stronger first: EVE's code reads the first, EVE's documentation shows the second.
+    pub const FILES: [&'static str; 2] =
+        ["force-NodeDrainStatus-global.json", "kubeforce-NodeDrainStatus-global.json"];
+
+    /// Added to the name of a file that was taken.
+    pub const APPLIED: &'static str = ".applied";
+
+    /// Added to the name of a file that was not.
+    pub const REFUSED: &'static str = ".refused";
+
+    /// What it orders; nothing when that is none of the orders there are.
+    pub fn order(&self) -> Option<DrainOrder> {
+        if self.requested_by == DrainRequester::Unset {
+            return None;
+        }
+        match self.status {
+            DrainStatus::Complete => Some(DrainOrder::Complete(self.requested_by)),
+            DrainStatus::NotSupported => Some(DrainOrder::Disable),
+            DrainStatus::NotRequested => Some(DrainOrder::Enable),
+            DrainStatus::Unknown
+            | DrainStatus::Requested
+            | DrainStatus::Starting
+            | DrainStatus::Cordoned
+            | DrainStatus::FailedCordon
+            | DrainStatus::DrainRetrying
+            | DrainStatus::FailedDrain => None,
+        }
+    }
+}
+
+/// What an operator can order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainOrder {
+    /// The node may go down for this requester; for everybody if that is [`DrainRequester::None`].
+    Complete(DrainRequester),
+    /// No drains until the next boot.
+    Disable,
+    /// Drains again.
+    Enable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_content_orders() {
+        let order = |text: &str| crate::parse::<DrainOverride>(text.as_bytes()).map(|found| found.order());
+        for (text, expected) in [
+            (r#"{"Status":9,"RequestedBy":2}"#, Some(DrainOrder::Complete(DrainRequester::DeviceOp))),
+            (r#"{"Status":9,"RequestedBy":3}"#, Some(DrainOrder::Complete(DrainRequester::Update))),
+            (r#"{"Status":9,"RequestedBy":1}"#, Some(DrainOrder::Complete(DrainRequester::None))),
+            (r#"{"Status":1,"RequestedBy":1}"#, Some(DrainOrder::Disable)),
+            (r#"{"Status":2,"RequestedBy":1,"Reason":"mended"}"#, Some(DrainOrder::Enable)),
+            (r#"{"Status":9,"RequestedBy":0}"#, None),
+            (r#"{"Status":9}"#, None),
+            (r#"{"Status":8,"RequestedBy":2}"#, None),
+            (r#"{"Status":3,"RequestedBy":2}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(order(text), Ok(expected), "{text}");
+        }
+        assert!(order(r#"{"Status":300,"RequestedBy":2}"#).is_err());
+        assert!(order(r#"{"Status":9,"RequestedBy":4}"#).is_err());
+    }
+}
