@@ -3,9 +3,11 @@
 use drain::time::Moment;
 
 use crate::cordoning;
+use crate::effect::Effect;
+use crate::event::Event;
 use crate::policy::Policy;
 use crate::state::{AttemptRecord, Cordoning, Failed, Outcome, Phase, State};
-use crate::step::{Effect, Event, finish};
+use crate::step::finish;
 
 /// The node is cordoned: the attempt begins.
 pub(crate) fn begin(
@@ -17,7 +19,7 @@ pub(crate) fn begin(
 ) {
     let attempt = state.next_serial();
     state.enter(Phase::Attempting { attempt: cordoning.attempt, started: cordoning.started }, now);
-    let start = drain::Event::Start { attempt, api_back: state.api.back };
+    let start = start(state, attempt, cordoning.resumes, now, policy);
     drive(state, start, now, policy, effects);
     if state.api.away_since.is_some() {
         drive(state, drain::Event::ApiAway, now, policy, effects);
@@ -27,6 +29,21 @@ pub(crate) fn begin(
         drive(state, drain::Event::Picture(picture), now, policy, effects);
     }
     conclude(state, now, policy);
+}
+
+/// A new attempt; after a restart one that goes on, or a new one that knows the volumes of the last.
+fn start(state: &mut State, attempt: u32, resumes: bool, now: Moment, policy: &Policy) -> drain::Event {
+    let api_back = state.api.back;
+    match state.left.take() {
+        Some(left) if resumes => drain::Event::Resume { attempt, api_back, record: Box::new(left) },
+        Some(left) => {
+            let deadline = now + policy.drain.attempt_timeout;
+            let fresh =
+                drain::Record { started: now, deadline, volumes: left.volumes, ..drain::Record::default() };
+            drain::Event::Resume { attempt, api_back, record: Box::new(fresh) }
+        }
+        None => drain::Event::Start { attempt, api_back },
+    }
 }
 
 pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
@@ -42,7 +59,13 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Looked { .. }
         | Event::Probed { .. }
         | Event::Cordoned { .. }
-        | Event::Uncordoned { .. } => None,
+        | Event::Uncordoned { .. }
+        | Event::Adopted { .. }
+        | Event::Slots { .. }
+        | Event::SlotsChanged
+        | Event::Health { .. }
+        | Event::Override(_)
+        | Event::OverrideTaken { .. } => None,
     };
     if let Some(event) = event {
         drive(state, event, now, policy, effects);
@@ -104,7 +127,8 @@ pub(crate) fn drive(
 
 fn conclude(state: &mut State, now: Moment, policy: &Policy) {
     let Phase::Attempting { attempt, started } = state.phase else { return };
-    let drain::State::Ended(_, outcome) = &state.drain else { return };
+    let drain::State::Ended(ended, outcome) = &state.drain else { return };
+    state.session.gone += ended.gone;
     match outcome {
         drain::state::Outcome::Drained => finish(state, Outcome::Drained, now),
         drain::state::Outcome::NodeGone => finish(state, Outcome::NodeGone, now),

@@ -4,9 +4,11 @@ use drain::plan::{Planned, plan};
 use drain::time::Moment;
 use drain::view::Picture;
 
+use crate::effect::Effect;
+use crate::event::Event;
 use crate::policy::Policy;
 use crate::state::{Outcome, Phase, State};
-use crate::step::{Effect, Event, begin};
+use crate::step::begin;
 
 pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
     let Phase::Complete { outcome: Outcome::Drained, recheck: asked } = state.phase else { return };
@@ -25,6 +27,12 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Probed { .. }
         | Event::Cordoned { .. }
         | Event::Uncordoned { .. }
+        | Event::Adopted { .. }
+        | Event::Slots { .. }
+        | Event::SlotsChanged
+        | Event::Health { .. }
+        | Event::Override(_)
+        | Event::OverrideTaken { .. }
         | Event::Picture(_)
         | Event::Answer { .. }
         | Event::Proof { .. }

@@ -1,18 +1,20 @@
-//! Cordoning the node: up to ten tries, of which only real refusals count.
+//! Cordoning the node: up to ten tries, of which only real refusals count. Then our slot is confirmed: whoever took us
+//! for gone meanwhile may have given it away.
 
 use drain::time::Moment;
 
 use crate::attempting;
+use crate::effect::Effect;
+use crate::event::{Cordoned, Event, Look, Trouble};
 use crate::looking::note_api;
 use crate::policy::Policy;
 use crate::state::{Cordoning, Failed, Outcome, Phase, State};
-use crate::step::{Cordoned, Effect, Event, Trouble, finish};
-use crate::waiting::unreachable_too_long;
+use crate::step::finish;
+use crate::waiting::unreachable_at;
 
 /// Sends the first try for this attempt.
 pub(crate) fn begin(state: &mut State, attempt: u32, now: Moment, effects: &mut Vec<Effect>) {
-    let cordoning =
-        Cordoning { attempt, started: now, failures: 0, in_flight: None, next: now, error: String::new() };
+    let cordoning = Cordoning { attempt, started: now, began: now, next: now, ..Cordoning::default() };
     send(state, cordoning, now, effects);
 }
 
@@ -29,10 +31,20 @@ pub(crate) fn note(state: &mut State, result: &Result<Cordoned, Trouble>) {
 }
 
 pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
-    let Phase::Cordoning(cordoning) = state.phase.clone() else { return };
+    let Phase::Cordoning(mut cordoning) = state.phase.clone() else { return };
     match event {
         Event::Cordoned { serial, result } if cordoning.in_flight == Some(serial) => {
-            answered(state, cordoning, result, now, policy, effects);
+            return answered(state, cordoning, result, now, policy, effects);
+        }
+        Event::Looked { result: Ok(Look { own: Ok(node), .. }), .. }
+        | Event::Probed { result: Ok(Some(node)), .. }
+            if cordoning.unseen =>
+        {
+            if !node.cordoned {
+                let text = drain::Failure::Uncordoned.to_string();
+                return attempting::failed(state, cordoning.attempt, cordoning.started, &text, now, policy);
+            }
+            cordoning.unseen = false;
         }
         Event::Requests(_)
         | Event::Facts(_)
@@ -40,12 +52,19 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Probed { .. }
         | Event::Cordoned { .. }
         | Event::Uncordoned { .. }
+        | Event::Adopted { .. }
+        | Event::Slots { .. }
+        | Event::SlotsChanged
+        | Event::Health { .. }
+        | Event::Override(_)
+        | Event::OverrideTaken { .. }
         | Event::Picture(_)
         | Event::Answer { .. }
         | Event::Proof { .. }
         | Event::Found { .. }
-        | Event::Tick => look_at_the_time(state, cordoning, now, policy, effects),
+        | Event::Tick => {}
     }
+    go_on(state, cordoning, now, policy, effects);
 }
 
 fn answered(
@@ -61,10 +80,11 @@ fn answered(
     note_api(state, result.as_ref().err(), now, policy, effects);
     match result {
         Ok(cordoned) => {
-            if cordoning.attempt == 1 {
+            if cordoning.attempt == 1 && !cordoning.resumes {
                 state.session.cordoned_before = cordoned.before;
             }
-            return attempting::begin(state, &cordoning, now, policy, effects);
+            (cordoning.cordoned, state.slots.confirmed) = (true, false);
+            cordoning.error.clear();
         }
         // Nobody refused: the server was not there. Costs no try.
         Err(Trouble::Unreachable(text)) => cordoning.error = text,
@@ -78,28 +98,33 @@ fn answered(
             format!("the node could not be cordoned in {} tries: {}", cordoning.failures, cordoning.error);
         return give_up(state, &cordoning, text, now, policy);
     }
-    look_at_the_time(state, cordoning, now, policy, effects);
+    go_on(state, cordoning, now, policy, effects);
 }
 
-fn look_at_the_time(
-    state: &mut State,
-    cordoning: Cordoning,
-    now: Moment,
-    policy: &Policy,
-    effects: &mut Vec<Effect>,
-) {
-    if cordoning.attempt == 1 && unreachable_too_long(state, cordoning.started, now, policy) {
-        return finish(state, Outcome::ApiUnreachable, now);
+/// The next thing that can be done: begin the attempt once our slot is confirmed, or try to cordon again.
+fn go_on(state: &mut State, cordoning: Cordoning, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+    if cordoning.cordoned && (state.slots.confirmed || policy.slots_limit == 0) {
+        return attempting::begin(state, &cordoning, now, policy, effects);
     }
-    if cordoning.attempt > 1 && now.since(cordoning.started) > limit(policy) {
+    if is_first(&cordoning) {
+        let unreachable = unreachable_at(state, cordoning.began, policy);
+        if unreachable.is_some_and(|at| at <= now) {
+            return finish(state, Outcome::ApiUnreachable, now);
+        }
+    } else if now.since(cordoning.began) > limit(policy) {
         let text = format!("the node could not be cordoned again: {}", cordoning.error);
         return give_up(state, &cordoning, text, now, policy);
     }
-    if cordoning.in_flight.is_none() && cordoning.next <= now {
+    if cordoning.in_flight.is_none() && !cordoning.unseen && !cordoning.cordoned && cordoning.next <= now {
         send(state, cordoning, now, effects);
     } else {
         state.enter(Phase::Cordoning(cordoning), now);
     }
+}
+
+/// Before CORDONED was ever shown in this drain.
+fn is_first(cordoning: &Cordoning) -> bool {
+    cordoning.attempt == 1 && !cordoning.resumes
 }
 
 /// A later attempt's cordon may take as long as an attempt may stand still.
@@ -117,7 +142,7 @@ fn send(state: &mut State, mut cordoning: Cordoning, now: Moment, effects: &mut 
 }
 
 fn give_up(state: &mut State, cordoning: &Cordoning, text: String, now: Moment, policy: &Policy) {
-    if cordoning.attempt == 1 {
+    if is_first(cordoning) {
         state.session.finished = Some(now);
         state.enter(Phase::Failed(Failed::Cordon(text)), now);
     } else {

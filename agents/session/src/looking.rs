@@ -6,11 +6,12 @@ use drain::time::Moment;
 use drain::view::NodeView;
 
 use crate::attempting::drive;
+use crate::effect::Effect;
+use crate::event::{Look, Trouble};
 use crate::membership::{Listed, Member, next};
 use crate::policy::Policy;
 use crate::returning;
 use crate::state::{Outcome, Phase, State};
-use crate::step::{Effect, Look, Trouble};
 
 /// Between two looks while a drain is under way or the API server is away (EVE polls as often).
 const BUSY: Duration = Duration::from_secs(5);
@@ -43,6 +44,9 @@ pub(crate) fn looked(
 ) {
     reached(state, serial, result.as_ref().err(), now, policy, effects);
     if let Ok(look) = result {
+        state.slots.watched.see_nodes(&look.nodes, now);
+        state.nodes.clone_from(&look.nodes);
+        state.nodes_asked = serial;
         if let Ok(own) = &look.own {
             state.own = Some(own.clone());
         }

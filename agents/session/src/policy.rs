@@ -36,6 +36,14 @@ pub struct Policy {
     pub down_max: Duration,
     /// Everything before the cordon together may take so long (`slots.wait`); `None` = for ever.
     pub wait_limit: Option<Duration>,
+    /// Nodes of the group that may be down for a drain at a time (`slots.limit`); 0 = no limit.
+    pub slots_limit: u32,
+    /// There is a `health.command`.
+    pub has_health_command: bool,
+    /// Between two times that it is asked (`health.interval`).
+    pub health_interval: Duration,
+    /// An override that finds no request waits so long for one (`force.ttl`).
+    pub force_ttl: Duration,
     /// EVE's own agents run beside ours: they let a command through at CORDONED (D1) and dial our socket again
     /// only every 10 s (D18).
     pub beside_zedbox: bool,
@@ -56,6 +64,10 @@ impl Policy {
             on_no_peer: Otherwise::Complete,
             down_max: Duration::from_mins(30),
             wait_limit: Some(Duration::from_hours(24)),
+            slots_limit: 1,
+            has_health_command: false,
+            health_interval: Duration::from_secs(15),
+            force_ttl: Duration::from_mins(10),
             beside_zedbox: false,
         }
     }

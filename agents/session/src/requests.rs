@@ -35,6 +35,8 @@ pub enum Answer {
     FailedDrain,
     /// The node may go down.
     Complete,
+    /// An operator says that the node may go down; no drain takes that back.
+    Forced,
 }
 
 /// One standing request.
@@ -63,6 +65,11 @@ impl Request {
 pub struct Requests(BTreeMap<Requester, Request>);
 
 impl Requests {
+    /// As a process before this one knew them.
+    pub(crate) fn resumed(requests: Vec<Request>) -> Self {
+        Self(requests.into_iter().map(|request| (request.requester, request)).collect())
+    }
+
     /// Takes the requests that stand now; a request that has not changed keeps its answer. Says whether one of
     /// them is new or has changed.
     pub fn replace(&mut self, standing: Vec<Request>) -> bool {
@@ -110,7 +117,9 @@ impl Requests {
 
     /// A request stands that is unanswered or was told COMPLETE: the node must stay drained for it.
     pub fn hold_the_node(&self) -> bool {
-        self.0.values().any(|request| matches!(request.answer, Answer::None | Answer::Complete))
+        self.0
+            .values()
+            .any(|request| matches!(request.answer, Answer::None | Answer::Complete | Answer::Forced))
     }
 
     /// Writes the answer to one requester.
@@ -120,11 +129,32 @@ impl Requests {
         }
     }
 
-    /// Takes all answers back: a new drain begins for all who ask.
+    /// Takes all answers back: a new drain begins for all who ask. An operator's word stands.
     pub(crate) fn forget_answers(&mut self) {
-        for request in self.0.values_mut() {
+        for request in self.0.values_mut().filter(|request| request.answer != Answer::Forced) {
             request.answer = Answer::None;
         }
+    }
+
+    /// Takes the answers of a failed drain back, where `of` says so.
+    pub(crate) fn reopen(&mut self, of: impl Fn(&Request) -> bool) {
+        for request in self.0.values_mut() {
+            if matches!(request.answer, Answer::FailedCordon | Answer::FailedDrain) && of(request) {
+                request.answer = Answer::None;
+            }
+        }
+    }
+
+    /// Takes an operator's answers back.
+    pub(crate) fn take_forced_back(&mut self) {
+        for request in self.0.values_mut().filter(|request| request.answer == Answer::Forced) {
+            request.answer = Answer::None;
+        }
+    }
+
+    /// Nobody has answered this requester yet.
+    pub(crate) fn has_unanswered(&self, requester: Requester) -> bool {
+        self.0.get(&requester).is_some_and(|request| request.answer == Answer::None)
     }
 }
 
@@ -182,6 +212,7 @@ mod tests {
         for (answer, holds) in [
             (Answer::None, true),
             (Answer::Complete, true),
+            (Answer::Forced, true),
             (Answer::FailedCordon, false),
             (Answer::FailedDrain, false),
         ] {

@@ -1,16 +1,21 @@
-//! Taking our cordon back.
+//! Taking our cordon and our slot back.
 //!
-//! Level-triggered: whenever no request holds the node and the node carries our cordon, it is uncordoned, and
-//! retried for ever. So it covers cancel, failure and the next boot alike.
+//! Level-triggered: whenever no request holds the node and the node carries our cordon or the Lease our entry, the node
+//! is uncordoned and then the slot is given back, and retried for ever. So it covers cancel, failure and the next boot
+//! alike.
 
 use std::time::Duration;
 
 use drain::time::Moment;
+use drain::view::NodeView;
 
-use crate::state::{OWNER, State};
-use crate::step::Effect;
+use crate::effect::Effect;
+use crate::health::Purpose;
+use crate::leasing;
+use crate::policy::Policy;
+use crate::state::{OWNER, Phase, State};
 
-/// First pause after an uncordon that failed; doubles up to [`LONGEST_PAUSE`].
+/// First pause after a write that failed; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A node that cannot be uncordoned is tried this often.
@@ -19,10 +24,10 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// How far the return is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Returning {
-    /// A cordon of ours was sent in this run and its removal has not been confirmed: the node may carry it,
+    /// A cordon of ours was sent in this boot and its removal has not been confirmed: the node may carry it,
     /// whatever was last seen.
     pub may_be_cordoned: bool,
-    /// The serial of the uncordon in flight.
+    /// The serial of the write in flight: an uncordon, or an adoption.
     pub in_flight: Option<u32>,
     /// How often it failed.
     pub failures: u32,
@@ -32,31 +37,87 @@ pub struct Returning {
     pub error: String,
 }
 
-/// Our cordon is, or may be, on the node, and nobody needs it.
+/// Our cordon or our slot is, or may be, there, and nobody needs it.
 pub fn is_due(state: &State) -> bool {
-    let seen = state.own.as_ref().is_some_and(|node| node.cordoned_by.as_deref() == Some(OWNER));
-    !state.requests.hold_the_node() && (seen || state.returning.may_be_cordoned)
+    is_cordon_due(state) || (!state.requests.hold_the_node() && leasing::is_held(state))
+}
+
+/// A cordon nobody needs: no request holds the node, or others have all the slots, and a cordoned node that waits
+/// for them is missing as a peer. Or one that somebody has lifted, and only our mark is left.
+fn is_cordon_due(state: &State) -> bool {
+    let needed = state.requests.hold_the_node() && !leasing::is_waiting(state);
+    if needed { is_stray(state) } else { has_cordon(state) }
+}
+
+fn has_cordon(state: &State) -> bool {
+    state.returning.may_be_cordoned || state.own.as_ref().is_some_and(is_marked)
+}
+
+fn is_marked(node: &NodeView) -> bool {
+    node.cordoned_by.as_deref() == Some(OWNER)
+}
+
+/// While we cordon or evict, what was last seen may be older than our cordon.
+fn is_stray(state: &State) -> bool {
+    let quiet = match &state.phase {
+        Phase::Pausing { .. } | Phase::Waiting(_) => true,
+        Phase::Idle
+        | Phase::Cordoning(_)
+        | Phase::Attempting { .. }
+        | Phase::Complete { .. }
+        | Phase::Failed(_) => false,
+    };
+    quiet && state.own.as_ref().is_some_and(|node| is_marked(node) && !node.cordoned)
 }
 
 /// Why a return that is due has to wait; `None` when nothing is in its way.
-pub fn obstacle(state: &State) -> Option<&'static str> {
-    if state.returning.may_be_cordoned {
+pub fn obstacle(state: &State) -> Option<String> {
+    if is_of_this_boot(state) {
         return None;
     }
-    // A cordon from before this run: the node may just have booted, and must be able to take pods again.
+    // A cordon from before this boot: the node must be able to take pods again.
     let node = state.own.as_ref()?;
     if !node.ready {
-        Some("the node is not Ready yet")
+        Some("the node is not Ready yet".to_owned())
     } else if !node.boot_id.is_empty() && node.boot_id != state.boot_id {
-        Some("the kubelet has not reported this boot yet")
+        Some("the kubelet has not reported this boot yet".to_owned())
     } else {
-        None
+        let failure = state.health.failure(Purpose::Return);
+        failure.map(|error| format!("the site's health command does not pass: {error}"))
     }
 }
 
-/// Starts an uncordon if one is due and none is in flight; says when to come again.
-pub(crate) fn pursue(state: &mut State, now: Moment, effects: &mut Vec<Effect>) -> Option<Moment> {
-    if !is_due(state) || state.returning.in_flight.is_some() || obstacle(state).is_some() {
+fn is_of_this_boot(state: &State) -> bool {
+    let entry = leasing::entry(state);
+    state.returning.may_be_cordoned || entry.is_some_and(|entry| entry.boot_id == state.boot_id)
+}
+
+/// The site has to be asked before the node takes pods again.
+pub(crate) fn wants_health(state: &State) -> bool {
+    let ready = |node: &NodeView| node.ready && (node.boot_id.is_empty() || node.boot_id == state.boot_id);
+    is_due(state) && !is_of_this_boot(state) && state.own.as_ref().is_some_and(ready)
+}
+
+/// Nothing stands between a return and its writes.
+fn is_free(state: &State, policy: &Policy) -> bool {
+    obstacle(state).is_none() && (is_of_this_boot(state) || state.health.is_passed(Purpose::Return, policy))
+}
+
+/// The slot goes back after the cordon.
+pub(crate) fn wants_slot_back(state: &State, policy: &Policy) -> bool {
+    !state.requests.hold_the_node() && leasing::is_held(state) && !has_cordon(state) && is_free(state, policy)
+}
+
+/// Starts the write that is due, if none is in flight; says when to come again.
+pub(crate) fn pursue(
+    state: &mut State,
+    now: Moment,
+    policy: &Policy,
+    effects: &mut Vec<Effect>,
+) -> Option<Moment> {
+    let adopts = is_adoption_due(state);
+    let uncordons = is_cordon_due(state) && is_free(state, policy);
+    if (!adopts && !uncordons) || state.returning.in_flight.is_some() {
         return None;
     }
     if now < state.returning.next {
@@ -64,30 +125,56 @@ pub(crate) fn pursue(state: &mut State, now: Moment, effects: &mut Vec<Effect>) 
     }
     let serial = state.next_serial();
     state.returning.in_flight = Some(serial);
-    effects.push(Effect::Uncordon { serial });
+    effects.push(if adopts { Effect::Adopt { serial } } else { Effect::Uncordon { serial } });
     None
 }
 
+/// EVE's zedkube has cordoned this node for the very update that brought ours, and marks nothing: where no zedkube of
+/// ours ever ran, that cordon becomes ours.
+fn is_adoption_due(state: &mut State) -> bool {
+    let Some(node) = state.own.as_ref().filter(|_| state.adopts) else { return false };
+    state.adopts = node.cordoned && node.cordoned_by.is_none() && !node.tie_breaker;
+    state.adopts
+}
+
 /// Takes the answer to an uncordon in.
-pub(crate) fn answered(state: &mut State, serial: u32, result: Result<(), String>, now: Moment) {
+pub(crate) fn uncordoned(state: &mut State, serial: u32, result: &Result<(), String>, now: Moment) {
+    if answered(state, serial, result.as_ref().err(), now) {
+        state.returning = Returning::default();
+        if let Some(node) = &mut state.own {
+            node.cordoned &= !is_marked(node);
+            node.cordoned_by = None;
+        }
+    }
+}
+
+/// Takes the answer to an adoption in: whether there was a cordon to adopt.
+pub(crate) fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, now: Moment) {
+    if answered(state, serial, result.as_ref().err(), now) {
+        state.adopts = false;
+        if *result == Ok(true)
+            && let Some(node) = &mut state.own
+        {
+            node.cordoned_by = Some(OWNER.to_owned());
+        }
+    }
+}
+
+/// Whether the write in flight was this one, and went well.
+fn answered(state: &mut State, serial: u32, error: Option<&String>, now: Moment) -> bool {
     let returning = &mut state.returning;
     if returning.in_flight != Some(serial) {
-        return;
+        return false;
     }
     returning.in_flight = None;
-    match result {
-        Ok(()) => {
-            *returning = Returning::default();
-            if let Some(node) = &mut state.own {
-                node.cordoned &= node.cordoned_by.as_deref() != Some(OWNER);
-                node.cordoned_by = None;
-            }
-        }
-        Err(error) => {
-            let pause = FIRST_PAUSE.saturating_mul(1 << returning.failures.min(6)).min(LONGEST_PAUSE);
-            returning.failures = returning.failures.saturating_add(1);
-            returning.next = now + pause;
-            returning.error = error;
-        }
+    if let Some(error) = error {
+        let pause = FIRST_PAUSE.saturating_mul(1 << returning.failures.min(6)).min(LONGEST_PAUSE);
+        returning.failures = returning.failures.saturating_add(1);
+        returning.next = now + pause;
+        returning.error.clone_from(error);
+        return false;
     }
+    returning.failures = 0;
+    returning.error.clear();
+    true
 }

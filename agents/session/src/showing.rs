@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use drain::time::Moment;
 
+use crate::forcing;
 use crate::membership::Member;
 use crate::policy::Policy;
 use crate::requests::{Answer, Requester};
-use crate::state::{Failed, Phase, State};
+use crate::state::{Failed, Outcome, Phase, State};
 
 /// Between the terminal statuses for two requesters.
-const BETWEEN_ANSWERS: Duration = Duration::from_secs(5);
+pub(crate) const BETWEEN_ANSWERS: Duration = Duration::from_secs(5);
 
 /// A terminal status comes no sooner after REQUESTED: an agent that never saw an in-progress status would miss
 /// the edge (D18).
@@ -77,6 +78,22 @@ impl Shown {
         Self { started: now, ..Self::default() }
     }
 
+    /// As a process before this one has shown it.
+    pub(crate) fn resumed(status: Status, requested_by: Requester, now: Moment) -> Self {
+        let (requested, announced) = (None, Some(now).filter(|_| status >= Status::FailedCordon));
+        Self { status, requested_by, requested, announced, started: now }
+    }
+
+    /// When the last terminal status was shown.
+    pub(crate) fn announced_at(&self) -> Option<Moment> {
+        self.announced
+    }
+
+    /// The next terminal status does not wait for the last one.
+    pub(crate) fn announce_anew(&mut self) {
+        self.announced = None;
+    }
+
     /// A new drain begins: its REQUESTED and its answers are timed anew.
     pub(crate) fn forget_times(&mut self) {
         (self.requested, self.announced) = (None, None);
@@ -89,6 +106,7 @@ pub(crate) fn show(state: &mut State, now: Moment, policy: &Policy) -> Option<Mo
         Phase::Complete { recheck: Some(_), .. } if state.requests.next_unanswered().is_some() => {
             Status::Requested
         }
+        Phase::Complete { outcome: Outcome::Forced, .. } => return forced(state, now, policy),
         Phase::Complete { .. } => return announce(state, Status::Complete, Answer::Complete, now, policy),
         Phase::Failed(Failed::Cordon(_)) => {
             return announce(state, Status::FailedCordon, Answer::FailedCordon, now, policy);
@@ -96,10 +114,12 @@ pub(crate) fn show(state: &mut State, now: Moment, policy: &Policy) -> Option<Mo
         Phase::Failed(Failed::Drain(_)) => {
             return announce(state, Status::FailedDrain, Answer::FailedDrain, now, policy);
         }
-        Phase::Idle if state.member == Member::No => Status::NotSupported,
+        Phase::Idle if state.member == Member::No || state.forcing.disabled.is_some() => Status::NotSupported,
         Phase::Idle => Status::NotRequested,
         Phase::Waiting(_) => Status::Requested,
-        Phase::Cordoning(cordoning) if cordoning.attempt == 1 => Status::Starting,
+        Phase::Cordoning(cordoning) if cordoning.attempt == 1 => {
+            if cordoning.resumes && !policy.beside_zedbox { Status::Cordoned } else { Status::Starting }
+        }
         Phase::Attempting { attempt: 1, .. } if policy.beside_zedbox => Status::Starting,
         Phase::Attempting { attempt: 1, .. } => Status::Cordoned,
         Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => Status::DrainRetrying,
@@ -122,18 +142,52 @@ fn announce(
     policy: &Policy,
 ) -> Option<Moment> {
     let requester = state.requests.next_unanswered()?;
+    if let Some(earliest) = too_early(state, now, policy) {
+        return Some(earliest);
+    }
     let shown = &mut state.shown;
+    (shown.status, shown.requested_by, shown.announced) = (status, requester, Some(now));
+    state.requests.answer(requester, answer);
+    state.requests.next_unanswered().map(|_| now + BETWEEN_ANSWERS)
+}
+
+/// Shows COMPLETE to the next requester whom an operator's word covers; when nobody asks, to whom it was meant for.
+fn forced(state: &mut State, now: Moment, policy: &Policy) -> Option<Moment> {
+    let next = forcing::next_covered(state);
+    let meant_for = || state.forcing.complete.as_ref().map(|forced| forced.requester);
+    let requester = match state.shown.announced {
+        None => next.or_else(meant_for),
+        Some(_) => next,
+    };
+    let over = forcing::over(state);
+    let Some(requester) = requester else {
+        if now < over {
+            return Some(over);
+        }
+        if state.forcing.disabled.is_some() {
+            (state.shown.status, state.shown.requested_by) = (Status::NotSupported, Requester::Operator);
+        }
+        return None;
+    };
+    if let Some(earliest) = too_early(state, now, policy) {
+        return Some(earliest);
+    }
+    let shown = &mut state.shown;
+    (shown.status, shown.requested_by, shown.announced) = (Status::Complete, requester, Some(now));
+    if next.is_some() {
+        forcing::answered(state, requester);
+    }
+    Some(now + BETWEEN_ANSWERS)
+}
+
+/// When the next terminal status may be shown, if that is not yet.
+fn too_early(state: &State, now: Moment, policy: &Policy) -> Option<Moment> {
+    let shown = &state.shown;
     let after_start = if policy.beside_zedbox { AFTER_START_BESIDE_ZEDBOX } else { Duration::ZERO };
     let earliest = [
         shown.requested.map(|at| at + AFTER_REQUESTED),
         shown.announced.map(|at| at + BETWEEN_ANSWERS),
         Some(shown.started + after_start),
     ];
-    let earliest = earliest.into_iter().flatten().max().unwrap_or(now);
-    if now < earliest {
-        return Some(earliest);
-    }
-    (shown.status, shown.requested_by, shown.announced) = (status, requester, Some(now));
-    state.requests.answer(requester, answer);
-    state.requests.next_unanswered().map(|_| now + BETWEEN_ANSWERS)
+    earliest.into_iter().flatten().max().filter(|earliest| now < *earliest)
 }

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use drain::time::Moment;
 use drain::view::{NodeView, Picture};
 
+use crate::forcing::Forcing;
+use crate::health::Health;
+use crate::leasing::Leasing;
 use crate::membership::{Facts, Member};
 use crate::requests::Requests;
 use crate::returning::Returning;
 use crate::showing::Shown;
+pub use crate::waiting::Waiting;
 
 /// The name by which zedkube's cordon is known in annotation `ebb.dev/cordoned-by`.
 pub const OWNER: &str = "zedkube";
@@ -32,8 +36,22 @@ pub struct State {
     pub api: Api,
     /// Our node, as last seen.
     pub own: Option<NodeView>,
+    /// All nodes, as last listed.
+    pub nodes: Vec<NodeView>,
+    /// The serial of the look that listed them.
+    pub(crate) nodes_asked: u32,
+    /// Our slot.
+    pub slots: Leasing,
+    /// What the site says of itself.
+    pub health: Health,
+    /// What an operator has ordered.
+    pub forcing: Forcing,
     /// Taking our cordon back.
     pub returning: Returning,
+    /// An unannotated cordon on our node is EVE's, and becomes ours.
+    pub adopts: bool,
+    /// What a process before this one has left of its last attempt.
+    pub left: Option<drain::Record>,
     /// The attempt that runs, or ran last in this drain.
     pub drain: drain::State,
     /// This drain, or the last one.
@@ -58,7 +76,8 @@ impl State {
     pub fn wants_picture(&self) -> bool {
         match &self.phase {
             Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => true,
-            Phase::Complete { outcome, .. } => *outcome == Outcome::Drained,
+            // Whoever forces a node down has a right to see what is on it.
+            Phase::Complete { outcome, .. } => matches!(outcome, Outcome::Drained | Outcome::Forced),
             Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => false,
         }
     }
@@ -99,6 +118,8 @@ pub struct Session {
     pub attempts: Vec<AttemptRecord>,
     /// The node was cordoned by somebody else before we came.
     pub cordoned_before: bool,
+    /// Pods that have left in the attempts that are over.
+    pub gone: u64,
     /// How it ended; stays until the next one begins.
     pub ended: Option<Ended>,
 }
@@ -179,42 +200,15 @@ impl Phase {
     }
 }
 
-/// Before the cordon.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Waiting {
-    /// Since when.
-    pub since: Moment,
-    /// What for, as last found.
-    pub what: WaitingFor,
-    /// Only looks that were asked for after this serial count.
-    pub after: u32,
-    /// No other node can take pods, since then, without a break.
-    pub no_peer_since: Option<Moment>,
-    /// How often the API server refused to list nodes.
-    pub denied: u32,
-    /// If nothing changes, the node counts as complete then, without a drain.
-    pub undrained_at: Option<Moment>,
-}
-
-/// What has to be true before the cordon, in this order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum WaitingFor {
-    /// The API server has not answered yet.
-    #[default]
-    Api,
-    /// It does not let us list nodes.
-    Rights(String),
-    /// No other node can take pods.
-    Peers,
-}
-
 /// Cordoning the node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cordoning {
     /// The attempt it is for.
     pub attempt: u32,
-    /// When the first try was made.
+    /// When that began.
     pub started: Moment,
+    /// When the first try was made.
+    pub began: Moment,
     /// Tries that failed and count.
     pub failures: u32,
     /// The serial of the try in flight.
@@ -223,6 +217,12 @@ pub struct Cordoning {
     pub next: Moment,
     /// Why the last try failed.
     pub error: String,
+    /// The node is cordoned; our slot has to be confirmed before a pod leaves.
+    pub cordoned: bool,
+    /// The attempt had begun in a process before this one, and goes on.
+    pub resumes: bool,
+    /// Since then nobody has looked whether the node is still cordoned. A person may have lifted the cordon.
+    pub unseen: bool,
 }
 
 /// Why the node may go down.
@@ -236,6 +236,8 @@ pub enum Outcome {
     NoSchedulablePeer,
     /// The node, which this drain had seen, exists no more.
     NodeGone,
+    /// An operator says so.
+    Forced,
 }
 
 /// Why the drain failed.

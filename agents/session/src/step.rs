@@ -8,158 +8,44 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use drain::Findings;
 use drain::time::Moment;
-use drain::view::{NodeView, Picture};
 
-use crate::membership::{Facts, Member};
+use crate::effect::{Effect, rank};
+use crate::event::Event;
+use crate::forcing::Forcing;
+use crate::membership::Member;
 use crate::policy::Policy;
+use crate::record::record;
 use crate::requests::{Answer, Request, Requester};
 use crate::showing::{Status, show};
-use crate::state::{Ended, Outcome, Phase, Session, State, Waiting};
-use crate::{attempting, complete, cordoning, looking, returning, waiting};
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// These requests stand now.
-    Requests(Vec<Request>),
-    /// What the device itself knows of its membership.
-    Facts(Facts),
-    /// A fresh list of all nodes, asked for by [`Effect::Look`].
-    Looked {
-        /// The effect's serial.
-        serial: u32,
-        /// What was seen.
-        result: Result<Look, Trouble>,
-    },
-    /// A fresh look at our own node, asked for by [`Effect::Probe`]; `None` when it does not exist.
-    Probed {
-        /// The effect's serial.
-        serial: u32,
-        /// What was seen.
-        result: Result<Option<NodeView>, Trouble>,
-    },
-    /// The answer to [`Effect::Cordon`].
-    Cordoned {
-        /// The effect's serial.
-        serial: u32,
-        /// The node as it is now, and whether somebody else had cordoned it before.
-        result: Result<Cordoned, Trouble>,
-    },
-    /// The answer to [`Effect::Uncordon`].
-    Uncordoned {
-        /// The effect's serial.
-        serial: u32,
-        /// Done (also when there was nothing to do), or why not.
-        result: Result<(), String>,
-    },
-    /// The watches show this now.
-    Picture(Arc<Picture>),
-    /// The answer to an eviction or deletion of [`Effect::Drain`].
-    Answer {
-        /// The attempt's serial.
-        attempt: u32,
-        /// The pod's UID.
-        uid: String,
-        /// What it means.
-        answer: drain::Answer,
-    },
-    /// The fresh look that a [`drain::Effect::Prove`] asked for.
-    Proof {
-        /// The effect's serial.
-        attempt: u32,
-        /// What was seen, or why nothing was.
-        look: Result<Arc<Picture>, String>,
-    },
-    /// What a [`drain::Effect::Inquire`] found out.
-    Found {
-        /// The attempt's serial.
-        attempt: u32,
-        /// What was found out.
-        findings: Arc<Findings>,
-    },
-    /// The time of an [`Effect::WakeAt`] has come.
-    Tick,
-}
-
-/// A fresh list of all nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// All nodes.
-    pub nodes: Vec<NodeView>,
-    /// The one that is this machine, or why none is.
-    pub own: Result<NodeView, String>,
-}
-
-/// A node that is cordoned now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cordoned {
-    /// The node.
-    pub node: NodeView,
-    /// Somebody else had cordoned it.
-    pub before: bool,
-}
-
-/// Why a call to the API server brought nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// No answer at all, or one that only says that the server is not well.
-    Unreachable(String),
-    /// The server does not let us; names the missing verb.
-    Denied(String),
-    /// Anything else.
-    Other(String),
-}
-
-/// What is to be done, in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// What is shown has changed: publish it before anything else is done.
-    Publish,
-    /// List all nodes freshly.
-    Look {
-        /// Comes back with the answer.
-        serial: u32,
-    },
-    /// Read our own node freshly.
-    Probe {
-        /// Comes back with the answer.
-        serial: u32,
-    },
-    /// Cordon our own node. Never overtakes an uncordon that was sent before.
-    Cordon {
-        /// Comes back with the answer.
-        serial: u32,
-    },
-    /// Take our cordon back. Never overtakes a cordon that was sent before.
-    Uncordon {
-        /// Comes back with the answer.
-        serial: u32,
-    },
-    /// An effect of the attempt that runs. Its `WakeAt` never comes here.
-    Drain(drain::Effect),
-    /// Send [`Event::Tick`] then. A newer one replaces an older one.
-    WakeAt(Moment),
-}
+use crate::state::{self, Ended, Outcome, Phase, Session, State, Waiting};
+use crate::{attempting, complete, cordoning, forcing, health, leasing, looking, returning, waiting};
 
 /// The next state, and what to do.
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
-    let before = headline(&state);
+    let before = (headline(&state), record(&state));
     let mut effects = Vec::new();
     note(&mut state, &event, now, policy, &mut effects);
     phase(&mut state, event, now, policy, &mut effects);
+    forcing::pursue(&mut state, now, policy, &mut effects);
     begin_if_asked(&mut state, now);
     let wakes = [
+        leasing::pursue(&mut state, now, policy, &mut effects),
         show(&mut state, now, policy),
-        returning::pursue(&mut state, now, &mut effects),
+        health::pursue(&mut state, now, policy, &mut effects),
+        returning::pursue(&mut state, now, policy, &mut effects),
         looking::pursue(&mut state, now, &mut effects),
         phase_wake(&state, policy),
+        state.forcing.complete.as_ref().map(|forced| forced.until),
         state.drain_wake,
     ];
-    if headline(&state) != before {
-        effects.insert(0, Effect::Publish);
+    if headline(&state) != before.0 {
+        effects.push(Effect::Publish);
     }
+    if record(&state) != before.1 {
+        effects.push(Effect::Record);
+    }
+    effects.sort_by_key(rank);
     effects.extend(wakes.into_iter().flatten().min().map(Effect::WakeAt));
     (state, effects)
 }
@@ -174,7 +60,13 @@ fn note(state: &mut State, event: &Event, now: Moment, policy: &Policy, effects:
         }
         Event::Looked { serial, result } => looking::looked(state, *serial, result, now, policy, effects),
         Event::Probed { serial, result } => looking::probed(state, *serial, result, now, policy, effects),
-        Event::Uncordoned { serial, result } => returning::answered(state, *serial, result.clone(), now),
+        Event::Uncordoned { serial, result } => returning::uncordoned(state, *serial, result, now),
+        Event::Adopted { serial, result } => returning::adopted(state, *serial, result, now),
+        Event::Slots { serial, result } => leasing::answered(state, *serial, result, now),
+        Event::SlotsChanged => leasing::changed(state, now),
+        Event::Health { serial, result } => health::answered(state, *serial, result, now, policy),
+        Event::Override(order) => forcing::ordered(state, order.clone(), effects),
+        Event::OverrideTaken { renamed } => forcing::taken(state, *renamed, now, policy, effects),
         Event::Picture(picture) => {
             if let Some(node) = &picture.node {
                 state.own = Some(node.clone());
@@ -193,6 +85,7 @@ fn phase(state: &mut State, event: Event, now: Moment, policy: &Policy, effects:
         Phase::Cordoning(_) => cordoning::step(state, event, now, policy, effects),
         Phase::Attempting { .. } => attempting::step(state, event, now, policy, effects),
         Phase::Pausing { .. } => attempting::pause(state, now, effects),
+        Phase::Complete { outcome: Outcome::Forced, .. } => forcing::step(state, now),
         Phase::Complete { .. } => complete::step(state, event, now, policy, effects),
     }
 }
@@ -207,7 +100,7 @@ fn requests(
 ) {
     let any_new = state.requests.replace(standing);
     match &state.phase {
-        Phase::Idle => {}
+        Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } => {}
         _ if state.requests.is_empty() => cancel(state, now, policy, effects),
         Phase::Complete { outcome: Outcome::Drained, .. } if any_new => {
             state.shown.forget_times();
@@ -228,7 +121,8 @@ fn requests(
 }
 
 fn begin_if_asked(state: &mut State, now: Moment) {
-    if state.phase == Phase::Idle && !state.requests.is_empty() && state.member != Member::No {
+    let asked = state.requests.next_unanswered().is_some();
+    if state.phase == Phase::Idle && asked && state.member != Member::No {
         begin(state, now);
     }
 }
@@ -268,7 +162,9 @@ pub(crate) fn finish(state: &mut State, outcome: Outcome, now: Moment) {
 fn phase_wake(state: &State, policy: &Policy) -> Option<Moment> {
     match &state.phase {
         Phase::Waiting(waiting) => policy.wait_limit.map(|limit| waiting.since + limit),
-        Phase::Cordoning(cordoning) if cordoning.in_flight.is_none() => Some(cordoning.next),
+        Phase::Cordoning(state::Cordoning {
+            in_flight: None, unseen: false, cordoned: false, next, ..
+        }) => Some(*next),
         Phase::Pausing { until, .. } => Some(*until),
         Phase::Idle
         | Phase::Cordoning(_)
@@ -287,6 +183,8 @@ struct Headline {
     member: Member,
     drain: u64,
     attempts: usize,
+    forcing: Forcing,
+    holds_slot: bool,
     answers: Vec<(Requester, String, Answer)>,
 }
 
@@ -299,6 +197,8 @@ fn headline(state: &State) -> Headline {
         member: state.member,
         drain: state.session.number,
         attempts: state.session.attempts.len(),
+        forcing: state.forcing.clone(),
+        holds_slot: leasing::is_held(state),
         answers: state.requests.iter().map(answer).collect(),
     }
 }
@@ -307,5 +207,13 @@ fn headline(state: &State) -> Headline {
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
 mod properties;
 #[cfg(test)]
+mod restart_tests;
+#[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
+mod sim;
+#[cfg(test)]
+mod slots_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod word_tests;

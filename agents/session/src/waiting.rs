@@ -1,36 +1,82 @@
-//! What has to be true before the cordon: the API server answers, it knows this machine, and another node can
-//! take the pods.
+//! What has to be true before the cordon, in this order: the API server answers and knows this machine, the site says
+//! that it is well, a slot is ours, the site says so again, and another node can take the pods.
 
 use drain::time::Moment;
-use drain::view::NodeView;
 
 use crate::cordoning;
+use crate::effect::Effect;
+use crate::event::{Event, Look, Trouble};
+use crate::health::Purpose;
+use crate::leasing;
 use crate::policy::{Otherwise, Policy};
-use crate::state::{Failed, Outcome, Phase, State, Waiting, WaitingFor};
-use crate::step::{Effect, Event, Look, Trouble, finish};
+use crate::state::{Failed, Outcome, Phase, State};
+use crate::step::finish;
+
+/// Before the cordon.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waiting {
+    /// Since when.
+    pub since: Moment,
+    /// How far it is.
+    pub stage: Stage,
+    /// Only looks that were asked for after this serial count.
+    pub after: u32,
+    /// Such a look has come.
+    pub looked: bool,
+    /// Why the last look brought nothing; empty when it did.
+    pub denied: String,
+    /// How often on end the API server refused to list nodes.
+    pub denials: u32,
+    /// Since when we wait for a slot.
+    pub slot_since: Option<Moment>,
+    /// No other node can take pods, since then, without a break.
+    pub no_peer_since: Option<Moment>,
+    /// If nothing changes, the node counts as complete then, without a drain.
+    pub undrained_at: Option<Moment>,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The API server has to answer, and to know this machine.
+    #[default]
+    Api,
+    /// `health.command` has to pass.
+    Health,
+    /// A slot has to be ours.
+    Slot,
+    /// `health.command` has to pass again.
+    HealthHeld,
+    /// It did not: the slot goes back.
+    GivingBack,
+    /// Another node has to be able to take the pods.
+    Peers,
+}
 
 pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
     let Phase::Waiting(mut waiting) = state.phase.clone() else { return };
     let next = match event {
-        Event::Looked { serial, result } if serial > waiting.after => {
-            found(&mut waiting, &result, now, policy)
-        }
+        Event::Looked { serial, result } if serial > waiting.after => looked(&mut waiting, &result, policy),
         Event::Requests(_)
         | Event::Facts(_)
         | Event::Looked { .. }
         | Event::Probed { .. }
         | Event::Cordoned { .. }
         | Event::Uncordoned { .. }
+        | Event::Adopted { .. }
+        | Event::Slots { .. }
+        | Event::SlotsChanged
+        | Event::Health { .. }
+        | Event::Override(_)
+        | Event::OverrideTaken { .. }
         | Event::Picture(_)
         | Event::Answer { .. }
         | Event::Proof { .. }
         | Event::Found { .. }
         | Event::Tick => Next::Wait,
     };
-    if let Some(away) = state.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete) {
-        waiting.undrained_at = Some(away.max(waiting.since) + policy.unreachable_timeout);
-    }
-    let next = if next == Next::Wait { time_is_over(state, &waiting, now, policy) } else { next };
+    let next = if next == Next::Wait { advance(state, &mut waiting, now, policy) } else { next };
+    let next = if next == Next::Wait { time_is_over(state, &mut waiting, now, policy) } else { next };
     match next {
         Next::Wait => state.enter(Phase::Waiting(waiting), now),
         Next::Cordon => cordoning::begin(state, 1, now, effects),
@@ -51,53 +97,114 @@ enum Next {
 }
 
 /// What a fresh list of nodes means.
-fn found(waiting: &mut Waiting, result: &Result<Look, Trouble>, now: Moment, policy: &Policy) -> Next {
-    let look = match result {
-        Ok(look) => look,
-        Err(trouble) => return not_found(waiting, trouble, policy),
-    };
-    waiting.denied = 0;
-    waiting.undrained_at = None;
-    let own = match &look.own {
-        Ok(own) => own,
-        Err(problem) => return Next::Fail(problem.clone()),
-    };
-    let others = || look.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
+fn looked(waiting: &mut Waiting, result: &Result<Look, Trouble>, policy: &Policy) -> Next {
+    match result {
+        Ok(look) => {
+            (waiting.looked, waiting.denials) = (true, 0);
+            waiting.denied.clear();
+            look.own.as_ref().map_or_else(|problem| Next::Fail(problem.clone()), |_| Next::Wait)
+        }
+        Err(trouble) => {
+            waiting.no_peer_since = None;
+            match trouble {
+                Trouble::Unreachable(_) => Next::Wait,
+                Trouble::Denied(text) | Trouble::Other(text) => {
+                    waiting.denials = waiting.denials.saturating_add(1);
+                    waiting.denied.clone_from(text);
+                    if waiting.denials >= policy.cordon_tries { Next::Fail(text.clone()) } else { Next::Wait }
+                }
+            }
+        }
+    }
+}
+
+/// As far as it goes with what is known now.
+fn advance(state: &mut State, waiting: &mut Waiting, now: Moment, policy: &Policy) -> Next {
+    if state.slots.lease.is_some() && needs_slot(waiting.stage) && !has_slot(state, policy) {
+        enter(waiting, Stage::Slot);
+    }
+    loop {
+        let next = match waiting.stage {
+            Stage::Api if waiting.looked => Stage::Health,
+            Stage::Health if state.health.is_passed(Purpose::Before, policy) => Stage::Slot,
+            Stage::Slot if has_slot(state, policy) => Stage::HealthHeld,
+            Stage::HealthHeld if state.health.is_passed(Purpose::Held, policy) => {
+                look_again(state, waiting, now, policy);
+                Stage::Peers
+            }
+            Stage::HealthHeld if state.health.failure(Purpose::Held).is_some() => Stage::GivingBack,
+            Stage::GivingBack if state.slots.lease.is_some() && !leasing::is_held(state) => Stage::Health,
+            Stage::GivingBack if policy.slots_limit == 0 => Stage::Health,
+            Stage::Peers if waiting.looked => return peers(state, waiting, now, policy),
+            Stage::Api
+            | Stage::Health
+            | Stage::Slot
+            | Stage::HealthHeld
+            | Stage::GivingBack
+            | Stage::Peers => return Next::Wait,
+        };
+        enter(waiting, next);
+        waiting.slot_since = (next == Stage::Slot).then_some(now);
+    }
+}
+
+fn enter(waiting: &mut Waiting, stage: Stage) {
+    waiting.stage = stage;
+    waiting.no_peer_since = None;
+}
+
+fn needs_slot(stage: Stage) -> bool {
+    match stage {
+        Stage::HealthHeld | Stage::Peers => true,
+        Stage::Api | Stage::Health | Stage::Slot | Stage::GivingBack => false,
+    }
+}
+
+fn has_slot(state: &State, policy: &Policy) -> bool {
+    policy.slots_limit == 0 || leasing::is_held(state)
+}
+
+/// The peers are looked at with the slot held: before, they may have been on their way down.
+fn look_again(state: &mut State, waiting: &mut Waiting, now: Moment, policy: &Policy) {
+    if policy.slots_limit > 0 || policy.has_health_command {
+        (waiting.looked, waiting.after) = (false, state.serial);
+        state.api.next = now;
+    }
+}
+
+/// Whether another node can take the pods.
+fn peers(state: &State, waiting: &mut Waiting, now: Moment, policy: &Policy) -> Next {
+    let Some(own) = &state.own else { return Next::Wait };
+    if waiting.denials > 0 || state.api.away_since.is_some() {
+        return Next::Wait;
+    }
+    let others = || state.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
     if others().any(|node| node.ready && !node.cordoned) {
         return Next::Cordon;
     }
-    waiting.what = WaitingFor::Peers;
     let since = *waiting.no_peer_since.get_or_insert(now);
     // A node that is not Ready may just be rebooting, cordoned for its own drain, and is waited for.
-    let may_return = others().any(|node: &NodeView| !node.ready);
-    let window = if may_return { policy.down_max.max(policy.peer_window) } else { policy.peer_window };
-    waiting.undrained_at = (policy.on_no_peer == Otherwise::Complete).then_some(since + window);
-    match waiting.undrained_at {
-        Some(at) if at <= now => Next::Complete(Outcome::NoSchedulablePeer),
-        Some(_) | None => Next::Wait,
-    }
-}
-
-/// What a list that failed means.
-fn not_found(waiting: &mut Waiting, trouble: &Trouble, policy: &Policy) -> Next {
-    waiting.no_peer_since = None;
-    waiting.undrained_at = None;
-    match trouble {
-        Trouble::Unreachable(_) => {
-            waiting.what = WaitingFor::Api;
+    let may_return =
+        others().filter_map(|node| state.slots.watched.may_return_until(&node.uid, policy.down_max)).max();
+    let until = may_return.unwrap_or(since).max(since + policy.peer_window);
+    match policy.on_no_peer {
+        Otherwise::Complete if until <= now => Next::Complete(Outcome::NoSchedulablePeer),
+        Otherwise::Complete => {
+            waiting.undrained_at = Some(until);
             Next::Wait
         }
-        Trouble::Denied(text) | Trouble::Other(text) => {
-            waiting.denied = waiting.denied.saturating_add(1);
-            waiting.what = WaitingFor::Rights(text.clone());
-            if waiting.denied >= policy.cordon_tries { Next::Fail(text.clone()) } else { Next::Wait }
-        }
+        Otherwise::Wait => Next::Wait,
     }
 }
 
-fn time_is_over(state: &State, waiting: &Waiting, now: Moment, policy: &Policy) -> Next {
-    if unreachable_too_long(state, waiting.since, now, policy) {
-        return Next::Complete(Outcome::ApiUnreachable);
+fn time_is_over(state: &State, waiting: &mut Waiting, now: Moment, policy: &Policy) -> Next {
+    if let Some(at) = unreachable_at(state, waiting.since, policy) {
+        if at <= now {
+            return Next::Complete(Outcome::ApiUnreachable);
+        }
+        waiting.undrained_at = Some(at);
+    } else if waiting.no_peer_since.is_none() {
+        waiting.undrained_at = None;
     }
     match policy.wait_limit {
         Some(limit) if now.since(waiting.since) >= limit => Next::Fail(format!(
@@ -109,9 +216,15 @@ fn time_is_over(state: &State, waiting: &Waiting, now: Moment, policy: &Policy) 
     }
 }
 
-/// The API server has been away on end for as long as the policy waits, counted from `since` at the earliest.
-pub(crate) fn unreachable_too_long(state: &State, since: Moment, now: Moment, policy: &Policy) -> bool {
-    let away = state.api.away_since.map(|away| now.since(away.max(since)));
-    policy.on_unreachable == Otherwise::Complete
-        && away.is_some_and(|away| away >= policy.unreachable_timeout)
+/// When the node counts as complete because the API server has been away on end, counted from `since` at the
+/// earliest; `None` while it is there, or when it is to be waited for.
+///
+/// When another node held a slot as the API server last answered, it may be that node which took the server down: it
+/// gets the time that a node may be down.
+pub(crate) fn unreachable_at(state: &State, since: Moment, policy: &Policy) -> Option<Moment> {
+    let away = state.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete)?;
+    let others = policy.slots_limit > 0 && state.slots.others_hold;
+    let timeout =
+        if others { policy.down_max.max(policy.unreachable_timeout) } else { policy.unreachable_timeout };
+    Some(away.max(since) + timeout)
 }

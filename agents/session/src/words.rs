@@ -3,16 +3,18 @@
 use drain::progress::{self, Progress};
 use drain::state::Attempt;
 
+use crate::health::Purpose;
 use crate::membership::Member;
 use crate::returning;
-use crate::state::{Cordoning, Failed, Outcome, Phase, State, Waiting, WaitingFor};
+use crate::state::{Cordoning, Failed, Outcome, Phase, State, Waiting};
+use crate::waiting::Stage;
 
 /// One plain sentence: why the device is where it is.
 pub fn reason(state: &State) -> String {
     match &state.phase {
         Phase::Idle => idle(state),
         Phase::Waiting(waiting) => waiting_for(state, waiting),
-        Phase::Cordoning(cordoning) => cordoning_text(cordoning),
+        Phase::Cordoning(cordoning) => cordoning_text(state, cordoning),
         Phase::Attempting { attempt, .. } => attempting(state, *attempt),
         Phase::Pausing { failed, .. } => {
             let why = state.session.attempts.last().map(|record| record.error.as_str()).unwrap_or_default();
@@ -29,11 +31,7 @@ pub fn reason(state: &State) -> String {
 /// What a person can do next; empty when nothing is needed.
 pub fn hint(state: &State) -> String {
     let text = match &state.phase {
-        Phase::Waiting(waiting) => match &waiting.what {
-            WaitingFor::Api => "look at the API server (k3s) of this node and at the kubeconfig",
-            WaitingFor::Rights(_) => "give zedkube's user the right that the reason names",
-            WaitingFor::Peers => "uncordon or repair another node, or set no-peer",
-        },
+        Phase::Waiting(waiting) => waiting_hint(state, waiting),
         Phase::Cordoning(cordoning) if cordoning.failures > 0 => {
             "look at the reason; the next try follows by itself"
         }
@@ -53,22 +51,67 @@ pub fn hint(state: &State) -> String {
     text.to_owned()
 }
 
+fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
+    if state.api.away_since.is_some() {
+        return "look at the API server (k3s) of this node and at the kubeconfig";
+    }
+    if waiting.denials > 0 {
+        return "give zedkube's user the right that the reason names";
+    }
+    match waiting.stage {
+        Stage::Api => "look at the API server (k3s) of this node and at the kubeconfig",
+        Stage::Health | Stage::HealthHeld | Stage::GivingBack => {
+            "mend what the health command complains of, or change health.command"
+        }
+        Stage::Slot if !state.slots.error.is_empty() => {
+            "mend what the reason names (rights, the Lease), or set slots.limit = 0"
+        }
+        Stage::Slot => "wait for the other nodes; if one of them will not come back: ebb slots release NODE",
+        Stage::Peers => "uncordon or repair another node, or set no-peer",
+    }
+}
+
 /// What the drain waits for before the cordon.
 pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
-    match &waiting.what {
-        WaitingFor::Api if state.api.away_since.is_some() => {
-            let undrained = undrained(waiting, "api-unreachable");
-            format!("the Kubernetes API server cannot be reached: {}{undrained}", state.api.error)
-        }
-        WaitingFor::Api => "waiting for the Kubernetes API server's first answer".to_owned(),
-        WaitingFor::Rights(text) => {
-            format!("the Kubernetes API server was asked for its nodes in vain: {text}")
-        }
-        WaitingFor::Peers => {
+    if state.api.away_since.is_some() {
+        let undrained = undrained(waiting, "api-unreachable");
+        return format!("the Kubernetes API server cannot be reached: {}{undrained}", state.api.error);
+    }
+    if waiting.denials > 0 {
+        return format!("the Kubernetes API server was asked for its nodes in vain: {}", waiting.denied);
+    }
+    match waiting.stage {
+        Stage::Api => "waiting for the Kubernetes API server's first answer".to_owned(),
+        Stage::Health => health(state, Purpose::Before),
+        Stage::HealthHeld | Stage::GivingBack => health(state, Purpose::Held),
+        Stage::Slot => slot(state),
+        Stage::Peers => {
             let undrained = undrained(waiting, "no-peer");
-            format!("no other node is Ready and schedulable, so the pods have nowhere to go{undrained}")
+            match waiting.no_peer_since {
+                Some(_) => format!(
+                    "no other node is Ready and schedulable, so the pods have nowhere to go{undrained}"
+                ),
+                None => "looking for another node that can take the pods".to_owned(),
+            }
         }
     }
+}
+
+fn health(state: &State, purpose: Purpose) -> String {
+    match state.health.failure(purpose) {
+        Some(error) => format!("the site's health command does not pass: {error}"),
+        None => "asking the site's health command".to_owned(),
+    }
+}
+
+fn slot(state: &State) -> String {
+    if !state.slots.error.is_empty() {
+        return format!("the slots of the cluster cannot be read or written: {}", state.slots.error);
+    }
+    if state.slots.taken_by.is_empty() {
+        return "taking a slot".to_owned();
+    }
+    format!("as many nodes as may be down at a time are: {}", state.slots.taken_by.join(", "))
 }
 
 /// Says plainly that a device is about to go down without a drain.
@@ -82,14 +125,20 @@ fn undrained(waiting: &Waiting, setting: &str) -> String {
 }
 
 fn idle(state: &State) -> String {
+    if let Some(disabled) = &state.forcing.disabled {
+        return format!("drains are switched off until the next boot: {}", disabled.by);
+    }
     if returning::is_due(state) {
         if let Some(obstacle) = returning::obstacle(state) {
-            return format!("our cordon is still on the node: {obstacle}");
+            return format!("our cordon or slot is still there: {obstacle}");
         }
         if !state.returning.error.is_empty() {
             return format!("our cordon could not be taken back yet: {}", state.returning.error);
         }
-        return "taking our cordon back".to_owned();
+        if !state.slots.error.is_empty() {
+            return format!("our slot could not be given back yet: {}", state.slots.error);
+        }
+        return "taking our cordon and slot back".to_owned();
     }
     let text = match state.member {
         Member::Yes => "nobody asks for a drain",
@@ -99,7 +148,16 @@ fn idle(state: &State) -> String {
     text.to_owned()
 }
 
-fn cordoning_text(cordoning: &Cordoning) -> String {
+fn cordoning_text(state: &State, cordoning: &Cordoning) -> String {
+    if cordoning.unseen {
+        return "after a restart: looking whether the node is still cordoned".to_owned();
+    }
+    if cordoning.cordoned {
+        return match state.slots.error.as_str() {
+            "" => "cordoned; confirming our slot before a pod leaves".to_owned(),
+            error => format!("cordoned, but our slot cannot be confirmed: {error}"),
+        };
+    }
     if cordoning.error.is_empty() {
         "cordoning the node".to_owned()
     } else {
@@ -132,7 +190,7 @@ fn has_blocked(state: &State) -> bool {
 fn complete(state: &State, outcome: Outcome) -> String {
     match outcome {
         Outcome::Drained => {
-            let gone = progress::attempt(&state.drain).map_or(0, |attempt| attempt.gone);
+            let gone = state.session.gone;
             format!("the node is drained: {gone} pods have left, and a fresh list shows none that should")
         }
         Outcome::ApiUnreachable => {
@@ -140,6 +198,12 @@ fn complete(state: &State, outcome: Outcome) -> String {
         }
         Outcome::NoSchedulablePeer => {
             "no other node could take the pods for too long: not drained".to_owned()
+        }
+        Outcome::Forced => {
+            let by = state.forcing.complete.as_ref().map(|forced| &forced.by);
+            let by = by.or_else(|| state.forcing.disabled.as_ref().map(|disabled| &disabled.by));
+            let by = by.map_or_else(String::new, |by| format!(": {by}"));
+            format!("an operator forced it, NOT drained{by}")
         }
         Outcome::NodeGone => "the node does not exist in the cluster any more".to_owned(),
     }

@@ -1,10 +1,15 @@
 //! Invariants that hold after every step, whatever happens in whatever order.
 
 use drain::answer::BudgetRefusal;
-use drain::view::{PodId, PodView};
+use drain::view::{NodeView, Picture, PodId, PodView};
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::{Cordoned, Look, Trouble};
+use crate::forcing::{Command, Order};
+use crate::leasing::SlotTrouble;
+use crate::record::resume;
+use crate::slots::{Holder, Lease};
 use crate::state::OWNER;
 
 fn any_node() -> impl Strategy<Value = NodeView> {
@@ -66,6 +71,10 @@ enum Draft {
     Probed(bool, Result<Option<NodeView>, Trouble>),
     Cordoned(bool, Result<Cordoned, Trouble>),
     Uncordoned(bool, Result<(), String>),
+    Adopted(bool, Result<bool, String>),
+    Slots(bool, Result<Vec<u8>, bool>),
+    Health(bool, bool),
+    Restart,
     Answer(bool, u8, drain::Answer),
     Proof(bool, Result<Arc<Picture>, String>),
 }
@@ -95,10 +104,35 @@ fn any_draft() -> impl Strategy<Value = Draft> {
             .prop_map(|(current, result)| Draft::Cordoned(current, result)),
         3 => (current(), any::<bool>())
             .prop_map(|(current, ok)| Draft::Uncordoned(current, if ok { Ok(()) } else { Err("e".into()) })),
+        8 => (current(), prop::result::maybe_err(prop::collection::vec(0..3_u8, 0..3), any::<bool>()))
+            .prop_map(|(current, result)| Draft::Slots(current, result)),
+        1 => Just(Draft::Plain(Event::SlotsChanged)),
+        4 => (current(), prop::bool::weighted(0.8)).prop_map(|(current, ok)| Draft::Health(current, ok)),
+        1 => (current(), prop::result::maybe_err(any::<bool>(), Just("e".to_owned())))
+            .prop_map(|(current, result)| Draft::Adopted(current, result)),
+        1 => any_order().prop_map(|what| Draft::Plain(Event::Override(Order { what, by: "o".into() }))),
+        2 => any::<bool>().prop_map(|renamed| Draft::Plain(Event::OverrideTaken { renamed })),
+        1 => Just(Draft::Restart),
         6 => (current(), 0..4_u8, answer).prop_map(|(current, uid, answer)| Draft::Answer(current, uid, answer)),
         6 => (current(), prop::result::maybe_err(any_picture(), Just("e".to_owned())))
             .prop_map(|(current, look)| Draft::Proof(current, look)),
     ]
+}
+
+fn any_order() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        2 => Just(Command::Complete(Requester::Operator)),
+        2 => Just(Command::Complete(Requester::Update)),
+        1 => Just(Command::Disable),
+        2 => Just(Command::Enable),
+    ]
+}
+
+fn lease(holders: Vec<u8>) -> Lease {
+    let name = |number: u8| ["own", "a", "b"][usize::from(number)].to_owned();
+    let holder = |number| Holder { node: name(number), node_uid: name(number), ..Holder::default() };
+    let unique: std::collections::BTreeSet<u8> = holders.into_iter().collect();
+    Lease { version: Some("1".into()), holders: unique.into_iter().map(holder).collect() }
 }
 
 fn event(draft: Draft, state: &State) -> Event {
@@ -121,6 +155,20 @@ fn event(draft: Draft, state: &State) -> Event {
         Draft::Uncordoned(current, result) => {
             Event::Uncordoned { serial: serial(current, state.returning.in_flight), result }
         }
+        Draft::Adopted(current, result) => {
+            Event::Adopted { serial: serial(current, state.returning.in_flight), result }
+        }
+        Draft::Slots(current, result) => {
+            let call = state.slots.in_flight.map(|call| call.serial);
+            let other = || SlotTrouble::Failed(Trouble::Other("o".into()));
+            let failure = |conflict| if conflict { SlotTrouble::Conflict } else { other() };
+            Event::Slots { serial: serial(current, call), result: result.map(lease).map_err(failure) }
+        }
+        Draft::Health(current, ok) => {
+            let call = state.health.in_flight.map(|(serial, _)| serial);
+            Event::Health { serial: serial(current, call), result: if ok { Ok(()) } else { Err("h".into()) } }
+        }
+        Draft::Restart => Event::Tick,
         Draft::Answer(current, uid, answer) => {
             Event::Answer { attempt: serial(current, attempt), uid: uid.to_string(), answer }
         }
@@ -136,7 +184,8 @@ fn event(draft: Draft, state: &State) -> Event {
 
 fn policy() -> Policy {
     let drain = drain::Policy { attempt_timeout: Duration::from_mins(1), ..drain::Policy::device() };
-    Policy { drain, attempts: 3, cordon_tries: 3, retry_pause: Duration::from_secs(10), ..Policy::device() }
+    let retry_pause = Duration::from_secs(10);
+    Policy { drain, attempts: 3, cordon_tries: 3, retry_pause, has_health_command: true, ..Policy::device() }
 }
 
 struct Seen<'a> {
@@ -160,7 +209,8 @@ impl Seen<'_> {
         if self.before.shown != self.after.shown {
             let moments_only = self.before.shown.status == self.after.shown.status
                 && self.before.shown.requested_by == self.after.shown.requested_by;
-            assert!(moments_only || self.effects.first() == Some(&Effect::Publish));
+            let published = self.effects.iter().find(|effect| !is_before_publishing(effect));
+            assert!(moments_only || published == Some(&Effect::Publish));
         }
         if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
             assert!(matches!(self.after.shown.status, Status::Starting | Status::DrainRetrying));
@@ -179,6 +229,9 @@ impl Seen<'_> {
             let known = self.before.requests.iter().any(|before| before == request);
             let ended = match request.answer {
                 Answer::Complete => matches!(self.after.phase, Phase::Complete { recheck: None, .. }),
+                Answer::Forced => {
+                    matches!(self.after.phase, Phase::Complete { outcome: Outcome::Forced, .. })
+                }
                 Answer::FailedCordon | Answer::FailedDrain => matches!(self.after.phase, Phase::Failed(_)),
                 Answer::None => true,
             };
@@ -201,9 +254,30 @@ impl Seen<'_> {
         }
     }
 
-    fn no_uncordon_while_a_request_answered_9_stands(&self) {
+    fn no_uncordon_while_the_node_is_needed(&self) {
         if self.has(|effect| matches!(effect, Effect::Uncordon { .. })) {
-            assert!(!self.after.requests.hold_the_node());
+            let lifted = self.after.own.as_ref().is_some_and(|node| !node.cordoned);
+            let queues = leasing::is_waiting(self.after);
+            assert!(!self.after.requests.hold_the_node() || queues || lifted);
+        }
+    }
+
+    fn no_pod_leaves_without_a_slot_confirmed_after_the_cordon(&self) {
+        if self.evicts() {
+            assert!(self.after.slots.confirmed);
+        }
+        if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
+            assert!(!self.before.slots.confirmed || self.before.phase.name() != "Waiting");
+        }
+    }
+
+    fn what_an_operator_ordered_is_on_record_before_it_is_done(&self) {
+        if self.has(|effect| matches!(effect, Effect::TakeOverride)) {
+            assert!(self.after.forcing.pending.is_some());
+        }
+        let ordered = |state: &State| (state.forcing.disabled.clone(), state.forcing.complete.clone());
+        if self.before.forcing.pending.is_none() && ordered(self.after) != ordered(self.before) {
+            assert!(self.after.forcing.disabled.is_none() || self.before.forcing.disabled.is_some());
         }
     }
 
@@ -215,7 +289,7 @@ impl Seen<'_> {
     }
 
     fn nobody_asks_means_idle(&self) {
-        if self.after.requests.is_empty() {
+        if self.after.requests.is_empty() && !forcing::is_forced(self.after) {
             assert_eq!(self.after.phase, Phase::Idle);
         }
     }
@@ -228,7 +302,10 @@ impl Seen<'_> {
 
     fn something_will_happen(&self) {
         let wakes = self.has(|effect| matches!(effect, Effect::WakeAt(_)));
-        let in_flight = self.after.api.asked.is_some() || self.after.returning.in_flight.is_some();
+        let in_flight = self.after.api.asked.is_some()
+            || self.after.returning.in_flight.is_some()
+            || self.after.slots.in_flight.is_some()
+            || self.after.health.in_flight.is_some();
         assert!(wakes || in_flight, "asleep for ever in {:?}", self.after.phase);
     }
 
@@ -238,7 +315,9 @@ impl Seen<'_> {
         self.no_answer_without_outcome();
         self.an_answer_9_stands_only_while_complete();
         self.complete_is_shown_only_while_complete();
-        self.no_uncordon_while_a_request_answered_9_stands();
+        self.no_uncordon_while_the_node_is_needed();
+        self.no_pod_leaves_without_a_slot_confirmed_after_the_cordon();
+        self.what_an_operator_ordered_is_on_record_before_it_is_done();
         self.no_eviction_outside_an_attempt();
         self.nobody_asks_means_idle();
         self.a_cordon_that_was_sent_is_remembered();
@@ -253,13 +332,25 @@ proptest! {
     fn invariants_hold(drafts in prop::collection::vec((any_draft(), 0..20_000_u64), 1..60)) {
         let mut now = Moment(1_000_000);
         let mut state = State::new(Member::Yes, "boot".into(), now);
+        let mut disk = record(&state);
         for (draft, millis) in drafts {
             now = now + Duration::from_millis(millis);
+            if matches!(draft, Draft::Restart) {
+                state = resume(disk.clone(), state.member, "boot".into(), now);
+            }
             let before = state.clone();
             let event = event(draft, &state);
             let (after, effects) = step(state, event, now, &policy());
             Seen { before: &before, after: &after, effects: &effects }.check();
+            if effects.contains(&Effect::Record) {
+                disk = record(&after);
+            }
+            prop_assert_eq!(&disk, &record(&after), "what changed is on record");
             state = after;
         }
     }
+}
+
+fn is_before_publishing(effect: &Effect) -> bool {
+    matches!(effect, Effect::Record | Effect::Drain(drain::Effect::Abort))
 }

@@ -1,0 +1,185 @@
+//! An operator's word: COMPLETE for some or all who ask, or no drains until the next boot.
+//!
+//! An order is on record before its file is renamed, and carried out after: whatever dies in between, it is neither
+//! lost nor carried out twice.
+
+use drain::time::Moment;
+
+use crate::attempting;
+use crate::effect::Effect;
+use crate::policy::Policy;
+use crate::requests::{Answer, Requester};
+use crate::showing::BETWEEN_ANSWERS;
+use crate::state::{Outcome, Phase, State};
+use crate::step::begin;
+
+/// What an operator orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What.
+    pub what: Command,
+    /// Who says so, and why, in words.
+    pub by: String,
+}
+
+/// The orders there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// The node may go down for this requester; for everybody if that is the operator.
+    Complete(Requester),
+    /// No drains until the next boot.
+    Disable,
+    /// Drains again.
+    Enable,
+}
+
+/// The orders that are in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forcing {
+    /// Recorded; its file is being renamed.
+    pub pending: Option<Order>,
+    /// COMPLETE for requests that stand or may still come.
+    pub complete: Option<Forced>,
+    /// No drains.
+    pub disabled: Option<Disabled>,
+}
+
+/// COMPLETE by force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forced {
+    /// For whom; everybody if that is the operator.
+    pub requester: Requester,
+    /// Who says so, and why.
+    pub by: String,
+    /// Since when.
+    pub since: Moment,
+    /// It has answered a request: others have to ask the cluster again.
+    pub used: bool,
+    /// Until then it waits for a request.
+    pub until: Moment,
+}
+
+/// Drains are switched off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disabled {
+    /// Who says so, and why.
+    pub by: String,
+    /// Since when.
+    pub since: Moment,
+}
+
+impl Forcing {
+    /// The requester's requests are answered without a drain.
+    pub(crate) fn covers(&self, requester: Requester) -> bool {
+        let by_force = self
+            .complete
+            .as_ref()
+            .is_some_and(|forced| forced.requester == Requester::Operator || forced.requester == requester);
+        self.disabled.is_some() || by_force
+    }
+}
+
+/// The order's file was read: on record first.
+pub(crate) fn ordered(state: &mut State, order: Order, effects: &mut Vec<Effect>) {
+    state.forcing.pending = Some(order);
+    effects.push(Effect::TakeOverride);
+}
+
+/// The file is renamed, so that nobody reads it twice; or it could not be, and then nothing happens.
+pub(crate) fn taken(
+    state: &mut State,
+    renamed: bool,
+    now: Moment,
+    policy: &Policy,
+    effects: &mut Vec<Effect>,
+) {
+    let Some(order) = state.forcing.pending.take().filter(|_| renamed) else { return };
+    let Order { what, by } = order;
+    match what {
+        Command::Complete(requester) => {
+            let until = now + policy.force_ttl;
+            state.forcing.complete = Some(Forced { requester, by, since: now, used: false, until });
+            state.requests.reopen(|request| state.forcing.covers(request.requester));
+            enter(state, now, policy, effects);
+        }
+        Command::Disable => {
+            (state.forcing.complete, state.forcing.disabled) = (None, Some(Disabled { by, since: now }));
+            state.requests.reopen(|_| true);
+            if !state.requests.is_empty() {
+                enter(state, now, policy, effects);
+            }
+        }
+        Command::Enable => {
+            state.forcing = Forcing::default();
+            state.requests.take_forced_back();
+            if is_forced(state) {
+                state.enter(Phase::Idle, now);
+            }
+        }
+    }
+}
+
+/// A request that is covered is answered without a drain, whenever it comes.
+pub(crate) fn pursue(state: &mut State, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+    if state.forcing.complete.as_ref().is_some_and(|forced| forced.until <= now) {
+        state.forcing.complete = None;
+    }
+    if !is_forced(state) && next_covered(state).is_some() {
+        enter(state, now, policy, effects);
+    }
+}
+
+/// In force: who is not covered is drained for once all who are have seen their answer.
+pub(crate) fn step(state: &mut State, now: Moment) {
+    if next_covered(state).is_some() || now < over(state) {
+        return;
+    }
+    if state.forcing.complete.as_ref().is_some_and(|forced| forced.used) {
+        state.forcing.complete = None;
+    }
+    if state.requests.next_unanswered().is_some() {
+        begin(state, now);
+    } else if state.requests.iter().any(|request| request.answer == Answer::Complete) {
+        // Some were told so by proof, which has to stay true.
+        state.enter(Phase::Complete { outcome: Outcome::Drained, recheck: None }, now);
+    } else if state.requests.is_empty() {
+        state.enter(Phase::Idle, now);
+    }
+}
+
+/// The next requester to be answered by force.
+pub(crate) fn next_covered(state: &State) -> Option<Requester> {
+    let waits =
+        |requester: &Requester| state.requests.has_unanswered(*requester) && state.forcing.covers(*requester);
+    Requester::ANSWERED.into_iter().find(waits)
+}
+
+/// Its answer is shown now.
+pub(crate) fn answered(state: &mut State, requester: Requester) {
+    state.requests.answer(requester, Answer::Forced);
+    if let Some(forced) = &mut state.forcing.complete {
+        forced.used = true;
+    }
+}
+
+/// The answer shown last has been there for long enough.
+pub(crate) fn over(state: &State) -> Moment {
+    state.shown.announced_at().unwrap_or(state.since) + BETWEEN_ANSWERS
+}
+
+/// The phase is the order's.
+pub(crate) fn is_forced(state: &State) -> bool {
+    matches!(state.phase, Phase::Complete { outcome: Outcome::Forced, .. })
+}
+
+/// Whoever else is drained for: it stops before anything is published.
+fn enter(state: &mut State, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+    if state.session.ended.is_none() {
+        attempting::drive(state, drain::Event::Cancel, now, policy, effects);
+    }
+    state.shown.announce_anew();
+    state.session.finished = Some(now);
+    state.enter(Phase::Complete { outcome: Outcome::Forced, recheck: None }, now);
+    // Entering it from itself has to restart its time as well.
+    state.since = now;
+}

@@ -1,0 +1,365 @@
+//! A small simulated cluster with a clock of its own, on which the scenarios are told.
+
+use std::collections::BTreeSet;
+
+use drain::view::{NodeView, Picture, PodId, PodView};
+
+use super::*;
+use crate::event::{Cordoned, Look, Trouble};
+use crate::leasing::SlotTrouble;
+use crate::membership::Facts;
+use crate::membership::Mode;
+use crate::record::{Record, resume};
+use crate::slots::{Holder, Lease};
+
+use crate::state::OWNER;
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// What does not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    Unreachable,
+    CordonRefused,
+    EvictionRefused,
+    SlotsRefused,
+    /// Somebody frees our entry and takes the slot just as we cordon.
+    SlotStolenAtCordon,
+    /// Health fails as soon as we hold the slot.
+    HealthWithSlot,
+    RenameRefused,
+}
+
+/// A cluster that answers effects at once, and a clock that jumps to the next wake-up.
+pub(super) struct Sim {
+    pub(super) state: State,
+    pub(super) now: Moment,
+    pub(super) policy: Policy,
+    pub(super) wake: Option<Moment>,
+    /// What does not work now.
+    pub(super) faults: BTreeSet<Fault>,
+    pub(super) own: NodeView,
+    pub(super) others: Vec<NodeView>,
+    pub(super) pods: Vec<PodView>,
+    pub(super) lease: Lease,
+    pub(super) health: Result<(), String>,
+    pub(super) lease_reads: usize,
+    /// What is on record.
+    pub(super) recorded: Record,
+    /// Each status that was shown, with the requester's number.
+    pub(super) shown: Vec<(u8, u8)>,
+    /// Effects in order, as words.
+    pub(super) done: Vec<String>,
+}
+
+impl Sim {
+    /// A member of a cluster of two, with two pods here, at rest.
+    pub(super) fn new() -> Self {
+        Self::with(Policy::device())
+    }
+
+    pub(super) fn with(policy: Policy) -> Self {
+        let node =
+            |name: &str| NodeView { name: name.into(), uid: name.into(), ready: true, ..NodeView::default() };
+        let mut sim = Self {
+            state: State::new(Member::Yes, "boot".into(), Moment(1_000_000)),
+            now: Moment(1_000_000),
+            policy,
+            wake: None,
+            faults: BTreeSet::new(),
+            own: node("own"),
+            others: vec![node("peer")],
+            pods: vec![pod("1"), pod("2")],
+            lease: Lease::default(),
+            health: Ok(()),
+            lease_reads: 0,
+            recorded: Record::default(),
+            shown: vec![],
+            done: vec![],
+        };
+        sim.send(Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None }));
+        sim
+    }
+
+    pub(super) fn send(&mut self, event: Event) {
+        self.send_all([event]);
+    }
+
+    /// Sends events that come before any answer to what the first of them causes.
+    fn send_all<const N: usize>(&mut self, events: [Event; N]) {
+        let mut queue = std::collections::VecDeque::from(events);
+        while let Some(event) = queue.pop_front() {
+            let (state, effects) = step(std::mem::take(&mut self.state), event, self.now, &self.policy);
+            self.state = state;
+            self.wake = None;
+            for effect in effects {
+                queue.extend(self.perform(effect));
+            }
+        }
+    }
+
+    /// Carries one effect out; what changed is also seen by the watches.
+    pub(super) fn perform(&mut self, effect: Effect) -> Vec<Event> {
+        let answer = self.answer_to(effect);
+        let picture = self.state.wants_picture().then(|| Event::Picture(self.picture()));
+        let changed = matches!(answer, Some(Event::Answer { .. } | Event::Cordoned { .. }));
+        answer.into_iter().chain(picture.filter(|_| changed)).collect()
+    }
+
+    pub(super) fn answer_to(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::Publish => {
+                let next = (self.state.shown.status as u8, self.state.shown.requested_by.number());
+                if self.shown.last() != Some(&next) {
+                    self.shown.push(next);
+                }
+                None
+            }
+            Effect::Look { serial } => {
+                let nodes = std::iter::once(&self.own).chain(&self.others).cloned().collect();
+                let look = Look { nodes, own: Ok(self.own.clone()) };
+                Some(Event::Looked { serial, result: self.answer(look) })
+            }
+            Effect::Probe { serial } => {
+                Some(Event::Probed { serial, result: self.answer(Some(self.own.clone())) })
+            }
+            Effect::Cordon { serial } => {
+                self.done.push("cordon".into());
+                if self.faults.remove(&Fault::SlotStolenAtCordon) {
+                    self.lease.holders.clear();
+                    self.others_hold(&["peer"]);
+                }
+                Some(Event::Cordoned { serial, result: self.cordon() })
+            }
+            Effect::Uncordon { serial } => {
+                self.done.push("uncordon".into());
+                let result = if self.is_free_of(Fault::Unreachable) { Ok(()) } else { Err("refused".into()) };
+                if result.is_ok() && self.own.cordoned_by.take().is_some() {
+                    self.own.cordoned = false;
+                }
+                Some(Event::Uncordoned { serial, result })
+            }
+            Effect::Adopt { serial } => {
+                self.done.push("adopt".into());
+                self.own.cordoned_by = Some(OWNER.into());
+                Some(Event::Adopted { serial, result: Ok(true) })
+            }
+            Effect::ReadSlots { serial } => Some(Event::Slots { serial, result: self.read_lease() }),
+            Effect::WriteSlots { serial, based_on, holders } => {
+                Some(Event::Slots { serial, result: self.write_lease(based_on, holders) })
+            }
+            Effect::AskHealth { serial } => {
+                self.done.push("health".into());
+                let fails = self.has(Fault::HealthWithSlot) && self.lease.of("own").is_some();
+                let result = if fails { Err("degraded".into()) } else { self.health.clone() };
+                Some(Event::Health { serial, result })
+            }
+            Effect::Record => {
+                self.recorded = record(&self.state);
+                None
+            }
+            Effect::TakeOverride => {
+                Some(Event::OverrideTaken { renamed: self.is_free_of(Fault::RenameRefused) })
+            }
+            Effect::Drain(effect) => self.answer_to_drain(effect),
+            Effect::WakeAt(moment) => {
+                self.wake = Some(moment);
+                None
+            }
+        }
+    }
+
+    fn answer_to_drain(&mut self, effect: drain::Effect) -> Option<Event> {
+        match effect {
+            drain::Effect::Prove { attempt, .. } => {
+                let look = if self.is_free_of(Fault::Unreachable) {
+                    Ok(self.picture())
+                } else {
+                    Err("refused".into())
+                };
+                Some(Event::Proof { attempt, look })
+            }
+            drain::Effect::Evict { attempt, pod, .. } => {
+                self.done.push(format!("evict {pod}"));
+                Some(self.evict(attempt, &pod))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn answer<T>(&self, value: T) -> Result<T, Trouble> {
+        if self.is_free_of(Fault::Unreachable) {
+            Ok(value)
+        } else {
+            Err(Trouble::Unreachable("connection refused".into()))
+        }
+    }
+
+    fn read_lease(&mut self) -> Result<Lease, SlotTrouble> {
+        self.lease_reads += 1;
+        if self.has(Fault::SlotsRefused) {
+            return Err(SlotTrouble::Failed(Trouble::Denied("cannot get leases".into())));
+        }
+        self.answer(self.lease.clone()).map_err(SlotTrouble::Failed)
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
+    fn is_free_of(&self, fault: Fault) -> bool {
+        !self.has(fault)
+    }
+
+    /// From now on this does not work, or does again.
+    pub(super) fn set(&mut self, fault: Fault, on: bool) {
+        if on {
+            self.faults.insert(fault)
+        } else {
+            self.faults.remove(&fault)
+        };
+    }
+
+    pub(super) fn write_lease(
+        &mut self,
+        based_on: Option<String>,
+        holders: Vec<Holder>,
+    ) -> Result<Lease, SlotTrouble> {
+        if self.has(Fault::SlotsRefused) {
+            return Err(SlotTrouble::Failed(Trouble::Denied("cannot patch leases".into())));
+        }
+        if self.has(Fault::Unreachable) {
+            return self.answer(Lease::default()).map_err(SlotTrouble::Failed);
+        }
+        if based_on != self.lease.version {
+            return Err(SlotTrouble::Conflict);
+        }
+        let version = based_on.map_or(0, |version| version.parse::<u32>().unwrap()) + 1;
+        self.lease = Lease { version: Some(version.to_string()), holders };
+        Ok(self.lease.clone())
+    }
+
+    /// Somebody else writes the Lease.
+    pub(super) fn others_hold(&mut self, names: &[&str]) {
+        let own = self.lease.of("own").cloned();
+        let holder =
+            |name: &&str| Holder { node: (*name).into(), node_uid: (*name).into(), ..Holder::default() };
+        let version = self.lease.version.clone();
+        self.write_lease(version, names.iter().map(holder).chain(own).collect()).unwrap();
+    }
+
+    pub(super) fn holders(&self) -> Vec<&str> {
+        self.lease.holders.iter().map(|holder| holder.node.as_str()).collect()
+    }
+
+    pub(super) fn cordon(&mut self) -> Result<Cordoned, Trouble> {
+        if self.has(Fault::CordonRefused) {
+            return Err(Trouble::Denied("cannot patch nodes".into()));
+        }
+        let before = self.own.cordoned && self.own.cordoned_by.is_none();
+        if self.is_free_of(Fault::Unreachable) && !self.own.cordoned {
+            (self.own.cordoned, self.own.cordoned_by) = (true, Some(OWNER.into()));
+        }
+        self.answer(Cordoned { node: self.own.clone(), before })
+    }
+
+    pub(super) fn evict(&mut self, attempt: u32, pod: &PodId) -> Event {
+        let answer = if self.is_free_of(Fault::EvictionRefused) {
+            self.pods.retain(|present| present.id != *pod);
+            drain::Answer::Accepted
+        } else {
+            drain::Answer::Budget(drain::answer::BudgetRefusal { text: "no".into(), after: None })
+        };
+        Event::Answer { attempt, uid: pod.uid.clone(), answer }
+    }
+
+    pub(super) fn picture(&self) -> Arc<Picture> {
+        Arc::new(Picture { node: Some(self.own.clone()), pods: self.pods.clone(), ..Picture::default() })
+    }
+
+    pub(super) fn show_picture(&mut self) {
+        if self.state.wants_picture() {
+            self.send(Event::Picture(self.picture()));
+        }
+    }
+
+    /// Lets time pass, with every wake-up on the way, and the watches speaking each time.
+    pub(super) fn pass(&mut self, span: Duration) {
+        let end = self.now + span;
+        self.show_picture();
+        while let Some(wake) = self.wake.filter(|wake| *wake <= end) {
+            self.now = self.now.max(wake);
+            self.send(Event::Tick);
+            self.show_picture();
+        }
+        self.now = end;
+    }
+
+    pub(super) fn ask(&mut self, requesters: &[(Requester, &str)]) {
+        let request = |&(requester, at): &(Requester, &str)| Request {
+            requester,
+            context: "reboot".into(),
+            requested_at: at.into(),
+            publisher: "zedagent".into(),
+            answer: Answer::None,
+        };
+        self.send(Event::Requests(requesters.iter().map(request).collect()));
+    }
+
+    pub(super) fn reboot(&mut self) {
+        self.ask(&[(Requester::DeviceOp, "1")]);
+    }
+
+    /// Killed, and back with what is on record.
+    pub(super) fn restart(&mut self) {
+        self.restart_from(self.recorded.clone());
+    }
+
+    pub(super) fn restart_from(&mut self, record: Record) {
+        let standing: Vec<Request> = self.state.requests.iter().cloned().collect();
+        let (member, boot_id) = (self.state.member, self.state.boot_id.clone());
+        self.state = resume(record, member, boot_id, self.now);
+        self.start(standing);
+    }
+
+    /// Killed, and back without a record.
+    pub(super) fn lose_record(&mut self) {
+        let standing: Vec<Request> = self.state.requests.iter().cloned().collect();
+        let boot_id = self.state.boot_id.clone();
+        self.state = State::new(self.state.member, boot_id, self.now);
+        self.start(standing);
+    }
+
+    /// The device comes up again; nobody asks any more.
+    pub(super) fn boot(&mut self, boot_id: &str) {
+        self.state = State::new(self.state.member, boot_id.into(), self.now);
+        self.recorded = record(&self.state);
+        self.start(vec![]);
+    }
+
+    /// As the loop does: the facts first, then who asks.
+    pub(super) fn start(&mut self, standing: Vec<Request>) {
+        self.shown.clear();
+        let facts = Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None };
+        self.send_all([Event::Facts(facts), Event::Requests(standing)]);
+    }
+
+    pub(super) fn statuses(&self) -> Vec<u8> {
+        self.shown.iter().map(|&(status, _)| status).collect()
+    }
+
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        match &self.state.phase {
+            Phase::Complete { outcome, .. } => Some(*outcome),
+            _ => None,
+        }
+    }
+
+    pub(super) fn count(&self, word: &str) -> usize {
+        self.done.iter().filter(|done| done.starts_with(word)).count()
+    }
+}
+
+pub(super) fn pod(uid: &str) -> PodView {
+    PodView { id: PodId { namespace: "a".into(), name: uid.into(), uid: uid.into() }, ..PodView::default() }
+}

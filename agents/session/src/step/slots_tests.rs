@@ -1,0 +1,178 @@
+//! Scenarios of slots and health: who may leave when, and what is given back.
+
+use drain::view::NodeView;
+
+use super::sim::{Fault, SECOND, Sim};
+use super::*;
+use crate::state::OWNER;
+use crate::words;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+#[test]
+fn a_slot_is_taken_before_the_cordon_and_given_back_after_the_uncordon() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
+    assert!(sim.lease.holders[0].renewal >= 2, "confirmed after the cordon");
+    sim.ask(&[]);
+    sim.pass(10 * SECOND);
+    assert_eq!((sim.holders(), sim.own.cordoned), (vec![], false));
+}
+
+#[test]
+fn who_finds_all_slots_taken_waits_in_service() {
+    let mut sim = Sim::new();
+    sim.others_hold(&["peer"]);
+    sim.reboot();
+    sim.pass(3 * MINUTE);
+    assert_eq!(sim.state.shown.status, Status::Requested);
+    assert!(!sim.own.cordoned, "a node that waits takes pods");
+    assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
+    sim.lease.holders.clear();
+    sim.lease.version = Some("99".into());
+    sim.send(Event::SlotsChanged);
+    sim.pass(10 * SECOND);
+    assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
+}
+
+#[test]
+fn a_forgotten_entry_is_freed_but_not_that_of_a_node_that_is_down() {
+    for (down, waits) in [(false, false), (true, true)] {
+        let mut sim = Sim::new();
+        sim.others.push(NodeView {
+            name: "third".into(),
+            uid: "third".into(),
+            ready: true,
+            ..NodeView::default()
+        });
+        sim.others_hold(&["peer"]);
+        sim.others[0].ready = !down;
+        sim.reboot();
+        sim.pass(4 * MINUTE);
+        assert_eq!(sim.outcome(), None);
+        sim.pass(40 * MINUTE);
+        assert_eq!(sim.outcome().is_none(), waits, "down: {down}");
+    }
+}
+
+#[test]
+fn an_entry_is_renewed_while_a_request_stands() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    let before = sim.lease.holders[0].renewal;
+    sim.pass(10 * MINUTE);
+    let renewed = sim.lease.holders[0].renewal - before;
+    assert!((8..=11).contains(&renewed), "{renewed} times in 10 min");
+}
+
+#[test]
+fn a_slot_lost_before_the_confirmation_means_uncordon_and_queue_again() {
+    let mut sim = Sim::new();
+    sim.set(Fault::SlotStolenAtCordon, true);
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!((sim.outcome(), sim.own.cordoned), (None, false));
+    assert_eq!(sim.count("evict"), 0, "nothing was evicted: {:?}", sim.done);
+    assert_eq!(sim.holders(), ["peer"]);
+}
+
+#[test]
+fn a_slot_that_somebody_releases_takes_complete_back() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    sim.lease.holders.clear();
+    sim.others_hold(&["peer"]);
+    sim.pass(2 * MINUTE);
+    assert_eq!((sim.outcome(), sim.own.cordoned, sim.holders()), (None, false, vec!["peer"]));
+    assert!(sim.state.requests.iter().all(|request| request.answer == Answer::None));
+}
+
+#[test]
+fn trouble_with_the_lease_is_waited_for_and_then_a_failed_cordon() {
+    let mut sim = Sim::new();
+    sim.set(Fault::SlotsRefused, true);
+    sim.reboot();
+    sim.pass(MINUTE);
+    assert_eq!(sim.state.shown.status, Status::Requested);
+    assert!(words::reason(&sim.state).contains("leases"), "{}", words::reason(&sim.state));
+    sim.pass(Duration::from_hours(24));
+    assert_eq!(sim.state.shown.status, Status::FailedCordon);
+}
+
+#[test]
+fn without_slots_nobody_asks_for_the_lease() {
+    let mut sim = Sim::with(Policy { slots_limit: 0, ..Policy::device() });
+    sim.set(Fault::SlotsRefused, true);
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    assert_eq!(sim.lease_reads, 0);
+}
+
+#[test]
+fn an_outage_while_another_node_holds_a_slot_is_waited_for_longer() {
+    let mut sim = Sim::new();
+    sim.others_hold(&["peer"]);
+    sim.reboot();
+    sim.pass(10 * SECOND);
+    sim.set(Fault::Unreachable, true);
+    sim.pass(29 * MINUTE);
+    assert_eq!(sim.outcome(), None);
+    sim.pass(2 * MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+}
+
+#[test]
+fn the_slot_of_a_boot_before_is_given_back_when_the_node_is_well() {
+    let policy = Policy { has_health_command: true, ..Policy::device() };
+    let mut sim = Sim::with(policy);
+    sim.others_hold(&["own"]);
+    (sim.own.cordoned, sim.own.cordoned_by, sim.own.ready) = (true, Some(OWNER.into()), false);
+    sim.boot("next");
+    sim.health = Err("rebuilding 2 volumes".into());
+    sim.pass(3 * MINUTE);
+    assert_eq!((sim.count("uncordon"), sim.count("health")), (0, 0), "not Ready yet");
+    sim.own.ready = true;
+    sim.pass(3 * MINUTE);
+    assert_eq!((sim.count("uncordon"), sim.holders()), (0, vec!["own"]));
+    assert!(words::reason(&sim.state).contains("rebuilding 2 volumes"), "{}", words::reason(&sim.state));
+    sim.health = Ok(());
+    sim.pass(MINUTE);
+    assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]));
+}
+
+#[test]
+fn health_is_asked_before_the_slot_and_with_it() {
+    let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
+    sim.health = Err("degraded".into());
+    sim.reboot();
+    sim.pass(MINUTE);
+    assert_eq!((sim.state.shown.status, sim.holders().len()), (Status::Requested, 0));
+    assert!(sim.count("health") >= 4, "asked again and again: {:?}", sim.done);
+    sim.health = Ok(());
+    sim.set(Fault::HealthWithSlot, true);
+    sim.pass(20 * SECOND);
+    assert_eq!((sim.holders().len(), sim.own.cordoned), (0, false), "the slot went back");
+    sim.set(Fault::HealthWithSlot, false);
+    sim.pass(MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn d12_an_uncordon_is_tried_until_it_works_then_the_slot_goes_back() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    sim.set(Fault::Unreachable, true);
+    sim.ask(&[]);
+    sim.pass(30 * MINUTE);
+    assert!(sim.own.cordoned);
+    sim.set(Fault::Unreachable, false);
+    sim.pass(6 * MINUTE);
+    assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]));
+}
