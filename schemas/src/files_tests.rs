@@ -9,9 +9,9 @@ use schemars::{JsonSchema, Schema, schema_for};
 
 use crate::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, ConfigItemValueMap, ContentTreeStatus, DeviceAction, DeviceLine,
-    DeviceOpStatus, DeviceOpsCmd, DrainOverride, EdgeNodeClusterConfig, EdgeNodeInfo, Membership,
-    NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Topic, ZedAgentStatus, parse,
-    to_bytes,
+    DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord, EdgeNodeClusterConfig, EdgeNodeInfo,
+    Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Topic, ZedAgentStatus,
+    parse, to_bytes,
 };
 
 /// What the files of a topic are checked with.
@@ -41,6 +41,7 @@ fn all() -> BTreeMap<&'static str, Known> {
         known::<DeviceOpStatus>(),
         known::<DeviceOpsCmd>(),
         known::<DrainOverride>(),
+        known::<DrainRecord>(),
         known::<EdgeNodeClusterConfig>(),
         known::<EdgeNodeInfo>(),
         known::<NodeAgentStatus>(),

@@ -13,6 +13,7 @@ mod device_line;
 mod device_op;
 mod drain;
 mod drain_override;
+mod drain_record;
 #[cfg(test)]
 mod files_tests;
 mod gate;
@@ -36,6 +37,10 @@ pub use device_line::DeviceLine;
 pub use device_op::{DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Operation};
 pub use drain::{DrainRequester, DrainStatus, NodeDrainRequest, NodeDrainStatus};
 pub use drain_override::{DrainOrder, DrainOverride};
+pub use drain_record::{
+    DrainRecord, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase, RecordedPhaseName,
+    RecordedRequest, RecordedVolume, RecordedVolumeStage,
+};
 pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
 pub use gotime::{GoTime, GoTimeError};
 pub use membership::Membership;

@@ -1,0 +1,183 @@
+//! The file by which an operator overrides a drain: found, checked, and renamed once its order is on record.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use drain::Moment;
+use pubsub::store::create_folder;
+use pubsub::{MAX_FILE_BYTES, Owner, PathWatch, Refusal, Root, read_checked};
+use runtime::error_chain;
+use schemas::{DrainOrder, DrainOverride, DrainRequester, RefusedInput, parse};
+use session::Requester;
+use session::forcing::{Command, Order};
+
+/// A person's `echo >` may be half-way: a file that makes no sense is looked at again for so long.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Refusals that are kept for the report.
+const KEPT: usize = 8;
+
+const ACCEPTED: &str = "{\"Status\":9 or 1 or 2,\"RequestedBy\":1 or 2 or 3}";
+
+/// All places of the file, watched.
+#[derive(Debug)]
+pub(crate) struct OverrideFile {
+    places: Vec<PathBuf>,
+    watch: PathWatch,
+    /// The file whose order is on record.
+    ordered: Option<PathBuf>,
+    /// A file that makes no sense so far.
+    doubtful: Option<(PathBuf, Moment)>,
+    refused: Vec<RefusedInput>,
+}
+
+impl OverrideFile {
+    /// Makes the folders and begins to watch.
+    pub(crate) fn open(root: &Root) -> Self {
+        let folders = DrainOverride::FOLDERS.map(|folder| root.join(folder));
+        for folder in &folders {
+            if let Err(error) = create_folder(folder) {
+                tracing::warn!("no place for an override: {}", error_chain(&error));
+            }
+        }
+        let of_folders = |file: &'static str| folders.iter().map(move |folder| folder.join(file));
+        let places: Vec<PathBuf> = DrainOverride::FILES.into_iter().flat_map(of_folders).collect();
+        let watch = PathWatch::new(&places);
+        Self { places, watch, ordered: None, doubtful: None, refused: Vec::new() }
+    }
+
+    /// Returns when there may be something to see.
+    pub(crate) async fn changed(&mut self) {
+        self.watch.changed().await;
+    }
+
+    /// A file that was there before the first zedkube of this boot was meant for another time.
+    pub(crate) fn refuse_leftovers(&mut self) {
+        for place in self.standing() {
+            self.refuse(&place, "it was there before this boot: left over", "write it again if it is still meant");
+        }
+    }
+
+    /// The order to be put on record, and when to look again at a file that makes no sense yet.
+    pub(crate) fn look(&mut self, now: Moment) -> (Option<Order>, Option<Moment>) {
+        let mut standing = self.standing().into_iter();
+        let Some(place) = standing.next() else {
+            self.doubtful = None;
+            return (None, None);
+        };
+        for weaker in standing {
+            self.refuse(&weaker, "another override stands", "one at a time");
+        }
+        match read(&place) {
+            Ok(None) => (None, None),
+            Ok(Some(order)) => {
+                (self.doubtful, self.ordered) = (None, Some(place));
+                (Some(order), None)
+            }
+            Err(refusal) => (None, self.doubt(place, &refusal, now)),
+        }
+    }
+
+    /// Renames the file whose order is on record, and says whether that worked. One that is gone already was renamed by a
+    /// process before this one.
+    pub(crate) fn take(&mut self) -> bool {
+        let Some(place) = self.ordered.take() else { return true };
+        match rename(&place, DrainOverride::APPLIED) {
+            Ok(()) => {
+                tracing::warn!("override {} taken", place.display());
+                true
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => {
+                self.note(&place, &format!("it cannot be renamed, so it is not applied: {error}"), "a folder that can be written");
+                false
+            }
+        }
+    }
+
+    /// The refusals of this run.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = RefusedInput> + use<'_> {
+        self.refused.iter().cloned()
+    }
+
+    fn standing(&self) -> Vec<PathBuf> {
+        self.places.iter().filter(|place| place.symlink_metadata().is_ok()).cloned().collect()
+    }
+
+    fn doubt(&mut self, place: PathBuf, refusal: &Refusal, now: Moment) -> Option<Moment> {
+        let since = self.doubtful.as_ref().filter(|(doubtful, _)| *doubtful == place).map(|(_, since)| *since);
+        let since = since.unwrap_or(now);
+        if now < since + PATIENCE {
+            self.doubtful = Some((place, since));
+            return Some(since + PATIENCE);
+        }
+        self.doubtful = None;
+        self.refuse(&place, &refusal.reason, &refusal.accepted);
+        None
+    }
+
+    fn refuse(&mut self, place: &Path, reason: &str, accepted: &str) {
+        let reason = match rename(place, DrainOverride::REFUSED) {
+            Ok(()) => reason.to_owned(),
+            Err(error) => format!("{reason}; and it cannot be renamed: {error}"),
+        };
+        self.note(place, &reason, accepted);
+    }
+
+    fn note(&mut self, place: &Path, reason: &str, accepted: &str) {
+        let line = RefusedInput {
+            path: place.display().to_string(),
+            reason: format!("{reason}; accepted: {accepted}"),
+        };
+        if !self.refused.contains(&line) {
+            tracing::warn!("override refused: {}: {}", line.path, line.reason);
+            self.refused.push(line);
+            self.refused.drain(..self.refused.len().saturating_sub(KEPT));
+        }
+    }
+}
+
+fn read(place: &Path) -> Result<Option<Order>, Refusal> {
+    let Some(bytes) = read_checked(place, MAX_FILE_BYTES, Owner::RootOrSelf)? else { return Ok(None) };
+    let refusal = |reason: String| Refusal::new(place, reason, ACCEPTED);
+    let found: DrainOverride = parse(&bytes).map_err(|error| refusal(error.to_string()))?;
+    let order = found.order().ok_or_else(|| {
+        refusal(format!(
+            "Status {} with RequestedBy {} is no order",
+            found.status.code(),
+            found.requested_by.code()
+        ))
+    })?;
+    let what = match order {
+        DrainOrder::Complete(DrainRequester::DeviceOp) => Command::Complete(Requester::DeviceOp),
+        DrainOrder::Complete(DrainRequester::Update) => Command::Complete(Requester::Update),
+        DrainOrder::Complete(DrainRequester::None | DrainRequester::Unset) => {
+            Command::Complete(Requester::Operator)
+        }
+        DrainOrder::Disable => Command::Disable,
+        DrainOrder::Enable => Command::Enable,
+    };
+    Ok(Some(Order { what, by: words(&found, place) }))
+}
+
+/// Who says so, and why.
+fn words(found: &DrainOverride, place: &Path) -> String {
+    /// A person reads this in one line.
+    const LONGEST: usize = 200;
+    let by = if found.by.is_empty() { place.display().to_string() } else { found.by.clone() };
+    let text = if found.reason.is_empty() { by } else { format!("{by}: {}", found.reason) };
+    text.chars().filter(|letter| !letter.is_control()).take(LONGEST).collect()
+}
+
+/// Durably: after a crash it is not there again.
+fn rename(place: &Path, suffix: &str) -> std::io::Result<()> {
+    let mut target = place.as_os_str().to_owned();
+    target.push(suffix);
+    std::fs::rename(place, target)?;
+    place.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+#[cfg(test)]
+#[path = "override_file_tests.rs"]
+mod tests;

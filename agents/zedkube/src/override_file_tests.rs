@@ -1,0 +1,126 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+const FIRST: &str = "persist/kube-status/force-NodeDrainStatus-global.json";
+
+struct Bench {
+    folder: tempfile::TempDir,
+    file: OverrideFile,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = OverrideFile::open(&Root::new(folder.path()));
+        Self { folder, file }
+    }
+
+    fn write(&self, place: &str, text: &str, mode: u32) {
+        let path = self.folder.path().join(place);
+        #[expect(clippy::disallowed_methods, reason = "as a person's echo does")]
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn has(&self, place: &str) -> bool {
+        self.folder.path().join(place).exists()
+    }
+
+    fn look(&mut self, at: u64) -> (Option<Command>, Option<Moment>) {
+        let (order, again) = self.file.look(Moment(at));
+        (order.map(|order| order.what), again)
+    }
+
+    fn reasons(&self) -> String {
+        self.file.refused().map(|line| line.reason).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn each_place_and_each_order_is_taken_and_renamed() {
+    for place in [
+        FIRST,
+        "persist/kube-status/kubeforce-NodeDrainStatus-global.json",
+        "run/kube-status/force-NodeDrainStatus-global.json",
+    ] {
+        for (text, what) in [
+            ("{\"Status\":9,\"RequestedBy\":2}\n", Command::Complete(Requester::DeviceOp)),
+            ("{\"Status\":9,\"RequestedBy\":1}", Command::Complete(Requester::Operator)),
+            ("{\"Status\":1,\"RequestedBy\":1}", Command::Disable),
+            ("{\"Status\":2,\"RequestedBy\":1}", Command::Enable),
+        ] {
+            let mut bench = Bench::new();
+            bench.write(place, text, 0o600);
+            assert_eq!(bench.look(0), (Some(what), None), "{place} {text}");
+            assert!(bench.has(place), "not before it is on record");
+            assert!(bench.file.take());
+            assert!(!bench.has(place) && bench.has(&format!("{place}.applied")));
+            assert_eq!(bench.look(1), (None, None));
+        }
+    }
+}
+
+#[test]
+fn d31_half_a_file_is_waited_for_and_nonsense_is_refused_with_a_reason() {
+    for text in ["", "{\"Status\":9,", "{\"Status\":3,\"RequestedBy\":2}", "{\"Status\":9,\"RequestedBy\":0}", "[]"] {
+        let mut bench = Bench::new();
+        bench.write(FIRST, text, 0o600);
+        assert_eq!(bench.look(1000), (None, Some(Moment(3000))), "{text}");
+        assert!(bench.has(FIRST));
+        assert_eq!(bench.look(3000), (None, None));
+        assert!(!bench.has(FIRST) && bench.has(&format!("{FIRST}.refused")), "{text}");
+        assert!(bench.reasons().contains("accepted: {\"Status\":9"), "{}", bench.reasons());
+    }
+    let mut bench = Bench::new();
+    bench.write(FIRST, "{\"Sta", 0o600);
+    assert_eq!(bench.look(1000).1, Some(Moment(3000)));
+    bench.write(FIRST, "{\"Status\":9,\"RequestedBy\":3}", 0o600);
+    assert_eq!(bench.look(2000).0, Some(Command::Complete(Requester::Update)), "the rest came");
+}
+
+#[test]
+fn a_file_that_others_may_write_is_refused() {
+    let mut bench = Bench::new();
+    bench.write(FIRST, "{\"Status\":9,\"RequestedBy\":2}", 0o666);
+    bench.look(0);
+    assert_eq!(bench.look(2000), (None, None));
+    assert!(bench.reasons().contains("0666"), "{}", bench.reasons());
+}
+
+#[test]
+fn one_stands_and_the_weaker_is_refused() {
+    let mut bench = Bench::new();
+    let weaker = "persist/kube-status/kubeforce-NodeDrainStatus-global.json";
+    bench.write(weaker, "{\"Status\":1,\"RequestedBy\":1}", 0o600);
+    bench.write(FIRST, "{\"Status\":9,\"RequestedBy\":2}", 0o600);
+    assert_eq!(bench.look(0).0, Some(Command::Complete(Requester::DeviceOp)));
+    assert!(!bench.has(weaker) && bench.has(&format!("{weaker}.refused")));
+}
+
+#[test]
+fn what_was_there_before_the_boot_is_refused() {
+    let mut bench = Bench::new();
+    bench.write(FIRST, "{\"Status\":9,\"RequestedBy\":2}", 0o600);
+    bench.file.refuse_leftovers();
+    assert_eq!(bench.look(0), (None, None));
+    assert!(bench.reasons().contains("left over"), "{}", bench.reasons());
+}
+
+#[test]
+fn a_file_that_cannot_be_renamed_is_not_applied() {
+    let mut bench = Bench::new();
+    bench.write(FIRST, "{\"Status\":9,\"RequestedBy\":2}", 0o600);
+    assert!(bench.look(0).0.is_some());
+    // A folder in the way of the new name.
+    std::fs::create_dir_all(bench.folder.path().join(format!("{FIRST}.applied/x"))).unwrap();
+    assert!(!bench.file.take());
+    assert!(bench.reasons().contains("cannot be renamed"), "{}", bench.reasons());
+}
+
+#[test]
+fn who_says_so_and_why_is_kept_in_one_line() {
+    let mut bench = Bench::new();
+    bench.write(FIRST, "{\"Status\":1,\"RequestedBy\":1,\"By\":\"root\",\"Reason\":\"a\\nb\"}", 0o600);
+    assert_eq!(bench.file.look(Moment(0)).0.unwrap().by, "root: ab");
+}
