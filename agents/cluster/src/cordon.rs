@@ -15,13 +15,10 @@ use serde_json::{Value, json};
 use crate::failure::ApiFailure;
 use crate::node_facts::{NodeFacts, is_unschedulable};
 use crate::nodes::{PATH, read_node};
-use crate::objects::Node;
-use crate::operation::{DryRun, Operation};
+use crate::objects::{Node, version};
+use crate::operation::{DryRun, Operation, TRIES};
 use crate::views::annotation;
 use crate::wire::Cluster;
-
-/// The kubelet writes its Node every few seconds, so a conflict is an accident and ten in a row are not.
-const TRIES: u32 = 10;
 
 /// Proof that the node does not take pods: made by [`cordon`] only, needed by every eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,6 +207,37 @@ async fn lift_cordon(
     Err(contended("uncordon", node))
 }
 
+/// Makes `owner` the owner of a cordon that nobody owns, and writes down why: two calls. True when it did; false for a
+/// node that is gone, is not cordoned, or whose cordon names an owner, whoever that is: one call. A conflict reads again
+/// at once.
+///
+/// For a cordon that EVE's zedkube left behind, which knows no owners (`agents.md` 2, "Cordon ownership"): whether this
+/// is one, the caller has to know.
+pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> Result<bool, ApiFailure> {
+    let change = Change {
+        spec: None,
+        annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason}),
+        dry_run: DryRun::No,
+    };
+    for _ in 0..TRIES {
+        let found = match read_node(cluster, node).await {
+            Ok(found) => found,
+            Err(ApiFailure::NotFound { .. }) => return Ok(false),
+            Err(failure) => return Err(failure),
+        };
+        if !is_unschedulable(&found) || annotation(&found.metadata, CORDONED_BY).is_some() {
+            return Ok(false);
+        }
+        match patch(cluster, &found, &change).await {
+            Ok(_) => return Ok(true),
+            Err(ApiFailure::NotFound { .. }) => return Ok(false),
+            Err(ApiFailure::Conflict { .. }) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(contended("adopt the cordon of", node))
+}
+
 /// The node with `spec.unschedulable` alone as its cordon. A taint that outlives the field for a moment is not a
 /// cordon that would hold.
 fn by_field(node: &Node) -> NodeView {
@@ -226,10 +254,7 @@ struct Change {
 async fn patch(cluster: &Cluster, node: &Node, change: &Change) -> Result<Node, ApiFailure> {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let operation = Operation::on_cluster("patch", "nodes", name);
-    let Some(version) = &node.metadata.resource_version else {
-        // Without it the patch would overwrite whatever somebody else did in between.
-        return Err(ApiFailure::other(format!("cannot {operation}: the server sent no resourceVersion")));
-    };
+    let version = version(&operation, &node.metadata)?;
     let mut body = json!({"metadata": {"resourceVersion": version, "annotations": change.annotations}});
     if let (Some(spec), Some(body)) = (&change.spec, body.as_object_mut()) {
         body.insert("spec".to_owned(), spec.clone());

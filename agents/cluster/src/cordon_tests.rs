@@ -215,3 +215,65 @@ async fn a_dry_run_of_a_cordon_is_checked_by_the_server_and_changes_nothing() {
     let failure = would_cordon(&cluster, "edge-x", "zedkube", "reboot").await.unwrap_err();
     assert_eq!(failure, CordonFailure::NodeGone { node: "edge-x".to_owned() });
 }
+
+#[tokio::test]
+async fn a_cordon_without_owner_can_be_adopted() {
+    // unschedulable, owner; whether it is adopted, owner after, calls.
+    let cases = [
+        (true, None, true, Some("zedkube"), 2),
+        (true, Some("zedkube"), false, Some("zedkube"), 1),
+        (true, Some("ebb:eve"), false, Some("ebb:eve"), 1),
+        (true, Some(""), false, Some(""), 1),
+        (false, None, false, None, 1),
+        (false, Some("ebb:eve"), false, Some("ebb:eve"), 1),
+    ];
+    for (unschedulable, owner, adopted, after, calls) in cases {
+        let (fake, cluster) = still_cluster();
+        mark(&fake, unschedulable, owner);
+        let before = fake.get("nodes", "", "edge-a");
+        let said = adopt(&cluster, "edge-a", "zedkube", "update").await;
+        assert_eq!(said, Ok(adopted), "{unschedulable} {owner:?}");
+        assert_eq!(marks(&fake).1, after.map(|owner| json!(owner)), "{unschedulable} {owner:?}");
+        assert_eq!(fake.requests().count("ebb/", "*", "nodes"), calls, "{unschedulable} {owner:?}");
+        if adopted {
+            assert_eq!(marks(&fake), (Some(json!(true)), Some(json!("zedkube")), Some(json!("update"))));
+            let body = json(&last(&fake, "patch", "nodes").body);
+            assert!(body["metadata"]["resourceVersion"].is_string() && body["spec"].is_null(), "{body}");
+            assert_eq!(uncordon(&cluster, "edge-a", "zedkube").await, Ok(Uncordoned::Changed));
+        } else {
+            assert_eq!(fake.get("nodes", "", "edge-a"), before, "{unschedulable} {owner:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_adoption_overwrites_nobody() {
+    let (fake, cluster) = still_cluster();
+    mark(&fake, true, None);
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).times(3));
+    assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update").await, Ok(true));
+    assert_eq!(fake.requests().count("ebb/", "get", "nodes"), 4);
+
+    // Somebody makes it theirs between the read and the write.
+    let (fake, cluster) = still_cluster();
+    mark(&fake, true, None);
+    let free = fake.get("nodes", "", "edge-a").unwrap();
+    mark(&fake, true, Some("ebb:eve"));
+    fake.faults().add(Fault::on("get", "nodes", Effect::Answer(Reply::json(200, &free))));
+    assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update").await, Ok(false));
+    assert_eq!(marks(&fake).1, Some(json!("ebb:eve")));
+
+    assert_eq!(adopt(&cluster, "edge-x", "zedkube", "update").await, Ok(false), "no such node");
+    mark(&fake, true, None);
+    fake.edit("nodes", "", "edge-a", |node| node["metadata"]["annotations"] = json!({})).unwrap();
+    let gone = Effect::Answer(Reply::json(404, &json!({"message": "nodes not found", "code": 404})));
+    fake.faults().add(Fault::on("patch", "nodes", gone));
+    assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update").await, Ok(false), "gone in between");
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).times(10));
+    let failure = adopt(&cluster, "edge-a", "zedkube", "update").await.unwrap_err();
+    assert!(matches!(failure, ApiFailure::Conflict { .. }), "{failure}");
+    let denied = Reply::forbidden("edge", "patch", "nodes", "", "edge-a");
+    fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied)));
+    let failure = adopt(&cluster, "edge-a", "zedkube", "update").await.unwrap_err();
+    assert!(failure.to_string().contains("needs the right to `patch` `nodes`"), "{failure}");
+}

@@ -11,6 +11,8 @@
 //! | [`feed`], [`look`] | the picture of one node: by watches, or fresh from the server |
 //! | [`mod@inquire`] | what can be found out about pods that do not leave |
 //! | [`mod@cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which nothing is evicted |
+//! | [`slots`] | who may be down for a drain: read, written and watched in one Lease |
+//! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
 //! | [`calls`] | the effects of `drain::step` as tasks that can be given up at once |
 //! | [`drainer`] | all of it put together |
@@ -29,8 +31,10 @@ pub mod feed;
 pub mod identity;
 pub mod inquire;
 pub mod kubeconfig;
+pub mod longhorn;
 pub mod look;
 pub mod nodes;
+pub mod slots;
 
 mod daemon_sets;
 mod list;
@@ -41,6 +45,7 @@ mod probe;
 mod shelf;
 mod storage;
 mod views;
+mod watches;
 mod wire;
 
 #[cfg(test)]
@@ -48,11 +53,13 @@ mod testing;
 
 pub use calls::Calls;
 pub use connect::{Connection, connect};
-pub use cordon::{CordonFailure, Cordoned, Uncordoned, cordon, uncordon, uncordon_any, would_cordon};
+pub use cordon::{CordonFailure, Cordoned, Uncordoned, adopt, cordon, uncordon, uncordon_any, would_cordon};
 pub use drainer::Drainer;
 pub use failure::ApiFailure;
 pub use feed::Feed;
 pub use inquire::inquire;
+pub use longhorn::{DrainPolicy, set_node_drain_policy};
 pub use look::{fresh_look, full_look};
 pub use nodes::{NodeFacts, get_node, list_nodes, list_nodes_selected};
+pub use slots::{Holder, SlotFailure, SlotLease, SlotWatch, Slots, clear_slots, read_slots, write_slots};
 pub use wire::Cluster;

@@ -17,6 +17,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::failure::ApiFailure;
+use crate::operation::Operation;
+
 /// The kubelet's own static pods carry this annotation.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -225,6 +228,17 @@ pub(crate) fn needed_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Res
         finalizers: metadata.finalizers,
         ..ObjectMeta::default()
     })
+}
+
+/// The version that a change of the object has to name. Without it the change would overwrite whatever somebody else did
+/// in between; so would an empty one, and 0.
+pub(crate) fn version<'a>(
+    operation: &Operation<'_>,
+    metadata: &'a ObjectMeta,
+) -> Result<&'a str, ApiFailure> {
+    let version = metadata.resource_version.as_deref().filter(|version| !matches!(*version, "" | "0"));
+    version
+        .ok_or_else(|| ApiFailure::other(format!("cannot {operation}: the server sent no resourceVersion")))
 }
 
 /// Tells kube where the API server keeps objects of a type.

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// How often a change of the version just read is tried when others change the object too. The kubelet writes its Node
+/// every few seconds, so a conflict is an accident and ten in a row are not.
+pub(crate) const TRIES: u32 = 10;
+
 /// A verb on a resource, in the words of Kubernetes' RBAC rules: what a refusal has to name, so that somebody can
 /// grant it.
 #[derive(Clone, Copy, Debug)]

@@ -24,7 +24,7 @@ macro_rules! cases_for_both {
     };
 }
 
-/// For cases that stop or freeze a part of the control plane: `faults_fake::CASE` for each, and one test `faults_real` that
+/// For cases that stop or freeze a part of the control plane, or install what all others would see: `faults_fake::CASE` for each, and one test `faults_real` that
 /// runs them one after the other on a plane of its own.
 #[macro_export]
 macro_rules! cases_with_faults {

@@ -3,6 +3,7 @@
 mod asked;
 mod busy;
 mod held;
+mod longhorn;
 mod users;
 mod webhook;
 

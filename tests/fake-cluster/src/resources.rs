@@ -248,6 +248,10 @@ pub(crate) static RESOURCES: &[&Resource] = &[
     &Resource::new(STORAGE, "v1", "StorageClass", "storageclasses").cluster_wide().short(&["sc"]),
     &Resource::new(STORAGE, "v1", "CSINode", "csinodes").cluster_wide(),
     &Resource::new("kubevirt.io", "v1", "VirtualMachineInstance", "virtualmachineinstances").short(&["vmi"]),
-    &Resource::new("longhorn.io", "v1beta2", "Setting", "settings").short(&["lhs"]),
+    // As any custom resource, it is written by version only.
+    &Resource::new("longhorn.io", "v1beta2", "Setting", "settings")
+        .status(Dropped)
+        .update(Versioned)
+        .short(&["lhs"]),
     &Resource::new("longhorn.io", "v1beta2", "Node", "nodes"),
 ];

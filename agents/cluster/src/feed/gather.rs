@@ -10,12 +10,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::storage::StorageShelves;
-use super::watching::{Says, Source, Trouble, Update, Updates, of_node, of_storage};
+use super::watching::{Says, Source, Update, Updates, of_node, of_storage};
 use crate::daemon_sets::DaemonSetRef;
 use crate::failure::ApiFailure;
 use crate::node_facts::NodeFacts;
 use crate::shelf::Shelf;
 use crate::views::PodFacts;
+use crate::watches::Trouble;
 use crate::wire::Cluster;
 
 /// How often questions about DaemonSets that could not be answered are looked through.

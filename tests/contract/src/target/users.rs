@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Client, Server, Target};
 
-/// The rights that a drain needs: API group, resource, verbs.
+/// The rights that a drain and its slot need: API group, resource, verbs.
 const NEEDED: &[(&str, &str, &[&str])] = &[
     ("", "nodes", &["get", "list", "watch", "patch"]),
     ("", "pods", &["get", "list", "watch", "delete"]),
@@ -15,6 +15,7 @@ const NEEDED: &[(&str, &str, &[&str])] = &[
     ("apps", "daemonsets", &["get"]),
     ("", "persistentvolumeclaims", &["list", "watch"]),
     ("", "persistentvolumes", &["list", "watch"]),
+    ("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
     ("storage.k8s.io", "csidrivers", &["list", "watch"]),
     ("storage.k8s.io", "volumeattachments", &["list", "watch"]),
 ];

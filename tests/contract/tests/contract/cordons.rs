@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use cluster::cordon::Before;
-use cluster::{Cluster, CordonFailure, Cordoned, Uncordoned, cordon, get_node, uncordon};
+use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Uncordoned, adopt, cordon, get_node, uncordon};
 use contract::{Change, Place, Target, objects};
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -135,4 +135,54 @@ pub(crate) async fn no_pod_is_put_on_a_cordoned_node(target: &Target) -> Result<
     uncordon(cluster, node, "zedkube").await?;
     let is_there = |pod: &Value| (pod["spec"]["nodeName"] == node).then_some(());
     place.until("the pod is bound", "pods/a", is_there).await
+}
+
+/// The field alone, as EVE's zedkube leaves it.
+pub(crate) async fn a_cordon_without_owner_is_adopted(target: &Target) -> Result<()> {
+    let place = Place::new(target, "adopt").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    assert!(!adopt(cluster, node, "zedkube", "update").await?, "not cordoned");
+    assert_eq!(traces(&place).await?, [Value::Null, Value::Null, Value::Null]);
+    by_hand(&place, json!(true)).await?;
+    assert!(adopt(cluster, node, "zedkube", "update").await?);
+    let ours = [json!(true), json!("zedkube"), json!("update")];
+    assert_eq!(traces(&place).await?, ours);
+    for owner in ["zedkube", "ebb:eve"] {
+        assert!(!adopt(cluster, node, owner, "again").await?, "it has an owner");
+    }
+    assert_eq!(traces(&place).await?, ours);
+
+    by_hand(&place, Value::Null).await?;
+    assert!(!adopt(cluster, node, "ebb:eve", "mine").await?, "lifted by hand");
+    assert_eq!(traces(&place).await?, [Value::Null, json!("zedkube"), json!("update")]);
+    by_hand(&place, json!(true)).await?;
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::Changed, "and is lifted as ours");
+
+    let none = format!("{}-none", place.namespace);
+    assert!(!adopt(cluster, &none, "zedkube", "update").await?, "no such node");
+    Ok(())
+}
+
+pub(crate) async fn many_adoptions_at_once_have_one_owner(target: &Target) -> Result<()> {
+    let place = Place::new(target, "adopters").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    by_hand(&place, json!(true)).await?;
+    let owners: Vec<String> = (0..6).map(|number| format!("ebb:{number}")).collect();
+    let outcomes = join_all(owners.iter().map(|owner| adopt(cluster, node, owner, "race"))).await;
+    let outcomes: Vec<bool> = outcomes.into_iter().collect::<Result<_, _>>()?;
+    let winners: Vec<_> = outcomes.iter().zip(&owners).filter(|(adopted, _)| **adopted).collect();
+    let [(_, winner)] = winners.as_slice() else { panic!("{outcomes:?}") };
+    assert_eq!(traces(&place).await?[1], winner.as_str());
+    Ok(())
+}
+
+pub(crate) async fn who_may_adopt(target: &Target) -> Result<()> {
+    let place = Place::new(target, "adopt-right").await?;
+    let client = target.client_without(&place.namespace, "patch", "nodes").await?;
+    assert!(!adopt(client.cluster(), &place.node, "zedkube", "update").await?, "nothing to write");
+    by_hand(&place, json!(true)).await?;
+    let failure = adopt(client.cluster(), &place.node, "zedkube", "update").await.unwrap_err();
+    assert!(matches!(failure, ApiFailure::Denied { .. }), "{failure}");
+    assert!(failure.to_string().contains("needs the right to `patch` `nodes`"), "{failure}");
+    Ok(())
 }

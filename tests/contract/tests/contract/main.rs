@@ -14,7 +14,11 @@ mod faults;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]
+mod longhorn;
+#[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod slots;
 #[cfg(test)]
 mod volumes;
 #[cfg(test)]
@@ -107,6 +111,18 @@ contract::cases_for_both! {contract::run, {
         many_cordons_at_once_have_one_owner,
         the_taint_follows_the_cordon,
         no_pod_is_put_on_a_cordoned_node,
+        a_cordon_without_owner_is_adopted,
+        many_adoptions_at_once_have_one_owner,
+        who_may_adopt,
+    }
+    slots {
+        slots_are_created_read_and_replaced,
+        of_many_writers_one_gets_the_slot,
+        a_lease_is_never_overwritten_blindly,
+        a_lease_that_is_deleted_under_us,
+        a_watch_tells_what_others_do,
+        what_does_not_parse_waits_for_a_person,
+        who_may_have_slots,
     }
     workloads {
         a_deployments_replacement_is_ready_elsewhere,
@@ -130,12 +146,15 @@ contract::cases_for_both! {contract::run, {
     }
 }}
 
-// These stop or freeze a part of the control plane.
+// These stop or freeze a part of the control plane, or install what all others would see.
 contract::cases_with_faults! {contract::run, {
     faults {
         an_unobserved_budget_asks_for_patience,
         nobody_counts_a_budget_up,
         a_cordon_holds_without_its_taint,
         after_an_outage_all_is_seen_again,
+    }
+    longhorn {
+        longhorns_drain_policy,
     }
 }}

@@ -154,6 +154,8 @@ async fn puts_replace_but_for_what_is_the_servers() {
         200
     );
     for (path, body, code) in [
+        ("/api/v1/nodes/edge-a", r#"{"metadata":{"name":"edge-a","resourceVersion":"0"}}"#, 200),
+        ("/api/v1/nodes/edge-a", r#"{"metadata":{"name":"edge-a","resourceVersion":"1"}}"#, 409),
         ("/api/v1/nodes/edge-a", r#"{"metadata":{"name":"edge-b"}}"#, 400),
         ("/api/v1/nodes/edge-b", r#"{"metadata":{"name":"edge-b"}}"#, 404),
         ("/api/v1/nodes/edge-a", r#"{"metadata":{"name":"edge-a","uid":"other"}}"#, 409),
@@ -170,8 +172,10 @@ async fn leases_are_created_by_put_and_need_a_version() {
     let body = r#"{"metadata":{"name":"slot-0"},"spec":{"holderIdentity":"edge-a"}}"#;
     let created = call(&cluster, "PUT", path, body).await;
     assert_eq!(created.code, 201);
-    let blind = call(&cluster, "PUT", path, body).await;
-    assert_eq!(blind.code, 422);
+    let zero = r#"{"metadata":{"name":"slot-0","resourceVersion":"0"},"spec":{"holderIdentity":"edge-a"}}"#;
+    for blind in [body, zero] {
+        assert_eq!(call(&cluster, "PUT", path, blind).await.code, 422, "{blind}");
+    }
     let mut stolen = created.json();
     stolen["spec"]["holderIdentity"] = json!("edge-b");
     assert_eq!(call(&cluster, "PUT", path, &stolen.to_string()).await.code, 200);

@@ -72,7 +72,9 @@ fn check_version(resource: &Resource, before: &Value, object: &Value) -> Result<
         let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {current}");
         return Err(Refusal::conflict(resource, name, &why));
     }
-    let version = object::text(object, "/metadata/resourceVersion");
+    // The server reads 0 as none.
+    let version = Some(object::text(object, "/metadata/resourceVersion")).filter(|version| *version != "0");
+    let version = version.unwrap_or_default();
     if version.is_empty() && resource.update != UpdateRule::Unconditional {
         let problem = "Invalid value: 0: must be specified for an update";
         return Err(Refusal::invalid_object(resource, name, "metadata.resourceVersion", problem));

@@ -1,0 +1,77 @@
+use fake_cluster::{Effect, Fault, Reply};
+use serde_json::json;
+
+use super::*;
+use crate::slots::tests::{holder, lease, put};
+use crate::slots::write_slots;
+use crate::testing::{last, soon, still_cluster};
+
+#[tokio::test]
+async fn a_watch_tells_of_every_change_and_of_no_other_lease() {
+    let (fake, cluster) = still_cluster();
+    let mut watch = SlotWatch::start(&cluster, &lease());
+    soon(watch.changed()).await;
+    let slots = write_slots(&cluster, &lease(), None, &[holder("edge-a", 1)]).await.unwrap();
+    soon(watch.changed()).await;
+    write_slots(&cluster, &lease(), slots.version.as_deref(), &[]).await.unwrap();
+    soon(watch.changed()).await;
+    fake.delete("leases", "kube-system", "ebb-slots-default");
+    soon(watch.changed()).await;
+
+    for (namespace, name) in [("kube-system", "ebb-slots-other"), ("default", "ebb-slots-default")] {
+        fake.apply(json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace},
+        }))
+        .unwrap();
+    }
+    put(&fake, None);
+    soon(watch.changed()).await;
+    assert_eq!(fake.requests().count("ebb/", "*", "leases"), 4, "one list, one watch, two writes");
+    let list = last(&fake, "list", "leases");
+    assert_eq!(list.namespace, "kube-system");
+    assert!(list.query.contains("fieldSelector=metadata.name%3Debb-slots-default"), "{}", list.query);
+}
+
+#[tokio::test]
+async fn changes_that_nobody_waited_for_are_told_once() {
+    let (fake, cluster) = still_cluster();
+    let mut watch = SlotWatch::start(&cluster, &lease());
+    soon(watch.changed()).await;
+    let mut seen = watch.changes.clone();
+    for number in 0..50 {
+        put(&fake, Some(&format!("[{number}]")));
+        soon(seen.changed()).await.unwrap();
+    }
+    soon(watch.changed()).await;
+    assert!(!watch.changes.has_changed().unwrap());
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_after_failures() {
+    let (fake, cluster) = still_cluster();
+    let denied = Reply::forbidden("edge", "list", "leases", "kube-system", "");
+    fake.faults().add(Fault::on("list", "leases", Effect::Answer(denied)).times(1));
+    let mut watch = SlotWatch::start(&cluster, &lease());
+    soon(watch.changed()).await;
+    assert_eq!(fake.requests().count("ebb/", "list", "leases"), 2, "refused, and then not");
+    put(&fake, Some("[]"));
+    soon(watch.changed()).await;
+    fake.faults().break_watches(Some("leases"));
+    put(&fake, Some("[1]"));
+    fake.faults().forget_history();
+    soon(watch.changed()).await;
+}
+
+#[tokio::test]
+async fn a_watch_of_what_cannot_be_is_silent() {
+    let (fake, cluster) = still_cluster();
+    let lease = SlotLease { namespace: "a/b".to_owned(), group: "default".to_owned() };
+    let mut watch = SlotWatch::start(&cluster, &lease);
+    tokio::select! {
+        biased;
+        () = watch.changed() => panic!("it has changed"),
+        () = tokio::task::yield_now() => {}
+    }
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 0);
+}
