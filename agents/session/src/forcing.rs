@@ -168,7 +168,7 @@ pub(crate) fn over(state: &State) -> Moment {
 }
 
 /// The phase is the order's.
-pub(crate) fn is_forced(state: &State) -> bool {
+pub fn is_forced(state: &State) -> bool {
     matches!(state.phase, Phase::Complete { outcome: Outcome::Forced, .. })
 }
 

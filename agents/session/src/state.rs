@@ -39,7 +39,7 @@ pub struct State {
     /// All nodes, as last listed.
     pub nodes: Vec<NodeView>,
     /// The serial of the look that listed them.
-    pub(crate) nodes_asked: u32,
+    pub nodes_asked: u32,
     /// Our slot.
     pub slots: Leasing,
     /// What the site says of itself.

@@ -62,14 +62,17 @@ impl Inbox {
     /// Whether EVE's cluster config is valid; `None` where EVE's topic does not exist.
     pub(crate) fn eve_config_valid(&self) -> Option<bool> {
         let item = self.cluster_config.get(&TopicKey::global());
-        let exists =
-            || self.root.folder::<EdgeNodeClusterConfig>(agent::ZEDAGENT, Persistence::Volatile).is_dir();
         match item {
             // Not read by EVE yet: says nothing.
             Some(config) if !config.initialized => None,
             Some(config) => Some(config.valid),
-            None => exists().then_some(false),
+            None => self.has_eves_topics().then_some(false),
         }
+    }
+
+    /// EVE's zedagent publishes here: this is an EVE device.
+    pub(crate) fn has_eves_topics(&self) -> bool {
+        self.root.folder::<EdgeNodeClusterConfig>(agent::ZEDAGENT, Persistence::Volatile).is_dir()
     }
 
     /// What EVE says of this device.

@@ -3,18 +3,23 @@
 //! One loop owns the state: it waits for one thing to happen, shows it to [`session::step()`], publishes what is to
 //! be seen, and carries the effects out. Whatever takes time runs in a task that answers with an event.
 
+mod health;
 mod inbox;
 mod link;
+mod longhorn;
 mod looks;
 mod membership;
 mod narrate;
 mod node_writes;
+mod override_file;
 mod perform;
 mod policy;
 mod publish;
+mod record;
 mod report;
 mod service;
 mod shown_time;
+mod slots;
 
 pub use policy::drain_policy;
 use pubsub::PublishError;

@@ -6,8 +6,9 @@ use cluster::kubeconfig::Search;
 use cluster::{ApiFailure, Cluster, Connection, connect};
 use pubsub::Root;
 use runtime::Settings;
-use session::step::Trouble;
-use tokio::sync::Mutex;
+use session::Event;
+use session::event::Trouble;
+use tokio::sync::{Mutex, mpsc};
 
 /// Where k3s puts its kubeconfig: EVE's place, then k3s' own.
 const CANDIDATES: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
@@ -70,5 +71,12 @@ pub(crate) fn trouble(failure: &ApiFailure) -> Trouble {
         ApiFailure::NotFound { .. } | ApiFailure::Conflict { .. } | ApiFailure::Other { .. } => {
             Trouble::Other(text)
         }
+    }
+}
+
+/// The loop may have ended meanwhile; then nobody wants the answer.
+pub(crate) async fn tell(events: &mpsc::Sender<Event>, event: Event) {
+    if events.send(event).await.is_err() {
+        tracing::debug!("an answer came after the end");
     }
 }

@@ -3,10 +3,11 @@
 use cluster::identity::{Identity, identify};
 use cluster::nodes::{NodeFacts, get_node, list_nodes};
 use schemas::EdgeNodeInfo;
-use session::step::{Event, Look};
+use session::Event;
+use session::event::Look;
 use tokio::sync::mpsc;
 
-use crate::link::{Link, trouble};
+use crate::link::{Link, tell, trouble};
 
 /// Lists all nodes and finds ours among them.
 pub(crate) fn look(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
@@ -52,11 +53,4 @@ async fn all_nodes(link: &Link) -> Result<Vec<NodeFacts>, cluster::ApiFailure> {
 async fn one_node(link: &Link, node: &str) -> Result<Option<drain::view::NodeView>, cluster::ApiFailure> {
     let (cluster, _) = link.cluster().await?;
     get_node(&cluster, node).await
-}
-
-/// The loop may have ended meanwhile; then nobody wants the answer.
-async fn tell(events: &mpsc::Sender<Event>, event: Event) {
-    if events.send(event).await.is_err() {
-        tracing::debug!("an answer came after the end");
-    }
 }

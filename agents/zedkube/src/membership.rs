@@ -25,9 +25,14 @@ impl Stored {
         }
     }
 
+    /// Something was stored.
+    pub(crate) fn exists(&self) -> bool {
+        self.0.get(&TopicKey::global()).is_some()
+    }
+
     /// Stores the membership if it differs.
     pub(crate) fn store(&mut self, member: Member) -> Result<(), PublishError> {
-        if member == self.member() && self.0.get(&TopicKey::global()).is_some() {
+        if member == self.member() && self.exists() {
             return Ok(());
         }
         let value = Membership { schema_version: schemas::SCHEMA_VERSION, member: member_of(member) };

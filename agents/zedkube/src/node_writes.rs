@@ -5,9 +5,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::cordon::{Before, CordonFailure, Cordoned, cordon, uncordon};
+use cluster::cordon::{Before, CordonFailure, Cordoned, adopt, cordon, uncordon};
+use session::Event;
+use session::event::Trouble;
 use session::state::OWNER;
-use session::step::{Event, Trouble};
 use tokio::sync::mpsc;
 
 use crate::link::{Link, trouble};
@@ -29,6 +30,13 @@ pub(crate) enum Write {
     },
     /// Take our cordon back.
     Uncordon {
+        /// Comes back with the answer.
+        serial: u32,
+        /// Which node.
+        node: String,
+    },
+    /// Mark the cordon that is on it as ours.
+    Adopt {
         /// Comes back with the answer.
         serial: u32,
         /// Which node.
@@ -82,7 +90,7 @@ async fn carry_out(link: &Link, write: Write, kept: &Mutex<Option<Cordoned>>) ->
             let result = try_cordon(link, &node, &reason).await;
             keep(result.as_ref().ok().cloned());
             let result = result
-                .map(|proof| session::step::Cordoned {
+                .map(|proof| session::event::Cordoned {
                     node: proof.node().clone(),
                     before: proof.before() == Before::Foreign,
                 })
@@ -98,6 +106,15 @@ async fn carry_out(link: &Link, write: Write, kept: &Mutex<Option<Cordoned>>) ->
             }
             Event::Uncordoned { serial, result }
         }
+        Write::Adopt { serial, node } => {
+            let result = try_adopt(link, &node).await;
+            match &result {
+                Ok(true) => tracing::info!("cordonNode: the cordon that was on {node} is ours now"),
+                Ok(false) => tracing::info!("cordonNode: there is no cordon without an owner on {node}"),
+                Err(error) => tracing::warn!("cordonNode: cannot adopt the cordon on {node}: {error}"),
+            }
+            Event::Adopted { serial, result }
+        }
     }
 }
 
@@ -112,4 +129,10 @@ async fn try_cordon(link: &Link, node: &str, reason: &str) -> Result<Cordoned, T
 async fn try_uncordon(link: &Link, node: &str) -> Result<(), String> {
     let (cluster, _) = link.cluster().await.map_err(|failure| failure.text().to_owned())?;
     uncordon(&cluster, node, OWNER).await.map(|_| ()).map_err(|failure| failure.text().to_owned())
+}
+
+async fn try_adopt(link: &Link, node: &str) -> Result<bool, String> {
+    let text = |failure: cluster::ApiFailure| failure.text().to_owned();
+    let (cluster, _) = link.cluster().await.map_err(text)?;
+    adopt(&cluster, node, OWNER, "EVE's zedkube drained this node for the update to ours").await.map_err(text)
 }

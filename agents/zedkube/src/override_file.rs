@@ -55,7 +55,11 @@ impl OverrideFile {
     /// A file that was there before the first zedkube of this boot was meant for another time.
     pub(crate) fn refuse_leftovers(&mut self) {
         for place in self.standing() {
-            self.refuse(&place, "it was there before this boot: left over", "write it again if it is still meant");
+            self.refuse(
+                &place,
+                "it was there before this boot: left over",
+                "write it again if it is still meant",
+            );
         }
     }
 
@@ -90,10 +94,19 @@ impl OverrideFile {
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => {
-                self.note(&place, &format!("it cannot be renamed, so it is not applied: {error}"), "a folder that can be written");
+                self.note(
+                    &place,
+                    &format!("it cannot be renamed, so it is not applied: {error}"),
+                    "a folder that can be written",
+                );
                 false
             }
         }
+    }
+
+    /// No order is between its record and its new name.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ordered.is_none()
     }
 
     /// The refusals of this run.
@@ -106,7 +119,8 @@ impl OverrideFile {
     }
 
     fn doubt(&mut self, place: PathBuf, refusal: &Refusal, now: Moment) -> Option<Moment> {
-        let since = self.doubtful.as_ref().filter(|(doubtful, _)| *doubtful == place).map(|(_, since)| *since);
+        let since =
+            self.doubtful.as_ref().filter(|(doubtful, _)| *doubtful == place).map(|(_, since)| *since);
         let since = since.unwrap_or(now);
         if now < since + PATIENCE {
             self.doubtful = Some((place, since));

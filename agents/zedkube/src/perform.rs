@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::identity::Identity;
+use cluster::slots::{SlotLease, SlotWatch};
 use cluster::{Calls, Feed};
 use drain::{Answer, Findings, Picture};
 use pubsub::Root;
-use runtime::Settings;
-use session::State;
-use session::step::{Effect, Event};
+use runtime::SettingsWatch;
+use session::{Effect, Event, State, leasing};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use crate::link::Link;
 use crate::looks::{look, probe};
 use crate::node_writes::{NodeWrites, Write};
+use crate::{health, longhorn, slots};
 
 /// Answers that wait to be taken in. The tasks wait when it is full.
 const EVENTS: usize = 64;
@@ -36,6 +38,20 @@ pub(crate) struct Performer {
     last: Option<Arc<Picture>>,
     /// Our node's name. Once known it stays: a cordon may have to be taken back from a node that a look missed.
     node: Option<String>,
+    settings: SettingsWatch,
+    lease: SlotLease,
+    /// While we wait for a slot.
+    slot_watch: Option<SlotWatch>,
+    /// Writes Longhorn's setting.
+    longhorn: Option<AbortHandle>,
+}
+
+impl Drop for Performer {
+    fn drop(&mut self) {
+        if let Some(task) = &self.longhorn {
+            task.abort();
+        }
+    }
 }
 
 /// The watches, and what they watch.
@@ -48,12 +64,31 @@ struct Watching {
 
 impl Performer {
     /// Nothing is sent yet.
-    pub(crate) fn start(root: &Root, settings: &Settings) -> Self {
+    pub(crate) fn start(root: &Root, settings: SettingsWatch) -> Self {
         let (answers, events) = mpsc::channel(EVENTS);
-        let link = Link::new(root, settings);
+        let link = Link::new(root, &settings.current());
         let writes = NodeWrites::start(link.clone(), answers.clone());
-        let identity = Identity::default();
-        Self { link, identity, writes, events, answers, calls: None, feed: None, last: None, node: None }
+        Self {
+            lease: slots::lease(&settings.current()),
+            link,
+            identity: Identity::default(),
+            writes,
+            events,
+            answers,
+            calls: None,
+            feed: None,
+            last: None,
+            node: None,
+            settings,
+            slot_watch: None,
+            longhorn: None,
+        }
+    }
+
+    /// Begins what goes on beside drains.
+    pub(crate) fn begin_housekeeping(&mut self) {
+        let task = longhorn::follow(self.link.clone(), self.settings.clone());
+        self.longhorn = Some(tokio::spawn(task).abort_handle());
     }
 
     /// There is a kubeconfig, good or broken.
@@ -66,7 +101,7 @@ impl Performer {
         self.identity = identity;
     }
 
-    /// Begins to carry the effect out. `Publish` and `WakeAt` are the loop's.
+    /// Begins to carry the effect out. What concerns files and time is the loop's.
     pub(crate) fn perform(&mut self, effect: Effect, state: &State) {
         if let Some(own) = &state.own {
             self.node = Some(own.name.clone());
@@ -83,17 +118,49 @@ impl Performer {
                 self.writes.send(Write::Cordon { serial, node, reason });
             }
             (Effect::Uncordon { serial }, Some(node)) => self.writes.send(Write::Uncordon { serial, node }),
+            (Effect::Adopt { serial }, Some(node)) => self.writes.send(Write::Adopt { serial, node }),
+            (Effect::ReadSlots { serial }, _) => {
+                slots::read(self.link.clone(), self.lease.clone(), serial, self.answers.clone());
+            }
+            (Effect::WriteSlots { serial, based_on, holders }, _) => {
+                let (link, lease) = (self.link.clone(), self.lease.clone());
+                slots::write(link, lease, serial, based_on, holders, self.answers.clone());
+            }
+            (Effect::AskHealth { serial }, _) => {
+                health::ask(self.settings.current().health.clone(), serial, self.answers.clone());
+            }
             (Effect::Drain(effect), _) => self.drain(effect),
             // The session knows our node before it asks for any of these.
-            (effect @ (Effect::Probe { .. } | Effect::Cordon { .. } | Effect::Uncordon { .. }), None) => {
+            (
+                effect @ (Effect::Probe { .. }
+                | Effect::Cordon { .. }
+                | Effect::Uncordon { .. }
+                | Effect::Adopt { .. }),
+                None,
+            ) => {
                 tracing::error!("no node is known to be ours: {effect:?} is not carried out");
             }
-            (Effect::Publish | Effect::WakeAt(_), _) => {}
+            (Effect::Record | Effect::Publish | Effect::TakeOverride | Effect::WakeAt(_), _) => {}
         }
     }
 
     /// Brings the watches in line with what the state wants.
     pub(crate) fn follow(&mut self, state: &State) {
+        self.follow_slots(state);
+        self.follow_node(state);
+    }
+
+    fn follow_slots(&mut self, state: &State) {
+        if !leasing::is_waiting(state) {
+            self.slot_watch = None;
+        } else if self.slot_watch.is_none()
+            && let Some((cluster, _)) = self.link.standing()
+        {
+            self.slot_watch = Some(SlotWatch::start(&cluster, &self.lease));
+        }
+    }
+
+    fn follow_node(&mut self, state: &State) {
         let Some(own) = state.own.as_ref().filter(|_| state.wants_picture()) else {
             (self.feed, self.last) = (None, None);
             return;
@@ -126,8 +193,15 @@ impl Performer {
                 None => pending().await,
             }
         };
+        let lease = async {
+            match &mut self.slot_watch {
+                Some(watch) => watch.changed().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             Some(event) = self.events.recv() => event,
+            () = lease => Event::SlotsChanged,
             event = call => of_call(event),
             picture = picture => {
                 self.last = Some(Arc::clone(&picture));

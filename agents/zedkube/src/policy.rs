@@ -25,6 +25,10 @@ pub(crate) fn of(settings: &Settings, beside_zedbox: bool) -> Policy {
             Wait::ForEver => None,
             Wait::AtMost(limit) => Some(limit),
         },
+        slots_limit: settings.slots.limit,
+        has_health_command: settings.health.command.is_some(),
+        health_interval: settings.health.interval,
+        force_ttl: settings.force.ttl,
         beside_zedbox,
     }
 }

@@ -38,6 +38,14 @@ impl Output {
         Ok(())
     }
 
+    /// Shows why nothing goes on, in the report as it was published last and not as it would be now.
+    pub(crate) fn complain(&mut self, reason: &str) -> Result<(), PublishError> {
+        let key = TopicKey::global();
+        let Some(shown) = self.report.get(&key) else { return Ok(()) };
+        let report = NodeDrainReport { reason: reason.to_owned(), ..shown.clone() };
+        self.report.publish(&key, &report).map(|_| ())
+    }
+
     /// Notes that something could not be written, and says when to try again.
     pub(crate) fn failed(&mut self, now: Moment) -> Moment {
         self.failures = self.failures.saturating_add(1);

@@ -3,10 +3,11 @@
 use drain::diagnosis::Guard;
 use drain::progress::{self, Line, attempt, lines};
 use drain::state::Stage;
-use drain::{Moment, Verdict, diagnosis};
+use drain::{Moment, Planned, Verdict, diagnosis};
 use schemas::{
-    Attempt, Blocked, Budget, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus,
-    Outcome, PodLine, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, VolumeLine,
+    Attempt, Blocked, Budget, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member,
+    NodeDrainReport, NodeDrainStatus, Outcome, PodLine, Progress, RefusedInput, RequestLine, SCHEMA_VERSION,
+    Slot, VolumeLine,
 };
 use session::state::{Ended, Phase};
 use session::{Answer, Requester, State, Status, words};
@@ -22,6 +23,8 @@ pub(crate) struct Surroundings {
     pub(crate) node: String,
     /// Why the watches show nothing new, if they have failed.
     pub(crate) trouble: Option<String>,
+    /// Why the record cannot be written, if it could not last.
+    pub(crate) unrecorded: Option<String>,
     /// Input files that are refused now.
     pub(crate) refused: Vec<RefusedInput>,
 }
@@ -35,7 +38,13 @@ pub(crate) fn status(state: &State) -> NodeDrainStatus {
 }
 
 /// The report on the state at `now`.
-pub(crate) fn report(state: &State, around: &Surroundings, time: &ShownTime, now: Moment) -> NodeDrainReport {
+pub(crate) fn report(
+    state: &State,
+    policy: &session::Policy,
+    around: &Surroundings,
+    time: &ShownTime,
+    now: Moment,
+) -> NodeDrainReport {
     let attempt = attempt(&state.drain);
     let report = NodeDrainReport {
         schema_version: SCHEMA_VERSION,
@@ -50,20 +59,76 @@ pub(crate) fn report(state: &State, around: &Surroundings, time: &ShownTime, now
         reason: reason(state, around),
         hint: words::hint(state),
         member: member_of(state.member),
+        disabled: state.forcing.disabled.as_ref().map(|disabled| disabled_line(disabled, time)),
+        forcing: state.forcing.complete.as_ref().map(|forced| forcing_line(forced, time)),
         requests: state.requests.iter().map(request_line).collect(),
         cordon_attempt: cordon_attempt(state),
         drain_attempt: drain_attempt(state),
         attempts: state.session.attempts.iter().map(|record| attempt_line(record, time)).collect(),
         deadline: deadline(state, time),
         progress: attempt.map(progress_of).unwrap_or_default(),
-        pods: attempt.map(|attempt| pod_lines(&lines(attempt, now), time)).unwrap_or_default(),
+        pods: match attempt {
+            Some(attempt) => pod_lines(&lines(attempt, now), time),
+            None => left_behind(state, policy, time),
+        },
         blocked: attempt.map(|attempt| blocked_lines(attempt, now)).unwrap_or_default(),
         volumes: attempt.map(|attempt| volume_lines(attempt, time)).unwrap_or_default(),
+        slot: slot(state, time),
         cordoned_before: state.session.cordoned_before,
         refused: around.refused.clone(),
         ..NodeDrainReport::default()
     };
     report.bounded()
+}
+
+/// Who forces a node down is shown what is still on it.
+fn left_behind(state: &State, policy: &session::Policy, time: &ShownTime) -> Vec<PodLine> {
+    let Some(picture) = state.picture.as_deref().filter(|_| session::forcing::is_forced(state)) else {
+        return Vec::new();
+    };
+    let line = |planned: Planned| PodLine {
+        namespace: planned.id.namespace.clone(),
+        name: planned.id.name.clone(),
+        uid: planned.id.uid.clone(),
+        verdict: verdict(planned.verdict).to_owned(),
+        reasons: planned.reasons.iter().map(ToString::to_string).collect(),
+        stage: "LeftBehind".to_owned(),
+        since: time.show(state.since),
+        ..PodLine::default()
+    };
+    drain::plan(picture, &policy.drain).into_iter().filter(Planned::must_leave).map(line).collect()
+}
+
+fn disabled_line(disabled: &session::forcing::Disabled, time: &ShownTime) -> Disabled {
+    Disabled { since: time.show(disabled.since), by: disabled.by.clone() }
+}
+
+fn forcing_line(forced: &session::forcing::Forced, time: &ShownTime) -> Forcing {
+    Forcing {
+        requested_by: requester_of(forced.requester),
+        since: time.show(forced.since),
+        until: time.show(forced.until),
+        by: forced.by.clone(),
+    }
+}
+
+fn slot(state: &State, time: &ShownTime) -> Slot {
+    let waiting_since = match &state.phase {
+        Phase::Waiting(waiting) => waiting.slot_since,
+        Phase::Idle
+        | Phase::Cordoning(_)
+        | Phase::Attempting { .. }
+        | Phase::Pausing { .. }
+        | Phase::Complete { .. }
+        | Phase::Failed(_) => None,
+    };
+    let known = state.slots.lease.iter().flat_map(|lease| &lease.holders).map(|holder| holder.node.clone());
+    let holders: Vec<String> = known.collect();
+    Slot {
+        held: session::leasing::is_held(state),
+        waiting_since: time.show_some(waiting_since),
+        holders: if holders.is_empty() { state.slots.taken_by.clone() } else { holders },
+    }
 }
 
 /// The session's reason, and what stands in the way of seeing the node.
@@ -89,15 +154,28 @@ fn phase(state: &State) -> &'static str {
 
 /// How the last drain ended; stays until the next one begins.
 fn outcome(state: &State) -> Option<Outcome> {
-    state.session.ended.map(|ended| match ended {
-        Ended::Complete(session::Outcome::Drained) => Outcome::Drained,
-        Ended::Complete(session::Outcome::ApiUnreachable) => Outcome::ApiUnreachable,
-        Ended::Complete(session::Outcome::NoSchedulablePeer) => Outcome::NoSchedulablePeer,
-        Ended::Complete(session::Outcome::NodeGone) => Outcome::NodeGone,
+    state.session.ended.map(ended_of)
+}
+
+/// How a drain ended, in the words of the wire.
+pub(crate) fn ended_of(ended: Ended) -> Outcome {
+    match ended {
+        Ended::Complete(outcome) => outcome_of(outcome),
         Ended::CordonFailed => Outcome::CordonFailed,
         Ended::DrainFailed => Outcome::DrainFailed,
         Ended::Cancelled => Outcome::Cancelled,
-    })
+    }
+}
+
+/// Why the node may go down, in the words of the wire.
+pub(crate) fn outcome_of(outcome: session::Outcome) -> Outcome {
+    match outcome {
+        session::Outcome::Drained => Outcome::Drained,
+        session::Outcome::ApiUnreachable => Outcome::ApiUnreachable,
+        session::Outcome::NoSchedulablePeer => Outcome::NoSchedulablePeer,
+        session::Outcome::NodeGone => Outcome::NodeGone,
+        session::Outcome::Forced => Outcome::Forced,
+    }
 }
 
 fn cordon_attempt(state: &State) -> u32 {
@@ -136,12 +214,17 @@ fn request_line(request: &session::Request) -> RequestLine {
         context: request.context.clone(),
         requested_at: request.requested_at.parse().unwrap_or_default(),
         publisher: request.publisher.clone(),
-        answer: match request.answer {
-            Answer::None => DrainStatus::Unknown,
-            Answer::FailedCordon => DrainStatus::FailedCordon,
-            Answer::FailedDrain => DrainStatus::FailedDrain,
-            Answer::Complete => DrainStatus::Complete,
-        },
+        answer: answer_of(request.answer),
+    }
+}
+
+/// An answer, in the numbers of the wire.
+pub(crate) fn answer_of(answer: Answer) -> DrainStatus {
+    match answer {
+        Answer::None => DrainStatus::Unknown,
+        Answer::FailedCordon => DrainStatus::FailedCordon,
+        Answer::FailedDrain => DrainStatus::FailedDrain,
+        Answer::Complete | Answer::Forced => DrainStatus::Complete,
     }
 }
 
@@ -235,7 +318,8 @@ fn stage(stage: &Stage) -> &'static str {
     }
 }
 
-fn status_of(status: Status) -> DrainStatus {
+/// The status in the numbers of the wire.
+pub(crate) fn status_of(status: Status) -> DrainStatus {
     DrainStatus::from_code(status as u8).unwrap_or_default()
 }
 

@@ -1,5 +1,6 @@
 //! The loop.
 
+use std::collections::VecDeque;
 use std::future::pending;
 use std::time::Duration;
 
@@ -9,15 +10,16 @@ use runtime::settings::Problem;
 use runtime::{AgentContext, SettingsWatch, Stop, clock, error_chain};
 use schemas::RefusedInput;
 use session::membership::Facts;
-use session::step::{Effect, Event};
-use session::{Policy, State};
+use session::{Effect, Event, Policy, State};
 use uuid::Uuid;
 
 use crate::inbox::Inbox;
 use crate::membership::Stored;
 use crate::narrate::Narrator;
+use crate::override_file::OverrideFile;
 use crate::perform::Performer;
 use crate::publish::Output;
+use crate::record::RecordFile;
 use crate::report::{Surroundings, report, status};
 use crate::shown_time::ShownTime;
 use crate::{looks, policy};
@@ -46,6 +48,13 @@ pub(crate) struct Service {
     is_open: bool,
     time: ShownTime,
     narrator: Narrator,
+    overrides: OverrideFile,
+    record: RecordFile,
+    /// Effects that wait for the record to be written, and when that is tried again.
+    held: Option<(VecDeque<Effect>, Moment)>,
+    /// An override file that makes no sense yet is looked at again then.
+    doubt_until: Moment,
+    is_offline: bool,
 }
 
 /// What woke the loop.
@@ -53,43 +62,72 @@ pub(crate) struct Service {
 enum Woken {
     Inbox,
     Settings,
+    Override,
     Event(Box<Event>),
     Time,
     Alive,
 }
 
 impl Service {
-    /// Takes the topics over and shows, before any other work, what is known.
+    /// Takes the topics over, goes on from the record of this boot, and shows, before any other work, what is known.
     pub(crate) fn start(context: AgentContext) -> Result<Self, PublishError> {
+        let mut service = Self::open(context)?;
+        service.performer.begin_housekeeping();
+        service.begin();
+        service.context.liveness().ready();
+        Ok(service)
+    }
+
+    fn open(context: AgentContext) -> Result<Self, PublishError> {
         let (root, lock) = (context.root(), context.lock());
+        let inbox = Inbox::open(root);
         let stored = Stored::open(root, lock)?;
+        let record = RecordFile::open(root, lock, context.boot_id())?;
         let output = Output::open(root, lock)?;
         let settings = context.settings();
         let policy = policy::of(&settings.current(), context.is_beside_zedbox());
         let now = now();
-        let mut service = Self {
-            inbox: Inbox::open(root),
-            performer: Performer::start(root, &settings.current()),
+        let (state, drain_id) = first_state(&stored, &record, &inbox, context.boot_id(), now);
+        let mut overrides = OverrideFile::open(root);
+        if record.found().is_none() {
+            overrides.refuse_leftovers();
+        }
+        Ok(Self {
+            inbox,
+            performer: Performer::start(root, settings.clone()),
             output,
-            state: State::new(stored.member(), context.boot_id().to_owned(), now),
+            drain_number: state.session.number,
+            around: Surroundings { drain_id, ..Surroundings::default() },
+            state,
             stored,
+            record,
+            overrides,
             wanted_policy: policy.clone(),
             policy,
             wake: Moment::NEVER,
             publish_at: Moment::NEVER,
-            around: Surroundings::default(),
-            drain_number: 0,
+            held: None,
+            doubt_until: Moment::NEVER,
+            is_offline: false,
             is_open: false,
             time: ShownTime::new(now, clock::wall()),
             narrator: Narrator::default(),
             settings,
             context,
-        };
-        service.read_inbox();
-        service.is_open = true;
-        service.publish(now);
-        service.context.liveness().ready();
-        Ok(service)
+        })
+    }
+
+    /// The first look at everything; what follows from it is shown once.
+    fn begin(&mut self) {
+        let is_pending = self.state.forcing.pending.is_some();
+        self.read_inbox();
+        self.read_override();
+        // Its file was renamed before the process that had put it on record was killed.
+        if is_pending && self.overrides.is_idle() {
+            self.step(Event::OverrideTaken { renamed: true });
+        }
+        self.is_open = true;
+        self.publish(now());
     }
 
     /// Turns until somebody asks to stop; then writes what is still to be written.
@@ -104,13 +142,21 @@ impl Service {
         self.publish(now());
     }
 
-    /// Waits, and changes nothing.
+    /// Waits, and changes nothing. While the record cannot be written no new step begins.
     async fn next(&mut self) -> Woken {
-        let at = self.wake.min(self.publish_at);
+        if let Some((_, retry_at)) = &self.held {
+            let retry_at = *retry_at;
+            return tokio::select! {
+                () = until(retry_at) => Woken::Time,
+                () = self.context.liveness().due() => Woken::Alive,
+            };
+        }
+        let at = self.wake.min(self.publish_at).min(self.doubt_until);
         tokio::select! {
             () = self.inbox.changed() => Woken::Inbox,
             event = self.performer.event() => Woken::Event(Box::new(event)),
             () = self.settings.changed() => Woken::Settings,
+            () = self.overrides.changed() => Woken::Override,
             () = until(at) => Woken::Time,
             () = self.context.liveness().due() => Woken::Alive,
         }
@@ -121,6 +167,7 @@ impl Service {
         match woken {
             Woken::Inbox => self.read_inbox(),
             Woken::Settings => self.read_settings(),
+            Woken::Override => self.read_override(),
             Woken::Event(event) => self.step(*event),
             Woken::Time => self.on_time(),
             Woken::Alive => self.context.liveness().progress(),
@@ -129,6 +176,15 @@ impl Service {
 
     fn on_time(&mut self) {
         let now = now();
+        if let Some((_, retry_at)) = &self.held {
+            if *retry_at <= now {
+                self.work_off(now);
+            }
+            return;
+        }
+        if self.doubt_until <= now {
+            self.read_override();
+        }
         if self.wake <= now {
             self.step(Event::Tick);
         }
@@ -150,6 +206,17 @@ impl Service {
         self.step(Event::Requests(self.inbox.requests()));
     }
 
+    /// An operator's order, if there is a new one.
+    fn read_override(&mut self) {
+        let (order, again) = self.overrides.look(now());
+        self.doubt_until = again.unwrap_or(Moment::NEVER);
+        self.around.refused = self.refused();
+        if let Some(order) = order {
+            tracing::warn!("override: {:?} by {}", order.what, order.by);
+            self.step(Event::Override(order));
+        }
+    }
+
     fn read_settings(&mut self) {
         self.wanted_policy = policy::of(&self.settings.current(), self.context.is_beside_zedbox());
         self.around.refused = self.refused();
@@ -162,7 +229,14 @@ impl Service {
             path: problem.origin.to_string(),
             reason: problem.to_string(),
         };
-        self.settings.loaded().problems.iter().map(line).chain(self.inbox.refused()).collect()
+        self.settings
+            .loaded()
+            .problems
+            .iter()
+            .map(line)
+            .chain(self.overrides.refused())
+            .chain(self.inbox.refused())
+            .collect()
     }
 
     fn facts(&self) -> Facts {
@@ -183,19 +257,78 @@ impl Service {
         self.name_the_drain();
         self.narrator.tell(&self.state, &self.around.drain_id, now);
         self.publish_at = self.publish_at.min(now + AT_LEISURE);
+        let mut todo = VecDeque::new();
         for effect in effects {
+            if let Effect::WakeAt(moment) = effect {
+                self.wake = moment;
+            } else {
+                todo.push_back(effect);
+            }
+        }
+        if let Some((held, _)) = &mut self.held {
+            held.extend(todo);
+        } else {
+            self.held = Some((todo, now));
+            self.work_off(now);
+        }
+        self.performer.follow(&self.state);
+    }
+
+    /// Carries effects out in their order. A record that cannot be written holds all that comes after it back.
+    fn work_off(&mut self, now: Moment) {
+        let Some((mut todo, _)) = self.held.take() else { return };
+        while let Some(effect) = todo.pop_front() {
             match effect {
+                Effect::Record => {
+                    if let Err(error) = self.write_record() {
+                        let again = self.record.failed(now);
+                        self.tell_unrecorded(&error);
+                        todo.push_front(Effect::Record);
+                        self.held = Some((todo, again));
+                        return;
+                    }
+                }
                 Effect::Publish if self.is_open => self.publish(now),
                 Effect::Publish => {}
-                Effect::WakeAt(moment) => self.wake = moment,
+                Effect::TakeOverride => {
+                    let renamed = self.overrides.take();
+                    self.around.refused = self.refused();
+                    self.held = Some((todo, now));
+                    self.step(Event::OverrideTaken { renamed });
+                    return self.work_off(now);
+                }
+                Effect::WakeAt(_) => {}
                 effect @ (Effect::Look { .. }
                 | Effect::Probe { .. }
                 | Effect::Cordon { .. }
                 | Effect::Uncordon { .. }
-                | Effect::Drain(_)) => self.performer.perform(effect, &self.state),
+                | Effect::Adopt { .. }
+                | Effect::ReadSlots { .. }
+                | Effect::WriteSlots { .. }
+                | Effect::AskHealth { .. }
+                | Effect::Drain(_)) => {
+                    if !self.is_offline {
+                        self.performer.perform(effect, &self.state);
+                    }
+                }
             }
         }
-        self.performer.follow(&self.state);
+    }
+
+    fn write_record(&mut self) -> Result<(), PublishError> {
+        self.record.write(&session::record::record(&self.state), &self.around.drain_id)
+    }
+
+    /// Said once, and shown without showing what is not on record.
+    fn tell_unrecorded(&mut self, error: &PublishError) {
+        let text = format!("nothing goes on before the DrainRecord can be written: {}", error_chain(error));
+        if self.around.unrecorded.as_ref() != Some(&text) {
+            tracing::error!("{text}");
+        }
+        if let Err(error) = self.output.complain(&text) {
+            tracing::debug!("nor can that be shown: {}", error_chain(&error));
+        }
+        self.around.unrecorded = Some(text);
     }
 
     /// Every drain has an id of its own.
@@ -227,13 +360,14 @@ impl Service {
         self.publish_at = Moment::NEVER;
         self.note_trouble();
         self.time.update(now, clock::wall());
-        let report = report(&self.state, &self.around, &self.time, now);
+        let report = report(&self.state, &self.policy, &self.around, &self.time, now);
         let was_failing = self.output.retry_at();
         if was_failing.is_some_and(|at| now < at) {
             self.publish_at = was_failing.unwrap_or(Moment::NEVER);
             return;
         }
-        let stored = self.stored.store(self.state.member);
+        // A membership on disk says that a zedkube of ours has run; not before the cordon of EVE's is settled.
+        let stored = if self.state.adopts { Ok(()) } else { self.stored.store(self.state.member) };
         match stored.and_then(|()| self.output.write(status(&self.state), &report)) {
             Ok(()) if was_failing.is_some() => tracing::info!("status and report can be written again"),
             Ok(()) => {}
@@ -245,6 +379,23 @@ impl Service {
             }
         }
     }
+}
+
+/// What to begin with: the record of this boot, or nothing but what is stored. Where neither a membership nor a record
+/// of ours was ever written and EVE's topics are, EVE's zedkube ran until now.
+fn first_state(
+    stored: &Stored,
+    record: &RecordFile,
+    inbox: &Inbox,
+    boot_id: &str,
+    now: Moment,
+) -> (State, String) {
+    let Some(found) = record.found() else {
+        let adopts = !stored.exists() && inbox.has_eves_topics();
+        return (State { adopts, ..State::new(stored.member(), boot_id.to_owned(), now) }, String::new());
+    };
+    tracing::info!(drain_id = found.drain_id, "going on where the last zedkube of this boot was");
+    (session::resume(found.record, stored.member(), boot_id.to_owned(), now), found.drain_id)
 }
 
 fn now() -> Moment {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use drain::PodId;
@@ -48,8 +49,7 @@ fn request(requester: Requester, answer: Answer) -> Request {
     }
 }
 
-/// A record in which no field has its default.
-fn full(phase: Phase) -> Record {
+fn volumes() -> BTreeMap<String, VolumeTrack> {
     let pod = PodId { namespace: "a".into(), name: "b".into(), uid: String::new() };
     let track = |volume: &str, stage| VolumeTrack {
         volume: volume.into(),
@@ -61,9 +61,44 @@ fn full(phase: Phase) -> Record {
         since: Moment(11),
         is_late: true,
     };
-    let stages =
-        [VolumeStage::InUse, VolumeStage::Detaching, VolumeStage::TimedOut, VolumeStage::Detached];
-    let names = ["v", "w", "x", "y"];
+    let stages = [
+        ("v", VolumeStage::InUse),
+        ("w", VolumeStage::Detaching),
+        ("x", VolumeStage::TimedOut),
+        ("y", VolumeStage::Detached),
+    ];
+    stages.into_iter().map(|(name, stage)| (name.into(), track(name, stage))).collect()
+}
+
+fn session() -> Session {
+    let error = "e".to_owned();
+    Session {
+        number: 4,
+        started: Some(Moment(13)),
+        finished: Some(Moment(14)),
+        attempts: vec![AttemptRecord { number: 1, started: Moment(15), ended: Moment(16), error }],
+        cordoned_before: true,
+        gone: 17,
+        ended: Some(Ended::Cancelled),
+    }
+}
+
+fn forcing() -> Forcing {
+    Forcing {
+        pending: Some(Order { what: Command::Complete(Requester::Update), by: "p".into() }),
+        complete: Some(Forced {
+            requester: Requester::DeviceOp,
+            by: "f".into(),
+            since: Moment(21),
+            used: true,
+            until: Moment(22),
+        }),
+        disabled: Some(Disabled { by: "d".into(), since: Moment(23) }),
+    }
+}
+
+/// A record in which no field has its default.
+fn full(phase: Phase) -> Record {
     Record {
         requests: vec![
             request(Requester::Operator, Answer::Forced),
@@ -72,40 +107,17 @@ fn full(phase: Phase) -> Record {
         ],
         phase,
         since: Moment(12),
-        session: Session {
-            number: 4,
-            started: Some(Moment(13)),
-            finished: Some(Moment(14)),
-            attempts: vec![AttemptRecord {
-                number: 1,
-                started: Moment(15),
-                ended: Moment(16),
-                error: "e".into(),
-            }],
-            cordoned_before: true,
-            gone: 17,
-            ended: Some(Ended::Cancelled),
-        },
+        session: session(),
         shown: (Status::DrainRetrying, Some(Requester::Update)),
         attempt: Some(drain::Record {
             started: Moment(18),
             deadline: Moment(19),
             away_total: Duration::from_millis(20),
-            refused_since: std::collections::BTreeMap::new(),
-            volumes: names.into_iter().zip(stages).map(|(name, stage)| (name.into(), track(name, stage))).collect(),
+            refused_since: BTreeMap::new(),
+            volumes: volumes(),
         }),
         may_be_cordoned: true,
-        forcing: Forcing {
-            pending: Some(Order { what: Command::Complete(Requester::Update), by: "p".into() }),
-            complete: Some(Forced {
-                requester: Requester::DeviceOp,
-                by: "f".into(),
-                since: Moment(21),
-                used: true,
-                until: Moment(22),
-            }),
-            disabled: Some(Disabled { by: "d".into(), since: Moment(23) }),
-        },
+        forcing: forcing(),
         away_since: Some(Moment(24)),
         adopts: true,
     }

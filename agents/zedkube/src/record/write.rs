@@ -56,11 +56,9 @@ fn phase(phase: &Phase) -> RecordedPhase {
             resumes: cordoning.resumes,
             ..named(RecordedPhaseName::Cordoning)
         },
-        Phase::Attempting { attempt, started } => RecordedPhase {
-            attempt: *attempt,
-            started: started.0,
-            ..named(RecordedPhaseName::Attempting)
-        },
+        Phase::Attempting { attempt, started } => {
+            RecordedPhase { attempt: *attempt, started: started.0, ..named(RecordedPhaseName::Attempting) }
+        }
         Phase::Pausing { failed, until } => {
             RecordedPhase { attempt: *failed, until: until.0, ..named(RecordedPhaseName::Pausing) }
         }
