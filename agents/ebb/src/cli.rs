@@ -6,10 +6,17 @@ use std::path::{Path, PathBuf};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use runtime::AgentFlags;
 
+use crate::cancel::CancelArguments;
+use crate::config::ConfigArguments;
 use crate::cordon::CordonArguments;
 use crate::drain::DrainArguments;
+use crate::force::ForceArguments;
+use crate::operation::OperationArguments;
+use crate::parent::ChildArguments;
 use crate::plan::PlanArguments;
+use crate::request::RequestArguments;
 use crate::uncordon::UncordonArguments;
+use crate::update::UpdateArguments;
 
 /// Agents that make sure that a clustered edge node is drained before it goes down.
 ///
@@ -39,6 +46,22 @@ pub(crate) enum Command {
     /// Let pods come to nodes again
     #[command(args_override_self = true)]
     Uncordon(UncordonArguments),
+    /// Drain this node, then reboot the device; --cancel takes it back
+    Reboot(OperationArguments),
+    /// Drain this node, then stop its applications; the device stays up
+    Shutdown(OperationArguments),
+    /// Drain this node, then switch the device off; --cancel takes it back
+    Poweroff(OperationArguments),
+    /// Drain this node, then activate an image
+    Update(UpdateArguments),
+    /// Drain this node and hold it drained, for work on the machine
+    Request(RequestArguments),
+    /// Withdraw what `ebb request` asked for, or take a reboot, shutdown or poweroff back
+    Cancel(CancelArguments),
+    /// Override the drain of this node: let the device go down WITHOUT one
+    Force(ForceArguments),
+    /// Show or check the settings of the agents
+    Config(ConfigArguments),
     /// Show the whole path on an in-memory cluster: a reboot command, a drain, the reboot
     Demo(DemoArguments),
     /// Run the agent that cordons and drains this node
@@ -51,6 +74,11 @@ pub(crate) enum Command {
     /// Run the agent that holds new images back (EVE's baseosmgr)
     #[command(alias = "baseosmgr")]
     Baseos(AgentFlags),
+    /// Run the four agents as child processes and restart them, where no service manager does
+    Run(AgentFlags),
+    /// Run one agent as a child process of `ebb run`
+    #[command(hide = true)]
+    Child(ChildArguments),
 }
 
 /// What `ebb status` takes.

@@ -4,22 +4,34 @@
 //! an agent (`zedkube`, `zedagent`, `nodeagent`, `baseosmgr`) it is that agent.
 
 mod agents;
+mod cancel;
 mod cli;
+mod config;
 mod cordon;
 mod demo;
 mod drain;
+mod force;
 mod interrupt;
+mod journal;
 mod kubectl;
+mod operation;
+mod parent;
+mod peers;
+mod place;
 mod plan;
+mod request;
 mod screen;
 mod status;
 mod trial;
 mod uncordon;
+mod update;
+mod waiting;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use schemas::Operation;
 
 use cli::Command;
 
@@ -41,12 +53,22 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::DeviceOp(flags) => return agents::run(agents::Kind::DeviceOp, &flags),
         Command::Nodeagent(flags) => return agents::run(agents::Kind::Nodeagent, &flags),
         Command::Baseos(flags) => return agents::run(agents::Kind::Baseos, &flags),
+        Command::Run(flags) => return parent::run(&flags),
+        Command::Child(arguments) => return parent::run_child(&arguments),
         Command::Status(arguments) => done(status::run(&arguments)),
         Command::Demo(arguments) => done(demo::run(&arguments)),
         Command::Drain(arguments) => crate::drain::run(&arguments),
         Command::Cordon(arguments) => cordon::run(&arguments),
         Command::Uncordon(arguments) => uncordon::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Reboot(arguments) => operation::run(Operation::Reboot, &arguments),
+        Command::Shutdown(arguments) => operation::run(Operation::Shutdown, &arguments),
+        Command::Poweroff(arguments) => operation::run(Operation::Poweroff, &arguments),
+        Command::Update(arguments) => update::run(&arguments),
+        Command::Request(arguments) => request::run(&arguments),
+        Command::Cancel(arguments) => cancel::run(&arguments),
+        Command::Force(arguments) => force::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         screen::complain(&error);

@@ -1,12 +1,14 @@
 //! The one place that prints: data on stdout, everything else on stderr.
 
 mod bars;
+mod table;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 pub(crate) use bars::Bar;
 use bars::Bars;
+pub(crate) use table::table;
 
 /// One line, and where it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use crate::standing::Command;
 /// `EBB_OPERATION`, `EBB_COUNTER`, `EBB_REASON`.
 #[derive(Debug)]
 pub(crate) struct CommandDevice {
+    name: &'static str,
     command: settings::Command,
     on_success: Outcome,
 }
@@ -21,16 +22,21 @@ pub(crate) struct CommandDevice {
 impl CommandDevice {
     /// Its success means that the device is going down.
     pub(crate) fn goes_down(command: &settings::Command) -> Self {
-        Self { command: command.clone(), on_success: Outcome::Started }
+        let on_success = Outcome::Started(format!("{} has ended well", command.program));
+        Self { name: "device.command", command: command.clone(), on_success }
     }
 
     /// Its success means that everything is done.
     pub(crate) fn stays_up(command: &settings::Command) -> Self {
-        Self { command: command.clone(), on_success: Outcome::Done }
+        Self { name: "device.shutdown", command: command.clone(), on_success: Outcome::Done }
     }
 }
 
 impl Device for CommandDevice {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
     fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
         Box::pin(async move {
             // Whether the device is still up after a while is looked at elsewhere.

@@ -40,6 +40,10 @@ impl DryRun {
 }
 
 impl Device for DryRun {
+    fn name(&self) -> &'static str {
+        "dry run"
+    }
+
     fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
         Box::pin(std::future::ready(self.write_down(command)))
     }

@@ -40,15 +40,16 @@ pub enum Effect {
     WakeAt(u64),
 }
 
-/// What takes the device from one state to the next: first the word, then the deed (`own`).
+/// What takes the device from one state to the next: first the word, then the deed (`own`). NodeAgentStatus goes
+/// first: whoever sees that a shutdown is done finds there that all is halted, also when nodeagent dies in between.
 pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Effect> {
     let all = before.is_unsure;
     let mut effects = Vec::new();
-    if all || before.action != after.action {
-        effects.push(Effect::Action(after.action.clone()));
-    }
     if all || before.status != after.status {
         effects.push(Effect::Status(Box::new(after.status.clone())));
+    }
+    if all || before.action != after.action {
+        effects.push(Effect::Action(after.action.clone()));
     }
     effects.extend(own);
     effects

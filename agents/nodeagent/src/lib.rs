@@ -7,10 +7,14 @@ mod command_device;
 pub mod device;
 mod dry_run;
 pub mod effect;
+mod kernel_device;
+mod logind;
+mod logind_device;
 mod perform;
 pub mod progress;
 mod showing;
 pub mod standing;
+mod system_bus;
 
 use std::time::Duration;
 

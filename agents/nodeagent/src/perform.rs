@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::boot_reason;
 use crate::command_device::environment;
-use crate::device::means;
+use crate::device::{Device, means};
 use crate::effect::Effect;
 use crate::progress::{Event, Facts, Outcome, Policy, State};
 use crate::standing::{Command, Siblings, standing};
@@ -69,7 +69,10 @@ impl Desk {
     pub(crate) fn resumed(&self) -> State {
         let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
         let status = self.status.get(&status_key()).cloned().unwrap_or_default();
-        State::resume(action, status)
+        // Once the device is going down, the reason on disk is the command's own.
+        let is_acting = action.state == DeviceActionState::Acting;
+        let reason = if is_acting { boot_reason::read(self.context.root()) } else { None };
+        State::resume(action, status, reason)
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -149,8 +152,7 @@ impl Desk {
 
     fn act(&mut self, serial: u32, number: usize, command: &Command, dry_run: bool) {
         self.end_running();
-        let (operation, reason) = (command.operation, &command.reason);
-        tracing::warn!("{operation} {}, means {number}, dry run {dry_run}: {reason}", command.counter);
+        let operation = command.operation;
         let settings = self.settings.current();
         let mut all =
             means(&settings.device, operation, dry_run, self.context.root(), self.context.boot_id());
@@ -158,7 +160,7 @@ impl Desk {
         let (command, sender) = (command.clone(), self.sender.clone());
         self.running = Some(tokio::spawn(async move {
             let outcome = match device {
-                Some(device) => device.carry_out(&command).await,
+                Some(device) => carry_out(&*device, &command).await,
                 None => Outcome::NoMeans,
             };
             send(&sender, Event::Acted { serial, outcome }).await;
@@ -224,6 +226,21 @@ impl Drop for Desk {
     fn drop(&mut self) {
         self.end_running();
     }
+}
+
+/// Uses a means, and tells before and after: the log may be all that is left of it.
+async fn carry_out(device: &dyn Device, command: &Command) -> Outcome {
+    let Command { operation, counter, reason } = command;
+    let name = device.name();
+    tracing::warn!("{operation} {counter} by {name}: {reason}");
+    let outcome = device.carry_out(command).await;
+    match &outcome {
+        Outcome::Started(begun) => tracing::warn!("{operation} {counter}: {begun}"),
+        Outcome::Failed(error) => tracing::error!("{operation} {counter}: {error}"),
+        Outcome::Absent(what) => tracing::info!("{operation} {counter}: {what}"),
+        Outcome::Done | Outcome::NoMeans => {}
+    }
+    outcome
 }
 
 async fn send(sender: &mpsc::Sender<Event>, event: Event) {

@@ -3,9 +3,11 @@
 //! Level-triggered: each look shows every file as it is now. A state holds only when all its effects are done;
 //! else the caller goes on with [`State::after_failure`].
 
+mod acting;
+
 use std::time::Duration;
 
-use schemas::{DeviceAction, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation};
+use schemas::{DeviceAction, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus};
 
 use crate::effect::{Effect, between};
 use crate::showing;
@@ -68,12 +70,14 @@ pub struct Facts {
 /// How it went with one means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The device is going down.
-    Started,
+    /// The device is going down, as far as anybody can tell. In words, for the case that it stays up.
+    Started(String),
     /// That was all there is to do.
     Done,
-    /// It could not be done.
+    /// It could not be done, and why.
     Failed(String),
+    /// This device does not have this means: "no …".
+    Absent(String),
     /// There is no means of this number.
     NoMeans,
 }
@@ -129,20 +133,23 @@ pub enum Hooks {
 pub struct Trial {
     /// Its number, 0 for the first.
     pub means: usize,
+    /// It is the one of a dry run.
+    pub dry_run: bool,
     /// The serial and the time limit; nothing before it has begun.
     pub running: Option<(u32, u64)>,
+    /// What it has begun.
+    pub begun: Option<String>,
     /// Why those before it failed.
     pub errors: Vec<String>,
+    /// Those before it that the device does not have.
+    pub absent: Vec<String>,
 }
 
 impl State {
-    /// The state from what is on disk. `status` is what was published in this boot, with the reason of the last one.
-    pub fn resume(action: DeviceAction, status: NodeAgentStatus) -> Self {
-        let command = action.command.map(|operation| Command {
-            operation,
-            counter: action.counter,
-            reason: format!("{operation} command, counter {}", action.counter),
-        });
+    /// The state from what is on disk. `status` is what was published in this boot, with the reason of the last one;
+    /// `reason` is what was left behind for the next one.
+    pub fn resume(action: DeviceAction, status: NodeAgentStatus, reason: Option<String>) -> Self {
+        let command = action.command.map(|operation| Command::new(operation, action.counter, reason));
         let phase = match (action.state, &command) {
             (DeviceActionState::Idle, _) | (_, None) => Phase::Idle,
             (DeviceActionState::Taken, Some(_)) => Phase::Taken(Hooks::Due),
@@ -183,10 +190,10 @@ pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State,
     let own = match next.phase.clone() {
         Phase::Idle => idle(&mut next, event),
         Phase::Taken(hooks) => taken(&mut next, hooks, event, now, policy),
-        Phase::Acting(trial) => acting(&mut next, trial, event, now, policy),
+        Phase::Acting(trial) => acting::acting(&mut next, trial, event, now, policy),
         Phase::Done | Phase::Failed(_) => over(&mut next, event),
     };
-    showing::show(&mut next, event, now, policy);
+    showing::show(&mut next, event, now);
     let mut effects = between(&before, &next, own);
     effects.extend(wake(&next, now).map(Effect::WakeAt));
     (next, effects)
@@ -241,45 +248,7 @@ fn taken_and_standing(
             next.phase = Phase::Taken(Hooks::Ended);
             Vec::new()
         }
-        (Hooks::Due | Hooks::Ended, _) => begin(next, Trial::default(), now, policy),
-    }
-}
-
-fn acting(next: &mut State, trial: Trial, event: &Event, now: Moment, policy: Policy) -> Vec<Effect> {
-    match event {
-        Event::Looked(facts) => {
-            // Only the words may be newer; nothing is taken back any more.
-            if stands(next, facts) {
-                next.command.clone_from(&facts.command);
-            }
-            match trial.running {
-                None => begin(next, trial, now, policy),
-                Some((_, until_ms)) if until_ms <= now.boot_ms => {
-                    let error = format!("the device is still up after {} minutes", STILL_UP.as_secs() / 60);
-                    try_next(next, trial, error, now, policy)
-                }
-                Some(_) => Vec::new(),
-            }
-        }
-        Event::Acted { serial, outcome } if trial.running.is_some_and(|(running, _)| running == *serial) => {
-            acted(next, trial, outcome, now, policy)
-        }
-        Event::Acted { .. } | Event::HooksEnded { .. } => Vec::new(),
-    }
-}
-
-fn acted(next: &mut State, trial: Trial, outcome: &Outcome, now: Moment, policy: Policy) -> Vec<Effect> {
-    match outcome {
-        Outcome::Started => Vec::new(),
-        Outcome::Done => {
-            next.phase = Phase::Done;
-            Vec::new()
-        }
-        Outcome::Failed(error) => try_next(next, trial, error.clone(), now, policy),
-        Outcome::NoMeans => {
-            next.phase = Phase::Failed(no_means(next, &trial));
-            vec![Effect::ForgetReason]
-        }
+        (Hooks::Due | Hooks::Ended, _) => acting::begin(next, Trial::default(), now, policy),
     }
 }
 
@@ -293,45 +262,6 @@ fn over(next: &mut State, event: &Event) -> Vec<Effect> {
         }
         Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } => Vec::new(),
     }
-}
-
-fn try_next(next: &mut State, trial: Trial, error: String, now: Moment, policy: Policy) -> Vec<Effect> {
-    let Trial { means, mut errors, .. } = trial;
-    errors.push(error);
-    begin(next, Trial { means: means + 1, running: None, errors }, now, policy)
-}
-
-/// Uses one means. The reason is left behind first: the device may be gone in the next moment.
-fn begin(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<Effect> {
-    let Some(command) = next.command.clone() else {
-        next.phase = Phase::Idle;
-        return Vec::new();
-    };
-    let serial = next.next_serial();
-    let until_ms = now.boot_ms.saturating_add(u64::try_from(STILL_UP.as_millis()).unwrap_or(u64::MAX));
-    let means = trial.means;
-    next.phase = Phase::Acting(Trial { running: Some((serial, until_ms)), ..trial });
-    let mut effects = Vec::new();
-    if !policy.dry_run && goes_down(command.operation) {
-        effects.push(Effect::LeaveReason(command.reason.clone()));
-    }
-    effects.push(Effect::Act { serial, means, command, dry_run: policy.dry_run });
-    effects
-}
-
-const fn goes_down(operation: Operation) -> bool {
-    match operation {
-        Operation::Reboot | Operation::Poweroff => true,
-        Operation::Shutdown => false,
-    }
-}
-
-fn no_means(next: &State, trial: &Trial) -> String {
-    let operation = next.command.as_ref().map_or("the command", |command| command.operation.name());
-    if trial.errors.is_empty() {
-        return format!("cannot {operation}: this device has no means for it; set device.command");
-    }
-    format!("cannot {operation}, no means is left: {}", trial.errors.join("; "))
 }
 
 /// The command that was taken is still the one that stands.

@@ -2,11 +2,11 @@
 
 use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation, SCHEMA_VERSION, agent};
 
-use crate::progress::{Event, Moment, Outcome, Phase, Policy, State};
+use crate::progress::{Event, Moment, Phase, State};
 use crate::standing::is_drain_in_progress;
 
 /// Brings what is shown up to date.
-pub(crate) fn show(next: &mut State, event: &Event, now: Moment, policy: Policy) {
+pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
     let state = action_state(&next.phase);
     let command = next.command.as_ref().map(|command| (command.operation, command.counter));
     let is_new = (next.action.state, next.action.command.map(|command| (command, next.action.counter)))
@@ -20,7 +20,7 @@ pub(crate) fn show(next: &mut State, event: &Event, now: Moment, policy: Policy)
         error: if let Phase::Failed(error) = &next.phase { error.clone() } else { String::new() },
         since,
     };
-    next.status = status(next, event, policy);
+    next.status = status(next, event);
 }
 
 const fn action_state(phase: &Phase) -> DeviceActionState {
@@ -33,31 +33,27 @@ const fn action_state(phase: &Phase) -> DeviceActionState {
     }
 }
 
-/// EVE's status: what is under way, and whether a drain is.
-fn status(next: &State, event: &Event, policy: Policy) -> NodeAgentStatus {
+/// EVE's status: what is under way, and whether a drain is. A dry run does nothing, so nothing is under way.
+fn status(next: &State, event: &Event) -> NodeAgentStatus {
     let operation = next.command.as_ref().map(|command| command.operation);
-    let is_acting = matches!(next.phase, Phase::Acting(_));
-    let is_shut_down = operation == Some(Operation::Shutdown) && next.phase == Phase::Done;
+    let acting = match &next.phase {
+        Phase::Acting(trial) if !trial.dry_run => operation,
+        Phase::Acting(_) | Phase::Idle | Phase::Taken(_) | Phase::Done | Phase::Failed(_) => None,
+    };
+    let all_domains_halted =
+        next.status.all_domains_halted && next.phase == Phase::Done && operation == Some(Operation::Shutdown);
     let wait_drain_in_progress = match event {
         Event::Looked(facts) => is_drain_in_progress(facts.drain),
         Event::HooksEnded { .. } | Event::Acted { .. } => next.status.wait_drain_in_progress,
     };
     NodeAgentStatus {
         name: agent::NODEAGENT.to_owned(),
-        device_reboot: is_acting && operation == Some(Operation::Reboot),
-        device_shutdown: (is_acting && operation == Some(Operation::Shutdown)) || is_shut_down,
-        device_poweroff: is_acting && operation == Some(Operation::Poweroff),
-        all_domains_halted: is_shut_down && (next.status.all_domains_halted || has_halted(event, policy)),
+        device_reboot: acting == Some(Operation::Reboot),
+        device_shutdown: acting == Some(Operation::Shutdown) || all_domains_halted,
+        device_poweroff: acting == Some(Operation::Poweroff),
+        all_domains_halted,
         hv_type_kube: true,
         wait_drain_in_progress,
         ..next.status.clone()
-    }
-}
-
-/// A shutdown has just ended for real: a dry run halts nothing.
-fn has_halted(event: &Event, policy: Policy) -> bool {
-    match event {
-        Event::Acted { outcome: Outcome::Done, .. } => !policy.dry_run,
-        Event::Acted { .. } | Event::Looked(_) | Event::HooksEnded { .. } => false,
     }
 }

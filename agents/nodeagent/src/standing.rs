@@ -20,6 +20,13 @@ pub struct Command {
 }
 
 impl Command {
+    /// A command. One without a reason gets the plainest.
+    pub fn new(operation: Operation, counter: u32, reason: Option<String>) -> Self {
+        let reason = reason.filter(|reason| !reason.is_empty());
+        let reason = reason.unwrap_or_else(|| format!("{operation} command, counter {counter}"));
+        Self { operation, counter, reason }
+    }
+
     /// Whether this is the same command, whatever its reason says by now.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.operation, self.counter) == (other.operation, other.counter)
@@ -53,7 +60,7 @@ fn device_op(zedagent: &ZedAgentStatus, status: &DeviceOpStatus) -> Option<Comma
     let operation = Operation::ALL.into_iter().find(is_commanded)?;
     let is_handed_over = status.state == DeviceOpState::HandedOver && status.operation == Some(operation);
     let reason = zedagent.requested_reboot_reason.clone();
-    is_handed_over.then_some(Command { operation, counter: status.counter, reason })
+    is_handed_over.then(|| Command::new(operation, status.counter, Some(reason)))
 }
 
 fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
@@ -172,6 +179,19 @@ mod tests {
             images: vec![image("a", true, "updating")],
         };
         check(&siblings, Some((Operation::Poweroff, 3)));
+    }
+
+    #[test]
+    fn a_command_without_a_reason_gets_one() {
+        for (reason, expected) in [("because", "because"), ("", "reboot command, counter 7")] {
+            let zedagent = ZedAgentStatus {
+                requested_reboot_reason: reason.to_owned(),
+                ..zedagent(&[Operation::Reboot])
+            };
+            let device_op = device_op(Operation::Reboot, 7, DeviceOpState::HandedOver);
+            let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() });
+            assert_eq!(found.unwrap().reason, expected);
+        }
     }
 
     /// D18: EVE's waits for an edge that may never be seen.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pubsub::{AgentLock, Persistence, Publisher, Root, Subscription, TopicKey};
+use pubsub::{AgentLock, LockError, Persistence, Publisher, Root, Subscription, TopicKey};
 use runtime::flags::Assignment;
 use runtime::{Agent, AgentFlags, StartError};
 use schemas::{
@@ -17,6 +17,8 @@ use tokio::task::JoinHandle;
 use super::*;
 
 use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
+
+mod by_logind;
 
 /// Long enough for any machine: reached only by a failure.
 const TOO_LONG: Duration = Duration::from_mins(1);
@@ -32,11 +34,18 @@ struct Device {
 
 impl Device {
     async fn start(settings: &[(&str, &str)]) -> Self {
+        let mut device = Self::switched_off(settings);
+        device.run().await;
+        device
+    }
+
+    /// Before its nodeagent runs.
+    fn switched_off(settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         let assignment =
             |&(key, value): &(&str, &str)| Assignment { key: key.to_owned(), value: value.to_owned() };
-        let mut device = Self {
+        let device = Self {
             action: Subscription::open(&root, agent::NODEAGENT, Persistence::Volatile),
             status: Subscription::open(&root, agent::NODEAGENT, Persistence::Volatile),
             settings: settings.iter().map(assignment).collect(),
@@ -45,7 +54,6 @@ impl Device {
             root,
         };
         device.write("proc/sys/kernel/random/boot_id", "boot-1");
-        device.run().await;
         device
     }
 
@@ -76,8 +84,8 @@ impl Device {
         std::fs::write(path, text).unwrap();
     }
 
-    fn publish<T: Topic>(&self, publisher: &str, key: &str, value: &T) {
-        let lock = AgentLock::acquire(&self.root, publisher).unwrap();
+    async fn publish<T: Topic>(&self, publisher: &str, key: &str, value: &T) {
+        let lock = lock(&self.root, publisher).await;
         self.publish_with(&lock, key, value);
     }
 
@@ -87,7 +95,7 @@ impl Device {
     }
 
     /// device-op hands an operation over, or clears the command.
-    fn command(&self, operation: Option<Operation>, counter: u32) {
+    async fn command(&self, operation: Option<Operation>, counter: u32) {
         let state = if operation.is_some() { DeviceOpState::HandedOver } else { DeviceOpState::Idle };
         let status = DeviceOpStatus { operation, counter, state, ..DeviceOpStatus::default() };
         let command = ZedAgentStatus {
@@ -97,8 +105,8 @@ impl Device {
             requested_reboot_reason: "because".to_owned(),
             ..ZedAgentStatus::default()
         };
-        self.publish(agent::ZEDAGENT, "global", &status);
-        self.publish(agent::ZEDAGENT, "zedagent", &command);
+        self.publish(agent::ZEDAGENT, "global", &status).await;
+        self.publish(agent::ZEDAGENT, "zedagent", &command).await;
     }
 
     async fn until_action(&mut self, state: DeviceActionState) -> DeviceAction {
@@ -115,19 +123,38 @@ impl Device {
     }
 }
 
-/// Becomes the agent. A program that another test has just forked holds a copy of the lock of an agent that has
-/// ended, until it is executed; no event tells when.
+/// Becomes the agent, once its lock is free.
 async fn start(name: &str, flags: &AgentFlags) -> Agent {
-    let starting = async {
+    once_free(async || match Agent::start(name, flags).await {
+        Ok(agent) => Some(agent),
+        Err(StartError::Lock { .. }) => None,
+        Err(error) => panic!("{error}"),
+    })
+    .await
+}
+
+/// The lock of a sibling, once it is free.
+async fn lock(root: &Root, name: &str) -> AgentLock {
+    once_free(async || match AgentLock::acquire(root, name) {
+        Ok(lock) => Some(lock),
+        Err(LockError::Held { .. }) => None,
+        Err(error) => panic!("{error}"),
+    })
+    .await
+}
+
+/// A program that another test has just forked holds a copy of a lock that was given back, until it is executed; no
+/// event tells when.
+async fn once_free<T>(take: impl AsyncFn() -> Option<T>) -> T {
+    let taking = async {
         loop {
-            match Agent::start(name, flags).await {
-                Ok(agent) => return agent,
-                Err(StartError::Lock { .. }) => tokio::time::sleep(Duration::from_millis(1)).await,
-                Err(error) => panic!("{error}"),
+            match take().await {
+                Some(taken) => return taken,
+                None => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }
     };
-    tokio::time::timeout(TOO_LONG, starting).await.expect("the lock becomes free")
+    tokio::time::timeout(TOO_LONG, taking).await.expect("the lock becomes free")
 }
 
 /// Waits until an item is there and as wanted, and gives it.
@@ -150,13 +177,13 @@ async fn until<T: Topic>(
 async fn a_dry_run_writes_one_line_and_nothing_else() {
     let hook = r#"[["touch", "/nowhere/hook"]]"#;
     let mut device = Device::start(&[("device.dry-run", "true"), ("device.pre", hook)]).await;
-    device.command(Some(Operation::Reboot), 7);
+    device.command(Some(Operation::Reboot), 7).await;
     let action = device.until_action(Done).await;
     assert_eq!((action.command, action.counter), (Some(Operation::Reboot), 7));
     device.stop().await;
     device.run().await;
     device.until_action(Done).await;
-    device.command(None, 0);
+    device.command(None, 0).await;
     device.until_action(Idle).await;
     let lines = device.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -177,10 +204,10 @@ async fn a_command_takes_the_device_down_and_the_next_boot_knows_why() {
     );
     let hooks = format!(r#"[["false"], ["touch", "{hooked}"]]"#);
     let mut device = Device::start(&[("device.command", &command), ("device.pre", &hooks)]).await;
-    device.command(Some(Operation::Poweroff), 3);
-    device.until_action(Acting).await;
+    device.command(Some(Operation::Poweroff), 3).await;
     let status = device.until_status(|status| status.device_poweroff).await;
     assert!(!status.device_reboot);
+    device.until_action(Acting).await;
     let mut watch = pubsub::PathWatch::new([folder.path()]);
     while !std::fs::exists(format!("{went}.done")).unwrap() {
         tokio::time::timeout(TOO_LONG, watch.changed()).await.unwrap();
@@ -205,11 +232,11 @@ async fn a_command_takes_the_device_down_and_the_next_boot_knows_why() {
 #[tokio::test]
 async fn a_device_without_means_fails_and_says_what_to_set() {
     let mut device = Device::start(&[]).await;
-    device.command(Some(Operation::Reboot), 7);
+    device.command(Some(Operation::Reboot), 7).await;
     let failed = device.until_action(Failed).await;
     assert!(failed.error.contains("set device.command"), "{}", failed.error);
     assert!(!device.path("persist/reboot-reason").exists());
-    device.command(None, 0);
+    device.command(None, 0).await;
     device.until_action(Idle).await;
     device.stop().await;
 }
@@ -217,10 +244,10 @@ async fn a_device_without_means_fails_and_says_what_to_set() {
 #[tokio::test]
 async fn a_shutdown_without_a_command_only_says_that_all_is_halted() {
     let mut device = Device::start(&[]).await;
-    device.command(Some(Operation::Shutdown), 7);
+    device.command(Some(Operation::Shutdown), 7).await;
     device.until_action(Done).await;
     device.until_status(|status| status.all_domains_halted && status.device_shutdown).await;
-    device.command(None, 0);
+    device.command(None, 0).await;
     device.until_status(|status| !status.all_domains_halted).await;
     device.stop().await;
 }
@@ -228,10 +255,10 @@ async fn a_shutdown_without_a_command_only_says_that_all_is_halted() {
 #[tokio::test]
 async fn an_activation_that_runs_keeps_the_device_up() {
     let mut device = Device::start(&[("device.dry-run", "true")]).await;
-    let baseos = AgentLock::acquire(&device.root, agent::BASEOSMGR).unwrap();
+    let baseos = lock(&device.root, agent::BASEOSMGR).await;
     let activating = BaseOsHold { state: BaseOsHoldState::Activating, ..BaseOsHold::default() };
     device.publish_with(&baseos, "global", &activating);
-    device.command(Some(Operation::Reboot), 7);
+    device.command(Some(Operation::Reboot), 7).await;
     device.until_action(Taken).await;
     // A restart at Taken goes on there, and stays as long as baseos lives.
     device.stop().await;
@@ -246,7 +273,7 @@ async fn an_activation_that_runs_keeps_the_device_up() {
 #[tokio::test]
 async fn an_image_that_is_activated_is_booted() {
     let mut device = Device::start(&[("device.dry-run", "true")]).await;
-    let baseos = AgentLock::acquire(&device.root, agent::BASEOSMGR).unwrap();
+    let baseos = lock(&device.root, agent::BASEOSMGR).await;
     let status = BaseOsStatus {
         content_tree_uuid: "a".to_owned(),
         base_os_version: "2.0".to_owned(),
@@ -275,7 +302,7 @@ async fn a_drain_in_progress_is_told() {
         (DrainStatus::FailedDrain, DrainRequester::DeviceOp, true),
         (DrainStatus::Complete, DrainRequester::DeviceOp, false),
     ] {
-        device.publish(agent::ZEDKUBE, "global", &NodeDrainStatus { status, requested_by });
+        device.publish(agent::ZEDKUBE, "global", &NodeDrainStatus { status, requested_by }).await;
         device.until_status(|shown| shown.wait_drain_in_progress == expected).await;
     }
     device.stop().await;

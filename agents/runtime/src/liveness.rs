@@ -16,6 +16,7 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
 use sd_notify::NotifyState;
+use tokio::time::Instant;
 
 /// EVE's agents touch their file this often.
 const BEAT: Duration = Duration::from_secs(25);
@@ -31,6 +32,9 @@ struct Shared {
     touch: PathBuf,
     beat: Duration,
     steps: AtomicU64,
+    began: Instant,
+    /// When the loop last showed progress, in milliseconds since it began.
+    shown_ms: AtomicU64,
 }
 
 impl Liveness {
@@ -38,7 +42,13 @@ impl Liveness {
     /// Call it in a tokio runtime.
     pub(crate) fn start(touch: PathBuf) -> Self {
         let beat = beat(sd_notify::watchdog_enabled());
-        let shared = Arc::new(Shared { touch, beat, steps: AtomicU64::new(1) });
+        let shared = Arc::new(Shared {
+            touch,
+            beat,
+            steps: AtomicU64::new(1),
+            began: Instant::now(),
+            shown_ms: AtomicU64::new(0),
+        });
         tokio::spawn(feed(Arc::downgrade(&shared)));
         Self(shared)
     }
@@ -46,12 +56,15 @@ impl Liveness {
     /// The loop has done a step. Cheap; call it once per turn.
     pub fn progress(&self) {
         self.0.steps.fetch_add(1, Ordering::Relaxed);
+        let now_ms = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(0);
+        self.0.shown_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Returns when an idle loop has to show that it still turns: wait for it beside the other events, then call
-    /// [`Liveness::progress`].
+    /// Returns when a loop has to show that it still turns, idle or busy: wait for it beside the other events, then
+    /// call [`Liveness::progress`]. How often the wait is begun anew does not matter.
     pub async fn due(&self) {
-        tokio::time::sleep(self.0.beat / 2).await;
+        let shown = self.0.began + Duration::from_millis(self.0.shown_ms.load(Ordering::Relaxed));
+        tokio::time::sleep_until(shown + self.0.beat / 2).await;
     }
 
     /// Tells systemd that the agent has started. Without systemd nothing happens.
@@ -169,6 +182,24 @@ mod tests {
         let agent = Arc::downgrade(&liveness.0);
         drop(liveness);
         assert!(agent.upgrade().is_none(), "the task does not keep the agent alive");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_is_always_busy_is_alive() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("zedkube.touch");
+        let liveness = Liveness::start(path.clone());
+        tokio::task::yield_now().await;
+        assert!(was_touched(&path), "at the start");
+        // Each turn waits anew, and something else always comes first.
+        for _ in 0..60 {
+            tokio::select! {
+                biased;
+                () = liveness.due() => liveness.progress(),
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            }
+        }
+        assert!(was_touched(&path));
     }
 
     #[test]

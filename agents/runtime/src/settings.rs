@@ -25,6 +25,7 @@ mod words;
 
 pub use command::{Command, VersionSource};
 pub(crate) use fragment::Entry;
+pub use fragment::settings_files;
 pub use groups::{
     ApiSettings, BaseosSettings, ClusterSettings, CordonSettings, DeviceOpSettings, DeviceSettings,
     DrainSettings, EvictSettings, ForceSettings, HealthSettings, LonghornSettings, NodeSettings,

@@ -7,11 +7,11 @@ use drain::policy::{
     MaxRetries, Method, OnDetachTimeout as DrainOnDetachTimeout, Stateful, StatefulOrder, Volumes,
 };
 use drain::{Policy, Selector};
-use nix::unistd::{User, geteuid};
 
 use super::arguments::{DrainArguments, OnDetachTimeout, Output};
 use crate::kubectl::flags::{DryRun, is_on};
 use crate::kubectl::nodes::Chosen;
+use crate::peers::user;
 
 /// Everything that `ebb drain` has to know.
 #[derive(Clone, Debug)]
@@ -56,8 +56,7 @@ impl Options {
 
 /// Who a cordon set on the command line belongs to: `ebb:<user>`, the number of a user without a name.
 pub(crate) fn owner() -> String {
-    let user = User::from_uid(geteuid()).ok().flatten().map(|user| user.name);
-    format!("ebb:{}", user.unwrap_or_else(|| geteuid().to_string()))
+    format!("ebb:{}", user())
 }
 
 fn policy(arguments: &DrainArguments) -> anyhow::Result<Policy> {

@@ -9,6 +9,7 @@ use drain::state::Stage;
 
 use super::{Extra, Foreseen};
 use crate::drain::words::{is_leaving, verdict_word};
+use crate::screen::table;
 
 /// The columns of the table.
 const HEAD: [&str; 6] = ["POD", "OWNER", "VERDICT", "ORDER", "VOLUMES", "REASONS"];
@@ -32,7 +33,7 @@ pub(crate) fn tell(foreseen: &Foreseen) -> String {
     let mut text = head(foreseen);
     if !lines.is_empty() {
         let rows = lines.iter().zip(&foreseen.extras).map(|(line, extra)| row(line, extra));
-        text.push_str(&table(&rows.collect::<Vec<_>>()));
+        text.push_str(&table(HEAD, &rows.collect::<Vec<_>>()));
     }
     let obstacles = foreseen.obstacles();
     if obstacles.is_empty() {
@@ -127,26 +128,6 @@ fn row(line: &Line, extra: &Extra) -> [String; 6] {
         or_dash(extra.volumes.join(", ")),
         or_dash(reasons.join("; ")),
     ]
-}
-
-/// Columns of equal width, two spaces apart; no blanks at the end of a line.
-fn table(rows: &[[String; 6]]) -> String {
-    let head = HEAD.map(str::to_owned);
-    let all = || std::iter::once(&head).chain(rows);
-    let mut widths = [0; 6];
-    for row in all() {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in all() {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

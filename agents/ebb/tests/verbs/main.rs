@@ -1,10 +1,17 @@
-//! The verbs that stand in for kubectl's, as a person runs them: the built program against a cluster in memory.
+//! The verbs as a person runs them: the built program, against a cluster in memory or beside real agents.
 
 mod bad_input;
+mod configs;
 mod cordons;
+mod device;
 mod drains;
 mod dry_runs;
+mod forces;
+mod nonsense;
+mod operations;
 mod plans;
+mod requests;
 mod screens;
 mod site;
 mod stops;
+mod updates;

@@ -1,6 +1,7 @@
 //! Invariants that hold whatever happens in whatever order; they are checked in the simulation.
 
 use proptest::prelude::*;
+use schemas::Operation;
 
 use super::sim::{Sim, command};
 use super::*;
@@ -21,9 +22,10 @@ enum Happening {
 fn any_happening() -> impl Strategy<Value = Happening> {
     let operation = prop::sample::select(Operation::ALL.as_slice());
     let outcome = prop::sample::select(vec![
-        Outcome::Started,
+        Outcome::Started("begun".to_owned()),
         Outcome::Done,
         Outcome::Failed("no".to_owned()),
+        Outcome::Absent("nothing".to_owned()),
         Outcome::NoMeans,
     ]);
     prop_oneof![

@@ -1,5 +1,7 @@
 //! A small device around the machine. Each effect is checked against what must already be true when it is done.
 
+use schemas::Operation;
+
 use super::*;
 
 #[derive(Debug, Clone)]
@@ -18,6 +20,8 @@ pub(super) struct Sim {
     pub(super) done: Vec<String>,
     /// The hooks or means that run.
     pub(super) running: Option<u32>,
+    /// The last means that was used was a dry run's.
+    acted_dry: bool,
     /// So many means this device has.
     pub(super) means: usize,
     /// So many effects more are done, then one fails.
@@ -33,7 +37,7 @@ pub(super) fn command(operation: Operation, counter: u32) -> Command {
 impl Sim {
     pub(super) fn new() -> Self {
         let mut sim = Self {
-            state: State::resume(DeviceAction::default(), NodeAgentStatus::default()),
+            state: State::resume(DeviceAction::default(), NodeAgentStatus::default(), None),
             now: Moment { boot_ms: 1_000_000, wall: GoTime::ZERO },
             policy: Policy { has_hooks: false, dry_run: false },
             facts: Facts { drain: None, is_activating: false, command: None },
@@ -42,6 +46,7 @@ impl Sim {
             reason: None,
             done: Vec::new(),
             running: None,
+            acted_dry: false,
             means: 1,
             fails_after: None,
             looked: None,
@@ -77,8 +82,15 @@ impl Sim {
 
     pub(super) fn restart(&mut self) {
         self.running = None;
-        self.state = State::resume(self.action.clone(), self.status.clone());
+        self.state = self.resumed();
         self.run();
+    }
+
+    /// From what is on disk, as the shell does it.
+    fn resumed(&self) -> State {
+        let is_acting = self.action.state == DeviceActionState::Acting;
+        let reason = self.reason.clone().filter(|_| is_acting);
+        State::resume(self.action.clone(), self.status.clone(), reason)
     }
 
     pub(super) fn run(&mut self) {
@@ -103,8 +115,7 @@ impl Sim {
             let may_fail = !matches!(effect, Effect::Act { .. } | Effect::RunHooks { .. } | Effect::Drop);
             if self.fails_after == Some(0) && may_fail {
                 self.fails_after = None;
-                let resumed = State::resume(self.action.clone(), self.status.clone());
-                self.state = self.state.clone().after_failure(resumed);
+                self.state = self.state.clone().after_failure(self.resumed());
                 // The shell sends what came from beside the loop again.
                 return matches!(event, Event::Looked(_)) || self.send(event);
             }
@@ -119,6 +130,7 @@ impl Sim {
         match effect {
             Effect::Action(action) => {
                 self.invariant_acting_only_after_a_look_at_what_stands(action);
+                self.invariant_halted_before_a_shutdown_is_done(action);
                 if action.state != self.action.state {
                     self.done.push(format!("{:?}", action.state));
                 }
@@ -140,6 +152,7 @@ impl Sim {
             Effect::Act { serial, means, command, dry_run } => {
                 self.invariant_acting_is_on_disk(command);
                 assert_eq!(*dry_run, self.policy.dry_run);
+                self.acted_dry = *dry_run;
                 self.running = Some(*serial);
                 self.done.push(format!("act {means}"));
                 assert!(*means <= self.means, "more than one beyond the last");
@@ -160,6 +173,14 @@ impl Sim {
         let standing = facts.command.as_ref().map(|command| (command.operation, command.counter));
         assert_eq!(standing, action.command.map(|operation| (operation, action.counter)));
         assert!(!facts.is_activating, "an image is being activated");
+    }
+
+    /// Whoever sees that a shutdown is done finds that all is halted, also when we die after this very effect.
+    fn invariant_halted_before_a_shutdown_is_done(&self, action: &DeviceAction) {
+        let is_done = action.state == DeviceActionState::Done && action.command == Some(Operation::Shutdown);
+        if is_done && self.action.state != DeviceActionState::Done {
+            assert_eq!(self.status.all_domains_halted, !self.acted_dry, "a dry run halts nothing");
+        }
     }
 
     fn invariant_acting_is_on_disk(&self, command: &Command) {

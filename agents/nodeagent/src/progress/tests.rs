@@ -1,6 +1,6 @@
 //! Rules of the specification, on a simulated device.
 
-use schemas::{DrainRequester, DrainStatus};
+use schemas::{DrainRequester, DrainStatus, Operation};
 
 use super::sim::{Sim, command};
 use super::*;
@@ -113,7 +113,9 @@ fn a_restart_at_taken_goes_on_there() {
 
 #[test]
 fn a_device_that_stays_up_gets_the_next_means_and_then_fails() {
-    for answer in [Some(Outcome::Started), Some(Outcome::Failed("exit 1".to_owned())), None] {
+    for answer in
+        [Some(Outcome::Started("begun".to_owned())), Some(Outcome::Failed("exit 1".to_owned())), None]
+    {
         let mut sim = Sim::new();
         sim.means = 2;
         sim.give(Some(command(Reboot, 7)));
@@ -141,10 +143,69 @@ fn a_device_that_stays_up_gets_the_next_means_and_then_fails() {
 #[test]
 fn a_device_without_means_says_what_to_set() {
     let mut sim = Sim::new();
+    sim.means = 1;
     sim.give(Some(command(Poweroff, 7)));
+    sim.acted(Outcome::Absent("no systemd-logind".to_owned()));
     sim.acted(Outcome::NoMeans);
-    assert!(sim.action.error.contains("cannot poweroff"), "{}", sim.action.error);
-    assert!(sim.action.error.contains("set device.command"), "{}", sim.action.error);
+    assert_eq!(
+        sim.action.error,
+        "cannot poweroff: this device has no means for it; set device.command (no systemd-logind)"
+    );
+}
+
+#[test]
+fn what_a_device_does_not_have_is_passed_at_once_and_is_no_error() {
+    let mut sim = Sim::new();
+    sim.means = 2;
+    sim.give(Some(command(Reboot, 7)));
+    sim.acted(Outcome::Absent("no systemd-logind".to_owned()));
+    assert_eq!(sim.done.last().unwrap(), "act 1");
+    sim.acted(Outcome::Failed("exit 1".to_owned()));
+    sim.acted(Outcome::NoMeans);
+    assert_eq!(sim.action.error, "cannot reboot, no means is left: exit 1");
+}
+
+/// logind may have waited for an inhibitor: what is then stopped in order has its five minutes all the same.
+#[test]
+fn the_five_minutes_begin_when_the_device_begins_to_go_down() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Reboot, 7)));
+    sim.sleep(STILL_UP.saturating_sub(SECOND));
+    sim.acted(Outcome::Started("logind has begun".to_owned()));
+    sim.sleep(STILL_UP.saturating_sub(SECOND));
+    assert_eq!(sim.done.last().unwrap(), "act 0", "not yet");
+    sim.sleep(SECOND);
+    assert_eq!(sim.done.last().unwrap(), "act 1");
+    sim.acted(Outcome::NoMeans);
+    assert_eq!(
+        sim.action.error,
+        "cannot reboot, no means is left: logind has begun, but the device is still up after 5 minutes"
+    );
+}
+
+#[test]
+fn what_gave_no_answer_is_said() {
+    for (operation, words) in [
+        (Reboot, "no answer, and the device is still up after 5 minutes"),
+        (Shutdown, "it has not ended within 5 minutes"),
+    ] {
+        let mut sim = Sim::new();
+        sim.give(Some(command(operation, 7)));
+        sim.sleep(STILL_UP);
+        sim.acted(Outcome::NoMeans);
+        assert!(sim.action.error.ends_with(words), "{}", sim.action.error);
+    }
+}
+
+#[test]
+fn the_reason_outlives_a_restart_without_its_command() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Reboot, 7)));
+    let reason = sim.reason.clone();
+    sim.facts.command = None;
+    sim.restart();
+    assert_eq!(sim.done.last().unwrap(), "act 0", "used again");
+    assert_eq!(sim.reason, reason);
 }
 
 #[test]
@@ -181,13 +242,41 @@ fn a_dry_run_only_acts_once_and_stands() {
         sim.policy = Policy { has_hooks: true, dry_run: true };
         sim.give(Some(command(operation, 7)));
         assert_eq!(sim.done, ["Taken", "Acting", "act 0"], "no hooks, no reason");
+        nothing_is_under_way(&sim.status);
         sim.acted(Outcome::Done);
+        nothing_is_under_way(&sim.status);
         sim.restart();
         assert_eq!(sim.done, ["Taken", "Acting", "act 0", "Done"]);
-        assert!(!sim.status.all_domains_halted, "nothing was halted");
+        nothing_is_under_way(&sim.status);
         sim.give(Some(command(operation, 8)));
         sim.acted(Outcome::Done);
         assert_eq!((sim.action.counter, sim.action.state), (8, DeviceActionState::Done));
+    }
+}
+
+#[track_caller]
+fn nothing_is_under_way(status: &NodeAgentStatus) {
+    let shown =
+        [status.device_reboot, status.device_shutdown, status.device_poweroff, status.all_domains_halted];
+    assert_eq!(shown, [false; 4], "a dry run does nothing");
+}
+
+#[test]
+fn a_dry_run_that_is_switched_meanwhile_begins_anew() {
+    for dry_run in [false, true] {
+        let mut sim = Sim::new();
+        sim.means = 3;
+        sim.policy.dry_run = dry_run;
+        sim.give(Some(command(Shutdown, 7)));
+        sim.policy.dry_run = !dry_run;
+        let mut done = sim.clone();
+        done.acted(Outcome::Done);
+        assert_eq!(done.status.all_domains_halted, !dry_run, "what was begun counts");
+        sim.acted(Outcome::Failed("exit 1".to_owned()));
+        assert_eq!(sim.done.last().unwrap(), "act 0");
+        sim.acted(Outcome::Failed("exit 2".to_owned()));
+        sim.acted(Outcome::NoMeans);
+        assert_eq!(sim.action.error, "cannot shutdown, no means is left: exit 2");
     }
 }
 

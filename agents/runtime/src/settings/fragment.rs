@@ -63,6 +63,15 @@ pub(crate) fn fragments(
     fragments
 }
 
+/// The settings files that there are, or have to be, the lowest layer first; a folder that cannot be listed is one.
+pub fn settings_files(root: &Root, flags: &AgentFlags) -> Vec<PathBuf> {
+    let path = |fragment| match fragment {
+        Fragment::File { path, .. } | Fragment::Unusable { path, .. } => Some(path),
+        Fragment::Entries(_) => None,
+    };
+    fragments(root, flags, None).into_iter().filter_map(path).collect()
+}
+
 /// The paths whose change can change the settings.
 pub(crate) fn watched_paths(root: &Root, flags: &AgentFlags) -> Vec<PathBuf> {
     let standard = STANDARD_FILES.iter().chain([&DROP_IN_FOLDER]).map(|path| root.join(path));

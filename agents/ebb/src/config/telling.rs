@@ -1,0 +1,37 @@
+//! Settings and problems as text.
+
+use std::fmt::Write;
+
+use runtime::Loaded;
+use runtime::settings::ShownSetting;
+
+use crate::screen::table;
+
+/// `ebb config show`: what is wrong, the settings, the rules.
+pub(super) fn settings(loaded: &Loaded) -> String {
+    let mut text = list(loaded);
+    // The value comes last because it may be long.
+    let row = |ShownSetting { key, value, origin, live, .. }| [key.to_owned(), origin, live, value];
+    let rows: Vec<[String; 4]> = loaded.shown().into_iter().map(row).collect();
+    text.push_str(&table(["KEY", "ORIGIN", "LIVE", "VALUE"], &rows));
+    for rule in loaded.shown_rules() {
+        // Writing to a String cannot fail.
+        writeln!(text, "rule {rule}").unwrap_or_default();
+    }
+    text
+}
+
+/// `ebb config check`: what is wrong in these many files and beside them.
+pub(super) fn problems(loaded: &Loaded, files: usize) -> String {
+    let s = if files == 1 { "" } else { "s" };
+    if loaded.problems.is_empty() { format!("no problems in {files} file{s}") } else { list(loaded) }
+}
+
+fn list(loaded: &Loaded) -> String {
+    let mut text = String::new();
+    for problem in &loaded.problems {
+        // Writing to a String cannot fail.
+        writeln!(text, "problem: {problem}").unwrap_or_default();
+    }
+    text
+}

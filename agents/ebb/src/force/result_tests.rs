@@ -1,0 +1,111 @@
+//! What is told of an order, from the file's fate and the report.
+
+use schemas::{Disabled, Forcing, GoTime, PodLine, RefusedInput};
+
+use super::*;
+
+fn order(status: DrainStatus, requested_by: DrainRequester) -> DrainOverride {
+    DrainOverride { status, requested_by, reason: "r".into(), by: "alice".into() }
+}
+
+fn report(pods: u32) -> NodeDrainReport {
+    let line = |n| PodLine {
+        namespace: "shop".into(),
+        name: format!("db-{n}"),
+        verdict: if n == 0 { "Leave" } else { "Evict" }.into(),
+        ..PodLine::default()
+    };
+    NodeDrainReport { pods: (0..=pods).map(line).collect(), ..NodeDrainReport::default() }
+}
+
+fn answered(requested_by: DrainRequester) -> NodeDrainReport {
+    let line = RequestLine { requested_by, answer: DrainStatus::Complete, ..RequestLine::default() };
+    NodeDrainReport { requests: vec![line], outcome: Some(Outcome::Forced), ..report(2) }
+}
+
+fn told(taken: Taken, order: &DrainOverride, report: &NodeDrainReport) -> Became {
+    let folder = tempfile::tempdir().unwrap();
+    let file = OverrideFile::new(&Root::new(folder.path())).unwrap();
+    tell(taken, order, &file, report, false)
+}
+
+#[test]
+fn an_order_that_was_applied_says_that_nothing_was_drained() {
+    let until: GoTime = "2026-11-21T14:00:00Z".parse().unwrap();
+    let forcing = Some(Forcing { until, ..Forcing::default() });
+    let disabled = Some(Disabled::default());
+    let (device_op, update, all) = (DrainRequester::DeviceOp, DrainRequester::Update, DrainRequester::None);
+    let left = "2 pods are left on it: shop/db-1, shop/db-2";
+    for (order, report, expected) in [
+        (
+            order(DrainStatus::Complete, all),
+            answered(device_op),
+            format!("everybody's request is answered COMPLETE: this node is NOT drained; {left}"),
+        ),
+        (
+            order(DrainStatus::Complete, device_op),
+            NodeDrainReport { forcing: forcing.clone(), ..answered(device_op) },
+            format!("device-op's request is answered COMPLETE: this node is NOT drained; {left}"),
+        ),
+        (
+            order(DrainStatus::Complete, update),
+            NodeDrainReport { forcing, ..report(0) },
+            "baseos's next request until 2026-11-21T14:00:00Z is answered COMPLETE: this node is NOT drained; which \
+             pods are left on it is not known"
+                .to_owned(),
+        ),
+        (
+            order(DrainStatus::NotSupported, all),
+            NodeDrainReport { disabled, ..report(2) },
+            format!(
+                "drains are switched off until the next boot or `ebb force enable`: this node is NOT drained; {left}"
+            ),
+        ),
+        (order(DrainStatus::NotRequested, all), report(2), "drains are switched on again".to_owned()),
+    ] {
+        let became = told(Taken::Applied, &order, &report);
+        assert_eq!(became.line, expected);
+        assert_eq!(became.is_undrained, order.status != DrainStatus::NotRequested, "{order:?}");
+    }
+}
+
+#[test]
+fn what_the_report_does_not_show_yet_is_not_claimed() {
+    for (status, is_undrained) in [(DrainStatus::Complete, true), (DrainStatus::NotSupported, true)] {
+        let became = told(Taken::Applied, &order(status, DrainRequester::None), &report(2));
+        assert!(became.line.contains("the report does not show yet"), "{became:?}");
+        assert_eq!(became.is_undrained, is_undrained);
+    }
+}
+
+#[test]
+fn a_refused_order_has_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = OverrideFile::new(&Root::new(folder.path())).unwrap();
+    let refused = |end: &str| RefusedInput {
+        path: format!("{}{end}", file.path().display()),
+        reason: "left over from before".into(),
+    };
+    for end in ["", ".refused"] {
+        let report = NodeDrainReport { refused: vec![refused(end)], ..NodeDrainReport::default() };
+        let became = tell(Taken::Refused, &DrainOverride::default(), &file, &report, true);
+        assert_eq!(
+            (became.line.as_str(), became.hint.as_str()),
+            ("the override is refused", "left over from before")
+        );
+    }
+    let became = told(Taken::Refused, &DrainOverride::default(), &NodeDrainReport::default());
+    assert_eq!(became.hint, "zedkube's log says why");
+}
+
+#[test]
+fn many_pods_are_counted() {
+    let mut report = report(12);
+    report.omitted.pods = 3;
+    assert!(
+        left::words(&report).starts_with("15 pods are left on it: shop/db-1, "),
+        "{}",
+        left::words(&report)
+    );
+    assert!(left::words(&report).ends_with("shop/db-10 and 5 more"), "{}", left::words(&report));
+}

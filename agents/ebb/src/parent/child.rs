@@ -1,0 +1,182 @@
+//! An agent as a child process: starting it, and its end together with its parent's.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Args;
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+use runtime::{AgentFlags, LogFormat};
+
+use super::AGENTS;
+use crate::agents::{self, Kind};
+use crate::screen;
+
+/// The program that runs, also after its file was replaced or removed: an update must not mix versions, nor leave the
+/// device without an agent.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// The hidden verb under which the program is a child.
+pub(crate) const VERB: &str = "child";
+
+/// What a service manager tells its service, and only that: systemd's `sd_notify`.
+const MEANT_FOR_THE_PARENT: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
+
+/// What the hidden verb takes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ChildArguments {
+    /// Which agent, by EVE's name
+    #[arg(value_parser = agent)]
+    agent: Kind,
+    /// The process that has started this one
+    #[arg(long, value_name = "PID")]
+    parent: i32,
+    #[command(flatten)]
+    flags: AgentFlags,
+}
+
+/// The command lines of children.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    parent: Pid,
+    flags: Vec<OsString>,
+}
+
+impl Arguments {
+    /// Children of this process with these flags.
+    pub(super) fn new(flags: &AgentFlags) -> Self {
+        Self { parent: Pid::this(), flags: words(flags) }
+    }
+
+    /// Starts an agent. Whoever calls collects it; call it on a thread that lives as long as the process.
+    pub(super) fn start(&self, kind: Kind) -> io::Result<Pid> {
+        let mut command = Command::new(THIS_PROGRAM);
+        command.arg0("ebb").args(self.for_agent(kind)).stdin(Stdio::null());
+        for name in MEANT_FOR_THE_PARENT {
+            command.env_remove(name);
+        }
+        let child = command.spawn()?;
+        i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+    }
+
+    fn for_agent(&self, kind: Kind) -> Vec<OsString> {
+        let verb = [VERB.into(), kind.name().into(), flag("--parent", self.parent.to_string().as_ref())];
+        verb.into_iter().chain(self.flags.iter().cloned()).collect()
+    }
+}
+
+/// Runs an agent as the child of its parent: it is told to stop when that ends, however that ends.
+pub(crate) fn run_child(arguments: &ChildArguments) -> ExitCode {
+    let name = arguments.agent.name();
+    if let Err(error) = end_with(Pid::from_raw(arguments.parent)) {
+        screen::say(&format!("error: cannot start {name}: {error}"));
+        return ExitCode::FAILURE;
+    }
+    // For `top` and `pgrep`; the name is "exe" otherwise, from the path under which the program was started.
+    if let Err(error) =
+        std::ffi::CString::new(name).map_err(io::Error::from).and_then(|name| Ok(prctl::set_name(&name)?))
+    {
+        screen::say(&format!("{name} runs under another name: {error}"));
+    }
+    agents::run(arguments.agent, &arguments.flags)
+}
+
+/// SIGTERM, not SIGKILL: an agent ends the command that it has started with itself.
+fn end_with(parent: Pid) -> Result<(), String> {
+    prctl::set_pdeathsig(Signal::SIGTERM)
+        .map_err(|error| format!("cannot ask to be told of the end of process {parent}: {error}"))?;
+    // It may have ended before this was asked.
+    if getppid() == parent {
+        return Ok(());
+    }
+    Err(format!("process {parent} that has started it is gone"))
+}
+
+fn agent(name: &str) -> Result<Kind, String> {
+    AGENTS.into_iter().find(|kind| kind.name() == name).ok_or_else(|| "no agent of this name".to_owned())
+}
+
+/// The flags as they are typed. Without `..`: a new flag must be placed here.
+fn words(flags: &AgentFlags) -> Vec<OsString> {
+    let AgentFlags { root, config, kubeconfig, node, set, log_format, beside_zedbox } = flags;
+    let mut words = vec![flag("--root", root.as_os_str())];
+    words.extend(config.iter().map(|file| flag("--config", file.as_os_str())));
+    words.extend(kubeconfig.iter().map(|file| flag("--kubeconfig", file.as_os_str())));
+    words.extend(node.iter().map(|name| flag("--node", name.as_ref())));
+    words.extend(set.iter().map(|set| flag("--set", format!("{}={}", set.key, set.value).as_ref())));
+    words.extend(log_format.map(|format| flag("--log-format", format_name(format).as_ref())));
+    words.extend(beside_zedbox.then(|| "--beside-zedbox".into()));
+    words
+}
+
+/// One word, so that a value may begin with a dash.
+fn flag(name: &str, value: &OsStr) -> OsString {
+    let mut word = OsString::from(name);
+    word.push("=");
+    word.push(value);
+    word
+}
+
+fn format_name(format: LogFormat) -> &'static str {
+    match format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Run {
+        #[command(flatten)]
+        flags: AgentFlags,
+    }
+
+    #[derive(Parser)]
+    struct Child {
+        #[command(flatten)]
+        arguments: ChildArguments,
+    }
+
+    /// The child reads the flags that the parent has read.
+    #[track_caller]
+    fn check(typed: &[&OsStr]) {
+        let of_run = std::iter::once(OsStr::new("run")).chain(typed.iter().copied());
+        let flags = Run::try_parse_from(of_run).map_err(|error| error.to_string()).unwrap().flags;
+        for kind in AGENTS {
+            let words = Arguments::new(&flags).for_agent(kind);
+            let child = Child::try_parse_from(words).map_err(|error| error.to_string()).unwrap().arguments;
+            assert_eq!((child.agent, child.parent), (kind, Pid::this().as_raw()));
+            assert_eq!(child.flags, flags, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn a_child_has_its_parents_flags() {
+        let not_text = OsString::from_vec(b"--root=/\xff/r".to_vec());
+        check(&[]);
+        check(&[&not_text]);
+        check(&["--log-format=text", "--kubeconfig=-k", "--node=--beside-zedbox"].map(OsStr::new));
+        check(
+            &[
+                "--config=/a b",
+                "--config=b",
+                "--set=no-peer=wait",
+                "--set=device.command=[\"a\", \"b=c\"]",
+                "--set=node.name=",
+                "--log-format=json",
+                "--beside-zedbox",
+            ]
+            .map(OsStr::new),
+        );
+    }
+}

@@ -1,0 +1,66 @@
+use nix::sys::signal::Signal;
+
+use super::*;
+
+const CRASHED: How = How::Signal(Signal::SIGABRT);
+const BAD_FLAG: How = How::Exit(2);
+
+fn pid(number: i32) -> Pid {
+    Pid::from_raw(number)
+}
+
+/// An agent that lives and ends as given, one life after the other: the pauses in seconds.
+#[track_caller]
+fn check(lives: &[(u64, How)], expected: &[u64]) {
+    let mut keeper = Keeper::new(&[Kind::Zedkube]);
+    let mut now_ms = 5;
+    let mut pauses = Vec::new();
+    for &(seconds, how) in lives {
+        assert_eq!(keeper.due(now_ms), [Kind::Zedkube]);
+        keeper.started(Kind::Zedkube, pid(7), now_ms);
+        assert_eq!((keeper.due(u64::MAX), keeper.wake_at()), (Vec::new(), None), "it runs");
+        now_ms += seconds * 1000;
+        let ended = keeper.ended(pid(7), how, now_ms).unwrap();
+        assert_eq!((ended.kind, ended.lived_ms), (Kind::Zedkube, seconds * 1000));
+        let pause_ms = ended.pause.as_secs() * 1000;
+        assert_eq!(keeper.wake_at(), Some(now_ms + pause_ms));
+        assert_eq!(keeper.due(now_ms + pause_ms - 1), []);
+        now_ms += pause_ms;
+        pauses.push(ended.pause.as_secs());
+    }
+    assert_eq!(pauses, expected, "{lives:?}");
+}
+
+#[test]
+fn how_long_an_agent_waits() {
+    check(&[(0, CRASHED); 9], &[1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    check(&[(0, How::Exit(0)), (59, How::Exit(1))], &[1, 2]);
+    // It had lived long enough to forget what was before.
+    check(&[(0, CRASHED), (0, CRASHED), (60, CRASHED), (0, CRASHED)], &[1, 2, 1, 2]);
+    // Wrong flags do not get right by themselves.
+    check(&[(0, BAD_FLAG), (0, BAD_FLAG), (60, BAD_FLAG)], &[60, 60, 60]);
+}
+
+#[test]
+fn any_number_of_failures_has_a_pause() {
+    for failures in [0, 1, 33, u32::MAX] {
+        let pause = pause_after(failures);
+        assert!((FIRST_PAUSE..=LONGEST_PAUSE).contains(&pause), "{failures}: {pause:?}");
+    }
+}
+
+#[test]
+fn each_agent_for_itself() {
+    let mut keeper = Keeper::new(&[Kind::Zedkube, Kind::Baseos]);
+    assert_eq!(keeper.due(0), [Kind::Zedkube, Kind::Baseos]);
+    keeper.started(Kind::Zedkube, pid(7), 0);
+    assert_eq!(keeper.did_not_start(Kind::Baseos, 0), FIRST_PAUSE);
+    assert_eq!(keeper.running(), [(Kind::Zedkube, pid(7))]);
+    assert_eq!(keeper.ended(pid(8), CRASHED, 0), None, "somebody else's orphan");
+    assert_eq!(keeper.did_not_start(Kind::Baseos, 1000), FIRST_PAUSE * 2);
+    assert_eq!((keeper.due(2999), keeper.due(3000)), (vec![], vec![Kind::Baseos]));
+    assert!(keeper.ended(pid(7), CRASHED, 3000).is_some());
+    assert_eq!(keeper.ended(pid(7), CRASHED, 3000), None, "only once");
+    assert_eq!(keeper.wake_at(), Some(3000));
+    assert_eq!(keeper.due(4000), [Kind::Zedkube, Kind::Baseos]);
+}

@@ -1,0 +1,165 @@
+//! `ebb force`. zedkube is played here: its lock is held, its report is written, the file is taken as it would be.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use pubsub::{AgentLock, Persistence, Publisher, TopicKey};
+use schemas::{
+    Disabled, DrainOverride, DrainRequester, DrainStatus, NodeDrainReport, Outcome, PodLine, RefusedInput,
+    agent, parse,
+};
+use serde_json::{Value, json};
+
+use crate::device::Device;
+use crate::site::Said;
+
+/// A zedkube that takes one file.
+struct Zedkube {
+    reports: Publisher<NodeDrainReport>,
+    _lock: AgentLock,
+}
+
+impl Zedkube {
+    fn new(device: &Device) -> Result<Self> {
+        let lock = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
+        let mut reports = Publisher::open(&device.root, agent::ZEDKUBE, Persistence::Volatile, &lock)?;
+        reports.publish(&TopicKey::global(), &NodeDrainReport::default())?;
+        Ok(Self { reports, _lock: lock })
+    }
+
+    /// Runs the verb, takes its file under another name, and shows the report.
+    async fn take(
+        &mut self,
+        device: &Device,
+        words: &[&str],
+        end: &str,
+        report: NodeDrainReport,
+    ) -> Result<(Said, DrainOverride)> {
+        let child = device.spawn(words)?;
+        let file = file(device);
+        device.until("the file is there", || file.exists().then_some(())).await?;
+        let text = std::fs::read(&file)?;
+        assert_eq!(std::fs::metadata(&file)?.permissions().mode() & 0o777, 0o600);
+        std::fs::rename(&file, format!("{}{end}", file.display()))?;
+        self.reports.publish(&TopicKey::global(), &report)?;
+        Ok((device.finish(child).await?, parse(&text)?))
+    }
+}
+
+fn file(device: &Device) -> PathBuf {
+    device.path("/persist/kube-status/force-NodeDrainStatus-global.json")
+}
+
+fn forced() -> NodeDrainReport {
+    let pod = PodLine {
+        namespace: "shop".into(),
+        name: "db-0".into(),
+        verdict: "Evict".into(),
+        ..PodLine::default()
+    };
+    NodeDrainReport { outcome: Some(Outcome::Forced), pods: vec![pod], ..NodeDrainReport::default() }
+}
+
+#[tokio::test]
+async fn what_is_ordered_and_what_became_of_it() -> Result<()> {
+    let disabled = NodeDrainReport { disabled: Some(Disabled::default()), ..NodeDrainReport::default() };
+    let device = Device::new()?;
+    let mut zedkube = Zedkube::new(&device)?;
+    let (all, device_op, update) = (DrainRequester::None, DrainRequester::DeviceOp, DrainRequester::Update);
+    for (words, status, requested_by, report, line) in [
+        (
+            "complete",
+            DrainStatus::Complete,
+            all,
+            forced(),
+            "everybody's request is answered COMPLETE: this node is NOT drained; 1 pods are left on it: shop/db-0\n",
+        ),
+        (
+            "complete --for device-op",
+            DrainStatus::Complete,
+            device_op,
+            forced(),
+            "device-op's request is answered",
+        ),
+        ("complete --for baseos", DrainStatus::Complete, update, forced(), "baseos's request is answered"),
+        ("disable", DrainStatus::NotSupported, all, disabled, "drains are switched off until the next boot"),
+        (
+            "enable",
+            DrainStatus::NotRequested,
+            all,
+            NodeDrainReport::default(),
+            "drains are switched on again\n",
+        ),
+    ] {
+        let words: Vec<&str> =
+            ["force"].into_iter().chain(words.split(' ')).chain(["--reason", "dead disk"]).collect();
+        let (said, order) = zedkube.take(&device, &words, ".applied", report).await?;
+        assert!(said.code == 0 && said.out.starts_with(line), "{words:?}: {said:?}");
+        let is_loud = said.err == "WARNING: the device may go down now although this node is NOT drained\n";
+        assert_eq!(is_loud, status != DrainStatus::NotRequested, "{words:?}: {said:?}");
+        assert_eq!(
+            (order.status, order.requested_by, order.reason.as_str()),
+            (status, requested_by, "dead disk")
+        );
+        assert!(!order.by.is_empty());
+    }
+    let mode = std::fs::metadata(device.path("/persist/kube-status"))?.permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_with_its_reason() -> Result<()> {
+    let device = Device::new()?;
+    let mut zedkube = Zedkube::new(&device)?;
+    let refused = RefusedInput {
+        path: format!("{}.refused", file(&device).display()),
+        reason: "it was there before the first start in this boot".into(),
+    };
+    let report = NodeDrainReport { refused: vec![refused], ..NodeDrainReport::default() };
+    let words = ["force", "complete", "--reason", "r", "--json"];
+    let (said, _) = zedkube.take(&device, &words, ".refused", report).await?;
+    let document: Value = serde_json::from_str(&said.out)?;
+    assert_eq!(
+        (said.code, &document["Taken"], &document["Override"]["Status"]),
+        (1, &json!("Refused"), &json!(9))
+    );
+    assert_eq!(said.err, "error: it was there before the first start in this boot\n");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_zedkube_that_does_not_look_is_told() -> Result<()> {
+    let device = Device::new()?;
+    let zedkube = Zedkube::new(&device)?;
+    // What earlier orders left is not taken for the fate of this one.
+    for end in [".applied", ".refused"] {
+        device.write(&format!("/persist/kube-status/force-NodeDrainStatus-global.json{end}"), "{}")?;
+    }
+    let words = ["force", "complete", "--reason", "r"];
+    let said = device.ebb(&words).await?;
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (1, "the override is written, and zedkube has not taken it yet\n")
+    );
+    assert!(said.err.starts_with("error: zedkube runs, but did not look within 3 s"), "{said:?}");
+    // Now an order waits there.
+    device.refuses(&words, 1, "an override waits there already: ").await?;
+    std::fs::remove_file(file(&device))?;
+    device.write("/run/kube-status/kubeforce-NodeDrainStatus-global.json", "{}")?;
+    device.refuses(&words, 1, "an override waits there already: ").await?;
+    drop(zedkube);
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_zedkube_nothing_is_written() -> Result<()> {
+    let device = Device::new()?;
+    for order in ["complete", "disable", "enable"] {
+        let part = "nothing would happen: zedkube does not run here, and nobody else applies an override; start it with";
+        device.refuses(&["force", order, "--reason", "r"], 1, part).await?;
+    }
+    assert!(!device.path("/persist").exists());
+    Ok(())
+}

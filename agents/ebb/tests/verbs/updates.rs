@@ -1,0 +1,72 @@
+//! `ebb update` with a real baseos. There is no zedkube, so every image is held back for 10 minutes.
+
+use anyhow::Result;
+use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, agent};
+use serde_json::json;
+
+use crate::device::Device;
+
+const IMAGE: &str = "5c1b5dfa-64cc-4f06-8a5f-1d8e5b8b3c0e";
+
+#[tokio::test]
+async fn an_image_is_wanted_retried_and_reverted() -> Result<()> {
+    let mut device = Device::new()?;
+    device
+        .refuses(&["update", IMAGE, "--version", "2.0"], 1, "baseosmgr does not run here; start it with `ebb")
+        .await?;
+    assert!(!device.path("/run/controller").exists());
+    device.start("baseos", agent::BASEOSMGR, &[]).await?;
+
+    let said = device.ebb(&["update", IMAGE, "--version", "2.0", "--reason", "a fix"]).await?;
+    let start = format!("image {IMAGE} 2.0 is wanted (a fix): once it is loaded and the node is drained");
+    assert!(said.code == 0 && said.out.starts_with(&start) && said.out.lines().count() == 1, "{said:?}");
+    assert!(said.err.starts_with("Warning: zedkube does not run"), "{said:?}");
+    let config = |counter, activate| BaseOsConfig {
+        base_os_version: "2.0".into(),
+        content_tree_uuid: IMAGE.into(),
+        retry_update_counter: counter,
+        activate,
+    };
+    assert_eq!(device.item(agent::CONTROLLER, IMAGE), Some(config(0, true)));
+    let hold = || device.item::<BaseOsHold>(agent::BASEOSMGR, "global");
+    let is_held =
+        || hold().filter(|hold| hold.state == BaseOsHoldState::Deferred && hold.content_tree_uuid == IMAGE);
+    device.until("baseos holds it back", is_held).await?;
+    device
+        .refuses(&["update", IMAGE, "--version", "2.0"], 1, &format!("image {IMAGE} is wanted already"))
+        .await?;
+
+    let document = device.json(&["update", IMAGE, "--retry"]).await?;
+    assert_eq!((&document["RetryUpdateCounter"], &document["Activate"]), (&json!(1), &json!(true)));
+    assert_eq!(device.item(agent::CONTROLLER, IMAGE), Some(config(1, true)));
+
+    let said = device.ebb(&["update", &IMAGE.to_uppercase(), "--revert"]).await?;
+    let expected = format!("image {IMAGE} is reverted: nothing of it is pending\n");
+    assert_eq!((said.code, said.out, said.err), (0, expected, String::new()));
+    assert_eq!(device.item(agent::CONTROLLER, IMAGE), Some(config(1, false)));
+    assert_eq!(hold().map(|hold| hold.state), Some(BaseOsHoldState::Idle));
+    device.refuses(&["update", IMAGE, "--revert"], 1, "is reverted already").await?;
+
+    device.json(&["update", IMAGE, "--version", "2.1"]).await?;
+    device.stop().await?;
+    let said = device.ebb(&["update", IMAGE, "--revert"]).await?;
+    assert!(
+        said.code == 0 && said.out.contains("baseosmgr does not run, and reads it when it starts"),
+        "{said:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_from_here_is_not_changed() -> Result<()> {
+    let mut device = Device::new()?;
+    device.start("baseos", agent::BASEOSMGR, &[]).await?;
+    for flag in ["--revert", "--retry"] {
+        device.refuses(&["update", IMAGE, flag], 1, "is not wanted by a command from here").await?;
+    }
+    let last = BaseOsConfig { retry_update_counter: u32::MAX, activate: true, ..BaseOsConfig::default() };
+    device.publish(agent::CONTROLLER, IMAGE, &last)?;
+    device.refuses(&["update", IMAGE, "--retry"], 1, "has used the last retry counter, 4294967295").await?;
+    device.write(&format!("/run/controller/BaseOsConfig/{IMAGE}.json"), "[]")?;
+    device.refuses(&["update", IMAGE, "--revert"], 1, "nobody knows what is wanted now: refused").await
+}

@@ -1,0 +1,147 @@
+//! systemd-logind: what can be asked of it, and what its answers mean.
+//!
+//! Its interface is described in org.freedesktop.login1(5). Nobody else looks at names of errors.
+
+use schemas::Operation;
+
+use crate::system_bus::{Bus, CallError, shown};
+
+const SERVICE: &str = "org.freedesktop.login1";
+const PATH: &str = "/org/freedesktop/login1";
+const MANAGER: &str = "org.freedesktop.login1.Manager";
+
+/// `SD_LOGIND_SKIP_INHIBITORS`, since systemd 257.
+const SKIP_INHIBITORS: u64 = 1 << 4;
+/// So many inhibitors are told on.
+const MAX_HOLDERS: usize = 8;
+
+/// systemd-logind, on a bus that has it.
+#[derive(Debug)]
+pub(crate) struct Logind {
+    bus: Bus,
+}
+
+/// What becomes of the locks by which programs forbid a shutdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inhibitors {
+    /// They count.
+    Respected,
+    /// They do not.
+    Skipped,
+}
+
+/// What became of a reboot or poweroff.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It has begun.
+    Taken,
+    /// The device is going down already, and logind says how.
+    InProgress(String),
+    /// A program forbids it.
+    Inhibited(String),
+    /// Refused for another reason.
+    Refused(String),
+    /// No answer: it may have begun.
+    Unanswered(String),
+}
+
+/// One inhibitor as `ListInhibitors` has it: what, who, why, mode, user, process.
+type Inhibitor = (String, String, String, String, u32, u32);
+
+impl Logind {
+    /// Finds logind: its name has an owner, or the bus can start it. Nothing if it is not there.
+    pub(crate) async fn find(bus: Bus) -> Result<Option<Self>, CallError> {
+        let is_there = ask_bus::<bool, _>(&bus, "NameHasOwner", &(SERVICE,)).await?
+            || ask_bus::<Vec<String>, _>(&bus, "ListActivatableNames", &())
+                .await?
+                .iter()
+                .any(|name| name == SERVICE);
+        Ok(is_there.then_some(Self { bus }))
+    }
+
+    /// The programs that forbid a shutdown now, in words. None if that cannot be found out: asking will tell.
+    pub(crate) async fn holders(&self) -> Vec<String> {
+        let listed = match self.bus.call(SERVICE, PATH, MANAGER, "ListInhibitors", &()).await {
+            Ok(answer) => answer.body().deserialize::<Vec<Inhibitor>>().map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match listed {
+            Ok(listed) => holders(&listed),
+            Err(error) => {
+                tracing::debug!("cannot list the inhibitors of systemd-logind: {error}");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Asks for a reboot or a poweroff; never for a password.
+    pub(crate) async fn ask(&self, operation: Operation, inhibitors: Inhibitors) -> Answer {
+        let Some((method, with_flags)) = methods(operation) else {
+            return Answer::Refused(format!("systemd-logind has no {operation}"));
+        };
+        if inhibitors == Inhibitors::Skipped {
+            match self.bus.call(SERVICE, PATH, MANAGER, with_flags, &(SKIP_INHIBITORS,)).await {
+                // Of a logind that does not know the flag, root need not ask: inhibitors do not hold root there.
+                Err(CallError::Refused { name, .. }) if is_older(&name) => {}
+                answer => return judged(answer.map(|_| ())),
+            }
+        }
+        judged(self.bus.call(SERVICE, PATH, MANAGER, method, &(false,)).await.map(|_| ()))
+    }
+}
+
+/// The methods of an operation: with `interactive`, and with flags.
+const fn methods(operation: Operation) -> Option<(&'static str, &'static str)> {
+    match operation {
+        Operation::Reboot => Some(("Reboot", "RebootWithFlags")),
+        Operation::Poweroff => Some(("PowerOff", "PowerOffWithFlags")),
+        Operation::Shutdown => None,
+    }
+}
+
+/// Before systemd 246 there is no such method, before 257 no such flag.
+fn is_older(error: &str) -> bool {
+    matches!(error, "org.freedesktop.DBus.Error.UnknownMethod" | "org.freedesktop.DBus.Error.InvalidArgs")
+}
+
+fn judged(answer: Result<(), CallError>) -> Answer {
+    match answer {
+        Ok(()) => Answer::Taken,
+        Err(CallError::Unanswered(text)) => Answer::Unanswered(text),
+        Err(CallError::Refused { name, text }) => {
+            let words = format!("{name}: {text}");
+            match name.as_str() {
+                "org.freedesktop.login1.OperationInProgress" => Answer::InProgress(words),
+                "org.freedesktop.login1.BlockedByInhibitorLock" => Answer::Inhibited(words),
+                _ => Answer::Refused(words),
+            }
+        }
+    }
+}
+
+/// Those that forbid: `delay` is given its time by logind itself, `block-weak` does not hold root.
+fn holders(inhibitors: &[Inhibitor]) -> Vec<String> {
+    let forbids = |what: &str, mode: &str| mode == "block" && what.split(':').any(|what| what == "shutdown");
+    inhibitors
+        .iter()
+        .filter(|(what, _, _, mode, _, _)| forbids(what, mode))
+        .take(MAX_HOLDERS)
+        .map(|(_, who, why, _, _, process)| shown(&format!("{who} (process {process}: {why})")))
+        .collect()
+}
+
+/// Asks the bus itself.
+async fn ask_bus<T, B>(bus: &Bus, method: &str, body: &B) -> Result<T, CallError>
+where
+    T: serde::de::DeserializeOwned + zbus::Type,
+    B: serde::Serialize + zbus::DynamicType,
+{
+    let name = "org.freedesktop.DBus";
+    let answer = bus.call(name, "/org/freedesktop/DBus", name, method, body).await?;
+    answer.body().deserialize().map_err(|error| CallError::Unanswered(error.to_string()))
+}
+
+#[cfg(test)]
+pub(crate) mod stand_in;
+#[cfg(test)]
+mod tests;

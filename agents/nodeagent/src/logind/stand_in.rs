@@ -1,0 +1,225 @@
+//! A bus of our own, and a stand-in for systemd-logind on it. Nothing of the machine's own is ever asked.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use zbus::MessageStream;
+use zbus::connection::Builder;
+use zbus::message::{Message, Type};
+
+use super::{Inhibitor, PATH, SERVICE};
+
+/// Long enough for any machine: reached only by a failure.
+const TOO_LONG: Duration = Duration::from_mins(1);
+
+/// A real `dbus-daemon` that serves as the system bus below a root. It ends with this value.
+pub(crate) struct PrivateBus {
+    _daemon: Child,
+    address: String,
+}
+
+/// Plays logind on a bus.
+pub(crate) struct StandIn {
+    calls: mpsc::UnboundedReceiver<Call>,
+    serving: JoinHandle<()>,
+}
+
+/// A call to take the device down, as it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// The method and its argument: `Reboot false`, `RebootWithFlags 16`.
+    pub(crate) words: String,
+    /// What `/persist/reboot-reason` said at that moment.
+    pub(crate) reason: Option<String>,
+}
+
+/// What the stand-in does.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Script {
+    /// Its answers to calls that take the device down, one after the other; then the call is obeyed.
+    pub(crate) answers: VecDeque<Reply>,
+    /// The inhibitors at one look after the other; then there are none. Nothing: it cannot list them.
+    pub(crate) inhibitors: Option<VecDeque<Vec<Inhibitor>>>,
+    /// It answers methods with flags with this error: an older one.
+    pub(crate) flags_error: Option<&'static str>,
+}
+
+/// One answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reply {
+    /// With this error.
+    Refuse(&'static str),
+    /// Never.
+    Hang,
+    /// It goes away from the bus.
+    Vanish,
+}
+
+impl PrivateBus {
+    /// Starts a bus whose socket is where the system bus of `root` is. `services` is the folder of those that it can
+    /// start.
+    pub(crate) async fn start(root: &Path, services: Option<&Path>) -> Self {
+        let socket = root.join("run/dbus/system_bus_socket");
+        std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        let config = root.join("dbus.conf");
+        #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
+        std::fs::write(&config, config_text(&socket, services)).unwrap();
+        let log = root.join("dbus.log");
+        let mut daemon = Command::new("dbus-daemon")
+            .arg(format!("--config-file={}", config.display()))
+            .args(["--nofork", "--nopidfile", "--print-address"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).unwrap())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("cannot start dbus-daemon: {error}; install the package `dbus-daemon` (in older releases `dbus`)")
+            });
+        let mut lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
+        let line = in_time(lines.next_line()).await.unwrap();
+        assert!(line.is_some(), "dbus-daemon ended at once: {}", std::fs::read_to_string(&log).unwrap());
+        Self { _daemon: daemon, address: format!("unix:path={}", socket.display()) }
+    }
+
+    /// Puts a logind on it.
+    pub(crate) async fn with_logind(&self, root: &Path, script: Script) -> StandIn {
+        let connection = in_time(Builder::address(self.address.as_str()).build()).await.unwrap();
+        let stream = MessageStream::from(&connection);
+        in_time(connection.request_name(SERVICE)).await.unwrap();
+        let (sender, calls) = mpsc::unbounded_channel();
+        let server = Server {
+            connection,
+            script: Mutex::new(script),
+            sender,
+            reason: root.join("persist/reboot-reason"),
+        };
+        StandIn { calls, serving: tokio::spawn(Arc::new(server).serve(stream)) }
+    }
+}
+
+async fn in_time<T>(event: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TOO_LONG, event).await.expect("waited too long")
+}
+
+/// Everybody may do everything, as only the test knows of this bus.
+fn config_text(socket: &Path, services: Option<&Path>) -> String {
+    let services =
+        services.map_or_else(String::new, |folder| format!("<servicedir>{}</servicedir>", folder.display()));
+    format!(
+        r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <listen>unix:path={}</listen>
+  <auth>EXTERNAL</auth>
+  {services}
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow receive_sender="*" eavesdrop="true"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>
+"#,
+        socket.display()
+    )
+}
+
+impl StandIn {
+    /// The next call that would take the device down.
+    pub(crate) async fn call(&mut self) -> Call {
+        in_time(self.calls.recv()).await.expect("serves")
+    }
+
+    /// The calls so far that nobody has asked for yet.
+    pub(crate) fn calls(&mut self) -> Vec<Call> {
+        std::iter::from_fn(|| self.calls.try_recv().ok()).collect()
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+struct Server {
+    connection: zbus::Connection,
+    script: Mutex<Script>,
+    sender: mpsc::UnboundedSender<Call>,
+    reason: PathBuf,
+}
+
+impl Server {
+    async fn serve(self: Arc<Self>, mut stream: MessageStream) {
+        while let Some(Ok(message)) = stream.next().await {
+            let header = message.header();
+            if header.message_type() != Type::MethodCall || header.path().is_none_or(|path| path != PATH) {
+                continue;
+            }
+            let method = header.member().unwrap().as_str().to_owned();
+            let done = if method == "ListInhibitors" {
+                self.list(&message).await
+            } else if !self.obey(&message, &method).await {
+                self.connection.clone().close().await.unwrap();
+                return;
+            } else {
+                Ok(())
+            };
+            done.unwrap();
+        }
+    }
+
+    async fn list(&self, message: &Message) -> zbus::Result<()> {
+        let listed = self
+            .script
+            .lock()
+            .unwrap()
+            .inhibitors
+            .as_mut()
+            .map(|looks| looks.pop_front().unwrap_or_default());
+        match listed {
+            Some(listed) => self.connection.reply(&message.header(), &listed).await,
+            None => self.refuse(message, "org.freedesktop.DBus.Error.UnknownMethod").await,
+        }
+    }
+
+    /// Says whether it stays.
+    async fn obey(&self, message: &Message, method: &str) -> bool {
+        let argument = match method {
+            "Reboot" | "PowerOff" => message.body().deserialize::<bool>().unwrap().to_string(),
+            "RebootWithFlags" | "PowerOffWithFlags" => {
+                message.body().deserialize::<u64>().unwrap().to_string()
+            }
+            _ => panic!("nobody should call {method}"),
+        };
+        let reason = std::fs::read_to_string(&self.reason).ok();
+        self.sender.send(Call { words: format!("{method} {argument}"), reason }).unwrap();
+        let answer = {
+            let mut script = self.script.lock().unwrap();
+            match script.flags_error {
+                Some(error) if method.ends_with("Flags") => Some(Reply::Refuse(error)),
+                Some(_) | None => script.answers.pop_front(),
+            }
+        };
+        match answer {
+            None => self.connection.reply(&message.header(), &()).await.unwrap(),
+            Some(Reply::Refuse(error)) => self.refuse(message, error).await.unwrap(),
+            Some(Reply::Hang) => {}
+            Some(Reply::Vanish) => return false,
+        }
+        true
+    }
+
+    async fn refuse(&self, message: &Message, error: &str) -> zbus::Result<()> {
+        self.connection.reply_error(&message.header(), error, &("because of the test",)).await
+    }
+}

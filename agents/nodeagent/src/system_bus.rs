@@ -1,0 +1,196 @@
+//! The system bus of D-Bus: where it is, and calls on it that always end.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pubsub::Root;
+use runtime::error_chain;
+use serde::Serialize;
+use thiserror::Error;
+use zbus::address::transport::{Transport, Unix, UnixSocket};
+use zbus::connection::Builder;
+use zbus::message::Message;
+use zbus::{Connection, DBusError as _};
+
+/// Where the D-Bus specification puts the socket, without the link `/var/run`.
+const SOCKET: &str = "/run/dbus/system_bus_socket";
+/// The D-Bus specification's name for another place.
+const VARIABLE: &str = "DBUS_SYSTEM_BUS_ADDRESS";
+/// The bus, or a service on it, is given so long for one answer.
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// So many characters of what a service says are told on.
+const MAX_SHOWN: usize = 1024;
+
+/// Where the system bus of a root is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SystemBus {
+    /// Its socket.
+    Socket(PathBuf),
+    /// An address as D-Bus writes it.
+    Address(String),
+}
+
+/// A connection to it.
+#[derive(Debug)]
+pub(crate) struct Bus(Connection);
+
+/// Why there is no connection. Nothing was asked of anybody.
+#[derive(Debug, Error)]
+pub(crate) enum ConnectError {
+    /// This device has none.
+    #[error("there is no system bus at {0}")]
+    Absent(SystemBus),
+    /// It refuses us.
+    #[error("cannot connect to the system bus at {0}")]
+    Refused(SystemBus, #[source] zbus::Error),
+    /// It does not answer.
+    #[error("the system bus at {bus} does not answer within {limit} s", limit = CALL_LIMIT.as_secs())]
+    Silent {
+        /// Which bus.
+        bus: SystemBus,
+    },
+}
+
+/// Why a call did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum CallError {
+    /// Whoever was asked has answered with an error: it has not done it.
+    #[error("{name}: {text}")]
+    Refused {
+        /// The name of the error.
+        name: String,
+        /// What it says.
+        text: String,
+    },
+    /// No answer: it may have been done.
+    #[error("{0}")]
+    Unanswered(String),
+}
+
+impl SystemBus {
+    /// The system bus below a root.
+    ///
+    /// The environment counts for the running system only: below another root it may well be the real machine's
+    /// bus that it names.
+    pub(crate) fn of(root: &Root) -> Self {
+        let variable = if root.is_system() { std::env::var(VARIABLE).ok() } else { None };
+        Self::at(root.join(SOCKET), variable)
+    }
+
+    fn at(socket: PathBuf, variable: Option<String>) -> Self {
+        match variable {
+            Some(address) if !address.trim().is_empty() => Self::Address(address),
+            Some(_) | None => Self::Socket(socket),
+        }
+    }
+
+    /// Connects, within the limit of a call.
+    pub(crate) async fn connect(&self) -> Result<Bus, ConnectError> {
+        let connecting = self.builder().build();
+        match tokio::time::timeout(CALL_LIMIT, connecting).await {
+            Ok(Ok(connection)) => Ok(Bus(connection)),
+            Ok(Err(zbus::Error::Connection(error, _))) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(ConnectError::Absent(self.clone()))
+            }
+            Ok(Err(error)) => Err(ConnectError::Refused(self.clone(), error)),
+            Err(_) => Err(ConnectError::Silent { bus: self.clone() }),
+        }
+    }
+
+    fn builder(&self) -> Builder<'static> {
+        match self {
+            Self::Socket(path) => {
+                Builder::address(Transport::Unix(Unix::new(UnixSocket::File(path.clone()))))
+            }
+            Self::Address(address) => Builder::address(address.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for SystemBus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(formatter),
+            Self::Address(address) => formatter.write_str(address),
+        }
+    }
+}
+
+impl Bus {
+    /// Calls a method of an object, and waits for its answer as long as the limit says.
+    pub(crate) async fn call<B>(
+        &self,
+        service: &str,
+        path: &str,
+        interface: &str,
+        method: &str,
+        body: &B,
+    ) -> Result<Message, CallError>
+    where
+        B: Serialize + zbus::DynamicType,
+    {
+        let calling = self.0.call_method(Some(service), path, Some(interface), method, body);
+        let answer = tokio::time::timeout(CALL_LIMIT, calling).await;
+        answer.map_or_else(
+            |_| Err(CallError::Unanswered(format!("no answer within {} s", CALL_LIMIT.as_secs()))),
+            |answer| answer.map_err(|error| classified(&error)),
+        )
+    }
+}
+
+/// An error of the connection says nothing about what became of the call. Nor do these of the bus: they are what it
+/// answers for a service that went away or took too long.
+fn classified(error: &zbus::Error) -> CallError {
+    let Some((name, text)) = named(error) else {
+        return CallError::Unanswered(shown(&error_chain(error)));
+    };
+    let text = shown(&text);
+    match name.as_str() {
+        "org.freedesktop.DBus.Error.NoReply"
+        | "org.freedesktop.DBus.Error.Timeout"
+        | "org.freedesktop.DBus.Error.TimedOut"
+        | "org.freedesktop.DBus.Error.Disconnected" => CallError::Unanswered(format!("{name}: {text}")),
+        _ => CallError::Refused { name, text },
+    }
+}
+
+/// The name and the text of an error that came as an answer.
+fn named(error: &zbus::Error) -> Option<(String, String)> {
+    if let zbus::Error::MethodError(name, text, _) = error {
+        return Some((name.to_string(), text.clone().unwrap_or_default()));
+    }
+    if let zbus::Error::FDO(known) = error {
+        return Some((known.name().to_string(), known.description().unwrap_or_default().to_owned()));
+    }
+    None
+}
+
+/// What others say, cut to a length that fits a status.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_root_has_only_its_own_socket() {
+        let root = Root::new("/srv/test");
+        let own = SystemBus::Socket(PathBuf::from("/srv/test/run/dbus/system_bus_socket"));
+        assert_eq!(SystemBus::of(&root), own);
+    }
+
+    #[test]
+    fn an_address_of_the_environment_counts_unless_it_is_empty() {
+        let socket = || PathBuf::from("/s");
+        for (variable, expected) in [
+            (None, SystemBus::Socket(socket())),
+            (Some(""), SystemBus::Socket(socket())),
+            (Some("unix:path=/x"), SystemBus::Address("unix:path=/x".to_owned())),
+        ] {
+            assert_eq!(SystemBus::at(socket(), variable.map(str::to_owned)), expected);
+        }
+    }
+}

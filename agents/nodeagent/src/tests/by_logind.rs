@@ -1,0 +1,125 @@
+//! The whole path, from the command in its file to the call that logind gets.
+
+use super::*;
+use crate::logind::stand_in::{Call, PrivateBus, Reply, Script, StandIn};
+
+/// A running device with a bus and a logind of its own.
+async fn device(settings: &[(&str, &str)], script: Script) -> (Device, PrivateBus, StandIn) {
+    let mut device = Device::switched_off(settings);
+    let bus = PrivateBus::start(device.folder.path(), None).await;
+    let logind = bus.with_logind(device.folder.path(), script).await;
+    device.run().await;
+    (device, bus, logind)
+}
+
+fn refusing(error: &'static str) -> Script {
+    Script { answers: [Reply::Refuse(error)].into(), ..Script::default() }
+}
+
+#[tokio::test]
+async fn logind_is_asked_once_the_reason_is_on_disk() {
+    for (operation, method) in [(Operation::Reboot, "Reboot false"), (Operation::Poweroff, "PowerOff false")]
+    {
+        let (mut device, _bus, mut logind) = device(&[], Script::default()).await;
+        device.command(Some(operation), 7).await;
+        let call = logind.call().await;
+        assert_eq!(call, Call { words: method.to_owned(), reason: Some("because".to_owned()) });
+        let action = device.until_action(Acting).await;
+        assert_eq!((action.command, action.counter), (Some(operation), 7));
+        let status = device.until_status(|status| status.device_reboot || status.device_poweroff).await;
+        assert_eq!(status.device_reboot, operation == Operation::Reboot);
+
+        device.stop().await;
+        std::fs::remove_dir_all(device.path("run")).unwrap();
+        device.write("proc/sys/kernel/random/boot_id", "boot-2");
+        device.run().await;
+        device.until_status(|status| status.reboot_reason == "because").await;
+        device.until_action(Idle).await;
+        assert!(!device.path("persist/reboot-reason").exists());
+        assert!(logind.calls().is_empty(), "the next boot asks for nothing");
+        device.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_logind_refuses_the_next_means_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let went = folder.path().join("went").display().to_string();
+    let command = format!(r#"["mkdir", "{went}"]"#);
+    let settings = [("device.command", command.as_str())];
+    let (mut device, _bus, mut logind) =
+        device(&settings, refusing("org.freedesktop.DBus.Error.AccessDenied")).await;
+    device.command(Some(Operation::Reboot), 7).await;
+    assert_eq!(logind.call().await.words, "Reboot false");
+    let mut watch = pubsub::PathWatch::new([folder.path()]);
+    while !std::fs::exists(&went).unwrap() {
+        tokio::time::timeout(TOO_LONG, watch.changed()).await.unwrap();
+    }
+    assert!(logind.calls().is_empty(), "it is asked once");
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn when_logind_refuses_and_nothing_else_is_there_it_says_why() {
+    let (mut device, _bus, _logind) = device(&[], refusing("org.freedesktop.DBus.Error.AccessDenied")).await;
+    device.command(Some(Operation::Reboot), 7).await;
+    let error = device.until_action(Failed).await.error;
+    for words in
+        ["cannot reboot, no means is left", "AccessDenied", "because of the test", "set device.command"]
+    {
+        assert!(error.contains(words), "{error}");
+    }
+    assert!(!device.path("persist/reboot-reason").exists());
+    device.stop().await;
+}
+
+/// A device whose shutdown runs already answers so; it must not be cut short by the next means.
+#[tokio::test]
+async fn restarted_on_the_way_down_it_asks_again_and_goes_on_waiting() {
+    let script = refusing("org.freedesktop.login1.OperationInProgress");
+    let settings = [("device.command", r#"["false"]"#)];
+    let (mut device, _bus, mut logind) = device(&settings, script).await;
+    device.command(Some(Operation::Reboot), 7).await;
+    logind.call().await;
+    device.until_action(Acting).await;
+    // Acting goes on even if whoever commanded it is gone.
+    device.stop().await;
+    device.command(None, 0).await;
+    device.run().await;
+    let call = logind.call().await;
+    assert_eq!(call.words, "Reboot false");
+    assert_eq!(call.reason.as_deref(), Some("because"), "the reason is kept");
+    assert_eq!(device.until_action(Acting).await.counter, 7);
+    device.stop().await;
+}
+
+/// D4: EVE's nodeagent has reboots of its own. Ours asks for nothing but what is commanded.
+#[tokio::test]
+async fn d4_without_a_command_logind_is_never_asked() {
+    let (mut device, _bus, mut logind) = device(&[], Script::default()).await;
+    for (status, in_progress) in [(DrainStatus::FailedDrain, true), (DrainStatus::Complete, false)] {
+        let requested_by = DrainRequester::DeviceOp;
+        device.publish(agent::ZEDKUBE, "global", &NodeDrainStatus { status, requested_by }).await;
+        device.until_status(|shown| shown.wait_drain_in_progress == in_progress).await;
+    }
+    device.command(Some(Operation::Shutdown), 7).await;
+    device.until_status(|status| status.all_domains_halted).await;
+    device.until_action(Done).await;
+    device.stop().await;
+    assert!(logind.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_dry_run_asks_nobody() {
+    let (mut device, _bus, mut logind) = device(&[("device.dry-run", "true")], Script::default()).await;
+    for (operation, counter) in [(Operation::Reboot, 7), (Operation::Poweroff, 8)] {
+        device.command(Some(operation), counter).await;
+        until(&mut device.action, &TopicKey::global(), |action| {
+            (action.state, action.counter) == (Done, counter)
+        })
+        .await;
+    }
+    device.stop().await;
+    assert!(logind.calls().is_empty());
+    assert_eq!(device.lines().len(), 2);
+}
