@@ -6,6 +6,7 @@
 
 mod collection;
 mod directory;
+pub mod failure_point;
 mod key;
 mod lock;
 pub mod memory;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 
+use crate::failure_point;
 use crate::read::{MAX_FILE_BYTES, Owner, read_checked};
 
 /// Folders of topics are their owner's alone.
@@ -77,7 +78,10 @@ fn write_with_mode(
     mode: u32,
 ) -> Result<(), StoreError> {
     let target = folder.join(file_name);
+    let place = target.display();
+    failure_point::reached(format_args!("before writing {place}"));
     let temporary = write_temporary(folder, bytes, mode)?;
+    failure_point::reached(format_args!("before renaming {place}"));
     let result = match backup {
         Backup::Keep => keep_backup(folder, file_name),
         Backup::None => Ok(()),
@@ -89,6 +93,7 @@ fn write_with_mode(
         discard(&temporary);
     }
     result?;
+    failure_point::reached(format_args!("after renaming {place}"));
     sync_folder(folder)
 }
 
@@ -98,8 +103,11 @@ pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError
     if remove_if_there(&folder.join(format!("{file_name}{BACKUP_SUFFIX}")))? {
         sync_folder(folder)?;
     }
-    let removed = remove_if_there(&folder.join(file_name))?;
+    let path = folder.join(file_name);
+    failure_point::reached(format_args!("before removing {}", path.display()));
+    let removed = remove_if_there(&path)?;
     if removed {
+        failure_point::reached(format_args!("after removing {}", path.display()));
         sync_folder(folder)?;
     }
     Ok(removed)
@@ -121,7 +129,9 @@ pub fn append_durably(folder: &Path, file_name: &str, line: &[u8]) -> Result<(),
     if ends_inside_a_line(&file).map_err(failed)? {
         file.write_all(b"\n").map_err(failed)?;
     }
+    failure_point::reached(format_args!("before appending to {}", path.display()));
     file.write_all(line).and_then(|()| file.sync_all()).map_err(failed)?;
+    failure_point::reached(format_args!("after appending to {}", path.display()));
     sync_folder(folder)
 }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pubsub::{
-    Persistence, PublishError, Publisher, Subscription, TopicKey, lock_holder, read_item, read_items,
+    Persistence, PublishError, Publisher, Subscription, TopicKey, failure_point, lock_holder, read_item,
+    read_items,
 };
 use runtime::{AgentContext, SettingsWatch, error_chain, program};
 use schemas::{
@@ -233,7 +234,9 @@ async fn carry_out(device: &dyn Device, command: &Command) -> Outcome {
     let Command { operation, counter, reason } = command;
     let name = device.name();
     tracing::warn!("{operation} {counter} by {name}: {reason}");
+    failure_point::reached(format_args!("before {operation} {counter} by {name}"));
     let outcome = device.carry_out(command).await;
+    failure_point::reached(format_args!("after {operation} {counter} by {name}"));
     match &outcome {
         Outcome::Started(begun) => tracing::warn!("{operation} {counter}: {begun}"),
         Outcome::Failed(error) => tracing::error!("{operation} {counter}: {error}"),

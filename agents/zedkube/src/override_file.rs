@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drain::Moment;
 use pubsub::store::create_folder;
-use pubsub::{MAX_FILE_BYTES, Owner, PathWatch, Refusal, Root, read_checked};
+use pubsub::{MAX_FILE_BYTES, Owner, PathWatch, Refusal, Root, failure_point, read_checked};
 use runtime::error_chain;
 use schemas::{DrainOrder, DrainOverride, DrainRequester, RefusedInput, parse};
 use session::Requester;
@@ -188,7 +188,9 @@ fn words(found: &DrainOverride, place: &Path) -> String {
 fn rename(place: &Path, suffix: &str) -> std::io::Result<()> {
     let mut target = place.as_os_str().to_owned();
     target.push(suffix);
+    failure_point::reached(format_args!("before renaming {}", place.display()));
     std::fs::rename(place, target)?;
+    failure_point::reached(format_args!("after renaming {}", place.display()));
     place.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 

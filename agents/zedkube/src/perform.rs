@@ -8,7 +8,7 @@ use cluster::identity::Identity;
 use cluster::slots::{SlotLease, SlotWatch};
 use cluster::{Calls, Feed};
 use drain::{Answer, Findings, Picture};
-use pubsub::Root;
+use pubsub::{Root, failure_point};
 use runtime::SettingsWatch;
 use session::{Effect, Event, State, leasing};
 use tokio::sync::mpsc;
@@ -105,6 +105,9 @@ impl Performer {
     pub(crate) fn perform(&mut self, effect: Effect, state: &State) {
         if let Some(own) = &state.own {
             self.node = Some(own.name.clone());
+        }
+        if changes_the_cluster(&effect) {
+            failure_point::reached(format_args!("before {effect:?}"));
         }
         match (effect, self.node.clone()) {
             (Effect::Look { serial }, _) => {
@@ -246,6 +249,26 @@ impl Performer {
                 tracing::debug!("an answer came after the end");
             }
         });
+    }
+}
+
+/// Looks leave nothing behind.
+fn changes_the_cluster(effect: &Effect) -> bool {
+    match effect {
+        Effect::Cordon { .. }
+        | Effect::Uncordon { .. }
+        | Effect::Adopt { .. }
+        | Effect::WriteSlots { .. }
+        | Effect::Drain(drain::Effect::Evict { .. } | drain::Effect::Delete { .. }) => true,
+        Effect::Record
+        | Effect::Publish
+        | Effect::Look { .. }
+        | Effect::Probe { .. }
+        | Effect::ReadSlots { .. }
+        | Effect::AskHealth { .. }
+        | Effect::TakeOverride
+        | Effect::Drain(_)
+        | Effect::WakeAt(_) => false,
     }
 }
 

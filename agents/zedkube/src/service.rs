@@ -5,7 +5,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use drain::Moment;
-use pubsub::PublishError;
+use pubsub::{PublishError, failure_point};
 use runtime::settings::Problem;
 use runtime::{AgentContext, SettingsWatch, Stop, clock, error_chain};
 use schemas::RefusedInput;
@@ -249,6 +249,9 @@ impl Service {
 
     /// One event: decide, show, act.
     fn step(&mut self, event: Event) {
+        if answers_a_write(&event) {
+            failure_point::reached(format_args!("after {event:?}"));
+        }
         let now = now();
         policy::take_over(&mut self.policy, &self.wanted_policy, &self.state);
         let (state, effects) = session::step(std::mem::take(&mut self.state), event, now, &self.policy);
@@ -378,6 +381,29 @@ impl Service {
                 self.publish_at = self.output.failed(now);
             }
         }
+    }
+}
+
+/// The cluster has changed by our doing.
+fn answers_a_write(event: &Event) -> bool {
+    match event {
+        Event::Cordoned { .. }
+        | Event::Uncordoned { .. }
+        | Event::Adopted { .. }
+        | Event::Slots { .. }
+        | Event::Answer { .. } => true,
+        Event::Requests(_)
+        | Event::Facts(_)
+        | Event::Looked { .. }
+        | Event::Probed { .. }
+        | Event::SlotsChanged
+        | Event::Health { .. }
+        | Event::Override(_)
+        | Event::OverrideTaken { .. }
+        | Event::Picture(_)
+        | Event::Proof { .. }
+        | Event::Found { .. }
+        | Event::Tick => false,
     }
 }
 

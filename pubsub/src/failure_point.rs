@@ -1,0 +1,34 @@
+//! Places where a test may kill the process. Compiled for tests only (feature `failure-points`); a build without the
+//! feature has none of them and listens to no environment variable.
+
+/// The number of the place at which the process kills itself with SIGKILL, from 1.
+#[cfg(feature = "failure-points")]
+pub const KILL_AT: &str = "EBB_KILL_AT";
+
+/// A file to which each place that is reached is appended as a line.
+#[cfg(feature = "failure-points")]
+pub const LIST_IN: &str = "EBB_FAILURE_POINTS";
+
+/// The process has come to this place. `name` says what comes next or was done, and on what.
+#[cfg(feature = "failure-points")]
+pub fn reached(name: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static REACHED: AtomicU64 = AtomicU64::new(0);
+    let number = REACHED.fetch_add(1, Ordering::SeqCst) + 1;
+    if let Some(list) = std::env::var_os(LIST_IN) {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
+        // A test that cannot list its places finds none, and fails.
+        drop(file.and_then(|mut file| file.write_all(format!("{number} {name}\n").as_bytes())));
+    }
+    if std::env::var(KILL_AT).is_ok_and(|at| at == number.to_string()) {
+        // It cannot fail: a process may always kill itself.
+        nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL).unwrap_or(());
+    }
+}
+
+/// Nothing, without the feature.
+#[cfg(not(feature = "failure-points"))]
+#[inline]
+pub fn reached(_: std::fmt::Arguments<'_>) {}
