@@ -65,7 +65,7 @@ async fn run_until_stopped(kind: Kind, flags: &AgentFlags) -> ExitCode {
 /// Runs the agent's loop.
 pub(crate) async fn work(kind: Kind, agent: Agent, stop: Stop) -> anyhow::Result<()> {
     match kind {
-        Kind::Zedkube => agent.run(stop, zedkube::run).await??,
+        Kind::Zedkube => Box::pin(agent.run(stop, zedkube::run)).await??,
         Kind::DeviceOp => agent.run(stop, device_op::run).await??,
         Kind::Nodeagent => agent.run(stop, nodeagent::run).await??,
         Kind::Baseos => Box::pin(agent.run(stop, baseos::run)).await??,

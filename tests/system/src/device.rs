@@ -59,6 +59,8 @@ impl Device {
             argument("--log-format", "text"),
             argument("--set", "device.dry-run=true"),
             argument("--set", "baseos.dry-run=true"),
+            // Tests that share a control plane must not wait for each other's slots.
+            argument("--set", &format!("slots.group={node}")),
         ];
         let lock = AgentLock::acquire(&root, agent::CONTROLLER)?;
         Ok(Self {
