@@ -204,6 +204,9 @@ fn headline(state: &State) -> Headline {
 }
 
 #[cfg(test)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about some calls only")]
+mod group_tests;
+#[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
 mod properties;
 #[cfg(test)]

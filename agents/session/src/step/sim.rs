@@ -25,6 +25,8 @@ pub(super) enum Fault {
     SlotsRefused,
     /// Somebody frees our entry and takes the slot just as we cordon.
     SlotStolenAtCordon,
+    /// A node joins and takes the slot just before the Lease is read.
+    NewcomerTakesSlot,
     /// Health fails as soon as we hold the slot.
     HealthWithSlot,
     RenameRefused,
@@ -197,6 +199,15 @@ impl Sim {
 
     fn read_lease(&mut self) -> Result<Lease, SlotTrouble> {
         self.lease_reads += 1;
+        if self.faults.remove(&Fault::NewcomerTakesSlot) {
+            self.others.push(NodeView {
+                name: "new".into(),
+                uid: "new".into(),
+                ready: true,
+                ..NodeView::default()
+            });
+            self.others_hold(&["new"]);
+        }
         if self.has(Fault::SlotsRefused) {
             return Err(SlotTrouble::Failed(Trouble::Denied("cannot get leases".into())));
         }

@@ -58,6 +58,17 @@ fn a_forgotten_entry_is_freed_but_not_that_of_a_node_that_is_down() {
 }
 
 #[test]
+fn a_holder_that_has_just_joined_does_not_look_as_if_it_were_gone() {
+    let mut sim = Sim::new();
+    // What a read before has shown is forgotten, so that the Lease is read after the nodes.
+    sim.state.slots.lease = None;
+    sim.set(Fault::NewcomerTakesSlot, true);
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!((sim.outcome(), sim.holders(), sim.count("evict")), (None, vec!["new"], 0));
+}
+
+#[test]
 fn an_entry_is_renewed_while_a_request_stands() {
     let mut sim = Sim::new();
     sim.reboot();
