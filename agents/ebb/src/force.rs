@@ -113,20 +113,24 @@ fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<Became> {
     // Another `ebb force` must not write between our look at the folder and our file.
     let lock = peers::speak_as(root, agent::EBB)?;
     if !peers::runs(root, agent::ZEDKUBE) {
-        return apply_without_zedkube(root, order);
+        journal::record(root, &told(order));
+        return crate::in_runtime(apply_without_zedkube(root, order));
     }
     peers::require(root, agent::ZEDKUBE)?;
     let file = OverrideFile::new(root)?;
     let before = result::report(root);
     file.write(order)?;
     drop(lock);
-    let text = format!(
+    journal::record(root, &told(order));
+    crate::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })
+}
+
+fn told(order: &DrainOverride) -> String {
+    format!(
         "kube override: Status {} RequestedBy {} by {}: {}",
         order.status.code(),
         order.requested_by.code(),
         order.by,
         order.reason
-    );
-    journal::record(root, &text);
-    crate::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })
+    )
 }

@@ -147,6 +147,12 @@ pub(crate) fn step(state: &mut State, now: Moment) {
     }
 }
 
+/// An order is being carried out: somebody has to see an answer still.
+pub fn is_answering(state: &State, now: Moment) -> bool {
+    state.forcing.pending.is_some()
+        || (is_forced(state) && (next_covered(state).is_some() || now < over(state)))
+}
+
 /// The next requester to be answered by force.
 pub(crate) fn next_covered(state: &State) -> Option<Requester> {
     let waits =

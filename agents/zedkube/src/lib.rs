@@ -42,3 +42,12 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), StartFailure> 
     service.run(&stop).await;
     Ok(())
 }
+
+/// Takes an operator's override file while no zedkube runs: zedkube's own start and one step, without asking the
+/// cluster. Ends when everybody who is answered has had time to see it, at most half a minute later.
+///
+/// # Errors
+/// When the folders of its topics cannot be made or read.
+pub async fn take_override(context: AgentContext) -> Result<(), StartFailure> {
+    Ok(service::Service::force(context).await?)
+}

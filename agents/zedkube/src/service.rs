@@ -27,6 +27,9 @@ use crate::{looks, policy};
 /// Progress of pods is published at most so often; a change of status or phase at once.
 const AT_LEISURE: Duration = Duration::from_millis(250);
 
+/// An order is carried out within so long: three answers, five seconds apart, and some to spare.
+const FORCE_LIMIT: Duration = Duration::from_secs(30);
+
 /// Everything that the loop owns.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -117,8 +120,33 @@ impl Service {
         })
     }
 
+    /// Becomes zedkube for one order of an operator, while nobody else is: the cluster is not asked, and whoever has an
+    /// answer to see sees it. The next zedkube goes on from the record.
+    pub(crate) async fn force(context: AgentContext) -> Result<(), PublishError> {
+        let mut service = Self::open(context)?;
+        service.is_offline = true;
+        service.begin();
+        let until_at_most = now() + FORCE_LIMIT;
+        while service.is_forcing(now()) && now() < until_at_most {
+            until(service.wake.min(service.publish_at).min(service.doubt_until).min(until_at_most)).await;
+            service.on_time();
+        }
+        service.publish(now());
+        Ok(())
+    }
+
+    fn is_forcing(&self, now: Moment) -> bool {
+        let is_doubtful = self.doubt_until != Moment::NEVER;
+        self.held.is_some() || is_doubtful || session::forcing::is_answering(&self.state, now)
+    }
+
     /// The first look at everything; what follows from it is shown once.
     fn begin(&mut self) {
+        if self.record.found().is_none() {
+            // From now on a file that is there was written in this boot.
+            self.held = Some((VecDeque::from([Effect::Record]), now()));
+            self.work_off(now());
+        }
         let is_pending = self.state.forcing.pending.is_some();
         self.read_inbox();
         self.read_override();

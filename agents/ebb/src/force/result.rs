@@ -57,10 +57,19 @@ pub(super) async fn wait(
     tell(file.taken(), order, file, &report(root).unwrap_or_default(), is_shown)
 }
 
+/// What became of it by now.
+pub(super) fn now(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Became {
+    let report = report(root).unwrap_or_default();
+    tell(file.taken(), order, file, &report, shows(&report, order))
+}
+
 /// The report shows what follows from the order.
 fn shows(report: &NodeDrainReport, order: &DrainOverride) -> bool {
     match order.order() {
-        Some(DrainOrder::Complete(_)) => report.forcing.is_some() || report.outcome == Some(Outcome::Forced),
+        Some(DrainOrder::Complete(_)) => {
+            let is_taken = report.forcing.is_some() || report.outcome == Some(Outcome::Forced);
+            is_taken && !report.requests.iter().any(|line| is_meant(line, order.requested_by) && waits(line))
+        }
         Some(DrainOrder::Disable) => report.disabled.is_some(),
         Some(DrainOrder::Enable) => report.disabled.is_none(),
         None => false,
@@ -126,8 +135,15 @@ fn applied(order: &DrainOverride, report: &NodeDrainReport, became: Became) -> B
 }
 
 fn is_answered(line: &RequestLine, requested_by: DrainRequester) -> bool {
-    let is_meant = requested_by == DrainRequester::None || line.requested_by == requested_by;
-    is_meant && line.answer == DrainStatus::Complete
+    is_meant(line, requested_by) && line.answer == DrainStatus::Complete
+}
+
+fn is_meant(line: &RequestLine, requested_by: DrainRequester) -> bool {
+    requested_by == DrainRequester::None || line.requested_by == requested_by
+}
+
+fn waits(line: &RequestLine) -> bool {
+    line.answer == DrainStatus::Unknown
 }
 
 fn whose(requested_by: DrainRequester) -> &'static str {

@@ -1,18 +1,34 @@
-//! An override while zedkube does not run.
+//! An override while zedkube does not run: this process is zedkube for one step.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pubsub::Root;
-use schemas::DrainOverride;
+use runtime::zedbox::check_zedbox;
+use runtime::{Agent, AgentFlags};
+use schemas::{DrainOverride, agent};
 
-use super::result::Became;
+use super::override_file::OverrideFile;
+use super::result::{self, Became};
 
-/// The place for what happens when nobody is there to take the file: becoming zedkube for one step of its own.
+/// Writes the order's file and takes it as zedkube would, with zedkube's lock held.
 ///
 /// # Errors
-/// Always: that step does not exist yet. A file that is left for the next start would be refused as left over.
-pub(super) fn apply_without_zedkube(_root: &Root, _order: &DrainOverride) -> anyhow::Result<Became> {
-    bail!(
-        "nothing would happen: zedkube does not run here, and nobody else applies an override; start it with \
-         `ebb zedkube`, then give the order again"
-    );
+/// No zedkube of ours has run in this boot, so that nobody reads its answer; another one has just started; the file
+/// cannot be written.
+pub(super) async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Result<Became> {
+    if result::report(root).is_none() {
+        bail!(
+            "nothing would happen: zedkube does not run here and has not run in this boot; start it with \
+             `ebb zedkube`, then give the order again"
+        );
+    }
+    let flags = AgentFlags {
+        root: root.path().to_owned(),
+        beside_zedbox: check_zedbox(root).is_err(),
+        ..AgentFlags::default()
+    };
+    let zedkube = Agent::start(agent::ZEDKUBE, &flags).await.context("cannot stand in for zedkube")?;
+    let file = OverrideFile::new(root)?;
+    file.write(order)?;
+    zedkube::take_override(zedkube.context()).await?;
+    Ok(result::now(root, order, &file))
 }

@@ -11,7 +11,7 @@ use system::Device;
 use crate::PROGRAM;
 
 /// Two nodes; on ours three pods whose budget allows nothing.
-fn blocked_site() -> Result<(FakeCluster, Device, tempfile::TempDir)> {
+pub(crate) fn blocked_site() -> Result<(FakeCluster, Device, tempfile::TempDir)> {
     let cluster = FakeCluster::start()?;
     for node in ["edge-a", "edge-b"] {
         cluster.node(node)?;
@@ -32,7 +32,7 @@ fn blocked_site() -> Result<(FakeCluster, Device, tempfile::TempDir)> {
     Ok((cluster, device, folder))
 }
 
-fn until_blocked(device: &Device) -> Result<()> {
+pub(crate) fn until_blocked(device: &Device) -> Result<()> {
     device.until("three pods are blocked", || {
         Ok(device.report().filter(|report| report.blocked.len() == 3).map(|_| ()))
     })

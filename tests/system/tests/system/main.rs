@@ -5,6 +5,7 @@
 mod bad_input;
 mod kills;
 mod layers;
+mod overrides;
 mod volumes;
 mod whole_path;
 
