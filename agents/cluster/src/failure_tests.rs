@@ -59,7 +59,7 @@ fn an_empty_answer_still_says_something() {
 }
 
 #[test]
-fn errors_of_the_client() {
+fn d10_errors_of_the_client() {
     let operation = Operation::on_cluster("get", "nodes", "a");
     let bad_json = serde_json::from_str::<u8>("\"s3cret\"").unwrap_err();
     let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused");

@@ -77,6 +77,19 @@ fn by_mode(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
 mod tests {
     use super::*;
 
+    /// EVE publishes the same for a leave and for a parse error, and then drains and deletes its own Node.
+    #[test]
+    fn d20_an_invalid_config_alone_takes_no_membership() {
+        let facts = Facts { eve_config_valid: Some(false), mode: Mode::Auto, has_kubeconfig: true };
+        for (listed, expected) in [
+            (None, Member::Yes),
+            (Some(Listed { nodes: 3, has_own: true }), Member::Yes),
+            (Some(Listed { nodes: 2, has_own: false }), Member::No),
+        ] {
+            assert_eq!(next(Member::Yes, &facts, listed), expected, "{listed:?}");
+        }
+    }
+
     #[test]
     fn each_rule() {
         use Member::{No, Unknown, Yes};

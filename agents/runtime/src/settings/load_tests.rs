@@ -186,7 +186,7 @@ fn our_durations_win_over_eves_numbers() {
 }
 
 #[test]
-fn nothing_overflows_at_any_allowed_value() {
+fn d26_nothing_overflows_at_any_allowed_value() {
     let settings = Device::new()
         .controlled("kubernetes.drain.timeout", integer(u32::MAX))
         .controlled("drain.skip.k8sapinotreachable.timeout", integer(u32::MAX))

@@ -21,7 +21,7 @@ fn a_reboot_request_is_drained_and_answered() {
 }
 
 #[test]
-fn requested_is_shown_a_second_at_least() {
+fn d18_requested_is_shown_a_second_at_least() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(SECOND.checked_sub(Duration::from_millis(1)).unwrap());
@@ -31,7 +31,7 @@ fn requested_is_shown_a_second_at_least() {
 }
 
 #[test]
-fn beside_zedbox_nobody_sees_cordoned_and_answers_wait_for_the_redial() {
+fn d1_d18_beside_zedbox_nobody_sees_cordoned_and_answers_wait_for_the_redial() {
     let mut sim = Sim::with(Policy { beside_zedbox: true, ..Policy::device() });
     sim.reboot();
     sim.pass(11 * SECOND);
@@ -41,7 +41,7 @@ fn beside_zedbox_nobody_sees_cordoned_and_answers_wait_for_the_redial() {
 }
 
 #[test]
-fn one_drain_answers_all_who_ask_update_first() {
+fn d13_d21_one_drain_answers_all_who_ask_update_first() {
     let mut sim = Sim::new();
     sim.ask(&[(Requester::DeviceOp, "1"), (Requester::Update, "1")]);
     sim.pass(2 * SECOND);
@@ -76,7 +76,7 @@ fn a_late_request_begins_anew_when_the_node_is_not_empty() {
 }
 
 #[test]
-fn complete_falls_back_when_it_is_not_true_any_more() {
+fn d15_complete_falls_back_when_it_is_not_true_any_more() {
     for uncordoned in [true, false] {
         let mut sim = Sim::new();
         sim.reboot();
@@ -104,7 +104,7 @@ fn a_late_watch_does_not_take_complete_back() {
 }
 
 #[test]
-fn cancel_uncordons_from_every_phase() {
+fn d14_cancel_uncordons_from_every_phase() {
     let setups: [(&str, fn(&mut Sim)); 5] = [
         ("Waiting", |sim| sim.others.clear()),
         ("Cordoning", |sim| sim.set(Fault::CordonRefused, true)),
@@ -132,7 +132,7 @@ fn cancel_uncordons_from_every_phase() {
 }
 
 #[test]
-fn somebody_elses_cordon_is_used_and_stays() {
+fn d38_somebody_elses_cordon_is_used_and_stays() {
     let mut sim = Sim::new();
     sim.own.cordoned = true;
     sim.reboot();
@@ -159,7 +159,7 @@ fn the_cordon_is_tried_ten_times_five_seconds_apart() {
 }
 
 #[test]
-fn five_attempts_are_really_five() {
+fn d32_five_attempts_are_really_five() {
     let mut sim = Sim::new();
     sim.set(Fault::EvictionRefused, true);
     sim.policy.drain.attempt_timeout = 10 * SECOND;
@@ -207,7 +207,7 @@ fn an_uncordon_by_hand_costs_the_attempt_and_the_next_one_cordons_again() {
 }
 
 #[test]
-fn an_unreachable_api_is_waited_for_and_then_complete_or_not() {
+fn d10_an_unreachable_api_is_waited_for_and_then_complete_or_not() {
     for (otherwise, outcome) in
         [(Otherwise::Complete, Some(Outcome::ApiUnreachable)), (Otherwise::Wait, None)]
     {
@@ -254,7 +254,7 @@ fn an_outage_in_mid_drain_stops_the_clocks() {
 }
 
 #[test]
-fn without_a_peer_the_window_passes_and_nothing_is_cordoned() {
+fn d6_without_a_peer_the_window_passes_and_nothing_is_cordoned() {
     let mut sim = Sim::new();
     sim.others.clear();
     sim.reboot();
@@ -265,7 +265,7 @@ fn without_a_peer_the_window_passes_and_nothing_is_cordoned() {
 }
 
 #[test]
-fn who_counts_as_a_peer() {
+fn d6_who_counts_as_a_peer() {
     let change: [(&str, fn(&mut NodeView), bool); 4] = [
         ("ready", |_| {}, true),
         ("cordoned", |node| node.cordoned = true, false),
@@ -310,7 +310,7 @@ fn a_cordon_from_before_the_boot_is_taken_back_when_the_node_is_ready() {
 }
 
 #[test]
-fn an_uncordon_is_retried_for_ever() {
+fn d12_an_uncordon_is_retried_for_ever() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(2 * SECOND);
@@ -332,6 +332,22 @@ fn no_member_is_not_supported_and_nothing_is_drained() {
     sim.reboot();
     sim.pass(120 * SECOND);
     assert_eq!((sim.statuses().last(), sim.count("cordon")), (Some(&1), 0));
+}
+
+#[test]
+fn d22_a_change_of_the_cluster_config_disturbs_no_drain() {
+    let facts = |valid| Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: valid };
+    let mut sim = Sim::new();
+    sim.set(Fault::EvictionRefused, true);
+    sim.reboot();
+    sim.pass(10 * SECOND);
+    let shown = sim.shown.clone();
+    for valid in [Some(true), Some(false), None, Some(true)] {
+        sim.send(Event::Facts(facts(valid)));
+        sim.pass(SECOND);
+    }
+    assert_eq!((sim.shown, sim.state.session.number), (shown, 1));
+    assert_eq!(sim.state.member, Member::Yes);
 }
 
 #[test]
