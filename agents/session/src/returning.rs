@@ -43,10 +43,10 @@ pub fn is_due(state: &State) -> bool {
 }
 
 /// A cordon nobody needs: no request holds the node, or others have all the slots, and a cordoned node that waits
-/// for them is missing as a peer. Or one that somebody has lifted, and only our mark is left.
+/// for them is missing as a peer.
 fn is_cordon_due(state: &State) -> bool {
     let needed = state.requests.hold_the_node() && !leasing::is_waiting(state);
-    if needed { is_stray(state) } else { has_cordon(state) }
+    !needed && has_cordon(state)
 }
 
 fn has_cordon(state: &State) -> bool {
@@ -57,15 +57,16 @@ fn is_marked(node: &NodeView) -> bool {
     node.cordoned_by.as_deref() == Some(OWNER)
 }
 
-/// While we cordon or evict, what was last seen may be older than our cordon.
+/// Somebody has lifted our cordon, and our mark is left: it says nothing any more and goes at once. While we cordon or
+/// evict, what was last seen may be older than our cordon.
 fn is_stray(state: &State) -> bool {
     let quiet = match &state.phase {
-        Phase::Pausing { .. } | Phase::Waiting(_) => true,
         Phase::Idle
-        | Phase::Cordoning(_)
-        | Phase::Attempting { .. }
+        | Phase::Waiting(_)
+        | Phase::Pausing { .. }
         | Phase::Complete { .. }
-        | Phase::Failed(_) => false,
+        | Phase::Failed(_) => true,
+        Phase::Cordoning(_) | Phase::Attempting { .. } => false,
     };
     quiet && state.own.as_ref().is_some_and(|node| is_marked(node) && !node.cordoned)
 }
@@ -116,7 +117,7 @@ pub(crate) fn pursue(
     effects: &mut Vec<Effect>,
 ) -> Option<Moment> {
     let adopts = is_adoption_due(state);
-    let uncordons = is_cordon_due(state) && is_free(state, policy);
+    let uncordons = is_stray(state) || (is_cordon_due(state) && is_free(state, policy));
     if (!adopts && !uncordons) || state.returning.in_flight.is_some() {
         return None;
     }

@@ -1,5 +1,8 @@
 //! The loop.
 
+mod effects;
+mod publishing;
+
 use std::collections::VecDeque;
 use std::future::pending;
 use std::time::Duration;
@@ -7,7 +10,7 @@ use std::time::Duration;
 use drain::Moment;
 use pubsub::{PublishError, failure_point};
 use runtime::settings::Problem;
-use runtime::{AgentContext, SettingsWatch, Stop, clock, error_chain};
+use runtime::{AgentContext, SettingsWatch, Stop, clock};
 use schemas::RefusedInput;
 use session::membership::Facts;
 use session::{Effect, Event, Policy, State};
@@ -20,7 +23,7 @@ use crate::override_file::OverrideFile;
 use crate::perform::Performer;
 use crate::publish::Output;
 use crate::record::RecordFile;
-use crate::report::{Surroundings, report, status};
+use crate::report::Surroundings;
 use crate::shown_time::ShownTime;
 use crate::{looks, policy};
 
@@ -57,7 +60,10 @@ pub(crate) struct Service {
     held: Option<(VecDeque<Effect>, Moment)>,
     /// An override file that makes no sense yet is looked at again then.
     doubt_until: Moment,
+    /// The cluster is not asked.
     is_offline: bool,
+    /// The membership could not be stored; said once.
+    is_unstored: bool,
 }
 
 /// What woke the loop.
@@ -112,6 +118,7 @@ impl Service {
             held: None,
             doubt_until: Moment::NEVER,
             is_offline: false,
+            is_unstored: false,
             is_open: false,
             time: ShownTime::new(now, clock::wall()),
             narrator: Narrator::default(),
@@ -277,19 +284,19 @@ impl Service {
 
     /// One event: decide, show, act.
     fn step(&mut self, event: Event) {
-        if answers_a_write(&event) {
+        if effects::answers_a_write(&event) {
             failure_point::reached(format_args!("after {event:?}"));
         }
         let now = now();
         policy::take_over(&mut self.policy, &self.wanted_policy, &self.state);
-        let (state, effects) = session::step(std::mem::take(&mut self.state), event, now, &self.policy);
+        let (state, wanted) = session::step(std::mem::take(&mut self.state), event, now, &self.policy);
         self.state = state;
         self.wake = Moment::NEVER;
         self.name_the_drain();
         self.narrator.tell(&self.state, &self.around.drain_id, now);
         self.publish_at = self.publish_at.min(now + AT_LEISURE);
         let mut todo = VecDeque::new();
-        for effect in effects {
+        for effect in wanted {
             if let Effect::WakeAt(moment) = effect {
                 self.wake = moment;
             } else {
@@ -305,63 +312,6 @@ impl Service {
         self.performer.follow(&self.state);
     }
 
-    /// Carries effects out in their order. A record that cannot be written holds all that comes after it back.
-    fn work_off(&mut self, now: Moment) {
-        let Some((mut todo, _)) = self.held.take() else { return };
-        while let Some(effect) = todo.pop_front() {
-            match effect {
-                Effect::Record => {
-                    if let Err(error) = self.write_record() {
-                        let again = self.record.failed(now);
-                        self.tell_unrecorded(&error);
-                        todo.push_front(Effect::Record);
-                        self.held = Some((todo, again));
-                        return;
-                    }
-                }
-                Effect::Publish if self.is_open => self.publish(now),
-                Effect::Publish => {}
-                Effect::TakeOverride => {
-                    let renamed = self.overrides.take();
-                    self.around.refused = self.refused();
-                    self.held = Some((todo, now));
-                    self.step(Event::OverrideTaken { renamed });
-                    return self.work_off(now);
-                }
-                Effect::WakeAt(_) => {}
-                effect @ (Effect::Look { .. }
-                | Effect::Probe { .. }
-                | Effect::Cordon { .. }
-                | Effect::Uncordon { .. }
-                | Effect::Adopt { .. }
-                | Effect::ReadSlots { .. }
-                | Effect::WriteSlots { .. }
-                | Effect::AskHealth { .. }
-                | Effect::Drain(_)) => {
-                    if !self.is_offline {
-                        self.performer.perform(effect, &self.state);
-                    }
-                }
-            }
-        }
-    }
-
-    fn write_record(&mut self) -> Result<(), PublishError> {
-        self.record.write(&session::record::record(&self.state), &self.around.drain_id)
-    }
-
-    /// Said once, and shown without showing what is not on record.
-    fn tell_unrecorded(&mut self, error: &PublishError) {
-        let text = format!("nothing goes on before the DrainRecord can be written: {}", error_chain(error));
-        if self.around.unrecorded.as_ref() != Some(&text) {
-            tracing::error!("{text}");
-        }
-        if let Err(error) = self.output.complain(&text) {
-            tracing::debug!("nor can that be shown: {}", error_chain(&error));
-        }
-        self.around.unrecorded = Some(text);
-    }
-
     /// Every drain has an id of its own.
     fn name_the_drain(&mut self) {
         if self.drain_number != self.state.session.number {
@@ -371,67 +321,6 @@ impl Service {
         if let Some(own) = &self.state.own {
             self.around.node.clone_from(&own.name);
         }
-    }
-
-    /// Watches fail silently: say once why, and show it.
-    fn note_trouble(&mut self) {
-        let trouble = self.performer.trouble();
-        if trouble != self.around.trouble {
-            if let Some(text) = &trouble {
-                tracing::warn!("nodedrain-step: the watches have failed: {text}");
-            } else {
-                tracing::info!("nodedrain-step: the watches work again");
-            }
-            self.around.trouble = trouble;
-        }
-    }
-
-    /// Writes what is to be seen. A failure is said once and repeated with pauses.
-    fn publish(&mut self, now: Moment) {
-        self.publish_at = Moment::NEVER;
-        self.note_trouble();
-        self.time.update(now, clock::wall());
-        let report = report(&self.state, &self.policy, &self.around, &self.time, now);
-        let was_failing = self.output.retry_at();
-        if was_failing.is_some_and(|at| now < at) {
-            self.publish_at = was_failing.unwrap_or(Moment::NEVER);
-            return;
-        }
-        // A membership on disk says that a zedkube of ours has run; not before the cordon of EVE's is settled.
-        let stored = if self.state.adopts { Ok(()) } else { self.stored.store(self.state.member) };
-        match stored.and_then(|()| self.output.write(status(&self.state), &report)) {
-            Ok(()) if was_failing.is_some() => tracing::info!("status and report can be written again"),
-            Ok(()) => {}
-            Err(error) => {
-                if was_failing.is_none() {
-                    tracing::error!("NodeDrainStatus cannot be published: {}", error_chain(&error));
-                }
-                self.publish_at = self.output.failed(now);
-            }
-        }
-    }
-}
-
-/// The cluster has changed by our doing.
-fn answers_a_write(event: &Event) -> bool {
-    match event {
-        Event::Cordoned { .. }
-        | Event::Uncordoned { .. }
-        | Event::Adopted { .. }
-        | Event::Slots { .. }
-        | Event::Answer { .. } => true,
-        Event::Requests(_)
-        | Event::Facts(_)
-        | Event::Looked { .. }
-        | Event::Probed { .. }
-        | Event::SlotsChanged
-        | Event::Health { .. }
-        | Event::Override(_)
-        | Event::OverrideTaken { .. }
-        | Event::Picture(_)
-        | Event::Proof { .. }
-        | Event::Found { .. }
-        | Event::Tick => false,
     }
 }
 
