@@ -21,6 +21,8 @@ pub(crate) struct Inbox {
     baseosmgr: Folder,
     ebb: Folder,
     cluster_config: Subscription<EdgeNodeClusterConfig>,
+    /// EVE has published its config in this run: from then on a missing item was deleted.
+    has_seen_config: bool,
     node_info: Subscription<EdgeNodeInfo>,
 }
 
@@ -30,14 +32,17 @@ impl Inbox {
         let [zedagent, baseosmgr, ebb] =
             PUBLISHERS.map(|(agent, requester)| Folder::open(root, agent, requester));
         let persistence = Persistence::Volatile;
-        Self {
+        let mut inbox = Self {
             root: root.clone(),
             zedagent,
             baseosmgr,
             ebb,
             cluster_config: Subscription::open(root, agent::ZEDAGENT, persistence),
+            has_seen_config: false,
             node_info: Subscription::open(root, agent::ZEDAGENT, persistence),
-        }
+        };
+        inbox.see_config();
+        inbox
     }
 
     /// Waits until something differs. Cancel-safe.
@@ -52,6 +57,12 @@ impl Inbox {
         for folder in self.folders_mut() {
             folder.judge();
         }
+        self.see_config();
+    }
+
+    fn see_config(&mut self) {
+        let item = self.cluster_config.get(&TopicKey::global());
+        self.has_seen_config |= item.is_some_and(|config| config.initialized);
     }
 
     /// The requests that stand.
@@ -59,14 +70,16 @@ impl Inbox {
         self.folders().into_iter().filter_map(|folder| folder.good.clone()).collect()
     }
 
-    /// Whether EVE's cluster config is valid; `None` where EVE's topic does not exist.
+    /// Whether EVE's cluster config is valid; `Some(false)` also when it was there and was deleted. `None` where EVE says
+    /// nothing: the topic does not exist, nothing was published yet, or the item cannot be read (D7: what is not known is
+    /// no permission to go down).
     pub(crate) fn eve_config_valid(&self) -> Option<bool> {
-        let item = self.cluster_config.get(&TopicKey::global());
-        match item {
+        match self.cluster_config.get(&TopicKey::global()) {
             // Not read by EVE yet: says nothing.
             Some(config) if !config.initialized => None,
             Some(config) => Some(config.valid),
-            None => self.has_eves_topics().then_some(false),
+            None if self.cluster_config.refused().is_empty() => self.has_seen_config.then_some(false),
+            None => None,
         }
     }
 
@@ -239,13 +252,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn eves_topic_decides_only_when_it_has_been_read() {
+    async fn d7_eves_topic_decides_only_when_it_has_been_read() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         assert_eq!(Inbox::open(&root).eve_config_valid(), None, "no such topic");
         let lock = AgentLock::acquire(&root, agent::ZEDAGENT).unwrap();
         let mut configs = Publisher::open(&root, agent::ZEDAGENT, Persistence::Volatile, &lock).unwrap();
-        assert_eq!(Inbox::open(&root).eve_config_valid(), Some(false), "the item is gone");
+        assert_eq!(Inbox::open(&root).eve_config_valid(), None, "nothing published yet");
         for (initialized, valid, expected) in
             [(false, false, None), (false, true, None), (true, false, Some(false)), (true, true, Some(true))]
         {
@@ -253,5 +266,14 @@ mod tests {
             configs.publish(&TopicKey::global(), &config).unwrap();
             assert_eq!(Inbox::open(&root).eve_config_valid(), expected, "{initialized} {valid}");
         }
+        let mut inbox = Inbox::open(&root);
+        configs.unpublish(&TopicKey::global()).unwrap();
+        inbox.changed().await;
+        assert_eq!(inbox.eve_config_valid(), Some(false), "it was deleted");
+        let path =
+            root.item::<EdgeNodeClusterConfig>(agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global());
+        #[expect(clippy::disallowed_methods, reason = "a broken file is what is wanted")]
+        std::fs::write(path, "{").unwrap();
+        assert_eq!(Inbox::open(&root).eve_config_valid(), None, "it cannot be read");
     }
 }
