@@ -12,9 +12,10 @@ use crate::cordon::CordonArguments;
 use crate::drain::DrainArguments;
 use crate::force::ForceArguments;
 use crate::operation::OperationArguments;
-use crate::parent::ChildArguments;
+use crate::parent::{ChildArguments, RunArguments};
 use crate::plan::PlanArguments;
 use crate::request::RequestArguments;
+use crate::slots::SlotsArguments;
 use crate::uncordon::UncordonArguments;
 use crate::update::UpdateArguments;
 
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     Cancel(CancelArguments),
     /// Override the drain of this node: let the device go down WITHOUT one
     Force(ForceArguments),
+    /// Show or free the slots: which nodes of the group may be down for a drain
+    Slots(SlotsArguments),
     /// Show or check the settings of the agents
     Config(ConfigArguments),
     /// Show the whole path on an in-memory cluster: a reboot command, a drain, the reboot
@@ -74,8 +77,8 @@ pub(crate) enum Command {
     /// Run the agent that holds new images back (EVE's baseosmgr)
     #[command(alias = "baseosmgr")]
     Baseos(AgentFlags),
-    /// Run the four agents as child processes and restart them, where no service manager does
-    Run(AgentFlags),
+    /// Run the agents as child processes and restart them, where no service manager does
+    Run(RunArguments),
     /// Run one agent as a child process of `ebb run`
     #[command(hide = true)]
     Child(ChildArguments),

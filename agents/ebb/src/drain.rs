@@ -26,6 +26,7 @@ use drain::view::NodeView;
 
 pub(crate) use arguments::DrainArguments;
 pub(crate) use options::owner;
+pub(crate) use trouble::span;
 
 use crate::interrupt::{Interrupt, Interrupts};
 use crate::kubectl::flags::DryRun;

@@ -3,6 +3,8 @@
 //! It writes the override file of the node; zedkube takes it, and this says what became of it. `complete` lets the
 //! device go down WITHOUT a drain.
 
+mod delete_pods;
+mod fates;
 mod left;
 mod override_file;
 mod result;
@@ -19,6 +21,7 @@ use serde::Serialize;
 use crate::place::{Place, reason};
 use crate::{journal, peers, screen};
 
+use delete_pods::DeletePodsArguments;
 use override_file::{OverrideFile, Taken};
 use result::Became;
 use without_zedkube::apply_without_zedkube;
@@ -50,6 +53,8 @@ enum Order {
         #[command(flatten)]
         why: Why,
     },
+    /// Delete the pods of this node at once with grace 0: their containers may still run, and a volume be used twice
+    DeletePods(Box<DeletePodsArguments>),
 }
 
 #[derive(Args, Debug)]
@@ -86,6 +91,7 @@ pub(crate) fn run(arguments: &ForceArguments) -> anyhow::Result<ExitCode> {
         Order::Complete { requester, why } => (DrainStatus::Complete, requested_by(*requester), why),
         Order::Disable { why } => (DrainStatus::NotSupported, DrainRequester::None, why),
         Order::Enable { why } => (DrainStatus::NotRequested, DrainRequester::None, why),
+        Order::DeletePods(arguments) => return delete_pods::run(arguments),
     };
     let order = DrainOverride { status, requested_by, reason: why.reason.clone(), by: peers::user() };
     let root = why.place.root();

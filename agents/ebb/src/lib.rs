@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod cordon;
 mod demo;
+mod device;
 mod drain;
 mod force;
 mod interrupt;
@@ -21,6 +22,7 @@ mod place;
 mod plan;
 mod request;
 mod screen;
+mod slots;
 mod status;
 mod trial;
 mod uncordon;
@@ -53,7 +55,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::DeviceOp(flags) => return agents::run(agents::Kind::DeviceOp, &flags),
         Command::Nodeagent(flags) => return agents::run(agents::Kind::Nodeagent, &flags),
         Command::Baseos(flags) => return agents::run(agents::Kind::Baseos, &flags),
-        Command::Run(flags) => return parent::run(&flags),
+        Command::Run(arguments) => return parent::run(&arguments),
         Command::Child(arguments) => return parent::run_child(&arguments),
         Command::Status(arguments) => done(status::run(&arguments)),
         Command::Demo(arguments) => done(demo::run(&arguments)),
@@ -68,6 +70,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Request(arguments) => request::run(&arguments),
         Command::Cancel(arguments) => cancel::run(&arguments),
         Command::Force(arguments) => force::run(&arguments),
+        Command::Slots(arguments) => slots::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
     };
     result.unwrap_or_else(|error| {

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use pubsub::AgentLock;
 use runtime::signals::STOP_LIMIT;
@@ -28,8 +29,13 @@ use crate::screen;
 /// that asks for drains on the command line.
 const NAME: &str = "ebb-run";
 
-/// The agents, in the order in which they are started: who answers before who asks.
-const AGENTS: [Kind; 4] = [Kind::Zedkube, Kind::DeviceOp, Kind::Nodeagent, Kind::Baseos];
+/// The agents and our own names of them, in the order in which they are started: who answers before who asks.
+const AGENTS: [(Kind, &str); 4] = [
+    (Kind::Zedkube, "zedkube"),
+    (Kind::DeviceOp, "device-op"),
+    (Kind::Nodeagent, "nodeagent"),
+    (Kind::Baseos, "baseos"),
+];
 
 /// So long the agents have after SIGTERM: their own limit, and as much again for a slow machine.
 const PATIENCE: Duration = STOP_LIMIT.saturating_mul(2);
@@ -37,10 +43,20 @@ const PATIENCE: Duration = STOP_LIMIT.saturating_mul(2);
 /// So long a killed process is waited for. One that hangs in a disk that does not answer cannot be ended.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Keeps the four agents running until SIGTERM or SIGINT. Exit code 0 then, and none of them is left; 1 when it could
-/// not start.
-pub(crate) fn run(flags: &AgentFlags) -> ExitCode {
-    match keep(flags) {
+/// What `ebb run` takes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RunArguments {
+    /// Only these agents, where EVE's zedbox runs the others; all four by default
+    #[arg(value_name = "AGENT", value_parser = agent)]
+    agents: Vec<Kind>,
+    #[command(flatten)]
+    flags: AgentFlags,
+}
+
+/// Keeps the agents running until SIGTERM or SIGINT. Exit code 0 then, and none of them is left; 1 when it could not
+/// start.
+pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
+    match keep(&arguments.chosen(), &arguments.flags) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             screen::complain(&error);
@@ -49,14 +65,28 @@ pub(crate) fn run(flags: &AgentFlags) -> ExitCode {
     }
 }
 
-fn keep(flags: &AgentFlags) -> anyhow::Result<()> {
+impl RunArguments {
+    fn chosen(&self) -> Vec<Kind> {
+        let is_chosen = |kind: &Kind| self.agents.is_empty() || self.agents.contains(kind);
+        AGENTS.iter().map(|(kind, _)| *kind).filter(is_chosen).collect()
+    }
+}
+
+/// The agent of this name, EVE's or ours.
+fn agent(name: &str) -> Result<Kind, String> {
+    let found = AGENTS.into_iter().find(|(kind, ours)| kind.name() == name || *ours == name);
+    let names = || AGENTS.map(|(_, ours)| ours).join(", ");
+    found.map(|(kind, _)| kind).ok_or_else(|| format!("no agent; the agents are {}", names()))
+}
+
+fn keep(agents: &[Kind], flags: &AgentFlags) -> anyhow::Result<()> {
     logs::init(flags.log_format, NAME)?;
     // Held to the end: two parents would fight over the agents' locks for ever.
     let _lock = AgentLock::acquire(&flags.root(), NAME).context("cannot start the agents")?;
     // One thread, the main one: the kernel tells children of the end of the thread that has started them.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot wait for signals")?.block_on(async {
-        let mut parent = Parent::new(flags)?;
+        let mut parent = Parent::new(agents, flags)?;
         parent.keep_until_told().await;
         parent.end_all().await;
         Ok(())
@@ -72,10 +102,10 @@ struct Parent {
 }
 
 impl Parent {
-    fn new(flags: &AgentFlags) -> anyhow::Result<Self> {
+    fn new(agents: &[Kind], flags: &AgentFlags) -> anyhow::Result<Self> {
         Ok(Self {
             child_arguments: child::Arguments::new(flags),
-            keeper: Keeper::new(&AGENTS),
+            keeper: Keeper::new(agents),
             stop: Stop::on_signals()?,
             child_ended: signal(SignalKind::child()).context("cannot watch for the signal SIGCHLD")?,
         })

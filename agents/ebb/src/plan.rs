@@ -2,7 +2,6 @@
 //!
 //! Nothing is changed: the server is asked about each pod in a dry run.
 
-mod device;
 mod document;
 mod telling;
 
@@ -15,10 +14,10 @@ use drain::volumes::Shelves;
 use drain::{Picture, Policy, plan};
 use runtime::AgentFlags;
 
+use crate::device::Device;
 use crate::kubectl::nodes::node_name;
 use crate::screen;
 use crate::trial::{Trial, trial};
-use device::Device;
 
 /// What `ebb plan` takes.
 #[derive(Args, Debug)]
@@ -56,13 +55,10 @@ pub(crate) struct Extra {
 pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     crate::in_runtime(async {
         let device = Device::read(&arguments.flags)?;
-        for problem in &device.problems {
-            screen::say(&format!("Warning: {problem}"));
-        }
-        let cluster = device.reach().await?;
+        let cluster = device.reach("plan").await?;
         let name = match &arguments.name {
             Some(name) => node_name(name)?,
-            None => device.own_node(&cluster).await?,
+            None => device.own_node(&cluster).await?.name,
         };
         let picture = full_look(&cluster, &name).await?;
         if picture.node.is_none() {

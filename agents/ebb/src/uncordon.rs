@@ -1,5 +1,7 @@
 //! `ebb uncordon NODE…`: `kubectl uncordon`, but it does not pull the ground from under a device's own drain.
 
+mod own_node;
+
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -11,6 +13,7 @@ use schemas::agent::ZEDKUBE;
 use crate::kubectl::flags::{DryRun, go_bool, is_on};
 use crate::kubectl::nodes::NodeArguments;
 use crate::screen;
+use own_node::OwnNode;
 
 /// What `ebb uncordon` takes.
 #[derive(Args, Debug)]
@@ -21,18 +24,23 @@ use crate::screen;
 pub(crate) struct UncordonArguments {
     #[command(flatten)]
     nodes: NodeArguments,
-    /// Also lift the cordon of a device's own drain
+    #[command(flatten)]
+    own: OwnNode,
+    /// Also lift the cordon of a device's own drain; with --self also somebody else's, whoever asks for a drain
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     force: Option<Option<bool>>,
 }
 
 /// Lifts the cordons. A node that cannot be or should not be is named, and the others go on; then the exit code is 1.
 pub(crate) fn run(arguments: &UncordonArguments) -> anyhow::Result<ExitCode> {
-    let chosen = arguments.nodes.chosen("uncordon")?;
     let mode = arguments.nodes.dry_run.mode;
-    if mode == DryRun::Server {
-        bail!("--dry-run=server is not supported here: use --dry-run=client");
+    if arguments.own.is_meant {
+        refuse_server(mode)?;
+        let (kubeconfig, force) = (arguments.nodes.kubeconfig.clone(), is_on(arguments.force));
+        return crate::in_runtime(own_node::run(&arguments.own, kubeconfig, force, mode));
     }
+    let chosen = arguments.nodes.chosen("uncordon")?;
+    refuse_server(mode)?;
     crate::in_runtime(async {
         let (cluster, nodes) = arguments.nodes.find("uncordon", &chosen).await?;
         let mut code = ExitCode::SUCCESS;
@@ -49,6 +57,13 @@ pub(crate) fn run(arguments: &UncordonArguments) -> anyhow::Result<ExitCode> {
         }
         Ok(code)
     })
+}
+
+fn refuse_server(mode: DryRun) -> anyhow::Result<()> {
+    if mode == DryRun::Server {
+        bail!("--dry-run=server is not supported here: use --dry-run=client");
+    }
+    Ok(())
 }
 
 /// `already ` if there was nothing to lift.

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 use runtime::{AgentFlags, LogFormat};
 
-use super::AGENTS;
+use super::agent;
 use crate::agents::{self, Kind};
 use crate::screen;
 
@@ -53,7 +53,7 @@ impl Arguments {
 
     /// Starts an agent. Whoever calls collects it; call it on a thread that lives as long as the process.
     pub(super) fn start(&self, kind: Kind) -> io::Result<Pid> {
-        let mut command = Command::new(THIS_PROGRAM);
+        let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg0("ebb").args(self.for_agent(kind)).stdin(Stdio::null());
         for name in MEANT_FOR_THE_PARENT {
             command.env_remove(name);
@@ -95,10 +95,6 @@ fn end_with(parent: Pid) -> Result<(), String> {
     Err(format!("process {parent} that has started it is gone"))
 }
 
-fn agent(name: &str) -> Result<Kind, String> {
-    AGENTS.into_iter().find(|kind| kind.name() == name).ok_or_else(|| "no agent of this name".to_owned())
-}
-
 /// The flags as they are typed. Without `..`: a new flag must be placed here.
 fn words(flags: &AgentFlags) -> Vec<OsString> {
     let AgentFlags { root, config, kubeconfig, node, set, log_format, beside_zedbox } = flags;
@@ -134,11 +130,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::parent::{AGENTS, RunArguments};
 
     #[derive(Parser)]
     struct Run {
         #[command(flatten)]
-        flags: AgentFlags,
+        arguments: RunArguments,
     }
 
     #[derive(Parser)]
@@ -151,8 +148,8 @@ mod tests {
     #[track_caller]
     fn check(typed: &[&OsStr]) {
         let of_run = std::iter::once(OsStr::new("run")).chain(typed.iter().copied());
-        let flags = Run::try_parse_from(of_run).map_err(|error| error.to_string()).unwrap().flags;
-        for kind in AGENTS {
+        let flags = Run::try_parse_from(of_run).map_err(|error| error.to_string()).unwrap().arguments.flags;
+        for (kind, _) in AGENTS {
             let words = Arguments::new(&flags).for_agent(kind);
             let child = Child::try_parse_from(words).map_err(|error| error.to_string()).unwrap().arguments;
             assert_eq!((child.agent, child.parent), (kind, Pid::this().as_raw()));
@@ -164,7 +161,7 @@ mod tests {
     fn a_child_has_its_parents_flags() {
         let not_text = OsString::from_vec(b"--root=/\xff/r".to_vec());
         check(&[]);
-        check(&[&not_text]);
+        check(&[OsStr::new("zedkube"), &not_text]);
         check(&["--log-format=text", "--kubeconfig=-k", "--node=--beside-zedbox"].map(OsStr::new));
         check(
             &[
@@ -178,5 +175,22 @@ mod tests {
             ]
             .map(OsStr::new),
         );
+    }
+
+    #[test]
+    fn which_agents_run() {
+        let (zedkube, nodeagent, baseos) = (Kind::Zedkube, Kind::Nodeagent, Kind::Baseos);
+        for (typed, expected) in [
+            (vec![], AGENTS.map(|(kind, _)| kind).to_vec()),
+            (vec!["zedkube"], vec![zedkube]),
+            (vec!["baseos", "nodeagent", "device-op"], vec![Kind::DeviceOp, nodeagent, baseos]),
+            (vec!["baseosmgr", "zedagent", "baseos"], vec![Kind::DeviceOp, baseos]),
+        ] {
+            let words = ["run"].into_iter().chain(typed.iter().copied());
+            let arguments = Run::try_parse_from(words).map_err(|error| error.to_string()).unwrap().arguments;
+            assert_eq!(arguments.chosen(), expected, "{typed:?}");
+        }
+        let error = Run::try_parse_from(["run", "zedbox"]).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("zedkube, device-op, nodeagent, baseos"), "{error}");
     }
 }

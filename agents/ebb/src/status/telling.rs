@@ -5,7 +5,8 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use schemas::{
     BaseOsHold, BaseOsHoldState, Blocked, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
-    DrainStatus, GoTime, Member, NodeDrainReport, Operation, Outcome,
+    Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport, Operation, Outcome,
+    RefusedInput, Slot,
 };
 
 use super::seen::{AgentSeen, Seen};
@@ -13,12 +14,20 @@ use super::seen::{AgentSeen, Seen};
 /// Blocked pods that are told one by one; the rest are counted.
 const MOST_BLOCKED: usize = 10;
 
+/// Refused files that are told one by one.
+const MOST_REFUSED: usize = 10;
+
+/// Holders of slots that are named.
+const MOST_HOLDERS: usize = 5;
+
 /// The text of `ebb status` at `now`.
 pub(crate) fn tell(seen: &Seen, now: Timestamp) -> String {
     let mut lines = Vec::new();
-    headline(seen, &mut lines);
+    let report = seen.report.as_ref();
+    lines.extend(report.and_then(|report| report.disabled.as_ref()).map(|by| disabled(by, now)));
     // A setting or request that was not taken may be the reason for all that follows.
     lines.extend(refused(seen));
+    headline(seen, &mut lines);
     if let Some(report) = &seen.report {
         drain(report, now, &mut lines);
     }
@@ -42,6 +51,51 @@ fn headline(seen: &Seen, lines: &mut Vec<String>) {
         (status, _) => words(status, member),
     };
     lines.push(format!("Node {}: {what} ({})", node.unwrap_or("of this device"), status.status.constant()));
+}
+
+/// The most dangerous state there is: it heads the screen.
+fn disabled(disabled: &Disabled, now: Timestamp) -> String {
+    let Disabled { since: time, by } = disabled;
+    let time = since(*time, now);
+    format!(
+        "DRAINS ARE SWITCHED OFF since {time} (by {by}):\n  the device may go down undrained; `ebb force enable` switches \
+         them on"
+    )
+}
+
+/// An operator's word that waits for requests which may still come.
+fn forcing(forcing: &Forcing) -> String {
+    let Forcing { requested_by, until, by, .. } = forcing;
+    let whose = match requested_by {
+        DrainRequester::DeviceOp => "device-op's",
+        DrainRequester::Update => "baseos's",
+        DrainRequester::None | DrainRequester::Unset => "anybody's",
+    };
+    let until =
+        until.set().map_or_else(|| "it comes".to_owned(), |until| until.strftime("%FT%TZ").to_string());
+    format!(
+        "  force: waiting for {whose} request until {until},\n         to answer it COMPLETE without a drain (by {by})"
+    )
+}
+
+fn slot(slot: &Slot, own: &str, now: Timestamp) -> Option<String> {
+    let others: Vec<&str> = slot.holders.iter().map(String::as_str).filter(|holder| *holder != own).collect();
+    if slot.held {
+        let besides =
+            if others.is_empty() { String::new() } else { format!(", and so has {}", names(&others)) };
+        return Some(format!("  slot:  this node has one{besides}"));
+    }
+    slot.waiting_since.set()?;
+    let who = if others.is_empty() { String::new() } else { format!("; taken by {}", names(&others)) };
+    Some(format!("  slot:  waiting since {}{who}", since(slot.waiting_since, now)))
+}
+
+fn names(names: &[&str]) -> String {
+    let named = names.iter().take(MOST_HOLDERS).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST_HOLDERS) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 fn words(status: DrainStatus, member: Option<Member>) -> &'static str {
@@ -84,12 +138,14 @@ fn drain(report: &NodeDrainReport, now: Timestamp, lines: &mut Vec<String>) {
     if !report.hint.is_empty() {
         lines.push(format!("  do:    {}", report.hint));
     }
+    lines.extend(report.forcing.as_ref().map(forcing));
     for request in &report.requests {
         let is_answered = request.answer != DrainStatus::Unknown;
         let answered = || format!("answered {}", request.answer.constant());
         let answer = if is_answered { answered() } else { "not answered yet".to_owned() };
         lines.push(format!("  asked: {} for {:?}, {answer}", request.publisher, request.context));
     }
+    lines.extend(slot(&report.slot, &report.node, now));
     let progress = &report.progress;
     if progress.total > 0 {
         lines.push(format!(
@@ -171,9 +227,22 @@ fn agents(agents: &[AgentSeen]) -> String {
 }
 
 fn refused(seen: &Seen) -> Vec<String> {
-    let of_report = seen.report.iter().flat_map(|report| &report.refused);
-    let of_report = of_report.map(|refused| format!("Refused: {}: {}", refused.path, refused.reason));
-    of_report.chain(seen.refused.iter().map(|refusal| format!("Unreadable: {refusal}"))).collect()
+    let report = seen.report.as_ref();
+    let of_report: &[RefusedInput] = report.map_or(&[], |report| &report.refused);
+    let unlisted = report.map_or(0, |report| usize::try_from(report.omitted.refused).unwrap_or(usize::MAX));
+    let more = of_report.len().saturating_sub(MOST_REFUSED).saturating_add(unlisted);
+    let mut lines: Vec<String> = of_report.iter().take(MOST_REFUSED).map(refused_line).collect();
+    if more > 0 {
+        lines.push(format!("Refused: {more} more, see Refused in the report and `ebb config check`"));
+    }
+    lines.extend(seen.refused.iter().map(|refusal| format!("Unreadable: {refusal}")));
+    lines
+}
+
+/// A setting's reason names its place itself, with the line.
+fn refused_line(refused: &RefusedInput) -> String {
+    let RefusedInput { path, reason } = refused;
+    if reason.starts_with(path) { format!("Refused: {reason}") } else { format!("Refused: {path}: {reason}") }
 }
 
 /// `2026-11-21T14:03:11Z, 12 s ago`.

@@ -1,5 +1,6 @@
 //! Agents that end, agents that cannot start, and the end of their parent.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -82,7 +83,8 @@ fn agents_end_with_a_parent_that_is_killed() -> Result<()> {
     let orphans = first.until_all_live()?;
     kill(first.pid()?, Signal::SIGKILL)?;
     let mut second = parent(&folder, &[])?;
-    first.wait()?;
+    let (status, _) = first.wait()?;
+    assert_eq!(status.signal(), Some(Signal::SIGKILL as i32));
     for (agent, pid) in orphans {
         assert_eq!(waitpid(pid, None)?, WaitStatus::Exited(pid, 0), "{agent} ends as if it was told to");
     }
@@ -90,6 +92,19 @@ fn agents_end_with_a_parent_that_is_killed() -> Result<()> {
     second.until_all_live()?;
     let (status, said) = second.end(Signal::SIGTERM)?;
     ensure!(status.success(), "{status}: {said}");
+    Ok(())
+}
+
+#[test]
+fn only_the_chosen_agents_run() -> Result<()> {
+    let folder = tempdir()?;
+    let mut parent = parent(&folder, &["device-op", "zedkube"])?;
+    for agent in [agent::ZEDAGENT, agent::ZEDKUBE] {
+        parent.until_lives(agent)?;
+    }
+    let (status, said) = parent.end(Signal::SIGTERM)?;
+    assert!(status.success(), "{status}: {said}");
+    assert_eq!(said.matches("\"started ").count(), 2, "{said}");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -103,7 +103,7 @@ impl Parent {
     /// Waits for its end and that of its agents, and gives how it ended and all that was said.
     pub(crate) fn wait(&mut self) -> Result<(ExitStatus, String)> {
         let status = self.child.wait()?;
-        self.read_to_the_end();
+        self.read_to_the_end()?;
         Ok((status, self.said.join("\n")))
     }
 
@@ -114,7 +114,9 @@ impl Parent {
             if let Some(at) = self.records.iter().position(|record| find(record).is_some()) {
                 return find(&self.records.remove(at)).context("found before");
             }
-            self.read(PATIENCE).with_context(|| format!("{what} of {agent} was not said"))?;
+            if self.read(PATIENCE).is_err() {
+                bail!("{what} of {agent} was not said; said was:\n{}", self.said.join("\n"));
+            }
         }
     }
 
@@ -135,14 +137,14 @@ impl Parent {
             );
             looks -= 1;
             // Nothing tells of a lock that is taken, so this is also the pause between two looks.
-            drop(self.read(LOOK));
+            if self.read(LOOK) == Err(RecvTimeoutError::Disconnected) {
+                bail!("the parent and its agents are gone; said was:\n{}", self.said.join("\n"));
+            }
         }
     }
 
-    fn read(&mut self, limit: Duration) -> Result<()> {
-        let Ok(line) = self.lines.recv_timeout(limit) else {
-            bail!("nothing more is said; said was:\n{}", self.said.join("\n"));
-        };
+    fn read(&mut self, limit: Duration) -> Result<(), RecvTimeoutError> {
+        let line = self.lines.recv_timeout(limit)?;
         let record: Option<Value> = serde_json::from_str(&line).ok();
         if let Some(record) = record.filter(|record| record["source"] == "ebb-run") {
             let ended = record["process"].as_i64().filter(|_| is(&record, ENDED));
@@ -154,8 +156,16 @@ impl Parent {
     }
 
     /// The agents write to the same pipe: it ends when the last of them has ended.
-    fn read_to_the_end(&mut self) {
-        while self.read(PATIENCE).is_ok() {}
+    fn read_to_the_end(&mut self) -> Result<()> {
+        loop {
+            match self.read(PATIENCE) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {
+                    bail!("an agent still runs; said was:\n{}", self.said.join("\n"))
+                }
+            }
+        }
     }
 }
 
@@ -164,7 +174,7 @@ impl Drop for Parent {
     fn drop(&mut self) {
         if let (Ok(None), Ok(pid)) = (self.child.try_wait(), self.pid()) {
             if kill(pid, Signal::SIGTERM).is_ok() {
-                self.read_to_the_end();
+                drop(self.read_to_the_end());
             }
             drop(self.child.kill());
             drop(self.child.wait());

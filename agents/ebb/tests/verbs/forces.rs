@@ -157,7 +157,8 @@ async fn a_zedkube_that_does_not_look_is_told() -> Result<()> {
 async fn without_zedkube_nothing_is_written() -> Result<()> {
     let device = Device::new()?;
     for order in ["complete", "disable", "enable"] {
-        let part = "nothing would happen: zedkube does not run here and has not run in this boot; start it with";
+        let part =
+            "nothing would happen: zedkube does not run here and has not run in this boot; start it with";
         device.refuses(&["force", order, "--reason", "r"], 1, part).await?;
     }
     assert!(!device.path("/persist").exists());

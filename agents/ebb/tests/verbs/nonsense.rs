@@ -42,7 +42,14 @@ async fn words_that_make_no_sense_are_exit_code_2() -> Result<()> {
             "[possible values: device-op, baseos]",
         ),
         (vec!["force", "disable", "--reason", "r", "--for", "baseos"], "unexpected argument '--for'"),
-        (vec!["force", "delete-pods", "--reason", "r"], "unrecognized subcommand 'delete-pods'"),
+        (vec!["force", "delete-pods"], "--reason <TEXT>"),
+        (vec!["force", "delete-pods", "--reason", "\n"], "accepted: one line"),
+        (vec!["force", "delete-pods", "--reason", "r", "edge-a"], "unexpected argument 'edge-a'"),
+        (vec!["slots"], "Usage: ebb slots"),
+        (vec!["slots", "release"], "<NODE|--all>"),
+        (vec!["slots", "release", "edge-a", "--all"], "cannot be used with"),
+        (vec!["slots", "release", "edge-a", "edge-b"], "unexpected argument 'edge-b'"),
+        (vec!["slots", "list", "edge-a"], "unexpected argument 'edge-a'"),
         (vec!["config", "set", "a=b"], "unrecognized subcommand 'set'"),
     ] {
         device.refuses(&words, 2, part).await?;

@@ -149,6 +149,44 @@ impl Site {
         Ok(())
     }
 
+    /// The node is not Ready from now on.
+    pub(crate) fn lose(&self, node: &str) -> Result<()> {
+        let down = json!([{"type": "Ready", "status": "Unknown"}]);
+        self.cluster.edit("nodes", "", node, |node| put(node, "/status", "conditions", down))?;
+        Ok(())
+    }
+
+    /// The entry of the node, as it is now, in the Lease of the slots.
+    pub(crate) fn slot(&self, node: &str) -> Value {
+        let uid = self.node(node).pointer("/metadata/uid").cloned().unwrap_or_default();
+        json!({"Node": node, "NodeUID": uid, "BootID": "0f3c21aa-7c1e", "Renewal": 17})
+    }
+
+    /// These nodes have a slot of the group `default`.
+    pub(crate) fn hold(&self, nodes: &[&str]) -> Result<()> {
+        let entries: Vec<Value> = nodes.iter().map(|node| self.slot(node)).collect();
+        self.put_lease("kube-system", "ebb-slots-default", &json!(entries).to_string())
+    }
+
+    /// A Lease of slots with this annotation.
+    pub(crate) fn put_lease(&self, namespace: &str, name: &str, text: &str) -> Result<()> {
+        self.cluster.apply(json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace, "annotations": {"ebb.dev/holders": text}},
+            "spec": {},
+        }))?;
+        Ok(())
+    }
+
+    /// Who has a slot of the group `default` now.
+    pub(crate) fn holders(&self) -> Vec<String> {
+        let lease = self.cluster.get("leases", "kube-system", "ebb-slots-default").unwrap_or_default();
+        let text = lease.pointer("/metadata/annotations/ebb.dev~1holders").and_then(Value::as_str);
+        let entries: Vec<Value> = serde_json::from_str(text.unwrap_or("[]")).unwrap_or_default();
+        let node = |entry: &Value| entry.get("Node").and_then(Value::as_str).unwrap_or_default().to_owned();
+        entries.iter().map(node).collect()
+    }
+
     /// Requests that change something. Dry runs change nothing.
     pub(crate) fn changes(&self) -> Vec<String> {
         let requests = self.cluster.requests().recent();

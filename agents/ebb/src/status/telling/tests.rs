@@ -1,6 +1,6 @@
 //! The screens of `ebb status`.
 
-use schemas::{Budget, NodeDrainStatus, Progress, RequestLine, agent};
+use schemas::{Budget, NodeDrainStatus, Omitted, Progress, RequestLine, agent};
 
 use super::*;
 
@@ -65,6 +65,94 @@ fn a_blocked_drain_says_by_whom_and_what_to_do() {
         ..DeviceOpStatus::default()
     });
     insta::assert_snapshot!(tell(&seen, now()));
+}
+
+fn setting(path: &str, key: &str) -> RefusedInput {
+    let reason = format!(
+        "{path}: {key} = 0 is not accepted; accepted: a number from 1 to 100; in effect: 5 (default)"
+    );
+    RefusedInput { path: path.into(), reason }
+}
+
+#[test]
+fn what_was_switched_off_or_refused_comes_first() {
+    let mut seen = seen(DrainStatus::NotSupported);
+    let report = seen.report.as_mut().unwrap();
+    report.reason = "an operator has switched drains off".into();
+    report.disabled =
+        Some(Disabled { since: "2026-11-21T14:03:00Z".parse().unwrap(), by: "alice: dead disk".into() });
+    report.refused = vec![
+        setting("/etc/ebb/ebb.toml:3", "drain.attempts"),
+        RefusedInput {
+            path: "/run/ebb/NodeDrainRequest/global.json".into(),
+            reason: "RequestedBy is 0 unset; accepted: 1 NONE in the folder of ebb".into(),
+        },
+    ];
+    seen.refused = vec!["/run/zedagent/DeviceOpStatus/global.json: not JSON; accepted: a JSON object".into()];
+    insta::assert_snapshot!(tell(&seen, now()));
+}
+
+#[test]
+fn many_refused_files_do_not_hide_the_rest() {
+    for (listed, omitted, told, last) in
+        [(10, 0, 10, None), (11, 0, 11, Some("Refused: 1 more, ")), (12, 5, 11, Some("Refused: 7 more, "))]
+    {
+        let mut seen = seen(DrainStatus::NotRequested);
+        let report = seen.report.as_mut().unwrap();
+        report.refused = (0..listed).map(|line| setting(&format!("/e:{line}"), "drain.attempts")).collect();
+        report.omitted = Omitted { refused: omitted, ..Omitted::default() };
+        let text = tell(&seen, now());
+        let lines: Vec<&str> = text.lines().take_while(|line| line.starts_with("Refused: ")).collect();
+        assert_eq!(lines.len(), told, "{text}");
+        assert!(last.is_none_or(|last| lines.last().is_some_and(|line| line.starts_with(last))), "{text}");
+        assert!(text.contains("\nNode edge-a: in service"), "{text}");
+    }
+}
+
+#[test]
+fn an_override_that_waits_is_shown() {
+    let mut seen = seen(DrainStatus::Complete);
+    let report = seen.report.as_mut().unwrap();
+    report.outcome = Some(Outcome::Forced);
+    report.reason = "forced by an operator".into();
+    report.forcing = Some(Forcing {
+        requested_by: DrainRequester::DeviceOp,
+        since: "2026-11-21T14:04:00Z".parse().unwrap(),
+        until: "2026-11-21T14:14:00Z".parse().unwrap(),
+        by: "alice: dead disk".into(),
+    });
+    insta::assert_snapshot!(tell(&seen, now()));
+}
+
+#[test]
+fn slots_in_words() {
+    let since = "2026-11-21T14:00:00Z";
+    let many = ["a", "b", "c", "d", "e", "f", "g"];
+    let cases: [(bool, Option<&str>, &[&str], Option<&str>); 7] = [
+        (false, None, &[], None),
+        (false, None, &["edge-b"], None),
+        (true, None, &["edge-a"], Some("  slot:  this node has one")),
+        (true, None, &["edge-b", "edge-a"], Some("  slot:  this node has one, and so has edge-b")),
+        (false, Some(since), &[], Some("  slot:  waiting since 2026-11-21T14:00:00Z, 5 min ago")),
+        (
+            false,
+            Some(since),
+            &["edge-b"],
+            Some("  slot:  waiting since 2026-11-21T14:00:00Z, 5 min ago; taken by edge-b"),
+        ),
+        (
+            false,
+            Some(since),
+            &many,
+            Some("  slot:  waiting since 2026-11-21T14:00:00Z, 5 min ago; taken by a, b, c, d, e and 2 more"),
+        ),
+    ];
+    for (held, waiting, holders, expected) in cases {
+        let waiting_since = waiting.map(|since| since.parse().unwrap()).unwrap_or_default();
+        let holders = holders.iter().map(|&name| name.to_owned()).collect();
+        let said = slot(&Slot { held, waiting_since, holders }, "edge-a", now());
+        assert_eq!(said.as_deref(), expected);
+    }
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! What the agents of this device know: their settings, and which Node they are.
+
+use anyhow::Context;
+use cluster::identity::{Identity, identify};
+use cluster::kubeconfig::Search;
+use cluster::{Cluster, connect, list_nodes};
+use drain::Policy;
+use drain::view::NodeView;
+use pubsub::{Persistence, Root, TopicKey, read_item};
+use runtime::settings::load;
+use runtime::{AgentFlags, Settings, boot};
+use schemas::{ConfigItemValueMap, EdgeNodeInfo, agent};
+
+use crate::kubectl::access::below;
+use crate::screen;
+
+/// The settings of this device's agents.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// Below which everything of the device is.
+    pub(crate) root: Root,
+    /// The settings, complete.
+    pub(crate) settings: Settings,
+    /// How the agents would drain.
+    pub(crate) policy: Policy,
+}
+
+impl Device {
+    /// Reads the settings as the agents do, the controller's included, and says on stderr what does not count.
+    ///
+    /// # Errors
+    /// Mistakes on the command line.
+    pub(crate) fn read(flags: &AgentFlags) -> anyhow::Result<Self> {
+        let root = flags.root();
+        let (key, mut problems) = (TopicKey::global(), Vec::new());
+        let controller: Option<ConfigItemValueMap> =
+            read_item(&root, agent::ZEDAGENT, Persistence::Volatile, &key).unwrap_or_else(|refusal| {
+                problems.push(refusal.to_string());
+                None
+            });
+        let loaded = load(&root, flags, controller.as_ref());
+        let bad: Vec<String> = loaded.bad_flags().iter().map(ToString::to_string).collect();
+        if !bad.is_empty() {
+            anyhow::bail!(bad.join("\n"));
+        }
+        problems.extend(loaded.problems.iter().map(ToString::to_string));
+        for problem in &problems {
+            screen::say(&format!("Warning: {problem}"));
+        }
+        let settings = Settings::clone(&loaded.settings);
+        Ok(Self { policy: zedkube::drain_policy(&settings), root, settings })
+    }
+
+    /// Connects as zedkube does; nothing is sent yet. `verb` is what the API server's audit log gets to see.
+    ///
+    /// # Errors
+    /// There is no kubeconfig, or a broken one.
+    pub(crate) async fn reach(&self, verb: &str) -> anyhow::Result<Cluster> {
+        let candidates = below(self.root.path()).collect();
+        let search = Search::with_environment(self.settings.cluster.kubeconfig.clone(), candidates);
+        Ok(connect(&search, verb).await?.cluster)
+    }
+
+    /// The Node that is this machine.
+    ///
+    /// # Errors
+    /// No Node is, as far as anybody can tell. What EVE says of the device cannot be read: by the host name alone it
+    /// could be another one.
+    pub(crate) async fn own_node(&self, cluster: &Cluster) -> anyhow::Result<NodeView> {
+        let node_name = self.settings.node.name.as_ref().map(|name| name.as_str().to_owned());
+        let info: Option<EdgeNodeInfo> = match node_name {
+            Some(_) => None,
+            None => read_item(&self.root, agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global())
+                .context("nobody knows which Node is this machine; set node.name, or mend that file")?,
+        };
+        let identity = Identity {
+            node_name,
+            device_id: info.as_ref().map(|info| info.device_id.clone()),
+            device_name: info.as_ref().map(|info| info.device_name.clone()),
+            host_name: nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()),
+            machine_id: boot::machine_id(&self.root),
+        };
+        Ok(identify(&list_nodes(cluster).await?, &identity)?)
+    }
+}

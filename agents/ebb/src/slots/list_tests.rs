@@ -1,0 +1,72 @@
+use drain::view::Unhealthy;
+
+use super::*;
+
+fn holder(node: &str) -> Holder {
+    Holder {
+        node: node.to_owned(),
+        node_uid: format!("uid-{node}"),
+        boot_id: "0f3c21aa-7c1e-4b7e-9a55-0a1b2c3d4e5f".to_owned(),
+        renewal: 17,
+    }
+}
+
+fn node(name: &str, down_for: Option<u64>, cordoned_by: Option<&str>) -> NodeView {
+    let unhealthy =
+        |seconds| Unhealthy { condition: "NotReady".into(), lasting: Duration::from_secs(seconds) };
+    NodeView {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        ready: down_for.is_none(),
+        cordoned: cordoned_by.is_some(),
+        cordoned_by: cordoned_by.map(str::to_owned),
+        unhealthy: down_for.map(unhealthy),
+        ..NodeView::default()
+    }
+}
+
+fn listed(holders: &[&str], nodes: &[NodeView], limit: u32) -> Document {
+    let lease = SlotLease { namespace: "kube-system".into(), group: "line-3".into() };
+    let holders = holders.iter().map(|name| holder(name)).collect();
+    document(&lease, holders, nodes, limit, Duration::from_mins(30))
+}
+
+#[test]
+fn who_has_a_slot_and_who_counts_besides() {
+    let nodes = [
+        node("edge-a", None, Some("zedkube")),
+        node("edge-b", Some(185), None),
+        node("edge-c", Some(185), None),
+        node("edge-d", Some(1800), None),
+        node("edge-e", None, Some("ebb:alice")),
+    ];
+    // edge-b holds one and is down: it counts once. edge-d is down for too long, edge-e is merely cordoned.
+    insta::assert_snapshot!(tell(&listed(&["edge-a", "edge-b", "edge-x"], &nodes, 2)));
+}
+
+#[test]
+fn what_counts() {
+    let (up, down) = (node("edge-a", None, None), node("edge-b", Some(1), None));
+    let cases: [(&[&str], &[&NodeView], usize, &str); 5] = [
+        (&[], &[&up], 0, "nobody has a slot; group line-3: 0 taken, limit 1 "),
+        (&[], &[&up, &down], 1, "nobody has a slot; group line-3: 1 taken, limit 1 "),
+        (&["edge-b"], &[&up, &down], 1, "group line-3: 1 taken, limit 1 "),
+        (&["edge-a", "edge-a"], &[&up], 1, "group line-3: 1 taken, limit 1 "),
+        (&["edge-x"], &[&up], 0, "group line-3: 0 taken, limit 1 "),
+    ];
+    for (holders, nodes, taken, start) in cases {
+        let nodes: Vec<NodeView> = nodes.iter().copied().cloned().collect();
+        let document = listed(holders, &nodes, 1);
+        assert_eq!(document.taken, taken, "{holders:?} {nodes:?}");
+        assert!(tell(&document).starts_with(start), "{}", tell(&document));
+    }
+    assert!(tell(&listed(&[], &[], 0)).contains("0 taken, no limit (slots.limit = 0)"));
+}
+
+#[test]
+fn a_boot_id_that_is_none_is_shown_plainly() {
+    for (boot_id, expected) in [("0f3c21aa-7c1e", "0f3c21aa"), ("", "-"), ("\u{1b}[2J\nx", "2Jx"), ("é", "-")]
+    {
+        assert_eq!(short(boot_id), expected, "{boot_id:?}");
+    }
+}

@@ -1,0 +1,181 @@
+//! `ebb slots release`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use cluster::{Cluster, Holder, SlotFailure, SlotLease, clear_slots, list_nodes, read_slots};
+use drain::view::NodeView;
+use serde::Serialize;
+
+use super::lease::remove;
+use super::sight::{is_out, node_of, words};
+use super::{Common, lease_of};
+use crate::kubectl::nodes::node_name;
+use crate::{journal, peers, screen};
+
+/// Whose slot.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub(super) struct Which {
+    /// The node that has the slot
+    #[arg(value_name = "NODE")]
+    holder: Option<String>,
+    /// All slots of the group, also when the Lease cannot be understood
+    #[arg(long)]
+    all: bool,
+}
+
+/// The answer as JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Document {
+    /// Nodes that had a slot; empty if nobody could tell who had.
+    released: Vec<String>,
+    /// Their slots were in use, as far as can be told.
+    in_use: Vec<String>,
+    by: String,
+    text: String,
+}
+
+/// Frees the slots.
+///
+/// # Errors
+/// The node has none; a slot is in use and there is no `--force`; the Lease cannot be read or changed.
+pub(super) async fn run(which: &Which, force: bool, common: &Common) -> anyhow::Result<ExitCode> {
+    let device = common.device()?;
+    let lease = lease_of(&device);
+    let wanted = which.holder.as_deref().map(node_name).transpose()?;
+    let cluster = device.reach("slots").await?;
+    let released = match &wanted {
+        Some(name) => of_node(&cluster, &lease, name, force).await?,
+        None => all(&cluster, &lease, force).await?,
+    };
+    if released.is_change {
+        let by = peers::user();
+        journal::record(
+            &device.root,
+            &format!("slots of lease {}: {} (by {by})", lease.name(), released.line()),
+        );
+    }
+    released.answer(common.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+struct Released {
+    nodes: Vec<String>,
+    in_use: Vec<String>,
+    /// The Lease was changed.
+    is_change: bool,
+}
+
+impl Released {
+    fn of(holders: &[Holder], in_use: Vec<String>) -> Self {
+        let nodes: Vec<String> = holders.iter().map(|holder| holder.node.clone()).collect();
+        Self { is_change: !nodes.is_empty(), nodes, in_use }
+    }
+
+    fn line(&self) -> String {
+        let done = match (self.is_change, self.nodes.as_slice()) {
+            (false, _) => return "nobody has a slot".to_owned(),
+            (true, []) => "all slots are free; nobody could tell who had them".to_owned(),
+            (true, [node]) => format!("the slot of {node} is free"),
+            (true, nodes) => format!("the slots of {} are free", nodes.join(", ")),
+        };
+        if self.in_use.is_empty() {
+            return done;
+        }
+        format!(
+            "{done}, although in use ({}): two nodes may now be down at once; a drain that runs there stops within a \
+             minute and queues again",
+            self.in_use.join("; ")
+        )
+    }
+
+    fn answer(self, json: bool) -> anyhow::Result<()> {
+        let text = self.line();
+        if !json {
+            screen::line(&text);
+            return Ok(());
+        }
+        let Self { nodes: released, in_use, .. } = self;
+        let document = Document { released, in_use, by: peers::user(), text };
+        screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
+        Ok(())
+    }
+}
+
+async fn of_node(cluster: &Cluster, lease: &SlotLease, name: &str, force: bool) -> anyhow::Result<Released> {
+    let released = matching(cluster, lease, |holder| holder.node == name, force).await?;
+    if !released.is_change {
+        bail!("node {name} has no slot of group {}; `ebb slots list` says who has one", lease.group);
+    }
+    Ok(released)
+}
+
+async fn all(cluster: &Cluster, lease: &SlotLease, force: bool) -> anyhow::Result<Released> {
+    match read_slots(cluster, lease).await {
+        Ok(_) => matching(cluster, lease, |_| true, force).await,
+        Err(SlotFailure::Unreadable { text }) => unreadable(cluster, lease, &text, force).await,
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+async fn matching(
+    cluster: &Cluster,
+    lease: &SlotLease,
+    is_meant: impl Fn(&Holder) -> bool,
+    force: bool,
+) -> anyhow::Result<Released> {
+    let judge = async |holders: &[Holder]| {
+        if force { Ok(()) } else { refuse(&in_use(holders, &nodes(cluster).await?)) }
+    };
+    let removed = remove(cluster, lease, is_meant, judge).await?;
+    // With --force the nodes are looked at after the fact, and only for the words: it works without any rights to them.
+    let nodes =
+        if force && !removed.is_empty() { nodes(cluster).await.unwrap_or_default() } else { Vec::new() };
+    Ok(Released::of(&removed, in_use(&removed, &nodes)))
+}
+
+/// Nobody can tell who has a slot, so any node that is out of service may be one that has.
+async fn unreadable(
+    cluster: &Cluster,
+    lease: &SlotLease,
+    why: &str,
+    force: bool,
+) -> anyhow::Result<Released> {
+    let out = if force { Vec::new() } else { out(&nodes(cluster).await?) };
+    refuse(&out).with_context(|| why.to_owned())?;
+    clear_slots(cluster, lease).await?;
+    Ok(Released { is_change: true, ..Released::default() })
+}
+
+async fn nodes(cluster: &Cluster) -> anyhow::Result<Vec<NodeView>> {
+    Ok(list_nodes(cluster).await?.into_iter().map(|facts| facts.view).collect())
+}
+
+fn in_use(holders: &[Holder], nodes: &[NodeView]) -> Vec<String> {
+    let node = |holder: &Holder| node_of(holder, nodes).filter(|node| is_out(node)).map(named);
+    holders.iter().filter_map(node).collect()
+}
+
+fn out(nodes: &[NodeView]) -> Vec<String> {
+    nodes.iter().filter(|node| is_out(node)).map(named).collect()
+}
+
+fn named(node: &NodeView) -> String {
+    format!("{} is {}", node.name, words(node))
+}
+
+fn refuse(in_use: &[String]) -> anyhow::Result<()> {
+    if in_use.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "the slot is in use: {}; another node could go down beside it. zedkube gives it back by itself when the node is \
+         in service again; `ebb uncordon --self` there does it at once, --force here frees it all the same",
+        in_use.join("; ")
+    );
+}

@@ -1,0 +1,217 @@
+//! `ebb force delete-pods`.
+
+use anyhow::Result;
+use fake_cluster::{Effect, Fault, Reply};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::site::{Said, Site, owned_pod, put, sorted};
+
+async fn delete_pods(site: &Site, more: &str) -> Result<Said> {
+    let root = site.folder.path().display();
+    site.ebb(&format!("force delete-pods --reason dead-kubelet --root {root} {more}")).await
+}
+
+/// `edge-a`, cordoned by zedkube, with pods of all kinds.
+fn busy() -> Result<Site> {
+    let site = Site::passive()?;
+    site.cordon("edge-a", "zedkube")?;
+    site.pod("web-0", "edge-a")?;
+    site.guarded_pod("db-0", "edge-a")?;
+    site.cluster.pod("bare", "edge-a")?;
+    site.pod("other", "edge-b")?;
+    let mut mirror = owned_pod("static", "edge-a");
+    put(&mut mirror, "/metadata", "annotations", json!({"kubernetes.io/config.mirror": "x"}));
+    let mut kept = owned_pod("attacher", "edge-a");
+    put(&mut kept, "/metadata", "labels", json!({"app": "csi-attacher"}));
+    let mut sensor = owned_pod("sensor", "edge-a");
+    let owner = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "sensor", "uid": "u", "controller": true});
+    put(&mut sensor, "/metadata", "ownerReferences", json!([owner]));
+    let mut set = fake_cluster::objects::daemon_set("sensor");
+    put(&mut set, "/metadata", "namespace", json!("shop"));
+    for object in [mirror, kept, set, sensor] {
+        site.cluster.apply(object)?;
+    }
+    Ok(site)
+}
+
+fn left(site: &Site) -> Vec<String> {
+    let name =
+        |pod: &Value| pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut names: Vec<String> = site.cluster.pods_on("edge-a").iter().map(name).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn what_a_drain_would_move_is_deleted_with_grace_0() -> Result<()> {
+    let site = busy()?;
+    let said = delete_pods(&site, "--node edge-a").await?;
+    let expected = "\
+deleted default/bare
+stays shop/attacher: app csi-attacher stays until volumes are detached
+deleted shop/db-0
+stays shop/sensor: managed by a DaemonSet
+stays shop/static: static pod of the kubelet
+deleted shop/web-0
+node edge-a: 3 deleted with grace 0, 0 gone, 0 refused, 0 unanswered, 3 stay
+";
+    assert_eq!((said.code, said.out.as_str()), (0, expected), "{said:?}");
+    assert!(said.err.starts_with("WARNING: ") && said.err.contains("CONTAINERS MAY STILL RUN"), "{said:?}");
+    assert!(said.err.contains("VOLUME MAY BE USED TWICE"), "{said:?}");
+    assert_eq!(left(&site), ["attacher", "sensor", "static"]);
+    assert_eq!(site.cluster.pods_on("edge-b").len(), 1);
+    let deletions: Vec<Value> = site
+        .cluster
+        .requests()
+        .recent()
+        .iter()
+        .filter(|request| request.verb == "delete")
+        .filter_map(|request| serde_json::from_slice(&request.body).ok())
+        .collect();
+    assert_eq!(deletions.len(), 3);
+    for body in deletions {
+        assert_eq!(body["gracePeriodSeconds"], 0, "{body}");
+        assert!(body["preconditions"]["uid"].as_str().is_some_and(|uid| !uid.is_empty()), "{body}");
+    }
+    // The cordon is not ours to touch.
+    assert_eq!(site.changes().len(), 3, "{:?}", site.changes());
+    assert_eq!(site.node("edge-a")["metadata"]["annotations"]["ebb.dev/cordoned-by"], "zedkube");
+
+    let said = delete_pods(&site, "--node edge-a").await?;
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
+    assert!(
+        said.out.ends_with("node edge-a: 0 deleted with grace 0, 0 gone, 0 refused, 0 unanswered, 3 stay\n")
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_that_takes_pods_is_left_alone() -> Result<()> {
+    let site = Site::passive()?;
+    site.pod("web-0", "edge-a")?;
+    for owner in [None, Some(""), Some("ebb:alice")] {
+        if let Some(owner) = owner {
+            site.cordon("edge-a", owner)?;
+        }
+        let said = delete_pods(&site, "--node edge-a").await?;
+        assert_eq!(
+            (said.code, left(&site).is_empty()),
+            (i32::from(owner.is_none()), owner.is_some()),
+            "{said:?}"
+        );
+        if owner.is_none() {
+            let part =
+                "node edge-a is not cordoned, so its pods would come back to it: `ebb cordon edge-a` first";
+            assert!(said.err.contains(part) && said.out.is_empty(), "{said:?}");
+            assert_eq!(site.changes(), [""; 0]);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_deleted_is_told_with_the_reason() -> Result<()> {
+    let site = Site::passive()?;
+    site.cordon("edge-a", "zedkube")?;
+    for name in ["db-0", "web-0"] {
+        site.pod(name, "edge-a")?;
+    }
+    let mut held = owned_pod("held", "edge-a");
+    put(&mut held, "/metadata", "finalizers", json!(["example.com/hold"]));
+    site.cluster.apply(held)?;
+    let reply = Reply::forbidden("alice", "delete", "pods", "shop", "db-0");
+    site.cluster.faults().add(Fault::on("delete", "pods", Effect::Answer(reply)).named("db-0").always());
+    let said = delete_pods(&site, "--node edge-a --json").await?;
+    let document: Value = serde_json::from_str(&said.out)?;
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("not all pods of node edge-a are deleted; mend what refuses them"), "{said:?}");
+    assert_eq!((&document["Node"], &document["Reason"]), (&json!("edge-a"), &json!("dead-kubelet")));
+    assert!(document["By"].as_str().is_some_and(|by| !by.is_empty()));
+    let pods = document["Pods"].as_array().cloned().unwrap_or_default();
+    let fates: Vec<_> = pods.iter().map(|pod| (pod["Name"].as_str(), pod["Fate"].as_str())).collect();
+    let expected =
+        [(Some("db-0"), Some("Refused")), (Some("held"), Some("Deleted")), (Some("web-0"), Some("Deleted"))];
+    assert_eq!(fates, expected, "{document}");
+    let detail = |at: usize| pods[at]["Detail"].as_str().unwrap_or_default().to_owned();
+    assert!(detail(0).contains("needs the right to `delete` `pods`"), "{document}");
+    assert!(detail(1).contains("its finalizers hold it"), "{document}");
+    assert_eq!(detail(2), "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_policy_is_the_devices() -> Result<()> {
+    let site = busy()?;
+    let said = delete_pods(&site, "--node edge-a --set pods.force=false").await?;
+    let refused = "refused default/bare: the policy does not allow its eviction: has no controller";
+    assert!(said.code == 1 && said.out.starts_with(refused), "{said:?}");
+    assert!(
+        said.err.contains("the policy does not allow to evict some pods; nothing was evicted"),
+        "{said:?}"
+    );
+    assert_eq!((site.changes().len(), left(&site).len()), (0, 6), "{said:?}");
+    let said = delete_pods(&site, "--node edge-a --set pods.keep-apps=[\"db-0\"]").await?;
+    assert_eq!(
+        (said.code, left(&site)),
+        (0, vec!["db-0".to_owned(), "sensor".into(), "static".into()]),
+        "{said:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_is_asked_again() -> Result<()> {
+    let site = Site::passive()?;
+    site.cordon("edge-a", "zedkube")?;
+    site.pod("web-0", "edge-a")?;
+    let reply = Reply::too_many_requests();
+    site.cluster.faults().add(Fault::on("delete", "pods", Effect::Answer(reply)).times(2));
+    let said = delete_pods(&site, "--node edge-a").await?;
+    assert!(said.code == 0 && said.out.starts_with("deleted shop/web-0\n"), "{said:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_known_or_seen() -> Result<()> {
+    for (forbidden, more, part) in [
+        (None, "--node nosuch", "no Node of this cluster is this machine"),
+        (None, "--node No_Such", "node.name"),
+        (None, "--node edge-a --set pods.force=maybe", "pods.force"),
+        (Some(("list", "nodes")), "--node edge-a", "needs the right to `list` `nodes`"),
+        (Some(("get", "nodes")), "--node edge-a", "needs the right to `get` `nodes`"),
+        (Some(("list", "pods")), "--node edge-a", "needs the right to `list` `pods`"),
+    ] {
+        let site = busy()?;
+        if let Some((verb, resource)) = forbidden {
+            site.forbid(verb, resource);
+        }
+        let said = delete_pods(&site, more).await?;
+        assert!(said.code == 1 && said.err.contains(part), "{more} {forbidden:?}: {said:?}");
+        assert_eq!(
+            (site.changes(), left(&site).len()),
+            (vec![], 6),
+            "{more} {forbidden:?}: {:?}",
+            sorted(&said.out)
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn somebody_who_stops_it_is_told_what_is_known() -> Result<()> {
+    let site = Site::passive()?;
+    site.cordon("edge-a", "zedkube")?;
+    site.pod("web-0", "edge-a")?;
+    site.cluster.faults().add(Fault::on("delete", "pods", Effect::Hang).always());
+    let root = site.folder.path().display();
+    let child = site.start(&format!("force delete-pods --reason r --node edge-a --root {root}"))?;
+    site.until(|cluster| cluster.requests().count("ebb/", "delete", "pods") > 0).await?;
+    let said = site.stop(child, Signal::SIGINT).await?;
+    assert!(said.code == 130 && said.out.starts_with("unanswered shop/web-0\n"), "{said:?}");
+    assert!(
+        said.err.contains("WARNING") && said.err.contains("may have been deleted all the same"),
+        "{said:?}"
+    );
+    Ok(())
+}

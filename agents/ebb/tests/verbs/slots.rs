@@ -1,0 +1,205 @@
+//! `ebb slots`.
+
+use anyhow::Result;
+use fake_cluster::{Effect, Fault, Reply};
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+const NAME: &str = "ebb-slots-default";
+
+fn words(site: &Site, more: &str) -> String {
+    format!("slots {more} --root {}", site.folder.path().display())
+}
+
+#[tokio::test]
+async fn who_has_a_slot() -> Result<()> {
+    let site = Site::passive()?;
+    let said = site.ebb(&words(&site, "list")).await?;
+    let nobody = "nobody has a slot; group default: 0 taken, limit 1 (Lease kube-system/ebb-slots-default)\n";
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, nobody, ""));
+    assert_eq!(site.cluster.get("leases", "kube-system", NAME), None, "a look makes no Lease");
+
+    site.hold(&["edge-a", "edge-b"])?;
+    site.cordon("edge-a", "zedkube")?;
+    site.cluster.delete("nodes", "", "edge-b");
+    site.lose("edge-c")?;
+    let said = site.ebb(&words(&site, "list --set slots.limit=2")).await?;
+    let expected = "\
+group default: 2 taken, limit 2 (Lease kube-system/ebb-slots-default)
+NODE    SLOT  BOOT      RENEWAL  NOW
+edge-a  held  0f3c21aa  17       Ready, cordoned by zedkube
+edge-b  held  0f3c21aa  17       gone: whoever needs a slot next frees it
+edge-c  down  -         -        NotReady
+";
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, expected, ""));
+    let said = site.ebb(&words(&site, "list --json")).await?;
+    let document: Value = serde_json::from_str(&said.out)?;
+    assert_eq!(
+        (&document["Group"], &document["Limit"], &document["Taken"]),
+        (&json!("default"), &json!(1), &json!(2))
+    );
+    let first = &document["Holders"][0];
+    assert_eq!(
+        (&first["Node"], &first["BootID"], &first["InUse"]),
+        (&json!("edge-a"), &json!("0f3c21aa-7c1e"), &json!(true))
+    );
+    assert_eq!(
+        (&document["Holders"][1]["InUse"], &document["Down"][0]["Node"]),
+        (&json!(false), &json!("edge-c"))
+    );
+    assert_eq!(site.changes(), [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn which_lease_is_meant() -> Result<()> {
+    let site = Site::passive()?;
+    site.put_lease("fleet", "ebb-slots-line-3", &json!([site.slot("edge-a")]).to_string())?;
+    for (more, code, part) in [
+        (
+            "list --group line-3 --namespace fleet",
+            0,
+            "group line-3: 1 taken, limit 1 (Lease fleet/ebb-slots-line-3)\n",
+        ),
+        ("list --set slots.group=line-3 --set slots.namespace=fleet", 0, "group line-3: 1 taken"),
+        ("list --set slots.group=x --group line-3 --namespace fleet", 0, "group line-3: 1 taken"),
+        ("list --group line-3", 0, "nobody has a slot; group line-3: 0 taken"),
+        ("list --group Line_3", 1, "slots.group = Line_3 is not accepted"),
+        ("list --namespace ../../api", 1, "slots.namespace = ../../api is not accepted"),
+        ("release edge-a --group line-3", 1, "node edge-a has no slot of group line-3"),
+        ("release node/edge-a --group line-3 --namespace fleet", 0, "the slot of edge-a is free\n"),
+        ("release pod/edge-a", 1, "expected resource of type node"),
+    ] {
+        let said = site.ebb(&words(&site, more)).await?;
+        let text = if code == 0 { &said.out } else { &said.err };
+        assert!(said.code == code && text.contains(part), "{more}: {said:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_slot_in_use_is_released_only_by_force() -> Result<()> {
+    for (cordoned_by, is_down, in_use) in [
+        (None, false, ""),
+        (Some("ebb:alice"), false, ""),
+        (Some(""), false, ""),
+        (Some("zedkube"), false, "edge-a is Ready, cordoned by zedkube"),
+        (None, true, "edge-a is NotReady"),
+    ] {
+        for more in ["release edge-a", "release --all"] {
+            let site = Site::passive()?;
+            site.hold(&["edge-a", "edge-b"])?;
+            if let Some(owner) = cordoned_by {
+                site.cordon("edge-a", owner)?;
+            }
+            if is_down {
+                site.lose("edge-a")?;
+            }
+            let said = site.ebb(&words(&site, more)).await?;
+            assert_eq!(said.code, i32::from(!in_use.is_empty()), "{more} {cordoned_by:?}: {said:?}");
+            if !in_use.is_empty() {
+                assert!(
+                    said.err.contains(&format!("the slot is in use: {in_use}; another node could go down")),
+                    "{said:?}"
+                );
+                assert_eq!((site.holders().len(), said.out.as_str()), (2, ""), "{said:?}");
+                let said = site.ebb(&words(&site, &format!("{more} --force"))).await?;
+                let part = format!(", although in use ({in_use}): two nodes may now be down at once");
+                assert!(said.code == 0 && said.out.contains(&part), "{more}: {said:?}");
+            }
+            let left: &[&str] = if more == "release edge-a" { &["edge-b"] } else { &[] };
+            assert_eq!(site.holders(), left, "{more} {cordoned_by:?}: {said:?}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_released_is_told() -> Result<()> {
+    let site = Site::passive()?;
+    let said = site.ebb(&words(&site, "release --all")).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "nobody has a slot\n"));
+    assert_eq!(site.changes(), [""; 0]);
+    site.hold(&["edge-a", "edge-b"])?;
+    let said = site.ebb(&words(&site, "release edge-c")).await?;
+    let part = "node edge-c has no slot of group default; `ebb slots list` says who has one";
+    assert!(said.code == 1 && said.err.contains(part), "{said:?}");
+    let said = site.ebb(&words(&site, "release --all --json")).await?;
+    let document: Value = serde_json::from_str(&said.out)?;
+    assert_eq!((said.code, &document["Released"]), (0, &json!(["edge-a", "edge-b"])), "{said:?}");
+    assert_eq!(
+        (&document["InUse"], &document["Text"]),
+        (&json!([]), &json!("the slots of edge-a, edge-b are free"))
+    );
+    // A node that was made anew is another one: its slot is not this entry.
+    site.hold(&["edge-a"])?;
+    site.cluster.delete("nodes", "", "edge-a");
+    site.cluster.node("edge-a")?;
+    site.cordon("edge-a", "zedkube")?;
+    let said = site.ebb(&words(&site, "release edge-a")).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "the slot of edge-a is free\n"), "{said:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_annotation_that_nobody_can_read() -> Result<()> {
+    let site = Site::passive()?;
+    site.put_lease("kube-system", NAME, "[{\"Node\": 1}]")?;
+    for more in ["list", "release edge-a"] {
+        let said = site.ebb(&words(&site, more)).await?;
+        assert!(said.code == 1 && said.err.contains("ebb slots release --all"), "{more}: {said:?}");
+    }
+    site.cordon("edge-b", "zedkube")?;
+    let said = site.ebb(&words(&site, "release --all")).await?;
+    assert!(said.code == 1 && said.err.contains("edge-b is Ready, cordoned by zedkube"), "{said:?}");
+    assert!(said.err.starts_with("error: cannot tell who has a slot: "), "{said:?}");
+    let said = site.ebb(&words(&site, "release --all --force")).await?;
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (0, "all slots are free; nobody could tell who had them\n"),
+        "{said:?}"
+    );
+    assert_eq!(site.ebb(&words(&site, "list")).await?.code, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn others_who_change_the_lease_are_waited_for_ten_times() -> Result<()> {
+    let conflict = || Effect::Answer(Reply::text(409, "somebody was faster"));
+    for (times, code) in [(9, 0), (10, 1)] {
+        let site = Site::passive()?;
+        site.hold(&["edge-a"])?;
+        site.cluster.faults().add(Fault::on("patch", "leases", conflict()).times(times));
+        let said = site.ebb(&words(&site, "release edge-a")).await?;
+        assert_eq!((said.code, site.holders().is_empty()), (code, code == 0), "{times}: {said:?}");
+        assert_eq!(site.cluster.requests().count("ebb/", "patch", "leases"), 10, "{times}");
+        assert_eq!(said.err.contains("each of 10 times; try again"), code == 1, "{said:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named() -> Result<()> {
+    for (verb, resource, more) in [
+        ("get", "leases", "list"),
+        ("list", "nodes", "list"),
+        ("get", "leases", "release edge-a"),
+        ("list", "nodes", "release edge-a"),
+        ("patch", "leases", "release edge-a"),
+        ("get", "leases", "release --all"),
+    ] {
+        let site = Site::passive()?;
+        site.hold(&["edge-a"])?;
+        site.forbid(verb, resource);
+        let said = site.ebb(&words(&site, more)).await?;
+        let part = format!("needs the right to `{verb}` `{resource}`");
+        assert!(said.code == 1 && said.err.contains(&part), "{more} {verb}: {said:?}");
+        assert_eq!(site.holders(), ["edge-a"], "{more} {verb}");
+    }
+    let site = Site::passive()?;
+    site.hold(&["edge-a"])?;
+    site.forbid("list", "nodes");
+    assert_eq!(site.ebb(&words(&site, "release edge-a --force")).await?.code, 0, "force needs no look");
+    Ok(())
+}
