@@ -53,7 +53,7 @@ impl Arguments {
 
     /// Starts an agent. Whoever calls collects it; call it on a thread that lives as long as the process.
     pub(super) fn start(&self, kind: Kind) -> io::Result<Pid> {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        let mut command = Command::new(THIS_PROGRAM);
         command.arg0("ebb").args(self.for_agent(kind)).stdin(Stdio::null());
         for name in MEANT_FOR_THE_PARENT {
             command.env_remove(name);

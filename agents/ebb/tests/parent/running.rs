@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -53,6 +53,7 @@ impl Parent {
             .args(flags)
             .env_remove("KUBECONFIG")
             .stdin(Stdio::null())
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .context("cannot start `ebb run`")?;
@@ -102,8 +103,8 @@ impl Parent {
 
     /// Waits for its end and that of its agents, and gives how it ended and all that was said.
     pub(crate) fn wait(&mut self) -> Result<(ExitStatus, String)> {
-        let status = self.child.wait()?;
         self.read_to_the_end()?;
+        let status = self.child.wait()?;
         Ok((status, self.said.join("\n")))
     }
 
@@ -157,12 +158,16 @@ impl Parent {
 
     /// The agents write to the same pipe: it ends when the last of them has ended.
     fn read_to_the_end(&mut self) -> Result<()> {
+        #[expect(clippy::disallowed_methods, reason = "a test that waits for ever says nothing")]
+        let end = Instant::now() + PATIENCE;
         loop {
-            match self.read(PATIENCE) {
+            #[expect(clippy::disallowed_methods, reason = "as above")]
+            let left = end.saturating_duration_since(Instant::now());
+            match self.read(left) {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => {
-                    bail!("an agent still runs; said was:\n{}", self.said.join("\n"))
+                    bail!("not all have ended; said was:\n{}", self.said.join("\n"))
                 }
             }
         }
