@@ -33,9 +33,9 @@ pub struct GateFacts {
     pub answer: Option<DrainStatus>,
     /// Nobody holds zedkube's lock.
     pub zedkube_lock_free: bool,
-    /// What zedkube publishes.
+    /// What zedkube publishes; [`DrainStatus::Unknown`] for a file that cannot be read.
     pub status: Option<NodeDrainStatus>,
-    /// There is a report of ours.
+    /// There is a report of ours, perhaps one that cannot be read.
     pub report_present: bool,
     /// Since we published, a status other than the present one was seen. Nothing when that is not known, as after
     /// a restart that lost it. Only looked at beside EVE's zedkube.

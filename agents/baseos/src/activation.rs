@@ -3,13 +3,15 @@
 //! Level-triggered: each look shows everything, and every way to an activation leads through the gate (D5). A state
 //! holds only when all its effects are done.
 
+use runtime::Gate;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
-use schemas::{BaseOsConfig, BaseOsHoldState, GoTime, ProceedReason, SwState, Verdict};
+use schemas::{BaseOsConfig, BaseOsHoldState, GoTime, SwState, Verdict};
 
 use crate::effect::{Effect, between};
-use crate::facts::{Configured, Facts, Gate};
+use crate::facts::{Configured, Facts};
 use crate::need::{Need, need, standing};
+use crate::nodeagent::{has_let_go, is_busy};
 use crate::record::{Accepted, Failure, Stage};
 use crate::showing::show;
 use crate::state::{Phase, State};
@@ -112,6 +114,12 @@ fn advance(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<
     Vec::new()
 }
 
+/// The image is not wanted any more. One whose hold was cleared before this look needs no other look.
+fn recall(next: &mut State, facts: &Facts) {
+    next.phase = Phase::Recalling;
+    recalling(next, facts);
+}
+
 /// Accepts the next image that needs something.
 fn idle(next: &mut State, facts: &Facts, policy: Policy) {
     next.record.current = candidate(next, facts, policy);
@@ -130,7 +138,8 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
         return Vec::new();
     };
     match gate.verdict {
-        Verdict::Proceed(reason) if is_answer_to_another(next, &config, reason) => {
+        // The answer to the request of another image.
+        Verdict::Proceed(_) if gate.is_answer() && next.record.asked_for != config.content_tree_uuid => {
             publish(next, &config, facts)
         }
         Verdict::Proceed(_) => {
@@ -157,8 +166,8 @@ fn holding(next: &mut State, facts: &Facts, policy: Policy) -> Vec<Effect> {
     let Some((config, need)) = wanted(next, facts, policy) else {
         return Vec::new();
     };
-    let is_free = obstacle(&config, &need, facts).is_none() && !facts.nodeagent.is_busy();
-    if need != Need::Activation || !is_free || !is_open(facts.gate.as_ref()) {
+    let is_free = obstacle(&config, &need, facts).is_none() && !is_busy(&facts.nodeagent);
+    if need != Need::Activation || !is_free || !is_open(facts) {
         next.phase = Phase::Deferred;
         return Vec::new();
     }
@@ -179,7 +188,7 @@ fn activated(next: &mut State, facts: &Facts, policy: Policy) {
     let Some((_, need)) = wanted(next, facts, policy) else {
         return;
     };
-    if need == Need::Activation || !is_open(facts.gate.as_ref()) {
+    if need == Need::Activation || !is_open(facts) {
         next.phase = Phase::Deferred;
     }
 }
@@ -205,7 +214,7 @@ fn failed(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
         .failed
         .as_ref()
         .is_none_or(|failure| next_try(failure.at_ms, policy.retry).is_due(now.boot_ms));
-    if is_due || counter(&next.record.current) != before {
+    if is_due || facts.needs_no_pause || counter(&next.record.current) != before {
         next.record.failed = None;
         next.phase = Phase::of(&next.record);
     }
@@ -215,11 +224,17 @@ fn failed(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
 /// gate is for, is dropped; then there is nothing.
 fn wanted(next: &mut State, facts: &Facts, policy: Policy) -> Option<(BaseOsConfig, Need)> {
     let Some(config) = wanted_config(next, facts) else {
-        next.phase = if next.record.current.is_some() { Phase::Recalling } else { Phase::Idle };
+        if next.record.current.is_some() {
+            recall(next, facts);
+        } else {
+            next.phase = Phase::Idle;
+        }
         return None;
     };
     if let Some(current) = &mut next.record.current {
         current.config = config.clone();
+        let is_seen = facts.configs.get(&config.content_tree_uuid).and_then(Configured::given).is_some();
+        current.carried_over &= !is_seen;
     }
     let need = need(&next.record, &config, &facts.running, policy.dry_run);
     match &need {
@@ -245,7 +260,7 @@ fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String>
             if content.state != SwState::LOADED {
                 return Some(format!("its content is not loaded (state {})", content.state.0));
             }
-            facts.nodeagent.is_busy().then(|| "nodeagent is about to take the device down".to_owned())
+            is_busy(&facts.nodeagent).then(|| "nodeagent is about to take the device down".to_owned())
         }
         Need::Reboot | Need::DryRun | Need::Nothing | Need::Active | Need::Error(_) => None,
     }
@@ -254,12 +269,7 @@ fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String>
 /// The image to be served next: one that is activated already, else the first whose content is there.
 fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
     let need_of = |config: &&BaseOsConfig| need(&next.record, config, &facts.running, policy.dry_run);
-    let given = || {
-        facts.configs.values().filter_map(|configured| match configured {
-            Configured::Given(config) => Some(config),
-            Configured::Unreadable => None,
-        })
-    };
+    let given = || facts.configs.values().filter_map(Configured::given);
     let is_activated = |config: &&BaseOsConfig| matches!(need_of(config), Need::Reboot | Need::DryRun);
     let is_ready = |config: &&BaseOsConfig| {
         need_of(config) == Need::Activation
@@ -276,26 +286,11 @@ fn publish(next: &mut State, config: &BaseOsConfig, facts: &Facts) -> Vec<Effect
     vec![Effect::Request { own: facts.next, uuid: config.content_tree_uuid.clone() }]
 }
 
-/// An answer to the request of another image releases nobody: the node may have filled again.
-fn is_answer_to_another(next: &State, config: &BaseOsConfig, reason: ProceedReason) -> bool {
-    match reason {
-        ProceedReason::Answered | ProceedReason::EveComplete => {
-            next.record.asked_for != config.content_tree_uuid
-        }
-        ProceedReason::NotAMember
-        | ProceedReason::Disabled
-        | ProceedReason::ZedkubeAway
-        | ProceedReason::EveNotSupported => false,
-    }
-}
-
 /// What became of an image is forgotten once its configuration says that it is not wanted: wanted again, it is new.
 fn forget_unwanted(next: &mut State, facts: &Facts) {
     let current = next.record.current_uuid().map(str::to_owned);
-    let unwanted = facts.configs.iter().filter_map(|(uuid, configured)| match configured {
-        Configured::Given(config) if !config.activate => Some(uuid),
-        Configured::Given(_) | Configured::Unreadable => None,
-    });
+    let given = facts.configs.values().filter_map(Configured::given);
+    let unwanted = given.filter(|config| !config.activate).map(|config| &config.content_tree_uuid);
     for uuid in unwanted.filter(|uuid| current.as_ref() != Some(uuid)) {
         next.record.forget(uuid);
     }
@@ -313,7 +308,7 @@ fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
 
 /// The hold was cleared before this look, and nodeagent has let go: nothing can lead to a reboot for us any more.
 fn may_withdraw(next: &State, facts: &Facts) -> bool {
-    next.hold.state != BaseOsHoldState::Activated && facts.nodeagent.has_let_go()
+    next.hold.state != BaseOsHoldState::Activated && has_let_go(&facts.nodeagent)
 }
 
 /// The line of a dry run, each time one begins to stand: a crash may have come between the record and the line.
@@ -324,21 +319,18 @@ fn written_down(next: &State, before: &State, policy: Policy) -> Option<Effect> 
     (policy.dry_run && is_dry_run && begins).then(|| Effect::WriteDown(config.clone()))
 }
 
-fn is_open(gate: Option<&Gate>) -> bool {
-    match gate.map(|gate| gate.verdict) {
-        Some(Verdict::Proceed(_)) => true,
-        Some(Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_)) | None => false,
-    }
+fn is_open(facts: &Facts) -> bool {
+    facts.gate.as_ref().is_some_and(Gate::is_open)
 }
 
 /// When to look again although nothing happens.
 fn wake(next: &State, now: Moment) -> Option<u64> {
     let soon = now.boot_ms.saturating_add(LOOK_AT_LOCK_MS);
-    match (&next.phase, next.next_try) {
+    match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
         (Phase::Recalling, _) => Some(soon),
         (Phase::Deferred, _) if !next.obstacle.is_empty() => Some(soon),
         (Phase::Idle | Phase::Failed, _) if next.record.request.is_some() => Some(soon),
-        (Phase::Failed, Some((NextTry::At(at), _))) => Some(at),
+        (Phase::Failed, Some(NextTry::At(at))) => Some(at),
         _ => None,
     }
 }

@@ -1,15 +1,16 @@
 //! Which version runs: asked once, beside the loop, and again while there is no answer.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
 use runtime::program;
+use runtime::regular_file::{Links, open_regular};
 use runtime::settings::VersionSource;
 use tokio::sync::mpsc;
 
 use crate::facts::Running;
+use crate::limits::MOST_VERSION_BYTES;
 use crate::perform::Answer;
 
 /// A device that boots may not be able to tell at once; ask again this often, in milliseconds.
@@ -91,12 +92,18 @@ fn ask(source: VersionSource, sender: mpsc::Sender<Answer>) {
 
 fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+    let read =
+        open_regular(path, Links::Followed).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
     read.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn first_line(text: &str) -> Result<String, String> {
     let line = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
-    line.map(str::to_owned).ok_or_else(|| "baseos.current names no version".to_owned())
+    let line = line.ok_or_else(|| "baseos.current names no version".to_owned())?;
+    if MOST_VERSION_BYTES < line.len() || line.chars().any(char::is_control) {
+        let accepted = format!("accepted: at most {MOST_VERSION_BYTES} bytes of plain text");
+        return Err(format!("baseos.current names no version: {} bytes; {accepted}", line.len()));
+    }
+    Ok(line.to_owned())
 }

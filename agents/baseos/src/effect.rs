@@ -1,10 +1,10 @@
 //! What is to be done, as ordered data.
 
 use runtime::OwnRequest;
-use schemas::{BaseOsConfig, BaseOsHold, BaseOsStatus};
+use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus};
 
 use crate::record::ActivationRecord;
-use crate::state::State;
+use crate::state::{Phase, State};
 
 /// One thing to do. They are done in their order; when one fails, the rest is not done.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,19 +39,49 @@ pub enum Effect {
     WakeAt(u64),
 }
 
+impl Effect {
+    /// When to look again, for an effect that is nothing else.
+    pub(crate) const fn wake_at(&self) -> Option<u64> {
+        match self {
+            Self::WakeAt(at_ms) => Some(*at_ms),
+            Self::Record(_)
+            | Self::WriteDown(_)
+            | Self::Withdraw
+            | Self::Request { .. }
+            | Self::Hold(_)
+            | Self::Status(_)
+            | Self::Forget(_)
+            | Self::Activate { .. } => None,
+        }
+    }
+}
+
 /// What takes the device from one state to the next. `own` is what the step itself wants.
 ///
-/// The record is on disk before anything is asked, said or started; the hold is said before a status that nodeagent
-/// reboots for; the command is started last.
+/// The record is on disk before anything is asked or let go; the hold is said before a status that nodeagent reboots
+/// for; the command is started last. What lets nothing go is said before the record is written, and with nothing left
+/// to do the request is withdrawn before it: on a disk that takes no record a take-back must still take effect.
 pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Effect> {
-    let all = before.is_unsure;
+    let is_first = |effect: &Effect| *effect == Effect::Withdraw && after.phase == Phase::Idle;
+    let (first, own): (Vec<_>, Vec<_>) = own.into_iter().partition(is_first);
     let (activations, own): (Vec<_>, Vec<_>) =
         own.into_iter().partition(|effect| matches!(effect, Effect::Activate { .. }));
+    let is_recorded_anew = before.is_unsure || before.record != after.record;
+    let record = is_recorded_anew.then(|| Effect::Record(after.record.clone()));
+    let (said_first, said_last) = match after.hold.state {
+        BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => {
+            (said(before, after), Vec::new())
+        }
+        BaseOsHoldState::Activating | BaseOsHoldState::Activated => (Vec::new(), said(before, after)),
+    };
+    let all = said_first.into_iter().chain(first).chain(record).chain(own).chain(said_last);
+    all.chain(activations).collect()
+}
+
+/// What others see, as far as it has changed.
+fn said(before: &State, after: &State) -> Vec<Effect> {
+    let all = before.is_unsure;
     let mut effects = Vec::new();
-    if all || before.record != after.record {
-        effects.push(Effect::Record(after.record.clone()));
-    }
-    effects.extend(own);
     if all || before.hold != after.hold {
         effects.push(Effect::Hold(Box::new(after.hold.clone())));
     }
@@ -62,6 +92,5 @@ pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Ef
     }
     let gone = before.statuses.keys().filter(|uuid| !after.statuses.contains_key(*uuid));
     effects.extend(gone.cloned().map(Effect::Forget));
-    effects.extend(activations);
     effects
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use runtime::OwnRequest;
-use schemas::{BaseOsConfig, DeviceAction, DeviceActionState, SwState, Verdict};
+use runtime::siblings::NodeAgentView;
+use runtime::{Gate, OwnRequest};
+use schemas::{BaseOsConfig, SwState};
 
 /// One look: every file read anew, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,12 +19,16 @@ pub struct Facts {
     pub running: Running,
     /// What the gate says; nothing when it was not asked.
     pub gate: Option<Gate>,
+    /// After a failed drain the next try need not wait.
+    pub needs_no_pause: bool,
     /// The drain request that is ours.
     pub own: Option<OwnRequest>,
     /// A drain request that could be made now.
     pub next: OwnRequest,
     /// What nodeagent is doing.
     pub nodeagent: NodeAgentView,
+    /// Input files that are refused, and why; only shown.
+    pub refused: Vec<String>,
 }
 
 /// The configuration of one image.
@@ -31,6 +36,8 @@ pub struct Facts {
 pub enum Configured {
     /// It cannot be read, perhaps because it is just being written. It says nothing.
     Unreadable,
+    /// It says what nothing can be made of, and why. It counts for nothing, but that is shown.
+    Refused(String),
     /// It says this.
     Given(BaseOsConfig),
 }
@@ -60,52 +67,13 @@ pub enum Running {
     Version(String),
 }
 
-/// The gate's verdict and its words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gate {
-    /// May the device go down?
-    pub verdict: Verdict,
-    /// What blocks; empty when nothing does.
-    pub blocked_by: String,
-    /// What an operator can do about it.
-    pub hint: String,
-}
-
-/// nodeagent as its files show it. Its lock is asked before its file is read: when the lock is free, nothing can be
-/// written any more that the file does not show.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeAgentView {
-    /// Its lock is held, or cannot be asked.
-    pub is_running: bool,
-    /// Its progress; nothing when the file cannot be read. Without a file it is idle.
-    pub action: Option<DeviceAction>,
-}
-
-impl NodeAgentView {
-    /// It has taken a command, or may have.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.state().is_none_or(|state| match state {
-            DeviceActionState::Taken | DeviceActionState::Acting => true,
-            DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
-        })
-    }
-
-    pub(crate) fn is_acting(&self) -> bool {
-        self.state() == Some(DeviceActionState::Acting)
-    }
-
-    /// Nothing that it has taken can lead to a reboot for us any more: our hold was cleared before this look.
-    pub(crate) fn has_let_go(&self) -> bool {
-        self.state().is_some_and(|state| match state {
-            DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => true,
-            // It begins anew when it comes back, and finds the hold cleared.
-            DeviceActionState::Taken => !self.is_running,
-            DeviceActionState::Acting => false,
-        })
-    }
-
-    fn state(&self) -> Option<DeviceActionState> {
-        self.action.as_ref().map(|action| action.state)
+impl Configured {
+    /// What it says, if that can be used.
+    pub(crate) const fn given(&self) -> Option<&BaseOsConfig> {
+        match self {
+            Self::Given(config) => Some(config),
+            Self::Unreadable | Self::Refused(_) => None,
+        }
     }
 }
 

@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 
-use pubsub::{Persistence, Root, TopicKey, lock_holder, read_item, read_items};
-use runtime::error_chain;
+use pubsub::{Persistence, Root, Subscription, TopicKey, read_item, read_items};
+use runtime::plain_text::one_line;
 use schemas::{BaseOsConfig, ContentTreeStatus, NodeAgentStatus, SwState, agent};
 
-use crate::facts::{Configured, Content, NodeAgentView};
+use crate::facts::{Configured, Content};
+use crate::limits;
 
 const VOLATILE: Persistence = Persistence::Volatile;
+
+/// So much of volumemgr's own words is repeated, in bytes.
+const MOST_WORDS: usize = 512;
 
 /// The images of both configurations; the controller's own (`ebb update`) counts where both have one. The flag says
 /// that a folder could not be listed.
@@ -22,7 +26,9 @@ pub(crate) fn configs(root: &Root) -> (BTreeMap<String, Configured>, bool) {
         for (key, config) in read.items {
             let uuid = key.as_str().to_owned();
             let config = BaseOsConfig { content_tree_uuid: uuid.clone(), ..config };
-            configs.insert(uuid, Configured::Given(config));
+            let refused = limits::refusal(&config)
+                .map(|why| Configured::Refused(format!("refused BaseOsConfig of {publisher}: {why}")));
+            configs.insert(uuid, refused.unwrap_or(Configured::Given(config)));
         }
         for refusal in read.refused {
             tracing::debug!("{refusal}");
@@ -38,39 +44,38 @@ pub(crate) fn configs(root: &Root) -> (BTreeMap<String, Configured>, bool) {
     (configs, is_partial)
 }
 
-/// The content of images. Where nobody reports on content it counts as loaded.
-pub(crate) fn contents(root: &Root, uuids: &BTreeSet<String>) -> BTreeMap<String, Content> {
+/// What is refused of the configurations, for the log and the hold.
+pub(crate) fn refused(configs: &BTreeMap<String, Configured>) -> Vec<String> {
+    let refused = configs.iter().filter_map(|(uuid, configured)| match configured {
+        Configured::Refused(why) => Some(format!("{}: {why}", one_line(uuid, MOST_WORDS))),
+        Configured::Unreadable | Configured::Given(_) => None,
+    });
+    refused.collect()
+}
+
+/// The content of images. Where nobody reports on content it counts as loaded. `last` has the last good values.
+pub(crate) fn contents(
+    root: &Root,
+    last: &Subscription<ContentTreeStatus>,
+    uuids: &BTreeSet<String>,
+) -> BTreeMap<String, Content> {
     let folder = root.folder::<ContentTreeStatus>(agent::VOLUMEMGR, VOLATILE);
-    let is_reported = !matches!(fs::metadata(folder), Err(error) if error.kind() == ErrorKind::NotFound);
+    let is_reported =
+        !matches!(fs::symlink_metadata(folder), Err(error) if error.kind() == ErrorKind::NotFound);
     let content = |uuid: &String| {
-        let content = if is_reported { content(root, uuid)? } else { Content::LOADED };
+        let content = if is_reported { content(root, last, uuid)? } else { Content::LOADED };
         Some((uuid.clone(), content))
     };
     uuids.iter().filter_map(content).collect()
 }
 
-fn content(root: &Root, uuid: &str) -> Option<Content> {
+fn content(root: &Root, last: &Subscription<ContentTreeStatus>, uuid: &str) -> Option<Content> {
     let key = TopicKey::parse(uuid).ok()?;
-    match read_item::<ContentTreeStatus>(root, agent::VOLUMEMGR, VOLATILE, &key) {
-        Ok(status) => status.map(|status| Content { state: status.state, error: status.error }),
-        Err(refusal) => Some(Content { state: SwState::INITIAL, error: refusal.to_string() }),
-    }
-}
-
-/// nodeagent: its lock first, then its file. What cannot be read counts as running, or as unknown.
-pub(crate) fn nodeagent(root: &Root) -> NodeAgentView {
-    let is_running = match lock_holder(root, agent::NODEAGENT) {
-        Ok(holder) => holder.is_some(),
-        Err(error) => {
-            tracing::debug!("{}", error_chain(&error));
-            true
-        }
+    let (state, error) = match read_item::<ContentTreeStatus>(root, agent::VOLUMEMGR, VOLATILE, &key) {
+        Ok(status) => status.map(|status| (status.state, status.error))?,
+        Err(refusal) => (last.get(&key).map_or(SwState::INITIAL, |status| status.state), refusal.to_string()),
     };
-    let action = read_item(root, agent::NODEAGENT, VOLATILE, &TopicKey::global());
-    if let Err(refusal) = &action {
-        tracing::debug!("{refusal}");
-    }
-    NodeAgentView { is_running, action: action.ok().map(Option::unwrap_or_default) }
+    Some(Content { state, error: one_line(&error, MOST_WORDS) })
 }
 
 /// The partition that does not run, in EVE's words; empty where partitions have no such names.

@@ -99,12 +99,12 @@ fn did_not_stay(image: &ImageRecord, running: &str) -> Need {
 }
 
 /// The configuration that counts for an accepted image, or nothing when it was reverted. An absent one is reverted
-/// only in the boot that accepted it (D14).
+/// only in the boot that accepted it, or has seen it again (D14).
 pub(crate) fn standing(current: &Accepted, facts: &Facts) -> Option<BaseOsConfig> {
     let accepted = || Some(current.config.clone());
     match facts.configs.get(&current.config.content_tree_uuid) {
         Some(Configured::Given(config)) => config.activate.then(|| config.clone()),
-        Some(Configured::Unreadable) => accepted(),
+        Some(Configured::Unreadable | Configured::Refused(_)) => accepted(),
         None if current.carried_over || facts.is_partial => accepted(),
         None => None,
     }

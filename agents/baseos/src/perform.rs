@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
 use runtime::device_actions::WriteDownError;
+use runtime::refused::ToldRefusals;
+use runtime::requester::{Listen, WithdrawError};
 use runtime::settings::VersionSource;
+use runtime::siblings::NodeAgentView;
 use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock, program};
 use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, ContentTreeStatus, DeviceAction, DrainRequester, agent,
@@ -16,7 +19,7 @@ use crate::activation::{Event, Policy};
 use crate::current::Current;
 use crate::dry_run;
 use crate::effect::Effect;
-use crate::facts::{Configured, Facts, Gate};
+use crate::facts::{Configured, Facts};
 use crate::looking;
 use crate::record::ActivationRecord;
 use crate::state::State;
@@ -33,6 +36,7 @@ pub(crate) struct Desk {
     configs: [Subscription<BaseOsConfig>; 2],
     contents: Subscription<ContentTreeStatus>,
     action: Subscription<DeviceAction>,
+    told: ToldRefusals,
     current: Current,
     command: Option<JoinHandle<()>>,
     sender: mpsc::Sender<Answer>,
@@ -59,6 +63,8 @@ pub(crate) enum EffectError {
     #[error(transparent)]
     Publish(#[from] PublishError),
     #[error(transparent)]
+    Withdraw(#[from] WithdrawError),
+    #[error(transparent)]
     WriteDown(#[from] WriteDownError),
 }
 
@@ -80,6 +86,7 @@ impl Desk {
                 .map(|publisher| Subscription::open(root, publisher, volatile)),
             contents: Subscription::open(root, agent::VOLUMEMGR, volatile),
             action: Subscription::open(root, agent::NODEAGENT, volatile),
+            told: ToldRefusals::default(),
             current: Current::new(),
             command: None,
             sender,
@@ -104,7 +111,7 @@ impl Desk {
     }
 
     /// The next event from beside the loop, or nothing when files may have changed. Can be dropped and called again.
-    pub(crate) async fn changed(&mut self, needs_gate: bool) -> Option<Event> {
+    pub(crate) async fn changed(&mut self, listen: Listen) -> Option<Event> {
         let [zedagent, controller] = &mut self.configs;
         tokio::select! {
             answer = self.answers.recv() => self.take(answer?),
@@ -113,7 +120,7 @@ impl Desk {
             () = self.contents.changed() => None,
             () = self.action.changed() => None,
             () = self.settings.changed() => None,
-            () = self.requester.changed(), if needs_gate => None,
+            () = self.requester.changed(listen) => None,
         }
     }
 
@@ -131,25 +138,32 @@ impl Desk {
     pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
         let root = self.context.root();
         let (configs, is_partial) = looking::configs(root);
-        let contents = looking::contents(root, &known_uuids(&configs, state));
+        let contents = looking::contents(root, &self.contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
         let running = self.current.running(settings.baseos.current.as_ref(), now_ms, &self.sender);
-        let gate = state.needs_gate().then(|| self.ask_gate(now_ms));
+        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask(now_ms));
+        let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
+        let refused = looking::refused(&configs);
+        self.told.tell(&refused);
         Facts {
             configs,
             is_partial,
             contents,
             running,
             gate,
+            needs_no_pause,
             own: self.requester.own(),
             next: self.requester.next_request(),
-            nodeagent: looking::nodeagent(self.context.root()),
+            nodeagent: NodeAgentView::read(self.context.root()),
+            refused: refused.into_iter().chain(self.refused()).collect(),
         }
     }
 
-    fn ask_gate(&mut self, now_ms: u64) -> Gate {
-        let verdict = self.requester.verdict(now_ms);
-        Gate { verdict, blocked_by: self.requester.blocked_by(), hint: self.requester.release() }
+    /// The other files that are refused; those of the gate are in its words.
+    fn refused(&self) -> Vec<String> {
+        let configs = self.configs.iter().flat_map(Subscription::refused);
+        let all = configs.chain(self.contents.refused()).chain(self.action.refused());
+        all.map(|refusal| refusal.to_string()).collect()
     }
 
     /// Does the effects in their order, up to the first that fails.

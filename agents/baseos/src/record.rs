@@ -1,8 +1,11 @@
 //! What has been accepted, started and finished: the part of the state that survives a crash and a power cut.
 
 use runtime::OwnRequest;
+use runtime::plain_text::one_line;
 use schemas::{BaseOsConfig, SCHEMA_VERSION, Topic};
 use serde::{Deserialize, Serialize};
+
+use crate::limits::{self, MOST_ERROR_BYTES};
 
 /// So many images are remembered. A device has two partitions, and a controller wants a few images at a time.
 const MOST_IMAGES: usize = 16;
@@ -87,6 +90,29 @@ impl ActivationRecord {
         Self { schema_version: SCHEMA_VERSION, boot_id: boot_id.to_owned(), ..Self::default() }
     }
 
+    /// What can be made of a record that was read, in the bounds that all others rely on, whoever wrote it.
+    pub(crate) fn within_limits(self) -> Self {
+        let is_usable = |config: &BaseOsConfig| limits::refusal(config).is_none();
+        let failed = self.failed.map(|failed| {
+            let error = one_line(&failed.error, limits::MOST_REASON_BYTES);
+            Failure { error, ..failed }
+        });
+        let asked_for = one_line(&self.asked_for, limits::MOST_ID_BYTES);
+        let current = self.current.filter(|current| is_usable(&current.config));
+        let mut record = Self { current, asked_for, failed, ..self };
+        record
+            .images
+            .retain(|image| is_usable(&image.config) && image.boot_id.len() <= limits::MOST_ID_BYTES);
+        record.images.iter_mut().for_each(|image| image.error = one_line(&image.error, MOST_ERROR_BYTES));
+        record.forget_oldest();
+        record
+    }
+
+    fn forget_oldest(&mut self) {
+        let too_many = self.images.len().saturating_sub(MOST_IMAGES);
+        self.images.drain(..too_many);
+    }
+
     /// Nothing that has to survive.
     pub fn is_empty(&self) -> bool {
         *self == Self::new(&self.boot_id)
@@ -125,8 +151,7 @@ impl ActivationRecord {
             error: String::new(),
         };
         self.images.push(image);
-        let too_many = self.images.len().saturating_sub(MOST_IMAGES);
-        self.images.drain(..too_many);
+        self.forget_oldest();
     }
 
     /// Notes how the activation of an image ended.
@@ -134,7 +159,10 @@ impl ActivationRecord {
         if let Some(image) = self.images.iter_mut().find(|image| image.config.content_tree_uuid == uuid) {
             match result {
                 Ok(()) => image.stage = Stage::Finished,
-                Err(error) => (image.stage, image.error) = (Stage::Failed, error.clone()),
+                Err(error) => {
+                    image.stage = Stage::Failed;
+                    image.error = one_line(error, MOST_ERROR_BYTES);
+                }
             }
         }
     }
@@ -154,5 +182,41 @@ impl ActivationRecord {
     pub(crate) fn in_new_boot(self, boot_id: &str) -> Self {
         let current = self.current.map(|current| Accepted { carried_over: true, ..current });
         Self { boot_id: boot_id.to_owned(), current, asked_for: String::new(), failed: None, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey};
+    use schemas::agent;
+
+    use super::*;
+
+    /// All that may be remembered, in the longest spelling: a quotation mark takes two bytes.
+    #[test]
+    fn the_longest_record_can_be_published() {
+        let long = |length| "\"".repeat(length);
+        let config = |number| BaseOsConfig {
+            content_tree_uuid: format!("{number:02}{}", long(126)),
+            base_os_version: long(256),
+            ..BaseOsConfig::default()
+        };
+        assert_eq!(crate::limits::refusal(&config(0)), None);
+        let mut record = ActivationRecord::new(&"b".repeat(128));
+        for number in 0..40 {
+            let config = config(number);
+            record.start(&config, Stage::Started);
+            record.end(&config.content_tree_uuid, &Err(long(5000)));
+        }
+        record.current = Some(Accepted { config: config(0), carried_over: true });
+        record.asked_for = long(128);
+        record.failed = Some(Failure { error: long(limits::MOST_REASON_BYTES), at_ms: u64::MAX });
+        assert_eq!(record.images.len(), MOST_IMAGES);
+
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let lock = AgentLock::acquire(&root, agent::BASEOSMGR).unwrap();
+        let mut publisher = Publisher::open(&root, agent::BASEOSMGR, Persistence::Persistent, &lock).unwrap();
+        publisher.publish(&TopicKey::global(), &record).unwrap();
     }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
-use runtime::retry::{NextTry, next_try};
-use schemas::{
-    BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, SwState, Verdict,
-};
+use runtime::refused::with_refused;
+use runtime::retry::NextTry;
+use runtime::shown_try::ShownTry;
+use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, SwState};
 
 use crate::activation::{Moment, Policy};
 use crate::facts::{Configured, Facts};
 use crate::need::{Need, need, standing};
+use crate::nodeagent::is_acting;
 use crate::state::{Phase, State};
 
 /// EVE's words for a partition that the device boots next, and for the one that runs.
@@ -29,21 +29,55 @@ pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: Policy)
     next.hold = BaseOsHold { since, ..hold };
     let mut statuses = statuses(next, facts, needs, now);
     for (uuid, configured) in &facts.configs {
-        if let (Configured::Unreadable, Some(shown)) = (configured, next.statuses.get(uuid)) {
-            statuses.entry(uuid.clone()).or_insert_with(|| shown.clone());
+        if !statuses.contains_key(uuid)
+            && let Some(status) = unusable(uuid, configured, next.statuses.get(uuid), now)
+        {
+            statuses.insert(uuid.clone(), status);
         }
     }
     next.statuses = statuses;
 }
 
-/// The hold with the reason why nothing can be done: an effect failed. Nothing while the hold releases something:
-/// that must not be said again without the gate.
-pub fn troubled(state: &State, error: &str) -> Option<BaseOsHold> {
-    match state.hold.state {
-        BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => {
-            Some(BaseOsHold { blocked_by: error.to_owned(), ..state.hold.clone() })
+/// The status of an image whose configuration says nothing: as it was, with the reason if there is one.
+fn unusable(
+    uuid: &str,
+    configured: &Configured,
+    shown: Option<&BaseOsStatus>,
+    now: Moment,
+) -> Option<BaseOsStatus> {
+    match configured {
+        Configured::Given(_) => None,
+        Configured::Unreadable => shown.cloned(),
+        Configured::Refused(why) => {
+            let before = shown.cloned().unwrap_or_default();
+            let known = Some(&before).filter(|before| before.error == *why).map(|before| before.error_time);
+            Some(BaseOsStatus {
+                content_tree_uuid: uuid.to_owned(),
+                error: why.clone(),
+                error_time: known.unwrap_or(now.wall),
+                error_severity: SEVERITY_ERROR,
+                ..before
+            })
         }
-        BaseOsHoldState::Activating | BaseOsHoldState::Activated => None,
+    }
+}
+
+/// The hold with the reason why nothing can be done: an effect failed. Nothing while it lets the device go: that must
+/// not be said again without the gate.
+///
+/// It keeps nodeagent only while the activate command runs (`is_running`): a disk that takes no record must not keep
+/// the device from going down for somebody else.
+pub fn troubled(hold: &BaseOsHold, is_running: bool, error: &str) -> Option<BaseOsHold> {
+    let hold = BaseOsHold { blocked_by: error.to_owned(), ..hold.clone() };
+    match hold.state {
+        BaseOsHoldState::Activating if !is_running => {
+            Some(BaseOsHold { state: BaseOsHoldState::Deferred, release: String::new(), ..hold })
+        }
+        BaseOsHoldState::Idle
+        | BaseOsHoldState::Deferred
+        | BaseOsHoldState::Failed
+        | BaseOsHoldState::Activating => Some(hold),
+        BaseOsHoldState::Activated => None,
     }
 }
 
@@ -51,10 +85,7 @@ pub fn troubled(state: &State, error: &str) -> Option<BaseOsHold> {
 type Needs = BTreeMap<String, (BaseOsConfig, Need)>;
 
 fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
-    let given = facts.configs.values().filter_map(|configured| match configured {
-        Configured::Given(config) => Some(config.clone()),
-        Configured::Unreadable => None,
-    });
+    let given = facts.configs.values().filter_map(Configured::given).cloned();
     // What an earlier boot activated is known even when nobody wants it any more.
     let newest = next.record.images.last().filter(|image| image.boot_id != next.record.boot_id);
     let newest = newest.map(|image| image.config.clone());
@@ -76,9 +107,15 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
         since: GoTime::ZERO,
         blocked_by,
         release,
-        next_try: next.next_try.map_or(GoTime::ZERO, |(_, shown)| shown),
+        next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
     };
-    if next.phase == Phase::Idle { failed_image(hold, needs) } else { hold }
+    let hold = if next.phase == Phase::Idle { failed_image(hold, needs) } else { hold };
+    match hold.state {
+        BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => {
+            BaseOsHold { blocked_by: with_refused(hold.blocked_by, &facts.refused), ..hold }
+        }
+        BaseOsHoldState::Activating | BaseOsHoldState::Activated => hold,
+    }
 }
 
 /// No image is held, but one has failed for good: that is what the hold is about.
@@ -107,7 +144,7 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
         Phase::Deferred => {
             let (blocked_by, hint) = facts.gate.as_ref().map_or_else(
                 || ("the gate is being asked".to_owned(), none()),
-                |gate| (gate.blocked_by.clone(), gate.hint.clone()),
+                |gate| (gate.blocked_by.clone(), gate.release.clone()),
             );
             (BaseOsHoldState::Deferred, blocked_by, hint)
         }
@@ -115,7 +152,7 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
             (BaseOsHoldState::Activating, none(), release(next, facts))
         }
         Phase::Activated => (BaseOsHoldState::Activated, none(), release(next, facts)),
-        Phase::Recalling if facts.nodeagent.is_acting() => {
+        Phase::Recalling if is_acting(&facts.nodeagent) => {
             let too_late = "take-back refused: too late, the device is going down".to_owned();
             (BaseOsHoldState::Deferred, too_late, none())
         }
@@ -131,39 +168,25 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
 
 /// Why the gate let it pass; remembered while it is not asked.
 fn release(next: &State, facts: &Facts) -> String {
-    match facts.gate.as_ref().map(|gate| gate.verdict) {
-        Some(Verdict::Proceed(reason)) => reason.to_string(),
-        Some(Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_)) | None => match next.hold.state {
-            BaseOsHoldState::Activating | BaseOsHoldState::Activated => next.hold.release.clone(),
-            BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => String::new(),
-        },
+    if let Some(gate) = facts.gate.as_ref().filter(|gate| gate.is_open()) {
+        return gate.release.clone();
+    }
+    match next.hold.state {
+        BaseOsHoldState::Activating | BaseOsHoldState::Activated => next.hold.release.clone(),
+        BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => String::new(),
     }
 }
 
 fn retry_hint(next: &State) -> String {
-    match next.next_try {
-        Some((NextTry::OnCommand, _)) => "give a new RetryUpdateCounter: baseos.retry is 0s".to_owned(),
-        Some((NextTry::At(_), _)) | None => "a new RetryUpdateCounter tries again at once".to_owned(),
+    match next.next_try.map(|next_try| next_try.at) {
+        Some(NextTry::OnCommand) => "give a new RetryUpdateCounter: baseos.retry is 0s".to_owned(),
+        Some(NextTry::At(_)) | None => "a new RetryUpdateCounter tries again at once".to_owned(),
     }
 }
 
-/// Kept as long as the moment is the same, so that the hold does not change with every look.
-fn shown_next_try(next: &State, now: Moment, policy: Policy) -> Option<(NextTry, GoTime)> {
+fn shown_next_try(next: &State, now: Moment, policy: Policy) -> Option<ShownTry> {
     let failure = next.record.failed.as_ref().filter(|_| next.phase == Phase::Failed)?;
-    let at = next_try(failure.at_ms, policy.retry);
-    if let Some(known) = next.next_try.filter(|(known, _)| *known == at) {
-        return Some(known);
-    }
-    let shown = match at {
-        NextTry::OnCommand => GoTime::ZERO,
-        NextTry::At(at_ms) => later(now.wall, at_ms.saturating_sub(now.boot_ms)),
-    };
-    Some((at, shown))
-}
-
-fn later(wall: GoTime, millis: u64) -> GoTime {
-    let pause = SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX));
-    wall.timestamp().saturating_add(pause).map_or(GoTime::ZERO, GoTime::from)
+    Some(ShownTry::after(next.next_try, failure.at_ms, policy.retry, now.boot_ms, now.wall))
 }
 
 fn statuses(next: &State, facts: &Facts, needs: Needs, now: Moment) -> BTreeMap<String, BaseOsStatus> {

@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use runtime::retry::NextTry;
-use schemas::{BaseOsHold, BaseOsStatus, GoTime};
+use runtime::plain_text::one_line;
+use runtime::requester::Listen;
+use runtime::shown_try::ShownTry;
+use schemas::{BaseOsHold, BaseOsStatus};
 
 use crate::record::ActivationRecord;
+
+/// So much of a published release is taken up again, in bytes; ours are shorter.
+const MOST_RELEASE_BYTES: usize = 4096;
 
 /// Everything that decisions need besides the facts. One loop owns it.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,8 +23,8 @@ pub struct State {
     pub hold: BaseOsHold,
     /// BaseOsStatus of each image as published, by UUID.
     pub statuses: BTreeMap<String, BaseOsStatus>,
-    /// The next try, and the same as a time to show.
-    pub(crate) next_try: Option<(NextTry, GoTime)>,
+    /// The next try after a failure.
+    pub(crate) next_try: Option<ShownTry>,
     /// What blocks besides the gate.
     pub(crate) obstacle: String,
     /// Counts activate commands, so that a late answer is recognised.
@@ -58,12 +63,15 @@ impl State {
         statuses: BTreeMap<String, BaseOsStatus>,
         boot_id: &str,
     ) -> Self {
-        let mut record = record.unwrap_or_else(|| ActivationRecord::new(boot_id));
+        let mut record =
+            record.map_or_else(|| ActivationRecord::new(boot_id), ActivationRecord::within_limits);
         if record.boot_id != boot_id {
             record = record.in_new_boot(boot_id);
         }
         let phase = Phase::of(&record);
         let (next_try, obstacle) = (None, String::new());
+        let release = one_line(&hold.release, MOST_RELEASE_BYTES);
+        let hold = BaseOsHold { release, ..hold };
         Self { record, phase, hold, statuses, next_try, obstacle, serial: 0, is_unsure: true }
     }
 
@@ -82,11 +90,12 @@ impl State {
         }
     }
 
-    /// The gate has to be asked for the next step.
-    pub fn needs_gate(&self) -> bool {
+    /// What decides about the next step besides the files of images and of nodeagent.
+    pub(crate) fn listen(&self) -> Listen {
         match self.phase {
-            Phase::Deferred | Phase::Holding | Phase::Activated => true,
-            Phase::Idle | Phase::Activating { .. } | Phase::Recalling | Phase::Failed => false,
+            Phase::Deferred | Phase::Holding | Phase::Activated => Listen::ToGate,
+            Phase::Failed => Listen::ToReport,
+            Phase::Idle | Phase::Activating { .. } | Phase::Recalling => Listen::ToNothing,
         }
     }
 

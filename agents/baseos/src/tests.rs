@@ -1,182 +1,100 @@
 //! baseos as a whole, on real files; zedkube, volumemgr and nodeagent are played by hand.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use pubsub::{AgentLock, Persistence, Publisher, Root, Subscription, TopicKey};
-use runtime::flags::Assignment;
-use runtime::{Agent, AgentFlags, StartError};
+use pubsub::{Subscription, TopicKey};
+use runtime::testing::{TOO_LONG, TestDevice, until};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceLine, DrainStatus, Member, NodeDrainReport,
-    NodeDrainRequest, RequestLine, Topic, agent, parse,
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceLine, DrainRequester, DrainStatus, NodeDrainRequest,
+    NodeDrainStatus, agent, parse,
 };
-use tempfile::TempDir;
-use tokio::task::JoinHandle;
-
-use super::*;
 
 use BaseOsHoldState::{Activated, Deferred, Failed, Idle};
 
-/// Long enough for any machine: reached only by a failure.
-const TOO_LONG: Duration = Duration::from_mins(1);
-
 /// The image of these tests.
-const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+pub(crate) const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
-struct Device {
-    folder: TempDir,
-    root: Root,
-    settings: Vec<Assignment>,
-    zedkube: AgentLock,
-    running: Option<(Stop, JoinHandle<()>)>,
-    hold: Subscription<BaseOsHold>,
-    statuses: Subscription<BaseOsStatus>,
-    request: Subscription<NodeDrainRequest>,
+/// A device with baseos.
+pub(crate) struct Device {
+    pub(crate) machine: TestDevice,
+    pub(crate) hold: Subscription<BaseOsHold>,
+    pub(crate) statuses: Subscription<BaseOsStatus>,
+    pub(crate) request: Subscription<NodeDrainRequest>,
+}
+
+impl std::ops::Deref for Device {
+    type Target = TestDevice;
+
+    fn deref(&self) -> &TestDevice {
+        &self.machine
+    }
 }
 
 impl Device {
     /// A member of a cluster, without volumemgr.
     async fn start(settings: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::new(folder.path());
-        let assignment =
-            |&(key, value): &(&str, &str)| Assignment { key: key.to_owned(), value: value.to_owned() };
-        let volatile = Persistence::Volatile;
-        let mut device = Self {
-            zedkube: AgentLock::acquire(&root, agent::ZEDKUBE).unwrap(),
-            hold: Subscription::open(&root, agent::BASEOSMGR, volatile),
-            statuses: Subscription::open(&root, agent::BASEOSMGR, volatile),
-            request: Subscription::open(&root, agent::BASEOSMGR, volatile),
-            settings: settings.iter().map(assignment).collect(),
-            running: None,
-            folder,
-            root,
-        };
-        device.write("proc/sys/kernel/random/boot_id", "boot-1");
-        device.report(None);
+        let mut device = Self::new(settings);
         device.run().await;
         device
     }
 
-    async fn run(&mut self) {
-        let set = self.settings.clone();
-        let flags = AgentFlags { root: self.folder.path().to_owned(), set, ..AgentFlags::default() };
-        let agent = start(agent::BASEOSMGR, &flags).await;
-        let stop = Stop::new();
-        let told = stop.clone();
-        let task = tokio::spawn(async move { super::run(agent.context(), told).await.unwrap() });
-        self.running = Some((stop, task));
+    /// The same before baseos is started.
+    pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
+        let machine = TestDevice::new(agent::BASEOSMGR, settings);
+        Self {
+            hold: machine.follow(agent::BASEOSMGR),
+            statuses: machine.follow(agent::BASEOSMGR),
+            request: machine.follow(agent::BASEOSMGR),
+            machine,
+        }
     }
 
-    async fn stop(&mut self) {
-        let (stop, task) = self.running.take().unwrap();
-        stop.request();
-        tokio::time::timeout(Duration::from_secs(2), task).await.expect("ends within 2 s").unwrap();
+    pub(crate) async fn run(&mut self) {
+        self.machine.run(|context, stop| async { Box::pin(super::run(context, stop)).await.unwrap() }).await;
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        self.machine.stop().await;
     }
 
     /// The device goes down and comes up again.
     async fn boot(&mut self, boot_id: &str) {
-        self.stop().await;
-        for publisher in [agent::BASEOSMGR, agent::CONTROLLER, agent::ZEDAGENT] {
-            let folder = self.path("run").join(publisher);
-            if folder.exists() {
-                std::fs::remove_dir_all(folder).unwrap();
-            }
-        }
-        self.write("proc/sys/kernel/random/boot_id", boot_id);
+        self.machine.boot(boot_id).await;
         self.run().await;
     }
 
-    fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.path(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
-        std::fs::write(path, text).unwrap();
-    }
-
-    /// zedkube's report, with its answer to the request that stands.
-    fn report(&self, answer: Option<DrainStatus>) {
-        let request = self.request.get(&TopicKey::global());
-        let line = request.zip(answer).map(|(request, answer)| RequestLine {
-            publisher: agent::BASEOSMGR.to_owned(),
-            requested_at: request.requested_at,
-            answer,
-            ..RequestLine::default()
-        });
-        let report = NodeDrainReport {
-            member: Member::Yes,
-            requests: line.into_iter().collect(),
-            ..NodeDrainReport::default()
-        };
-        let mut publisher =
-            Publisher::open(&self.root, agent::ZEDKUBE, Persistence::Volatile, &self.zedkube).unwrap();
-        publisher.publish(&TopicKey::global(), &report).unwrap();
-    }
-
-    fn want(&self, publisher: &str, counter: u32, activate: bool) {
+    pub(crate) fn want(&self, publisher: &str, counter: u32, activate: bool) {
         let text = format!(
             r#"{{"BaseOsVersion":"2.0","ContentTreeUUID":"{UUID}","RetryUpdateCounter":{counter},"Activate":{activate}}}"#
         );
         self.write(&format!("run/{publisher}/BaseOsConfig/{UUID}.json"), &text);
     }
 
-    async fn until_hold(&mut self, state: BaseOsHoldState) -> BaseOsHold {
+    pub(crate) async fn until_hold(&mut self, state: BaseOsHoldState) -> BaseOsHold {
         until(&mut self.hold, &TopicKey::global(), |hold| hold.is_some_and(|hold| hold.state == state))
             .await
             .unwrap()
     }
 
-    async fn until_status(&mut self, wanted: impl Fn(&BaseOsStatus) -> bool) -> BaseOsStatus {
+    pub(crate) async fn until_blocked_by(&mut self, why: &str) -> BaseOsHold {
+        let is_blocked = |hold: Option<&BaseOsHold>| hold.is_some_and(|hold| hold.blocked_by.contains(why));
+        until(&mut self.hold, &TopicKey::global(), is_blocked).await.unwrap()
+    }
+
+    pub(crate) async fn until_status(&mut self, wanted: impl Fn(&BaseOsStatus) -> bool) -> BaseOsStatus {
         let key = TopicKey::parse(UUID).unwrap();
         until(&mut self.statuses, &key, |status| status.is_some_and(&wanted)).await.unwrap()
     }
 
     /// Waits for the request, then answers it.
-    async fn drain(&mut self, answer: DrainStatus) -> NodeDrainRequest {
+    pub(crate) async fn drain(&mut self, answer: DrainStatus) -> NodeDrainRequest {
         let request =
             until(&mut self.request, &TopicKey::global(), |request| request.is_some()).await.unwrap();
         self.report(Some(answer));
         request
     }
 
-    async fn until_withdrawn(&mut self) {
+    pub(crate) async fn until_withdrawn(&mut self) {
         until(&mut self.request, &TopicKey::global(), |request| request.is_none()).await;
     }
-}
-
-/// Becomes the agent. A program that another test has just forked holds a copy of the lock of an agent that has
-/// ended, until it is executed; no event tells when.
-async fn start(name: &str, flags: &AgentFlags) -> Agent {
-    let starting = async {
-        loop {
-            match Agent::start(name, flags).await {
-                Ok(agent) => return agent,
-                Err(StartError::Lock { .. }) => tokio::time::sleep(Duration::from_millis(1)).await,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    };
-    tokio::time::timeout(TOO_LONG, starting).await.expect("the lock becomes free")
-}
-
-/// Waits until an item is as wanted, and gives it.
-async fn until<T: Topic>(
-    subscription: &mut Subscription<T>,
-    key: &TopicKey,
-    wanted: impl Fn(Option<&T>) -> bool,
-) -> Option<T> {
-    let waiting = async {
-        while !wanted(subscription.get(key)) {
-            subscription.changed().await;
-        }
-    };
-    let is_late = tokio::time::timeout(TOO_LONG, waiting).await.is_err();
-    assert!(!is_late, "waited too long; it is {:?}", subscription.get(key));
-    subscription.get(key).cloned()
 }
 
 #[tokio::test]
@@ -302,5 +220,62 @@ async fn an_image_that_did_not_stay_is_told() {
     device.boot("boot-2").await;
     let failed = device.until_status(|status| !status.error.is_empty()).await;
     assert_eq!(failed.error, "image did not stay: 1.0 is running");
+    device.stop().await;
+}
+
+/// A disk that takes no record must not keep a reverted image alive.
+#[tokio::test]
+async fn d14_a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
+    let mut device = Device::start(&[]).await;
+    device.want(agent::CONTROLLER, 1, true);
+    device.drain(DrainStatus::Complete).await;
+    device.until_hold(Activated).await;
+    let folder = device.path("persist/status/baseosmgr/ActivationRecord");
+    std::fs::remove_dir_all(&folder).unwrap();
+    device.write("persist/status/baseosmgr/ActivationRecord", "in the way");
+    device.want(agent::CONTROLLER, 1, false);
+    device.until_withdrawn().await;
+    let hold = device.until_blocked_by("cannot publish ActivationRecord").await;
+    assert_ne!(hold.state, Activated);
+    std::fs::remove_file(&folder).unwrap();
+    until(&mut device.hold, &TopicKey::global(), |hold| hold.is_some_and(|hold| hold.blocked_by.is_empty()))
+        .await;
+    device.stop().await;
+}
+
+/// D7: before EVE's zedkube has published anything, its agents let everything go.
+#[tokio::test]
+async fn d7_an_image_that_comes_before_zedkube_is_held() {
+    let mut device = Device::new(&[]);
+    device.machine.stop_zedkube();
+    std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
+    device.run().await;
+    device.want(agent::CONTROLLER, 1, true);
+    let request = until(&mut device.request, &TopicKey::global(), |request| request.is_some()).await;
+    assert_eq!(request.unwrap().context, UUID);
+    assert_eq!(device.until_blocked_by("zedkube does not run").await.state, Deferred);
+    device.machine.start_zedkube();
+    device.drain(DrainStatus::Complete).await;
+    device.until_hold(Activated).await;
+    device.stop().await;
+}
+
+/// D13: an update that waits for a drain which EVE runs for a shutdown sees an answer with the number 2, and waits on.
+#[tokio::test]
+async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
+    let mut device = Device::start(&[]).await;
+    device.want(agent::CONTROLLER, 1, true);
+    device.drain(DrainStatus::Unknown).await;
+    for (status, requested_by) in [
+        (DrainStatus::Complete, DrainRequester::DeviceOp),
+        (DrainStatus::Complete, DrainRequester::Update),
+        (DrainStatus::FailedDrain, DrainRequester::Update),
+        (DrainStatus::Complete, DrainRequester::None),
+    ] {
+        device.publish(agent::ZEDKUBE, &NodeDrainStatus { status, requested_by });
+        assert_eq!(device.until_blocked_by(&status.to_string()).await.state, Deferred);
+    }
+    device.drain(DrainStatus::Complete).await;
+    device.until_hold(Activated).await;
     device.stop().await;
 }

@@ -8,6 +8,9 @@ use crate::record::{Accepted, OperationRecord};
 
 /// Accepts what is new, drops what waits and was taken back. Says whether something was accepted.
 pub(crate) fn take(record: &mut OperationRecord, facts: &Facts) -> bool {
+    for accepted in record.waiting.iter_mut().chain(&mut record.handed_over) {
+        accepted.carried_over &= !stands(accepted, facts);
+    }
     record.waiting.retain(|waiting| !is_taken_back(waiting, facts));
     let mut any_new = false;
     for operation in Operation::ALL {
@@ -21,7 +24,16 @@ pub(crate) fn take(record: &mut OperationRecord, facts: &Facts) -> bool {
     any_new
 }
 
-/// An absent command is a take-back only in the boot that accepted it; `DesiredState` false always is one.
+/// The command stands in this boot: whoever removes it now takes it back.
+fn stands(accepted: &Accepted, facts: &Facts) -> bool {
+    match facts.command(accepted.operation) {
+        Commanded::Given(command) => command.desired_state && command.counter == accepted.counter,
+        Commanded::Absent | Commanded::Unreadable => false,
+    }
+}
+
+/// An absent command is a take-back only in the boot that accepted it, or has seen it again; `DesiredState` false
+/// always is one.
 pub(crate) fn is_taken_back(accepted: &Accepted, facts: &Facts) -> bool {
     match facts.command(accepted.operation) {
         Commanded::Absent => !accepted.carried_over,

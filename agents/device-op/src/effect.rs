@@ -38,16 +38,36 @@ pub enum Effect {
     WakeAt(u64),
 }
 
+impl Effect {
+    /// When to look again, for an effect that is nothing else.
+    pub(crate) const fn wake_at(&self) -> Option<u64> {
+        match self {
+            Self::WakeAt(at_ms) => Some(*at_ms),
+            Self::ClearCommand
+            | Self::Record(_)
+            | Self::Counter(..)
+            | Self::Withdraw
+            | Self::Request { .. }
+            | Self::Status(_)
+            | Self::Command { .. } => None,
+        }
+    }
+}
+
 /// What takes the device from one state to the next, around what the step itself wants (`own`: counters, request).
 ///
 /// The order is the safety of the whole: a command is cleared before anything else is said; the record is on disk
-/// before a counter is (D16), before a request is published or withdrawn, and before nodeagent may obey.
+/// before a counter is (D16), before a request is published, and before nodeagent may obey. With nothing left to do the
+/// request is withdrawn first: on a disk that takes no record a take-back must still give the node back.
 pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Effect> {
     let all = before.is_unsure;
     let mut effects = Vec::new();
     if after.command.is_none() && (all || before.command.is_some()) {
         effects.push(Effect::ClearCommand);
     }
+    let is_first = |effect: &Effect| *effect == Effect::Withdraw && after.phase == Phase::Idle;
+    let (first, own): (Vec<_>, Vec<_>) = own.into_iter().partition(is_first);
+    effects.extend(first);
     if all || before.record != after.record {
         effects.push(Effect::Record(after.record.clone()));
     }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use runtime::OwnRequest;
-use schemas::{DeviceAction, DeviceOpsCmd, GoTime, Operation, Verdict};
+use runtime::siblings::NodeAgentView;
+use runtime::{Gate, OwnRequest};
+use schemas::{DeviceOpsCmd, GoTime, Operation};
 
 /// One look: every file read anew, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,12 +15,16 @@ pub struct Facts {
     pub counters: BTreeMap<Operation, Recorded>,
     /// What the gate says; nothing when it was not asked.
     pub gate: Option<Gate>,
+    /// After a failed drain the next try need not wait.
+    pub needs_no_pause: bool,
     /// The drain request that is ours.
     pub own: Option<OwnRequest>,
     /// A drain request that could be made now.
     pub next: OwnRequest,
     /// What nodeagent is doing.
     pub nodeagent: NodeAgentView,
+    /// Input files that are refused, and why; only shown.
+    pub refused: Vec<String>,
     /// The wall clock, only to be shown.
     pub wall: GoTime,
 }
@@ -46,27 +51,6 @@ pub enum Recorded {
     Unreadable,
     /// It holds this counter.
     Counter(u32),
-}
-
-/// The gate's verdict and its words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gate {
-    /// May the device go down?
-    pub verdict: Verdict,
-    /// What blocks; empty when nothing does.
-    pub blocked_by: String,
-    /// What an operator can do about it.
-    pub hint: String,
-}
-
-/// nodeagent as its files show it. Its lock is asked before its file is read: when the lock is free, nothing can be
-/// written any more that the file does not show.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeAgentView {
-    /// Its lock is held, or cannot be asked.
-    pub is_running: bool,
-    /// Its progress; nothing when the file cannot be read. Without a file it is idle.
-    pub action: Option<DeviceAction>,
 }
 
 impl Facts {

@@ -4,6 +4,7 @@
 //! handed to nodeagent only while the gate says that the device may go down.
 
 mod commands;
+mod counters;
 pub mod effect;
 pub mod facts;
 mod looking;
@@ -13,11 +14,9 @@ mod record;
 mod showing;
 mod state;
 
-use std::time::Duration;
-
 use pubsub::PublishError;
+use runtime::agent_loop::{AgentLoop, until_next_look};
 use runtime::requester::RequesterError;
-use runtime::retry::pause_after;
 use runtime::{AgentContext, Stop, clock, error_chain};
 use thiserror::Error;
 
@@ -44,94 +43,38 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
     let mut desk = Desk::open(&context)?;
     let mut state = desk.resume();
     let mut told = String::new();
-    let mut failures = 0;
-    context.liveness().ready();
-    while !stop.is_requested() {
+    let mut rhythm = AgentLoop::begin(&context, stop);
+    while !rhythm.is_over() {
         let now_ms = clock::boot_millis();
         let facts = desk.look(&state, now_ms);
         let (next, effects) = operation::step(state, &facts, now_ms, &desk.policy());
-        let pause = match desk.perform(&effects) {
+        match desk.perform(&effects) {
             Ok(()) => {
-                failures = 0;
                 state = next;
-                until_next_look(&effects, now_ms)
+                rhythm.succeeded(until_next_look(effects.iter().map(Effect::wake_at), now_ms));
             }
             Err(error) => {
-                failures += 1;
-                tell_trouble(&mut desk, &next, &error);
+                rhythm.failed(&format!("scheduleDeviceOperation: {}", error_chain(&error)));
+                show_trouble(&mut desk, &next, &error);
                 state = desk.resume();
-                Some(pause_after(failures))
             }
-        };
+        }
         tell(&state, &mut told);
-        context.liveness().progress();
-        let listen =
-            if failures == 0 { Listen::ToAll { gate: state.needs_gate() } } else { Listen::ToNothing };
-        wait(&mut desk, &context, &stop, listen, pause).await;
+        rhythm.wait(desk.changed(state.listen())).await;
     }
     Ok(())
 }
 
-/// What ends a wait besides time.
-enum Listen {
-    /// Any file that matters.
-    ToAll {
-        /// Those of the gate, too.
-        gate: bool,
-    },
-    /// An effect failed: files that change must not cut the pause short.
-    ToNothing,
-}
-
-/// Waits for whatever comes first.
-async fn wait(desk: &mut Desk, context: &AgentContext, stop: &Stop, listen: Listen, pause: Option<Duration>) {
-    let changed = async {
-        match listen {
-            Listen::ToAll { gate } => desk.changed(gate).await,
-            Listen::ToNothing => std::future::pending().await,
-        }
-    };
-    let paused = async {
-        match pause {
-            Some(pause) => tokio::time::sleep(pause).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        biased;
-        () = stop.requested() => {}
-        () = paused => {}
-        () = changed => {}
-        () = context.liveness().due() => {}
-    }
-}
-
-/// After any real effect things are looked at again at once: the next decision wants the files as they are now.
-fn until_next_look(effects: &[Effect], now_ms: u64) -> Option<Duration> {
-    let wake = effects.iter().map(|effect| match effect {
-        Effect::WakeAt(at_ms) => Duration::from_millis(at_ms.saturating_sub(now_ms)),
-        Effect::ClearCommand
-        | Effect::Record(_)
-        | Effect::Counter(..)
-        | Effect::Withdraw
-        | Effect::Request { .. }
-        | Effect::Status(_)
-        | Effect::Command { .. } => Duration::ZERO,
-    });
-    wake.min()
-}
-
-/// Says why nothing can be done, in the log and in the status if that can still be written.
-fn tell_trouble(desk: &mut Desk, wanted: &State, error: &EffectError) {
+/// Says why nothing can be done in the status, if that can still be written.
+fn show_trouble(desk: &mut Desk, wanted: &State, error: &EffectError) {
     let error = error_chain(error);
-    tracing::error!("scheduleDeviceOperation: {error}");
     let current = wanted.record.current().map_or_else(String::new, |current| {
         format!("{} {} cannot go on: ", current.operation, current.counter)
     });
     if let Some(status) = troubled(&desk.resume(), &format!("{current}{error}"))
         && let Err(error) = desk.publish_status(&status)
     {
-        tracing::error!("{}", error_chain(&error));
+        tracing::debug!("{}", error_chain(&error));
     }
 }
 
@@ -148,5 +91,7 @@ fn tell(state: &State, told: &mut String) {
     }
 }
 
+#[cfg(test)]
+mod bad_input_tests;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,12 @@
-//! Reading what the facts are made of.
+//! Reading what the controller commands.
 
-use std::path::Path;
+use pubsub::{Persistence, Root, Subscription, TopicKey, read_item};
+use schemas::{DeviceOpsCmd, Operation, agent};
 
-use pubsub::{MAX_FILE_BYTES, Owner, Persistence, Root, TopicKey, lock_holder, read_checked, read_item};
-use runtime::error_chain;
-use schemas::{DeviceOpsCmd, Operation, agent, parse};
+use crate::facts::Commanded;
 
-use crate::facts::{Commanded, NodeAgentView, Recorded};
+/// So much is kept of the time that a controller gives with its command; nobody decides by it.
+const MOST_TIME: usize = 64;
 
 /// The controller's command, from its file: a subscription cannot tell an absent item from one that is just being
 /// written.
@@ -14,8 +14,11 @@ pub(crate) fn command(root: &Root, operation: Operation) -> Commanded {
     let Ok(key) = TopicKey::parse(operation.name()) else {
         return Commanded::Unreadable;
     };
-    match read_item(root, agent::CONTROLLER, Persistence::Volatile, &key) {
-        Ok(Some(command)) => Commanded::Given(command),
+    match read_item::<DeviceOpsCmd>(root, agent::CONTROLLER, Persistence::Volatile, &key) {
+        Ok(Some(command)) => {
+            let ops_time = runtime::plain_text::one_line(&command.ops_time, MOST_TIME);
+            Commanded::Given(DeviceOpsCmd { ops_time, ..command })
+        }
         Ok(None) => Commanded::Absent,
         Err(refusal) => {
             tracing::debug!("{refusal}");
@@ -24,40 +27,14 @@ pub(crate) fn command(root: &Root, operation: Operation) -> Commanded {
     }
 }
 
-/// Folder of the counter files.
-pub(crate) const COUNTER_FOLDER: &str = "/persist/status";
-
-/// The recorded counter, EVE's file.
-pub(crate) fn counter(root: &Root, operation: Operation) -> Recorded {
-    let path = root.join(Path::new(COUNTER_FOLDER).join(operation.counter_file()));
-    match read_checked(&path, MAX_FILE_BYTES, Owner::RootOrSelf) {
-        Ok(None) => Recorded::Nothing,
-        Ok(Some(bytes)) => match parse::<DeviceOpsCmd>(&bytes) {
-            Ok(command) => Recorded::Counter(command.counter),
-            Err(error) => {
-                tracing::warn!("{path:?} holds no counter, the next {operation} is only recorded: {error}");
-                Recorded::Nothing
-            }
-        },
-        Err(refusal) => {
-            tracing::debug!("{refusal}");
-            Recorded::Unreadable
-        }
-    }
-}
-
-/// nodeagent: its lock first, then its file. What cannot be read counts as running, or as unknown.
-pub(crate) fn nodeagent(root: &Root) -> NodeAgentView {
-    let is_running = match lock_holder(root, agent::NODEAGENT) {
-        Ok(holder) => holder.is_some(),
-        Err(error) => {
-            tracing::debug!("{}", error_chain(&error));
-            true
-        }
-    };
-    let action = read_item(root, agent::NODEAGENT, Persistence::Volatile, &TopicKey::global());
-    if let Err(refusal) = &action {
-        tracing::debug!("{refusal}");
-    }
-    NodeAgentView { is_running, action: action.ok().map(Option::unwrap_or_default) }
+/// Commands for operations that there are not.
+pub(crate) fn misnamed(commands: &Subscription<DeviceOpsCmd>) -> impl Iterator<Item = String> {
+    let unknown = commands.items().keys().filter(|key| Operation::from_name(key.as_str()).is_none());
+    unknown.map(|key| {
+        let accepted = Operation::ALL.map(Operation::name).join(", ");
+        format!(
+            "refused DeviceOpsCmd `{}`: no such operation; accepted: {accepted}",
+            key.as_str().escape_debug()
+        )
+    })
 }

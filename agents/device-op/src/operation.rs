@@ -3,13 +3,15 @@
 //! Level-triggered: each look shows everything, so no edge can be missed or believed twice (D9, D18). A state
 //! holds only when all its effects are done; else the caller goes on from what is on disk, as after a crash.
 
+use runtime::Gate;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
-use schemas::{DeviceAction, DeviceActionState, ProceedReason, Verdict};
+use runtime::siblings::NodeAgentView;
+use schemas::{DeviceAction, DeviceActionState, Verdict};
 
 use crate::commands;
 use crate::effect::{Effect, between};
-use crate::facts::{Facts, Gate, NodeAgentView};
+use crate::facts::Facts;
 use crate::record::{Accepted, Failure, OperationRecord};
 use crate::showing::show;
 use crate::state::{Phase, State, Then};
@@ -36,6 +38,7 @@ pub fn step(state: State, facts: &Facts, now_ms: u64, policy: &Policy) -> (State
     } else {
         take_facts(&mut next, facts);
         effects.extend(advance(&mut next, facts, now_ms, policy));
+        next.record.forget_stale_failure();
         effects.extend(commands::counters(&next.record, facts));
     }
     if is_request_superfluous(&next, facts) {
@@ -75,22 +78,26 @@ fn advance(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) -> Vec
         Phase::NewBoot => {}
         Phase::Idle => next.phase = Phase::of(&next.record),
         Phase::Deferred => return deferred(next, facts, now_ms),
-        Phase::HandedOver => handed_over(next, facts),
-        Phase::Acting => acting(next, facts),
-        Phase::Done => done(next, facts),
-        Phase::Recalling(then) => recalling(next, then, facts, now_ms),
-        Phase::Failed => failed(next, now_ms, policy),
+        Phase::HandedOver => handed_over(next, facts, now_ms),
+        Phase::Acting => acting(next, facts, now_ms),
+        Phase::Done => done(next, facts, now_ms),
+        Phase::Recalling(then) => recalling(next, &then, facts),
+        Phase::Failed => failed(next, facts, now_ms, policy),
     }
     Vec::new()
 }
 
 fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
-    let (Some(current), Some(gate)) = (next.record.waiting.first().copied(), &facts.gate) else {
-        next.phase = Phase::of(&next.record);
+    next.phase = Phase::of(&next.record);
+    let (Some(current), Some(gate), Phase::Deferred) =
+        (next.record.waiting.first().copied(), &facts.gate, &next.phase)
+    else {
         return Vec::new();
     };
     match gate.verdict {
-        Verdict::Proceed(reason) if is_answer_to_another(&next.record, current, reason) => {
+        // The answer to the request of an operation that is over, or of a lesser one. A drain in progress, on the
+        // other hand, is joined.
+        Verdict::Proceed(_) if gate.is_answer() && next.record.asked_for != Some(current.operation) => {
             publish(&mut next.record, current, facts)
         }
         Verdict::Proceed(_) => {
@@ -101,7 +108,8 @@ fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
         Verdict::Publish => publish(&mut next.record, current, facts),
         Verdict::Defer(_) => Vec::new(),
         Verdict::Failed(_) => {
-            next.record.failed = Some(Failure { error: gate.blocked_by.clone(), at_ms: now_ms });
+            let failure = Failure::new(current, gate.blocked_by.clone(), now_ms);
+            next.record.failed = Some(Failure { is_drain: true, ..failure });
             next.phase = Phase::Failed;
             Vec::new()
         }
@@ -109,55 +117,84 @@ fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
 }
 
 /// Until nodeagent is Acting the gate may still change its mind, and so may the controller.
-fn handed_over(next: &mut State, facts: &Facts) {
-    let Some(current) = next.record.handed_over else {
-        next.phase = Phase::of(&next.record);
-        return;
-    };
-    match progress(&facts.nodeagent, current) {
+fn handed_over(next: &mut State, facts: &Facts, now_ms: u64) {
+    let Some((current, progress)) = under_way(next, facts) else { return };
+    match progress {
         Progress::Acting => next.phase = Phase::Acting,
-        Progress::Done => next.phase = Phase::Done,
-        Progress::Failed(error) => next.phase = Phase::Recalling(Then::Fail(error)),
+        Progress::Done => finish(next),
+        Progress::Failed(error) => next.record.failed = Some(Failure::new(current, error, now_ms)),
         Progress::Other | Progress::Unknown => {
             if commands::is_taken_back(&current, facts) {
-                next.phase = Phase::Recalling(Then::Drop);
-            } else if !is_open(facts.gate.as_ref()) {
-                next.phase = Phase::Recalling(Then::Defer);
+                recall(next, &Then::Drop, facts);
+            } else if !facts.gate.as_ref().is_some_and(Gate::is_open) {
+                recall(next, &Then::Defer, facts);
             }
         }
+    }
+}
+
+/// The operation that was handed over, and how far nodeagent is with it. A failure that is on disk comes first: only
+/// then may the command be cleared, or a crash in between would carry it out again without the pause.
+fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
+    let Some(current) = next.record.handed_over else {
+        next.phase = Phase::of(&next.record);
+        return None;
+    };
+    if let Some(failure) = next.record.failure_of(Some(&current)) {
+        let then = Then::Fail(failure.error.clone());
+        recall(next, &then, facts);
+        return None;
+    }
+    let progress = progress(&facts.nodeagent, current);
+    let is_over = matches!(progress, Progress::Done | Progress::Failed(_));
+    if is_over && commands::is_taken_back(&current, facts) {
+        // How it went matters to nobody, and on a disk that takes no record it could not be noted.
+        recall(next, &Then::Drop, facts);
+        return None;
+    }
+    Some((current, progress))
+}
+
+/// On disk before the command is ever cleared, so that no crash makes nodeagent do it once more.
+fn finish(next: &mut State) {
+    next.record.is_done = true;
+    next.phase = Phase::Done;
+}
+
+/// Clears the command. One that was cleared before this look needs no other look.
+fn recall(next: &mut State, then: &Then, facts: &Facts) {
+    next.phase = Phase::Recalling(then.clone());
+    if next.command.is_none() {
+        recalling(next, then, facts);
     }
 }
 
 /// Too late for anything but the truth about how it went.
-fn acting(next: &mut State, facts: &Facts) {
-    let Some(current) = next.record.handed_over else {
-        next.phase = Phase::of(&next.record);
-        return;
-    };
-    match progress(&facts.nodeagent, current) {
+fn acting(next: &mut State, facts: &Facts, now_ms: u64) {
+    let Some((current, progress)) = under_way(next, facts) else { return };
+    match progress {
         Progress::Acting | Progress::Unknown => {}
-        Progress::Done => next.phase = Phase::Done,
-        Progress::Failed(error) => next.phase = Phase::Recalling(Then::Fail(error)),
+        Progress::Done => finish(next),
+        Progress::Failed(error) => next.record.failed = Some(Failure::new(current, error, now_ms)),
         // nodeagent lost its progress and begins anew, which it may only do with the gate's word.
-        Progress::Other => next.phase = Phase::Recalling(Then::Defer),
+        Progress::Other => recall(next, &Then::Defer, facts),
     }
 }
 
 /// The command and its request stand until they are taken back or another command comes.
-fn done(next: &mut State, facts: &Facts) {
-    let Some(current) = next.record.handed_over else {
-        next.phase = Phase::of(&next.record);
-        return;
-    };
-    match progress(&facts.nodeagent, current) {
-        Progress::Done | Progress::Unknown => {
+fn done(next: &mut State, facts: &Facts, now_ms: u64) {
+    let Some((current, progress)) = under_way(next, facts) else { return };
+    match progress {
+        Progress::Acting => next.phase = Phase::Acting,
+        Progress::Failed(error) => next.record.failed = Some(Failure::new(current, error, now_ms)),
+        Progress::Done | Progress::Unknown | Progress::Other => {
             if commands::is_taken_back(&current, facts) || !next.record.waiting.is_empty() {
-                next.phase = Phase::Recalling(Then::Drop);
+                recall(next, &Then::Drop, facts);
+            } else if matches!(progress, Progress::Other) {
+                // nodeagent lost its progress, and must not find the command again: it is done.
+                next.command = None;
             }
         }
-        Progress::Acting => next.phase = Phase::Acting,
-        Progress::Failed(error) => next.phase = Phase::Recalling(Then::Fail(error)),
-        Progress::Other => next.phase = Phase::Recalling(Then::Defer),
     }
 }
 
@@ -165,24 +202,22 @@ fn done(next: &mut State, facts: &Facts) {
 ///
 /// When that is Acting, it was too late. The command stays cleared all the same: nodeagent does not need it any more,
 /// and must not find it again should it fail.
-fn recalling(next: &mut State, then: Then, facts: &Facts, now_ms: u64) {
+fn recalling(next: &mut State, then: &Then, facts: &Facts) {
     if !has_let_go(&facts.nodeagent) {
         return;
     }
     match then {
-        Then::Defer => next.record.take_back_to_queue(),
+        Then::Defer | Then::Fail(_) => next.record.take_back_to_queue(),
         Then::Drop => next.record.drop_handed_over(),
-        Then::Fail(error) => {
-            next.record.take_back_to_queue();
-            next.record.failed = Some(Failure { error, at_ms: now_ms });
-        }
     }
     next.phase = Phase::of(&next.record);
 }
 
-fn failed(next: &mut State, now_ms: u64, policy: &Policy) {
-    let is_due = |failure: &Failure| next_try(failure.at_ms, policy.retry).is_due(now_ms);
-    if next.record.waiting.is_empty() || next.record.failed.as_ref().is_some_and(is_due) {
+fn failed(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) {
+    let is_due = |failure: &Failure| {
+        next_try(failure.at_ms, policy.retry).is_due(now_ms) || (failure.is_drain && facts.needs_no_pause)
+    };
+    if next.record.failed.as_ref().is_some_and(is_due) {
         next.record.failed = None;
     }
     next.phase = Phase::of(&next.record);
@@ -193,18 +228,6 @@ fn publish(record: &mut OperationRecord, current: Accepted, facts: &Facts) -> Ve
     record.request = Some(facts.next);
     record.asked_for = Some(current.operation);
     vec![Effect::Request { own: facts.next, operation: current.operation }]
-}
-
-/// An answer to the request of an operation that is over, or of a lesser one, releases nobody: the node may have
-/// filled again. A drain in progress, on the other hand, is joined.
-fn is_answer_to_another(record: &OperationRecord, current: Accepted, reason: ProceedReason) -> bool {
-    match reason {
-        ProceedReason::Answered | ProceedReason::EveComplete => record.asked_for != Some(current.operation),
-        ProceedReason::NotAMember
-        | ProceedReason::Disabled
-        | ProceedReason::ZedkubeAway
-        | ProceedReason::EveNotSupported => false,
-    }
 }
 
 /// Nothing is asked for while nothing waits for an answer or is going down. An item of ours that is left is
@@ -218,13 +241,6 @@ fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
         | Phase::Acting
         | Phase::Done
         | Phase::Recalling(_) => false,
-    }
-}
-
-fn is_open(gate: Option<&Gate>) -> bool {
-    match gate.map(|gate| gate.verdict) {
-        Some(Verdict::Proceed(_)) => true,
-        Some(Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_)) | None => false,
     }
 }
 
@@ -278,9 +294,9 @@ fn is_about(action: &DeviceAction, current: Accepted) -> bool {
 
 /// When to look again although nothing happens.
 fn wake(next: &State, now_ms: u64) -> Option<u64> {
-    match (&next.phase, next.next_try) {
+    match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
         (Phase::Recalling(_), _) => Some(now_ms.saturating_add(LOOK_AT_LOCK_MS)),
-        (Phase::Failed, Some((NextTry::At(at), _))) => Some(at),
+        (Phase::Failed, Some(NextTry::At(at))) => Some(at),
         _ => None,
     }
 }

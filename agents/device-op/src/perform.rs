@@ -1,18 +1,22 @@
 //! The hands of device-op: looks at files, and does what a step wants.
 
-use crate::effect::Effect;
-use crate::facts::{Facts, Gate};
-use crate::looking;
-use crate::operation::Policy;
-use crate::record::OperationRecord;
-use crate::state::State;
 use pubsub::store::{create_folder, write_durably};
-use pubsub::{Backup, Persistence, PublishError, Publisher, StoreError, Subscription, TopicKey};
+use pubsub::{Backup, PathWatch, Persistence, PublishError, Publisher, StoreError, Subscription, TopicKey};
+use runtime::requester::{Listen, WithdrawError};
+use runtime::siblings::NodeAgentView;
 use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock};
 use schemas::{
     BootReason, DeviceAction, DeviceOpStatus, DeviceOpsCmd, DrainRequester, GoTime, Operation,
     ZedAgentStatus, agent, to_bytes,
 };
+
+use crate::counters::{self, Counters};
+use crate::effect::Effect;
+use crate::facts::Facts;
+use crate::looking;
+use crate::operation::Policy;
+use crate::record::OperationRecord;
+use crate::state::State;
 
 /// EVE's number of a configuration that was read well, and of a device that is online.
 const CONFIG_GET_SUCCESS: u8 = 1;
@@ -29,6 +33,8 @@ pub(crate) struct Desk {
     requester: Requester,
     commands: Subscription<DeviceOpsCmd>,
     action: Subscription<DeviceAction>,
+    counters: Counters,
+    counter_files: PathWatch,
 }
 
 /// An effect that was not done.
@@ -36,6 +42,8 @@ pub(crate) struct Desk {
 pub(crate) enum EffectError {
     #[error(transparent)]
     Publish(#[from] PublishError),
+    #[error(transparent)]
+    Withdraw(#[from] WithdrawError),
     #[error("cannot record the counter of {operation}")]
     Counter { operation: Operation, source: StoreError },
 }
@@ -54,6 +62,8 @@ impl Desk {
             requester: Requester::open(context, DrainRequester::DeviceOp, recorded)?,
             commands: Subscription::open(root, agent::CONTROLLER, volatile),
             action: Subscription::open(root, agent::NODEAGENT, volatile),
+            counters: Counters::default(),
+            counter_files: PathWatch::new(counters::paths(root)),
             settings: context.settings(),
             context: context.clone(),
         })
@@ -72,36 +82,42 @@ impl Desk {
     }
 
     /// Returns when a file that matters may have changed. Can be dropped and called again.
-    pub(crate) async fn changed(&mut self, needs_gate: bool) {
+    pub(crate) async fn changed(&mut self, listen: Listen) {
         tokio::select! {
             () = self.commands.changed() => {}
             () = self.action.changed() => {}
+            () = self.counter_files.changed() => {}
             () = self.settings.changed() => {}
-            () = self.requester.changed(), if needs_gate => {}
+            () = self.requester.changed(listen) => {}
         }
     }
 
     /// Reads everything anew.
     pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
         let root = self.context.root();
-        let all = Operation::ALL.into_iter();
-        let commands = all.clone().map(|operation| (operation, looking::command(root, operation))).collect();
-        let counters = all.map(|operation| (operation, looking::counter(root, operation))).collect();
-        let gate = state.needs_gate().then(|| self.ask_gate(now_ms));
+        let commands =
+            Operation::ALL.into_iter().map(|operation| (operation, looking::command(root, operation)));
+        let commands = commands.collect();
+        let counters = self.counters.look(root);
+        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask(now_ms));
+        let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
         Facts {
             commands,
-            counters,
+            counters: counters.recorded,
             gate,
+            needs_no_pause,
             own: self.requester.own(),
             next: self.requester.next_request(),
-            nodeagent: looking::nodeagent(self.context.root()),
+            nodeagent: NodeAgentView::read(self.context.root()),
+            refused: counters.refused.into_iter().chain(self.refused()).collect(),
             wall: GoTime::from(clock::wall()),
         }
     }
 
-    fn ask_gate(&mut self, now_ms: u64) -> Gate {
-        let verdict = self.requester.verdict(now_ms);
-        Gate { verdict, blocked_by: self.requester.blocked_by(), hint: self.requester.release() }
+    /// The other files that are refused; those of the gate are in its words.
+    fn refused(&self) -> Vec<String> {
+        let refused = self.commands.refused().into_iter().chain(self.action.refused());
+        refused.map(|refusal| refusal.to_string()).chain(looking::misnamed(&self.commands)).collect()
     }
 
     /// Does the effects in their order, up to the first that fails.
@@ -143,7 +159,7 @@ impl Desk {
     }
 
     fn write_counter(&self, operation: Operation, command: &DeviceOpsCmd) -> Result<(), EffectError> {
-        let folder = self.context.root().join(looking::COUNTER_FOLDER);
+        let folder = self.context.root().join(counters::FOLDER);
         let bytes = to_bytes(command);
         create_folder(&folder)
             .and_then(|()| write_durably(&folder, operation.counter_file(), &bytes, Backup::None))
@@ -185,5 +201,35 @@ fn zedagent_status(command: Option<(Operation, &String)>) -> ZedAgentStatus {
         requested_boot_reason: boot_reason,
         device_state,
         ..ZedAgentStatus::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What EVE's agents look at. All else is not ours to say: its zero value.
+    #[test]
+    fn a_command_fills_its_own_fields_and_no_others() {
+        let reason = "because".to_owned();
+        let name = agent::ZEDAGENT.to_owned();
+        let idle =
+            ZedAgentStatus { name, config_get_status: 1, device_state: 1, ..ZedAgentStatus::default() };
+        let with = |device_state, boot_reason| ZedAgentStatus {
+            requested_reboot_reason: reason.clone(),
+            requested_boot_reason: BootReason(boot_reason),
+            device_state,
+            ..idle.clone()
+        };
+        for (operation, expected) in [
+            (None, idle.clone()),
+            (Some(Operation::Reboot), ZedAgentStatus { reboot_cmd: true, ..with(2, 2) }),
+            (Some(Operation::Shutdown), ZedAgentStatus { shutdown_cmd: true, ..with(6, 0) }),
+            (Some(Operation::Poweroff), ZedAgentStatus { poweroff_cmd: true, ..with(7, 14) }),
+        ] {
+            let status = zedagent_status(operation.map(|operation| (operation, &reason)));
+            assert_eq!(status, expected, "{operation:?}");
+            assert_eq!(given(&status), operation.map(|operation| (operation, reason.clone())));
+        }
     }
 }

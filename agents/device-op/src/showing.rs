@@ -1,8 +1,9 @@
 //! DeviceOpStatus and ZedAgentStatus' command: what others see of the state.
 
-use jiff::SignedDuration;
-use runtime::retry::{NextTry, next_try};
-use schemas::{DeviceOpState, DeviceOpStatus, GoTime, Operation, ProceedReason, SCHEMA_VERSION, Verdict};
+use runtime::refused::with_refused;
+use runtime::retry::NextTry;
+use runtime::shown_try::ShownTry;
+use schemas::{DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION};
 
 use crate::commands::is_taken_back;
 use crate::facts::Facts;
@@ -50,15 +51,22 @@ pub fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
 fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
     let current = next.record.current();
     let (blocked_by, release) = words(next, facts);
+    let state = if is_too_late(next, facts) { DeviceOpState::HandedOver } else { shown_state(&next.phase) };
+    let blocked_by = match state {
+        DeviceOpState::Idle | DeviceOpState::Deferred | DeviceOpState::Failed => {
+            with_refused(blocked_by, &facts.refused)
+        }
+        DeviceOpState::HandedOver => blocked_by,
+    };
     DeviceOpStatus {
         schema_version: SCHEMA_VERSION,
         operation: current.map(|current| current.operation),
         counter: current.map_or(0, |current| current.counter),
-        state: if is_too_late(next, facts) { DeviceOpState::HandedOver } else { shown_state(&next.phase) },
+        state,
         since: GoTime::ZERO,
         blocked_by,
         release,
-        next_try: next.next_try.map_or(GoTime::ZERO, |(_, shown)| shown),
+        next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
     }
 }
 
@@ -77,7 +85,7 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
         Phase::NewBoot | Phase::Idle => (String::new(), String::new()),
         Phase::Deferred => facts.gate.as_ref().map_or_else(
             || ("the gate is being asked".to_owned(), String::new()),
-            |gate| (gate.blocked_by.clone(), gate.hint.clone()),
+            |gate| (gate.blocked_by.clone(), gate.release.clone()),
         ),
         Phase::Acting | Phase::Recalling(_) if is_too_late(next, facts) => {
             (TOO_LATE.to_owned(), release(next, facts))
@@ -113,37 +121,21 @@ fn is_too_late(next: &State, facts: &Facts) -> bool {
 
 /// Why the gate let it pass; remembered while it is not asked.
 fn release(next: &State, facts: &Facts) -> String {
-    match facts.gate.as_ref().map(|gate| gate.verdict) {
-        Some(Verdict::Proceed(reason)) => ProceedReason::to_string(&reason),
-        Some(Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_)) | None => {
-            let is_known = next.shown.state == DeviceOpState::HandedOver;
-            if is_known { next.shown.release.clone() } else { String::new() }
-        }
+    if let Some(gate) = facts.gate.as_ref().filter(|gate| gate.is_open()) {
+        return gate.release.clone();
     }
+    let is_known = next.shown.state == DeviceOpState::HandedOver;
+    if is_known { next.shown.release.clone() } else { String::new() }
 }
 
 fn retry_hint(next: &State) -> String {
-    match next.next_try {
-        Some((NextTry::OnCommand, _)) => "give a new command: device-op.retry is 0s".to_owned(),
-        Some((NextTry::At(_), _)) | None => "a new command tries again at once".to_owned(),
+    match next.next_try.map(|next_try| next_try.at) {
+        Some(NextTry::OnCommand) => "give a new command: device-op.retry is 0s".to_owned(),
+        Some(NextTry::At(_)) | None => "a new command tries again at once".to_owned(),
     }
 }
 
-/// Kept as long as the moment is the same, so that the status does not change with every look.
-fn shown_next_try(next: &State, facts: &Facts, now_ms: u64, policy: &Policy) -> Option<(NextTry, GoTime)> {
+fn shown_next_try(next: &State, facts: &Facts, now_ms: u64, policy: &Policy) -> Option<ShownTry> {
     let failure = next.record.failed.as_ref().filter(|_| next.phase == Phase::Failed)?;
-    let at = next_try(failure.at_ms, policy.retry);
-    if let Some(known) = next.next_try.filter(|(known, _)| *known == at) {
-        return Some(known);
-    }
-    let shown = match at {
-        NextTry::OnCommand => GoTime::ZERO,
-        NextTry::At(at_ms) => later(facts.wall, at_ms.saturating_sub(now_ms)),
-    };
-    Some((at, shown))
-}
-
-fn later(wall: GoTime, millis: u64) -> GoTime {
-    let pause = SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX));
-    wall.timestamp().saturating_add(pause).map_or(GoTime::ZERO, GoTime::from)
+    Some(ShownTry::after(next.next_try, failure.at_ms, policy.retry, now_ms, facts.wall))
 }

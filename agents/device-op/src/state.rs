@@ -1,9 +1,14 @@
 //! What device-op knows.
 
-use runtime::retry::NextTry;
-use schemas::{DeviceOpStatus, GoTime, Operation};
+use runtime::plain_text::one_line;
+use runtime::requester::Listen;
+use runtime::shown_try::ShownTry;
+use schemas::{DeviceOpStatus, Operation};
 
 use crate::record::OperationRecord;
+
+/// So much of a published release is taken up again, in bytes; ours are shorter.
+const MOST_RELEASE_BYTES: usize = 4096;
 
 /// Everything that decisions need besides the facts. One loop owns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +21,8 @@ pub struct State {
     pub shown: DeviceOpStatus,
     /// The command in ZedAgentStatus, with its reason.
     pub(crate) command: Option<(Operation, String)>,
-    /// The next try, and the same as a time to show.
-    pub(crate) next_try: Option<(NextTry, GoTime)>,
+    /// The next try after a failure.
+    pub(crate) next_try: Option<ShownTry>,
     /// Resumed: the files may differ from what is here, and the next step writes them all.
     pub(crate) is_unsure: bool,
 }
@@ -63,22 +68,22 @@ impl State {
         command: Option<(Operation, String)>,
         boot_id: &str,
     ) -> Self {
-        let record = record.unwrap_or_else(|| OperationRecord::new(boot_id));
+        let record = record.map_or_else(|| OperationRecord::new(boot_id), OperationRecord::within_limits);
+        let release = one_line(&shown.release, MOST_RELEASE_BYTES);
+        let shown = DeviceOpStatus { release, ..shown };
         let is_new_boot = record.boot_id != boot_id;
         let phase = if is_new_boot { Phase::NewBoot } else { Phase::of(&record) };
         Self { record, phase, shown, command, next_try: None, is_unsure: true }
     }
 
-    /// The gate has to be asked for the next step.
-    pub fn needs_gate(&self) -> bool {
+    /// What decides about the next step besides the files of commands and of nodeagent.
+    pub(crate) fn listen(&self) -> Listen {
         match &self.phase {
-            Phase::Deferred | Phase::HandedOver => true,
-            Phase::NewBoot
-            | Phase::Idle
-            | Phase::Acting
-            | Phase::Done
-            | Phase::Recalling(_)
-            | Phase::Failed => false,
+            Phase::Deferred | Phase::HandedOver => Listen::ToGate,
+            Phase::Failed => Listen::ToReport,
+            Phase::NewBoot | Phase::Idle | Phase::Acting | Phase::Done | Phase::Recalling(_) => {
+                Listen::ToNothing
+            }
         }
     }
 }
@@ -87,10 +92,10 @@ impl Phase {
     /// Where a record of this boot goes on.
     pub(crate) fn of(record: &OperationRecord) -> Self {
         if record.handed_over.is_some() {
-            Self::HandedOver
+            if record.is_done { Self::Done } else { Self::HandedOver }
         } else if record.waiting.is_empty() {
             Self::Idle
-        } else if record.failed.is_some() {
+        } else if record.failure_of(record.waiting.first()).is_some() {
             Self::Failed
         } else {
             Self::Deferred

@@ -1,119 +1,69 @@
 //! device-op as a whole, on real files; zedkube and nodeagent are played by hand.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use pubsub::{AgentLock, Persistence, Publisher, Root, Subscription, TopicKey};
-use runtime::flags::Assignment;
-use runtime::{Agent, AgentFlags};
+use pubsub::{Subscription, TopicKey};
+use runtime::testing::{TestDevice, until};
 use schemas::{
-    DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DrainStatus, Member,
-    NodeDrainReport, NodeDrainRequest, Operation, RequestLine, Topic, ZedAgentStatus, agent, parse,
+    DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DrainRequester,
+    DrainStatus, NodeDrainRequest, NodeDrainStatus, Operation, ZedAgentStatus, agent, parse,
 };
-use tempfile::TempDir;
-use tokio::task::JoinHandle;
 
-use super::*;
+/// A device with device-op.
+pub(crate) struct Device {
+    pub(crate) machine: TestDevice,
+    pub(crate) status: Subscription<DeviceOpStatus>,
+    pub(crate) command: Subscription<ZedAgentStatus>,
+    pub(crate) request: Subscription<NodeDrainRequest>,
+}
 
-/// Long enough for any machine: reached only by a failure.
-const TOO_LONG: Duration = Duration::from_mins(1);
+impl std::ops::Deref for Device {
+    type Target = TestDevice;
 
-/// A device with a zedkube that is played by hand.
-struct Device {
-    folder: TempDir,
-    root: Root,
-    zedkube: AgentLock,
-    running: Option<(Stop, JoinHandle<()>)>,
-    status: Subscription<DeviceOpStatus>,
-    command: Subscription<ZedAgentStatus>,
-    request: Subscription<NodeDrainRequest>,
+    fn deref(&self) -> &TestDevice {
+        &self.machine
+    }
 }
 
 impl Device {
     /// A member of a cluster whose counter files hold 1.
     async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::new(folder.path());
-        let zedkube = AgentLock::acquire(&root, agent::ZEDKUBE).unwrap();
-        let volatile = Persistence::Volatile;
-        let mut device = Self {
-            status: Subscription::open(&root, agent::ZEDAGENT, volatile),
-            command: Subscription::open(&root, agent::ZEDAGENT, volatile),
-            request: Subscription::open(&root, agent::ZEDAGENT, volatile),
-            running: None,
-            folder,
-            root,
-            zedkube,
-        };
-        device.write("proc/sys/kernel/random/boot_id", "boot-1");
-        for operation in Operation::ALL {
-            device.write(&counter_path(operation), r#"{"Counter":1,"DesiredState":true,"OpsTime":"then"}"#);
-        }
-        device.report(None);
+        let mut device = Self::new();
         device.run().await;
         device
     }
 
-    async fn run(&mut self) {
-        let set = vec![Assignment { key: "device-op.retry".to_owned(), value: "0s".to_owned() }];
-        let flags = AgentFlags { root: self.folder.path().to_owned(), set, ..AgentFlags::default() };
-        let agent = Agent::start(agent::ZEDAGENT, &flags).await.unwrap();
-        let stop = Stop::new();
-        let told = stop.clone();
-        let task = tokio::spawn(async move { super::run(agent.context(), told).await.unwrap() });
-        self.running = Some((stop, task));
+    /// The same before device-op is started.
+    pub(crate) fn new() -> Self {
+        let machine = TestDevice::new(agent::ZEDAGENT, &[("device-op.retry", "0s")]);
+        for operation in Operation::ALL {
+            machine.write(&counter_path(operation), COUNTER_1);
+        }
+        Self {
+            status: machine.follow(agent::ZEDAGENT),
+            command: machine.follow(agent::ZEDAGENT),
+            request: machine.follow(agent::ZEDAGENT),
+            machine,
+        }
     }
 
-    async fn stop(&mut self) {
-        let (stop, task) = self.running.take().unwrap();
-        stop.request();
-        tokio::time::timeout(Duration::from_secs(2), task).await.expect("ends within 2 s").unwrap();
+    pub(crate) async fn run(&mut self) {
+        self.machine.run(|context, stop| async { Box::pin(super::run(context, stop)).await.unwrap() }).await;
     }
 
-    fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
+    pub(crate) async fn stop(&mut self) {
+        self.machine.stop().await;
     }
 
-    fn write(&self, path: &str, text: &str) {
-        let path = self.path(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
-        std::fs::write(path, text).unwrap();
-    }
-
-    /// zedkube's report, with its answer to the request that stands.
-    fn report(&self, answer: Option<DrainStatus>) {
-        let request = self.request.get(&TopicKey::global());
-        let line = request.zip(answer).map(|(request, answer)| RequestLine {
-            publisher: agent::ZEDAGENT.to_owned(),
-            requested_at: request.requested_at,
-            answer,
-            ..RequestLine::default()
-        });
-        let report = NodeDrainReport {
-            member: Member::Yes,
-            requests: line.into_iter().collect(),
-            ..NodeDrainReport::default()
-        };
-        let mut publisher =
-            Publisher::open(&self.root, agent::ZEDKUBE, Persistence::Volatile, &self.zedkube).unwrap();
-        publisher.publish(&TopicKey::global(), &report).unwrap();
-    }
-
-    fn nodeagent(&self, operation: Operation, counter: u32, state: DeviceActionState) {
-        let lock = AgentLock::acquire(&self.root, agent::NODEAGENT).unwrap();
-        let mut publisher =
-            Publisher::open(&self.root, agent::NODEAGENT, Persistence::Volatile, &lock).unwrap();
+    pub(crate) fn nodeagent(&self, operation: Operation, counter: u32, state: DeviceActionState) {
         let action = DeviceAction { command: Some(operation), counter, state, ..DeviceAction::default() };
-        publisher.publish(&TopicKey::global(), &action).unwrap();
+        self.publish(agent::NODEAGENT, &action);
     }
 
-    fn give(&self, operation: Operation, counter: u32) {
+    pub(crate) fn give(&self, operation: Operation, counter: u32) {
         let text = format!(r#"{{"Counter":{counter},"DesiredState":true,"OpsTime":"now"}}"#);
         self.write(&command_path(operation), &text);
     }
 
-    async fn until_status(&mut self, state: DeviceOpState) -> DeviceOpStatus {
+    pub(crate) async fn until_status(&mut self, state: DeviceOpState) -> DeviceOpStatus {
         until(&mut self.status, &TopicKey::global(), |status| {
             status.is_some_and(|status| status.state == state)
         })
@@ -121,17 +71,17 @@ impl Device {
         .unwrap()
     }
 
-    async fn until_blocked_by(&mut self, why: &str) {
+    pub(crate) async fn until_blocked_by(&mut self, why: &str) {
         let is_blocked =
             |status: Option<&DeviceOpStatus>| status.is_some_and(|status| status.blocked_by.contains(why));
         until(&mut self.status, &TopicKey::global(), is_blocked).await;
     }
 
-    async fn until_requested(&mut self) -> NodeDrainRequest {
+    pub(crate) async fn until_requested(&mut self) -> NodeDrainRequest {
         until(&mut self.request, &TopicKey::global(), |request| request.is_some()).await.unwrap()
     }
 
-    async fn until_commanded(&mut self, expected: Option<Operation>) -> ZedAgentStatus {
+    pub(crate) async fn until_commanded(&mut self, expected: Option<Operation>) -> ZedAgentStatus {
         let key = TopicKey::parse(agent::ZEDAGENT).unwrap();
         let commanded = |status: &ZedAgentStatus| match status {
             ZedAgentStatus { reboot_cmd: true, .. } => Some(Operation::Reboot),
@@ -145,28 +95,15 @@ impl Device {
     }
 }
 
-fn counter_path(operation: Operation) -> String {
+/// A counter file.
+pub(crate) const COUNTER_1: &str = r#"{"Counter":1,"DesiredState":true,"OpsTime":"then"}"#;
+
+pub(crate) fn counter_path(operation: Operation) -> String {
     format!("persist/status/{}", operation.counter_file())
 }
 
-fn command_path(operation: Operation) -> String {
+pub(crate) fn command_path(operation: Operation) -> String {
     format!("run/controller/DeviceOpsCmd/{operation}.json")
-}
-
-/// Waits until an item is as wanted, and gives it.
-async fn until<T: Topic>(
-    subscription: &mut Subscription<T>,
-    key: &TopicKey,
-    wanted: impl Fn(Option<&T>) -> bool,
-) -> Option<T> {
-    let waiting = async {
-        while !wanted(subscription.get(key)) {
-            subscription.changed().await;
-        }
-    };
-    let is_late = tokio::time::timeout(TOO_LONG, waiting).await.is_err();
-    assert!(!is_late, "waited too long; it is {:?}", subscription.get(key));
-    subscription.get(key).cloned()
 }
 
 #[tokio::test]
@@ -256,5 +193,68 @@ async fn d16_a_record_that_cannot_be_written_stops_everything_and_is_told() {
 
     std::fs::remove_file(&folder).unwrap();
     device.until_requested().await;
+    device.stop().await;
+}
+
+/// D7: before EVE's zedkube has published anything, its agents let everything go.
+#[tokio::test]
+async fn d7_a_command_that_comes_before_zedkube_is_held() {
+    let mut device = Device::new();
+    device.machine.stop_zedkube();
+    std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
+    device.run().await;
+    device.give(Operation::Reboot, 2);
+    device.until_requested().await;
+    device.until_blocked_by("zedkube does not run").await;
+    device.machine.start_zedkube();
+    device.until_blocked_by("zedkube is starting").await;
+    device.until_commanded(None).await;
+    device.report(Some(DrainStatus::Complete));
+    device.until_commanded(Some(Operation::Reboot)).await;
+    device.stop().await;
+}
+
+/// D13: EVE's agents look at the number in the status, which is that of one requester of several.
+#[tokio::test]
+async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
+    let mut device = Device::start().await;
+    let say = |device: &Device, status, requested_by| {
+        device.publish(agent::ZEDKUBE, &NodeDrainStatus { status, requested_by });
+    };
+    say(&device, DrainStatus::Cordoned, DrainRequester::Update);
+    device.give(Operation::Reboot, 2);
+    device.until_requested().await;
+    for (status, requested_by) in [
+        (DrainStatus::Complete, DrainRequester::Update),
+        (DrainStatus::Complete, DrainRequester::DeviceOp),
+        (DrainStatus::FailedDrain, DrainRequester::DeviceOp),
+    ] {
+        say(&device, status, requested_by);
+        device.until_blocked_by(&status.to_string()).await;
+        assert_eq!(device.status.get(&TopicKey::global()).unwrap().state, DeviceOpState::Deferred);
+    }
+    say(&device, DrainStatus::Complete, DrainRequester::Update);
+    device.report(Some(DrainStatus::Complete));
+    device.until_commanded(Some(Operation::Reboot)).await;
+    device.stop().await;
+}
+
+/// A disk that takes no record must not keep a command alive that was taken back.
+#[tokio::test]
+async fn d14_a_take_back_on_a_disk_that_takes_nothing_still_takes_effect() {
+    let mut device = Device::start().await;
+    device.give(Operation::Reboot, 2);
+    device.until_requested().await;
+    device.report(Some(DrainStatus::Complete));
+    device.until_commanded(Some(Operation::Reboot)).await;
+    let folder = device.path("persist/status/zedagent/OperationRecord");
+    std::fs::remove_dir_all(&folder).unwrap();
+    device.write("persist/status/zedagent/OperationRecord", "in the way");
+    std::fs::remove_file(device.path(&command_path(Operation::Reboot))).unwrap();
+    until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
+    device.until_commanded(None).await;
+    device.until_blocked_by("cannot publish OperationRecord").await;
+    std::fs::remove_file(&folder).unwrap();
+    device.until_status(DeviceOpState::Idle).await;
     device.stop().await;
 }

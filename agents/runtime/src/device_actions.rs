@@ -1,17 +1,24 @@
-//! What dry runs would have done: the lines of `ROOT/persist/device-actions.jsonl`.
+//! What dry runs would have done: the lines of `ROOT/persist/device-actions.jsonl`, the newest last.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use pubsub::store::append_durably;
-use pubsub::{Root, StoreError};
+use nix::fcntl::{Flock, FlockArg};
+use pubsub::store::{append_durably, create_folder, write_durably};
+use pubsub::{Backup, Root, StoreError};
 use schemas::{DeviceLine, parse};
 use thiserror::Error;
+
+use crate::regular_file::{Links, open_regular};
 
 /// Where the lines are, below the root.
 const FOLDER: &str = "/persist";
 const FILE_NAME: &str = "device-actions.jsonl";
+/// The file grows to this length: thousands of lines.
+const MOST_BYTES: u64 = 1024 * 1024;
+/// What is kept of it then: the newest lines, so that the next thousands are appended again.
+const KEPT: u64 = MOST_BYTES / 2;
 /// The end of the file is searched for a line that was written before a crash: hundreds of lines.
 const SEARCHED: u64 = 64 * 1024;
 
@@ -21,9 +28,9 @@ pub enum WriteDownError {
     /// The lines that are there cannot be read, so nobody knows whether this one is among them.
     #[error("cannot read {FILE_NAME}")]
     Read(#[source] io::Error),
-    /// The line cannot be appended.
+    /// The line cannot be written.
     #[error("cannot write down: {action}")]
-    Append {
+    Write {
         /// What would have been done.
         action: String,
         /// What failed.
@@ -31,28 +38,67 @@ pub enum WriteDownError {
     },
 }
 
-/// Appends the line durably, unless the same action of the same boot, counter and image is there already.
+/// Writes the line durably, unless the same action of the same boot, counter and image is there already. In a file
+/// that has grown to 1 MiB the older half makes room.
 pub fn write_down(root: &Root, line: &DeviceLine) -> Result<(), WriteDownError> {
     let folder = root.join(FOLDER);
-    if has_line(&folder.join(FILE_NAME), line).map_err(WriteDownError::Read)? {
+    let failed = |source| WriteDownError::Write { action: line.action.clone(), source };
+    create_folder(&folder).map_err(failed)?;
+    // Two agents write here: the one that makes room must not lose the other one's line.
+    let _turn = turn(&folder).map_err(WriteDownError::Read)?;
+    let mut file = open(&folder.join(FILE_NAME)).map_err(WriteDownError::Read)?;
+    let newest = file.as_mut().map_or(Ok(Vec::new()), |file| newest(file, SEARCHED));
+    if has_line(&newest.map_err(WriteDownError::Read)?, line) {
         return Ok(());
     }
-    append_durably(&folder, FILE_NAME, &line.to_line())
-        .map_err(|source| WriteDownError::Append { action: line.action.clone(), source })
+    let bytes = line.to_line();
+    match file.filter(|file| file.metadata().is_ok_and(|data| MOST_BYTES <= data.len())) {
+        None => append_durably(&folder, FILE_NAME, &bytes).map_err(failed),
+        Some(mut file) => {
+            let mut kept = newest_lines(&mut file).map_err(WriteDownError::Read)?;
+            kept.extend(bytes);
+            write_durably(&folder, FILE_NAME, &kept, Backup::None).map_err(failed)
+        }
+    }
 }
 
-/// Whether the end of the file holds a line about the same action.
-fn has_line(path: &Path, wanted: &DeviceLine) -> io::Result<bool> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
+/// Held until it is dropped; others hold it for the length of a write.
+fn turn(folder: &Path) -> io::Result<Flock<File>> {
+    Flock::lock(File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
+}
+
+/// Nothing when there is no file.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    match open_regular(path, Links::Refused) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// The end of the file.
+fn newest(file: &mut File, bytes: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(SEARCHED)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
     let mut end = Vec::new();
-    file.take(SEARCHED).read_to_end(&mut end)?;
-    Ok(end.split(|byte| *byte == b'\n').any(|line| is_about_the_same(line, wanted)))
+    file.take(bytes).read_to_end(&mut end)?;
+    Ok(end)
+}
+
+/// The newest lines, whole ones.
+fn newest_lines(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut end = newest(file, KEPT)?;
+    let first_whole = end.iter().position(|byte| *byte == b'\n').map_or(end.len(), |newline| newline + 1);
+    end.drain(..first_whole);
+    // A line that a crash cut short.
+    if end.last().is_some_and(|byte| *byte != b'\n') {
+        end.push(b'\n');
+    }
+    Ok(end)
+}
+
+/// Whether there is a line about the same action.
+fn has_line(lines: &[u8], wanted: &DeviceLine) -> bool {
+    lines.split(|byte| *byte == b'\n').any(|line| is_about_the_same(line, wanted))
 }
 
 fn is_about_the_same(line: &[u8], wanted: &DeviceLine) -> bool {
@@ -61,3 +107,7 @@ fn is_about_the_same(line: &[u8], wanted: &DeviceLine) -> bool {
             == (&wanted.action, wanted.counter, &wanted.content_tree_uuid, &wanted.boot_id)
     })
 }
+
+#[cfg(test)]
+#[path = "device_actions_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@
 //! [`Stop`] to the agent's `run`. Nothing here is global to the process, so `ebb demo` runs four agents in one.
 
 mod agent;
+pub mod agent_loop;
 pub mod boot;
 pub mod clock;
 pub mod device_actions;
@@ -11,17 +12,24 @@ mod error_chain;
 pub mod flags;
 pub mod liveness;
 pub mod logs;
+pub mod plain_text;
 pub mod program;
+pub mod refused;
+pub mod regular_file;
 pub mod requester;
 pub mod retry;
 pub mod settings;
+pub mod shown_try;
+pub mod siblings;
 pub mod signals;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod zedbox;
 
 pub use agent::{Agent, AgentContext, StartError};
 pub use error_chain::error_chain;
 pub use flags::{AgentFlags, LogFormat};
 pub use liveness::Liveness;
-pub use requester::{OwnRequest, Requester};
+pub use requester::{Gate, OwnRequest, Requester};
 pub use settings::{Loaded, Settings, SettingsWatch};
 pub use signals::Stop;

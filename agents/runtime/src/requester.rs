@@ -1,8 +1,9 @@
 //! Asking for a drain: the own request in, the gate's verdict out. device-op and baseos share it.
 //!
-//! The caller's loop is: wait for [`Requester::changed`], ask [`Requester::verdict`], act on it. The requester
+//! The caller's loop is: wait for [`Requester::changed`], [`Requester::ask`], act on the verdict. The requester
 //! acts on files alone and decides nothing; the verdict is `schemas::gate`'s.
 
+mod gate;
 mod own;
 mod words;
 
@@ -12,16 +13,18 @@ use pubsub::{
     Persistence, PublishError, Published, Publisher, Refusal, Subscription, TopicKey, lock_holder, read_item,
 };
 use schemas::{
-    Absence, DrainRequester, EdgeNodeClusterConfig, GateFacts, GoTime, NodeDrainReport, NodeDrainRequest,
-    NodeDrainStatus, OnTimeout, Row, Topic, Verdict, agent, gate,
+    Absence, DrainRequester, EdgeNodeClusterConfig, GateFacts, GoTime, Member, NodeDrainReport,
+    NodeDrainRequest, NodeDrainStatus, OnTimeout, Row, Topic, Verdict, agent,
 };
 use thiserror::Error;
 
+pub use gate::Gate;
 pub use own::OwnRequest;
 
 use crate::agent::AgentContext;
 use crate::clock;
 use crate::error_chain;
+use crate::refused::with_refused;
 use crate::settings::SettingsWatch;
 use own::Seen;
 
@@ -47,6 +50,17 @@ pub struct Requester {
     cannot_ask_lock: bool,
 }
 
+/// What a caller wants to be woken by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// It asks the gate: everything that the verdict depends on.
+    ToGate,
+    /// It pauses after a failed drain: the report, for [`Requester::needs_no_pause`].
+    ToReport,
+    /// It wants nothing.
+    ToNothing,
+}
+
 /// Why there is no requester.
 #[derive(Debug, Error)]
 pub enum RequesterError {
@@ -61,6 +75,17 @@ pub enum RequesterError {
     /// The agent's folder of requests cannot be used.
     #[error("cannot ask for drains")]
     Publisher(#[source] PublishError),
+}
+
+/// Why the own request still stands, for all that is known.
+#[derive(Debug, Error)]
+pub enum WithdrawError {
+    /// The file cannot be removed.
+    #[error("cannot withdraw the NodeDrainRequest")]
+    Publisher(#[from] PublishError),
+    /// Nobody knows whose request the file holds; zedkube may go on with the last good one.
+    #[error("cannot withdraw the NodeDrainRequest: its file cannot be read; remove it")]
+    Unreadable(#[source] Refusal),
 }
 
 impl Requester {
@@ -96,12 +121,16 @@ impl Requester {
         })
     }
 
-    /// Returns when a file that the verdict depends on has changed, and every 2 s: zedkube's lock makes no event.
-    /// Can be dropped and called again.
-    pub async fn changed(&mut self) {
-        tokio::select! {
-            () = self.input_changed() => {}
-            () = tokio::time::sleep(LOOK) => {}
+    /// Returns when something has changed that the caller listens to; while it asks the gate also every 2 s, because
+    /// zedkube's lock makes no event. Can be dropped and called again.
+    pub async fn changed(&mut self, listen: Listen) {
+        match listen {
+            Listen::ToGate => tokio::select! {
+                () = self.input_changed() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            },
+            Listen::ToReport => self.report.changed().await,
+            Listen::ToNothing => std::future::pending().await,
         }
     }
 
@@ -109,13 +138,30 @@ impl Requester {
     ///
     /// The caller acts on it: `Publish` with [`Requester::next_request`] and [`Requester::publish`], `Failed` with
     /// [`Requester::withdraw`]. A changed verdict is logged here.
-    pub fn verdict(&mut self, now_ms: u64) -> Verdict {
+    pub fn ask(&mut self, now_ms: u64) -> Gate {
+        let verdict = self.verdict(now_ms);
+        Gate { verdict, blocked_by: self.blocked_by(), release: self.release() }
+    }
+
+    /// After a failed drain the next try need not wait: an operator's override stands for our request, drains are
+    /// switched off, or this device is in no cluster any more. Reads the report anew.
+    pub fn needs_no_pause(&self) -> bool {
+        let forces = |report: &NodeDrainReport| {
+            let forced = report.forcing.as_ref().map(|forcing| forcing.requested_by);
+            forced.is_some_and(|by| by == self.asks_for || by == DrainRequester::None)
+        };
+        let (report, _) = self.read(agent::ZEDKUBE, &self.report);
+        report
+            .is_some_and(|report| report.disabled.is_some() || report.member == Member::No || forces(&report))
+    }
+
+    fn verdict(&mut self, now_ms: u64) -> Verdict {
         let look = self.look();
         self.observe(look.status);
         let mut facts = self.facts(&look);
         let is_away = facts.row() == Row::Away;
         facts.absent_ms = self.absence.observe(now_ms, is_away, look.report.as_ref());
-        let verdict = gate(&facts);
+        let verdict = schemas::gate(&facts);
         self.latest = look.report;
         self.tell(verdict);
         verdict
@@ -133,6 +179,8 @@ impl Requester {
     /// On an error nothing stands for certain; the next verdict says whether to publish again.
     pub fn publish(&mut self, own: OwnRequest, context: &str) -> Result<GoTime, PublishError> {
         self.own = Some(own);
+        // Whoever waited for zedkube before waited for something else.
+        self.absence = Absence::default();
         let requested_at = own.requested_at;
         let request =
             NodeDrainRequest { requested_at, requested_by: self.asks_for, context: context.to_owned() };
@@ -149,21 +197,20 @@ impl Requester {
     /// Takes the own request back. Gives whether one stood; an item that is not ours is left alone.
     ///
     /// After an error the request is still held for ours: withdraw again.
-    pub fn withdraw(&mut self) -> Result<bool, PublishError> {
-        let is_withdrawn = match self.read_standing() {
-            Ok(Some(request)) if self.own.is_some_and(|own| own.has_made(request.requested_at)) => {
+    pub fn withdraw(&mut self) -> Result<bool, WithdrawError> {
+        let Some(own) = self.own else {
+            return Ok(false);
+        };
+        let is_withdrawn = match self.read_standing().map_err(WithdrawError::Unreadable)? {
+            Some(request) if own.has_made(request.requested_at) => {
                 tracing::info!("NodeDrainRequest withdrawn: {}, {}", request.context, request.requested_at);
                 self.publisher.unpublish(&TopicKey::global())?
             }
-            Ok(Some(request)) => {
+            Some(request) => {
                 tracing::warn!("NodeDrainRequest of {} is not ours and stays", request.requested_at);
                 false
             }
-            Ok(None) => false,
-            Err(refusal) => {
-                tracing::warn!("NodeDrainRequest cannot be read and stays; remove it: {refusal}");
-                false
-            }
+            None => false,
         };
         self.own = None;
         self.seen = Seen::default();
@@ -171,24 +218,9 @@ impl Requester {
     }
 
     /// The request made last and not taken back, for the operation record. It changes in [`Requester::publish`],
-    /// [`Requester::withdraw`] and [`Requester::verdict`].
+    /// [`Requester::withdraw`] and [`Requester::ask`].
     pub fn own(&self) -> Option<OwnRequest> {
         self.own
-    }
-
-    /// What holds the operation back, for a status; empty when nothing does.
-    pub fn blocked_by(&self) -> String {
-        self.told.map_or_else(String::new, |verdict| words::blocked_by(verdict, self.report()))
-    }
-
-    /// What an operator can do about it, for a status; empty when nothing is needed.
-    pub fn release(&self) -> String {
-        self.told.map_or_else(String::new, |verdict| words::release(verdict, self.report()))
-    }
-
-    /// zedkube's report as the last verdict saw it.
-    pub fn report(&self) -> Option<&NodeDrainReport> {
-        self.latest.as_ref()
     }
 }
 
@@ -197,6 +229,8 @@ struct Look {
     standing: Option<NodeDrainRequest>,
     status: Option<NodeDrainStatus>,
     report: Option<NodeDrainReport>,
+    /// There is a report, perhaps one that cannot be read.
+    is_report_there: bool,
     is_lock_free: bool,
     cluster: Option<EdgeNodeClusterConfig>,
 }
@@ -217,9 +251,10 @@ impl Requester {
     fn look(&mut self) -> Look {
         let standing = self.standing();
         let status = self.read_status();
-        let report = self.read(agent::ZEDKUBE, &self.report);
+        let (report, is_report_there) = self.read(agent::ZEDKUBE, &self.report);
         let is_lock_free = self.is_lock_free();
-        Look { standing, status, report, is_lock_free, cluster: self.read(agent::ZEDAGENT, &self.cluster) }
+        let (cluster, _) = self.read(agent::ZEDAGENT, &self.cluster);
+        Look { standing, status, report, is_report_there, is_lock_free, cluster }
     }
 
     fn facts(&self, look: &Look) -> GateFacts {
@@ -236,7 +271,7 @@ impl Requester {
             answer: ours.and_then(answer),
             zedkube_lock_free: look.is_lock_free,
             status: look.status,
-            report_present: report.is_some(),
+            report_present: look.is_report_there,
             seen_other_status_since_publish: self.seen.other(),
             cluster_config_valid: look
                 .cluster
@@ -267,15 +302,24 @@ impl Requester {
         read_item(self.context.root(), self.context.name(), Persistence::Volatile, &TopicKey::global())
     }
 
+    /// One that cannot be read is one all the same: somebody's zedkube is there.
     fn read_status(&self) -> Option<NodeDrainStatus> {
-        self.read(agent::ZEDKUBE, &self.status)
+        match self.read(agent::ZEDKUBE, &self.status) {
+            (None, true) => Some(NodeDrainStatus::default()),
+            (status, _) => status,
+        }
     }
 
-    /// The item as the file has it now; of a file that is refused, the last good value.
-    fn read<T: Topic>(&self, publisher: &str, last: &Subscription<T>) -> Option<T> {
+    /// The item as the file has it now, of a file that is refused the last good value; and whether there is a file.
+    fn read<T: Topic>(&self, publisher: &str, last: &Subscription<T>) -> (Option<T>, bool) {
         let key = TopicKey::global();
-        read_item(self.context.root(), publisher, Persistence::Volatile, &key)
-            .unwrap_or_else(|_| last.get(&key).cloned())
+        match read_item(self.context.root(), publisher, Persistence::Volatile, &key) {
+            Ok(item) => {
+                let is_there = item.is_some();
+                (item, is_there)
+            }
+            Err(_) => (last.get(&key).cloned(), true),
+        }
     }
 
     /// A lock that cannot be asked counts as held: then the device waits.
@@ -288,6 +332,26 @@ impl Requester {
         }
         self.cannot_ask_lock = holder.is_err();
         holder.is_ok_and(|holder| holder.is_none())
+    }
+
+    /// What holds the operation back, and files that are refused; empty when nothing does.
+    fn blocked_by(&self) -> String {
+        let Some(verdict) = self.told else {
+            return String::new();
+        };
+        let words = words::blocked_by(verdict, self.latest.as_ref());
+        if words.is_empty() { words } else { with_refused(words, &self.refused()) }
+    }
+
+    fn release(&self) -> String {
+        self.told.map_or_else(String::new, |verdict| words::release(verdict, self.latest.as_ref()))
+    }
+
+    /// The files that are refused now, and why.
+    fn refused(&self) -> Vec<Refusal> {
+        let all =
+            [self.requests.refused(), self.status.refused(), self.report.refused(), self.cluster.refused()];
+        all.concat()
     }
 
     /// Logs a verdict that is new.

@@ -270,6 +270,108 @@ fn row_6_not_supported_proceeds_only_without_a_cluster() {
     }
 }
 
+/// D1: EVE's zedagent has no case for CORDONED and lets a command through in mid-drain.
+#[test]
+fn d1_a_drain_in_progress_lets_nothing_through() {
+    for shown in DrainStatus::ALL.into_iter().filter(|status| status.is_in_progress()) {
+        for requester in [DrainRequester::DeviceOp, DrainRequester::Update] {
+            for base in [eve(shown, requester), GateFacts { status: status(shown, requester), ..at_work() }] {
+                for own_request in [None, time(EARLIER), time(REQUESTED)] {
+                    let facts = GateFacts { own_request, ..base.clone() };
+                    let verdict = gate(&facts);
+                    assert!(!matches!(verdict, Verdict::Proceed(_) | Verdict::Failed(_)), "{facts:?}");
+                }
+            }
+        }
+    }
+}
+
+/// D7: to EVE's agents nothing published yet, and NOTSUPPORTED before the cluster's configuration is read, mean that
+/// there is nothing to drain.
+#[test]
+fn d7_what_is_not_known_yet_releases_nobody() {
+    let unknown = |zedkube_lock_free, status| GateFacts {
+        zedkube_lock_free,
+        status,
+        member: None,
+        answer: None,
+        report_present: false,
+        seen_other_status_since_publish: Some(true),
+        ..at_work()
+    };
+    let not_supported = status(DrainStatus::NotSupported, DrainRequester::None);
+    for (facts, expected) in [
+        (unknown(true, None), DeferReason::Away { absent_ms: 0, limit_ms: Some(600_000) }),
+        (unknown(false, None), DeferReason::Starting),
+        (unknown(false, not_supported), DeferReason::Starting),
+        (unknown(true, not_supported), DeferReason::EveClusterUnclear),
+        (
+            unknown(true, status(DrainStatus::Unknown, DrainRequester::Unset)),
+            DeferReason::Draining(Some(DrainStatus::Unknown)),
+        ),
+    ] {
+        assert_eq!(gate(&facts), Verdict::Defer(expected), "{facts:?}");
+        let unasked = GateFacts { own_request: None, ..facts };
+        assert_eq!(gate(&unasked), Verdict::Publish, "it asks, and waits");
+    }
+}
+
+/// D13: EVE's agents wait for a status with their own number, which may never come, and one that defers because of
+/// somebody else's drain never asks.
+#[test]
+fn d13_the_number_in_the_status_neither_holds_nor_releases() {
+    for requested_by in
+        [DrainRequester::Unset, DrainRequester::None, DrainRequester::DeviceOp, DrainRequester::Update]
+    {
+        for shown in DrainStatus::ALL {
+            let facts = GateFacts { status: status(shown, requested_by), ..at_work() };
+            let with = |answer| gate(&GateFacts { answer: Some(answer), ..facts.clone() });
+            assert_eq!(with(DrainStatus::Complete), proceed(ProceedReason::Answered));
+            assert_eq!(with(DrainStatus::FailedDrain), Verdict::Failed(DrainStatus::FailedDrain));
+            assert_eq!(with(DrainStatus::Unknown), draining(shown));
+            let unasked = GateFacts { own_request: None, ..facts.clone() };
+            assert_eq!(gate(&unasked), Verdict::Publish, "it asks while another drain runs, and joins it");
+        }
+    }
+    // EVE's zedkube would lose a request in mid-drain; once that drain is over, ours is made.
+    let others = |shown| GateFacts { own_request: None, ..eve(shown, DrainRequester::Update) };
+    for shown in [DrainStatus::Complete, DrainStatus::FailedDrain, DrainStatus::NotRequested] {
+        assert_eq!(gate(&others(shown)), Verdict::Publish, "{shown}");
+    }
+}
+
+/// D21: EVE's agents ask again at every look at a status that is old, and each request is a second drain.
+#[test]
+fn d21_a_request_that_stands_is_not_made_again() {
+    for base in [at_work(), away(), GateFacts { report_present: false, ..at_work() }] {
+        for shown in DrainStatus::ALL {
+            let facts = GateFacts { status: status(shown, DrainRequester::None), ..base.clone() };
+            assert_ne!(gate(&facts), Verdict::Publish, "{facts:?}");
+        }
+    }
+    for shown in DrainStatus::ALL {
+        for requester in [DrainRequester::DeviceOp, DrainRequester::Update] {
+            assert_ne!(gate(&eve(shown, requester)), Verdict::Publish, "{shown} for {requester}");
+        }
+    }
+}
+
+/// D28: in EVE a COMPLETE releases whoever reads it first.
+#[test]
+fn d28_a_complete_for_somebody_else_releases_nobody() {
+    let complete = |requester| status(DrainStatus::Complete, requester);
+    for requester in [DrainRequester::None, DrainRequester::DeviceOp, DrainRequester::Update] {
+        let unlisted = GateFacts { status: complete(requester), answer: None, ..at_work() };
+        check(&unlisted, Row::AtWork, draining(DrainStatus::Complete));
+        let unanswered = GateFacts { answer: Some(DrainStatus::Unknown), ..unlisted.clone() };
+        check(&unanswered, Row::AtWork, draining(DrainStatus::Complete));
+        let unasked = GateFacts { own_request: None, ..unlisted };
+        check(&unasked, Row::NoRequest, Verdict::Publish);
+    }
+    let update = eve(DrainStatus::Complete, DrainRequester::Update);
+    check(&update, Row::Eve, Verdict::Defer(DeferReason::EveStale(DrainStatus::Complete)));
+}
+
 /// Over every combination: what releases the device, and what may make it fail.
 #[test]
 fn nothing_else_releases_the_device() {

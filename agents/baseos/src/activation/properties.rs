@@ -1,6 +1,7 @@
 //! Invariants that hold whatever happens in whatever order, between any two writes of baseos and nodeagent.
 
 use proptest::prelude::*;
+use runtime::testing::{SimAgent, SimFaults};
 use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus};
 
 use super::sim::{Plan, RETRY_MS, Sim, config};
@@ -24,6 +25,10 @@ enum Happening {
     /// nodeagent begins or ends something for device-op.
     Other(DeviceActionState),
     Fail(usize, bool),
+    /// The disk takes no record, or does again.
+    FullDisk(bool),
+    /// An operator's word stands in the report, or does not any more.
+    OperatorsWord(bool),
     Restart,
     Boot(u8),
     DryRun(bool),
@@ -62,6 +67,8 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         2 => Just(Happening::NodeAgentStarts),
         2 => prop::sample::select(states.to_vec()).prop_map(Happening::Other),
         1 => (0..8_usize, any::<bool>()).prop_map(|(after, done)| Happening::Fail(after, done)),
+        1 => prop::bool::weighted(0.4).prop_map(Happening::FullDisk),
+        1 => any::<bool>().prop_map(Happening::OperatorsWord),
         1 => Just(Happening::Restart),
         1 => (0..4_u8).prop_map(Happening::Boot),
         1 => prop::bool::weighted(0.2).prop_map(Happening::DryRun),
@@ -86,7 +93,7 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
             let state = if is_loaded { SwState::LOADED } else { SwState::VERIFIED };
             sim.contents.insert(uuid.to_owned(), Content { state, error: String::new() });
         }
-        Happening::Answer(status) => sim.answer = sim.request.as_ref().map(|(at, _)| (*at, status)),
+        Happening::Answer(status) => sim.zedkube.answer(status),
         Happening::Turn(nodeagent) => {
             sim.turn_beside(&mut nodeagent.into_iter());
         }
@@ -95,7 +102,9 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
         Happening::NodeAgentDies => (sim.nodeagent.is_running, sim.plan) = (false, Plan::Look),
         Happening::NodeAgentStarts => sim.nodeagent.is_running = true,
         Happening::Other(state) => other(sim, state),
-        Happening::Fail(after, done) => (sim.fails_after, sim.fails_when_done) = (Some(after), done),
+        Happening::Fail(after, done) => (sim.faults.after, sim.faults.when_done) = (Some(after), done),
+        Happening::FullDisk(is_full) => sim.faults.takes_no_record = is_full,
+        Happening::OperatorsWord(stands) => sim.needs_no_pause = stands,
         Happening::Restart => sim.reload(),
         Happening::Boot(running) => {
             *boots += 1;
@@ -143,7 +152,7 @@ proptest! {
             play(&mut sim, happening, &mut boots);
         }
         // Whatever was left: it comes to rest.
-        sim.fails_after = None;
+        sim.faults = SimFaults::default();
         for _ in 0..20 {
             sim.run();
             sim.answer(DrainStatus::Complete);

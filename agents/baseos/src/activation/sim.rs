@@ -4,20 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use runtime::OwnRequest;
+use runtime::requester::Listen;
+use runtime::siblings::NodeAgentView;
+use runtime::testing::{SimAgent, SimFaults, SimRecord, SimZedkube};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainStatus, GateFacts,
-    Member, OnTimeout, Operation, gate,
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainRequester, DrainStatus,
+    Member, Operation,
 };
 
 use super::*;
-use crate::facts::{Content, NodeAgentView, Running};
+use crate::facts::{Content, Running};
 use crate::record::ActivationRecord;
 
 pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
-
-/// Rounds in which the machine has to come to rest when nothing changes around it.
-const MOST_ROUNDS: usize = 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
@@ -28,30 +27,20 @@ pub(super) struct Sim {
     pub(super) configs: BTreeMap<String, Configured>,
     pub(super) contents: BTreeMap<String, Content>,
     pub(super) running: Running,
-    /// The record as the publisher remembers it.
-    pub(super) record: Option<ActivationRecord>,
-    /// The record's file: newer than the memory when a write failed only at its end.
-    disk: Option<ActivationRecord>,
+    pub(super) record: SimRecord<ActivationRecord>,
     pub(super) hold: BaseOsHold,
     pub(super) statuses: BTreeMap<String, BaseOsStatus>,
-    /// The request's file.
-    pub(super) request: Option<(GoTime, String)>,
-    /// What the requester remembers as its own.
-    own: Option<OwnRequest>,
-    requests_made: i64,
-    pub(super) member: Member,
-    /// zedkube's answer, and to which request.
-    pub(super) answer: Option<(GoTime, DrainStatus)>,
+    pub(super) zedkube: SimZedkube<String>,
+    /// The report cuts the pause after a failed drain short.
+    pub(super) needs_no_pause: bool,
     pub(super) nodeagent: NodeAgentView,
+    pub(super) refused: Vec<String>,
     /// Activations that were written down: boot, image, counter.
     pub(super) lines: BTreeSet<(String, String, u32)>,
     pub(super) done: Vec<String>,
     /// The activate command that runs.
     pub(super) command: Option<u32>,
-    /// So many effects more are done, then one fails.
-    pub(super) fails_after: Option<usize>,
-    /// The one that fails is done all the same: only its last sync failed.
-    pub(super) fails_when_done: bool,
+    pub(super) faults: SimFaults,
     /// The gate said proceed in the look of the present step.
     proceeded: bool,
     /// nodeagent and the hold's file as that look saw them.
@@ -89,21 +78,17 @@ impl Sim {
             configs: BTreeMap::new(),
             contents: ["a", "b"].map(|uuid| (uuid.to_owned(), Content::LOADED)).into(),
             running: Running::NotAsked,
-            record: None,
-            disk: None,
+            record: SimRecord::none(),
             hold: BaseOsHold::default(),
             statuses: BTreeMap::new(),
-            request: None,
-            own: None,
-            requests_made: 0,
-            member: Member::Yes,
-            answer: None,
+            zedkube: SimZedkube::new(DrainRequester::Update),
+            needs_no_pause: false,
             nodeagent: NodeAgentView { is_running: true, action: Some(DeviceAction::default()) },
+            refused: Vec::new(),
             lines: BTreeSet::new(),
             done: Vec::new(),
             command: None,
-            fails_after: None,
-            fails_when_done: false,
+            faults: SimFaults::default(),
             proceeded: false,
             looked_at: (NodeAgentView { is_running: true, action: None }, BaseOsHold::default()),
             plan: Plan::Look,
@@ -125,7 +110,7 @@ impl Sim {
 
     /// zedkube answers the request that stands.
     pub(super) fn answer(&mut self, status: DrainStatus) {
-        self.answer = self.request.as_ref().map(|(requested_at, _)| (*requested_at, status));
+        self.zedkube.answer(status);
         self.run();
     }
 
@@ -153,22 +138,8 @@ impl Sim {
         self.run();
     }
 
-    /// The process dies and starts again.
-    pub(super) fn restart(&mut self) {
-        self.reload();
-        self.run();
-    }
-
-    /// The same, before its first look.
-    pub(super) fn reload(&mut self) {
-        self.command = None;
-        self.record.clone_from(&self.disk);
-        self.own = self.record.as_ref().and_then(|record| record.request);
-        self.state = self.resumed();
-    }
-
     fn resumed(&self) -> State {
-        State::resume(self.record.clone(), self.hold.clone(), self.statuses.clone(), &self.boot_id)
+        State::resume(self.record.memory.clone(), self.hold.clone(), self.statuses.clone(), &self.boot_id)
     }
 
     /// The device goes down and comes up again: `/run` is empty.
@@ -182,29 +153,14 @@ impl Sim {
     pub(super) fn power_cycle(&mut self, boot_id: &str) {
         self.boot_id = boot_id.to_owned();
         self.configs.clear();
-        (self.request, self.answer) = (None, None);
+        (self.zedkube.request, self.zedkube.answer) = (None, None);
         self.hold = BaseOsHold::default();
         self.statuses.clear();
         self.nodeagent.action = Some(DeviceAction::default());
         self.reload();
     }
 
-    /// Looks until nothing changes any more.
-    pub(super) fn run(&mut self) {
-        for _ in 0..MOST_ROUNDS {
-            if !self.turn() {
-                return;
-            }
-        }
-        panic!("never at rest: {:#?}", self.state);
-    }
-
-    /// One look, one step. Says whether there was anything to do.
-    pub(super) fn turn(&mut self) -> bool {
-        self.turn_beside(&mut std::iter::repeat(false))
-    }
-
-    /// The same, while nodeagent does something wherever `nodeagent` says so.
+    /// One look, one step, while nodeagent does something wherever `nodeagent` says so.
     pub(super) fn turn_beside(&mut self, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
         let facts = self.look();
         self.step(Event::Looked(Box::new(facts)), nodeagent)
@@ -222,15 +178,14 @@ impl Sim {
             }
             // Starting the command cannot fail: a program that is missing is a result of the command.
             let may_fail = !matches!(effect, Effect::Activate { .. });
-            if self.fails_after == Some(0) && may_fail {
+            if may_fail && self.faults.next_fails(matches!(effect, Effect::Record(_))) {
                 self.fail(effect);
-                if matches!(event, Event::Ended { .. }) {
+                if matches!(event, Event::Ended { .. }) && !self.faults.takes_no_record {
                     // The shell sends the result of the command again.
                     return self.step(event, nodeagent);
                 }
                 return true;
             }
-            self.fails_after = self.fails_after.map(|left| left.saturating_sub(1));
             self.perform(effect);
         }
         self.state = next;
@@ -238,23 +193,22 @@ impl Sim {
     }
 
     fn fail(&mut self, effect: &Effect) {
-        self.fails_after = None;
-        if self.fails_when_done {
-            let (record, own) = (self.record.clone(), self.own);
+        if self.faults.when_done {
+            let (memory, own) = (self.record.memory.clone(), self.zedkube.own);
             self.perform(effect);
-            self.record = record;
+            self.record.memory = memory;
             if matches!(effect, Effect::Withdraw) {
-                self.own = own;
+                self.zedkube.own = own;
             }
         } else if let Effect::Request { own, .. } = effect {
-            self.own = Some(*own);
+            self.zedkube.own = Some(*own);
         }
         self.state = self.state.clone().after_failure(self.resumed());
     }
 
     fn look(&mut self) -> Facts {
-        let gate = self.state.needs_gate().then(|| self.gate());
-        self.proceeded = is_open(gate.as_ref());
+        let gate = (self.state.listen() == Listen::ToGate).then(|| self.zedkube.gate());
+        self.proceeded = gate.as_ref().is_some_and(Gate::is_open);
         self.looked_at = (self.nodeagent.clone(), self.hold.clone());
         Facts {
             configs: self.configs.clone(),
@@ -262,61 +216,11 @@ impl Sim {
             contents: self.contents.clone(),
             running: self.running.clone(),
             gate,
-            own: self.own,
-            next: OwnRequest { requested_at: time(self.requests_made + 1), ..OwnRequest::default() },
+            needs_no_pause: self.needs_no_pause && self.state.listen() == Listen::ToReport,
+            own: self.zedkube.own,
+            next: self.zedkube.next_request(),
             nodeagent: self.nodeagent.clone(),
-        }
-    }
-
-    fn gate(&self) -> Gate {
-        let ours = self.own.map(|own| own.requested_at);
-        let verdict = gate(&GateFacts {
-            requester: schemas::DrainRequester::Update,
-            member: Some(self.member),
-            disabled: false,
-            own_request: self.request.as_ref().map(|(requested_at, _)| *requested_at),
-            ours,
-            answer: self.answer.filter(|(at, _)| Some(*at) == ours).map(|(_, status)| status),
-            zedkube_lock_free: false,
-            status: None,
-            report_present: true,
-            seen_other_status_since_publish: None,
-            cluster_config_valid: None,
-            absent_ms: 0,
-            start_timeout_ms: 600_000,
-            on_timeout: OnTimeout::Wait,
-        });
-        Gate { verdict, blocked_by: format!("{verdict:?}"), hint: String::new() }
-    }
-
-    /// nodeagent as its specification has it, one file at a time: what it read may be old when it writes. Here it
-    /// has no command but the reboot into an image.
-    pub(super) fn nodeagent_turn(&mut self) {
-        let Some(action) = self.nodeagent.action.clone() else { return };
-        if !self.nodeagent.is_running || (action.counter != 0 && action.state != DeviceActionState::Idle) {
-            return;
-        }
-        let stands = self.hold.state == BaseOsHoldState::Activated
-            && self
-                .statuses
-                .get(&self.hold.content_tree_uuid)
-                .is_some_and(|status| status.activated && status.partition_state == "updating");
-        let is_activating = self.hold.state == BaseOsHoldState::Activating;
-        match (action.state, std::mem::replace(&mut self.plan, Plan::Look)) {
-            (DeviceActionState::Idle, Plan::Take) => self.nodeagent_about(DeviceActionState::Taken, 0),
-            (DeviceActionState::Idle, _) if stands => self.plan = Plan::Take,
-            (DeviceActionState::Idle, _) => {}
-            (DeviceActionState::Taken, Plan::Act) => {
-                assert!(self.request.is_some() || self.member == Member::No, "reboot without a request");
-                self.nodeagent_about(DeviceActionState::Acting, 0);
-            }
-            (DeviceActionState::Taken, _) if stands && !is_activating => self.plan = Plan::Act,
-            (DeviceActionState::Acting, _) => self.nodeagent_about(DeviceActionState::Failed, 0),
-            (DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed, _) => {
-                if !stands {
-                    self.nodeagent_about(DeviceActionState::Idle, 0);
-                }
-            }
+            refused: self.refused.clone(),
         }
     }
 
@@ -324,8 +228,7 @@ impl Sim {
     fn perform(&mut self, effect: &Effect) {
         match effect {
             Effect::Record(record) => {
-                self.record = (!record.is_empty()).then(|| record.clone());
-                self.disk.clone_from(&self.record);
+                self.record.write((!record.is_empty()).then(|| record.clone()));
                 self.done.push("record".to_owned());
             }
             Effect::WriteDown(config) => {
@@ -338,14 +241,13 @@ impl Sim {
             }
             Effect::Withdraw => {
                 self.invariant_nothing_is_withdrawn_while_the_device_goes_down();
-                (self.request, self.own) = (None, None);
+                self.zedkube.withdraw();
                 self.done.push("withdraw".to_owned());
             }
             Effect::Request { own, uuid } => {
-                let recorded = self.record.as_ref().and_then(|record| record.request);
+                let recorded = self.record.memory.as_ref().and_then(|record| record.request);
                 assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
-                self.requests_made += 1;
-                (self.own, self.request) = (Some(*own), Some((own.requested_at, uuid.clone())));
+                self.zedkube.ask(*own, uuid.clone());
                 self.done.push(format!("request {uuid}"));
             }
             Effect::Hold(hold) => {
@@ -377,8 +279,8 @@ impl Sim {
         let (nodeagent, hold) = &self.looked_at;
         assert_eq!(hold.state, BaseOsHoldState::Activating, "the hold was not on disk at the look");
         assert_eq!(hold.content_tree_uuid, config.content_tree_uuid);
-        assert!(!nodeagent.is_busy(), "nodeagent was there first");
-        let record = self.disk.as_ref().and_then(|record| record.image(&config.content_tree_uuid));
+        assert!(!is_busy(nodeagent), "nodeagent was there first");
+        let record = self.record.disk.as_ref().and_then(|record| record.image(&config.content_tree_uuid));
         let record = record.expect("no record of the start on disk");
         assert_eq!((record.stage, &record.boot_id), (Stage::Started, &self.boot_id));
         assert!(record.starts <= 3, "started too often");
@@ -399,6 +301,49 @@ impl Sim {
     }
 }
 
-pub(super) fn time(second: i64) -> GoTime {
-    jiff::Timestamp::from_second(1_800_000_000 + second).unwrap().into()
+impl SimAgent for Sim {
+    fn turn(&mut self) -> bool {
+        self.turn_beside(&mut std::iter::repeat(false))
+    }
+
+    fn reload(&mut self) {
+        self.command = None;
+        self.record.reload();
+        self.zedkube.own = self.record.memory.as_ref().and_then(|record| record.request);
+        self.state = self.resumed();
+    }
+
+    /// nodeagent as its specification has it, one file at a time: what it read may be old when it writes. Here it
+    /// has no command but the reboot into an image.
+    fn nodeagent_turn(&mut self) {
+        let Some(action) = self.nodeagent.action.clone() else { return };
+        if !self.nodeagent.is_running || (action.counter != 0 && action.state != DeviceActionState::Idle) {
+            return;
+        }
+        let stands = self.hold.state == BaseOsHoldState::Activated
+            && self
+                .statuses
+                .get(&self.hold.content_tree_uuid)
+                .is_some_and(|status| status.activated && status.partition_state == "updating");
+        let is_activating = self.hold.state == BaseOsHoldState::Activating;
+        match (action.state, std::mem::replace(&mut self.plan, Plan::Look)) {
+            (DeviceActionState::Idle, Plan::Take) => self.nodeagent_about(DeviceActionState::Taken, 0),
+            (DeviceActionState::Idle, _) if stands => self.plan = Plan::Take,
+            (DeviceActionState::Idle, _) => {}
+            (DeviceActionState::Taken, Plan::Act) => {
+                assert!(
+                    self.zedkube.request.is_some() || self.zedkube.member == Member::No,
+                    "reboot without a request"
+                );
+                self.nodeagent_about(DeviceActionState::Acting, 0);
+            }
+            (DeviceActionState::Taken, _) if stands && !is_activating => self.plan = Plan::Act,
+            (DeviceActionState::Acting, _) => self.nodeagent_about(DeviceActionState::Failed, 0),
+            (DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed, _) => {
+                if !stands {
+                    self.nodeagent_about(DeviceActionState::Idle, 0);
+                }
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Rules of the specification, each named after the defect of EVE's that it avoids where there is one.
 
-use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus, Member};
+use runtime::testing::SimAgent;
+use schemas::{BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceActionState, DrainStatus, Member};
 
 use super::sim::{RETRY_MS, Sim, config};
 use super::*;
@@ -45,7 +46,7 @@ fn activations(sim: &Sim) -> usize {
 fn from_configuration_to_reboot() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
-    assert_eq!(sim.done, ["record", "Deferred", "record", "request a"]);
+    assert_eq!(sim.done, ["Deferred", "record", "record", "request a"]);
     assert_eq!(shown(&sim, "a"), plain(false, ""));
     sim.done.clear();
     sim.answer(DrainStatus::Complete);
@@ -54,21 +55,36 @@ fn from_configuration_to_reboot() {
     sim.end(Ok(()));
     assert_eq!(sim.done, ["record", "Activated"]);
     assert_eq!(shown(&sim, "a"), plain(true, "updating"));
-    assert!(sim.request.is_some(), "stands until the device is down");
+    assert!(sim.zedkube.request.is_some(), "stands until the device is down");
     sim.boot("boot-2", Running::NotAsked);
     assert_eq!(shown(&sim, "a"), plain(true, "active"));
     assert_eq!(sim.hold.state, BaseOsHoldState::Idle);
     sim.want(config("a", 1));
     assert_eq!(shown(&sim, "a"), plain(true, "active"));
-    assert_eq!(sim.request, None, "and it is not activated again");
+    assert_eq!(sim.zedkube.request, None, "and it is not activated again");
+}
+
+/// What EVE's agents look at. Partitions and all else are not ours to name: their zero values.
+#[test]
+fn a_status_fills_its_own_fields_and_no_others() {
+    let sim = activated();
+    let expected = BaseOsStatus {
+        base_os_version: "version a".to_owned(),
+        activated: true,
+        content_tree_uuid: "a".to_owned(),
+        partition_state: "updating".to_owned(),
+        state: SwState::INSTALLED,
+        ..BaseOsStatus::default()
+    };
+    assert_eq!(sim.statuses["a"], expected);
 }
 
 #[test]
 fn a_device_that_is_no_member_asks_nobody() {
     let mut sim = Sim::new();
-    sim.member = Member::No;
+    sim.zedkube.member = Member::No;
     sim.want(config("a", 1));
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
     assert!(sim.command.is_some());
 }
 
@@ -78,17 +94,17 @@ fn only_a_loaded_image_that_is_wanted_asks() {
     for state in [SwState::INITIAL, SwState::DOWNLOADING, SwState::VERIFIED, SwState::LOADING] {
         sim.contents.insert("a".to_owned(), Content { state, error: String::new() });
         sim.want(config("a", 1));
-        assert_eq!(sim.request, None, "{state:?}");
+        assert_eq!(sim.zedkube.request, None, "{state:?}");
         assert_eq!(sim.statuses["a"].state, state);
     }
     sim.contents.remove("a");
     sim.run();
-    assert_eq!(sim.request, None, "nobody knows of it");
+    assert_eq!(sim.zedkube.request, None, "nobody knows of it");
     sim.contents.insert("a".to_owned(), Content::LOADED);
     sim.want(BaseOsConfig { activate: false, ..config("a", 1) });
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
     sim.want(config("a", 1));
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
 }
 
 /// D5: in EVE a changed configuration, a retry and a forced fallback skip the gate.
@@ -110,11 +126,38 @@ fn d5_every_way_to_an_activation_leads_through_the_gate() {
     }
 }
 
+/// D18: EVE waits for ever for an edge that it did not see.
 #[test]
-fn a_verdict_that_falls_back_before_the_command_stops_it() {
+fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
-    sim.answer = sim.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
+    sim.zedkube.answer = sim.zedkube.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
+    sim.restart();
+    assert_eq!(activations(&sim), 1);
+}
+
+/// D21: each look of EVE's at a status that is old makes another request, and zedkube another drain.
+#[test]
+fn d21_a_request_that_stands_is_not_made_again() {
+    let mut sim = Sim::new();
+    sim.want(config("a", 1));
+    let request = sim.zedkube.request.clone();
+    for status in DrainStatus::ALL.into_iter().filter(|status| status.is_in_progress()) {
+        sim.answer(status);
+        sim.want(config("a", 2 + u32::from(status.code())));
+        sim.want(config("b", 1));
+        sim.restart();
+        sim.sleep(RETRY_MS);
+    }
+    assert_eq!((sim.zedkube.request, sim.zedkube.requests_made), (request, 1));
+}
+
+/// D9: EVE lets go on an edge, and what the drain says afterwards does not count.
+#[test]
+fn d9_a_verdict_that_falls_back_before_the_command_stops_it() {
+    let mut sim = Sim::new();
+    sim.want(config("a", 1));
+    sim.zedkube.answer = sim.zedkube.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
     sim.turn();
     assert_eq!(sim.state.phase, Phase::Holding);
     sim.answer(DrainStatus::Unknown);
@@ -122,7 +165,7 @@ fn a_verdict_that_falls_back_before_the_command_stops_it() {
 }
 
 #[test]
-fn a_verdict_that_falls_back_after_the_command_stops_the_reboot() {
+fn d9_a_verdict_that_falls_back_after_the_command_stops_the_reboot() {
     let mut sim = activated();
     sim.answer(DrainStatus::Unknown);
     assert_eq!(sim.hold.state, BaseOsHoldState::Deferred);
@@ -130,7 +173,7 @@ fn a_verdict_that_falls_back_after_the_command_stops_the_reboot() {
     assert_eq!(sim.hold.state, BaseOsHoldState::Activated);
     sim.nodeagent(Acting);
     sim.answer(DrainStatus::Unknown);
-    assert!(sim.request.is_some(), "too late to withdraw anything");
+    assert!(sim.zedkube.request.is_some(), "too late to withdraw anything");
     assert_eq!(sim.hold.state, BaseOsHoldState::Deferred, "should nodeagent fail, it must not begin anew");
     assert_eq!(activations(&sim), 1, "the image is not activated twice");
 }
@@ -141,9 +184,9 @@ fn a_drain_that_fails_after_the_command_is_withdrawn_once_nodeagent_has_let_go()
     sim.nodeagent(Taken);
     sim.answer(DrainStatus::FailedDrain);
     assert_eq!(sim.hold.state, BaseOsHoldState::Deferred);
-    assert!(sim.request.is_some(), "nodeagent still has it");
+    assert!(sim.zedkube.request.is_some(), "nodeagent still has it");
     sim.nodeagent(Idle);
-    assert_eq!((sim.request, sim.hold.state), (None, BaseOsHoldState::Failed));
+    assert_eq!((sim.zedkube.request, sim.hold.state), (None, BaseOsHoldState::Failed));
 }
 
 #[test]
@@ -151,7 +194,7 @@ fn nodeagent_that_was_there_first_goes_first() {
     for state in [Taken, Acting] {
         let mut sim = Sim::new();
         sim.want(config("a", 1));
-        sim.answer = sim.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
+        sim.zedkube.answer = sim.zedkube.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
         sim.turn();
         assert_eq!(sim.hold.state, BaseOsHoldState::Activating);
         sim.nodeagent_about(state, 7);
@@ -181,20 +224,39 @@ fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_counter() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
     sim.answer(DrainStatus::FailedDrain);
-    assert_eq!((sim.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
+    assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
     assert!(!sim.hold.next_try.is_zero());
     let mut later = sim.clone();
     later.sleep(RETRY_MS - 1);
     later.restart();
-    assert_eq!(later.request, None);
+    assert_eq!(later.zedkube.request, None);
     later.sleep(1);
-    assert!(later.request.is_some());
+    assert!(later.zedkube.request.is_some());
     let mut never = sim.clone();
     never.policy.retry = Retry::Never;
     never.sleep(1000 * RETRY_MS);
-    assert_eq!(never.request, None);
+    assert_eq!(never.zedkube.request, None);
     sim.want(config("a", 2));
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
+}
+
+#[test]
+fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
+    for retry in [Retry::After(std::time::Duration::from_millis(RETRY_MS)), Retry::Never] {
+        let mut sim = Sim::new();
+        sim.policy.retry = retry;
+        sim.want(config("a", 1));
+        sim.answer(DrainStatus::FailedDrain);
+        assert_eq!(sim.zedkube.request, None);
+        sim.needs_no_pause = true;
+        sim.run();
+        assert!(sim.zedkube.request.is_some(), "{retry:?}");
+        sim.answer(DrainStatus::Complete);
+        // An activation that failed needs a new counter all the same.
+        sim.end(Err("exit status: 3"));
+        sim.run();
+        assert_eq!((sim.zedkube.request.clone(), activations(&sim)), (None, 1));
+    }
 }
 
 /// D14: in EVE a reverted configuration leaves the node drained for ever.
@@ -208,19 +270,19 @@ fn d14_a_reverted_configuration_withdraws_the_request() {
             sim.want(config("a", 1));
             sim.answer(answer);
             revert(&mut sim);
-            assert_eq!((sim.request.clone(), sim.hold.state), (None, BaseOsHoldState::Idle));
-            assert_eq!(sim.record, None);
+            assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Idle));
+            assert_eq!(sim.record.memory, None);
         }
         let mut sim = activated();
         sim.nodeagent(Taken);
         revert(&mut sim);
-        assert!(sim.request.is_some(), "nodeagent still has it");
+        assert!(sim.zedkube.request.is_some(), "nodeagent still has it");
         assert_eq!(sim.hold.state, BaseOsHoldState::Deferred);
         let mut too_late = sim.clone();
         sim.nodeagent(Idle);
-        assert_eq!((sim.request.clone(), sim.record.clone()), (None, None));
+        assert_eq!((sim.zedkube.request.clone(), sim.record.memory.clone()), (None, None));
         too_late.nodeagent(Acting);
-        assert!(too_late.request.is_some());
+        assert!(too_late.zedkube.request.is_some());
         assert!(too_late.hold.blocked_by.contains("too late"), "{}", too_late.hold.blocked_by);
     }
 }
@@ -231,8 +293,61 @@ fn d14_an_image_reverted_while_its_command_runs_is_not_booted() {
     sim.remove("a");
     assert!(sim.command.is_some(), "a command that runs is not interrupted");
     sim.end(Ok(()));
-    assert_eq!((sim.request.clone(), sim.hold.state), (None, BaseOsHoldState::Idle));
+    assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Idle));
     assert!(!sim.done.contains(&"Activated".to_owned()));
+}
+
+/// On a disk that takes nothing more, what a revert can undo is undone.
+#[test]
+fn d14_a_revert_that_cannot_be_recorded_still_takes_effect() {
+    for begin in [activated, activated_on_a_disk_that_fails, waiting] {
+        let mut sim = begin();
+        sim.faults.takes_no_record = true;
+        sim.nodeagent_about(Taken, 0);
+        sim.configs.remove("a");
+        sim.look_around();
+        assert_eq!(sim.hold.state, BaseOsHoldState::Deferred, "nodeagent must not go on");
+        sim.nodeagent_about(Idle, 0);
+        sim.look_around();
+        assert_eq!(sim.zedkube.request, None, "the node is given back");
+        sim.reload();
+        sim.look_around();
+        assert_eq!((sim.zedkube.request.clone(), sim.command), (None, None));
+        assert!(!sim.statuses.values().any(|status| status.activated), "{:?}", sim.statuses);
+        sim.faults.takes_no_record = false;
+        sim.run();
+        assert_eq!((sim.record.memory.clone(), sim.hold.state), (None, BaseOsHoldState::Idle));
+    }
+}
+
+fn waiting() -> Sim {
+    let mut sim = Sim::new();
+    sim.want(config("a", 1));
+    sim
+}
+
+/// Image `a` is activated, and something could not be recorded since.
+fn activated_on_a_disk_that_fails() -> Sim {
+    let mut sim = activated();
+    sim.faults.takes_no_record = true;
+    sim.configs.insert("a".to_owned(), Configured::Given(config("a", 2)));
+    sim.look_around();
+    sim
+}
+
+#[test]
+fn d14_an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it() {
+    for is_seen_again in [false, true] {
+        let mut sim = Sim::new();
+        sim.want(config("a", 1));
+        sim.boot("boot-2", Running::NotAsked);
+        if is_seen_again {
+            sim.want(config("a", 1));
+            sim.restart();
+        }
+        sim.remove("a");
+        assert_eq!(sim.zedkube.request.is_some(), !is_seen_again);
+    }
 }
 
 #[test]
@@ -240,11 +355,11 @@ fn an_absent_configuration_of_an_earlier_boot_is_not_reverted() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
     sim.boot("boot-2", Running::NotAsked);
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
     sim.restart();
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
     sim.want(BaseOsConfig { activate: false, ..config("a", 1) });
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
 }
 
 #[test]
@@ -253,34 +368,62 @@ fn an_unreadable_configuration_says_nothing() {
     sim.want(config("a", 1));
     sim.configs.insert("a".to_owned(), Configured::Unreadable);
     sim.restart();
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
     assert!(sim.statuses.contains_key("a"));
+}
+
+#[test]
+fn a_refused_configuration_counts_for_nothing_and_is_shown() {
+    let why = "refused BaseOsConfig of controller: too long";
+    let mut sim = Sim::new();
+    sim.configs.insert("a".to_owned(), Configured::Refused(why.to_owned()));
+    sim.refused.push(why.to_owned());
+    sim.run();
+    assert_eq!(
+        (sim.zedkube.request.clone(), shown(&sim, "a")),
+        (None, (false, String::new(), why.to_owned()))
+    );
+    assert_eq!((sim.hold.state, sim.hold.blocked_by.as_str()), (BaseOsHoldState::Idle, why));
+    assert_eq!((sim.statuses["a"].error_severity, sim.statuses["a"].content_tree_uuid.as_str()), (3, "a"));
+    sim.want(config("b", 1));
+    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "b", "others are served");
+    assert!(sim.hold.blocked_by.ends_with(&format!("; {why}")), "{}", sim.hold.blocked_by);
+    // What was accepted stands while its configuration is refused.
+    sim.configs.insert("b".to_owned(), Configured::Refused(why.to_owned()));
+    sim.restart();
+    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "b");
+    sim.answer(DrainStatus::Complete);
+    assert_eq!((activations(&sim), sim.hold.blocked_by.as_str()), (1, ""));
+    // A good one is taken.
+    sim.end(Err("exit 1"));
+    sim.want(config("a", 1));
+    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "a");
 }
 
 #[test]
 fn a_failed_activation_withdraws_the_request_and_says_why() {
     let mut sim = activating();
     sim.end(Err("exit status: 3: no space"));
-    assert_eq!((sim.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
+    assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
     for text in [&sim.statuses["a"].error, &sim.hold.blocked_by] {
         assert_eq!(text, "exit status: 3: no space");
     }
     assert_eq!(sim.statuses["a"].error_severity, 3);
     sim.restart();
     sim.sleep(100 * RETRY_MS);
-    assert_eq!(sim.request, None, "not by itself");
+    assert_eq!(sim.zedkube.request, None, "not by itself");
     sim.boot("boot-2", Running::NotAsked);
     sim.want(config("a", 1));
-    assert_eq!(sim.request, None, "not by a boot either");
+    assert_eq!(sim.zedkube.request, None, "not by a boot either");
     sim.want(config("a", 2));
-    assert!(sim.request.is_some(), "a new RetryUpdateCounter");
+    assert!(sim.zedkube.request.is_some(), "a new RetryUpdateCounter");
 }
 
 #[test]
 fn a_crash_while_the_command_runs() {
     let mut sim = activating();
     sim.restart();
-    assert_eq!((sim.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
+    assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
     assert!(sim.hold.blocked_by.starts_with("interrupted"), "{}", sim.hold.blocked_by);
     sim.want(config("a", 2));
     sim.answer(DrainStatus::Complete);
@@ -315,9 +458,9 @@ fn an_image_that_did_not_stay() {
         (false, String::new(), "image did not stay: version old is running".to_owned())
     );
     sim.want(config("a", 1));
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
     sim.want(config("a", 2));
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
 }
 
 #[test]
@@ -326,11 +469,11 @@ fn nothing_is_decided_while_the_running_version_is_not_known() {
     sim.boot("boot-2", Running::Unknown("exit status: 1".to_owned()));
     sim.want(config("a", 1));
     sim.want(config("b", 1));
-    assert_eq!((sim.request.clone(), activations(&sim)), (None, 1));
+    assert_eq!((sim.zedkube.request.clone(), activations(&sim)), (None, 1));
     sim.running = version("a");
     sim.run();
     assert_eq!(shown(&sim, "a"), plain(true, "active"));
-    assert!(sim.request.is_some(), "b is next");
+    assert!(sim.zedkube.request.is_some(), "b is next");
 }
 
 #[test]
@@ -339,7 +482,7 @@ fn an_image_that_runs_already_is_not_activated() {
     sim.running = version("a");
     sim.want(config("a", 1));
     assert_eq!(shown(&sim, "a"), plain(true, "active"));
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
 }
 
 #[test]
@@ -360,16 +503,17 @@ fn two_images_that_are_both_wanted_do_not_take_turns_for_ever() {
     assert_eq!(shown(&sim, "a"), plain(false, ""));
 }
 
+/// D28: a COMPLETE that answered somebody else releases nobody.
 #[test]
-fn the_answer_to_one_image_releases_no_other() {
+fn d28_the_answer_to_one_image_releases_no_other() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
     sim.answer(DrainStatus::Complete);
-    let first = sim.request.clone().unwrap();
+    let first = sim.zedkube.request.clone().unwrap();
     sim.remove("a");
     sim.want(config("b", 1));
     sim.end(Ok(()));
-    let second = sim.request.clone().unwrap();
+    let second = sim.zedkube.request.clone().unwrap();
     assert_eq!(second.1, "b");
     assert_ne!(first.0, second.0);
     assert_eq!(activations(&sim), 1);
@@ -387,12 +531,12 @@ fn a_dry_run_only_writes_down() {
         assert_eq!((sim.lines.len(), activations(&sim)), (1, 0));
         assert_eq!(sim.hold.state, BaseOsHoldState::Activated);
         assert_eq!(shown(&sim, "a"), plain(false, ""), "the status is left alone");
-        assert!(sim.request.is_some());
+        assert!(sim.zedkube.request.is_some());
         sim.restart();
     }
     let mut reverted = sim.clone();
     reverted.remove("a");
-    assert_eq!((reverted.request, reverted.hold.state), (None, BaseOsHoldState::Idle));
+    assert_eq!((reverted.zedkube.request, reverted.hold.state), (None, BaseOsHoldState::Idle));
     sim.boot("boot-2", Running::NotAsked);
     sim.answer(DrainStatus::Complete);
     assert_eq!(sim.lines.len(), 2, "once per boot");
@@ -403,11 +547,29 @@ fn a_dry_run_only_writes_down() {
 }
 
 #[test]
+fn trouble_keeps_nodeagent_only_while_the_command_runs() {
+    use BaseOsHoldState::{Activated, Activating, Deferred, Failed, Idle};
+    for (state, is_running, shown) in [
+        (Idle, false, Some(Idle)),
+        (Deferred, false, Some(Deferred)),
+        (Failed, false, Some(Failed)),
+        (Activating, false, Some(Deferred)),
+        (Activating, true, Some(Activating)),
+        (Activated, false, None),
+    ] {
+        let hold = BaseOsHold { state, release: "answered".to_owned(), ..BaseOsHold::default() };
+        let troubled = crate::troubled(&hold, is_running, "disk full");
+        assert_eq!(troubled.as_ref().map(|hold| hold.state), shown, "{state:?} {is_running}");
+        assert!(troubled.is_none_or(|hold| hold.blocked_by == "disk full"));
+    }
+}
+
+#[test]
 fn an_effect_that_fails_at_any_point_only_delays() {
     for fails_when_done in [false, true] {
         for effects_done in 0..16 {
             let mut sim = Sim::new();
-            (sim.fails_after, sim.fails_when_done) = (Some(effects_done), fails_when_done);
+            (sim.faults.after, sim.faults.when_done) = (Some(effects_done), fails_when_done);
             sim.want(config("a", 1));
             sim.answer(DrainStatus::Complete);
             sim.answer(DrainStatus::Complete);

@@ -1,6 +1,7 @@
 //! Invariants that hold whatever happens in whatever order, between any two writes of device-op and nodeagent.
 
 use proptest::prelude::*;
+use runtime::testing::{SimAgent, SimFaults};
 use schemas::{DrainStatus, Operation};
 
 use super::sim::{Plan, RETRY_MS, Sim};
@@ -21,6 +22,10 @@ enum Happening {
     NodeAgentStarts,
     /// The effect of this number, counted from now, fails; done or not.
     Fail(usize, bool),
+    /// The disk takes no record, or does again.
+    FullDisk(bool),
+    /// An operator's word stands in the report, or does not any more.
+    OperatorsWord(bool),
     Restart,
     Boot,
     Sleep(u64),
@@ -45,6 +50,8 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::NodeAgentDies),
         2 => Just(Happening::NodeAgentStarts),
         1 => (0..8_usize, any::<bool>()).prop_map(|(after, done)| Happening::Fail(after, done)),
+        1 => prop::bool::weighted(0.4).prop_map(Happening::FullDisk),
+        1 => any::<bool>().prop_map(Happening::OperatorsWord),
         1 => Just(Happening::Restart),
         1 => Just(Happening::Boot),
         1 => prop::sample::select(vec![1, 1000, RETRY_MS]).prop_map(Happening::Sleep),
@@ -64,11 +71,11 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
         Happening::Garble(operation) => {
             sim.commands.insert(operation, Commanded::Unreadable);
         }
-        Happening::Answer(status) => sim.answer = sim.request.map(|(requested_at, _)| (requested_at, status)),
+        Happening::Answer(status) => sim.zedkube.answer(status),
         Happening::LoseRequest => {
             // Only while nothing goes down: what a person removes by hand under a rebooting device is theirs.
             if sim.command.is_none() && sim.plan == Plan::Look {
-                sim.request = None;
+                sim.zedkube.request = None;
             }
         }
         Happening::Turn(nodeagent) => {
@@ -77,7 +84,9 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
         Happening::NodeAgent => sim.nodeagent_turn(),
         Happening::NodeAgentDies => (sim.nodeagent.is_running, sim.plan) = (false, Plan::Look),
         Happening::NodeAgentStarts => sim.nodeagent.is_running = true,
-        Happening::Fail(after, done) => (sim.fails_after, sim.fails_when_done) = (Some(after), done),
+        Happening::Fail(after, done) => (sim.faults.after, sim.faults.when_done) = (Some(after), done),
+        Happening::FullDisk(is_full) => sim.faults.takes_no_record = is_full,
+        Happening::OperatorsWord(stands) => sim.needs_no_pause = stands,
         Happening::Restart => sim.reload(),
         Happening::Boot => {
             *boots += 1;
@@ -99,7 +108,8 @@ proptest! {
             play(&mut sim, happening, &mut boots);
         }
         // Whatever was left: it comes to rest, and a drained device with a living nodeagent serves every command.
-        (sim.fails_after, sim.nodeagent.is_running) = (None, true);
+        sim.faults = SimFaults::default();
+        sim.nodeagent.is_running = true;
         for _ in 0..20 {
             sim.run();
             sim.answer(DrainStatus::Complete);

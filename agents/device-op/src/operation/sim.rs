@@ -4,19 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use runtime::OwnRequest;
-use schemas::{
-    DeferReason, DeviceOpStatus, DeviceOpsCmd, DrainStatus, GateFacts, GoTime, Member, OnTimeout, Operation,
-    gate,
-};
+use runtime::requester::Listen;
+use runtime::testing::{SimAgent, SimFaults, SimRecord, SimZedkube};
+use schemas::{DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus, GoTime, Operation};
 
 use super::*;
 use crate::facts::{Commanded, Recorded};
 
 pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
-
-/// Rounds in which the machine has to come to rest when nothing changes around it.
-const MOST_ROUNDS: usize = 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
@@ -25,26 +20,16 @@ pub(super) struct Sim {
     pub(super) policy: Policy,
     pub(super) commands: BTreeMap<Operation, Commanded>,
     pub(super) counters: BTreeMap<Operation, Recorded>,
-    /// The record as the publisher remembers it.
-    pub(super) record: Option<OperationRecord>,
-    /// The record's file: newer than the memory when a write failed only at its end.
-    disk: Option<OperationRecord>,
+    pub(super) record: SimRecord<OperationRecord>,
     pub(super) shown: DeviceOpStatus,
     pub(super) command: Option<(Operation, String)>,
-    /// The request's file.
-    pub(super) request: Option<(GoTime, Operation)>,
-    /// What the requester remembers as its own.
-    own: Option<OwnRequest>,
-    requests_made: i64,
-    pub(super) member: Member,
-    /// zedkube's answer, and to which request.
-    pub(super) answer: Option<(GoTime, DrainStatus)>,
+    pub(super) zedkube: SimZedkube<Operation>,
+    /// The report cuts the pause after a failed drain short.
+    pub(super) needs_no_pause: bool,
     pub(super) nodeagent: NodeAgentView,
+    pub(super) refused: Vec<String>,
     pub(super) done: Vec<String>,
-    /// So many effects more are done, then one fails.
-    pub(super) fails_after: Option<usize>,
-    /// The one that fails is done all the same: only its last sync failed.
-    pub(super) fails_when_done: bool,
+    pub(super) faults: SimFaults,
     /// The gate said proceed in the look of the present step.
     proceeded: bool,
     /// nodeagent as that look saw it.
@@ -65,19 +50,15 @@ impl Sim {
             policy,
             commands: Operation::ALL.into_iter().map(|operation| (operation, Commanded::Absent)).collect(),
             counters: all(Recorded::Counter(1)),
-            record: None,
-            disk: None,
+            record: SimRecord::none(),
             shown: DeviceOpStatus::default(),
             command: None,
-            request: None,
-            own: None,
-            requests_made: 0,
-            member: Member::Yes,
-            answer: None,
+            zedkube: SimZedkube::new(DrainRequester::DeviceOp),
+            needs_no_pause: false,
             nodeagent: NodeAgentView { is_running: true, action: Some(DeviceAction::default()) },
+            refused: Vec::new(),
             done: Vec::new(),
-            fails_after: None,
-            fails_when_done: false,
+            faults: SimFaults::default(),
             proceeded: false,
             looked_at: NodeAgentView { is_running: true, action: None },
             plan: Plan::Look,
@@ -104,7 +85,7 @@ impl Sim {
 
     /// zedkube answers the request that stands.
     pub(super) fn answer(&mut self, status: DrainStatus) {
-        self.answer = self.request.map(|(requested_at, _)| (requested_at, status));
+        self.zedkube.answer(status);
         self.run();
     }
 
@@ -112,6 +93,13 @@ impl Sim {
     pub(super) fn nodeagent(&mut self, state: DeviceActionState) {
         let current = self.state.record.current().copied();
         self.nodeagent_about(state, current);
+    }
+
+    /// The same without a look of device-op.
+    pub(super) fn nodeagent_ends(&mut self, state: DeviceActionState) {
+        let current = self.state.record.current().copied();
+        let about = current.map(|current| (current.operation, current.counter));
+        self.write_action(state, about);
     }
 
     pub(super) fn nodeagent_about(&mut self, state: DeviceActionState, current: Option<Accepted>) {
@@ -130,21 +118,8 @@ impl Sim {
         self.run();
     }
 
-    /// The process dies and starts again.
-    pub(super) fn restart(&mut self) {
-        self.reload();
-        self.run();
-    }
-
-    /// The same, before its first look.
-    pub(super) fn reload(&mut self) {
-        self.record.clone_from(&self.disk);
-        self.own = self.record.as_ref().and_then(|record| record.request);
-        self.state = self.resumed();
-    }
-
     fn resumed(&self) -> State {
-        let (record, command) = (self.record.clone(), self.command.clone());
+        let (record, command) = (self.record.memory.clone(), self.command.clone());
         State::resume(record, self.shown.clone(), command, &self.policy.boot_id)
     }
 
@@ -157,29 +132,14 @@ impl Sim {
     /// The same, before device-op's first look.
     pub(super) fn power_cycle(&mut self, boot_id: &str) {
         self.policy.boot_id = boot_id.to_owned();
-        (self.request, self.command, self.answer) = (None, None, None);
+        (self.zedkube.request, self.command, self.zedkube.answer) = (None, None, None);
         self.shown = DeviceOpStatus::default();
         self.nodeagent.action = Some(DeviceAction::default());
         self.commands.values_mut().for_each(|command| *command = Commanded::Absent);
         self.reload();
     }
 
-    /// Looks until nothing changes any more.
-    pub(super) fn run(&mut self) {
-        for _ in 0..MOST_ROUNDS {
-            if !self.turn() {
-                return;
-            }
-        }
-        panic!("never at rest: {:#?}", self.state);
-    }
-
-    /// One look, one step. Says whether there was anything to do.
-    pub(super) fn turn(&mut self) -> bool {
-        self.turn_beside(&mut std::iter::repeat(false))
-    }
-
-    /// The same, while nodeagent does something wherever `nodeagent` says so.
+    /// One look, one step, while nodeagent does something wherever `nodeagent` says so.
     pub(super) fn turn_beside(&mut self, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
         let facts = self.look();
         let (next, effects) = step(self.state.clone(), &facts, self.now_ms, &self.policy);
@@ -187,11 +147,10 @@ impl Sim {
             if nodeagent.next().unwrap_or(false) {
                 self.nodeagent_turn();
             }
-            if self.fails_after == Some(0) {
+            if self.faults.next_fails(matches!(effect, Effect::Record(_))) {
                 self.fail(effect);
                 return true;
             }
-            self.fails_after = self.fails_after.map(|left| left - 1);
             self.perform(effect);
         }
         self.state = next;
@@ -199,22 +158,140 @@ impl Sim {
     }
 
     fn fail(&mut self, effect: &Effect) {
-        self.fails_after = None;
-        if self.fails_when_done {
-            let (record, own) = (self.record.clone(), self.own);
+        if self.faults.when_done {
+            let (memory, own) = (self.record.memory.clone(), self.zedkube.own);
             self.perform(effect);
-            self.record = record;
+            self.record.memory = memory;
             if matches!(effect, Effect::Withdraw) {
-                self.own = own;
+                self.zedkube.own = own;
             }
         } else if let Effect::Request { own, .. } = effect {
-            self.own = Some(*own);
+            self.zedkube.own = Some(*own);
         }
         self.state = self.resumed();
     }
 
+    /// The command that stands by the files: ZedAgentStatus and DeviceOpStatus agree.
+    fn standing(&self) -> Option<(Operation, u32)> {
+        let (operation, _) = self.command.as_ref()?;
+        let is_handed_over = self.shown.state == schemas::DeviceOpState::HandedOver
+            && self.shown.operation == Some(*operation);
+        is_handed_over.then_some((*operation, self.shown.counter))
+    }
+
+    fn write_action(&mut self, state: DeviceActionState, about: Option<(Operation, u32)>) {
+        self.nodeagent.action = Some(DeviceAction {
+            command: about.map(|(operation, _)| operation),
+            counter: about.map_or(0, |(_, counter)| counter),
+            state,
+            ..DeviceAction::default()
+        });
+    }
+
+    fn look(&mut self) -> Facts {
+        let gate = (self.state.listen() == Listen::ToGate).then(|| self.zedkube.gate());
+        self.proceeded = gate.as_ref().is_some_and(Gate::is_open);
+        self.looked_at = self.nodeagent.clone();
+        Facts {
+            commands: self.commands.clone(),
+            counters: self.counters.clone(),
+            gate,
+            needs_no_pause: self.needs_no_pause && self.state.listen() == Listen::ToReport,
+            own: self.zedkube.own,
+            next: self.zedkube.next_request(),
+            nodeagent: self.nodeagent.clone(),
+            refused: self.refused.clone(),
+            wall: time(0),
+        }
+    }
+
+    /// Does one effect, and checks what must be true before it.
+    fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::ClearCommand => {
+                self.command = None;
+                self.done.push("clear".to_owned());
+            }
+            Effect::Record(record) => {
+                self.record.write((!record.is_empty()).then(|| record.clone()));
+                self.done.push("record".to_owned());
+            }
+            Effect::Counter(operation, command) => {
+                self.invariant_a_counter_never_runs_ahead_of_the_record(*operation, command);
+                self.counters.insert(*operation, Recorded::Counter(command.counter));
+                self.done.push(format!("counter {operation} {}", command.counter));
+            }
+            Effect::Withdraw => {
+                self.invariant_nothing_is_withdrawn_while_the_device_goes_down();
+                self.zedkube.withdraw();
+                self.done.push("withdraw".to_owned());
+            }
+            Effect::Request { own, operation } => {
+                let recorded = self.record.memory.as_ref().and_then(|record| record.request);
+                assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
+                self.zedkube.ask(*own, *operation);
+                self.done.push(format!("request {operation}"));
+            }
+            Effect::Status(status) => self.shown = status.clone(),
+            Effect::Command { operation, reason } => {
+                self.invariant_a_command_is_released_and_recorded(*operation);
+                self.command = Some((*operation, reason.clone()));
+                self.done.push(format!("command {operation}"));
+            }
+            Effect::WakeAt(at_ms) => assert!(self.now_ms <= *at_ms),
+        }
+    }
+
+    /// D16, unless the command is only recorded: on the first boot, or because it asks for nothing.
+    fn invariant_a_counter_never_runs_ahead_of_the_record(
+        &self,
+        operation: Operation,
+        command: &DeviceOpsCmd,
+    ) {
+        let accepted = self.record.memory.as_ref().and_then(|record| record.latest(operation));
+        let is_recorded = accepted.is_some_and(|accepted| accepted.counter == command.counter);
+        let is_first = self.counters[&operation] == Recorded::Nothing;
+        assert!(is_recorded || is_first || !command.desired_state, "{operation} {} is lost", command.counter);
+    }
+
+    fn invariant_a_command_is_released_and_recorded(&self, operation: Operation) {
+        let handed_over = self.record.memory.as_ref().and_then(|record| record.handed_over);
+        assert_eq!(handed_over.map(|handed_over| handed_over.operation), Some(operation));
+        assert_eq!(self.shown.operation, Some(operation));
+        assert_eq!(self.shown.state, schemas::DeviceOpState::HandedOver);
+        assert!(!self.record.memory.as_ref().is_some_and(|record| record.is_done), "carried out once more");
+        let is_under_way = matches!(self.state.phase, Phase::Acting | Phase::Done | Phase::Recalling(_))
+            || handed_over.is_some_and(|current| {
+                !matches!(progress(&self.looked_at, current), Progress::Other | Progress::Unknown)
+            });
+        assert!(self.proceeded || is_under_way, "handed over without the gate's word");
+    }
+
+    fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
+        let action = self.nodeagent.action.as_ref().expect("nothing is withdrawn while nobody knows");
+        assert_ne!(action.state, DeviceActionState::Acting, "withdrawn while Acting");
+    }
+
+    fn invariant_the_device_goes_down_only_for_a_standing_request(&self, about: Option<(Operation, u32)>) {
+        let handed_over = self.record.disk.as_ref().and_then(|record| record.handed_over);
+        assert_eq!(handed_over.map(|current| (current.operation, current.counter)), about, "not on disk");
+        assert!(self.zedkube.request.is_some(), "the request was withdrawn, and the device goes down");
+    }
+}
+
+impl SimAgent for Sim {
+    fn turn(&mut self) -> bool {
+        self.turn_beside(&mut std::iter::repeat(false))
+    }
+
+    fn reload(&mut self) {
+        self.record.reload();
+        self.zedkube.own = self.record.memory.as_ref().and_then(|record| record.request);
+        self.state = self.resumed();
+    }
+
     /// nodeagent as its specification has it, one file at a time: what it read may be old when it writes.
-    pub(super) fn nodeagent_turn(&mut self) {
+    fn nodeagent_turn(&mut self) {
         if !self.nodeagent.is_running {
             return;
         }
@@ -248,139 +325,6 @@ impl Sim {
                 }
             }
         }
-    }
-
-    /// The command that stands by the files: ZedAgentStatus and DeviceOpStatus agree.
-    fn standing(&self) -> Option<(Operation, u32)> {
-        let (operation, _) = self.command.as_ref()?;
-        let is_handed_over = self.shown.state == schemas::DeviceOpState::HandedOver
-            && self.shown.operation == Some(*operation);
-        is_handed_over.then_some((*operation, self.shown.counter))
-    }
-
-    fn write_action(&mut self, state: DeviceActionState, about: Option<(Operation, u32)>) {
-        self.nodeagent.action = Some(DeviceAction {
-            command: about.map(|(operation, _)| operation),
-            counter: about.map_or(0, |(_, counter)| counter),
-            state,
-            ..DeviceAction::default()
-        });
-    }
-
-    fn look(&mut self) -> Facts {
-        let gate = self.state.needs_gate().then(|| self.gate());
-        self.proceeded = is_open(gate.as_ref());
-        self.looked_at = self.nodeagent.clone();
-        let requested_at = time(self.requests_made + 1);
-        Facts {
-            commands: self.commands.clone(),
-            counters: self.counters.clone(),
-            gate,
-            own: self.own,
-            next: OwnRequest { requested_at, ..OwnRequest::default() },
-            nodeagent: self.nodeagent.clone(),
-            wall: time(0),
-        }
-    }
-
-    fn gate(&self) -> Gate {
-        let ours = self.own.map(|own| own.requested_at);
-        let verdict = gate(&GateFacts {
-            requester: schemas::DrainRequester::DeviceOp,
-            member: Some(self.member),
-            disabled: false,
-            own_request: self.request.map(|(requested_at, _)| requested_at),
-            ours,
-            answer: self.answer.filter(|(at, _)| Some(*at) == ours).map(|(_, status)| status),
-            zedkube_lock_free: false,
-            status: None,
-            report_present: true,
-            seen_other_status_since_publish: None,
-            cluster_config_valid: None,
-            absent_ms: 0,
-            start_timeout_ms: 600_000,
-            on_timeout: OnTimeout::Wait,
-        });
-        let blocked_by = match verdict {
-            Verdict::Defer(reason) => DeferReason::to_string(&reason),
-            Verdict::Failed(status) => status.to_string(),
-            Verdict::Proceed(_) | Verdict::Publish => String::new(),
-        };
-        Gate { verdict, blocked_by, hint: String::new() }
-    }
-
-    /// Does one effect, and checks what must be true before it.
-    fn perform(&mut self, effect: &Effect) {
-        match effect {
-            Effect::ClearCommand => {
-                self.command = None;
-                self.done.push("clear".to_owned());
-            }
-            Effect::Record(record) => {
-                self.record = (!record.is_empty()).then(|| record.clone());
-                self.disk.clone_from(&self.record);
-                self.done.push("record".to_owned());
-            }
-            Effect::Counter(operation, command) => {
-                self.invariant_a_counter_never_runs_ahead_of_the_record(*operation, command);
-                self.counters.insert(*operation, Recorded::Counter(command.counter));
-                self.done.push(format!("counter {operation} {}", command.counter));
-            }
-            Effect::Withdraw => {
-                self.invariant_nothing_is_withdrawn_while_the_device_goes_down();
-                (self.request, self.own) = (None, None);
-                self.done.push("withdraw".to_owned());
-            }
-            Effect::Request { own, operation } => {
-                let recorded = self.record.as_ref().and_then(|record| record.request);
-                assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
-                self.requests_made += 1;
-                (self.own, self.request) = (Some(*own), Some((own.requested_at, *operation)));
-                self.done.push(format!("request {operation}"));
-            }
-            Effect::Status(status) => self.shown = status.clone(),
-            Effect::Command { operation, reason } => {
-                self.invariant_a_command_is_released_and_recorded(*operation);
-                self.command = Some((*operation, reason.clone()));
-                self.done.push(format!("command {operation}"));
-            }
-            Effect::WakeAt(at_ms) => assert!(self.now_ms <= *at_ms),
-        }
-    }
-
-    /// D16, unless the command is only recorded: on the first boot, or because it asks for nothing.
-    fn invariant_a_counter_never_runs_ahead_of_the_record(
-        &self,
-        operation: Operation,
-        command: &DeviceOpsCmd,
-    ) {
-        let accepted = self.record.as_ref().and_then(|record| record.latest(operation));
-        let is_recorded = accepted.is_some_and(|accepted| accepted.counter == command.counter);
-        let is_first = self.counters[&operation] == Recorded::Nothing;
-        assert!(is_recorded || is_first || !command.desired_state, "{operation} {} is lost", command.counter);
-    }
-
-    fn invariant_a_command_is_released_and_recorded(&self, operation: Operation) {
-        let handed_over = self.record.as_ref().and_then(|record| record.handed_over);
-        assert_eq!(handed_over.map(|handed_over| handed_over.operation), Some(operation));
-        assert_eq!(self.shown.operation, Some(operation));
-        assert_eq!(self.shown.state, schemas::DeviceOpState::HandedOver);
-        let is_under_way = matches!(self.state.phase, Phase::Acting | Phase::Done | Phase::Recalling(_))
-            || handed_over.is_some_and(|current| {
-                !matches!(progress(&self.looked_at, current), Progress::Other | Progress::Unknown)
-            });
-        assert!(self.proceeded || is_under_way, "handed over without the gate's word");
-    }
-
-    fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
-        let action = self.nodeagent.action.as_ref().expect("nothing is withdrawn while nobody knows");
-        assert_ne!(action.state, DeviceActionState::Acting, "withdrawn while Acting");
-    }
-
-    fn invariant_the_device_goes_down_only_for_a_standing_request(&self, about: Option<(Operation, u32)>) {
-        let handed_over = self.disk.as_ref().and_then(|record| record.handed_over);
-        assert_eq!(handed_over.map(|current| (current.operation, current.counter)), about, "not on disk");
-        assert!(self.request.is_some(), "the request was withdrawn, and the device goes down");
     }
 }
 

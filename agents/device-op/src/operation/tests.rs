@@ -1,5 +1,6 @@
 //! Rules of the specification, each named after the defect of EVE's that it avoids where there is one.
 
+use runtime::testing::SimAgent;
 use schemas::{DeviceOpState, DrainStatus, Member, Operation};
 
 use super::sim::{RETRY_MS, Sim};
@@ -38,7 +39,7 @@ fn from_command_to_hand_over() {
 #[test]
 fn a_device_that_is_no_member_asks_nobody() {
     let mut sim = Sim::new();
-    sim.member = Member::No;
+    sim.zedkube.member = Member::No;
     sim.give(Poweroff, 2);
     assert_eq!(sim.done, ["record", "counter poweroff 2", "record", "command poweroff"]);
 }
@@ -56,16 +57,33 @@ fn d1_no_status_in_progress_and_no_second_command_lets_it_through() {
     }
 }
 
-/// D2, D3: in EVE a deferred operation and one of the local profile server skip the gate.
+/// D2: what EVE has once deferred is later carried out without a drain.
 #[test]
-fn d2_d3_every_operation_goes_through_the_gate() {
+fn d2_an_operation_that_was_deferred_still_needs_the_gate() {
     for operation in Operation::ALL {
         let mut sim = Sim::new();
         sim.give(operation, 2);
-        sim.restart();
-        sim.sleep(24 * 3_600_000);
-        assert_eq!(sim.command, None, "{operation}");
-        assert_eq!(sim.request.unwrap().1, operation);
+        for defer in [DrainStatus::Unknown, DrainStatus::FailedDrain] {
+            sim.answer(defer);
+            sim.nodeagent_about(Idle, None);
+            sim.restart();
+            sim.sleep(24 * 3_600_000);
+            assert_eq!(sim.command, None, "{operation}");
+            assert_eq!(sim.zedkube.request.unwrap().1, operation);
+        }
+    }
+}
+
+/// D3: a command of EVE's local profile server never asks for a drain.
+#[test]
+fn d3_every_operation_asks_for_a_drain() {
+    for operation in Operation::ALL {
+        let mut sim = Sim::new();
+        sim.give(operation, 2);
+        assert_eq!(
+            (sim.zedkube.request.map(|request| request.1), sim.command.clone()),
+            (Some(operation), None)
+        );
     }
 }
 
@@ -84,7 +102,33 @@ fn d9_only_what_the_gate_says_now_counts() {
     assert_eq!(sim.state.phase, Phase::Recalling(Then::Defer), "nodeagent still has it");
     sim.nodeagent(Idle);
     assert_eq!(sim.state.phase, Phase::Deferred);
-    assert!(sim.request.is_some(), "the request stands throughout");
+    assert!(sim.zedkube.request.is_some(), "the request stands throughout");
+}
+
+/// D18: EVE waits for ever for an edge that it did not see.
+#[test]
+fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
+    let mut sim = Sim::new();
+    sim.give(Reboot, 2);
+    sim.done.clear();
+    sim.zedkube.answer = sim.zedkube.request.map(|(requested_at, _)| (requested_at, DrainStatus::Complete));
+    sim.restart();
+    assert!(sim.done.contains(&"command reboot".to_owned()), "{:?}", sim.done);
+}
+
+/// D21: each look of EVE's at a status that is old makes another request, and zedkube another drain.
+#[test]
+fn d21_a_request_that_stands_is_not_made_again() {
+    let mut sim = Sim::new();
+    sim.give(Reboot, 2);
+    let request = sim.zedkube.request;
+    for status in DrainStatus::ALL.into_iter().filter(|status| !status.is_failed()) {
+        sim.answer(status);
+        sim.give(Reboot, 3 + u32::from(status.code()));
+        sim.restart();
+        sim.sleep(RETRY_MS);
+    }
+    assert_eq!((sim.zedkube.request, sim.zedkube.requests_made), (request, 1));
 }
 
 #[test]
@@ -102,30 +146,30 @@ fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_command() {
         let mut sim = Sim::new();
         sim.give(Reboot, 2);
         sim.answer(failed);
-        assert_eq!(sim.request, None, "withdrawn");
+        assert_eq!(sim.zedkube.request, None, "withdrawn");
         assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::Failed));
         assert!(!sim.shown.next_try.is_zero());
 
         let mut later = sim.clone();
         later.sleep(RETRY_MS - 1);
-        assert_eq!(later.request, None);
+        assert_eq!(later.zedkube.request, None);
         later.restart();
-        assert_eq!(later.request, None, "a restart does not cut the pause short");
+        assert_eq!(later.zedkube.request, None, "a restart does not cut the pause short");
         later.sleep(1);
-        assert!(later.request.is_some(), "the pause is over");
+        assert!(later.zedkube.request.is_some(), "the pause is over");
 
         let mut commanded = sim.clone();
         commanded.give(Reboot, 3);
-        assert!(commanded.request.is_some(), "a new counter");
+        assert!(commanded.zedkube.request.is_some(), "a new counter");
         let mut other = sim.clone();
         other.give(Poweroff, 2);
-        assert_eq!(other.request.unwrap().1, Poweroff);
+        assert_eq!(other.zedkube.request.unwrap().1, Poweroff);
 
         sim.policy.retry = Retry::Never;
         sim.sleep(1000 * RETRY_MS);
-        assert_eq!(sim.request, None, "0 = wait for a new command");
+        assert_eq!(sim.zedkube.request, None, "0 = wait for a new command");
         sim.give(Reboot, 3);
-        assert!(sim.request.is_some());
+        assert!(sim.zedkube.request.is_some());
     }
 }
 
@@ -136,12 +180,83 @@ fn d11_an_operation_that_failed_is_cleared_and_tried_again_later() {
     sim.nodeagent(Failed);
     assert_eq!(sim.command, None);
     assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::Failed));
-    assert!(sim.request.is_some(), "nodeagent has not let go yet");
+    assert!(sim.zedkube.request.is_some(), "nodeagent has not let go yet");
     sim.nodeagent(Idle);
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
     assert_eq!(sim.shown.blocked_by, "no means");
     sim.sleep(RETRY_MS);
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
+}
+
+#[test]
+fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
+    for retry in [Retry::After(std::time::Duration::from_millis(RETRY_MS)), Retry::Never] {
+        let mut sim = Sim::new();
+        sim.policy.retry = retry;
+        sim.give(Reboot, 2);
+        sim.answer(DrainStatus::FailedDrain);
+        assert_eq!(sim.zedkube.request, None);
+        sim.needs_no_pause = true;
+        sim.run();
+        assert!(sim.zedkube.request.is_some(), "{retry:?}");
+        sim.answer(DrainStatus::Complete);
+        assert!(sim.command.is_some());
+        // What nodeagent cannot do is not helped by that: it would be tried without end.
+        sim.nodeagent(Acting);
+        sim.nodeagent(Failed);
+        sim.nodeagent(Idle);
+        assert_eq!(sim.state.phase, Phase::Failed);
+    }
+}
+
+#[test]
+fn a_pause_is_that_of_the_operation_that_failed() {
+    let mut sim = released();
+    sim.give(Poweroff, 2);
+    sim.nodeagent_about(Failed, sim.record.memory.as_ref().unwrap().handed_over);
+    assert_eq!(sim.command, None);
+    sim.nodeagent_about(Idle, None);
+    assert_eq!(shown(&sim), (Some(Poweroff), 2, DeviceOpState::Deferred), "it has not failed");
+    sim.remove(Poweroff);
+    assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::Failed));
+    assert_eq!(sim.zedkube.request, None);
+    sim.sleep(RETRY_MS);
+    assert!(sim.zedkube.request.is_some());
+}
+
+#[test]
+fn a_new_command_does_not_wait_although_the_old_one_is_just_being_recalled() {
+    let mut sim = released();
+    let first = sim.record.memory.as_ref().unwrap().handed_over;
+    sim.nodeagent_about(Failed, first);
+    assert!(matches!(sim.state.phase, Phase::Recalling(Then::Fail(_))));
+    sim.give(Reboot, 3);
+    sim.nodeagent_about(Idle, None);
+    assert!(sim.zedkube.request.is_some());
+    sim.answer(DrainStatus::Complete);
+    assert_eq!((sim.command.is_some(), sim.shown.counter), (true, 3));
+}
+
+/// The failure is on disk before the command is cleared.
+#[test]
+fn d11_a_crash_while_a_failed_operation_is_recalled_does_not_try_it_again_at_once() {
+    for effects_done in 0..8 {
+        let mut sim = released();
+        sim.nodeagent(Acting);
+        sim.done.clear();
+        sim.faults.after = Some(effects_done);
+        sim.nodeagent(Failed);
+        sim.reload();
+        sim.nodeagent_until_rest();
+        let cleared = sim.done.iter().position(|done| done == "clear").expect("cleared");
+        let is_given = sim.done[cleared..].iter().any(|done| done.starts_with("command"));
+        assert!(!is_given, "after {effects_done}: {:?}", sim.done);
+        assert_eq!(
+            (sim.state.phase.clone(), sim.zedkube.request),
+            (Phase::Failed, None),
+            "after {effects_done}"
+        );
+    }
 }
 
 /// D14: EVE has no cancel.
@@ -153,10 +268,13 @@ fn d14_a_command_taken_back_before_the_release_leaves_nothing() {
             sim.give(Reboot, 2);
             sim.answer(answer);
             take_back(&mut sim, Reboot);
-            assert_eq!((sim.request, sim.command.clone(), sim.record.clone()), (None, None, None));
+            assert_eq!(
+                (sim.zedkube.request, sim.command.clone(), sim.record.memory.clone()),
+                (None, None, None)
+            );
             assert_eq!(shown(&sim), (None, 0, DeviceOpState::Idle));
             sim.give(Reboot, 2);
-            assert_eq!(sim.request, None, "its counter is done");
+            assert_eq!(sim.zedkube.request, None, "its counter is done");
         }
     }
 }
@@ -170,10 +288,69 @@ fn d14_a_take_back_after_the_release_waits_for_nodeagent() {
     assert_eq!(sim.done, ["clear"], "cleared, then nodeagent's file decides");
     let mut dead = sim.clone();
     sim.nodeagent(Idle);
-    assert_eq!((sim.request, sim.record), (None, None));
+    assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
     dead.nodeagent.is_running = false;
     dead.run();
-    assert_eq!((dead.request, dead.record), (None, None), "Taken with a free lock");
+    assert_eq!((dead.zedkube.request, dead.record.memory), (None, None), "Taken with a free lock");
+}
+
+/// On a disk that takes nothing more, what a take-back can undo is undone.
+#[test]
+fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
+    let waiting = || {
+        let mut sim = Sim::new();
+        sim.give(Reboot, 2);
+        sim
+    };
+    // Whatever could not be recorded before: another command, how it went.
+    let not_recorded = |prepare: fn(&mut Sim)| {
+        let mut sim = released();
+        sim.faults.takes_no_record = true;
+        prepare(&mut sim);
+        sim.look_around();
+        sim
+    };
+    let another = |sim: &mut Sim| {
+        let command = schemas::DeviceOpsCmd { counter: 2, desired_state: true, ops_time: String::new() };
+        sim.commands.insert(Shutdown, Commanded::Given(command));
+        sim.look_around();
+        sim.commands.insert(Shutdown, Commanded::Absent);
+    };
+    let done = |sim: &mut Sim| sim.nodeagent_ends(Done);
+    let failed = |sim: &mut Sim| sim.nodeagent_ends(Failed);
+    let sims = [waiting(), released(), not_recorded(another), not_recorded(done), not_recorded(failed)];
+    for (number, mut sim) in sims.into_iter().enumerate() {
+        sim.faults.takes_no_record = true;
+        sim.commands.insert(Reboot, Commanded::Absent);
+        for _ in 0..3 {
+            sim.look_around();
+            // It finds the command cleared.
+            sim.nodeagent_turn();
+        }
+        assert_eq!((sim.command.clone(), sim.zedkube.request), (None, None), "{number}");
+        sim.reload();
+        sim.look_around();
+        assert_eq!((sim.command.clone(), sim.zedkube.request), (None, None), "{number}");
+        sim.faults.takes_no_record = false;
+        sim.run();
+        assert_eq!((sim.record.memory.clone(), sim.state.phase.clone()), (None, Phase::Idle), "{number}");
+    }
+}
+
+#[test]
+fn d14_a_command_that_was_seen_again_after_a_boot_can_be_taken_back_by_removing_it() {
+    for is_accepted_before_it_is_removed in [false, true] {
+        let mut sim = Sim::new();
+        sim.give(Shutdown, 2);
+        sim.boot("boot-2");
+        assert!(sim.zedkube.request.is_some());
+        if is_accepted_before_it_is_removed {
+            sim.give(Shutdown, 2);
+            sim.restart();
+        }
+        sim.remove(Shutdown);
+        assert_eq!(sim.zedkube.request.is_some(), !is_accepted_before_it_is_removed);
+    }
 }
 
 #[test]
@@ -183,13 +360,13 @@ fn d14_a_take_back_that_is_too_late_is_refused() {
         sim.nodeagent(if sees_acting_only_after_the_clear { Taken } else { Acting });
         sim.remove(Reboot);
         sim.nodeagent(Acting);
-        assert!(sim.request.is_some());
+        assert!(sim.zedkube.request.is_some());
         assert!(sim.shown.blocked_by.contains("too late"), "{}", sim.shown.blocked_by);
         assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::HandedOver));
         // Should the device stay up, it is as if it had not been too late.
         sim.nodeagent(Failed);
         sim.nodeagent(Idle);
-        assert_eq!((sim.command, sim.request, sim.record), (None, None, None));
+        assert_eq!((sim.command, sim.zedkube.request, sim.record.memory), (None, None, None));
     }
 }
 
@@ -213,10 +390,10 @@ fn an_unreadable_nodeagent_is_waited_for() {
     let mut sim = released();
     sim.nodeagent.action = None;
     sim.remove(Reboot);
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
     assert_eq!(sim.command, None);
     sim.nodeagent(Idle);
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
 }
 
 /// D16: EVE's counter is recorded before the operation is.
@@ -225,7 +402,7 @@ fn d16_a_crash_or_a_full_disk_at_any_point_loses_no_command() {
     for operation in Operation::ALL {
         for effects_done in 0..12 {
             let mut sim = Sim::new();
-            sim.fails_after = Some(effects_done);
+            sim.faults.after = Some(effects_done);
             sim.give(operation, 2);
             sim.answer(DrainStatus::Complete);
             assert_eq!(sim.command.map(|(operation, _)| operation), Some(operation), "after {effects_done}");
@@ -252,16 +429,16 @@ fn d16_what_a_boot_leaves() {
             sim.answer(DrainStatus::Complete);
         }
         sim.boot("boot-2");
-        assert_eq!(sim.request.is_some(), is_still_due, "{operation}, handed over: {is_handed_over}");
+        assert_eq!(sim.zedkube.request.is_some(), is_still_due, "{operation}, handed over: {is_handed_over}");
         // Its item is gone with the boot; only `DesiredState` false takes it back now.
         sim.restart();
-        assert_eq!(sim.request.is_some(), is_still_due);
+        assert_eq!(sim.zedkube.request.is_some(), is_still_due);
         sim.answer(DrainStatus::Complete);
         assert_eq!(sim.command.is_some(), is_still_due);
         sim.restart();
         assert_eq!(sim.command.is_some(), is_still_due, "this boot's hand-over is not the last boot's");
         sim.say(operation, 2, false);
-        assert_eq!((sim.request, sim.record), (None, None));
+        assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
     }
 }
 
@@ -272,13 +449,56 @@ fn d16_a_boot_between_record_and_counter_repeats_no_reboot() {
         Reboot,
         Commanded::Given(schemas::DeviceOpsCmd { counter: 2, desired_state: true, ops_time: String::new() }),
     );
-    sim.fails_after = Some(1);
+    sim.faults.after = Some(1);
     sim.turn();
-    assert_eq!((sim.record.is_some(), sim.counters[&Reboot]), (true, Recorded::Counter(1)));
+    assert_eq!((sim.record.memory.is_some(), sim.counters[&Reboot]), (true, Recorded::Counter(1)));
     sim.boot("boot-2");
     assert_eq!(sim.counters[&Reboot], Recorded::Counter(2));
     sim.give(Reboot, 2);
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
+}
+
+/// A crash while the command of a finished shutdown is cleared for the next operation.
+#[test]
+fn d16_what_is_done_is_not_carried_out_once_more() {
+    for effects_done in 0..12 {
+        for fails_when_done in [false, true] {
+            let mut sim = Sim::new();
+            sim.give(Shutdown, 2);
+            sim.answer(DrainStatus::Complete);
+            sim.nodeagent(Acting);
+            sim.nodeagent(Done);
+            sim.done.clear();
+            (sim.faults.after, sim.faults.when_done) = (Some(effects_done), fails_when_done);
+            sim.give(Poweroff, 2);
+            sim.reload();
+            sim.nodeagent_until_rest();
+            sim.answer(DrainStatus::Complete);
+            sim.answer(DrainStatus::Complete);
+            assert_eq!(sim.command.as_ref().unwrap().0, Poweroff, "after {effects_done}: {:?}", sim.done);
+            assert!(
+                !sim.done.contains(&"command shutdown".to_owned()),
+                "after {effects_done}: {:?}",
+                sim.done
+            );
+        }
+    }
+}
+
+/// Whatever took nodeagent's progress away: it must not find the command of an operation that is done.
+#[test]
+fn a_nodeagent_that_forgot_does_not_begin_what_is_done() {
+    let mut sim = Sim::new();
+    sim.give(Shutdown, 2);
+    sim.answer(DrainStatus::Complete);
+    sim.nodeagent(Acting);
+    sim.nodeagent(Done);
+    sim.nodeagent_about(Idle, None);
+    assert_eq!(sim.command, None);
+    assert_eq!(shown(&sim), (Some(Shutdown), 2, DeviceOpState::HandedOver));
+    assert!(sim.zedkube.request.is_some(), "the node is down for it");
+    sim.say(Shutdown, 2, false);
+    assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
 }
 
 #[test]
@@ -288,7 +508,7 @@ fn the_first_boot_only_records() {
     sim.give(Reboot, 9);
     assert_eq!(sim.done, ["counter reboot 9"]);
     sim.give(Reboot, 10);
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
 }
 
 #[test]
@@ -297,7 +517,7 @@ fn a_command_that_asks_for_nothing_is_only_recorded() {
     sim.say(Reboot, 5, false);
     assert_eq!(sim.done, ["counter reboot 5"]);
     sim.give(Reboot, 5);
-    assert_eq!(sim.request, None);
+    assert_eq!(sim.zedkube.request, None);
 }
 
 #[test]
@@ -308,10 +528,26 @@ fn what_cannot_be_read_says_nothing() {
     assert!(sim.done.is_empty(), "{:?}", sim.done);
     sim.counters.insert(Reboot, Recorded::Counter(1));
     sim.run();
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
     sim.commands.insert(Reboot, Commanded::Unreadable);
     sim.restart();
-    assert!(sim.request.is_some(), "half a file is no take-back");
+    assert!(sim.zedkube.request.is_some(), "half a file is no take-back");
+}
+
+#[test]
+fn a_refused_file_is_shown_where_nothing_happens() {
+    let refused = "refused `rebootConfig`: it is a pipe";
+    let mut sim = Sim::new();
+    sim.refused.push(refused.to_owned());
+    sim.run();
+    assert_eq!((shown(&sim).2, sim.shown.blocked_by.as_str()), (DeviceOpState::Idle, refused));
+    sim.give(Poweroff, 2);
+    assert!(sim.shown.blocked_by.ends_with(&format!("; {refused}")), "{}", sim.shown.blocked_by);
+    sim.answer(DrainStatus::FailedDrain);
+    assert!(sim.shown.blocked_by.ends_with(&format!("; {refused}")), "{}", sim.shown.blocked_by);
+    sim.sleep(RETRY_MS);
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(sim.shown.blocked_by, "", "nothing blocks");
 }
 
 #[test]
@@ -322,13 +558,13 @@ fn poweroff_before_reboot_before_shutdown_one_at_a_time() {
     sim.give(Reboot, 2);
     assert_eq!(shown(&sim), (Some(Poweroff), 2, DeviceOpState::Deferred));
     sim.answer(DrainStatus::Complete);
-    assert_eq!(sim.request.unwrap().1, Poweroff, "asked for by its own name");
+    assert_eq!(sim.zedkube.request.unwrap().1, Poweroff, "asked for by its own name");
     sim.answer(DrainStatus::Complete);
     assert_eq!(sim.command.as_ref().unwrap().0, Poweroff);
     sim.nodeagent(Taken);
     sim.remove(Poweroff);
     sim.nodeagent(Idle);
-    assert!(sim.request.is_some(), "others still wait");
+    assert!(sim.zedkube.request.is_some(), "others still wait");
     sim.answer(DrainStatus::Complete);
     sim.answer(DrainStatus::Complete);
     assert_eq!(sim.command.as_ref().unwrap().0, Reboot);
@@ -338,9 +574,9 @@ fn poweroff_before_reboot_before_shutdown_one_at_a_time() {
 fn a_newer_command_of_the_same_kind_needs_no_second_drain() {
     let mut sim = Sim::new();
     sim.give(Reboot, 2);
-    let request = sim.request;
+    let request = sim.zedkube.request;
     sim.give(Reboot, 3);
-    assert_eq!(sim.request, request);
+    assert_eq!(sim.zedkube.request, request);
     assert_eq!(shown(&sim), (Some(Reboot), 3, DeviceOpState::Deferred));
 }
 
@@ -352,14 +588,14 @@ fn d28_a_shutdown_that_is_done_hands_its_request_but_not_its_answer_to_the_next(
     sim.answer(DrainStatus::Complete);
     sim.nodeagent(Acting);
     sim.nodeagent(Done);
-    assert!(sim.command.is_some() && sim.request.is_some(), "stands until taken back");
-    let first = sim.request.unwrap();
+    assert!(sim.command.is_some() && sim.zedkube.request.is_some(), "stands until taken back");
+    let first = sim.zedkube.request.unwrap();
     sim.done.clear();
     sim.give(Poweroff, 2);
     assert_eq!(sim.command, None);
     sim.nodeagent_about(Idle, None);
     assert!(!sim.done.contains(&"withdraw".to_owned()), "no uncordon in between: {:?}", sim.done);
-    let second = sim.request.unwrap();
+    let second = sim.zedkube.request.unwrap();
     assert_eq!(second.1, Poweroff);
     assert_ne!(first.0, second.0);
     assert_eq!(sim.command, None, "the old answer does not count");
@@ -373,21 +609,21 @@ fn a_dry_run_stands_until_it_is_taken_back() {
     sim.nodeagent(Acting);
     sim.nodeagent(Done);
     sim.restart();
-    assert!(sim.command.is_some() && sim.request.is_some());
+    assert!(sim.command.is_some() && sim.zedkube.request.is_some());
     assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::HandedOver));
     sim.remove(Reboot);
     assert_eq!(sim.command, None);
     sim.nodeagent(Idle);
-    assert_eq!((sim.request, sim.record), (None, None));
+    assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
 }
 
 #[test]
 fn a_request_that_somebody_removed_is_made_again() {
     let mut sim = released();
-    sim.request = None;
+    sim.zedkube.request = None;
     sim.run();
     assert_eq!(sim.command, None, "no command without a standing request");
-    assert!(sim.request.is_some());
+    assert!(sim.zedkube.request.is_some());
 }
 
 #[test]
@@ -401,5 +637,5 @@ fn a_restart_goes_on_where_the_files_are() {
     sim.restart();
     assert_eq!(sim.state.phase, Phase::Acting);
     sim.remove(Reboot);
-    assert!(sim.request.is_some(), "still too late");
+    assert!(sim.zedkube.request.is_some(), "still too late");
 }

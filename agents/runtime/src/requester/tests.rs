@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use pubsub::{AgentLock, Root, read_items};
-use schemas::{DeferReason, Disabled, DrainStatus, Member, ProceedReason, RequestLine};
+use schemas::{DeferReason, Disabled, DrainStatus, Forcing, ProceedReason, RequestLine};
 use tempfile::TempDir;
 
 use super::*;
@@ -139,7 +139,8 @@ async fn a_drain_from_request_to_answer() {
 
     device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Complete)]);
     assert_eq!(requester.verdict(2), Verdict::Proceed(ProceedReason::Answered));
-    assert_eq!((requester.blocked_by(), requester.release()), (String::new(), String::new()));
+    assert_eq!(requester.blocked_by(), "");
+    assert!(requester.release().starts_with("zedkube answered"), "{}", requester.release());
 
     assert!(requester.withdraw().unwrap());
     assert_eq!(device.standing(), None);
@@ -147,8 +148,9 @@ async fn a_drain_from_request_to_answer() {
     assert_eq!(requester.verdict(3), Verdict::Publish);
 }
 
+/// D28: in EVE a COMPLETE releases whoever reads it first.
 #[tokio::test]
-async fn an_answer_to_somebody_else_releases_nobody() {
+async fn d28_an_answer_to_somebody_else_releases_nobody() {
     let mut device = Device::new(&[]).await;
     device.zedkube.start();
     let mut requester = device.requester(None);
@@ -212,7 +214,6 @@ async fn only_an_own_item_is_deleted() {
         (made(hand_time, GoTime::ZERO), hand, true),
         // A crash after the record of a new request and before its publication.
         (made(other, hand_time), hand, true),
-        (made(hand_time, GoTime::ZERO), "{", false),
         (made(other, GoTime::ZERO), r#"{"RequestedBy":2}"#, false),
     ] {
         device.write(file, content);
@@ -221,6 +222,23 @@ async fn only_an_own_item_is_deleted() {
         assert_eq!(device.request_file().exists(), !is_deleted, "{recorded:?}: {content}");
         assert!(!requester.withdraw().unwrap(), "twice");
     }
+}
+
+/// zedkube goes on with the last good content, so the request is not withdrawn before the file is gone or good.
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_not_forgotten() {
+    let mut device = Device::new(&[]).await;
+    device.zedkube.start();
+    let mut requester = device.requester(None);
+    let own = ask(&mut requester);
+    let good = fs::read_to_string(device.request_file()).unwrap();
+    device.write("run/zedagent/NodeDrainRequest/global.json", "{");
+    let error = crate::error_chain(&requester.withdraw().unwrap_err());
+    assert!(error.contains("global.json") && error.contains("remove it"), "{error}");
+    assert_eq!(requester.own(), Some(own));
+    device.write("run/zedagent/NodeDrainRequest/global.json", &good);
+    assert!(requester.withdraw().unwrap());
+    assert_eq!((requester.own(), device.standing()), (None, None));
 }
 
 #[tokio::test]
@@ -251,8 +269,9 @@ async fn no_drain_is_needed_outside_a_cluster_or_when_switched_off() {
     assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Disabled));
 }
 
+/// D7: before zedkube of EVE's has published anything, its agents take the device down undrained.
 #[tokio::test]
-async fn an_absent_zedkube_is_waited_for_within_limits() {
+async fn d7_an_absent_zedkube_is_waited_for_within_limits() {
     let mut device = Device::new(&[("drain.start.timeout", "10m")]).await;
     let mut requester = device.requester(None);
     ask(&mut requester);
@@ -282,6 +301,29 @@ async fn an_absent_zedkube_is_waited_for_within_limits() {
     assert_eq!(requester.verdict(80 * MINUTE), Verdict::Proceed(ProceedReason::ZedkubeAway));
 }
 
+/// Each request waits its own time: what an earlier one had waited does not count.
+#[tokio::test]
+async fn the_wait_for_zedkube_begins_with_the_request() {
+    let device = Device::new(&[("drain.start.timeout", "10m")]).await;
+    let mut requester = device.requester(None);
+    ask(&mut requester);
+    requester.verdict(0);
+    let absent = |requester: &mut Requester, minutes: u64| {
+        let verdict = requester.verdict(minutes * MINUTE);
+        let Verdict::Defer(DeferReason::Away { absent_ms, .. }) = verdict else { panic!("{verdict:?}") };
+        absent_ms / MINUTE
+    };
+    assert_eq!(absent(&mut requester, 9), 9);
+    requester.withdraw().unwrap();
+    assert_eq!(requester.verdict(10 * MINUTE), Verdict::Publish);
+    ask(&mut requester);
+    assert_eq!(absent(&mut requester, 10), 0);
+    assert_eq!(absent(&mut requester, 12), 2);
+    // Nor does a time in which nobody looked: another operation takes the request over.
+    ask(&mut requester);
+    assert_eq!(absent(&mut requester, 1000), 0);
+}
+
 #[tokio::test]
 async fn an_absent_zedkube_is_waited_for_without_limit_if_told_so() {
     let device = Device::new(&[("drain.start.on-timeout", "wait")]).await;
@@ -292,8 +334,9 @@ async fn an_absent_zedkube_is_waited_for_without_limit_if_told_so() {
     assert_eq!(verdict, Verdict::Defer(DeferReason::Away { absent_ms: 1000 * MINUTE, limit_ms: None }));
 }
 
+/// D13, D28: an answer of EVE's names a number and no request.
 #[tokio::test]
-async fn eves_answer_counts_only_after_another_status() {
+async fn d13_eves_answer_counts_only_after_another_status() {
     let device = Device::new(&[]).await;
     device.zedkube.say(DrainStatus::Complete, EVE_BY_US);
     let mut requester = device.requester(None);
@@ -317,8 +360,9 @@ async fn eves_answer_counts_only_after_another_status() {
     assert_eq!(device.requester(Some(lost)).verdict(0), Verdict::Publish, "unknown: ask anew");
 }
 
+/// D21: EVE's zedkube starts a second drain beside the first.
 #[tokio::test]
-async fn eves_zedkube_is_not_asked_while_it_drains_for_another() {
+async fn d21_eves_zedkube_is_not_asked_while_it_drains_for_another() {
     let device = Device::new(&[]).await;
     let mut requester = device.requester(None);
     for status in
@@ -329,8 +373,9 @@ async fn eves_zedkube_is_not_asked_while_it_drains_for_another() {
     }
 }
 
+/// D7: EVE's NOTSUPPORTED may only mean that the configuration has not been read yet.
 #[tokio::test]
-async fn eves_not_supported_needs_a_word_about_the_cluster() {
+async fn d7_eves_not_supported_needs_a_word_about_the_cluster() {
     let device = Device::new(&[]).await;
     device.zedkube.say(DrainStatus::NotSupported, DrainRequester::None);
     let mut requester = device.requester(None);
@@ -366,6 +411,85 @@ async fn a_report_that_is_refused_leaves_the_last_good_one() {
     assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered));
 }
 
+/// What nobody can read must not look like EVE's zedkube, or like none at all: both may let the device go.
+#[tokio::test]
+async fn what_cannot_be_read_releases_nobody() {
+    let report = "run/zedkube/NodeDrainReport/global.json";
+    let status = "run/zedkube/NodeDrainStatus/global.json";
+    let complete = r#"{"Status":9,"RequestedBy":2}"#;
+    let unknown = DeferReason::Draining(Some(DrainStatus::Unknown));
+    let away = DeferReason::Away { absent_ms: 0, limit_ms: Some(10 * MINUTE) };
+    for (is_running, files, expected) in [
+        // EVE's zedkube, by its status alone, whatever that says.
+        (false, &[(status, "{")][..], unknown),
+        (false, &[(status, r#"{"Status":300}"#)], unknown),
+        // Ours, dead: its status is nobody's answer.
+        (false, &[(status, complete), (report, "{")], away),
+        (false, &[(report, "[]")], away),
+        (true, &[(status, complete), (report, "{")], DeferReason::Draining(Some(DrainStatus::Complete))),
+        (true, &[(status, "{")], DeferReason::Starting),
+    ] {
+        let mut device = Device::new(&[]).await;
+        for (path, text) in files {
+            device.write(path, text);
+        }
+        if is_running {
+            device.zedkube.start();
+        }
+        let mut requester = device.requester(None);
+        let own = OwnRequest { seen_other_status: true, ..requester.next_request() };
+        requester.publish(own, "reboot").unwrap();
+        requester.seen = Seen::recorded(&own);
+        assert_eq!(requester.verdict(0), Verdict::Defer(expected), "{is_running} {files:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_input_is_named_where_the_reason_is() {
+    let mut device = Device::new(&[]).await;
+    device.zedkube.start();
+    device.zedkube.report(&[]);
+    let mut requester = device.requester(None);
+    ask(&mut requester);
+    for path in ["run/zedkube/NodeDrainStatus", "run/zedagent/EdgeNodeClusterConfig"] {
+        device.write(&format!("{path}/global.json"), "{ half");
+        let named = async {
+            while !requester.ask(0).blocked_by.contains(path) {
+                requester.input_changed().await;
+            }
+        };
+        assert!(tokio::time::timeout(TOO_LONG, named).await.is_ok(), "{path}");
+    }
+    let blocked_by = requester.ask(0).blocked_by;
+    assert!(blocked_by.starts_with("pod ns/db waits for its budget; refused"), "{blocked_by}");
+}
+
+#[tokio::test]
+async fn only_an_operators_word_or_no_cluster_cuts_the_pause_after_a_failure_short() {
+    let device = Device::new(&[]).await;
+    let requester = device.requester(None);
+    let forced = |requested_by| {
+        let forcing = Some(Forcing { requested_by, ..Forcing::default() });
+        Some(NodeDrainReport { forcing, ..report(&[]) })
+    };
+    for (shown, needs_no_pause) in [
+        (None, false),
+        (Some(report(&[])), false),
+        (Some(NodeDrainReport { member: Member::Unknown, ..report(&[]) }), false),
+        (Some(NodeDrainReport { member: Member::No, ..report(&[]) }), true),
+        (Some(NodeDrainReport { disabled: Some(Disabled::default()), ..report(&[]) }), true),
+        (forced(DrainRequester::DeviceOp), true),
+        (forced(DrainRequester::None), true),
+        (forced(DrainRequester::Update), false),
+        (forced(DrainRequester::Unset), false),
+    ] {
+        if let Some(shown) = &shown {
+            device.zedkube.publish(shown);
+        }
+        assert_eq!(requester.needs_no_pause(), needs_no_pause, "{shown:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_input_of_the_verdict_wakes_up() {
     let mut device = Device::new(&[]).await;
@@ -387,12 +511,25 @@ async fn every_input_of_the_verdict_wakes_up() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_woken_by_the_report_alone() {
+    let mut device = Device::new(&[]).await;
+    device.zedkube.start();
+    let mut requester = device.requester(None);
+    device.zedkube.report(&[]);
+    assert!(tokio::time::timeout(TOO_LONG, requester.changed(Listen::ToReport)).await.is_ok());
+    device.zedkube.say(DrainStatus::Requested, EVE_BY_US);
+    for listen in [Listen::ToReport, Listen::ToNothing] {
+        assert!(tokio::time::timeout(TOO_LONG, requester.changed(listen)).await.is_err(), "{listen:?}");
+    }
+}
+
 /// The lock of zedkube makes no event.
 #[tokio::test(start_paused = true)]
 async fn without_any_event_there_is_a_look_now_and_then() {
     let device = Device::new(&[]).await;
     let mut requester = device.requester(None);
-    assert!(tokio::time::timeout(LOOK * 2, requester.changed()).await.is_ok());
+    assert!(tokio::time::timeout(LOOK * 2, requester.changed(Listen::ToGate)).await.is_ok());
 }
 
 #[tokio::test]

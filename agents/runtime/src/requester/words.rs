@@ -1,6 +1,12 @@
 //! A verdict in words, for the status that an operator reads.
 
-use schemas::{DeferReason, NodeDrainReport, Verdict};
+use schemas::{DeferReason, NodeDrainReport, ProceedReason, Verdict};
+
+use crate::plain_text::one_line;
+
+/// So much of zedkube's own words is repeated, in bytes. Its sentences have a tenth of that; a report that somebody
+/// wrote by hand may hold a megabyte, and a status of ours has to fit a message.
+const MOST_WORDS: usize = 1024;
 
 /// What holds the operation back: zedkube's own reason where it has one.
 pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> String {
@@ -12,9 +18,7 @@ pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> 
             || format!("the drain failed: {status}"),
             |reason| format!("the drain failed: {status}: {reason}"),
         ),
-        Verdict::Defer(DeferReason::Draining(_)) => {
-            reason.map_or_else(|| verdict_text(verdict), str::to_owned)
-        }
+        Verdict::Defer(DeferReason::Draining(_)) => reason.unwrap_or_else(|| verdict_text(verdict)),
         Verdict::Defer(
             DeferReason::Starting
             | DeferReason::Away { .. }
@@ -25,11 +29,12 @@ pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> 
     }
 }
 
-/// What an operator can do: zedkube's own hint where it has one.
+/// What an operator can do, zedkube's own hint where it has one; or what has let the operation go.
 pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>) -> String {
     let hint = said(report.map(|report| &report.hint));
     match verdict {
-        Verdict::Proceed(_) | Verdict::Publish => String::new(),
+        Verdict::Proceed(reason) => released(reason, report),
+        Verdict::Publish => String::new(),
         Verdict::Defer(DeferReason::Starting) => {
             "wait: zedkube publishes its report within seconds".to_owned()
         }
@@ -37,12 +42,20 @@ pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>) -> Str
             "start zedkube (setting drain.start.on-timeout says what follows)".to_owned()
         }
         Verdict::Defer(DeferReason::Draining(_)) | Verdict::Failed(_) => {
-            hint.unwrap_or("`ebb status` says more").to_owned()
+            hint.unwrap_or_else(|| "`ebb status` says more".to_owned())
         }
         Verdict::Defer(DeferReason::EveBusy(_)) => "wait: the drain that runs has to end first".to_owned(),
         Verdict::Defer(DeferReason::EveStale(_) | DeferReason::EveClusterUnclear) => {
             "see the log of EVE's zedkube; its own override file lets the device go undrained".to_owned()
         }
+    }
+}
+
+/// An answer says the device may go down; how the drain ended says whether the node is empty.
+fn released(reason: ProceedReason, report: Option<&NodeDrainReport>) -> String {
+    match (reason, report.and_then(|report| report.outcome)) {
+        (ProceedReason::Answered, Some(outcome)) => format!("{reason} ({outcome:?})"),
+        (reason, _) => reason.to_string(),
     }
 }
 
@@ -57,8 +70,8 @@ pub(super) fn is_same(one: Verdict, other: Verdict) -> bool {
     }
 }
 
-fn said(text: Option<&String>) -> Option<&str> {
-    text.map(String::as_str).filter(|text| !text.is_empty())
+fn said(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).map(|text| one_line(text, MOST_WORDS))
 }
 
 fn verdict_text(verdict: Verdict) -> String {
@@ -70,13 +83,14 @@ fn verdict_text(verdict: Verdict) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schemas::{DrainStatus, ProceedReason};
+    use schemas::{DrainStatus, Outcome};
 
     use super::*;
 
     const DRAINING: Verdict = Verdict::Defer(DeferReason::Draining(Some(DrainStatus::Cordoned)));
     const AWAY: Verdict = Verdict::Defer(DeferReason::Away { absent_ms: 5_000, limit_ms: Some(60_000) });
     const FAILED: Verdict = Verdict::Failed(DrainStatus::FailedDrain);
+    const ANSWERED: Verdict = Verdict::Proceed(ProceedReason::Answered);
 
     #[test]
     fn zedkubes_own_words_come_first() {
@@ -93,7 +107,7 @@ mod tests {
             (FAILED, None, "the drain failed: Failed Drain", "`ebb status` says more"),
             (AWAY, Some(&said), "zedkube does not run (5 s of 60 s)", "start zedkube"),
             (Verdict::Publish, Some(&said), "a drain of this node is being asked for", ""),
-            (Verdict::Proceed(ProceedReason::Answered), Some(&said), "", ""),
+            (ANSWERED, Some(&said), "", "zedkube answered the request: the node may go down"),
         ] {
             assert_eq!(blocked_by(verdict, report), reason, "{verdict:?}");
             let release = release(verdict, report);
@@ -103,6 +117,34 @@ mod tests {
             );
         }
         assert!(release(AWAY, None).contains("start zedkube"));
+    }
+
+    #[test]
+    fn a_release_names_the_outcome() {
+        for (reason, outcome, ends) in [
+            (ProceedReason::Answered, Some(Outcome::Drained), "may go down (Drained)"),
+            (ProceedReason::Answered, Some(Outcome::ApiUnreachable), "may go down (ApiUnreachable)"),
+            (ProceedReason::Answered, Some(Outcome::Forced), "may go down (Forced)"),
+            (ProceedReason::Answered, None, "may go down"),
+            // The outcome of some other drain.
+            (ProceedReason::NotAMember, Some(Outcome::Drained), "in no cluster"),
+            (ProceedReason::ZedkubeAway, Some(Outcome::Drained), "drain.start.timeout"),
+        ] {
+            let report = NodeDrainReport { outcome, ..NodeDrainReport::default() };
+            let release = release(Verdict::Proceed(reason), Some(&report));
+            assert!(release.ends_with(ends), "{reason:?} {outcome:?}: {release}");
+        }
+    }
+
+    #[test]
+    fn a_report_of_any_size_makes_a_short_line() {
+        let long = "x\n".repeat(500_000);
+        let report = NodeDrainReport { reason: long.clone(), hint: long, ..NodeDrainReport::default() };
+        for verdict in [DRAINING, FAILED] {
+            for words in [blocked_by(verdict, Some(&report)), release(verdict, Some(&report))] {
+                assert!(words.len() < 2 * MOST_WORDS && !words.contains('\n'), "{} bytes", words.len());
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,27 @@
+//! What nodeagent's progress means to an image.
+
+use runtime::siblings::NodeAgentView;
+use schemas::DeviceActionState;
+
+/// It has taken a command, or may have.
+pub(crate) fn is_busy(nodeagent: &NodeAgentView) -> bool {
+    nodeagent.state().is_none_or(|state| match state {
+        DeviceActionState::Taken | DeviceActionState::Acting => true,
+        DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
+    })
+}
+
+/// The device is going down.
+pub(crate) fn is_acting(nodeagent: &NodeAgentView) -> bool {
+    nodeagent.state() == Some(DeviceActionState::Acting)
+}
+
+/// Nothing that it has taken can lead to a reboot for us any more: our hold was cleared before this look.
+pub(crate) fn has_let_go(nodeagent: &NodeAgentView) -> bool {
+    nodeagent.state().is_some_and(|state| match state {
+        DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => true,
+        // It begins anew when it comes back, and finds the hold cleared.
+        DeviceActionState::Taken => !nodeagent.is_running,
+        DeviceActionState::Acting => false,
+    })
+}

@@ -1,0 +1,86 @@
+//! What the agents that hold operations back see of nodeagent.
+
+use pubsub::{Persistence, Root, TopicKey, lock_holder, read_item};
+use schemas::{DeviceAction, DeviceActionState, agent};
+
+use crate::error_chain;
+use crate::plain_text::one_line;
+
+/// So much of nodeagent's own words is repeated, in bytes.
+const MOST_WORDS: usize = 512;
+
+/// nodeagent as its files show it. Its lock is asked before its file is read: when the lock is free, nothing can be
+/// written any more that the file does not show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAgentView {
+    /// Its lock is held, or cannot be asked.
+    pub is_running: bool,
+    /// Its progress; nothing when the file cannot be read. Without a file it is idle.
+    pub action: Option<DeviceAction>,
+}
+
+impl NodeAgentView {
+    /// Its lock, then its file. What cannot be read counts as running, or as unknown; a last good value would say
+    /// Idle of a device that is going down.
+    pub fn read(root: &Root) -> Self {
+        let is_running = match lock_holder(root, agent::NODEAGENT) {
+            Ok(holder) => holder.is_some(),
+            Err(error) => {
+                tracing::debug!("{}", error_chain(&error));
+                true
+            }
+        };
+        let key = TopicKey::global();
+        let action = read_item::<DeviceAction>(root, agent::NODEAGENT, Persistence::Volatile, &key);
+        if let Err(refusal) = &action {
+            tracing::debug!("{refusal}");
+        }
+        let mut action = action.ok().map(Option::unwrap_or_default);
+        if let Some(action) = &mut action {
+            action.error = one_line(&action.error, MOST_WORDS);
+        }
+        Self { is_running, action }
+    }
+
+    /// How far it is; nothing when that cannot be read.
+    pub fn state(&self) -> Option<DeviceActionState> {
+        self.action.as_ref().map(|action| action.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pubsub::AgentLock;
+
+    use super::*;
+
+    #[test]
+    fn nodeagent_is_idle_busy_or_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let view = NodeAgentView::read(&root);
+        assert_eq!(view, NodeAgentView { is_running: false, action: Some(DeviceAction::default()) });
+
+        let lock = AgentLock::acquire(&root, agent::NODEAGENT).unwrap();
+        let topic = folder.path().join("run/nodeagent/DeviceAction");
+        std::fs::create_dir_all(&topic).unwrap();
+        let long = format!(r#"{{"State":"Failed","Error":"{}"}}"#, "x".repeat(900_000));
+        for (text, state) in [
+            (r#"{"State":"Acting","Command":"reboot"}"#, Some(DeviceActionState::Acting)),
+            (&long, Some(DeviceActionState::Failed)),
+            ("{", None),
+            (r#"{"State":"Nonsense"}"#, None),
+        ] {
+            #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
+            std::fs::write(topic.join("global.json"), text).unwrap();
+            let view = NodeAgentView::read(&root);
+            assert_eq!((view.is_running, view.state()), (true, state), "{text:.50}");
+            assert!(view.action.is_none_or(|action| action.error.len() < 2 * MOST_WORDS));
+        }
+        drop(lock);
+        assert!(!NodeAgentView::read(&root).is_running);
+        std::fs::remove_file(root.lock(agent::NODEAGENT)).unwrap();
+        std::os::unix::fs::symlink("elsewhere", root.lock(agent::NODEAGENT)).unwrap();
+        assert!(NodeAgentView::read(&root).is_running, "a lock that cannot be asked");
+    }
+}

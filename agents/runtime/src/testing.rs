@@ -1,0 +1,21 @@
+//! For the tests of agents: a device in a temporary folder, input files that are bad in every way, and zedkube as the
+//! simulations of the pure machines see it. Only with the feature `testing`, which only tests ask for.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "it is part of tests, which fail by panicking"
+)]
+
+mod bad_files;
+mod device;
+mod inputs;
+mod log;
+mod sim;
+
+pub use bad_files::{BadFile, Input};
+pub use device::{TOO_LONG, TestDevice, until};
+pub use inputs::{DEVICE_ACTION, GATE_INPUTS, WRONG_ACTIONS, WRONG_REQUESTS};
+pub use log::CapturedLog;
+pub use sim::{SimAgent, SimFaults, SimRecord, SimZedkube};

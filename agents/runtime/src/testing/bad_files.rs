@@ -1,0 +1,130 @@
+//! Input files that are bad in every way that a file can be.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+
+use nix::sys::stat::Mode;
+use nix::unistd::{geteuid, mkfifo};
+
+use super::device::{TestDevice, write};
+
+/// An input file of an agent.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// Where it is on the device.
+    pub path: &'a str,
+    /// A content that is good.
+    pub good: &'a str,
+    /// Contents of wrong types, and with numbers out of range.
+    pub wrong: &'a [&'a str],
+}
+
+/// One way in which a file is bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadFile<'a> {
+    /// Nothing in it.
+    Empty,
+    /// The first half of the good content.
+    Half,
+    /// This text.
+    Text(&'a str),
+    /// Bytes that are no UTF-8.
+    NotUtf8,
+    /// Lists in lists in lists.
+    Deep,
+    /// The good content, and white space up to 2 MiB.
+    Huge,
+    /// A folder.
+    Folder,
+    /// A pipe that nobody writes to.
+    Pipe,
+    /// A link to a good file.
+    Link,
+    /// A link to nothing.
+    DanglingLink,
+    /// A good file that everybody may write to.
+    WritableByAll,
+    /// A good file of somebody else.
+    Foreign,
+}
+
+impl<'a> Input<'a> {
+    /// All ways for this file. Only root can give a file away.
+    pub fn bad(&self) -> Vec<BadFile<'a>> {
+        let mut all = vec![
+            BadFile::Empty,
+            BadFile::Half,
+            BadFile::Text("7"),
+            BadFile::Text("null"),
+            BadFile::Text("[{}]"),
+            BadFile::Text("reboot please"),
+            BadFile::NotUtf8,
+            BadFile::Deep,
+            BadFile::Huge,
+            BadFile::Folder,
+            BadFile::Pipe,
+            BadFile::Link,
+            BadFile::DanglingLink,
+            BadFile::WritableByAll,
+        ];
+        all.extend(self.wrong.iter().map(|text| BadFile::Text(text)));
+        if geteuid().is_root() {
+            all.push(BadFile::Foreign);
+        }
+        all
+    }
+
+    /// Puts the good content there, whatever was there before.
+    pub fn put_good(&self, device: &TestDevice) {
+        self.replace(device, |aside| write(aside, self.good.as_bytes()));
+    }
+
+    /// Puts a bad file there in one step, so that nobody sees the good one absent; only a folder needs two.
+    pub fn put_bad(&self, device: &TestDevice, bad: BadFile<'_>) {
+        self.replace(device, |aside| self.make(aside, bad));
+    }
+
+    fn replace(&self, device: &TestDevice, make: impl FnOnce(&Path)) {
+        let path = device.path(self.path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // Not a name that anybody reads.
+        let aside = path.with_file_name("aside");
+        make(&aside);
+        let is = |path: &Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
+        if is(&path) {
+            fs::remove_dir(&path).unwrap();
+        } else if is(&aside) && fs::symlink_metadata(&path).is_ok() {
+            fs::remove_file(&path).unwrap();
+        }
+        fs::rename(aside, path).unwrap();
+    }
+
+    fn make(&self, path: &Path, bad: BadFile<'_>) {
+        let good = self.good.as_bytes();
+        let mode = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        match bad {
+            BadFile::Empty => write(path, b""),
+            BadFile::Half => write(path, good.get(..good.len() / 2).unwrap_or_default()),
+            BadFile::Text(text) => write(path, text.as_bytes()),
+            BadFile::NotUtf8 => write(path, b"{\"\xff\xfe\": \xc0\x80}"),
+            BadFile::Deep => write(path, &b"[".repeat(10_000)),
+            BadFile::Huge => write(path, &[good, &b" ".repeat(2 * 1024 * 1024)].concat()),
+            BadFile::Folder => fs::create_dir(path).unwrap(),
+            BadFile::Pipe => mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap(),
+            BadFile::Link => {
+                write(&path.with_file_name("target"), good);
+                symlink("target", path).unwrap();
+            }
+            BadFile::DanglingLink => symlink("nowhere", path).unwrap(),
+            BadFile::WritableByAll => {
+                write(path, good);
+                mode(0o666);
+            }
+            BadFile::Foreign => {
+                write(path, good);
+                chown(path, Some(12_345), None).unwrap();
+            }
+        }
+    }
+}
