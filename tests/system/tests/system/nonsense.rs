@@ -90,7 +90,7 @@ fn check(name: &str, make: fn(&Path) -> Result<()>) -> Result<()> {
     let own = if name == "a directory" { &[] } else { OF_THEIR_OWN.as_slice() };
     for path in OF_OTHERS.iter().chain(own) {
         let path = device.path(path);
-        fs::create_dir_all(path.parent().unwrap())?;
+        fs::create_dir_all(path.parent().context("a folder")?)?;
         make(&path)?;
     }
     device.start_all()?;
