@@ -158,6 +158,19 @@ fn the_slot_of_a_boot_before_is_given_back_when_the_node_is_well() {
 }
 
 #[test]
+fn a_slot_that_somebody_else_releases_while_the_node_is_not_well_is_not_shown_for_ever() {
+    let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
+    sim.others_hold(&["own"]);
+    sim.health = Err("rebuilding".into());
+    sim.boot("next");
+    sim.pass(MINUTE);
+    assert!(leasing::is_held(&sim.state));
+    sim.lease.holders.clear();
+    sim.pass(2 * MINUTE);
+    assert!(!leasing::is_held(&sim.state));
+}
+
+#[test]
 fn health_is_asked_before_the_slot_and_with_it() {
     let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
     sim.health = Err("degraded".into());
