@@ -111,7 +111,13 @@ fn go_on(state: &mut State, cordoning: Cordoning, now: Moment, policy: &Policy, 
         if unreachable.is_some_and(|at| at <= now) {
             return finish(state, Outcome::ApiUnreachable, now);
         }
-    } else if now.since(cordoning.began) > limit(policy) {
+    }
+    let is_late = now.since(cordoning.began) > limit(policy);
+    if is_late && cordoning.cordoned {
+        let text = format!("our slot could not be confirmed after the cordon: {}", state.slots.error);
+        return give_up(state, &cordoning, text, now, policy);
+    }
+    if is_late && !is_first(&cordoning) {
         let text = format!("the node could not be cordoned again: {}", cordoning.error);
         return give_up(state, &cordoning, text, now, policy);
     }
@@ -127,7 +133,7 @@ fn is_first(cordoning: &Cordoning) -> bool {
     cordoning.attempt == 1 && !cordoning.resumes
 }
 
-/// A later attempt's cordon may take as long as an attempt may stand still.
+/// A later attempt's cordon, and the confirmation of a slot, may take as long as an attempt may stand still.
 fn limit(policy: &Policy) -> std::time::Duration {
     policy.drain.freeze_limit.max(policy.cordon_pause.saturating_mul(policy.cordon_tries))
 }

@@ -72,6 +72,10 @@ pub(crate) fn pursue(
     policy: &Policy,
     effects: &mut Vec<Effect>,
 ) -> Option<Moment> {
+    if !policy.has_health_command {
+        // Nobody is asked any more: what was answered before holds nothing back.
+        state.health.failed = None;
+    }
     let wanted = wanted(state).filter(|_| policy.has_health_command);
     let Some(purpose) = wanted else {
         state.health.passed = None;

@@ -131,17 +131,16 @@ fn known(state: &mut State, call: Call, lease: &Lease, now: Moment) {
     let nodes = std::mem::take(&mut state.nodes);
     state.slots.watched.see_lease(lease, &nodes, now);
     state.nodes = nodes;
+    // Who has to renew still does after a read.
+    let is_renewed = call.writes.is_some() || !state.requests.hold_the_node();
     let slots = &mut state.slots;
     slots.known_at = state.serial;
     slots.error.clear();
     slots.next = now;
+    slots.renew_at = if is_renewed { now + RENEW } else { slots.renew_at };
     slots.others_hold = lease.holders.iter().any(|holder| holder.node_uid != uid);
     slots.lease = Some(lease.clone());
-    match call.writes {
-        Some(Wanted::Take | Wanted::Renew) => slots.renew_at = now + RENEW,
-        Some(Wanted::Confirm) => (slots.renew_at, slots.confirmed) = (now + RENEW, true),
-        Some(Wanted::GiveBack | Wanted::Knowledge) | None => {}
-    }
+    slots.confirmed |= call.writes == Some(Wanted::Confirm);
 }
 
 /// Starts the call that is due, if none is in flight; says when to come again.
@@ -153,8 +152,7 @@ pub(crate) fn pursue(
 ) -> Option<Moment> {
     let Some(wanted) = wanted(state, now, policy) else {
         state.slots.taken_by.clear();
-        let renews = is_held(state) && state.requests.hold_the_node() && policy.slots_limit > 0;
-        return renews.then_some(state.slots.renew_at);
+        return (is_held(state) && policy.slots_limit > 0).then_some(state.slots.renew_at);
     };
     if state.slots.in_flight.is_some() || state.own.is_none() || state.api.away_since.is_some() {
         return None;
@@ -166,7 +164,7 @@ pub(crate) fn pursue(
         return read(state, effects);
     };
     match wanted {
-        Wanted::Knowledge => None,
+        Wanted::Knowledge => read(state, effects),
         Wanted::Take => take(state, &lease, now, policy, effects),
         Wanted::GiveBack => write(state, &lease, wanted, None, effects),
         Wanted::Confirm | Wanted::Renew => {
@@ -205,9 +203,11 @@ fn wanted(state: &State, now: Moment, policy: &Policy) -> Option<Wanted> {
             let is_due = if held { now >= state.slots.renew_at } else { has_slot_by_now(state) };
             is_due.then_some(Wanted::Renew)
         }
-        // Whether a boot before this one has left an entry.
-        Phase::Idle | Phase::Failed(_) if !known && state.member != crate::Member::No => {
-            Some(Wanted::Knowledge)
+        // Whether a boot before this one has left an entry; and while that waits for the node to be well, whether
+        // somebody else has released it.
+        Phase::Idle | Phase::Failed(_) if state.member != crate::Member::No => {
+            let is_due = !known || (held && now >= state.slots.renew_at);
+            is_due.then_some(Wanted::Knowledge)
         }
         Phase::Idle
         | Phase::Waiting(_)

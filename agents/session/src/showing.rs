@@ -80,7 +80,9 @@ impl Shown {
 
     /// As a process before this one has shown it.
     pub(crate) fn resumed(status: Status, requested_by: Requester, now: Moment) -> Self {
-        let (requested, announced) = (None, Some(now).filter(|_| status >= Status::FailedCordon));
+        let requested = (status == Status::Requested).then_some(now);
+        let is_terminal = matches!(status, Status::FailedCordon | Status::FailedDrain | Status::Complete);
+        let announced = is_terminal.then_some(now);
         Self { status, requested_by, requested, announced, started: now }
     }
 

@@ -245,7 +245,11 @@ impl Service {
     fn read_override(&mut self) {
         let (order, again) = self.overrides.look(now());
         self.doubt_until = again.unwrap_or(Moment::NEVER);
-        self.around.refused = self.refused();
+        let refused = self.refused();
+        if refused != self.around.refused {
+            self.around.refused = refused;
+            self.publish_at = self.publish_at.min(now() + AT_LEISURE);
+        }
         if let Some(order) = order {
             tracing::warn!("override: {:?} by {}", order.what, order.by);
             self.step(Event::Override(order));

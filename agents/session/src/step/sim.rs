@@ -23,6 +23,8 @@ pub(super) enum Fault {
     CordonRefused,
     EvictionRefused,
     SlotsRefused,
+    /// The right to the Lease is lost just as we cordon.
+    SlotsRefusedAtCordon,
     /// Somebody frees our entry and takes the slot just as we cordon.
     SlotStolenAtCordon,
     /// A node joins and takes the slot just before the Lease is read.
@@ -127,10 +129,7 @@ impl Sim {
             }
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
-                if self.faults.remove(&Fault::SlotStolenAtCordon) {
-                    self.lease.holders.clear();
-                    self.others_hold(&["peer"]);
-                }
+                self.meddle();
                 Some(Event::Cordoned { serial, result: self.cordon() })
             }
             Effect::Uncordon { serial } => {
@@ -261,6 +260,17 @@ impl Sim {
 
     pub(super) fn holders(&self) -> Vec<&str> {
         self.lease.holders.iter().map(|holder| holder.node.as_str()).collect()
+    }
+
+    /// What happens to the slot just as we cordon.
+    fn meddle(&mut self) {
+        if self.faults.remove(&Fault::SlotsRefusedAtCordon) {
+            self.set(Fault::SlotsRefused, true);
+        }
+        if self.faults.remove(&Fault::SlotStolenAtCordon) {
+            self.lease.holders.clear();
+            self.others_hold(&["peer"]);
+        }
     }
 
     pub(super) fn cordon(&mut self) -> Result<Cordoned, Trouble> {

@@ -158,6 +158,44 @@ fn the_slot_of_a_boot_before_is_given_back_when_the_node_is_well() {
 }
 
 #[test]
+fn a_slot_that_somebody_else_releases_while_the_node_is_not_well_is_not_shown_for_ever() {
+    let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
+    sim.others_hold(&["own"]);
+    sim.health = Err("rebuilding".into());
+    sim.boot("next");
+    sim.pass(MINUTE);
+    assert!(leasing::is_held(&sim.state));
+    sim.lease.holders.clear();
+    sim.pass(2 * MINUTE);
+    assert!(!leasing::is_held(&sim.state));
+}
+
+#[test]
+fn a_health_command_that_is_taken_away_holds_nothing_back() {
+    let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
+    (sim.own.cordoned, sim.own.cordoned_by) = (true, Some(OWNER.into()));
+    sim.health = Err("rebuilding".into());
+    sim.boot("next");
+    sim.pass(MINUTE);
+    assert!(sim.own.cordoned);
+    sim.policy.has_health_command = false;
+    sim.pass(MINUTE);
+    assert!(!sim.own.cordoned);
+}
+
+#[test]
+fn a_slot_that_cannot_be_confirmed_is_not_waited_for_for_ever() {
+    let mut sim = Sim::new();
+    sim.set(Fault::SlotsRefusedAtCordon, true);
+    sim.reboot();
+    sim.pass(20 * MINUTE);
+    assert_eq!((sim.state.shown.status, sim.count("evict")), (Status::Starting, 0));
+    sim.pass(20 * MINUTE);
+    assert_eq!((sim.state.shown.status, sim.count("evict")), (Status::FailedCordon, 0));
+    assert!(words::reason(&sim.state).contains("slot"), "{}", words::reason(&sim.state));
+}
+
+#[test]
 fn health_is_asked_before_the_slot_and_with_it() {
     let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
     sim.health = Err("degraded".into());

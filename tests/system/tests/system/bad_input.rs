@@ -11,7 +11,7 @@ use system::Device;
 
 use crate::PROGRAM;
 
-const GOOD: &str = r#"{"RequestedAt":"2026-08-22T16:10:11Z","RequestedBy":2,"Context":"reboot"}"#;
+pub(crate) const GOOD: &str = r#"{"RequestedAt":"2026-08-22T16:10:11Z","RequestedBy":2,"Context":"reboot"}"#;
 
 /// zedkube alone on a cluster in memory; the drain cannot end, so that what stands is seen.
 fn zedkube() -> Result<(FakeCluster, Device)> {
@@ -41,7 +41,7 @@ fn keep(kubeconfig: &Path, folder: tempfile::TempDir) -> Result<std::path::PathB
     Ok(folder.keep().join(name))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
     fs::create_dir_all(path.parent().context("a folder")?)?;
     let mut file = File::create(path)?;
@@ -50,10 +50,10 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-type Make = fn(&Path) -> Result<()>;
+pub(crate) type Make = fn(&Path) -> Result<()>;
 
 /// How a request can be wrong, and what the refusal says.
-const WRONG: [(&str, Make, &str); 12] = [
+pub(crate) const WRONG: [(&str, Make, &str); 12] = [
     ("half written", |path| write(path, &GOOD.as_bytes()[..30]), "not JSON"),
     ("empty", |path| write(path, b""), "the text is empty"),
     ("not JSON", |path| write(path, b"reboot please"), "not JSON"),

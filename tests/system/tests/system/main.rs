@@ -5,7 +5,9 @@
 mod bad_input;
 mod kills;
 mod layers;
+mod nonsense;
 mod overrides;
+mod records;
 mod volumes;
 mod whole_path;
 
