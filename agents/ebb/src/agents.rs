@@ -66,7 +66,7 @@ async fn run_until_stopped(kind: Kind, flags: &AgentFlags) -> ExitCode {
 pub(crate) async fn work(kind: Kind, agent: Agent, stop: Stop) -> anyhow::Result<()> {
     match kind {
         Kind::Zedkube => Box::pin(agent.run(stop, zedkube::run)).await??,
-        Kind::DeviceOp => agent.run(stop, device_op::run).await??,
+        Kind::DeviceOp => Box::pin(agent.run(stop, device_op::run)).await??,
         Kind::Nodeagent => agent.run(stop, nodeagent::run).await??,
         Kind::Baseos => Box::pin(agent.run(stop, baseos::run)).await??,
     }

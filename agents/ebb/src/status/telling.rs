@@ -173,7 +173,10 @@ fn device_op(status: &DeviceOpStatus) -> Option<String> {
     let name = status.operation.map_or("operation", Operation::name);
     let counter = status.counter;
     match status.state {
-        DeviceOpState::Idle => None,
+        // Files that are refused say so here although nothing is pending.
+        DeviceOpState::Idle => (!status.blocked_by.is_empty()).then(|| {
+            with_release(format!("Operation: none is pending; {}", status.blocked_by), &status.release)
+        }),
         DeviceOpState::Deferred => Some(with_release(
             format!("Operation: {name} {counter} is held back: {}", status.blocked_by),
             &status.release,
@@ -201,7 +204,8 @@ fn device_action(action: &DeviceAction) -> Option<String> {
 fn base_os(hold: &BaseOsHold) -> Option<String> {
     let image = &hold.content_tree_uuid;
     match hold.state {
-        BaseOsHoldState::Idle => None,
+        BaseOsHoldState::Idle => (!hold.blocked_by.is_empty())
+            .then(|| with_release(format!("Image: none is pending; {}", hold.blocked_by), &hold.release)),
         BaseOsHoldState::Deferred => {
             Some(with_release(format!("Image: {image} is held back: {}", hold.blocked_by), &hold.release))
         }
