@@ -28,6 +28,11 @@ impl Calls {
         Self { cluster, proof: Arc::new(proof), running: JoinSet::new() }
     }
 
+    /// From now on calls go over this connection. Those in flight stay on theirs, and are answered.
+    pub fn reconnect(&mut self, cluster: Cluster) {
+        self.cluster = cluster;
+    }
+
     /// Begins a call, or gives all up. [`Effect::WakeAt`] is the caller's: this has no clock.
     ///
     /// `last` is the last picture; a fresh look takes its budgets and most of its storage over.

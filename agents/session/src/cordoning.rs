@@ -10,7 +10,7 @@ use crate::looking::note_api;
 use crate::policy::Policy;
 use crate::state::{Cordoning, Failed, Outcome, Phase, State};
 use crate::step::finish;
-use crate::waiting::unreachable_at;
+use crate::waiting::{has_just_failed, unreachable_at};
 
 /// Sends the first try for this attempt.
 pub(crate) fn begin(state: &mut State, attempt: u32, now: Moment, effects: &mut Vec<Effect>) {
@@ -32,6 +32,12 @@ pub(crate) fn note(state: &mut State, result: &Result<Cordoned, Trouble>) {
 
 pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
     let Phase::Cordoning(mut cordoning) = state.phase.clone() else { return };
+    if has_just_failed(&event) && is_first(&cordoning) {
+        let unreachable = unreachable_at(state, cordoning.began, policy);
+        if unreachable.is_some_and(|at| at <= now) {
+            return finish(state, Outcome::ApiUnreachable, now);
+        }
+    }
     match event {
         Event::Cordoned { serial, result } if cordoning.in_flight == Some(serial) => {
             return answered(state, cordoning, result, now, policy, effects);
@@ -106,12 +112,6 @@ fn go_on(state: &mut State, cordoning: Cordoning, now: Moment, policy: &Policy, 
     if cordoning.cordoned && (state.slots.confirmed || policy.slots_limit == 0) {
         return attempting::begin(state, &cordoning, now, policy, effects);
     }
-    if is_first(&cordoning) {
-        let unreachable = unreachable_at(state, cordoning.began, policy);
-        if unreachable.is_some_and(|at| at <= now) {
-            return finish(state, Outcome::ApiUnreachable, now);
-        }
-    }
     let is_late = now.since(cordoning.began) > limit(policy);
     if is_late && cordoning.cordoned {
         let text = format!("our slot could not be confirmed after the cordon: {}", state.slots.error);
@@ -139,6 +139,10 @@ fn limit(policy: &Policy) -> std::time::Duration {
 }
 
 fn send(state: &mut State, mut cordoning: Cordoning, now: Moment, effects: &mut Vec<Effect>) {
+    // After a restart nobody knows yet which node is ours; the look that tells is on its way.
+    if state.own.is_none() {
+        return state.enter(Phase::Cordoning(cordoning), now);
+    }
     let serial = state.next_serial();
     cordoning.in_flight = Some(serial);
     // From here on the node may carry our cordon, whether or not an answer comes.

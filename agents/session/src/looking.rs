@@ -88,12 +88,13 @@ pub(crate) fn note_api(
         Some(Trouble::Unreachable(text)) => {
             state.api.error.clone_from(text);
             if state.api.away_since.is_none() {
-                state.api.away_since = Some(now);
+                state.api.away_since = state.api.away_before.take().or(Some(now));
                 drive(state, drain::Event::ApiAway, now, policy, effects);
             }
         }
         // A refusal is an answer: the server is there.
         None | Some(Trouble::Denied(_) | Trouble::Other(_)) => {
+            state.api.away_before = None;
             if state.api.away_since.take().is_some() {
                 state.api.back = Some(now);
                 drive(state, drain::Event::ApiBack, now, policy, effects);

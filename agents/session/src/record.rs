@@ -53,7 +53,7 @@ pub fn record(state: &State) -> Record {
         attempt: attempt.map(|attempt| drain::Record { refused_since: BTreeMap::new(), ..attempt }),
         may_be_cordoned: state.returning.may_be_cordoned,
         forcing: state.forcing.clone(),
-        away_since: state.api.away_since,
+        away_since: state.api.away_since.or(state.api.away_before),
         adopts: state.adopts,
     }
 }
@@ -101,7 +101,7 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         phase,
         since: record.since,
         shown: Shown::resumed(status, requested_by.unwrap_or(Requester::Operator), now),
-        api: Api { away_since: record.away_since, next: now, ..Api::default() },
+        api: Api { away_before: record.away_since, next: now, ..Api::default() },
         returning: Returning { may_be_cordoned: record.may_be_cordoned, ..Returning::default() },
         session: record.session,
         left: record.attempt,

@@ -118,7 +118,7 @@ pub(crate) fn pursue(
 ) -> Option<Moment> {
     let adopts = is_adoption_due(state);
     let uncordons = is_stray(state) || (is_cordon_due(state) && is_free(state, policy));
-    if (!adopts && !uncordons) || state.returning.in_flight.is_some() {
+    if (!adopts && !uncordons) || state.returning.in_flight.is_some() || state.own.is_none() {
         return None;
     }
     if now < state.returning.next {

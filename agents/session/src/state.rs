@@ -254,6 +254,8 @@ pub enum Failed {
 pub struct Api {
     /// It has not answered since then.
     pub away_since: Option<Moment>,
+    /// A process before this one has not reached it since then. It counts once this one has not reached it either.
+    pub away_before: Option<Moment>,
     /// When it came back, if it was ever away.
     pub back: Option<Moment>,
     /// Its last failure.

@@ -164,7 +164,7 @@ fn phase_wake(state: &State, policy: &Policy) -> Option<Moment> {
         Phase::Waiting(waiting) => policy.wait_limit.map(|limit| waiting.since + limit),
         Phase::Cordoning(state::Cordoning {
             in_flight: None, unseen: false, cordoned: false, next, ..
-        }) => Some(*next),
+        }) if state.own.is_some() => Some(*next),
         Phase::Pausing { until, .. } => Some(*until),
         Phase::Idle
         | Phase::Cordoning(_)

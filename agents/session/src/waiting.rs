@@ -55,6 +55,7 @@ pub enum Stage {
 
 pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
     let Phase::Waiting(mut waiting) = state.phase.clone() else { return };
+    let has_failed = has_just_failed(&event);
     let next = match event {
         Event::Looked { serial, result } if serial > waiting.after => looked(&mut waiting, &result, policy),
         Event::Requests(_)
@@ -76,7 +77,8 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Tick => Next::Wait,
     };
     let next = if next == Next::Wait { advance(state, &mut waiting, now, policy) } else { next };
-    let next = if next == Next::Wait { time_is_over(state, &mut waiting, now, policy) } else { next };
+    let next =
+        if next == Next::Wait { time_is_over(state, &mut waiting, has_failed, now, policy) } else { next };
     match next {
         Next::Wait => state.enter(Phase::Waiting(waiting), now),
         Next::Cordon => cordoning::begin(state, 1, now, effects),
@@ -135,7 +137,10 @@ fn advance(state: &mut State, waiting: &mut Waiting, now: Moment, policy: &Polic
             Stage::HealthHeld if state.health.failure(Purpose::Held).is_some() => Stage::GivingBack,
             Stage::GivingBack if state.slots.lease.is_some() && !leasing::is_held(state) => Stage::Health,
             Stage::GivingBack if policy.slots_limit == 0 => Stage::Health,
-            Stage::Peers if waiting.looked => return peers(state, waiting, now, policy),
+            // Each list speaks for its own moment only.
+            Stage::Peers if std::mem::take(&mut waiting.looked) => {
+                return peers(state, waiting, now, policy);
+            }
             Stage::Api
             | Stage::Health
             | Stage::Slot
@@ -197,9 +202,26 @@ fn peers(state: &State, waiting: &mut Waiting, now: Moment, policy: &Policy) -> 
     }
 }
 
-fn time_is_over(state: &State, waiting: &mut Waiting, now: Moment, policy: &Policy) -> Next {
+/// The API server has not answered just now. How long it was away says nothing of this moment: the device may have been
+/// suspended, or zedkube dead.
+pub(crate) fn has_just_failed(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Looked { result: Err(Trouble::Unreachable(_)), .. }
+            | Event::Probed { result: Err(Trouble::Unreachable(_)), .. }
+            | Event::Cordoned { result: Err(Trouble::Unreachable(_)), .. }
+    )
+}
+
+fn time_is_over(
+    state: &State,
+    waiting: &mut Waiting,
+    has_failed: bool,
+    now: Moment,
+    policy: &Policy,
+) -> Next {
     if let Some(at) = unreachable_at(state, waiting.since, policy) {
-        if at <= now {
+        if at <= now && has_failed {
             return Next::Complete(Outcome::ApiUnreachable);
         }
         waiting.undrained_at = Some(at);

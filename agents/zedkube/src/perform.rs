@@ -173,7 +173,9 @@ impl Performer {
         if !self.feed.as_ref().is_some_and(fits) {
             let feed = Feed::start(&cluster, &own.name);
             self.feed = Some(Watching { feed, node: own.name.clone(), generation });
-            self.calls = None;
+            if let Some(calls) = &mut self.calls {
+                calls.reconnect(cluster);
+            }
         }
     }
 

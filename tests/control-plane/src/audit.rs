@@ -29,12 +29,16 @@ pub struct AuditMark {
 /// One request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedRequest {
+    /// Who asked, for example `system:serviceaccount:default:me`; the one that was impersonated, if one was.
+    pub user: String,
     /// The header `User-Agent`, empty if there was none.
     pub user_agent: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, …; for other paths the HTTP method in lower case.
     pub verb: String,
     /// The path with its query.
     pub uri: String,
+    /// For example `apps`; empty for the core group and for other paths.
+    pub group: String,
     /// For example `pods`; empty for other paths.
     pub resource: String,
     /// For example `eviction`; mostly empty.
@@ -56,6 +60,12 @@ impl Requests {
     #[must_use]
     pub fn of_agent(&self, prefix: &str) -> Self {
         Self(self.iter().filter(|request| request.user_agent.starts_with(prefix)).cloned().collect())
+    }
+
+    /// Those of this user.
+    #[must_use]
+    pub fn of_user(&self, user: &str) -> Self {
+        Self(self.iter().filter(|request| request.user == user).cloned().collect())
     }
 
     /// How many.
@@ -191,13 +201,24 @@ struct Event {
     verb: String,
     #[serde(default)]
     user_agent: String,
+    #[serde(default)]
+    user: User,
+    impersonated_user: Option<User>,
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
+struct User {
+    username: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct ObjectRef {
+    #[serde(rename = "apiGroup")]
+    group: String,
     resource: String,
     subresource: String,
     namespace: String,
@@ -213,9 +234,11 @@ impl Event {
     fn request(self) -> AuditedRequest {
         let object = self.object_ref.unwrap_or_default();
         AuditedRequest {
+            user: self.impersonated_user.unwrap_or(self.user).username,
             user_agent: self.user_agent,
             verb: self.verb,
             uri: self.request_uri,
+            group: object.group,
             resource: object.resource,
             subresource: object.subresource,
             namespace: object.namespace,

@@ -37,9 +37,16 @@ impl ControlPlane {
         ])
         .with_context(|| format!("cannot make user `{name}`"))?;
         self.until_rule_counts(name, rules)?;
-        let token = self.run(&["create", "token", name, "--namespace=default", "--duration=24h"])?;
+        self.service_account_kubeconfig("default", name)
+    }
+
+    /// The kubeconfig of a service account that is there. The token is valid for a day, the file, readable by its owner
+    /// only, as long as this handle.
+    pub fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let at = format!("--namespace={namespace}");
+        let token = self.run(&["create", "token", name, &at, "--duration=24h"])?;
         let config = kubeconfig(self.server(), &self.coordinates().certificate, token.trim())?;
-        let path = self.scratch(&format!("{name}.kubeconfig"));
+        let path = self.scratch(&format!("{namespace}.{name}.kubeconfig"));
         write_private(&path, config.as_bytes())?;
         Ok(path)
     }

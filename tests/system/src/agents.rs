@@ -16,13 +16,21 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a verb of the program with these arguments; what it logs goes to the file.
-    pub fn start(program: &Path, verb: &str, arguments: &[String], log: &Path) -> Result<Self> {
+    /// Starts a verb of the program with these arguments and, beside the test's own, these environment variables; what
+    /// it logs goes to the file.
+    pub fn start(
+        program: &Path,
+        verb: &str,
+        arguments: &[String],
+        environment: &[(&str, &str)],
+        log: &Path,
+    ) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log)?;
         let child = Command::new(program)
             .arg(verb)
             .args(arguments)
             .env_remove("KUBECONFIG")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
@@ -43,9 +51,18 @@ impl Process {
 
     /// Asks it to end, and waits.
     pub fn terminate(&mut self) -> Result<ExitStatus> {
-        let pid = i32::try_from(self.child.id())?;
-        kill(Pid::from_raw(pid), Signal::SIGTERM)?;
+        self.signal(Signal::SIGTERM)?;
         Ok(self.child.wait()?)
+    }
+
+    /// Freezes it, as a machine that hangs.
+    pub fn freeze(&self) -> Result<()> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) -> Result<()> {
+        self.signal(Signal::SIGCONT)
     }
 
     /// Waits until it ends by itself.
@@ -56,6 +73,10 @@ impl Process {
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
     }
 }
 

@@ -8,20 +8,27 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
-use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey, read_items};
+use control_plane::{ControlPlane, Pool};
+use pubsub::{Persistence, Root, TopicKey, read_items};
 use schemas::{
-    BaseOsConfig, DeviceOpsCmd, DrainStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation,
-    Topic, agent, parse,
+    DeviceOpsCmd, DrainStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation, Topic, agent,
+    parse,
 };
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use crate::agents::Process;
+use crate::controller::Controller;
+use crate::rights::ZedkubeUser;
 
 /// How long anything may take that normally takes a second or two: the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Between two looks at a file.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// How the agents learn which boot this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The four agents as the program knows them, with EVE's names.
 const AGENTS: [(&str, &str); 4] = [
@@ -39,10 +46,7 @@ pub struct Device {
     program: PathBuf,
     arguments: Vec<String>,
     agents: BTreeMap<&'static str, Process>,
-    commands: Publisher<DeviceOpsCmd>,
-    images: Publisher<BaseOsConfig>,
-    // The controller's, as long as its topics are published.
-    _controller: AgentLock,
+    controller: Controller,
 }
 
 impl Device {
@@ -62,17 +66,26 @@ impl Device {
             // Tests that share a control plane must not wait for each other's slots.
             argument("--set", &format!("slots.group={node}")),
         ];
-        let lock = AgentLock::acquire(&root, agent::CONTROLLER)?;
-        Ok(Self {
-            commands: Publisher::open(&root, agent::CONTROLLER, Persistence::Volatile, &lock)?,
-            images: Publisher::open(&root, agent::CONTROLLER, Persistence::Volatile, &lock)?,
+        let device = Self {
+            controller: Controller::open(&root)?,
             folder,
             root,
             program: program.into(),
             arguments: arguments.concat(),
             agents: BTreeMap::new(),
-            _controller: lock,
-        })
+        };
+        device.begin_boot()?;
+        Ok(device)
+    }
+
+    /// A device that is a node of a pool on a real control plane. Its zedkube has the rights that
+    /// `packaging/kubernetes` gives it, and no others; those of a pool share its slots.
+    pub fn in_pool(program: &str, plane: &ControlPlane, pool: &Pool, node: &str) -> Result<Self> {
+        let user = ZedkubeUser::create(plane, &pool.name)?;
+        let mut device = Self::new(program, &user.kubeconfig, node)?;
+        device.set(&format!("slots.namespace={}", pool.name));
+        device.set("slots.group=default");
+        Ok(device)
     }
 
     /// One more setting for the agents that start from now on.
@@ -108,8 +121,13 @@ impl Device {
 
     /// Starts one agent.
     pub fn start(&mut self, verb: &'static str) -> Result<()> {
+        self.start_with(verb, &[])
+    }
+
+    /// Starts one agent with these environment variables.
+    pub fn start_with(&mut self, verb: &'static str, environment: &[(&str, &str)]) -> Result<()> {
         let log = self.folder.path().join(format!("{verb}.log"));
-        let process = Process::start(&self.program, verb, &self.arguments, &log)?;
+        let process = Process::start(&self.program, verb, &self.arguments, environment, &log)?;
         self.agents.insert(verb, process);
         Ok(())
     }
@@ -117,6 +135,27 @@ impl Device {
     /// Kills one agent with SIGKILL.
     pub fn kill(&mut self, verb: &str) {
         self.agents.remove(verb);
+    }
+
+    /// The device goes down this moment and boots: all agents are killed, `run` is empty, and the boot is another one.
+    /// No agent runs yet; the controller says again what it wants.
+    pub fn boot(&mut self) -> Result<()> {
+        self.agents.clear();
+        fs::remove_dir_all(self.path("/run"))?;
+        self.begin_boot()?;
+        self.controller.reopen(&self.root)
+    }
+
+    fn begin_boot(&self) -> Result<()> {
+        let path = self.path(BOOT_ID);
+        fs::create_dir_all(path.parent().context("a folder")?)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;
+        Ok(file.write_all(format!("{}\n", Uuid::new_v4()).as_bytes())?)
+    }
+
+    /// Which boot this is.
+    pub fn boot_id(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.path(BOOT_ID))?.trim_end().to_owned())
     }
 
     /// A running agent.
@@ -131,29 +170,32 @@ impl Device {
 
     /// The controller commands an operation: first what has no effect, so that the counter's start is recorded.
     pub fn command(&mut self, operation: Operation, counter: u32) -> Result<()> {
-        let recorded = self.path(&format!("/persist/status/{}", operation.counter_file()));
-        if !recorded.exists() {
-            self.publish_command(operation, 0, false)?;
-            self.until("the first counter is recorded", || Ok(recorded.exists().then_some(())))?;
+        if self.recorded_counter(operation).is_none() {
+            self.controller.command(operation, 0, false)?;
+            self.until("the first counter is recorded", || Ok(self.recorded_counter(operation).map(|_| ())))?;
         }
-        self.publish_command(operation, counter, true)
+        self.controller.command(operation, counter, true)
+    }
+
+    /// The counter of the last command of this kind that was accepted, in the file that survives a boot.
+    pub fn recorded_counter(&self, operation: Operation) -> Option<u32> {
+        let path = self.path(&format!("/persist/status/{}", operation.counter_file()));
+        parse::<DeviceOpsCmd>(&fs::read(path).ok()?).ok().map(|command| command.counter)
     }
 
     /// The controller takes its command back.
     pub fn take_back(&mut self, operation: Operation, counter: u32) -> Result<()> {
-        self.publish_command(operation, counter, false)
+        self.controller.command(operation, counter, false)
     }
 
     /// The controller wants this image activated.
     pub fn activate_image(&mut self, uuid: &str) -> Result<()> {
-        let config = BaseOsConfig {
-            base_os_version: "2.0".into(),
-            content_tree_uuid: uuid.into(),
-            activate: true,
-            ..BaseOsConfig::default()
-        };
-        self.images.publish(&TopicKey::parse(uuid)?, &config)?;
-        Ok(())
+        self.controller.image(uuid, true)
+    }
+
+    /// What the controller says, step by step.
+    pub fn controller(&mut self) -> &mut Controller {
+        &mut self.controller
     }
 
     /// Writes a request as a person with `echo` would.
@@ -224,15 +266,9 @@ impl Device {
     }
 
     /// What a failed test should show.
-    fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         let report = self.report().map(|report| format!("{report:#?}")).unwrap_or_default();
         let logs = AGENTS.map(|(verb, _)| format!("--- {verb}\n{}", self.log(verb).unwrap_or_default()));
         format!("status {}, report {report}\n{}", self.status().constant(), logs.join("\n"))
-    }
-
-    fn publish_command(&mut self, operation: Operation, counter: u32, desired_state: bool) -> Result<()> {
-        let command = DeviceOpsCmd { counter, desired_state, ops_time: "2026-01-01T00:00:00Z".into() };
-        self.commands.publish(&TopicKey::parse(operation.name())?, &command)?;
-        Ok(())
     }
 }

@@ -1,7 +1,15 @@
 //! A device for tests: agents as real processes below a root folder of their own.
 
 mod agents;
+mod api;
+mod controller;
 mod device;
+mod proxy;
+mod rights;
 
 pub use agents::Process;
+pub use api::Api;
+pub use controller::Controller;
 pub use device::Device;
+pub use proxy::Proxy;
+pub use rights::ZedkubeUser;

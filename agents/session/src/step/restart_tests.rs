@@ -3,6 +3,7 @@
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
 use crate::forcing::{Command, Order};
+use crate::record::{Record, resume};
 use crate::requests::Requester::DeviceOp;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -99,6 +100,46 @@ fn without_a_record_a_new_drain_adopts_cordon_and_slot() {
     sim.ask(&[]);
     sim.pass(10 * SECOND);
     assert!(!sim.own.cordoned);
+}
+
+/// Nobody carries out a write to a node that nobody knows, and then nobody answers it.
+#[test]
+fn nothing_is_written_before_a_look_has_told_which_node_is_ours() {
+    let cordoning = Phase::Cordoning(state::Cordoning { attempt: 1, ..state::Cordoning::default() });
+    for phase in [cordoning, Phase::Idle] {
+        let mut sim = Sim::new();
+        sim.reboot();
+        let requests = sim.state.requests.iter().filter(|_| phase != Phase::Idle).cloned().collect();
+        let left = Record { phase, may_be_cordoned: true, requests, ..Record::default() };
+        sim.state = resume(left, Member::Yes, "boot".into(), sim.now);
+        let (state, effects) = step(sim.state.clone(), Event::Tick, sim.now, &sim.policy);
+        let writes = |effect: &Effect| matches!(effect, Effect::Cordon { .. } | Effect::Uncordon { .. });
+        assert!(!effects.iter().any(writes), "{effects:?}");
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Look { .. })), "{:?}", state.phase);
+    }
+}
+
+/// Whether the API server answers now, only a look of this process can tell.
+#[test]
+fn an_outage_before_the_restart_alone_completes_nothing() {
+    let mut sim = Sim::new();
+    sim.set(Fault::Unreachable, true);
+    sim.reboot();
+    sim.pass(MINUTE);
+    sim.now = sim.now + 10 * MINUTE;
+    sim.set(Fault::Unreachable, false);
+    sim.restart();
+    sim.pass(20 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    assert!(!sim.statuses().is_empty());
+    let mut sim = Sim::new();
+    sim.set(Fault::Unreachable, true);
+    sim.reboot();
+    sim.pass(MINUTE);
+    sim.now = sim.now + 10 * MINUTE;
+    sim.restart();
+    sim.pass(10 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable), "it is still away: on end");
 }
 
 #[test]

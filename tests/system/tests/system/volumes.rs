@@ -30,7 +30,7 @@ fn site() -> Result<(ControlPlane, Pool, Device)> {
     for node in pool.nodes.iter().skip(1) {
         plane.run(&["uncordon", node])?;
     }
-    let device = Device::new(PROGRAM, plane.kubeconfig(), &pool.nodes[0])?;
+    let device = Device::in_pool(PROGRAM, &plane, &pool, &pool.nodes[0])?;
     Ok((plane, pool, device))
 }
 

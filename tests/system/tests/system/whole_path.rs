@@ -33,7 +33,7 @@ impl Site {
         plane.apply(&[bare])?;
         plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=60s"])?;
         plane.run(&["rollout", "status", "daemonset/sensor", "--namespace", namespace, "--timeout=60s"])?;
-        let device = Device::new(PROGRAM, plane.kubeconfig(), &pool.nodes[0])?;
+        let device = Device::in_pool(PROGRAM, &plane, &pool, &pool.nodes[0])?;
         Ok(Self { plane, pool, device })
     }
 

@@ -1,0 +1,235 @@
+//! baseos: the real `activation::step`, with the loop around it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use baseos::activation::{Event, Moment, Policy, step};
+use baseos::effect::Effect;
+use baseos::facts::{Configured, Content, Facts, Running};
+use baseos::{Phase, State};
+use runtime::Gate;
+use runtime::siblings::NodeAgentView;
+use schemas::{DrainRequester, GoTime, NodeDrainRequest};
+
+use crate::device_op::{Around, LOOK_MS, PAUSE_MS};
+use crate::files::Files;
+use crate::requester::Requester;
+use crate::scenario::Scenario;
+
+/// One process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BaseOs {
+    /// What decides.
+    pub state: State,
+    /// Effects that are left to do.
+    pub todo: VecDeque<Effect>,
+    /// It is to look again then.
+    pub wake: Option<u64>,
+    /// A file that it watches has changed, or it has done something.
+    pub is_restless: bool,
+    /// Its way to ask for a drain.
+    pub requester: Requester,
+    /// The activate command that runs: its serial and the image's version.
+    pub command: Option<(u32, String)>,
+    look: Look,
+    before: Option<Box<(State, Event)>>,
+    again: Option<Event>,
+}
+
+/// A look takes time: nodeagent's lock and file are read last.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Look {
+    #[default]
+    None,
+    /// The other files were read.
+    Begun(Box<Facts>),
+    /// nodeagent's lock was asked as well.
+    LockAsked(Box<Facts>),
+}
+
+impl BaseOs {
+    /// As `Desk::open` begins.
+    pub fn start(files: &Files, boot_id: &str) -> Self {
+        let own = files.persist.activations.as_ref().and_then(|record| record.request);
+        Self {
+            state: resumed(files, boot_id),
+            todo: VecDeque::new(),
+            wake: None,
+            is_restless: true,
+            requester: Requester::open(DrainRequester::Update, own),
+            command: None,
+            look: Look::None,
+            before: None,
+            again: None,
+        }
+    }
+
+    /// It would look now.
+    pub fn is_due(&self, now: u64) -> bool {
+        let wants = self.is_restless || self.is_looking() || self.wake.is_some_and(|at| at <= now);
+        self.todo.is_empty() && (wants || self.again.is_some())
+    }
+
+    /// It is woken by what the gate depends on.
+    pub fn listens_to_gate(&self) -> bool {
+        match self.state.phase {
+            Phase::Deferred | Phase::Holding | Phase::Activated => true,
+            Phase::Idle | Phase::Activating { .. } | Phase::Recalling | Phase::Failed => false,
+        }
+    }
+
+    /// It is woken by the report.
+    pub fn listens_to_report(&self) -> bool {
+        self.state.phase == Phase::Failed
+    }
+
+    /// A look has begun and not ended.
+    pub fn is_looking(&self) -> bool {
+        self.look != Look::None
+    }
+
+    /// The next look begins with the gate.
+    pub fn is_about_to_ask_the_gate(&self) -> bool {
+        !self.is_looking() && self.again.is_none() && self.listens_to_gate()
+    }
+
+    /// The activate command could end now.
+    pub fn can_end(&self) -> bool {
+        self.todo.is_empty() && !self.is_looking() && self.command.is_some()
+    }
+
+    /// Reads the next part of what a look reads; after the last one it decides. `running` is the version that runs.
+    pub fn look(&mut self, files: &Files, running: &str, around: &Around<'_>) {
+        if let Some(event) = self.again.take() {
+            return self.step(event, around);
+        }
+        match std::mem::take(&mut self.look) {
+            Look::None => {
+                (self.is_restless, self.wake) = (false, None);
+                self.look = Look::Begun(Box::new(self.begin(files, running, around)));
+            }
+            Look::Begun(facts) => {
+                let nodeagent = NodeAgentView { is_running: around.is_nodeagent_up, ..facts.nodeagent };
+                self.look = Look::LockAsked(Box::new(Facts { nodeagent, ..*facts }));
+            }
+            Look::LockAsked(facts) => {
+                let action = files.run.action.clone().unwrap_or_default();
+                let nodeagent = NodeAgentView { action: Some(action), ..facts.nodeagent };
+                self.step(Event::Looked(Box::new(Facts { nodeagent, ..*facts })), around);
+            }
+        }
+    }
+
+    fn begin(&mut self, files: &Files, running: &str, around: &Around<'_>) -> Facts {
+        let configs: BTreeMap<String, Configured> = files
+            .run
+            .configs
+            .iter()
+            .map(|(uuid, config)| (uuid.clone(), Configured::Given(config.clone())))
+            .collect();
+        let current = self.state.record.current_uuid().map(str::to_owned);
+        let known = configs.keys().cloned().chain(current);
+        let contents = known.map(|uuid| (uuid, Content::LOADED)).collect();
+        let gate = self.listens_to_gate().then(|| {
+            let (now, is_away) = (around.now, around.is_zedkube_away);
+            let verdict = self.requester.verdict(&files.run, is_away, now, around.scenario);
+            Gate { verdict, blocked_by: String::new(), release: String::new() }
+        });
+        Facts {
+            configs,
+            is_partial: false,
+            contents,
+            running: Running::Version(running.to_owned()),
+            gate,
+            needs_no_pause: self.listens_to_report() && self.requester.needs_no_pause(&files.run),
+            own: self.requester.own,
+            next: self.requester.next(&files.run, around.next_request),
+            nodeagent: NodeAgentView { is_running: true, action: None },
+            refused: Vec::new(),
+        }
+    }
+
+    /// The activate command ends; gives the version that the device boots next.
+    pub fn end(&mut self, works: bool, around: &Around<'_>) -> Option<String> {
+        let (serial, version) = self.command.take()?;
+        let result = if works { Ok(()) } else { Err("exit 1".to_owned()) };
+        self.step(Event::Ended { serial, result }, around);
+        works.then_some(version)
+    }
+
+    fn step(&mut self, event: Event, around: &Around<'_>) {
+        let before = self.state.clone();
+        let policy = Policy { retry: around.scenario.limits.retry, dry_run: false };
+        let moment = Moment { boot_ms: around.now, wall: GoTime::ZERO };
+        let (next, effects) = step(self.state.clone(), event.clone(), moment, policy);
+        self.state = next;
+        self.is_restless |= !matches!(event, Event::Looked(_));
+        self.before = Some(Box::new((before, event)));
+        for effect in effects {
+            match effect {
+                Effect::WakeAt(at) => self.wake = Some(at),
+                effect => self.todo.push_back(effect),
+            }
+        }
+        if self.listens_to_gate() && around.is_zedkube_away {
+            let look = around.now + LOOK_MS;
+            self.wake = Some(self.wake.map_or(look, |wake| wake.min(look)));
+        }
+    }
+
+    /// Does the next effect. Says whether it made a request.
+    pub fn perform(&mut self, files: &mut Files, scenario: &Scenario) -> bool {
+        self.is_restless = true;
+        let mut is_request = false;
+        match self.todo.pop_front() {
+            None | Some(Effect::WakeAt(_) | Effect::WriteDown(_)) => {}
+            Some(Effect::Record(record)) => {
+                files.persist.activations = (!record.is_empty()).then_some(record);
+            }
+            Some(Effect::Withdraw) => self.requester.withdraw(&mut files.run),
+            Some(Effect::Request { own, uuid }) => {
+                self.requester.publish(own, scenario);
+                let request = NodeDrainRequest {
+                    requested_at: own.requested_at,
+                    requested_by: DrainRequester::Update,
+                    context: uuid,
+                };
+                files.run.requests.insert(DrainRequester::Update, request);
+                is_request = true;
+            }
+            Some(Effect::Hold(hold)) => files.run.hold = Some(*hold),
+            Some(Effect::Status(status)) => {
+                files.run.images.insert(status.content_tree_uuid.clone(), *status);
+            }
+            Some(Effect::Forget(uuid)) => {
+                files.run.images.remove(&uuid);
+            }
+            Some(Effect::Activate { serial, config }) => {
+                self.command = Some((serial, config.base_os_version));
+            }
+        }
+        if self.todo.is_empty() {
+            self.before = None;
+        }
+        is_request
+    }
+
+    /// The next effect fails: the rest is not done.
+    pub fn fail(&mut self, files: &Files, boot_id: &str, now: u64) {
+        if let Some(Effect::Request { own, .. }) = self.todo.pop_front() {
+            // The item may be there or not.
+            self.requester.own = Some(own);
+        }
+        self.todo.clear();
+        if let Some(before) = self.before.take() {
+            let (state, event) = *before;
+            self.state = state.after_failure(resumed(files, boot_id));
+            self.again = Some(event).filter(|event| !matches!(event, Event::Looked(_)));
+        }
+        (self.is_restless, self.wake) = (false, Some(now + PAUSE_MS));
+    }
+}
+
+fn resumed(files: &Files, boot_id: &str) -> State {
+    let hold = files.run.hold.clone().unwrap_or_default();
+    State::resume(files.persist.activations.clone(), hold, files.run.images.clone(), boot_id)
+}

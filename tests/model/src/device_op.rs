@@ -1,0 +1,226 @@
+//! device-op: the real `operation::step`, with the loop around it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use device_op::effect::Effect;
+use device_op::facts::{Commanded, Facts, Recorded};
+use device_op::operation::{Policy, step};
+use device_op::{Phase, State};
+use runtime::Gate;
+use runtime::siblings::NodeAgentView;
+use schemas::{DrainRequester, GoTime, NodeDrainRequest, Operation};
+
+use crate::files::Files;
+use crate::requester::Requester;
+use crate::scenario::Scenario;
+
+/// Between two looks while the gate is asked, since zedkube's lock makes no event.
+pub const LOOK_MS: u64 = 2_000;
+
+/// The pause after an effect that failed.
+pub const PAUSE_MS: u64 = 1_000;
+
+/// One process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceOp {
+    /// What decides.
+    pub state: State,
+    /// Effects that are left to do.
+    pub todo: VecDeque<Effect>,
+    /// It is to look again then.
+    pub wake: Option<u64>,
+    /// A file that it watches has changed, or it has done something.
+    pub is_restless: bool,
+    /// Its way to ask for a drain.
+    pub requester: Requester,
+    look: Look,
+}
+
+/// A look takes time: nodeagent's lock and file are read last.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Look {
+    #[default]
+    None,
+    /// The other files were read.
+    Begun(Box<Facts>),
+    /// nodeagent's lock was asked as well.
+    LockAsked(Box<Facts>),
+}
+
+/// What it sees of the world around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// The time.
+    pub now: u64,
+    /// This boot.
+    pub boot_id: &'a str,
+    /// Nobody holds zedkube's lock.
+    pub is_zedkube_away: bool,
+    /// Somebody holds nodeagent's.
+    pub is_nodeagent_up: bool,
+    /// Number of the next request.
+    pub next_request: i64,
+    /// What is tried.
+    pub scenario: &'a Scenario,
+}
+
+impl DeviceOp {
+    /// As `Desk::open` begins.
+    pub fn start(files: &Files, boot_id: &str) -> Self {
+        let record = files.persist.operations.clone();
+        let own = record.as_ref().and_then(|record| record.request);
+        Self {
+            state: resumed(files, boot_id),
+            todo: VecDeque::new(),
+            wake: None,
+            is_restless: true,
+            requester: Requester::open(DrainRequester::DeviceOp, own),
+            look: Look::None,
+        }
+    }
+
+    /// It would look now.
+    pub fn is_due(&self, now: u64) -> bool {
+        self.todo.is_empty()
+            && (self.is_restless || self.is_looking() || self.wake.is_some_and(|at| at <= now))
+    }
+
+    /// It is woken by what the gate depends on.
+    pub fn listens_to_gate(&self) -> bool {
+        match self.state.phase {
+            Phase::Deferred | Phase::HandedOver => true,
+            Phase::NewBoot
+            | Phase::Idle
+            | Phase::Acting
+            | Phase::Done
+            | Phase::Recalling(_)
+            | Phase::Failed => false,
+        }
+    }
+
+    /// It is woken by the report.
+    pub fn listens_to_report(&self) -> bool {
+        self.state.phase == Phase::Failed
+    }
+
+    /// A look has begun and not ended.
+    pub fn is_looking(&self) -> bool {
+        self.look != Look::None
+    }
+
+    /// The next look begins with the gate.
+    pub fn is_about_to_ask_the_gate(&self) -> bool {
+        !self.is_looking() && self.listens_to_gate()
+    }
+
+    /// Reads the next part of what a look reads; after the last one it decides.
+    pub fn look(&mut self, files: &Files, around: &Around<'_>) {
+        match std::mem::take(&mut self.look) {
+            Look::None => {
+                (self.is_restless, self.wake) = (false, None);
+                self.look = Look::Begun(Box::new(self.begin(files, around)));
+            }
+            Look::Begun(facts) => {
+                let nodeagent = NodeAgentView { is_running: around.is_nodeagent_up, ..facts.nodeagent };
+                self.look = Look::LockAsked(Box::new(Facts { nodeagent, ..*facts }));
+            }
+            Look::LockAsked(facts) => {
+                let action = files.run.action.clone().unwrap_or_default();
+                let nodeagent = NodeAgentView { action: Some(action), ..facts.nodeagent };
+                self.decide(&Facts { nodeagent, ..*facts }, around);
+            }
+        }
+    }
+
+    fn begin(&mut self, files: &Files, around: &Around<'_>) -> Facts {
+        let all = Operation::ALL.into_iter();
+        let command = |operation| {
+            files.run.commands.get(&operation).cloned().map_or(Commanded::Absent, Commanded::Given)
+        };
+        let counter = |operation| {
+            files
+                .persist
+                .counters
+                .get(&operation)
+                .map_or(Recorded::Nothing, |counter| Recorded::Counter(*counter))
+        };
+        let gate = self.listens_to_gate().then(|| {
+            let (now, is_away) = (around.now, around.is_zedkube_away);
+            let verdict = self.requester.verdict(&files.run, is_away, now, around.scenario);
+            Gate { verdict, blocked_by: String::new(), release: String::new() }
+        });
+        Facts {
+            commands: all.clone().map(|operation| (operation, command(operation))).collect(),
+            counters: all.map(|operation| (operation, counter(operation))).collect::<BTreeMap<_, _>>(),
+            gate,
+            needs_no_pause: self.listens_to_report() && self.requester.needs_no_pause(&files.run),
+            own: self.requester.own,
+            next: self.requester.next(&files.run, around.next_request),
+            nodeagent: NodeAgentView { is_running: true, action: None },
+            refused: Vec::new(),
+            wall: GoTime::ZERO,
+        }
+    }
+
+    fn decide(&mut self, facts: &Facts, around: &Around<'_>) {
+        let policy = Policy { retry: around.scenario.limits.retry, boot_id: around.boot_id.to_owned() };
+        let (next, effects) = step(self.state.clone(), facts, around.now, &policy);
+        self.state = next;
+        for effect in effects {
+            match effect {
+                Effect::WakeAt(at) => self.wake = Some(at),
+                effect => self.todo.push_back(effect),
+            }
+        }
+        if self.listens_to_gate() && around.is_zedkube_away {
+            let look = around.now + LOOK_MS;
+            self.wake = Some(self.wake.map_or(look, |wake| wake.min(look)));
+        }
+    }
+
+    /// Does the next effect. Says whether it made a request.
+    pub fn perform(&mut self, files: &mut Files, scenario: &Scenario) -> bool {
+        self.is_restless = true;
+        let mut is_request = false;
+        match self.todo.pop_front() {
+            None | Some(Effect::WakeAt(_)) => {}
+            Some(Effect::ClearCommand) => files.run.zedagent = None,
+            Some(Effect::Record(record)) => {
+                files.persist.operations = (!record.is_empty()).then_some(record);
+            }
+            Some(Effect::Counter(operation, command)) => {
+                files.persist.counters.insert(operation, command.counter);
+            }
+            Some(Effect::Withdraw) => self.requester.withdraw(&mut files.run),
+            Some(Effect::Request { own, operation }) => {
+                self.requester.publish(own, scenario);
+                let request = NodeDrainRequest {
+                    requested_at: own.requested_at,
+                    requested_by: DrainRequester::DeviceOp,
+                    context: operation.name().to_owned(),
+                };
+                files.run.requests.insert(DrainRequester::DeviceOp, request);
+                is_request = true;
+            }
+            Some(Effect::Status(status)) => files.run.device_op = Some(status),
+            Some(Effect::Command { operation, reason }) => files.run.zedagent = Some((operation, reason)),
+        }
+        is_request
+    }
+
+    /// The next effect fails: the rest is not done, and it goes on from what is on disk.
+    pub fn fail(&mut self, files: &Files, boot_id: &str, now: u64) {
+        if let Some(Effect::Request { own, .. }) = self.todo.pop_front() {
+            // The item may be there or not.
+            self.requester.own = Some(own);
+        }
+        self.todo.clear();
+        self.state = resumed(files, boot_id);
+        (self.is_restless, self.wake) = (false, Some(now + PAUSE_MS));
+    }
+}
+
+fn resumed(files: &Files, boot_id: &str) -> State {
+    let shown = files.run.device_op.clone().unwrap_or_default();
+    State::resume(files.persist.operations.clone(), shown, files.run.zedagent.clone(), boot_id)
+}

@@ -1,0 +1,68 @@
+//! The files through which the agents talk, and those that they keep for themselves.
+//!
+//! Only their contents: that a write is atomic and survives a power cut once it is done is what `pubsub` promises.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use device_op::OperationRecord;
+use schemas::{
+    BaseOsConfig, BaseOsHold, BaseOsStatus, DeviceAction, DeviceOpStatus, DeviceOpsCmd, DrainRequester,
+    NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation,
+};
+use session::forcing::Command;
+
+/// All files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Files {
+    /// What a boot empties: `/run`.
+    pub run: RunFiles,
+    /// What it does not: `/persist`.
+    pub persist: PersistFiles,
+}
+
+/// Below `/run`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunFiles {
+    /// NodeDrainRequest, by the requester of its folder.
+    pub requests: BTreeMap<DrainRequester, NodeDrainRequest>,
+    /// NodeDrainStatus.
+    pub status: Option<NodeDrainStatus>,
+    /// NodeDrainReport, as much of it as the gate reads.
+    pub report: Option<Arc<NodeDrainReport>>,
+    /// DrainRecord, as the session knows it.
+    pub drain_record: Option<Arc<session::Record>>,
+    /// DeviceOpsCmd of the controller.
+    pub commands: BTreeMap<Operation, DeviceOpsCmd>,
+    /// ZedAgentStatus: the command in it, with its reason.
+    pub zedagent: Option<(Operation, String)>,
+    /// DeviceOpStatus.
+    pub device_op: Option<DeviceOpStatus>,
+    /// DeviceAction.
+    pub action: Option<DeviceAction>,
+    /// NodeAgentStatus.
+    pub nodeagent: Option<NodeAgentStatus>,
+    /// BaseOsConfig, by the image's UUID.
+    pub configs: BTreeMap<String, BaseOsConfig>,
+    /// BaseOsHold.
+    pub hold: Option<BaseOsHold>,
+    /// BaseOsStatus, by the image's UUID.
+    pub images: BTreeMap<String, BaseOsStatus>,
+}
+
+/// Below `/persist`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PersistFiles {
+    /// The override file, which an operator writes.
+    pub order: Option<Command>,
+    /// The counter files of device-op.
+    pub counters: BTreeMap<Operation, u32>,
+    /// OperationRecord.
+    pub operations: Option<OperationRecord>,
+    /// ActivationRecord.
+    pub activations: Option<baseos::ActivationRecord>,
+    /// Membership.
+    pub member: Option<session::Member>,
+    /// The reason that is left for the next boot.
+    pub reason: Option<String>,
+}

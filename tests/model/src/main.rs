@@ -1,0 +1,63 @@
+//! The long search: `cargo run -p model --release -- --help`.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use model::catalog;
+use model::scenario::Scenario;
+use model::search::{Found, search, walk};
+
+/// Searches the runs of the agents together for one that breaks a promise.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Only this scenario
+    #[arg(long)]
+    scenario: Option<String>,
+    /// So many things may go differently in a run
+    #[arg(long, default_value_t = 1)]
+    depth: u8,
+    /// At most so many worlds are met for each scenario; a search that meets more is not complete
+    #[arg(long, default_value_t = 20_000_000)]
+    worlds: usize,
+    /// Walk at random over so many worlds instead of searching
+    #[arg(long)]
+    walks: Option<usize>,
+    /// The seed of the walks
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Promises that are known not to be kept are looked at as well
+    #[arg(long)]
+    strict: bool,
+}
+
+#[expect(clippy::print_stdout, reason = "a program for people")]
+#[expect(clippy::disallowed_methods, reason = "only shown")]
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let is_meant =
+        |scenario: &Scenario| arguments.scenario.as_deref().is_none_or(|name| name == scenario.name);
+    let mut broken = 0;
+    for scenario in catalog::all(arguments.depth).into_iter().filter(is_meant) {
+        let excluded = if arguments.strict { BTreeSet::new() } else { scenario.excluded.clone() };
+        let scenario = Scenario { excluded, ..scenario };
+        let begun = Instant::now();
+        let found = match arguments.walks {
+            Some(worlds) => walk(&scenario, arguments.seed, worlds),
+            None => search(&scenario, arguments.worlds),
+        };
+        let Found { worlds, tails, depth, broken: all } = found;
+        println!(
+            "{}: {worlds} worlds, {tails} runs to the end, {depth} steps at most, {:.1} s",
+            scenario.name,
+            begun.elapsed().as_secs_f64()
+        );
+        for (name, trace) in &all {
+            println!("{name}\n{trace}");
+        }
+        broken += all.len();
+    }
+    ensure!(broken == 0, "{broken} promises are broken");
+    Ok(())
+}

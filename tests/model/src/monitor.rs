@@ -1,0 +1,374 @@
+//! Who watches: what was promised, what has happened, and the first promise that was broken.
+//!
+//! The monitor knows the truth (the cluster, the orders that were given), not what the agents believe.
+
+mod at_rest;
+mod judging;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drain::plan;
+use drain::view::NodeView;
+use schemas::{DrainRequester, DrainStatus, GoTime, NodeDrainReport, Operation};
+use session::forcing::Command;
+
+use session::State;
+
+use crate::files::Files;
+use crate::requester::publisher;
+use crate::rule::Rule;
+use crate::scenario::Scenario;
+use crate::server::{PEER, Server};
+use crate::zedkube::requester_of;
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which one.
+    pub rule: Rule,
+    /// How.
+    pub text: String,
+}
+
+/// What is remembered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Monitor {
+    /// The first promise that was broken.
+    pub violation: Option<Violation>,
+    /// Known not to be kept.
+    excluded: BTreeSet<Rule>,
+    /// The requests that stand, and what is true of them.
+    asked: BTreeMap<DrainRequester, Asked>,
+    /// What justified each requester when it asked the gate last.
+    gate: BTreeMap<DrainRequester, Grant>,
+    /// The same when nodeagent began its last look.
+    gate_then: BTreeMap<DrainRequester, Grant>,
+    /// Orders of an operator that were taken in this boot.
+    forced: BTreeSet<DrainRequester>,
+    is_disabled: bool,
+    /// Looks, probes and cordons fail without an answer, the first then, the last then.
+    failing: Option<(u64, u64)>,
+    /// Lists showed the peer unable to take pods, the first then, the last then.
+    peer_seen_down: Option<(u64, u64)>,
+    /// The commands, and what became of them.
+    commands: BTreeMap<Operation, (u32, Fate)>,
+    /// The device went down for these.
+    done: BTreeSet<(Operation, u32)>,
+    /// The cordon on the node is somebody else's.
+    is_foreign: bool,
+    uncordoned_by_hand: bool,
+    /// A pod came back: deviations left then, and whether time went by since.
+    pod_back: Option<(u8, bool)>,
+}
+
+/// One request that stands.
+#[derive(Clone, Debug, PartialEq)]
+struct Asked {
+    requested_at: GoTime,
+    /// The node was cordoned and empty since.
+    was_empty: bool,
+    /// zedkube was away for so long since, in sum.
+    absent_ms: u64,
+    /// COMPLETE stands in the report.
+    grant: Option<Grant>,
+}
+
+/// Why the device may go down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grant {
+    Drained,
+    Undrained,
+    Disabled,
+    Away,
+}
+
+/// What became of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Done,
+    /// Taken back, or lost with `/run` before anybody had taken it.
+    Void,
+}
+
+impl Monitor {
+    /// Nothing has happened yet. `excluded` is known not to be kept.
+    pub(crate) fn new(excluded: BTreeSet<Rule>) -> Self {
+        Self { excluded, ..Self::default() }
+    }
+
+    fn broken(&mut self, rule: Rule, text: impl Into<String>) {
+        if self.excluded.contains(&rule) {
+            return;
+        }
+        self.violation.get_or_insert_with(|| Violation { rule, text: text.into() });
+    }
+
+    /// A promise was broken that only the scheduler can see.
+    pub(crate) fn never_at_rest(&mut self, text: &str) {
+        self.broken(Rule::ComesToRest, text);
+    }
+
+    // What happens to files.
+
+    /// The requests' files may have changed.
+    pub(crate) fn requests_written(&mut self, files: &Files) {
+        let standing = &files.run.requests;
+        self.asked.retain(|requester, _| standing.contains_key(requester));
+        for (requester, request) in standing {
+            let known = self.asked.get(requester).map(|asked| asked.requested_at);
+            if known != Some(request.requested_at) {
+                let requested_at = request.requested_at;
+                let asked = Asked { requested_at, was_empty: false, absent_ms: 0, grant: None };
+                self.asked.insert(*requester, asked);
+            }
+        }
+    }
+
+    /// zedkube has written its report.
+    pub(crate) fn report_written(
+        &mut self,
+        report: &NodeDrainReport,
+        state: &State,
+        now: u64,
+        scenario: &Scenario,
+    ) {
+        if report.disabled.is_some() && !self.is_disabled {
+            self.broken(Rule::AnswersAreTrue, "drains are off, and nobody has switched them off");
+        }
+        if report.member == schemas::Member::No {
+            self.broken(Rule::AnswersAreTrue, "Member is no in a cluster of two");
+        }
+        for requester in [DrainRequester::DeviceOp, DrainRequester::Update, DrainRequester::None] {
+            let Some(asked) = self.asked.get(&requester).cloned() else { continue };
+            let answer = report.answer_to(publisher(requester), asked.requested_at);
+            let grant = match answer {
+                Some(DrainStatus::Complete) if asked.grant.is_none() => {
+                    Some(self.judge(requester, &asked, state, now, scenario))
+                }
+                Some(DrainStatus::Complete) => asked.grant,
+                Some(_) | None => None,
+            };
+            if let Some(asked) = self.asked.get_mut(&requester) {
+                asked.grant = grant;
+            }
+        }
+    }
+
+    /// zedkube has taken an operator's order.
+    pub(crate) fn order_taken(&mut self, order: Command) {
+        match order {
+            Command::Complete(requester) => {
+                self.forced.insert(requester_of(requester));
+            }
+            Command::Disable => self.is_disabled = true,
+            Command::Enable => {
+                self.is_disabled = false;
+                self.forced.clear();
+            }
+        }
+    }
+
+    // What agents do.
+
+    /// A requester asks the gate now.
+    pub(crate) fn gate_asked(&mut self, requester: DrainRequester, scenario: &Scenario) {
+        let asked = self.asked.get(&requester);
+        let was_away = asked.is_some_and(|asked| asked.absent_ms >= scenario.limits.start_timeout_ms);
+        let grant = match asked.and_then(|asked| asked.grant) {
+            _ if self.is_disabled => Some(Grant::Disabled),
+            None if was_away => Some(Grant::Away),
+            grant => grant,
+        };
+        match grant {
+            Some(grant) => self.gate.insert(requester, grant),
+            None => self.gate.remove(&requester),
+        };
+    }
+
+    /// nodeagent begins a look. What is taken back from here on it may not see any more.
+    pub(crate) fn nodeagent_looks(&mut self) {
+        self.gate_then.clone_from(&self.gate);
+    }
+
+    /// nodeagent passes the point of no return.
+    ///
+    /// `is_up` says whether the agent that has let it go still runs.
+    pub(crate) fn acting(
+        &mut self,
+        operation: Option<Operation>,
+        counter: u32,
+        is_up: bool,
+        server: &Server,
+        left: u8,
+    ) {
+        let requester = requester_for(counter);
+        let granted = self.gate.get(&requester).or_else(|| self.gate_then.get(&requester));
+        let Some(grant) = granted.copied() else {
+            return self.broken(
+                if is_up { Rule::NoRebootWithoutAnswer } else { Rule::NoRebootForTheDead },
+                format!("{operation:?} {counter} begins, and the gate did not let it through"),
+            );
+        };
+        let must_stand = matches!(grant, Grant::Drained | Grant::Undrained);
+        if must_stand && !self.asked.contains_key(&requester) {
+            self.broken(
+                Rule::NoRebootWithoutAnswer,
+                format!("{operation:?} {counter} begins, and its request does not stand any more"),
+            );
+        }
+        let pods = plan(&server.picture(), &drain::Policy::device());
+        let has_pods = pods.iter().any(drain::Planned::must_leave);
+        if grant == Grant::Drained && has_pods && self.pod_back == Some((left, true)) {
+            let rule = if is_up { Rule::NoRebootWithPods } else { Rule::NoRebootForTheDead };
+            self.broken(rule, format!("{operation:?} {counter} begins with pods on the node"));
+        }
+    }
+
+    /// A means of the device is used.
+    pub(crate) fn acts(&mut self, is_activating: bool) {
+        if is_activating {
+            self.broken(Rule::NoRebootDuringActivation, "the device goes down while an image is activated");
+        }
+    }
+
+    /// baseos starts the activate command.
+    pub(crate) fn activating(&mut self, is_acting: bool) {
+        if !self.gate.contains_key(&DrainRequester::Update) {
+            self.broken(
+                Rule::NoRebootWithoutAnswer,
+                "an activation begins, and the gate did not let it through",
+            );
+        }
+        if is_acting {
+            self.broken(Rule::NoRebootDuringActivation, "an activation begins while the device goes down");
+        }
+    }
+
+    /// A pod is about to be evicted.
+    pub(crate) fn evicts(&mut self, server: &Server) {
+        if !server.holds_slot() {
+            self.broken(Rule::EvictsOnlyWithCordonAndSlot, "a pod is evicted, and we hold no slot");
+        }
+        if !server.own.cordoned && !self.uncordoned_by_hand {
+            self.broken(
+                Rule::EvictsOnlyWithCordonAndSlot,
+                "a pod is evicted from a node that is not cordoned",
+            );
+        }
+    }
+
+    /// The shutdown of this counter is done.
+    pub(crate) fn shut_down(&mut self, counter: u32) {
+        self.carried_out(Operation::Shutdown, counter);
+    }
+
+    // What happens around them.
+
+    /// A call for a node was answered, or was not.
+    pub(crate) fn answered(&mut self, is_reached: bool, now: u64) {
+        let first = self.failing.map_or(now, |(first, _)| first);
+        self.failing = (!is_reached).then_some((first, now));
+    }
+
+    /// zedkube takes a list of nodes in.
+    pub(crate) fn listed(&mut self, nodes: &[NodeView], now: u64) {
+        let is_down = nodes.iter().any(|node| node.name == PEER && !node.ready);
+        self.peer_seen_down = is_down.then(|| (self.peer_seen_down.map_or(now, |(first, _)| first), now));
+    }
+
+    /// After every step.
+    pub(crate) fn look(&mut self, server: &Server) {
+        if server.is_drained() {
+            self.asked.values_mut().for_each(|asked| asked.was_empty = true);
+        }
+        if self.is_foreign && !server.own.cordoned {
+            self.broken(Rule::ForeignCordonStays, "somebody else's cordon was lifted");
+        }
+        if server.pods.is_empty() {
+            self.pod_back = None;
+        }
+    }
+
+    /// Time goes by.
+    pub(crate) fn time_passes(&mut self, millis: u64, is_zedkube_away: bool) {
+        if is_zedkube_away {
+            self.asked
+                .values_mut()
+                .for_each(|asked| asked.absent_ms = (asked.absent_ms + millis).min(60_000));
+        }
+        if let Some((_, is_ripe)) = &mut self.pod_back {
+            *is_ripe |= !is_zedkube_away;
+        }
+    }
+
+    /// A pod has come back.
+    pub(crate) fn pod_came_back(&mut self, left: u8) {
+        self.pod_back = Some((left, false));
+    }
+
+    /// A person cordons or uncordons.
+    pub(crate) fn by_hand(&mut self, cordons: bool) {
+        self.is_foreign = cordons;
+        self.uncordoned_by_hand |= !cordons;
+    }
+
+    /// A command was given, or was taken back.
+    pub(crate) fn commanded(&mut self, operation: Operation, counter: u32, is_wanted: bool) {
+        let was_open = matches!(self.commands.get(&operation), Some((_, Fate::Open)));
+        if is_wanted {
+            self.commands.insert(operation, (counter, Fate::Open));
+        } else if was_open {
+            self.commands.insert(operation, (counter, Fate::Void));
+        }
+    }
+
+    /// The device goes down, for a command or for want of power, and comes up again.
+    pub(crate) fn boots(&mut self, cause: Option<(Operation, u32)>, files: &Files, republishes: bool) {
+        if let Some((operation, counter)) = cause.filter(|(_, counter)| *counter > 0) {
+            self.carried_out(operation, counter);
+        }
+        let record = files.persist.operations.clone().unwrap_or_default();
+        let is_known = |operation: Operation, counter: u32| {
+            record.latest(operation).is_some_and(|accepted| accepted.counter == counter)
+                || files.persist.counters.get(&operation) == Some(&counter)
+        };
+        for (operation, (counter, fate)) in &mut self.commands {
+            let is_handed_over = record
+                .handed_over
+                .is_some_and(|accepted| accepted.operation == *operation && accepted.counter == *counter);
+            let is_open = *fate == Fate::Open;
+            if is_open
+                && is_known(*operation, *counter)
+                && (*operation == Operation::Reboot || is_handed_over)
+            {
+                *fate = Fate::Done;
+            } else if is_open && !is_known(*operation, *counter) && !republishes {
+                *fate = Fate::Void;
+            }
+        }
+        self.asked.clear();
+        self.gate.clear();
+        self.gate_then.clear();
+        self.forced.clear();
+        self.is_disabled = false;
+        self.failing = None;
+        self.peer_seen_down = None;
+    }
+
+    fn carried_out(&mut self, operation: Operation, counter: u32) {
+        if !self.done.insert((operation, counter)) {
+            self.broken(Rule::NothingTwice, format!("{operation} {counter} is carried out once more"));
+        }
+        if let Some((known, fate)) = self.commands.get_mut(&operation)
+            && *known == counter
+        {
+            *fate = Fate::Done;
+        }
+    }
+}
+
+/// Whose request a command of nodeagent needs: that of a new image has no counter.
+pub(crate) const fn requester_for(counter: u32) -> DrainRequester {
+    if counter == 0 { DrainRequester::Update } else { DrainRequester::DeviceOp }
+}

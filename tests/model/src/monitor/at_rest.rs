@@ -1,0 +1,56 @@
+//! What has to be true once nothing goes wrong any more and nothing changes.
+
+use schemas::DrainStatus;
+use session::state::OWNER;
+
+use super::{Fate, Monitor};
+use crate::files::Files;
+use crate::requester::publisher;
+use crate::rule::Rule;
+use crate::server::Server;
+
+impl Monitor {
+    /// Nothing has changed for long, and nothing goes wrong any more.
+    pub(crate) fn at_rest(&mut self, files: &Files, server: &Server, running: &str) {
+        let report = files.run.report.as_deref();
+        let mut holds = false;
+        for (requester, request) in &files.run.requests {
+            let answer =
+                report.and_then(|report| report.answer_to(publisher(*requester), request.requested_at));
+            match answer.unwrap_or_default() {
+                DrainStatus::Complete => holds = true,
+                DrainStatus::FailedCordon | DrainStatus::FailedDrain => {}
+                _ => {
+                    let text = format!("the request of {requester} is not answered: {answer:?}");
+                    self.broken(Rule::EveryRequestIsAnswered, text);
+                }
+            }
+        }
+        let open = self.commands.iter().find(|(_, (_, fate))| *fate == Fate::Open);
+        if let Some((operation, (counter, _))) = open {
+            self.broken(Rule::EveryCommandIsCarriedOut, format!("{operation} {counter} was not carried out"));
+        }
+        let is_failed =
+            |uuid: &String| files.run.images.get(uuid).is_some_and(|image| !image.error.is_empty());
+        let waiting = |(uuid, config): &(&String, &schemas::BaseOsConfig)| {
+            config.activate && config.base_os_version != running && !is_failed(uuid)
+        };
+        if files.run.configs.iter().any(|config| waiting(&config)) {
+            self.broken(Rule::EveryCommandIsCarriedOut, "the image that is wanted does not run");
+        }
+        self.nothing_is_left(server, holds);
+    }
+
+    fn nothing_is_left(&mut self, server: &Server, holds: bool) {
+        if holds {
+            return;
+        }
+        let own = &server.own;
+        if own.cordoned_by.as_deref() == Some(OWNER) || (own.cordoned && !self.is_foreign) {
+            self.broken(Rule::NoCordonIsLeft, format!("cordoned {}, by {:?}", own.cordoned, own.cordoned_by));
+        }
+        if server.holds_slot() {
+            self.broken(Rule::NoSlotIsLeft, "our entry is in the Lease");
+        }
+    }
+}

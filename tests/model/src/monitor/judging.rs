@@ -1,0 +1,69 @@
+//! Whether COMPLETE is told for a reason that is true.
+
+use std::time::Duration;
+
+use schemas::DrainRequester;
+use session::state::Phase;
+use session::{Answer, Outcome, Request, State};
+
+use super::{Asked, Grant, Monitor};
+use crate::rule::Rule;
+use crate::scenario::Scenario;
+use crate::zedkube::requester_of;
+
+/// zedkube lists nodes every 5 s, a list may take 3 s; so old may the one be by which it says that there is no peer.
+const OLDEST_LIST_MS: u64 = 10_000;
+
+impl Monitor {
+    /// COMPLETE is told to this requester: is it true?
+    pub(super) fn judge(
+        &mut self,
+        requester: DrainRequester,
+        asked: &Asked,
+        state: &State,
+        now: u64,
+        scenario: &Scenario,
+    ) -> Grant {
+        let of = |request: &&Request| requester_of(request.requester) == requester;
+        let answer = state.requests.iter().find(of).map(|request| request.answer);
+        let lasted = |seen: Option<(u64, u64)>, span: Duration| {
+            // When the last look brought an answer it is not the patience that is wrong: `is_fresh` says so.
+            seen.is_none_or(|(first, _)| u128::from(now - first) >= span.as_millis())
+        };
+        let (failing, down) = (self.failing, self.peer_seen_down);
+        let (is_true, grant) = match (answer, &state.phase) {
+            (Some(Answer::Forced), _) => {
+                let is_forced = self.is_disabled
+                    || self.forced.contains(&requester)
+                    || self.forced.contains(&DrainRequester::None);
+                (is_forced, Grant::Undrained)
+            }
+            (_, Phase::Complete { outcome: Outcome::ApiUnreachable, .. }) => {
+                self.is_fresh(failing, now);
+                (lasted(failing, scenario.policy.unreachable_timeout), Grant::Undrained)
+            }
+            (_, Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. }) => {
+                self.is_fresh(down, now);
+                (lasted(down, scenario.policy.peer_window), Grant::Undrained)
+            }
+            (_, _) => (asked.was_empty, Grant::Drained),
+        };
+        if !is_true {
+            let phase = &state.phase;
+            self.broken(
+                Rule::AnswersAreTrue,
+                format!("{requester} is told COMPLETE: {answer:?} in {phase:?}"),
+            );
+        }
+        grant
+    }
+
+    fn is_fresh(&mut self, seen: Option<(u64, u64)>, now: u64) {
+        if seen.is_none_or(|(_, last)| now - last > OLDEST_LIST_MS) {
+            self.broken(
+                Rule::NoPatienceLost,
+                "COMPLETE without a drain, and the last look is old, or says something else",
+            );
+        }
+    }
+}

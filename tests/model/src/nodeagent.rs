@@ -1,0 +1,255 @@
+//! nodeagent: the real `progress::step` and `standing::standing`, with the loop around them.
+
+use std::collections::VecDeque;
+
+use nodeagent::effect::Effect;
+use nodeagent::progress::{Event, Facts, Moment, Outcome, Phase, Policy, State, step};
+use nodeagent::standing::{Siblings, standing};
+use schemas::{
+    BaseOsHold, BaseOsHoldState, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation,
+    ZedAgentStatus, agent,
+};
+
+use crate::device_op::PAUSE_MS;
+use crate::files::Files;
+use crate::scenario::{Mutation, Scenario};
+
+/// One process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeAgent {
+    /// What decides.
+    pub state: State,
+    /// Effects that are left to do.
+    pub todo: VecDeque<Effect>,
+    /// It is to look again then.
+    pub wake: Option<u64>,
+    /// A file that it watches has changed, or it has done something.
+    pub is_restless: bool,
+    /// What runs beside its loop.
+    pub running: Option<Running>,
+    look: Look,
+    /// The state before the step whose effects are left, and the event, for an effect that fails.
+    before: Option<Box<(State, Event)>>,
+    /// An event that was not taken in for good, because an effect failed.
+    again: Option<Event>,
+}
+
+/// What runs beside the loop.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Running {
+    /// The hooks.
+    Hooks {
+        /// The effect's serial.
+        serial: u32,
+        /// They run until then.
+        until: u64,
+    },
+    /// A means of the device.
+    Means {
+        /// The effect's serial.
+        serial: u32,
+        /// Its number.
+        number: usize,
+        /// What for.
+        operation: Operation,
+        /// It cannot do it.
+        fails: bool,
+    },
+}
+
+/// A look takes time: siblings are read one after the other, the commands last.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Look {
+    #[default]
+    None,
+    /// zedkube's status and baseos's hold were read.
+    Begun(Box<(Option<NodeDrainStatus>, BaseOsHold)>),
+    /// baseos's lock was asked, and the images were read.
+    Images(Box<Read>),
+    /// DeviceOpStatus was read.
+    DeviceOp(Box<Read>),
+}
+
+/// What was read so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Read {
+    drain: Option<NodeDrainStatus>,
+    is_activating: bool,
+    siblings: Siblings,
+}
+
+impl NodeAgent {
+    /// As `Desk::open` begins.
+    pub fn start(files: &mut Files) -> Self {
+        let is_acting =
+            files.run.action.as_ref().is_some_and(|action| action.state == DeviceActionState::Acting);
+        if !is_acting {
+            let reboot_reason = files.persist.reason.take().unwrap_or_default();
+            files.run.nodeagent.get_or_insert_with(|| NodeAgentStatus {
+                name: agent::NODEAGENT.to_owned(),
+                reboot_reason,
+                ..NodeAgentStatus::default()
+            });
+        }
+        Self {
+            state: resumed(files),
+            todo: VecDeque::new(),
+            wake: None,
+            is_restless: true,
+            running: None,
+            look: Look::None,
+            before: None,
+            again: None,
+        }
+    }
+
+    /// It would look now.
+    pub fn is_due(&self, now: u64) -> bool {
+        let wants = self.is_restless || self.is_looking() || self.wake.is_some_and(|at| at <= now);
+        self.todo.is_empty() && (wants || self.again.is_some())
+    }
+
+    /// A look has begun and not ended.
+    pub fn is_looking(&self) -> bool {
+        self.look != Look::None
+    }
+
+    /// What runs beside the loop could end now. A means that works takes the device down instead, except for a
+    /// shutdown.
+    pub fn can_end(&self, now: u64) -> bool {
+        let is_over = match &self.running {
+            None => false,
+            Some(Running::Hooks { until, .. }) => *until <= now,
+            Some(Running::Means { .. }) => true,
+        };
+        self.todo.is_empty() && !self.is_looking() && is_over
+    }
+
+    /// What runs ends then.
+    pub fn ends_at(&self) -> Option<u64> {
+        match &self.running {
+            Some(Running::Hooks { until, .. }) => Some(*until),
+            Some(Running::Means { .. }) | None => None,
+        }
+    }
+
+    /// Reads the next part of what a look reads; after the last one it decides.
+    pub fn look(&mut self, files: &Files, is_baseos_up: bool, now: u64, scenario: &Scenario) {
+        if let Some(event) = self.again.take() {
+            return self.step(event, now, scenario);
+        }
+        let run = &files.run;
+        match std::mem::take(&mut self.look) {
+            Look::None => {
+                (self.is_restless, self.wake) = (false, None);
+                self.look = Look::Begun(Box::new((run.status, run.hold.clone().unwrap_or_default())));
+            }
+            Look::Begun(read) => {
+                let (drain, hold) = *read;
+                let is_activating = hold.state == BaseOsHoldState::Activating && is_baseos_up;
+                let images = run.images.values().cloned().collect();
+                let siblings = Siblings { hold, images, ..Siblings::default() };
+                self.look = Look::Images(Box::new(Read { drain, is_activating, siblings }));
+            }
+            Look::Images(mut read) => {
+                read.siblings.device_op = run.device_op.clone().unwrap_or_default();
+                self.look = Look::DeviceOp(read);
+            }
+            Look::DeviceOp(mut read) => {
+                read.siblings.zedagent = zedagent(run.zedagent.as_ref());
+                let is_blind = scenario.mutation == Some(Mutation::NodeAgentDoesNotLookAgain)
+                    && matches!(self.state.phase, Phase::Taken(_));
+                let command = if is_blind { self.state.command.clone() } else { standing(&read.siblings) };
+                let facts = Facts { drain: read.drain, is_activating: read.is_activating, command };
+                self.step(Event::Looked(facts), now, scenario);
+            }
+        }
+    }
+
+    /// What runs beside the loop ends.
+    pub fn end(&mut self, now: u64, scenario: &Scenario) {
+        let event = match self.running.take() {
+            None => return,
+            Some(Running::Hooks { serial, .. }) => Event::HooksEnded { serial },
+            Some(Running::Means { serial, number, operation, fails }) => {
+                let outcome = match (number, operation) {
+                    (1.., _) => Outcome::NoMeans,
+                    (0, _) if fails => Outcome::Failed("it does not work".to_owned()),
+                    (0, Operation::Shutdown) => Outcome::Done,
+                    (0, Operation::Reboot | Operation::Poweroff) => Outcome::Started("asked".to_owned()),
+                };
+                Event::Acted { serial, outcome }
+            }
+        };
+        self.step(event, now, scenario);
+    }
+
+    fn step(&mut self, event: Event, now: u64, scenario: &Scenario) {
+        let before = self.state.clone();
+        let policy = Policy { has_hooks: scenario.has_hooks, dry_run: false };
+        let moment = Moment { boot_ms: now, wall: GoTime::ZERO };
+        let (next, effects) = step(self.state.clone(), &event, moment, policy);
+        self.state = next;
+        self.is_restless |= !matches!(event, Event::Looked(_));
+        self.before = Some(Box::new((before, event)));
+        for effect in effects {
+            match effect {
+                Effect::WakeAt(at) => self.wake = Some(at),
+                effect => self.todo.push_back(effect),
+            }
+        }
+    }
+
+    /// Does the next effect.
+    pub fn perform(&mut self, files: &mut Files, now: u64, scenario: &Scenario) {
+        self.is_restless = true;
+        match self.todo.pop_front() {
+            None | Some(Effect::WakeAt(_)) => {}
+            Some(Effect::Action(action)) => files.run.action = Some(action),
+            Some(Effect::Status(status)) => files.run.nodeagent = Some(*status),
+            Some(Effect::LeaveReason(reason)) => files.persist.reason = Some(reason),
+            Some(Effect::ForgetReason) => files.persist.reason = None,
+            Some(Effect::RunHooks { serial, .. }) => {
+                let until = now + scenario.limits.short_ms;
+                self.running = Some(Running::Hooks { serial, until });
+            }
+            Some(Effect::Act { serial, means, command, .. }) => {
+                let operation = command.operation;
+                self.running = Some(Running::Means { serial, number: means, operation, fails: false });
+            }
+            Some(Effect::Drop) => self.running = None,
+        }
+        if self.todo.is_empty() {
+            self.before = None;
+        }
+    }
+
+    /// The next effect fails: the rest is not done.
+    pub fn fail(&mut self, files: &Files, now: u64) {
+        self.todo.clear();
+        if let Some(before) = self.before.take() {
+            let (state, event) = *before;
+            self.state = state.after_failure(resumed(files));
+            self.again = Some(event).filter(|event| !matches!(event, Event::Looked(_)));
+        }
+        (self.is_restless, self.wake) = (false, Some(now + PAUSE_MS));
+    }
+}
+
+fn resumed(files: &Files) -> State {
+    let action = files.run.action.clone().unwrap_or_default();
+    let is_acting = action.state == DeviceActionState::Acting;
+    let reason = files.persist.reason.clone().filter(|_| is_acting);
+    State::resume(action, files.run.nodeagent.clone().unwrap_or_default(), reason)
+}
+
+fn zedagent(command: Option<&(Operation, String)>) -> ZedAgentStatus {
+    let operation = command.map(|(operation, _)| *operation);
+    ZedAgentStatus {
+        reboot_cmd: operation == Some(Operation::Reboot),
+        shutdown_cmd: operation == Some(Operation::Shutdown),
+        poweroff_cmd: operation == Some(Operation::Poweroff),
+        requested_reboot_reason: command.map_or_else(String::new, |(_, reason)| reason.clone()),
+        ..ZedAgentStatus::default()
+    }
+}

@@ -1,0 +1,192 @@
+//! The search: all runs with so many deviations, or random ones with more.
+//!
+//! What a prompt and lucky machine does next is free, everything else costs a deviation (a delay-bounded search). So a
+//! search with two deviations covers every run, from the first command to the last rest, in which at most two things
+//! go differently: a crash between any two effects, a look between any two writes, a lost answer, a power cut.
+//!
+//! After each deviation the run is also followed without any more of them until all has come to rest: that is how "in
+//! the end" is checked, from every state that was reached.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use crate::action::Action;
+use crate::rule::Rule;
+use crate::scenario::Scenario;
+use crate::trace;
+use crate::walk::Wanderer;
+use crate::world::World;
+
+/// The machines that this runs on have at least so many cores.
+const THREADS: usize = 2;
+
+/// Steps of a walk from one deviation to the next, in the mean.
+const PAUSE: u64 = 25;
+
+/// A scenario to be searched.
+#[derive(Debug)]
+pub struct Search {
+    scenario: Scenario,
+    start: World,
+    /// Worlds that are known to come to rest.
+    settling: Mutex<BTreeSet<u64>>,
+    tails: AtomicUsize,
+}
+
+impl Search {
+    /// Begins where the agents have started and all is at rest.
+    pub fn new(scenario: Scenario) -> Self {
+        let mut start = World::new(&scenario);
+        let calm = Scenario { script: Vec::new(), ..scenario.clone() };
+        start.go_on(&calm, |_| false);
+        start.left = scenario.deviations;
+        start.rest.since = start.now;
+        Self { scenario, start, settling: Mutex::new(BTreeSet::new()), tails: AtomicUsize::new(0) }
+    }
+
+    /// What is tried.
+    pub const fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The world in which it begins.
+    pub const fn start(&self) -> &World {
+        &self.start
+    }
+
+    /// Runs that were followed to their rest.
+    pub fn tails(&self) -> usize {
+        self.tails.load(Ordering::Relaxed)
+    }
+
+    /// Follows the run without anything going wrong any more, until it is at rest or known to come to it.
+    fn settle(&self, world: &World) -> World {
+        self.tails.fetch_add(1, Ordering::Relaxed);
+        let mut tail = world.clone();
+        let mut met = Vec::new();
+        tail.go_on(&self.scenario, |world| {
+            let fingerprint = world.fingerprint();
+            let is_known =
+                self.settling.lock().unwrap_or_else(PoisonError::into_inner).contains(&fingerprint);
+            if !is_known {
+                met.push(fingerprint);
+            }
+            is_known
+        });
+        if tail.monitor.violation.is_none() {
+            self.settling.lock().unwrap_or_else(PoisonError::into_inner).extend(met);
+        }
+        tail
+    }
+}
+
+impl Model for Search {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![self.start.clone()]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        // A run with nothing left to go wrong was followed to its end when the last deviation was spent.
+        if world.left > 0 || self.scenario.deviations == 0 {
+            actions.extend(world.actions(&self.scenario));
+        }
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        let mut world = last.clone();
+        world.apply(&action, &self.scenario);
+        if action != Action::Next && world.monitor.violation.is_none() {
+            let tail = self.settle(&world);
+            if tail.monitor.violation.is_some() {
+                // The trace goes on without deviations to where it is found.
+                world.monitor.violation = tail.monitor.violation;
+            }
+        }
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        Rule::ALL.into_iter().map(property).collect()
+    }
+}
+
+fn property(rule: Rule) -> Property<Search> {
+    let name = rule.name();
+    match rule {
+        Rule::NoRebootWithoutAnswer => {
+            Property::always(name, |_, world| keeps(world, Rule::NoRebootWithoutAnswer))
+        }
+        Rule::NoRebootWithPods => Property::always(name, |_, world| keeps(world, Rule::NoRebootWithPods)),
+        Rule::AnswersAreTrue => Property::always(name, |_, world| keeps(world, Rule::AnswersAreTrue)),
+        Rule::EveryRequestIsAnswered => {
+            Property::always(name, |_, world| keeps(world, Rule::EveryRequestIsAnswered))
+        }
+        Rule::EveryCommandIsCarriedOut => {
+            Property::always(name, |_, world| keeps(world, Rule::EveryCommandIsCarriedOut))
+        }
+        Rule::NoCordonIsLeft => Property::always(name, |_, world| keeps(world, Rule::NoCordonIsLeft)),
+        Rule::NoSlotIsLeft => Property::always(name, |_, world| keeps(world, Rule::NoSlotIsLeft)),
+        Rule::ForeignCordonStays => Property::always(name, |_, world| keeps(world, Rule::ForeignCordonStays)),
+        Rule::NoRebootDuringActivation => {
+            Property::always(name, |_, world| keeps(world, Rule::NoRebootDuringActivation))
+        }
+        Rule::NothingTwice => Property::always(name, |_, world| keeps(world, Rule::NothingTwice)),
+        Rule::EvictsOnlyWithCordonAndSlot => {
+            Property::always(name, |_, world| keeps(world, Rule::EvictsOnlyWithCordonAndSlot))
+        }
+        Rule::NoPatienceLost => Property::always(name, |_, world| keeps(world, Rule::NoPatienceLost)),
+        Rule::NoRebootForTheDead => Property::always(name, |_, world| keeps(world, Rule::NoRebootForTheDead)),
+        Rule::ComesToRest => Property::always(name, |_, world| keeps(world, Rule::ComesToRest)),
+    }
+}
+
+fn keeps(world: &World, rule: Rule) -> bool {
+    world.monitor.violation.as_ref().is_none_or(|violation| violation.rule != rule)
+}
+
+/// What a search has found.
+#[derive(Debug)]
+pub struct Found {
+    /// Worlds that were met.
+    pub worlds: usize,
+    /// Runs that were followed to their rest.
+    pub tails: usize,
+    /// Steps of the longest run.
+    pub depth: usize,
+    /// The promises that were broken, with the run that breaks each.
+    pub broken: Vec<(&'static str, String)>,
+}
+
+/// Searches all runs of the scenario, up to the first that breaks a promise or so many worlds.
+pub fn search(scenario: &Scenario, most: usize) -> Found {
+    let checker = Search::new(scenario.clone()).checker().finish_when(HasDiscoveries::AnyFailures);
+    let checker = checker.target_state_count(most).threads(THREADS).spawn_bfs().join();
+    found(&checker, scenario)
+}
+
+/// Walks at random, over so many worlds in sum.
+pub fn walk(scenario: &Scenario, seed: u64, worlds: usize) -> Found {
+    let scenario = Scenario { counts_steps: true, ..scenario.clone() };
+    let checker = Search::new(scenario.clone()).checker().finish_when(HasDiscoveries::AnyFailures);
+    let checker = checker.target_state_count(worlds).spawn_simulation(seed, Wanderer { pause: PAUSE }).join();
+    found(&checker, &scenario)
+}
+
+fn found(checker: &impl Checker<Search>, scenario: &Scenario) -> Found {
+    let search = Search::new(scenario.clone());
+    let tell = |(name, path): (&'static str, stateright::Path<World, Action>)| {
+        (name, trace::tell(&search, &path.into_actions()))
+    };
+    Found {
+        worlds: checker.unique_state_count(),
+        tails: checker.model().tails(),
+        depth: checker.max_depth(),
+        broken: checker.discoveries().into_iter().map(tell).collect(),
+    }
+}

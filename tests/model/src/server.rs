@@ -1,0 +1,272 @@
+//! The API server, the cluster behind it, and the calls to it: each is served at one moment and answered at a later one.
+
+use std::sync::Arc;
+
+use drain::answer::BudgetRefusal;
+use drain::cordon::{CordonChange, UncordonChange, cordon_change, uncordon_change};
+use drain::view::{NodeView, Picture, PodId, PodView, Terminating};
+use session::Event;
+use session::event::{Cordoned, Look, Trouble};
+use session::leasing::SlotTrouble;
+use session::slots::{Holder, Lease};
+use session::state::OWNER;
+
+/// Name and UID of this device's node.
+pub const OWN: &str = "own";
+
+/// Name and UID of the other node.
+pub const PEER: &str = "peer";
+
+/// What the API server has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// It answers.
+    pub is_reachable: bool,
+    /// Our node.
+    pub own: NodeView,
+    /// Changes with each write to our node.
+    pub version: u32,
+    /// The other node, which takes all pods that leave ours.
+    pub peer: NodeView,
+    /// The pods on our node.
+    pub pods: Vec<PodView>,
+    /// The Lease of the slots.
+    pub lease: Lease,
+}
+
+/// What a call asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// List all nodes.
+    Look,
+    /// Read our node.
+    Probe,
+    /// Cordon it.
+    Cordon,
+    /// Take our cordon back.
+    Uncordon,
+    /// Mark a cordon as ours.
+    Adopt,
+    /// Read the Lease.
+    ReadSlots,
+    /// Write the Lease.
+    WriteSlots {
+        /// The version that is replaced.
+        based_on: Option<String>,
+        /// All entries.
+        holders: Vec<Holder>,
+    },
+    /// Evict a pod, or delete it.
+    Evict(PodId),
+    /// Look freshly at the node and its pods.
+    Prove,
+    /// Find out why pods do not leave.
+    Inquire,
+}
+
+impl Ask {
+    /// A write to our Node: these are sent one after the other.
+    pub fn is_node_write(&self) -> bool {
+        matches!(self, Self::Cordon | Self::Uncordon | Self::Adopt)
+    }
+
+    /// It changes something, so that one that is served late matters.
+    pub fn is_write(&self) -> bool {
+        self.is_node_write() || matches!(self, Self::WriteSlots { .. } | Self::Evict(_))
+    }
+}
+
+/// How the server takes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Well.
+    Well,
+    /// It does what is asked, but the answer is lost on its way.
+    AnswerLost,
+    /// It refuses.
+    Refused,
+}
+
+impl Server {
+    /// Two nodes, and so many pods on ours.
+    pub fn new(pods: usize, boot_id: String) -> Self {
+        let node = |name: &str| NodeView {
+            name: name.to_owned(),
+            uid: name.to_owned(),
+            ready: true,
+            ..NodeView::default()
+        };
+        let pods = (1..=pods).map(pod).collect();
+        Self {
+            is_reachable: true,
+            own: NodeView { boot_id, ..node(OWN) },
+            version: 1,
+            peer: node(PEER),
+            pods,
+            lease: Lease::default(),
+        }
+    }
+
+    /// What the watches show.
+    pub fn picture(&self) -> Picture {
+        Picture { node: Some(self.own.clone()), pods: self.pods.clone(), ..Picture::default() }
+    }
+
+    /// Nothing is left on the node, and nothing can come.
+    pub fn is_drained(&self) -> bool {
+        self.pods.is_empty() && self.own.cordoned
+    }
+
+    /// Our entry is in the Lease.
+    pub fn holds_slot(&self) -> bool {
+        self.lease.of(OWN).is_some()
+    }
+
+    /// The Lease with this node's entry, or without one.
+    pub fn put_holder(&mut self, uid: &str, entry: Option<Holder>) {
+        let holders = self.lease.with(uid, entry);
+        self.put_lease(holders);
+    }
+
+    /// A pod comes to the node.
+    pub fn bind_pod(&mut self, number: usize) {
+        self.pods.push(pod(number));
+    }
+
+    /// A terminating pod is gone.
+    pub fn end_pod(&mut self) {
+        if let Some(place) = self.pods.iter().position(|pod| pod.terminating.is_some()) {
+            self.pods.remove(place);
+        }
+    }
+
+    /// Somebody writes our node.
+    pub fn change_own(&mut self, change: impl FnOnce(&mut NodeView)) {
+        change(&mut self.own);
+        self.version += 1;
+    }
+
+    /// Serves a call and gives its answer. `serial` is the session's, or the attempt's.
+    pub fn serve(&mut self, ask: &Ask, serial: u32, service: Service) -> Event {
+        if !self.is_reachable {
+            return failed(ask, serial, &Trouble::Unreachable("connection refused".to_owned()));
+        }
+        if service == Service::Refused {
+            return failed(ask, serial, &Trouble::Other("refused".to_owned()));
+        }
+        let event = self.serve_well(ask, serial);
+        if service == Service::AnswerLost {
+            return failed(ask, serial, &Trouble::Unreachable("time-out".to_owned()));
+        }
+        event
+    }
+
+    fn serve_well(&mut self, ask: &Ask, serial: u32) -> Event {
+        match ask {
+            Ask::Look => {
+                let nodes = vec![self.own.clone(), self.peer.clone()];
+                Event::Looked { serial, result: Ok(Look { nodes, own: Ok(self.own.clone()) }) }
+            }
+            Ask::Probe => Event::Probed { serial, result: Ok(Some(self.own.clone())) },
+            Ask::Cordon => {
+                let before = self.cordon();
+                Event::Cordoned { serial, result: Ok(Cordoned { node: self.own.clone(), before }) }
+            }
+            Ask::Uncordon => {
+                self.uncordon();
+                Event::Uncordoned { serial, result: Ok(()) }
+            }
+            Ask::Adopt => Event::Adopted { serial, result: Ok(false) },
+            Ask::ReadSlots => Event::Slots { serial, result: Ok(self.lease.clone()) },
+            Ask::WriteSlots { based_on, holders } => {
+                Event::Slots { serial, result: self.write_lease(based_on.as_ref(), holders) }
+            }
+            Ask::Evict(pod) => {
+                let answer = self.evict(pod);
+                Event::Answer { attempt: serial, uid: pod.uid.clone(), answer }
+            }
+            Ask::Prove => Event::Proof { attempt: serial, look: Ok(Arc::new(self.picture())) },
+            Ask::Inquire => Event::Found { attempt: serial, findings: Arc::default() },
+        }
+    }
+
+    /// Says whether somebody else had cordoned the node.
+    fn cordon(&mut self) -> bool {
+        match cordon_change(&self.own, OWNER) {
+            CordonChange::Cordon => {
+                self.change_own(|own| (own.cordoned, own.cordoned_by) = (true, Some(OWNER.to_owned())));
+                false
+            }
+            CordonChange::AlreadyOurs => false,
+            CordonChange::AlreadyForeign => true,
+        }
+    }
+
+    fn uncordon(&mut self) {
+        match uncordon_change(&self.own, OWNER) {
+            UncordonChange::Uncordon => {
+                self.change_own(|own| (own.cordoned, own.cordoned_by) = (false, None));
+            }
+            UncordonChange::RemoveAnnotation => self.change_own(|own| own.cordoned_by = None),
+            UncordonChange::Nothing => {}
+        }
+    }
+
+    fn write_lease(&mut self, based_on: Option<&String>, holders: &[Holder]) -> Result<Lease, SlotTrouble> {
+        if based_on != self.lease.version.as_ref() {
+            return Err(SlotTrouble::Conflict);
+        }
+        self.put_lease(holders.to_vec());
+        Ok(self.lease.clone())
+    }
+
+    fn put_lease(&mut self, holders: Vec<Holder>) {
+        let version = self.lease.version.as_ref().and_then(|version| version.parse::<u32>().ok());
+        self.lease = Lease { version: Some((version.unwrap_or(0) + 1).to_string()), holders };
+    }
+
+    fn evict(&mut self, pod: &PodId) -> drain::Answer {
+        match self.pods.iter_mut().find(|present| present.id == *pod) {
+            Some(present) => {
+                present.terminating = Some(Terminating::default());
+                drain::Answer::Accepted
+            }
+            None => drain::Answer::Gone,
+        }
+    }
+}
+
+/// The answer to a call that brought nothing.
+pub fn failed(ask: &Ask, serial: u32, trouble: &Trouble) -> Event {
+    let text = match trouble {
+        Trouble::Unreachable(text) | Trouble::Denied(text) | Trouble::Other(text) => text.clone(),
+    };
+    let is_away = matches!(trouble, Trouble::Unreachable(_));
+    match ask {
+        Ask::Look => Event::Looked { serial, result: Err(trouble.clone()) },
+        Ask::Probe => Event::Probed { serial, result: Err(trouble.clone()) },
+        Ask::Cordon => Event::Cordoned { serial, result: Err(trouble.clone()) },
+        Ask::Uncordon => Event::Uncordoned { serial, result: Err(text) },
+        Ask::Adopt => Event::Adopted { serial, result: Err(text) },
+        Ask::WriteSlots { .. } if !is_away => Event::Slots { serial, result: Err(SlotTrouble::Conflict) },
+        Ask::ReadSlots | Ask::WriteSlots { .. } => {
+            Event::Slots { serial, result: Err(SlotTrouble::Failed(trouble.clone())) }
+        }
+        Ask::Evict(pod) => {
+            let answer = if is_away {
+                drain::Answer::Retry { text }
+            } else {
+                drain::Answer::Budget(BudgetRefusal { text, after: None })
+            };
+            Event::Answer { attempt: serial, uid: pod.uid.clone(), answer }
+        }
+        Ask::Prove => Event::Proof { attempt: serial, look: Err(text) },
+        Ask::Inquire => Event::Found { attempt: serial, findings: Arc::default() },
+    }
+}
+
+fn pod(number: usize) -> PodView {
+    let name = format!("p{number}");
+    let id = PodId { namespace: "a".to_owned(), name: name.clone(), uid: name };
+    PodView { id, ..PodView::default() }
+}

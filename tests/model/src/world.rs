@@ -1,0 +1,325 @@
+//! The device, its agents, the cluster and the person in front of it, at one moment.
+
+use std::sync::Arc;
+
+use schemas::{BaseOsConfig, BaseOsStatus, DeviceOpsCmd, Operation};
+use session::Member;
+
+use crate::action::{Agent, Party};
+use crate::baseos::BaseOs;
+use crate::device_op::{Around, DeviceOp};
+use crate::files::Files;
+use crate::monitor::Monitor;
+use crate::nodeagent::NodeAgent;
+use crate::scenario::{Mutation, Scenario};
+use crate::server::Server;
+use crate::zedkube::{Call, Zedkube};
+
+/// UUID of the one image.
+pub const IMAGE: &str = "image";
+
+/// The version that runs in the beginning.
+const OLD: &str = "1";
+
+/// The version of the image.
+const NEW: &str = "2";
+
+/// The time at which the first boot is looked at.
+const FIRST_MS: u64 = 100_000;
+
+/// The time at which any other boot is.
+const BOOT_MS: u64 = 50_000;
+
+/// Everything.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Milliseconds of this boot.
+    pub now: u64,
+    /// Counts boots.
+    pub boot: u32,
+    /// The files.
+    pub files: Arc<Files>,
+    /// The cluster.
+    pub server: Arc<Server>,
+    /// zedkube.
+    pub zedkube: Life<Zedkube>,
+    /// device-op.
+    pub device_op: Life<DeviceOp>,
+    /// baseos.
+    pub baseos: Life<BaseOs>,
+    /// nodeagent.
+    pub nodeagent: Life<NodeAgent>,
+    /// The device itself, and the controller.
+    pub device: Device,
+    /// Calls that nobody waits for any more, and that may be served all the same.
+    pub strays: Vec<Call>,
+    /// Whose turn it is.
+    pub turn: Party,
+    /// Who did the last step, and whether others can see anything of it.
+    pub last: (Party, bool),
+    /// So much may still go differently.
+    pub left: u8,
+    /// So many orders of the script were given.
+    pub ordered: usize,
+    /// Who watches.
+    pub monitor: Monitor,
+    /// When it comes to rest.
+    pub rest: Rest,
+    /// Steps done; counted only if the scenario says so.
+    pub steps: u32,
+}
+
+/// An agent.
+#[derive(Clone, Debug)]
+pub enum Life<T> {
+    /// It runs.
+    Up(Arc<T>),
+    /// It does not, until then.
+    Down {
+        /// Its next start.
+        until: u64,
+    },
+}
+
+impl<T> Life<T> {
+    /// It runs.
+    pub const fn is_up(&self) -> bool {
+        matches!(self, Self::Up(_))
+    }
+
+    /// The process, if it runs.
+    pub fn up(&self) -> Option<&T> {
+        match self {
+            Self::Up(process) => Some(process),
+            Self::Down { .. } => None,
+        }
+    }
+}
+
+impl<T: Clone> Life<T> {
+    /// The process to be changed, if it runs.
+    pub fn change(&mut self) -> Option<&mut T> {
+        match self {
+            Self::Up(process) => Some(Arc::make_mut(process)),
+            Self::Down { .. } => None,
+        }
+    }
+}
+
+/// The device, and what is around it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// The version that runs.
+    pub running: String,
+    /// The version that the next boot runs.
+    pub next: String,
+    /// It is going down for this.
+    pub going_down: Option<(Operation, u32)>,
+    /// What the controller commands.
+    pub commands: std::collections::BTreeMap<Operation, DeviceOpsCmd>,
+    /// The image that it wants.
+    pub config: Option<BaseOsConfig>,
+    /// It has still to say all that again after a boot.
+    pub is_unsaid: bool,
+    /// The API server is away until then.
+    pub outage_until: Option<u64>,
+    /// The peer is down until then.
+    pub peer_down_until: Option<u64>,
+    /// The peer holds a slot until then.
+    pub peer_slot_until: Option<u64>,
+    /// Requests made, so that each has a time of its own.
+    pub requests_made: i64,
+    /// Pods made.
+    pub pods_made: usize,
+}
+
+/// When nothing has changed for long.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rest {
+    /// What was to be seen last.
+    pub seen: u64,
+    /// Since when.
+    pub since: u64,
+    /// Long enough.
+    pub is_settled: bool,
+}
+
+impl World {
+    /// A member of a cluster of two, before any agent has started.
+    pub fn new(scenario: &Scenario) -> Self {
+        let mut files = Files::default();
+        files.persist.member = Some(Member::Yes);
+        files.persist.counters = Operation::ALL.into_iter().map(|operation| (operation, 1)).collect();
+        let down = FIRST_MS;
+        Self {
+            now: FIRST_MS,
+            boot: 1,
+            files: Arc::new(files),
+            server: Arc::new(Server::new(scenario.pods, boot_id(1))),
+            zedkube: Life::Down { until: down },
+            device_op: Life::Down { until: down },
+            baseos: Life::Down { until: down },
+            nodeagent: Life::Down { until: down },
+            device: Device {
+                running: OLD.to_owned(),
+                next: OLD.to_owned(),
+                going_down: None,
+                commands: std::collections::BTreeMap::new(),
+                config: None,
+                is_unsaid: false,
+                outage_until: None,
+                peer_down_until: None,
+                peer_slot_until: None,
+                requests_made: 1,
+                pods_made: scenario.pods,
+            },
+            strays: Vec::new(),
+            turn: Party::Init,
+            last: (Party::Init, true),
+            left: 0,
+            ordered: 0,
+            monitor: Monitor::new(scenario.excluded.clone()),
+            rest: Rest { seen: 0, since: FIRST_MS, is_settled: false },
+            steps: 0,
+        }
+    }
+
+    /// This boot's name.
+    pub fn boot_id(&self) -> String {
+        boot_id(self.boot)
+    }
+
+    /// What device-op and baseos see around them.
+    pub(crate) fn around<'a>(&self, boot_id: &'a str, scenario: &'a Scenario) -> Around<'a> {
+        Around {
+            now: self.now,
+            boot_id,
+            is_zedkube_away: !self.zedkube.is_up(),
+            is_nodeagent_up: self.nodeagent.is_up(),
+            next_request: self.device.requests_made,
+            scenario,
+        }
+    }
+
+    /// An agent starts.
+    pub(crate) fn start(&mut self, agent: Agent) {
+        let boot_id = self.boot_id();
+        let files = Arc::make_mut(&mut self.files);
+        match agent {
+            Agent::Zedkube => {
+                self.zedkube = Life::Up(Arc::new(Zedkube::start(files, &boot_id, self.now)));
+            }
+            Agent::DeviceOp => self.device_op = Life::Up(Arc::new(DeviceOp::start(files, &boot_id))),
+            Agent::BaseOs => self.baseos = Life::Up(Arc::new(BaseOs::start(files, &boot_id))),
+            Agent::NodeAgent => self.nodeagent = Life::Up(Arc::new(NodeAgent::start(files))),
+        }
+    }
+
+    /// An agent is killed. Its calls may still be served.
+    pub(crate) fn kill(&mut self, agent: Agent, until: u64) {
+        match agent {
+            Agent::Zedkube => {
+                if let Some(zedkube) = self.zedkube.up() {
+                    let is_open = |call: &&Call| call.answer.is_none() && call.ask.is_write();
+                    self.strays.extend(zedkube.calls.iter().filter(is_open).cloned());
+                }
+                self.zedkube = Life::Down { until };
+            }
+            Agent::DeviceOp => self.device_op = Life::Down { until },
+            Agent::BaseOs => self.baseos = Life::Down { until },
+            Agent::NodeAgent => self.nodeagent = Life::Down { until },
+        }
+    }
+
+    /// The device goes down and comes up again: `/run` is empty, nobody runs, the kubelet has still to report.
+    pub(crate) fn boots(&mut self, cause: Option<(Operation, u32)>, scenario: &Scenario) {
+        self.monitor.boots(cause, &self.files, scenario.republishes);
+        let files = Arc::make_mut(&mut self.files);
+        files.run = crate::files::RunFiles::default();
+        if scenario.mutation == Some(Mutation::PersistIsLost) {
+            files.persist.operations = None;
+            files.persist.counters.values_mut().for_each(|counter| *counter = 1);
+        }
+        for agent in Agent::ALL {
+            self.kill(agent, BOOT_MS);
+        }
+        self.strays.clear();
+        self.boot += 1;
+        let shift = |until: u64, now: u64| BOOT_MS + until.saturating_sub(now);
+        let device = &mut self.device;
+        for until in [&mut device.outage_until, &mut device.peer_down_until, &mut device.peer_slot_until] {
+            *until = until.map(|until| shift(until, self.now));
+        }
+        device.going_down = None;
+        device.running.clone_from(&device.next);
+        device.is_unsaid = scenario.republishes;
+        Arc::make_mut(&mut self.server).change_own(|own| own.ready = false);
+        self.now = BOOT_MS;
+        self.rest = Rest { seen: 0, since: BOOT_MS, is_settled: false };
+        self.turn = Party::Init;
+    }
+
+    /// All that watch a file look at what has changed.
+    pub(crate) fn files_changed(&mut self, before: &Files) {
+        let (was, is) = (&before.run, &self.files.run);
+        let for_gate = was.requests != is.requests || was.status != is.status || was.report != is.report;
+        let device_op = self.device_op.up().is_some_and(|agent| {
+            (for_gate && agent.listens_to_gate()) || (was.report != is.report && agent.listens_to_report())
+        });
+        let baseos = self.baseos.up().is_some_and(|agent| {
+            (for_gate && agent.listens_to_gate()) || (was.report != is.report && agent.listens_to_report())
+        });
+        let for_device_op = device_op || was.commands != is.commands || was.action != is.action;
+        let for_baseos = baseos || was.configs != is.configs || was.action != is.action;
+        let for_nodeagent = was.status != is.status
+            || was.zedagent != is.zedagent
+            || was.device_op != is.device_op
+            || was.hold != is.hold
+            || was.images != is.images;
+        let files = Arc::clone(&self.files);
+        if was.requests != is.requests {
+            self.monitor.requests_written(&files);
+        }
+        if for_device_op && let Some(device_op) = self.device_op.change() {
+            device_op.is_restless = true;
+        }
+        if for_baseos && let Some(baseos) = self.baseos.change() {
+            baseos.is_restless = true;
+        }
+        if for_nodeagent && let Some(nodeagent) = self.nodeagent.change() {
+            nodeagent.is_restless = true;
+        }
+    }
+
+    /// What an operator sees, without times and counts: as long as it stays nothing happens.
+    pub(crate) fn seen(&self) -> u64 {
+        let run = &self.files.run;
+        let images: Vec<&BaseOsStatus> = run.images.values().collect();
+        let holders: Vec<&String> = self.server.lease.holders.iter().map(|holder| &holder.node).collect();
+        let pods = self.server.pods.len();
+        let text = format!(
+            "{:?}",
+            (
+                (&run.requests, &run.status, &run.report, &run.zedagent, &run.device_op, &run.action),
+                (&run.hold, images, &self.files.persist.operations, &self.files.persist.activations),
+                (&self.server.own, holders, pods, &self.server.is_reachable, self.boot),
+            )
+        );
+        crate::canonical::hash(text.as_bytes())
+    }
+
+    /// The image, wanted or not.
+    pub(crate) fn image(is_wanted: bool) -> BaseOsConfig {
+        BaseOsConfig {
+            base_os_version: NEW.to_owned(),
+            content_tree_uuid: IMAGE.to_owned(),
+            retry_update_counter: 0,
+            activate: is_wanted,
+        }
+    }
+}
+
+/// The name of the boot with this number.
+fn boot_id(number: u32) -> String {
+    format!("boot-{number}")
+}

@@ -1,0 +1,357 @@
+//! zedkube: the real `session::step`, with the loop around it as `zedkube::service` has it.
+//!
+//! One effect at a time, so that it can be killed between any two. No event is taken while an effect is left.
+
+mod report;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use drain::{Moment, Picture};
+use schemas::{DrainRequester, NodeDrainReport, NodeDrainStatus};
+use session::forcing::Order;
+use session::membership::{Facts, Mode};
+use session::state::Phase;
+use session::{Answer, Effect, Event, Member, Request, State, leasing};
+
+use crate::files::{Files, RunFiles};
+use crate::requester::publisher;
+use crate::scenario::{Mutation, Scenario};
+use crate::server::{Ask, Server};
+pub(crate) use report::requester_of;
+use report::{status_of, with_answers_of};
+
+/// One process.
+#[derive(Clone, Debug)]
+pub struct Zedkube {
+    /// What decides.
+    pub state: State,
+    /// Effects that are left to do.
+    pub todo: VecDeque<Todo>,
+    /// Calls to the API server that it waits for, in the order in which they were made.
+    pub calls: Vec<Call>,
+    /// What a start takes in, before anything else.
+    pub starting: VecDeque<Input>,
+    /// It is to be woken then.
+    pub wake: Option<u64>,
+    is_open: bool,
+    had_pending: bool,
+    seen_requests: Vec<Request>,
+    seen_picture: Option<Arc<Picture>>,
+    /// The Lease's version when the watch on it began.
+    seen_lease: Option<Seen>,
+}
+
+/// The Lease's version when it was seen; nothing when there was no Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen(Option<String>);
+
+/// An effect, or a part of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Todo {
+    /// An effect of the session.
+    Do(Effect),
+    /// A part of publishing: Membership.
+    Store(Member),
+    /// A part of publishing: NodeDrainReport.
+    Report(Arc<NodeDrainReport>),
+    /// A part of publishing: NodeDrainStatus.
+    Status(NodeDrainStatus),
+}
+
+/// What it can take in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// What the device knows of its membership.
+    Facts,
+    /// The requests, as their files are now.
+    Inbox,
+    /// The override file.
+    Override,
+    /// The file of the order on record was renamed by a process before this one.
+    Taken,
+    /// The start is over: everything is shown.
+    Open,
+    /// The answer to a call, by its place in [`Zedkube::calls`].
+    Answer(usize),
+    /// What the watches show.
+    Picture,
+    /// The Lease has changed.
+    Slots,
+    /// Time.
+    Tick,
+}
+
+/// One call to the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The session's serial, or the attempt's.
+    pub serial: u32,
+    /// What for.
+    pub ask: Ask,
+    /// The answer, once it was served.
+    pub answer: Option<Event>,
+    /// It hangs until then.
+    pub held_until: Option<u64>,
+    /// The version of our node when it was sent.
+    pub version: u32,
+}
+
+impl Zedkube {
+    /// As `Service::open` begins.
+    pub fn start(files: &mut Files, boot_id: &str, now: u64) -> Self {
+        let stored = files.persist.member.unwrap_or_default();
+        let record = files.run.drain_record.as_ref().map(|record| (**record).clone());
+        if record.is_none() {
+            // A file that was there before the first start in a boot is refused as left over.
+            files.persist.order = None;
+        }
+        let state = match record {
+            Some(record) => session::resume(record, stored, boot_id.to_owned(), Moment(now)),
+            None => State::new(stored, boot_id.to_owned(), Moment(now)),
+        };
+        let had_pending = state.forcing.pending.is_some();
+        let starting = [Input::Facts, Input::Inbox, Input::Override, Input::Taken, Input::Open];
+        Self {
+            state,
+            todo: VecDeque::new(),
+            calls: Vec::new(),
+            starting: starting.into(),
+            wake: None,
+            is_open: false,
+            had_pending,
+            seen_requests: Vec::new(),
+            seen_picture: None,
+            seen_lease: None,
+        }
+    }
+
+    /// What it could take in now, the likeliest first. Nothing while an effect is left.
+    pub fn inputs(&self, files: &Files, server: &Server, now: u64, scenario: &Scenario) -> Vec<Input> {
+        if !self.todo.is_empty() {
+            return Vec::new();
+        }
+        if let Some(next) = self.starting.front() {
+            return vec![next.clone()];
+        }
+        let mut inputs = Vec::new();
+        let is_deaf = scenario.mutation == Some(Mutation::DeafToWithdrawal) && files.run.requests.is_empty();
+        if self.seen_requests != requests(&files.run) && !is_deaf {
+            inputs.push(Input::Inbox);
+        }
+        if files.persist.order.is_some() {
+            inputs.push(Input::Override);
+        }
+        let is_there = |call: &Call| call.answer.is_some() && call.held_until.is_none();
+        let answers = self.calls.iter().enumerate().filter(|(_, call)| is_there(call));
+        inputs.extend(answers.map(|(place, _)| Input::Answer(place)));
+        if self.sees_something_new(server, scenario) {
+            inputs.push(Input::Picture);
+        }
+        let lease = self.seen_lease.as_ref();
+        if lease.is_some_and(|seen| seen.0 != server.lease.version) && server.is_reachable {
+            inputs.push(Input::Slots);
+        }
+        if self.wake.is_some_and(|at| at <= now) {
+            inputs.push(Input::Tick);
+        }
+        inputs
+    }
+
+    fn sees_something_new(&self, server: &Server, scenario: &Scenario) -> bool {
+        let is_complete = matches!(self.state.phase, Phase::Complete { .. });
+        self.watches(server)
+            && !(is_complete && scenario.mutation == Some(Mutation::NoPictures))
+            && self.seen_picture.as_deref() != Some(&server.picture())
+    }
+
+    fn watches(&self, server: &Server) -> bool {
+        self.state.wants_picture() && self.state.own.is_some() && server.is_reachable
+    }
+
+    /// Takes one thing in.
+    pub fn take(&mut self, input: &Input, files: &mut Files, server: &Server, now: u64, scenario: &Scenario) {
+        if !self.starting.is_empty() {
+            self.starting.pop_front();
+        }
+        let event = match input {
+            Input::Facts => Some(Event::Facts(FACTS)),
+            Input::Inbox => {
+                self.seen_requests = requests(&files.run);
+                Some(Event::Requests(self.seen_requests.clone()))
+            }
+            Input::Override => {
+                self.had_pending &= files.persist.order.is_none();
+                files.persist.order.map(|what| Event::Override(Order { what, by: String::new() }))
+            }
+            Input::Taken => self.had_pending.then_some(Event::OverrideTaken { renamed: true }),
+            Input::Open => {
+                self.is_open = true;
+                self.todo.push_back(Todo::Do(Effect::Publish));
+                None
+            }
+            Input::Answer(place) => {
+                (*place < self.calls.len()).then(|| self.calls.remove(*place)).and_then(|call| call.answer)
+            }
+            Input::Picture => {
+                let picture = Arc::new(server.picture());
+                self.seen_picture = Some(Arc::clone(&picture));
+                Some(Event::Picture(picture))
+            }
+            Input::Slots => {
+                self.seen_lease = Some(Seen(server.lease.version.clone()));
+                Some(Event::SlotsChanged)
+            }
+            Input::Tick => Some(Event::Tick),
+        };
+        if let Some(event) = event {
+            self.step(event, server, now, scenario);
+        }
+    }
+
+    /// One event: decide.
+    fn step(&mut self, event: Event, server: &Server, now: u64, scenario: &Scenario) {
+        let state = std::mem::take(&mut self.state);
+        let (state, effects) = session::step(state, event, Moment(now), &scenario.policy);
+        self.state = state;
+        self.wake = None;
+        for effect in effects {
+            match effect {
+                Effect::WakeAt(moment) => self.wake = Some(moment.0).filter(|at| *at != u64::MAX),
+                Effect::Uncordon { .. } if scenario.mutation == Some(Mutation::NoUncordon) => {}
+                effect => self.todo.push_back(Todo::Do(effect)),
+            }
+        }
+        if !self.state.wants_picture() {
+            self.seen_picture = None;
+        }
+        if !leasing::is_waiting(&self.state) {
+            self.seen_lease = None;
+        } else if self.seen_lease.is_none() && server.is_reachable {
+            self.seen_lease = Some(Seen(server.lease.version.clone()));
+        }
+    }
+
+    /// Does the next effect. Calls that were given up while they were not served yet are left to `strays`.
+    pub fn perform(
+        &mut self,
+        files: &mut Files,
+        server: &Server,
+        now: u64,
+        scenario: &Scenario,
+        strays: &mut Vec<Call>,
+    ) {
+        match self.todo.pop_front() {
+            None => {}
+            Some(Todo::Store(member)) => files.persist.member = Some(member),
+            Some(Todo::Report(report)) => files.run.report = Some(report),
+            Some(Todo::Status(status)) => files.run.status = Some(status),
+            Some(Todo::Do(effect)) => self.perform_effect(effect, files, server, now, scenario, strays),
+        }
+    }
+
+    fn perform_effect(
+        &mut self,
+        effect: Effect,
+        files: &mut Files,
+        server: &Server,
+        now: u64,
+        scenario: &Scenario,
+        strays: &mut Vec<Call>,
+    ) {
+        match effect {
+            Effect::Record => {
+                files.run.drain_record = Some(Arc::new(session::record::record(&self.state)));
+            }
+            Effect::Publish if self.is_open => self.publish(files),
+            Effect::Publish | Effect::WakeAt(_) => {}
+            Effect::TakeOverride => {
+                files.persist.order = None;
+                self.step(Event::OverrideTaken { renamed: true }, server, now, scenario);
+            }
+            Effect::Look { serial } => self.call(serial, Ask::Look, server),
+            Effect::Probe { serial } => self.call(serial, Ask::Probe, server),
+            Effect::Cordon { serial } => self.call(serial, Ask::Cordon, server),
+            Effect::Uncordon { serial } => self.call(serial, Ask::Uncordon, server),
+            Effect::Adopt { serial } => self.call(serial, Ask::Adopt, server),
+            Effect::ReadSlots { serial } => self.call(serial, Ask::ReadSlots, server),
+            Effect::WriteSlots { serial, based_on, holders } => {
+                self.call(serial, Ask::WriteSlots { based_on, holders }, server);
+            }
+            // No scenario has a health command: it is one more thing to wait for, like a slot.
+            Effect::AskHealth { .. } => {}
+            Effect::Drain(effect) => self.perform_drain(effect, server, strays),
+        }
+    }
+
+    fn perform_drain(&mut self, effect: drain::Effect, server: &Server, strays: &mut Vec<Call>) {
+        match effect {
+            drain::Effect::Evict { attempt, pod, .. } | drain::Effect::Delete { attempt, pod, .. } => {
+                self.call(attempt, Ask::Evict(pod), server);
+            }
+            drain::Effect::Prove { attempt, .. } => self.call(attempt, Ask::Prove, server),
+            drain::Effect::Inquire { attempt, .. } => self.call(attempt, Ask::Inquire, server),
+            drain::Effect::Abort => {
+                let given_up = |call: &Call| matches!(call.ask, Ask::Evict(_) | Ask::Prove | Ask::Inquire);
+                let calls = std::mem::take(&mut self.calls);
+                let (given_up, kept): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(given_up);
+                self.calls = kept;
+                strays
+                    .extend(given_up.into_iter().filter(|call| call.answer.is_none() && call.ask.is_write()));
+            }
+            drain::Effect::WakeAt(_) => {}
+        }
+    }
+
+    fn call(&mut self, serial: u32, ask: Ask, server: &Server) {
+        let version = server.version;
+        self.calls.push(Call { serial, ask, answer: None, held_until: None, version });
+    }
+
+    /// As `Output::write` does it: the report with its reason, the status, the report with the answers.
+    fn publish(&mut self, files: &Files) {
+        let report = self.report();
+        let status = NodeDrainStatus {
+            status: status_of(self.state.shown.status),
+            requested_by: requester_of(self.state.shown.requested_by),
+        };
+        let mut parts = Vec::new();
+        if !self.state.adopts && files.persist.member != Some(self.state.member) {
+            parts.push(Todo::Store(self.state.member));
+        }
+        let before = files.run.report.as_deref();
+        if files.run.status != Some(status) {
+            let early = with_answers_of(&report, before);
+            if before != Some(&early) {
+                parts.push(Todo::Report(Arc::new(early)));
+            }
+            parts.push(Todo::Status(status));
+        }
+        if before != Some(&report) || !parts.is_empty() {
+            parts.push(Todo::Report(Arc::new(report)));
+        }
+        parts.into_iter().rev().for_each(|part| self.todo.push_front(part));
+    }
+}
+
+/// A member of a cluster, as far as files tell.
+const FACTS: Facts = Facts { eve_config_valid: None, mode: Mode::Auto, has_kubeconfig: true };
+
+/// The requests as the inbox reads them.
+fn requests(files: &RunFiles) -> Vec<Request> {
+    let request = |(requester, item): (&DrainRequester, &schemas::NodeDrainRequest)| {
+        let requester = match requester {
+            DrainRequester::DeviceOp => session::Requester::DeviceOp,
+            DrainRequester::Update => session::Requester::Update,
+            DrainRequester::None | DrainRequester::Unset => session::Requester::Operator,
+        };
+        Request {
+            requester,
+            context: item.context.clone(),
+            requested_at: item.requested_at.to_string(),
+            publisher: publisher(item.requested_by).to_owned(),
+            answer: Answer::None,
+        }
+    };
+    files.requests.iter().map(request).collect()
+}

@@ -1,0 +1,96 @@
+//! A way to the API server that can be cut for one device, while the server serves everybody else.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::api::runtime;
+
+/// The way to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Open,
+    /// Connections break, new ones break at once.
+    Cut,
+}
+
+/// Forwards bytes. Dropping it cuts the way for good.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    way: watch::Sender<Way>,
+}
+
+impl Proxy {
+    /// Forwards to the server of this URL, `https://127.0.0.1:6443` for example.
+    pub fn start(server: &str) -> Result<Self> {
+        let target: SocketAddr =
+            server.trim_start_matches("https://").parse().with_context(|| format!("no address: {server}"))?;
+        let listener = runtime()?.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let (way, follow) = watch::channel(Way::Open);
+        let address = listener.local_addr()?;
+        runtime()?.spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if *follow.borrow() == Way::Open && follow.has_changed().is_ok() {
+                    tokio::spawn(connection(client, target, follow.clone()));
+                }
+            }
+        });
+        Ok(Self { address, way })
+    }
+
+    /// From now on the server is away: all connections break, and new ones are closed as soon as they are made.
+    pub fn cut(&self) {
+        self.way.send_replace(Way::Cut);
+    }
+
+    /// The server is there again.
+    pub fn mend(&self) {
+        self.way.send_replace(Way::Open);
+    }
+
+    /// A copy of the kubeconfig that leads through here, beside it.
+    pub fn kubeconfig(&self, original: &Path) -> Result<PathBuf> {
+        let mut config: Value = serde_json::from_slice(&fs::read(original)?)?;
+        let server =
+            config.pointer_mut("/clusters/0/cluster/server").context("a kubeconfig with a server")?;
+        *server = json!(format!("https://{}", self.address));
+        let path = original.with_extension(format!("through-{}", self.address.port()));
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        file.write_all(&serde_json::to_vec(&config)?)?;
+        Ok(path)
+    }
+}
+
+async fn connection(client: TcpStream, target: SocketAddr, way: watch::Receiver<Way>) {
+    let Ok(server) = TcpStream::connect(target).await else { return };
+    // Small requests must not wait for each other; a socket that cannot be told is only slower.
+    drop((client.set_nodelay(true), server.set_nodelay(true)));
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let mut is_cut = way.clone();
+    tokio::select! {
+        () = copy(from_client, to_server) => {}
+        () = copy(from_server, to_client) => {}
+        _ = is_cut.wait_for(|way| *way == Way::Cut) => {}
+    }
+}
+
+/// Until one side ends.
+async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(count) = from.read(&mut buffer).await
+        && count > 0
+        && let Some(bytes) = buffer.get(..count)
+        && to.write_all(bytes).await.is_ok()
+    {}
+}

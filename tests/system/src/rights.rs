@@ -1,0 +1,109 @@
+//! A user with exactly the rights that `packaging/kubernetes` gives to zedkube.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use control_plane::{ControlPlane, until};
+use serde_json::{Value, json};
+
+const MANIFESTS: &str = include_str!("../../../packaging/kubernetes/zedkube.yaml");
+const LONGHORN: &str = include_str!("../../../packaging/kubernetes/zedkube-longhorn.yaml");
+
+/// The name of the service account in the manifests.
+const ACCOUNT: &str = "zedkube";
+
+/// The API server knows a new role as soon as its own watch tells it.
+const KNOWN_LIMIT: Duration = Duration::from_secs(30);
+
+/// What tells that the server knows a role of the manifests: verb, object, and whether it is in kube-system.
+const SIGNS: [(&str, &str, bool); 3] = [
+    ("patch", "nodes", false),
+    ("create", "leases.coordination.k8s.io", false),
+    ("get", "leases.coordination.k8s.io/kube-controller-manager", true),
+];
+
+/// zedkube as the API server sees it.
+#[derive(Debug)]
+pub struct ZedkubeUser {
+    /// Its name in the audit log.
+    pub name: String,
+    /// Its kubeconfig; lives as long as the plane's handle.
+    pub kubeconfig: PathBuf,
+    /// The roles that it has, as the API server takes them.
+    pub roles: Vec<Value>,
+}
+
+impl ZedkubeUser {
+    /// Applies `packaging/kubernetes/zedkube.yaml` for one pool of a plane: the namespace of the pool takes the place of
+    /// kube-system, so that `slots.namespace` must be that one. The rest of the cluster is shared, so what is not in a
+    /// namespace of the pool gets the pool's name.
+    pub fn create(plane: &ControlPlane, pool: &str) -> Result<Self> {
+        Self::create_from(plane, pool, &[MANIFESTS])
+    }
+
+    /// The same with what `packaging/kubernetes/zedkube-longhorn.yaml` adds; namespace longhorn-system must be there.
+    pub fn create_with_longhorn(plane: &ControlPlane, pool: &str) -> Result<Self> {
+        Self::create_from(plane, pool, &[MANIFESTS, LONGHORN])
+    }
+
+    fn create_from(plane: &ControlPlane, pool: &str, manifests: &[&str]) -> Result<Self> {
+        let mut objects = Vec::new();
+        for text in manifests {
+            objects.extend(parse(plane, text)?);
+        }
+        for object in &mut objects {
+            move_to(object, pool);
+        }
+        plane.apply(&objects)?;
+        let user = Self {
+            name: format!("system:serviceaccount:{pool}:{ACCOUNT}"),
+            kubeconfig: plane.service_account_kubeconfig(pool, ACCOUNT)?,
+            roles: objects.into_iter().filter(|object| object.get("rules").is_some()).collect(),
+        };
+        user.until_known(plane, pool)?;
+        Ok(user)
+    }
+
+    fn until_known(&self, plane: &ControlPlane, pool: &str) -> Result<()> {
+        let user = format!("--as={}", self.name);
+        for (verb, object, is_system) in SIGNS {
+            let namespace = format!("--namespace={}", if is_system { "kube-system" } else { pool });
+            until(&format!("zedkube may {verb} {object}"), KNOWN_LIMIT, || {
+                plane.run(&["auth", "can-i", verb, object, &user, &namespace]).map(Some)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The documents of a YAML text.
+fn parse(plane: &ControlPlane, text: &str) -> Result<Vec<Value>> {
+    let create = ["create", "--dry-run=client", "--output=json", "-f", "-"];
+    let json = plane.run_with_input(&create, text.as_bytes())?;
+    let documents = serde_json::Deserializer::from_str(&json).into_iter();
+    documents.collect::<Result<_, _>>().context("`kubectl create --dry-run` wrote no JSON")
+}
+
+/// Makes the object one of the pool, see [`ZedkubeUser::create`].
+fn move_to(object: &mut Value, pool: &str) {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
+    let role = text("/roleRef/name");
+    // It names a lease of the server itself, which does not move.
+    let stays = name.ends_with("-controller-manager");
+    if namespace == "kube-system" && !stays {
+        set(object, "/metadata/namespace", pool);
+    } else if namespace.is_empty() || stays {
+        set(object, "/metadata/name", &format!("{name}-{pool}"));
+        set(object, "/roleRef/name", &format!("{role}-{pool}"));
+    }
+    set(object, "/subjects/0/namespace", pool);
+}
+
+/// Does nothing where there is no such field.
+fn set(object: &mut Value, pointer: &str, text: &str) {
+    if let Some(field) = object.pointer_mut(pointer) {
+        *field = json!(text);
+    }
+}

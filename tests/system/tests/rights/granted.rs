@@ -1,0 +1,108 @@
+//! Rights one by one, and what they allow.
+
+use std::fmt;
+
+use anyhow::{Context, Result};
+use control_plane::{AuditedRequest, Requests};
+use serde_json::Value;
+
+/// One verb on one resource, as one rule of a role grants it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Right {
+    /// Empty: in all.
+    namespace: String,
+    /// With its group and subresource, for example `pods/eviction` or `leases.coordination.k8s.io`.
+    resource: String,
+    /// Empty: whatever its name.
+    name: String,
+    verb: String,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, resource, name, verb } = self;
+        write!(f, "{verb} {resource}")?;
+        if !name.is_empty() {
+            write!(f, " {name}")?;
+        }
+        if !namespace.is_empty() {
+            write!(f, " in {namespace}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Right {
+    /// It is what allows this request.
+    fn allows(&self, asked: &AuditedRequest) -> bool {
+        let is_named = self.name.is_empty() || self.name == asked.name || selects(asked, &self.name);
+        self.verb == asked.verb
+            && self.resource == resource(asked)
+            && is_named
+            && (self.namespace.is_empty() || self.namespace == asked.namespace)
+    }
+}
+
+/// What the roles grant.
+pub(crate) fn granted(roles: &[Value]) -> Result<Vec<Right>> {
+    let mut all = Vec::new();
+    for role in roles {
+        let namespace = role["metadata"]["namespace"].as_str().unwrap_or_default();
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            all.extend(of_rule(rule, namespace)?);
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+fn of_rule(rule: &Value, namespace: &str) -> Result<Vec<Right>> {
+    let texts = |field: &str| -> Result<Vec<String>> {
+        serde_json::from_value(rule[field].clone()).with_context(|| format!("{field} of {rule}"))
+    };
+    let names = if rule["resourceNames"].is_null() { vec![String::new()] } else { texts("resourceNames")? };
+    let mut all = Vec::new();
+    for group in texts("apiGroups")? {
+        for resource in texts("resources")? {
+            for name in &names {
+                all.extend(texts("verbs")?.into_iter().map(|verb| Right {
+                    namespace: namespace.to_owned(),
+                    resource: in_group(&resource, &group),
+                    name: name.clone(),
+                    verb,
+                }));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The rights that no request needed.
+pub(crate) fn unused(granted: &[Right], asked: &Requests) -> Vec<String> {
+    let is_unused = |right: &&Right| !asked.iter().any(|asked| right.allows(asked));
+    granted.iter().filter(is_unused).map(Right::to_string).collect()
+}
+
+/// The requests that no right allows. What concerns no object, such as `/version`, everybody may ask.
+pub(crate) fn not_granted(granted: &[Right], asked: &Requests) -> Vec<String> {
+    let on_objects = asked.iter().filter(|asked| !asked.resource.is_empty());
+    let open = on_objects.filter(|asked| !granted.iter().any(|right| right.allows(asked)));
+    open.map(|asked| format!("{} {} ({})", asked.verb, resource(asked), asked.uri)).collect()
+}
+
+fn resource(asked: &AuditedRequest) -> String {
+    let resource = match asked.subresource.as_str() {
+        "" => asked.resource.clone(),
+        subresource => format!("{}/{subresource}", asked.resource),
+    };
+    in_group(&resource, &asked.group)
+}
+
+/// A list or watch names its one object like this.
+fn selects(asked: &AuditedRequest, name: &str) -> bool {
+    asked.uri.contains(&format!("fieldSelector=metadata.name%3D{name}"))
+}
+
+fn in_group(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}

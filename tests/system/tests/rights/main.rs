@@ -1,0 +1,82 @@
+//! Least privilege: what `packaging/kubernetes` grants to zedkube is what zedkube uses, no more and no less.
+//!
+//! zedkube runs through all that a drain can meet on a control plane of its own, as a user with exactly those rights.
+//! The API server's audit log then tells what it asked for.
+
+#![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
+
+mod granted;
+mod site;
+mod webhook;
+
+use anyhow::Result;
+use control_plane::Requests;
+use schemas::{DrainStatus, Operation};
+
+use granted::{granted, not_granted, unused};
+use site::Site;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
+
+#[test]
+fn every_right_that_is_granted_is_used_and_no_other() -> Result<()> {
+    let mut site = Site::new()?;
+    let mark = site.plane.audit_mark()?;
+    drain_with_everything_in_the_way(&mut site)?;
+    wait_for_a_slot(&mut site)?;
+    cancel_and_boot(&mut site)?;
+    site.device.kill("zedkube");
+
+    let asked = site.plane.audit_since(mark)?.of_user(&site.user.name);
+    assert_eq!(refused(&asked), Vec::<String>::new(), "nothing is refused");
+    let granted = granted(&site.user.roles)?;
+    assert_eq!(unused(&granted, &asked), Vec::<String>::new(), "granted, but never used");
+    assert_eq!(not_granted(&granted, &asked), Vec::<String>::new(), "used, but not granted");
+    Ok(())
+}
+
+/// Volumes, a DaemonSet, budgets that allow nothing, a virtual machine, Longhorn's instance-manager, a webhook that
+/// says conflict; in the end what is left is deleted against its budget.
+fn drain_with_everything_in_the_way(site: &mut Site) -> Result<()> {
+    site.device.start_all()?;
+    site.device.command(Operation::Reboot, 1)?;
+    site.until_asked_about_blocked_pods()?;
+    site.webhook_goes()?;
+    site.device.until("the reboot is recorded", || Ok(site.device.actions()?.into_iter().next()))?;
+    site.device.take_back(Operation::Reboot, 1)?;
+    site.until_in_service()
+}
+
+/// Somebody else has the only slot, and gives it back.
+fn wait_for_a_slot(site: &mut Site) -> Result<()> {
+    let mark = site.plane.audit_mark()?;
+    site.give_the_slot_to_another()?;
+    site.device.command(Operation::Reboot, 2)?;
+    site.device.until("the slot is waited for", || {
+        Ok(site.device.report().filter(|report| !report.slot.holders.is_empty()))
+    })?;
+    assert_eq!(site.device.status(), DrainStatus::Requested);
+    site.until_watching_the_lease(mark)?;
+    site.free_the_slot()?;
+    site.device.until_status(DrainStatus::Complete)
+}
+
+/// Taken back in the middle; then drained again, and the device boots.
+fn cancel_and_boot(site: &mut Site) -> Result<()> {
+    site.device.take_back(Operation::Reboot, 2)?;
+    site.until_in_service()?;
+    site.device.command(Operation::Reboot, 3)?;
+    site.device.until("the reboot is recorded", || {
+        Ok(site.device.actions()?.into_iter().find(|action| action.counter == 3))
+    })?;
+    site.device.boot()?;
+    site.device.start_all()?;
+    site.until_in_service()
+}
+
+fn refused(asked: &Requests) -> Vec<String> {
+    let is_refusal = |code: Option<u16>| matches!(code, Some(401 | 403));
+    let refused = asked.iter().filter(|request| is_refusal(request.code));
+    refused.map(|request| format!("{} {}", request.verb, request.uri)).collect()
+}

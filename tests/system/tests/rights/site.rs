@@ -1,0 +1,244 @@
+//! A cluster that has everything that zedkube may have to look at.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use control_plane::{AuditMark, AuditedRequest, ControlPlane, Pool, objects, unique, until};
+use serde_json::{Value, json};
+use system::{Device, ZedkubeUser};
+
+use crate::PROGRAM;
+use crate::webhook::Webhook;
+
+/// For a machine under load.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// The Lease of the slots, as the role names it.
+const LEASE: &str = "ebb-slots-default";
+
+const LONGHORN: &str = "longhorn-system";
+
+/// Three nodes; on the first pods of every kind, and a device that is it.
+pub(crate) struct Site {
+    pub(crate) plane: ControlPlane,
+    pool: Pool,
+    pub(crate) user: ZedkubeUser,
+    pub(crate) device: Device,
+    webhook: Webhook,
+}
+
+impl Site {
+    /// On a control plane of its own: kinds of Longhorn and KubeVirt would be seen by everybody.
+    pub(crate) fn new() -> Result<Self> {
+        let plane = ControlPlane::start()?;
+        let pool = plane.create_pool(&unique("rights"), &["a", "b", "c"])?;
+        plane.create_namespace(LONGHORN)?;
+        let user = ZedkubeUser::create_with_longhorn(&plane, &pool.name)?;
+        let mut device = Device::new(PROGRAM, &user.kubeconfig, &pool.nodes[0])?;
+        device.set(&format!("slots.namespace={}", pool.name));
+        device.set("slots.group=default");
+        device.set("evict.retry=1s");
+        // Blocked pods are asked about after 10 s; then they have to go.
+        device.set("evict.max-retries=20");
+        let webhook = Webhook::start(&plane)?;
+        let site = Self { plane, pool, user, device, webhook };
+        site.install_kinds()?;
+        site.fill()?;
+        Ok(site)
+    }
+
+    fn install_kinds(&self) -> Result<()> {
+        let kinds = [
+            kind("longhorn.io", "v1beta2", "Setting", "settings", "setting"),
+            kind("longhorn.io", "v1beta2", "Node", "nodes", "node"),
+            kind(
+                "kubevirt.io",
+                "v1",
+                "VirtualMachineInstance",
+                "virtualmachineinstances",
+                "virtualmachineinstance",
+            ),
+        ];
+        self.plane.apply(&kinds)?;
+        for kind in &kinds {
+            let name = format!("crd/{}", kind["metadata"]["name"].as_str().unwrap_or_default());
+            self.plane.run(&["wait", "--for=condition=established", &name, "--timeout=60s"])?;
+        }
+        let machine = json!({
+            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+            "metadata": {"name": "vm", "namespace": self.pool.name},
+        });
+        let setting = json!({
+            "apiVersion": "longhorn.io/v1beta2", "kind": "Setting",
+            "metadata": {"name": "node-drain-policy", "namespace": LONGHORN}, "value": "always-allow",
+        });
+        let node = json!({
+            "apiVersion": "longhorn.io/v1beta2", "kind": "Node",
+            "metadata": {"name": self.pool.nodes[0], "namespace": LONGHORN},
+        });
+        // A kind is served a little after it is established.
+        until("the kinds are served", LIMIT, || {
+            self.plane.apply(&[machine.clone(), setting.clone(), node.clone()]).map(Some)
+        })
+    }
+
+    fn fill(&self) -> Result<()> {
+        let namespace = self.pool.name.as_str();
+        let driver = "detach-1s.rights.test";
+        let mut all = vec![objects::csi_driver(driver)];
+        all.extend(self.pool.nodes.iter().map(|node| objects::csi_node(node, &[driver])));
+        all.extend(objects::volume(namespace, "data-db-0", driver));
+        for node in self.pool.nodes.iter().skip(1) {
+            self.plane.run(&["cordon", node])?;
+        }
+        all.push(objects::stateful_set(namespace, "db", 1));
+        all.push(daemon_set(namespace));
+        self.plane.apply(&all)?;
+        self.plane.run(&[
+            "rollout",
+            "status",
+            "statefulset/db",
+            "--namespace",
+            namespace,
+            "--timeout=60s",
+        ])?;
+        self.plane.run(&[
+            "rollout",
+            "status",
+            "daemonset/sensor",
+            "--namespace",
+            namespace,
+            "--timeout=60s",
+        ])?;
+        until("the volume is attached", LIMIT, || {
+            Ok((!self.plane.list(&["volumeattachments"])?.is_empty()).then_some(()))
+        })?;
+        self.place_blocked_pods()?;
+        for node in self.pool.nodes.iter().skip(1) {
+            self.plane.run(&["uncordon", node])?;
+        }
+        Ok(())
+    }
+
+    /// A virtual machine's launcher and an instance-manager behind budgets, and a pod that the webhook is asked about.
+    fn place_blocked_pods(&self) -> Result<()> {
+        let namespace = self.pool.name.as_str();
+        let machine = self.plane.get(&["virtualmachineinstances", "vm", "--namespace", namespace])?;
+        let mut launcher = self.bound(namespace, "launcher");
+        launcher["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "vm",
+            "uid": machine["metadata"]["uid"], "controller": true,
+        }]);
+        let mut manager = self.bound(LONGHORN, "manager");
+        manager["metadata"]["labels"]["longhorn.io/component"] = json!("instance-manager");
+        self.plane.create_namespace(&self.watched())?;
+        self.webhook.deny_evictions(&self.plane, &self.watched())?;
+        self.plane.apply(&[
+            launcher,
+            objects::disruption_budget(namespace, "launcher", ("minAvailable", 1)),
+            manager,
+            objects::disruption_budget(LONGHORN, "manager", ("minAvailable", 1)),
+            self.bound(&self.watched(), "conflict"),
+        ])?;
+        for (namespace, name) in [(namespace, "launcher"), (LONGHORN, "manager")] {
+            let at = format!("--namespace={namespace}");
+            until("the budget counts its pod", LIMIT, || {
+                let budget = self.plane.get(&["pdb", name, &at])?;
+                Ok((budget["status"]["currentHealthy"] == 1).then_some(()))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn bound(&self, namespace: &str, name: &str) -> Value {
+        let mut pod = objects::pod(namespace, name);
+        pod["spec"]["nodeName"] = json!(self.pool.nodes[0]);
+        pod
+    }
+
+    /// The namespace whose evictions the webhook sees.
+    fn watched(&self) -> String {
+        format!("{}-watched", self.pool.name)
+    }
+
+    /// zedkube has tried to find out why pods do not leave, and what a conflict means.
+    pub(crate) fn until_asked_about_blocked_pods(&self) -> Result<()> {
+        self.device.until("zedkube has asked about the blocked pods", || {
+            let report = self.device.report().unwrap_or_default();
+            let holder = |text: &str| report.blocked.iter().any(|blocked| blocked.holder.contains(text));
+            Ok((holder("KubeVirt") && holder("Longhorn")).then_some(()))
+        })
+    }
+
+    /// Evictions are not looked at any more.
+    pub(crate) fn webhook_goes(&self) -> Result<()> {
+        self.plane.run(&["delete", "validatingwebhookconfigurations", &self.watched()]).map(drop)
+    }
+
+    /// The node takes pods, and no slot of ours is left.
+    pub(crate) fn until_in_service(&self) -> Result<()> {
+        self.device.until("the node is in service and the slot is free", || {
+            let node = self.plane.get(&["node", &self.pool.nodes[0]])?;
+            let is_free = node["spec"]["unschedulable"].is_null() && self.holders()? == "[]";
+            Ok(is_free.then_some(()))
+        })
+    }
+
+    fn holders(&self) -> Result<String> {
+        let lease = self.plane.get(&["lease", LEASE, "--namespace", &self.pool.name])?;
+        let holders = lease["metadata"]["annotations"]["ebb.dev/holders"].as_str();
+        holders.map(str::to_owned).context("a Lease with holders")
+    }
+
+    /// The second node has the slot.
+    pub(crate) fn give_the_slot_to_another(&self) -> Result<()> {
+        let other = &self.pool.nodes[1];
+        let uid = self.plane.get(&["node", other])?["metadata"]["uid"].clone();
+        self.set_holders(&json!([{"Node": other, "NodeUID": uid, "BootID": "other", "Renewal": 1}]))
+    }
+
+    /// Nobody has it.
+    pub(crate) fn free_the_slot(&self) -> Result<()> {
+        self.set_holders(&json!([]))
+    }
+
+    fn set_holders(&self, holders: &Value) -> Result<()> {
+        let annotation = format!("ebb.dev/holders={holders}");
+        let at = format!("--namespace={}", self.pool.name);
+        self.plane.run(&["annotate", "--overwrite", "lease", LEASE, &annotation, &at]).map(drop)
+    }
+
+    /// The watch of the Lease stands.
+    pub(crate) fn until_watching_the_lease(&self, since: AuditMark) -> Result<()> {
+        self.device.until("the Lease is watched", || {
+            let asked = self.plane.audit_since(since)?.of_user(&self.user.name);
+            let is_watch = |asked: &AuditedRequest| asked.verb == "watch" && asked.resource == "leases";
+            Ok(asked.iter().any(is_watch).then_some(()))
+        })
+    }
+}
+
+fn daemon_set(namespace: &str) -> Value {
+    let mut set = objects::deployment(namespace, "sensor", 1);
+    set["kind"] = json!("DaemonSet");
+    if let Some(spec) = set["spec"].as_object_mut() {
+        spec.remove("replicas");
+    }
+    set
+}
+
+/// A kind whose objects may hold anything.
+fn kind(group: &str, version: &str, kind: &str, plural: &str, singular: &str) -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": singular},
+            "versions": [{
+                "name": version, "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    })
+}

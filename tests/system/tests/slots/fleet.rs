@@ -1,0 +1,307 @@
+//! Devices that are the nodes of one cluster and share its slots.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use control_plane::objects::DELETE_DELAY;
+use control_plane::{ControlPlane, Pool, objects, unique};
+use schemas::{DrainStatus, Operation, Outcome};
+use serde_json::{Value, json};
+use system::{Api, Device, Proxy, ZedkubeUser};
+
+use crate::PROGRAM;
+
+/// Longer than anything here takes; a node that was cut off is not believed to be empty for a minute.
+const PATIENCE: Duration = Duration::from_secs(200);
+
+const LOOK: Duration = Duration::from_millis(10);
+
+const PODS: usize = 2;
+
+/// `slots.limit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    One,
+    None,
+}
+
+/// The devices, each with its node and its pods.
+pub(crate) struct Fleet {
+    pub(crate) plane: ControlPlane,
+    pub(crate) devices: Vec<Device>,
+    api: Api,
+    pool: Pool,
+    /// Each device has a way to the server of its own, and a kubeconfig that can lead it astray.
+    ways: Vec<(Proxy, PathBuf)>,
+    /// Devices whose reboot was seen and done.
+    booted: Vec<bool>,
+}
+
+impl Fleet {
+    pub(crate) fn start(name: &str, count: usize, limit: Limit) -> Result<Self> {
+        let plane = ControlPlane::shared()?;
+        let suffixes = &["a", "b", "c"][..count];
+        let pool = plane.create_pool(&unique(name), suffixes)?;
+        let user = ZedkubeUser::create(&plane, &pool.name)?;
+        let mut fleet = Self {
+            api: Api::open(plane.kubeconfig())?,
+            plane,
+            devices: Vec::new(),
+            ways: Vec::new(),
+            booted: vec![false; count],
+            pool,
+        };
+        for node in fleet.pool.nodes.clone() {
+            let proxy = Proxy::start(fleet.plane.server())?;
+            let kubeconfig = proxy.kubeconfig(&user.kubeconfig)?;
+            fleet.add(&node, &kubeconfig, limit)?;
+            fleet.ways.push((proxy, kubeconfig));
+        }
+        for device in &mut fleet.devices {
+            device.start_all()?;
+        }
+        Ok(fleet)
+    }
+
+    fn add(&mut self, node: &str, kubeconfig: &Path, limit: Limit) -> Result<()> {
+        let mut device = Device::new(PROGRAM, kubeconfig, node)?;
+        let limit = match limit {
+            Limit::One => "slots.limit=1",
+            Limit::None => "slots.limit=0",
+        };
+        device.set(limit);
+        device.set(&format!("slots.namespace={}", self.pool.name));
+        for setting in ["slots.group=default", "evict.retry=1s", "cordon.pause=1s", "peer.window=3s"] {
+            device.set(setting);
+        }
+        for index in 0..PODS {
+            self.api.create(&self.pods(), &pod(node, index))?;
+        }
+        self.report_boot(node, &device.boot_id()?)?;
+        self.devices.push(device);
+        Ok(())
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        self.pool.nodes.clone()
+    }
+
+    fn pods(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods", self.pool.name)
+    }
+
+    /// All are told at the same instant.
+    pub(crate) fn reboot_all(&mut self) -> Result<()> {
+        for device in &mut self.devices {
+            device.controller().command(Operation::Reboot, 0, false)?;
+        }
+        self.until("the counters are recorded", |fleet| {
+            let is_recorded = |device: &Device| device.recorded_counter(Operation::Reboot).is_some();
+            Ok(fleet.devices.iter().all(is_recorded).then_some(()))
+        })?;
+        for device in &mut self.devices {
+            device.controller().command(Operation::Reboot, 1, true)?;
+        }
+        Ok(())
+    }
+
+    /// No pod can leave: a budget forbids it.
+    pub(crate) fn block_all(&self) -> Result<()> {
+        self.set_budget(u32::try_from(PODS * self.devices.len())?)?;
+        control_plane::until("the budget counts its pods", PATIENCE, || {
+            let budget = self.plane.get(&["pdb", "web", "--namespace", &self.pool.name])?;
+            let healthy = budget["status"]["currentHealthy"].as_u64();
+            Ok((healthy == u64::try_from(PODS * self.devices.len()).ok()).then_some(()))
+        })
+    }
+
+    pub(crate) fn unblock_all(&self) -> Result<()> {
+        self.set_budget(0)
+    }
+
+    fn set_budget(&self, needed: u32) -> Result<()> {
+        self.plane.apply(&[objects::disruption_budget(&self.pool.name, "web", ("minAvailable", needed))])
+    }
+
+    /// The number of the device whose node has the slot.
+    pub(crate) fn holder(&self) -> Result<Option<usize>> {
+        let lease =
+            format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/ebb-slots-default", self.pool.name);
+        let Some(lease) = self.api.find(&lease)? else { return Ok(None) };
+        let holders = lease["metadata"]["annotations"]["ebb.dev/holders"].as_str().context("holders")?;
+        let holders: Vec<Value> = serde_json::from_str(holders)?;
+        if holders.len() > 1 {
+            bail!("more than one holder: {holders:?}");
+        }
+        let is_held_by = |node: &&String| holders.iter().any(|holder| holder["Node"] == json!(node));
+        Ok(self.pool.nodes.iter().position(|node| is_held_by(&node)))
+    }
+
+    /// The one whose turn it is has asked for its pods to go, in vain.
+    pub(crate) fn until_holder_is_blocked(&mut self) -> Result<usize> {
+        self.until("the holder's pods are blocked", |fleet| {
+            let is_blocked =
+                |device: &Device| device.report().is_some_and(|report| report.blocked.len() == PODS);
+            Ok(fleet.holder()?.filter(|holder| is_blocked(&fleet.devices[*holder])))
+        })
+    }
+
+    pub(crate) fn until_all_are_cordoned_or_done(&mut self) -> Result<()> {
+        self.until("all drain", |fleet| {
+            let drains =
+                |device: &Device| matches!(device.status(), DrainStatus::Cordoned | DrainStatus::Complete);
+            Ok(fleet.devices.iter().all(drains).then_some(()))
+        })
+    }
+
+    pub(crate) fn kill_zedkube(&mut self, index: usize) -> Result<()> {
+        self.devices[index].kill("zedkube");
+        self.devices[index].start("zedkube")
+    }
+
+    /// The device's connections break, and its kubeconfig names a port where nobody listens.
+    pub(crate) fn cut_off(&self, index: usize) -> Result<()> {
+        let (proxy, kubeconfig) = &self.ways[index];
+        let aside = kubeconfig.with_extension("aside");
+        let mut config: Value = serde_json::from_slice(&fs::read(kubeconfig)?)?;
+        fs::rename(kubeconfig, aside)?;
+        config["clusters"][0]["cluster"]["server"] = json!("https://127.0.0.1:1");
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(kubeconfig)?;
+        file.write_all(&serde_json::to_vec(&config)?)?;
+        proxy.cut();
+        Ok(())
+    }
+
+    pub(crate) fn let_back(&self, index: usize) -> Result<()> {
+        let (proxy, kubeconfig) = &self.ways[index];
+        proxy.mend();
+        Ok(fs::rename(kubeconfig.with_extension("aside"), kubeconfig)?)
+    }
+
+    pub(crate) fn delete_node(&self, index: usize) -> Result<()> {
+        self.api.delete(&format!("/api/v1/nodes/{}", self.pool.nodes[index]))
+    }
+
+    /// All have rebooted, and take pods again; nobody has a slot.
+    pub(crate) fn until_all_are_back(&mut self) -> Result<()> {
+        for index in 0..self.devices.len() {
+            self.until_is_back(index)?;
+        }
+        self.until("the slot is free", |fleet| Ok(fleet.holder()?.is_none().then_some(())))
+    }
+
+    pub(crate) fn until_is_back(&mut self, index: usize) -> Result<()> {
+        let path = format!("/api/v1/nodes/{}", self.pool.nodes[index]);
+        self.until(&format!("{} is back", self.pool.nodes[index]), |fleet| {
+            if !fleet.booted[index] || fleet.devices[index].status() != DrainStatus::NotRequested {
+                return Ok(None);
+            }
+            let node = fleet.api.get(&path)?;
+            let is_free = node["spec"]["unschedulable"].is_null()
+                && node["metadata"]["annotations"]["ebb.dev/cordoned-by"].is_null();
+            Ok(is_free.then_some(()))
+        })?;
+        assert_eq!(self.devices[index].actions()?.len(), 1, "it went down once");
+        Ok(())
+    }
+
+    /// Time goes by; devices that go down boot.
+    pub(crate) fn tend_for(&mut self, time: Duration) -> Result<()> {
+        #[expect(clippy::disallowed_methods, reason = "the test's own time, not the agents'")]
+        let began = Instant::now();
+        while began.elapsed() < time {
+            self.tend()?;
+            pause();
+        }
+        Ok(())
+    }
+
+    fn until<T>(&mut self, what: &str, mut look: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+        #[expect(clippy::disallowed_methods, reason = "the test's own patience, not the agents' time")]
+        let began = Instant::now();
+        loop {
+            self.tend()?;
+            if let Some(found) = look(self)? {
+                return Ok(found);
+            }
+            if began.elapsed() > PATIENCE {
+                let all: Vec<String> = self.devices.iter().map(Device::describe).collect();
+                bail!("waited {} s in vain until {what}\n{}", PATIENCE.as_secs(), all.join("\n=====\n"));
+            }
+            pause();
+        }
+    }
+
+    /// Where the reboot was carried out, the machine goes down and comes up.
+    fn tend(&mut self) -> Result<()> {
+        for index in 0..self.devices.len() {
+            if !self.booted[index] && !self.devices[index].actions()?.is_empty() {
+                self.booted[index] = true;
+                self.boot(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn boot(&mut self, index: usize) -> Result<()> {
+        let node = self.pool.nodes[index].clone();
+        let left = self.pods_of(&node)?;
+        let outcome = self.devices[index].report().and_then(|report| report.outcome);
+        // Where nobody else can take its pods a node goes down with them, as EVE's does; and one that is none any more.
+        let is_allowed = matches!(outcome, Some(Outcome::NoSchedulablePeer | Outcome::NodeGone));
+        assert!(left.is_empty() || is_allowed, "{node} goes down with pods on it: {left:?}, {outcome:?}");
+        self.devices[index].boot()?;
+        if self.api.find(&format!("/api/v1/nodes/{node}"))?.is_some() {
+            self.set_ready(&node, false)?;
+            self.report_boot(&node, &self.devices[index].boot_id()?)?;
+            self.set_ready(&node, true)?;
+        }
+        for agent in ["zedkube", "device-op", "nodeagent", "baseos"] {
+            self.devices[index].start(agent)?;
+        }
+        Ok(())
+    }
+
+    fn pods_of(&self, node: &str) -> Result<Vec<String>> {
+        let pods = self.api.list(&format!("/api/v1/pods?fieldSelector=spec.nodeName={node}"))?;
+        Ok(pods.iter().map(|pod| pod["metadata"]["name"].to_string()).collect())
+    }
+
+    /// What a kubelet says of the boot.
+    fn report_boot(&self, node: &str, boot_id: &str) -> Result<()> {
+        let patch = json!({"status": {"nodeInfo": {"bootID": boot_id}}});
+        self.api.patch(&format!("/api/v1/nodes/{node}/status"), &patch).map(drop)
+    }
+
+    fn set_ready(&self, node: &str, is_ready: bool) -> Result<()> {
+        let path = format!("/api/v1/nodes/{node}/status");
+        let mut conditions = self.api.get(&path)?["status"]["conditions"].take();
+        for condition in conditions.as_array_mut().into_iter().flatten() {
+            if condition["type"] == "Ready" {
+                condition["status"] = json!(if is_ready { "True" } else { "False" });
+            }
+        }
+        self.api.patch(&path, &json!({"status": {"conditions": conditions}})).map(drop)
+    }
+}
+
+/// A pod of a node, which nothing makes anew; the budget counts it.
+fn pod(node: &str, index: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("{node}-{index}"), "labels": {"app": "web"},
+            "annotations": {DELETE_DELAY: "300ms"},
+        },
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "main"}]},
+    })
+}
+
+fn pause() {
+    #[expect(clippy::disallowed_methods, reason = "a blocking test has nothing else to do")]
+    std::thread::sleep(LOOK);
+}

@@ -1,0 +1,53 @@
+//! Who drained when, from the audit log.
+
+use control_plane::{AuditedRequest, Requests};
+
+/// When a node was drained: the numbers of requests, in the order in which the server received them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    first_eviction: usize,
+    /// The last change of the node: after a drain that is the uncordon.
+    uncordon: usize,
+}
+
+/// Between the first eviction from a node and the moment it takes pods again, no pod left another one.
+pub(crate) fn are_apart(requests: &Requests, nodes: &[String]) -> Result<(), String> {
+    let spans: Vec<(&String, Span)> =
+        nodes.iter().filter_map(|node| Some((node, span(requests, node)?))).collect();
+    if spans.len() != nodes.len() {
+        return Err(format!("not all nodes were drained: {spans:?}"));
+    }
+    for (node, turn) in &spans {
+        let intruder = spans.iter().find(|(_, other)| {
+            turn.first_eviction < other.first_eviction && other.first_eviction < turn.uncordon
+        });
+        if let Some(intruder) = intruder {
+            return Err(format!("{intruder:?} in the turn of {node}, {turn:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Two nodes were being drained at the same time.
+pub(crate) fn overlap(requests: &Requests, nodes: &[String]) -> bool {
+    let spans: Vec<Span> = nodes.iter().filter_map(|node| span(requests, node)).collect();
+    let is_within = |one: &Span, other: &Span| {
+        one.first_eviction < other.first_eviction && other.first_eviction < one.uncordon
+    };
+    spans.iter().any(|one| spans.iter().any(|other| is_within(one, other)))
+}
+
+fn span(requests: &Requests, node: &str) -> Option<Span> {
+    let numbers = |wanted: &dyn Fn(&AuditedRequest) -> bool| -> Vec<usize> {
+        requests.iter().enumerate().filter(|(_, asked)| wanted(asked)).map(|(number, _)| number).collect()
+    };
+    let ours = |asked: &AuditedRequest| asked.user_agent.starts_with("ebb/");
+    // The pods of a node bear its name.
+    let evictions = numbers(&|asked| {
+        ours(asked) && asked.subresource == "eviction" && asked.name.starts_with(&format!("{node}-"))
+    });
+    let changes = numbers(&|asked| {
+        ours(asked) && asked.verb == "patch" && asked.resource == "nodes" && asked.name == node
+    });
+    Some(Span { first_eviction: *evictions.first()?, uncordon: *changes.last()? })
+}
