@@ -131,8 +131,9 @@ fn known(state: &mut State, call: Call, lease: &Lease, now: Moment) {
     let nodes = std::mem::take(&mut state.nodes);
     state.slots.watched.see_lease(lease, &nodes, now);
     state.nodes = nodes;
-    // Who has to renew still does after a read.
-    let is_renewed = call.writes.is_some() || !state.requests.hold_the_node();
+    // Who has to renew still does after a read. Idle or Failed nobody renews: the next read is due a minute from now.
+    let renews = state.requests.hold_the_node() && !matches!(state.phase, Phase::Idle | Phase::Failed(_));
+    let is_renewed = call.writes.is_some() || !renews;
     let slots = &mut state.slots;
     slots.known_at = state.serial;
     slots.error.clear();

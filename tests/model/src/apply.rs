@@ -22,7 +22,7 @@ const REST_MS: u64 = 150_000;
 const MOST_STEPS: usize = 1_000;
 
 /// A walk has at most some hundred steps between two deviations.
-const MOST_STEPS_OF_A_WALK: u32 = 10_000;
+const MOST_STEPS_OF_A_WALK: u32 = 2_000;
 
 /// A run that is not at rest by then never will be.
 const MOST_JUMPS: usize = 500;

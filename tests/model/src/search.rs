@@ -93,7 +93,8 @@ impl Model for Search {
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         // A run with nothing left to go wrong was followed to its end when the last deviation was spent.
-        if world.left > 0 || self.scenario.deviations == 0 {
+        let is_over = world.monitor.violation.is_some();
+        if !is_over && (world.left > 0 || self.scenario.deviations == 0) {
             actions.extend(world.actions(&self.scenario));
         }
     }
