@@ -171,18 +171,6 @@ fn a_slot_that_somebody_else_releases_while_the_node_is_not_well_is_not_shown_fo
 }
 
 #[test]
-fn between_two_answers_of_failure_the_lease_is_not_read_over_and_over() {
-    let mut sim = Sim::new();
-    sim.others_hold(&["own"]);
-    sim.set(Fault::CordonRefused, true);
-    sim.boot("next");
-    sim.ask(&[(Requester::DeviceOp, "1"), (Requester::Update, "1")]);
-    sim.pass(2 * MINUTE);
-    assert_eq!(sim.state.shown.status, Status::FailedCordon);
-    assert!(sim.lease_reads < 10, "{} reads", sim.lease_reads);
-}
-
-#[test]
 fn a_health_command_that_is_taken_away_holds_nothing_back() {
     let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
     (sim.own.cordoned, sim.own.cordoned_by) = (true, Some(OWNER.into()));
