@@ -86,7 +86,7 @@ fn answered(
     note_api(state, result.as_ref().err(), now, policy, effects);
     match result {
         Ok(cordoned) => {
-            if cordoning.attempt == 1 && !cordoning.resumes {
+            if is_first(&cordoning) {
                 state.session.cordoned_before = cordoned.before;
             }
             (cordoning.cordoned, state.slots.confirmed) = (true, false);

@@ -128,9 +128,7 @@ pub(crate) fn answered(state: &mut State, serial: u32, result: &Result<Lease, Sl
 
 fn known(state: &mut State, call: Call, lease: &Lease, now: Moment) {
     let uid = state.own.as_ref().map(|own| own.uid.clone()).unwrap_or_default();
-    let nodes = std::mem::take(&mut state.nodes);
-    state.slots.watched.see_lease(lease, &nodes, now);
-    state.nodes = nodes;
+    state.slots.watched.see_lease(lease, &state.nodes, now);
     // Who has to renew still does after a read. Idle or Failed nobody renews: the next read is due a minute from now.
     let renews = state.requests.hold_the_node() && !matches!(state.phase, Phase::Idle | Phase::Failed(_));
     let is_renewed = call.writes.is_some() || !renews;

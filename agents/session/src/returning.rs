@@ -78,13 +78,20 @@ pub fn obstacle(state: &State) -> Option<String> {
     }
     // A cordon from before this boot: the node must be able to take pods again.
     let node = state.own.as_ref()?;
+    let failure = || state.health.failure(Purpose::Return);
+    not_back_yet(node, &state.boot_id)
+        .map(str::to_owned)
+        .or_else(|| failure().map(|error| format!("the site's health command does not pass: {error}")))
+}
+
+/// Why the node itself cannot take pods yet after a boot.
+fn not_back_yet(node: &NodeView, boot_id: &str) -> Option<&'static str> {
     if !node.ready {
-        Some("the node is not Ready yet".to_owned())
-    } else if !node.boot_id.is_empty() && node.boot_id != state.boot_id {
-        Some("the kubelet has not reported this boot yet".to_owned())
+        Some("the node is not Ready yet")
+    } else if !node.boot_id.is_empty() && node.boot_id != boot_id {
+        Some("the kubelet has not reported this boot yet")
     } else {
-        let failure = state.health.failure(Purpose::Return);
-        failure.map(|error| format!("the site's health command does not pass: {error}"))
+        None
     }
 }
 
@@ -95,8 +102,8 @@ fn is_of_this_boot(state: &State) -> bool {
 
 /// The site has to be asked before the node takes pods again.
 pub(crate) fn wants_health(state: &State) -> bool {
-    let ready = |node: &NodeView| node.ready && (node.boot_id.is_empty() || node.boot_id == state.boot_id);
-    is_due(state) && !is_of_this_boot(state) && state.own.as_ref().is_some_and(ready)
+    let is_back = |node: &NodeView| not_back_yet(node, &state.boot_id).is_none();
+    is_due(state) && !is_of_this_boot(state) && state.own.as_ref().is_some_and(is_back)
 }
 
 /// Nothing stands between a return and its writes.

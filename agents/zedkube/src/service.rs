@@ -22,7 +22,7 @@ use crate::narrate::Narrator;
 use crate::override_file::OverrideFile;
 use crate::perform::Performer;
 use crate::publish::Output;
-use crate::record::RecordFile;
+use crate::record::{Found, RecordFile};
 use crate::report::Surroundings;
 use crate::shown_time::ShownTime;
 use crate::{looks, policy};
@@ -96,11 +96,14 @@ impl Service {
         let settings = context.settings();
         let policy = policy::of(&settings.current(), context.is_beside_zedbox());
         let now = now();
-        let (state, drain_id) = first_state(&stored, &record, &inbox, context.boot_id(), now);
+        let found = record.found();
         let mut overrides = OverrideFile::open(root);
-        if record.found().is_none() {
+        if found.is_none() {
             overrides.refuse_leftovers();
         }
+        // Once there is a record, an override file that is there was written in this boot.
+        let held = found.is_none().then(|| (VecDeque::from([Effect::Record]), now));
+        let (state, drain_id) = first_state(&stored, found, &inbox, context.boot_id(), now);
         Ok(Self {
             inbox,
             performer: Performer::start(root, settings.clone()),
@@ -115,7 +118,7 @@ impl Service {
             policy,
             wake: Moment::NEVER,
             publish_at: Moment::NEVER,
-            held: None,
+            held,
             doubt_until: Moment::NEVER,
             is_offline: false,
             is_unstored: false,
@@ -149,11 +152,7 @@ impl Service {
 
     /// The first look at everything; what follows from it is shown once.
     fn begin(&mut self) {
-        if self.record.found().is_none() {
-            // From now on a file that is there was written in this boot.
-            self.held = Some((VecDeque::from([Effect::Record]), now()));
-            self.work_off(now());
-        }
+        self.work_off(now());
         let is_pending = self.state.forcing.pending.is_some();
         self.read_inbox();
         self.read_override();
@@ -332,12 +331,12 @@ impl Service {
 /// of ours was ever written and EVE's topics are, EVE's zedkube ran until now.
 fn first_state(
     stored: &Stored,
-    record: &RecordFile,
+    found: Option<Found>,
     inbox: &Inbox,
     boot_id: &str,
     now: Moment,
 ) -> (State, String) {
-    let Some(found) = record.found() else {
+    let Some(found) = found else {
         let adopts = !stored.exists() && inbox.has_eves_topics();
         return (State { adopts, ..State::new(stored.member(), boot_id.to_owned(), now) }, String::new());
     };
