@@ -165,14 +165,22 @@ pub struct DeviceAction {
     pub schema_version: u32,
     /// The operation; null when idle.
     pub command: Option<Operation>,
-    /// Counter of the command.
+    /// Counter of the command; 0 for the reboot into an image.
     pub counter: u32,
+    /// UUID of the image that the device reboots into; empty for a command of device-op.
+    #[serde(rename = "ContentTreeUUID")]
+    pub content_tree_uuid: String,
     /// How far it is.
     pub state: DeviceActionState,
+    /// Why it does not go on although it is taken; empty when it does.
+    pub blocked_by: String,
     /// Why it failed; empty when it did not.
     pub error: String,
     /// Since when in this state.
     pub since: GoTime,
+    /// Counter of the last shutdown that was carried out to its end in this boot: it is not done again. Null without
+    /// one.
+    pub shutdown_done: Option<u32>,
 }
 
 impl Topic for DeviceAction {

@@ -11,7 +11,7 @@ use schemas::{BaseOsConfig, BaseOsHoldState, GoTime, SwState, Verdict};
 use crate::effect::{Effect, between};
 use crate::facts::{Configured, Facts};
 use crate::need::{Need, need, standing};
-use crate::nodeagent::{has_let_go, is_busy};
+use crate::nodeagent::{has_let_go, is_busy, reboot_failure};
 use crate::record::{Accepted, Failure, Stage};
 use crate::showing::show;
 use crate::state::{Phase, State};
@@ -107,7 +107,7 @@ fn advance(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<
         Phase::Holding => return holding(next, facts, policy),
         // Nothing can be taken back while the command runs; the look after its end sees what became of the rest.
         Phase::Activating { .. } => {}
-        Phase::Activated => activated(next, facts, policy),
+        Phase::Activated => activated(next, facts, now, policy),
         Phase::Recalling => recalling(next, facts),
         Phase::Failed => failed(next, facts, now, policy),
     }
@@ -154,7 +154,8 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
             Vec::new()
         }
         Verdict::Failed(_) => {
-            next.record.failed = Some(Failure { error: gate.blocked_by.clone(), at_ms: now.boot_ms });
+            let error = gate.blocked_by.clone();
+            next.record.failed = Some(Failure { error, at_ms: now.boot_ms, is_drain: true });
             next.phase = Phase::Failed;
             Vec::new()
         }
@@ -184,11 +185,17 @@ fn holding(next: &mut State, facts: &Facts, policy: Policy) -> Vec<Effect> {
 
 /// The gate may still change its mind. Once nodeagent is Acting that is too late, but the hold is cleared all the
 /// same: nodeagent does not need it any more, and must not find it again should it fail.
-fn activated(next: &mut State, facts: &Facts, policy: Policy) {
-    let Some((_, need)) = wanted(next, facts, policy) else {
+///
+/// A reboot that failed is on disk before the hold is cleared, or a crash in between would try it again at once.
+fn activated(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
+    let Some((config, need)) = wanted(next, facts, policy) else {
         return;
     };
-    if need == Need::Activation || !is_open(facts) {
+    if next.record.failed.is_some() {
+        next.phase = Phase::Failed;
+    } else if let Some(error) = reboot_failure(&facts.nodeagent, &config.content_tree_uuid) {
+        next.record.failed = Some(Failure { error: error.to_owned(), at_ms: now.boot_ms, is_drain: false });
+    } else if need == Need::Activation || !is_open(facts) {
         next.phase = Phase::Deferred;
     }
 }
@@ -209,12 +216,11 @@ fn failed(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     if wanted(next, facts, policy).is_none() {
         return;
     }
-    let is_due = next
-        .record
-        .failed
-        .as_ref()
-        .is_none_or(|failure| next_try(failure.at_ms, policy.retry).is_due(now.boot_ms));
-    if is_due || facts.needs_no_pause || counter(&next.record.current) != before {
+    let is_due = next.record.failed.as_ref().is_none_or(|failure| {
+        let needs_no_pause = failure.is_drain && facts.needs_no_pause;
+        needs_no_pause || next_try(failure.at_ms, policy.retry).is_due(now.boot_ms)
+    });
+    if is_due || counter(&next.record.current) != before {
         next.record.failed = None;
         next.phase = Phase::of(&next.record);
     }

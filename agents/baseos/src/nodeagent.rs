@@ -16,6 +16,13 @@ pub(crate) fn is_acting(nodeagent: &NodeAgentView) -> bool {
     nodeagent.state() == Some(DeviceActionState::Acting)
 }
 
+/// Why it could not reboot into this image.
+pub(crate) fn reboot_failure<'a>(nodeagent: &'a NodeAgentView, uuid: &str) -> Option<&'a str> {
+    let action = nodeagent.action.as_ref()?;
+    let is_about = action.content_tree_uuid == uuid && action.state == DeviceActionState::Failed;
+    is_about.then_some(action.error.as_str())
+}
+
 /// Nothing that it has taken can lead to a reboot for us any more: our hold was cleared before this look.
 pub(crate) fn has_let_go(nodeagent: &NodeAgentView) -> bool {
     nodeagent.state().is_some_and(|state| match state {

@@ -24,7 +24,7 @@ pub struct ActivationRecord {
     pub request: Option<OwnRequest>,
     /// The image that this request was made for; empty once that is over.
     pub asked_for: String,
-    /// The last drain failed and a pause runs.
+    /// The last try failed and a pause runs.
     pub failed: Option<Failure>,
     /// What became of images, the newest last.
     pub images: Vec<ImageRecord>,
@@ -40,7 +40,7 @@ pub struct Accepted {
     pub carried_over: bool,
 }
 
-/// A drain that failed.
+/// A drain, or the reboot into an image, that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Failure {
@@ -48,6 +48,8 @@ pub struct Failure {
     pub error: String,
     /// When, in milliseconds of this boot's clock.
     pub at_ms: u64,
+    /// It was the drain that failed, not nodeagent.
+    pub is_drain: bool,
 }
 
 /// What became of an image.
@@ -210,7 +212,8 @@ mod tests {
         }
         record.current = Some(Accepted { config: config(0), carried_over: true });
         record.asked_for = long(128);
-        record.failed = Some(Failure { error: long(limits::MOST_REASON_BYTES), at_ms: u64::MAX });
+        record.failed =
+            Some(Failure { error: long(limits::MOST_REASON_BYTES), at_ms: u64::MAX, is_drain: true });
         assert_eq!(record.images.len(), MOST_IMAGES);
 
         let folder = tempfile::tempdir().unwrap();

@@ -199,25 +199,30 @@ fn statuses(next: &State, facts: &Facts, needs: Needs, now: Moment) -> BTreeMap<
         | Phase::Recalling
         | Phase::Failed => None,
     };
+    let not_booted = next.record.failed.as_ref().filter(|failure| !failure.is_drain);
     let show = |(uuid, (config, need)): (String, (BaseOsConfig, Need))| {
         let need = if being_activated == Some(uuid.as_str()) { Need::Activation } else { need };
         let before = next.statuses.get(&uuid);
-        let status = status(&config, need, facts, before, now);
+        let error = not_booted.filter(|_| next.record.current_uuid() == Some(uuid.as_str()));
+        let error = error.map_or_else(String::new, |failure| failure.error.clone());
+        let status = status(&config, need, error, facts, before, now);
         (uuid, status)
     };
     needs.into_iter().map(show).collect()
 }
 
+/// `not_booted` is why the device could not boot into it.
 fn status(
     config: &BaseOsConfig,
     need: Need,
+    not_booted: String,
     facts: &Facts,
     before: Option<&BaseOsStatus>,
     now: Moment,
 ) -> BaseOsStatus {
     let content = facts.content(&config.content_tree_uuid);
     let (activated, partition_state, state, error) = match need {
-        Need::Reboot => (true, UPDATING, SwState::INSTALLED, String::new()),
+        Need::Reboot => (true, UPDATING, SwState::INSTALLED, not_booted),
         Need::Active => (true, ACTIVE, SwState::INSTALLED, String::new()),
         Need::Error(error) => (false, "", content.state, error),
         Need::Nothing | Need::Activation | Need::DryRun | Need::Unknown(_) => {

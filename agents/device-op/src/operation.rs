@@ -7,7 +7,7 @@ use runtime::Gate;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
 use runtime::siblings::NodeAgentView;
-use schemas::{DeviceAction, DeviceActionState, Verdict};
+use schemas::{DeviceAction, DeviceActionState, Operation, Verdict};
 
 use crate::commands;
 use crate::effect::{Effect, between};
@@ -206,7 +206,10 @@ fn recalling(next: &mut State, then: &Then, facts: &Facts) {
     if !has_let_go(&facts.nodeagent) {
         return;
     }
+    let is_done = |current| matches!(progress(&facts.nodeagent, current), Progress::Done);
     match then {
+        // It was carried out before nodeagent let go: the answer was taken back too late.
+        Then::Defer if next.record.handed_over.is_some_and(is_done) => return finish(next),
         Then::Defer | Then::Fail(_) => next.record.take_back_to_queue(),
         Then::Drop => next.record.drop_handed_over(),
     }
@@ -259,6 +262,9 @@ fn progress(nodeagent: &NodeAgentView, current: Accepted) -> Progress {
     let Some(action) = &nodeagent.action else {
         return Progress::Unknown;
     };
+    if current.operation == Operation::Shutdown && action.shutdown_done == Some(current.counter) {
+        return Progress::Done;
+    }
     if !is_about(action, current) {
         return Progress::Other;
     }
@@ -289,7 +295,8 @@ pub(crate) fn is_acting(nodeagent: &NodeAgentView, current: Accepted) -> bool {
 }
 
 fn is_about(action: &DeviceAction, current: Accepted) -> bool {
-    action.command == Some(current.operation) && action.counter == current.counter
+    let is_image = !action.content_tree_uuid.is_empty();
+    !is_image && (action.command, action.counter) == (Some(current.operation), current.counter)
 }
 
 /// When to look again although nothing happens.

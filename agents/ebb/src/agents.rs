@@ -67,7 +67,7 @@ pub(crate) async fn work(kind: Kind, agent: Agent, stop: Stop) -> anyhow::Result
     match kind {
         Kind::Zedkube => Box::pin(agent.run(stop, zedkube::run)).await??,
         Kind::DeviceOp => Box::pin(agent.run(stop, device_op::run)).await??,
-        Kind::Nodeagent => agent.run(stop, nodeagent::run).await??,
+        Kind::Nodeagent => Box::pin(agent.run(stop, nodeagent::run)).await??,
         Kind::Baseos => Box::pin(agent.run(stop, baseos::run)).await??,
     }
     Ok(())

@@ -66,7 +66,7 @@ mod tests {
     fn one_line_per_boot_operation_and_counter() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
-        let command = |operation, counter| Command { operation, counter, reason: "why".to_owned() };
+        let command = |operation, counter| Command::new(operation, counter, Some("why".to_owned()));
         for (boot_id, operation, counter, lines_after) in [
             ("boot-1", Operation::Reboot, 1, 1),
             ("boot-1", Operation::Reboot, 1, 1),

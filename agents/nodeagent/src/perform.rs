@@ -9,7 +9,7 @@ use pubsub::{
 use runtime::{AgentContext, SettingsWatch, error_chain, program};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DeviceOpStatus,
-    NodeAgentStatus, NodeDrainStatus, Topic, ZedAgentStatus, agent,
+    NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Topic, ZedAgentStatus, agent,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -19,7 +19,7 @@ use crate::command_device::environment;
 use crate::device::{Device, means};
 use crate::effect::Effect;
 use crate::progress::{Event, Facts, Outcome, Policy, State};
-use crate::standing::{Command, Siblings, standing};
+use crate::standing::{Alive, Command, Report, Siblings, is_released, standing};
 
 /// One hook may run so long.
 const HOOK_LIMIT: Duration = Duration::from_mins(1);
@@ -94,11 +94,11 @@ impl Desk {
         }
     }
 
-    /// Reads everything anew, the commands last.
+    /// Reads everything anew, the commands last, and then what let them go.
     pub(crate) fn look(&self) -> Facts {
         let drain = self.read(agent::ZEDKUBE, &TopicKey::global(), &self.drain);
         let hold = self.item::<BaseOsHold>(agent::BASEOSMGR, &TopicKey::global());
-        let is_activating = hold.state == BaseOsHoldState::Activating && self.is_baseos_running();
+        let is_activating = hold.state == BaseOsHoldState::Activating && self.is_running(agent::BASEOSMGR);
         let images = read_items::<BaseOsStatus>(self.context.root(), agent::BASEOSMGR, Persistence::Volatile);
         let siblings = Siblings {
             hold,
@@ -106,7 +106,29 @@ impl Desk {
             device_op: self.item(agent::ZEDAGENT, &TopicKey::global()),
             zedagent: self.item(agent::ZEDAGENT, &zedagent_key()),
         };
-        Facts { drain, is_activating, command: standing(&siblings) }
+        let command = standing(&siblings);
+        let is_released = command.as_ref().is_none_or(|command| self.is_released(command.requester()));
+        Facts { drain, is_activating, is_released, command }
+    }
+
+    /// The report is read last, and after the locks: what a process wrote before it died is seen.
+    fn is_released(&self, requester: &str) -> bool {
+        let alive = Alive { zedkube: self.is_running(agent::ZEDKUBE), requester: self.is_running(requester) };
+        let report = read_item::<NodeDrainReport>(
+            self.context.root(),
+            agent::ZEDKUBE,
+            Persistence::Volatile,
+            &TopicKey::global(),
+        );
+        let report = match &report {
+            Ok(None) => Report::Absent,
+            Ok(Some(report)) => Report::Given(report),
+            Err(refusal) => {
+                tracing::debug!("{refusal}");
+                Report::Unreadable
+            }
+        };
+        is_released(requester, report, alive)
     }
 
     /// Does the effects in their order, up to the first that fails.
@@ -200,9 +222,9 @@ impl Desk {
         }
     }
 
-    /// baseosmgr's lock is held, or cannot be asked.
-    fn is_baseos_running(&self) -> bool {
-        lock_holder(self.context.root(), agent::BASEOSMGR).map_or(true, |holder| holder.is_some())
+    /// The agent's lock is held, or cannot be asked.
+    fn is_running(&self, name: &str) -> bool {
+        lock_holder(self.context.root(), name).map_or(true, |holder| holder.is_some())
     }
 
     /// An item as its file has it now; one that is absent or cannot be read commands nothing.
@@ -231,7 +253,7 @@ impl Drop for Desk {
 
 /// Uses a means, and tells before and after: the log may be all that is left of it.
 async fn carry_out(device: &dyn Device, command: &Command) -> Outcome {
-    let Command { operation, counter, reason } = command;
+    let Command { operation, counter, reason, image: _ } = command;
     let name = device.name();
     tracing::warn!("{operation} {counter} by {name}: {reason}");
     failure_point::reached(format_args!("before {operation} {counter} by {name}"));

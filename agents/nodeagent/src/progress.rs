@@ -7,7 +7,7 @@ mod acting;
 
 use std::time::Duration;
 
-use schemas::{DeviceAction, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus};
+use schemas::{DeviceAction, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation};
 
 use crate::effect::{Effect, between};
 use crate::showing;
@@ -16,8 +16,12 @@ use crate::standing::Command;
 /// A device that is still up so long after a means was used was not taken down by it.
 pub const STILL_UP: Duration = Duration::from_mins(5);
 
-/// baseosmgr's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
+/// The siblings' locks make no event: while one is waited for, they are asked this often, in milliseconds.
 const LOOK_AT_LOCK_MS: u64 = 1000;
+
+/// What an operator reads while a command that is taken has to wait.
+const NOT_RELEASED: &str = "zedkube does not say COMPLETE to the request for it any more";
+const ACTIVATING: &str = "baseos is activating an image";
 
 /// The choices, from settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,13 +60,15 @@ pub struct Moment {
     pub wall: GoTime,
 }
 
-/// One look at the files; the commands are read last.
+/// One look at the files; the commands are read last, and then what lets them go.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// zedkube's status.
     pub drain: Option<NodeDrainStatus>,
     /// baseos is activating an image, and lives: the device must stay up.
     pub is_activating: bool,
+    /// What let the command go still does: [`crate::standing::is_released`].
+    pub is_released: bool,
     /// The command that stands.
     pub command: Option<Command>,
 }
@@ -93,6 +99,8 @@ pub struct State {
     pub action: DeviceAction,
     /// NodeAgentStatus as published.
     pub status: NodeAgentStatus,
+    /// What keeps a command that is taken, in words.
+    pub(crate) obstacle: &'static str,
     /// Counts what runs beside the loop, so that a late answer is recognised.
     serial: u32,
     /// Resumed: the files may differ from what is here, and the next step writes them all.
@@ -149,7 +157,10 @@ impl State {
     /// The state from what is on disk. `status` is what was published in this boot, with the reason of the last one;
     /// `reason` is what was left behind for the next one.
     pub fn resume(action: DeviceAction, status: NodeAgentStatus, reason: Option<String>) -> Self {
-        let command = action.command.map(|operation| Command::new(operation, action.counter, reason));
+        let command = action.command.map(|operation| Command {
+            image: action.content_tree_uuid.clone(),
+            ..Command::new(operation, action.counter, reason)
+        });
         let phase = match (action.state, &command) {
             (DeviceActionState::Idle, _) | (_, None) => Phase::Idle,
             (DeviceActionState::Taken, Some(_)) => Phase::Taken(Hooks::Due),
@@ -158,7 +169,7 @@ impl State {
             (DeviceActionState::Failed, Some(_)) => Phase::Failed(action.error.clone()),
         };
         let command = command.filter(|_| phase != Phase::Idle);
-        Self { phase, command, action, status, serial: 0, is_unsure: true }
+        Self { phase, command, action, status, obstacle: "", serial: 0, is_unsure: true }
     }
 
     /// Where to go on after an effect failed: from what is on disk (`resumed`), as after a crash, except while
@@ -177,6 +188,11 @@ impl State {
         }
     }
 
+    /// A shutdown leaves the device up, so its command may be found once more: it is not carried out again.
+    fn has_done(&self, command: &Command) -> bool {
+        command.operation == Operation::Shutdown && self.action.shutdown_done == Some(command.counter)
+    }
+
     fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial
@@ -187,6 +203,9 @@ impl State {
 pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
+    if matches!(event, Event::Looked(_)) {
+        next.obstacle = "";
+    }
     let own = match next.phase.clone() {
         Phase::Idle => idle(&mut next, event),
         Phase::Taken(hooks) => taken(&mut next, hooks, event, now, policy),
@@ -238,13 +257,23 @@ fn taken_and_standing(
 ) -> Vec<Effect> {
     next.command.clone_from(&facts.command);
     match (hooks, &facts.command) {
+        (Hooks::Running { .. }, _) => Vec::new(),
+        (Hooks::Due | Hooks::Ended, Some(command)) if next.has_done(command) => {
+            next.phase = Phase::Done;
+            next.status.all_domains_halted = true;
+            Vec::new()
+        }
+        (Hooks::Due | Hooks::Ended, _) if !facts.is_released => {
+            next.obstacle = NOT_RELEASED;
+            Vec::new()
+        }
         (Hooks::Due, Some(command)) if policy.has_hooks && !policy.dry_run => {
             let serial = next.next_serial();
             next.phase = Phase::Taken(Hooks::Running { serial });
             vec![Effect::RunHooks { serial, command: command.clone() }]
         }
-        (Hooks::Running { .. }, _) => Vec::new(),
         (Hooks::Due | Hooks::Ended, _) if facts.is_activating => {
+            next.obstacle = ACTIVATING;
             next.phase = Phase::Taken(Hooks::Ended);
             Vec::new()
         }
@@ -275,10 +304,10 @@ fn stands(next: &State, facts: &Facts) -> bool {
 /// When to look again although nothing happens.
 const fn wake(next: &State, now: Moment) -> Option<u64> {
     match &next.phase {
-        Phase::Taken(Hooks::Ended) => Some(now.boot_ms.saturating_add(LOOK_AT_LOCK_MS)),
+        Phase::Taken(Hooks::Due | Hooks::Ended) => Some(now.boot_ms.saturating_add(LOOK_AT_LOCK_MS)),
         Phase::Acting(Trial { running: Some((_, until_ms)), .. }) => Some(*until_ms),
         Phase::Idle
-        | Phase::Taken(Hooks::Due | Hooks::Running { .. })
+        | Phase::Taken(Hooks::Running { .. })
         | Phase::Acting(_)
         | Phase::Done
         | Phase::Failed(_) => None,

@@ -8,19 +8,27 @@ use crate::standing::is_drain_in_progress;
 /// Brings what is shown up to date.
 pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
     let state = action_state(&next.phase);
-    let command = next.command.as_ref().map(|command| (command.operation, command.counter));
-    let is_new = (next.action.state, next.action.command.map(|command| (command, next.action.counter)))
-        != (state, command);
-    let since = if is_new || next.action.since.is_zero() { now.wall } else { next.action.since };
-    next.action = DeviceAction {
+    let command = next.command.as_ref();
+    let action = DeviceAction {
         schema_version: SCHEMA_VERSION,
-        command: command.map(|(operation, _)| operation),
-        counter: command.map_or(0, |(_, counter)| counter),
+        command: command.map(|command| command.operation),
+        counter: command.map_or(0, |command| command.counter),
+        content_tree_uuid: command.map_or_else(String::new, |command| command.image.clone()),
         state,
+        blocked_by: next.obstacle.to_owned(),
         error: if let Phase::Failed(error) = &next.phase { error.clone() } else { String::new() },
-        since,
+        since: next.action.since,
+        shutdown_done: next.action.shutdown_done,
     };
+    let is_new = !is_same(&next.action, &action) || action.since.is_zero();
+    next.action = DeviceAction { since: if is_new { now.wall } else { action.since }, ..action };
     next.status = status(next, event);
+}
+
+/// The same command, as far as before.
+fn is_same(before: &DeviceAction, after: &DeviceAction) -> bool {
+    (before.state, before.command, before.counter, &before.content_tree_uuid)
+        == (after.state, after.command, after.counter, &after.content_tree_uuid)
 }
 
 const fn action_state(phase: &Phase) -> DeviceActionState {

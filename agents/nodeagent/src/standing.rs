@@ -2,7 +2,7 @@
 
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester, DrainStatus,
-    NodeDrainStatus, Operation, ZedAgentStatus,
+    Member, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, ZedAgentStatus, agent,
 };
 
 /// EVE's word for a partition that the device boots next.
@@ -15,21 +15,28 @@ pub struct Command {
     pub operation: Operation,
     /// The command's counter; 0 for the reboot into a new image.
     pub counter: u32,
+    /// UUID of that image; empty for a command of device-op.
+    pub image: String,
     /// Why, for the next boot to report.
     pub reason: String,
 }
 
 impl Command {
-    /// A command. One without a reason gets the plainest.
+    /// A command of device-op. One without a reason gets the plainest.
     pub fn new(operation: Operation, counter: u32, reason: Option<String>) -> Self {
         let reason = reason.filter(|reason| !reason.is_empty());
         let reason = reason.unwrap_or_else(|| format!("{operation} command, counter {counter}"));
-        Self { operation, counter, reason }
+        Self { operation, counter, image: String::new(), reason }
     }
 
     /// Whether this is the same command, whatever its reason says by now.
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.operation, self.counter) == (other.operation, other.counter)
+        (self.operation, self.counter, &self.image) == (other.operation, other.counter, &other.image)
+    }
+
+    /// The agent that has let it go.
+    pub const fn requester(&self) -> &'static str {
+        if self.image.is_empty() { agent::ZEDAGENT } else { agent::BASEOSMGR }
     }
 }
 
@@ -72,7 +79,45 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
     };
     let image = images.iter().find(is_due)?;
     let reason = format!("reboot into image {} ({})", image.base_os_version, image.content_tree_uuid);
-    Some(Command { operation: Operation::Reboot, counter: 0, reason })
+    Some(Command { operation: Operation::Reboot, counter: 0, image: image.content_tree_uuid.clone(), reason })
+}
+
+/// Who still has a say in a command that both files of a sibling give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alive {
+    /// zedkube runs, or may.
+    pub zedkube: bool,
+    /// The agent that has let the command go runs, or may.
+    pub requester: bool,
+}
+
+/// zedkube's report as its file has it now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report<'a> {
+    /// There is none: no zedkube, or EVE's, whose COMPLETE stands.
+    Absent,
+    /// There is one that cannot be read.
+    Unreadable,
+    /// It says this.
+    Given(&'a NodeDrainReport),
+}
+
+/// Whether what let the command go still does, as far as it can be seen from here.
+///
+/// An agent takes a command back when zedkube takes its answer back; one that is dead cannot. So while zedkube runs its
+/// report counts. While zedkube is away its last word may be old, and only the agent knows the choice for that case
+/// (`drain.start.timeout`): its command counts as long as it lives.
+pub fn is_released(requester: &str, report: Report<'_>, alive: Alive) -> bool {
+    match report {
+        Report::Absent => true,
+        Report::Unreadable => alive.requester,
+        Report::Given(report) => {
+            let is_not_needed = report.disabled.is_some() || report.member == Member::No;
+            let is_complete = |line: &RequestLine| line.answer == DrainStatus::Complete;
+            let mut lines = report.requests.iter().filter(|line| line.publisher == requester);
+            is_not_needed || lines.any(is_complete) || (alive.requester && !alive.zedkube)
+        }
+    }
 }
 
 /// A drain for a device operation is under way, or has failed: 3 to 8 for requester 2. Anything else is not, so
@@ -97,6 +142,8 @@ pub fn is_drain_in_progress(status: Option<NodeDrainStatus>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use schemas::Disabled;
+
     use super::*;
 
     fn zedagent(operations: &[Operation]) -> ZedAgentStatus {
@@ -167,6 +214,57 @@ mod tests {
         ];
         for (hold, image, expected) in cases {
             check(&Siblings { hold, images: vec![image], ..Siblings::default() }, expected);
+        }
+    }
+
+    /// Two images after one another are two commands.
+    #[test]
+    fn a_reboot_belongs_to_its_image() {
+        let into = |uuid: &str| {
+            let siblings = Siblings {
+                hold: hold(uuid, BaseOsHoldState::Activated),
+                images: vec![image(uuid, true, UPDATING)],
+                ..Siblings::default()
+            };
+            standing(&siblings).unwrap()
+        };
+        assert!(into("a").is_same(&into("a")) && !into("a").is_same(&into("b")));
+        assert!(!into("a").is_same(&Command::new(Operation::Reboot, 0, None)));
+    }
+
+    #[test]
+    fn what_let_a_command_go_must_still_do_so() {
+        let line = |publisher: &str, answer| RequestLine {
+            publisher: publisher.to_owned(),
+            answer,
+            ..RequestLine::default()
+        };
+        let report = |lines: &[RequestLine]| NodeDrainReport {
+            member: Member::Yes,
+            requests: lines.to_vec(),
+            ..NodeDrainReport::default()
+        };
+        let complete = report(&[line(agent::ZEDAGENT, DrainStatus::Complete)]);
+        let taken_back = report(&[line(agent::ZEDAGENT, DrainStatus::Unknown)]);
+        let of_another = report(&[line(agent::BASEOSMGR, DrainStatus::Complete)]);
+        let not_a_member = NodeDrainReport { member: Member::No, ..taken_back.clone() };
+        let disabled = NodeDrainReport { disabled: Some(Disabled::default()), ..taken_back.clone() };
+        // Who is alive: both, only zedkube, only the requester, nobody.
+        for (report, expected) in [
+            (Report::Absent, [true, true, true, true]),
+            (Report::Unreadable, [true, false, true, false]),
+            (Report::Given(&complete), [true, true, true, true]),
+            (Report::Given(&taken_back), [false, false, true, false]),
+            (Report::Given(&of_another), [false, false, true, false]),
+            (Report::Given(&report(&[])), [false, false, true, false]),
+            (Report::Given(&not_a_member), [true, true, true, true]),
+            (Report::Given(&disabled), [true, true, true, true]),
+        ] {
+            let alive = [(true, true), (true, false), (false, true), (false, false)];
+            let found = alive.map(|(zedkube, requester)| {
+                is_released(agent::ZEDAGENT, report, Alive { zedkube, requester })
+            });
+            assert_eq!(found, expected, "{report:?}");
         }
     }
 

@@ -8,8 +8,8 @@ use runtime::flags::Assignment;
 use runtime::{Agent, AgentFlags, StartError};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DeviceLine, DeviceOpState,
-    DeviceOpStatus, DrainRequester, DrainStatus, NodeAgentStatus, NodeDrainStatus, Operation, Topic,
-    ZedAgentStatus, agent, parse,
+    DeviceOpStatus, DrainRequester, DrainStatus, Member, NodeAgentStatus, NodeDrainReport, NodeDrainStatus,
+    Operation, RequestLine, Topic, ZedAgentStatus, agent, parse,
 };
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -290,6 +290,27 @@ async fn an_image_that_is_activated_is_booted() {
     device.publish_with(&baseos, "global", &hold);
     device.until_action(Done).await;
     assert_eq!(device.lines()[0].reason, "reboot into image 2.0 (a)");
+    device.stop().await;
+}
+
+/// zedkube takes its answer back, and device-op is not there to clear the command.
+#[tokio::test]
+async fn a_command_of_a_dead_requester_waits_for_zedkubes_answer() {
+    let mut device = Device::start(&[("device.dry-run", "true")]).await;
+    let zedkube = lock(&device.root, agent::ZEDKUBE).await;
+    let answer = |answer| {
+        let publisher = agent::ZEDAGENT.to_owned();
+        let line = RequestLine { publisher, answer, ..RequestLine::default() };
+        NodeDrainReport { member: Member::Yes, requests: vec![line], ..NodeDrainReport::default() }
+    };
+    device.publish_with(&zedkube, "global", &answer(DrainStatus::Unknown));
+    device.command(Some(Operation::Reboot), 7).await;
+    let key = TopicKey::global();
+    let taken = until(&mut device.action, &key, |action| !action.blocked_by.is_empty()).await;
+    assert_eq!(taken.state, Taken);
+    assert!(device.lines().is_empty());
+    device.publish_with(&zedkube, "global", &answer(DrainStatus::Complete));
+    device.until_action(Done).await;
     device.stop().await;
 }
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use nodeagent::effect::Effect as NodeAgentEffect;
 use schemas::{DeviceActionState, DrainRequester, Operation};
+use session::slots::Lease;
 
 use crate::action::{Action, Agent, Party, Task};
 use crate::baseos::BaseOs;
 use crate::device_op::{DeviceOp, LOOK_MS};
 use crate::files::Files;
 use crate::monitor::requester_for;
+use crate::nodeagent::Running;
 use crate::scenario::{Mutation, Scenario};
 use crate::server::{Ask, PEER, Service};
 use crate::world::World;
@@ -212,7 +214,7 @@ impl World {
                         self.monitor.activating(is_acting);
                     }
                     self.last.1 = !matches!(baseos.todo.front(), Some(::baseos::effect::Effect::Record(_)));
-                    self.device.requests_made += i64::from(baseos.perform(files, scenario));
+                    self.device.requests_made += i64::from(baseos.perform(files, self.now, scenario));
                 }
             }
             Agent::NodeAgent => self.effect_of_nodeagent(scenario),
@@ -298,12 +300,16 @@ impl World {
                 }
             }
             Agent::NodeAgent => {
-                let is_baseos_up = self.baseos.is_up();
+                let up = Running {
+                    zedkube: self.zedkube.is_up(),
+                    device_op: self.device_op.is_up(),
+                    baseos: self.baseos.is_up(),
+                };
                 if self.nodeagent.up().is_some_and(|nodeagent| !nodeagent.is_looking()) {
                     self.monitor.nodeagent_looks();
                 }
                 if let Some(nodeagent) = self.nodeagent.change() {
-                    nodeagent.look(&self.files, is_baseos_up, self.now, scenario);
+                    nodeagent.look(&self.files, up, self.now, scenario);
                 }
             }
             Agent::Zedkube => {}
@@ -339,7 +345,13 @@ impl World {
         if call.ask == Ask::Uncordon && scenario.mutation == Some(Mutation::UncordonsAll) {
             server.own.cordoned_by = Some(session::state::OWNER.to_owned());
         }
-        call.answer = Some(server.serve(&call.ask, call.serial, service));
+        call.answer = Some(match &call.ask {
+            Ask::WriteSlots { based_on, holders } if scenario.mutation == Some(Mutation::ImaginedSlots) => {
+                let lease = Lease { version: based_on.clone(), holders: holders.clone() };
+                session::Event::Slots { serial: call.serial, result: Ok(lease) }
+            }
+            ask => server.serve(ask, call.serial, service),
+        });
     }
 
     /// Whoever waits for zedkube looks at its lock every now and then.

@@ -15,6 +15,17 @@ use crate::files::Files;
 use crate::requester::Requester;
 use crate::scenario::Scenario;
 
+/// An activate command that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activation {
+    /// The effect's serial.
+    pub serial: u32,
+    /// The image's version.
+    pub version: String,
+    /// It runs until then.
+    pub until: u64,
+}
+
 /// One process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaseOs {
@@ -28,8 +39,8 @@ pub struct BaseOs {
     pub is_restless: bool,
     /// Its way to ask for a drain.
     pub requester: Requester,
-    /// The activate command that runs: its serial and the image's version.
-    pub command: Option<(u32, String)>,
+    /// The activate command that runs.
+    pub command: Option<Activation>,
     look: Look,
     before: Option<Box<(State, Event)>>,
     again: Option<Event>,
@@ -93,8 +104,14 @@ impl BaseOs {
     }
 
     /// The activate command could end now.
-    pub fn can_end(&self) -> bool {
-        self.todo.is_empty() && !self.is_looking() && self.command.is_some()
+    pub fn can_end(&self, now: u64) -> bool {
+        let is_over = self.ends_at().is_some_and(|at| at <= now);
+        self.todo.is_empty() && !self.is_looking() && is_over
+    }
+
+    /// The activate command ends then.
+    pub fn ends_at(&self) -> Option<u64> {
+        self.command.as_ref().map(|command| command.until)
     }
 
     /// Reads the next part of what a look reads; after the last one it decides. `running` is the version that runs.
@@ -150,7 +167,7 @@ impl BaseOs {
 
     /// The activate command ends; gives the version that the device boots next.
     pub fn end(&mut self, works: bool, around: &Around<'_>) -> Option<String> {
-        let (serial, version) = self.command.take()?;
+        let Activation { serial, version, .. } = self.command.take()?;
         let result = if works { Ok(()) } else { Err("exit 1".to_owned()) };
         self.step(Event::Ended { serial, result }, around);
         works.then_some(version)
@@ -177,7 +194,7 @@ impl BaseOs {
     }
 
     /// Does the next effect. Says whether it made a request.
-    pub fn perform(&mut self, files: &mut Files, scenario: &Scenario) -> bool {
+    pub fn perform(&mut self, files: &mut Files, now: u64, scenario: &Scenario) -> bool {
         self.is_restless = true;
         let mut is_request = false;
         match self.todo.pop_front() {
@@ -204,7 +221,8 @@ impl BaseOs {
                 files.run.images.remove(&uuid);
             }
             Some(Effect::Activate { serial, config }) => {
-                self.command = Some((serial, config.base_os_version));
+                let until = now + scenario.limits.short_ms;
+                self.command = Some(Activation { serial, version: config.base_os_version, until });
             }
         }
         if self.todo.is_empty() {

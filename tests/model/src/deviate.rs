@@ -6,7 +6,7 @@ use schemas::DeviceOpsCmd;
 use session::slots::Holder;
 
 use crate::action::{Agent, Deviation};
-use crate::nodeagent::Running;
+use crate::nodeagent::Beside;
 use crate::scenario::{Kind, Order, Scenario};
 use crate::server::{PEER, Service};
 use crate::world::World;
@@ -54,7 +54,7 @@ impl World {
             Deviation::MeansFail => {
                 self.device.going_down = None;
                 if let Some(nodeagent) = self.nodeagent.change()
-                    && let Some(Running::Means { fails, .. }) = &mut nodeagent.running
+                    && let Some(Beside::Means { fails, .. }) = &mut nodeagent.running
                 {
                     *fails = true;
                 }

@@ -1,7 +1,7 @@
 //! The agents together, as a model: every short run of them is searched for one that breaks a promise.
 //!
 //! `cargo test -p model` searches all runs in which one thing goes wrong, and some with two. The long search is
-//! `cargo run -p model --release -- --depth 2` (`--walks N` for random walks, `--scenario NAME`, `--strict`).
+//! `cargo run -p model --release -- --depth 2` (`--walks N` for random walks, `--scenario NAME`).
 //!
 //! # What is real
 //!
@@ -41,14 +41,6 @@
 //! writes Acting; what is taken back in between comes too late. So an answer must have stood when the gate was asked last
 //! before nodeagent *began* its last look, and pods count that came back at an earlier moment, with nobody delayed since.
 //! And while zedkube is dead its answer stands and nobody sees pods.
-//!
-//! # Known not to be kept
-//!
-//! [`rule::Rule::NOT_KEPT`] and the tests that begin with `known_`: they fail when one is mended.
-//!
-//! - `NoRebootForTheDead`: device-op hands a reboot over and dies; zedkube takes its answer back because a pod has returned;
-//!   nodeagent, in its hooks or waiting for an activation, finds the command still in the files and reboots.
-//! - An update whose reboot nodeagent cannot do (`Failed`) stays Activated for ever, with the node cordoned.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "a model asks about a few variants; all others go on as they are"

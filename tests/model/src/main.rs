@@ -1,6 +1,5 @@
 //! The long search: `cargo run -p model --release -- --help`.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
@@ -27,9 +26,6 @@ struct Arguments {
     /// The seed of the walks
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Promises that are known not to be kept are looked at as well
-    #[arg(long)]
-    strict: bool,
 }
 
 #[expect(clippy::print_stdout, reason = "a program for people")]
@@ -40,8 +36,6 @@ fn main() -> Result<()> {
         |scenario: &Scenario| arguments.scenario.as_deref().is_none_or(|name| name == scenario.name);
     let mut broken = 0;
     for scenario in catalog::all(arguments.depth).into_iter().filter(is_meant) {
-        let excluded = if arguments.strict { BTreeSet::new() } else { scenario.excluded.clone() };
-        let scenario = Scenario { excluded, ..scenario };
         let begun = Instant::now();
         let found = match arguments.walks {
             Some(worlds) => walk(&scenario, arguments.seed, worlds),

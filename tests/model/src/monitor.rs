@@ -35,8 +35,6 @@ pub struct Violation {
 pub struct Monitor {
     /// The first promise that was broken.
     pub violation: Option<Violation>,
-    /// Known not to be kept.
-    excluded: BTreeSet<Rule>,
     /// The requests that stand, and what is true of them.
     asked: BTreeMap<DrainRequester, Asked>,
     /// What justified each requester when it asked the gate last.
@@ -92,15 +90,7 @@ enum Fate {
 }
 
 impl Monitor {
-    /// Nothing has happened yet. `excluded` is known not to be kept.
-    pub(crate) fn new(excluded: BTreeSet<Rule>) -> Self {
-        Self { excluded, ..Self::default() }
-    }
-
     fn broken(&mut self, rule: Rule, text: impl Into<String>) {
-        if self.excluded.contains(&rule) {
-            return;
-        }
         self.violation.get_or_insert_with(|| Violation { rule, text: text.into() });
     }
 
@@ -203,8 +193,10 @@ impl Monitor {
         left: u8,
     ) {
         let requester = requester_for(counter);
-        let granted = self.gate.get(&requester).or_else(|| self.gate_then.get(&requester));
-        let Some(grant) = granted.copied() else {
+        let granted = self.gate.get(&requester).or_else(|| self.gate_then.get(&requester)).copied();
+        // It would let it go again, if it lived.
+        let again = self.asked.get(&requester).and_then(|asked| asked.grant).filter(|_| !is_up);
+        let Some(grant) = granted.or(again) else {
             return self.broken(
                 if is_up { Rule::NoRebootWithoutAnswer } else { Rule::NoRebootForTheDead },
                 format!("{operation:?} {counter} begins, and the gate did not let it through"),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use nodeagent::effect::Effect;
 use nodeagent::progress::{Event, Facts, Moment, Outcome, Phase, Policy, State, step};
-use nodeagent::standing::{Siblings, standing};
+use nodeagent::standing::{Alive, Command, Report, Siblings, is_released, standing};
 use schemas::{
     BaseOsHold, BaseOsHoldState, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation,
     ZedAgentStatus, agent,
@@ -26,7 +26,7 @@ pub struct NodeAgent {
     /// A file that it watches has changed, or it has done something.
     pub is_restless: bool,
     /// What runs beside its loop.
-    pub running: Option<Running>,
+    pub running: Option<Beside>,
     look: Look,
     /// The state before the step whose effects are left, and the event, for an effect that fails.
     before: Option<Box<(State, Event)>>,
@@ -36,7 +36,7 @@ pub struct NodeAgent {
 
 /// What runs beside the loop.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Running {
+pub enum Beside {
     /// The hooks.
     Hooks {
         /// The effect's serial.
@@ -68,6 +68,19 @@ enum Look {
     Images(Box<Read>),
     /// DeviceOpStatus was read.
     DeviceOp(Box<Read>),
+    /// There is a command, and the locks were asked of those who have a say in it.
+    Locks(Box<(Facts, Alive)>),
+}
+
+/// Which agents hold their locks.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    /// zedkube.
+    pub zedkube: bool,
+    /// device-op.
+    pub device_op: bool,
+    /// baseos.
+    pub baseos: bool,
 }
 
 /// What was read so far.
@@ -76,6 +89,13 @@ struct Read {
     drain: Option<NodeDrainStatus>,
     is_activating: bool,
     siblings: Siblings,
+}
+
+impl Running {
+    fn for_command(self, command: &Command) -> Alive {
+        let is_of_device_op = command.requester() == agent::ZEDAGENT;
+        Alive { zedkube: self.zedkube, requester: if is_of_device_op { self.device_op } else { self.baseos } }
+    }
 }
 
 impl NodeAgent {
@@ -119,8 +139,8 @@ impl NodeAgent {
     pub fn can_end(&self, now: u64) -> bool {
         let is_over = match &self.running {
             None => false,
-            Some(Running::Hooks { until, .. }) => *until <= now,
-            Some(Running::Means { .. }) => true,
+            Some(Beside::Hooks { until, .. }) => *until <= now,
+            Some(Beside::Means { .. }) => true,
         };
         self.todo.is_empty() && !self.is_looking() && is_over
     }
@@ -128,13 +148,13 @@ impl NodeAgent {
     /// What runs ends then.
     pub fn ends_at(&self) -> Option<u64> {
         match &self.running {
-            Some(Running::Hooks { until, .. }) => Some(*until),
-            Some(Running::Means { .. }) | None => None,
+            Some(Beside::Hooks { until, .. }) => Some(*until),
+            Some(Beside::Means { .. }) | None => None,
         }
     }
 
     /// Reads the next part of what a look reads; after the last one it decides.
-    pub fn look(&mut self, files: &Files, is_baseos_up: bool, now: u64, scenario: &Scenario) {
+    pub fn look(&mut self, files: &Files, up: Running, now: u64, scenario: &Scenario) {
         if let Some(event) = self.again.take() {
             return self.step(event, now, scenario);
         }
@@ -146,7 +166,9 @@ impl NodeAgent {
             }
             Look::Begun(read) => {
                 let (drain, hold) = *read;
-                let is_activating = hold.state == BaseOsHoldState::Activating && is_baseos_up;
+                let is_activating = hold.state == BaseOsHoldState::Activating
+                    && up.baseos
+                    && scenario.mutation != Some(Mutation::BlindToActivation);
                 let images = run.images.values().cloned().collect();
                 let siblings = Siblings { hold, images, ..Siblings::default() };
                 self.look = Look::Images(Box::new(Read { drain, is_activating, siblings }));
@@ -160,8 +182,21 @@ impl NodeAgent {
                 let is_blind = scenario.mutation == Some(Mutation::NodeAgentDoesNotLookAgain)
                     && matches!(self.state.phase, Phase::Taken(_));
                 let command = if is_blind { self.state.command.clone() } else { standing(&read.siblings) };
-                let facts = Facts { drain: read.drain, is_activating: read.is_activating, command };
-                self.step(Event::Looked(facts), now, scenario);
+                let (drain, is_activating) = (read.drain, read.is_activating);
+                let alive = command.as_ref().map(|command| up.for_command(command));
+                let facts = Facts { drain, is_activating, is_released: true, command };
+                match alive {
+                    Some(alive) => self.look = Look::Locks(Box::new((facts, alive))),
+                    None => self.step(Event::Looked(facts), now, scenario),
+                }
+            }
+            Look::Locks(read) => {
+                let (facts, alive) = *read;
+                let report = run.report.as_deref().map_or(Report::Absent, Report::Given);
+                let says = |command: &Command| is_released(command.requester(), report, alive);
+                let is_careless = scenario.mutation == Some(Mutation::NodeAgentBelievesTheDead);
+                let is_released = is_careless || facts.command.as_ref().is_none_or(says);
+                self.step(Event::Looked(Facts { is_released, ..facts }), now, scenario);
             }
         }
     }
@@ -170,8 +205,8 @@ impl NodeAgent {
     pub fn end(&mut self, now: u64, scenario: &Scenario) {
         let event = match self.running.take() {
             None => return,
-            Some(Running::Hooks { serial, .. }) => Event::HooksEnded { serial },
-            Some(Running::Means { serial, number, operation, fails }) => {
+            Some(Beside::Hooks { serial, .. }) => Event::HooksEnded { serial },
+            Some(Beside::Means { serial, number, operation, fails }) => {
                 let outcome = match (number, operation) {
                     (1.., _) => Outcome::NoMeans,
                     (0, _) if fails => Outcome::Failed("it does not work".to_owned()),
@@ -210,12 +245,13 @@ impl NodeAgent {
             Some(Effect::LeaveReason(reason)) => files.persist.reason = Some(reason),
             Some(Effect::ForgetReason) => files.persist.reason = None,
             Some(Effect::RunHooks { serial, .. }) => {
-                let until = now + scenario.limits.short_ms;
-                self.running = Some(Running::Hooks { serial, until });
+                let is_endless = scenario.mutation == Some(Mutation::EndlessHooks);
+                let until = if is_endless { u64::MAX } else { now + scenario.limits.short_ms };
+                self.running = Some(Beside::Hooks { serial, until });
             }
             Some(Effect::Act { serial, means, command, .. }) => {
                 let operation = command.operation;
-                self.running = Some(Running::Means { serial, number: means, operation, fails: false });
+                self.running = Some(Beside::Means { serial, number: means, operation, fails: false });
             }
             Some(Effect::Drop) => self.running = None,
         }

@@ -57,9 +57,6 @@ impl Rule {
         Self::ComesToRest,
     ];
 
-    /// Those that are known not to be kept: see the crate's documentation.
-    pub const NOT_KEPT: [Self; 1] = [Self::NoRebootForTheDead];
-
     /// The property's name.
     pub const fn name(self) -> &'static str {
         match self {

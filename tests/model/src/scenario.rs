@@ -8,8 +8,6 @@ use schemas::Operation;
 use session::Policy;
 use session::forcing::Command;
 
-use crate::rule::Rule;
-
 /// What a person, or a controller, does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
@@ -123,6 +121,8 @@ pub enum Mutation {
     AnswerToAnyRequest,
     /// nodeagent goes on with what it has taken, without looking whether it still stands.
     NodeAgentDoesNotLookAgain,
+    /// nodeagent goes on with the command of an agent that is dead and cannot take it back.
+    NodeAgentBelievesTheDead,
     /// zedkube does not see pods that come back once it has said COMPLETE.
     NoPictures,
     /// zedkube forgets to take its cordon back.
@@ -135,6 +135,18 @@ pub enum Mutation {
     AbsenceGoesOn,
     /// zedkube never hears of a request that is withdrawn.
     DeafToWithdrawal,
+    /// zedkube never hears of a request at all.
+    DeafToRequests,
+    /// zedkube sees no pods on any node.
+    BlindToPods,
+    /// zedkube forgets to give its slot back.
+    NoGiveBack,
+    /// zedkube takes its slot for granted once it has asked for it.
+    ImaginedSlots,
+    /// nodeagent does not see that an image is being activated.
+    BlindToActivation,
+    /// nodeagent's hooks never end.
+    EndlessHooks,
 }
 
 /// Limits of the shells that are not in a policy.
@@ -173,8 +185,6 @@ pub struct Scenario {
     pub policy: Policy,
     /// All other limits.
     pub limits: Limits,
-    /// Promises that are known not to be kept; a run goes on when one is broken.
-    pub excluded: BTreeSet<Rule>,
     /// A mistake, built in.
     pub mutation: Option<Mutation>,
     /// Steps are counted in the state, so that no state is ever met twice: for random walks, which end where a state is
@@ -201,7 +211,6 @@ impl Scenario {
                 short_ms: 3_000,
                 long_ms: 14_000,
             },
-            excluded: BTreeSet::from(Rule::NOT_KEPT),
             mutation: None,
             counts_steps: false,
         }

@@ -3,7 +3,8 @@
 use schemas::Operation;
 
 use crate::action::{Action, Agent, Deviation, Party, Task};
-use crate::nodeagent::{NodeAgent, Running};
+use crate::baseos::BaseOs;
+use crate::nodeagent::{Beside, NodeAgent};
 use crate::scenario::{Kind, Order, Scenario};
 use crate::server::PEER;
 use crate::world::World;
@@ -109,7 +110,7 @@ impl World {
         if baseos.is_due(self.now) {
             tasks.push(Task::Look(Agent::BaseOs));
         }
-        if baseos.can_end() {
+        if baseos.can_end(self.now) {
             tasks.push(Task::End(Agent::BaseOs));
         }
         tasks
@@ -171,6 +172,7 @@ impl World {
             self.baseos.up().and_then(|baseos| baseos.wake),
             self.nodeagent.up().and_then(|nodeagent| nodeagent.wake),
             self.nodeagent.up().and_then(NodeAgent::ends_at),
+            self.baseos.up().and_then(BaseOs::ends_at),
             device.outage_until,
             device.peer_down_until,
             device.peer_slot_until,
@@ -280,7 +282,7 @@ impl World {
             others.push(Deviation::PeerDown);
         }
         let running = self.nodeagent.up().and_then(|nodeagent| nodeagent.running.as_ref());
-        if matches!(running, Some(Running::Means { number: 0, fails: false, .. }))
+        if matches!(running, Some(Beside::Means { number: 0, fails: false, .. }))
             && self.last.0 == Party::NodeAgent
         {
             others.push(Deviation::MeansFail);

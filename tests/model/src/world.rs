@@ -178,7 +178,7 @@ impl World {
             last: (Party::Init, true),
             left: 0,
             ordered: 0,
-            monitor: Monitor::new(scenario.excluded.clone()),
+            monitor: Monitor::default(),
             rest: Rest { seen: 0, since: FIRST_MS, is_settled: false },
             steps: 0,
         }

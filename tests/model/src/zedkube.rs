@@ -178,7 +178,9 @@ impl Zedkube {
             Input::Facts => Some(Event::Facts(FACTS)),
             Input::Inbox => {
                 self.seen_requests = requests(&files.run);
-                Some(Event::Requests(self.seen_requests.clone()))
+                let is_deaf = scenario.mutation == Some(Mutation::DeafToRequests);
+                let heard = if is_deaf { Vec::new() } else { self.seen_requests.clone() };
+                Some(Event::Requests(heard))
             }
             Input::Override => {
                 self.had_pending &= files.persist.order.is_none();
@@ -210,7 +212,10 @@ impl Zedkube {
     }
 
     /// One event: decide.
-    fn step(&mut self, event: Event, server: &Server, now: u64, scenario: &Scenario) {
+    fn step(&mut self, mut event: Event, server: &Server, now: u64, scenario: &Scenario) {
+        if scenario.mutation == Some(Mutation::BlindToPods) {
+            hide_pods(&mut event);
+        }
         let state = std::mem::take(&mut self.state);
         let (state, effects) = session::step(state, event, Moment(now), &scenario.policy);
         self.state = state;
@@ -219,6 +224,8 @@ impl Zedkube {
             match effect {
                 Effect::WakeAt(moment) => self.wake = Some(moment.0).filter(|at| *at != u64::MAX),
                 Effect::Uncordon { .. } if scenario.mutation == Some(Mutation::NoUncordon) => {}
+                Effect::WriteSlots { ref holders, .. }
+                    if holders.is_empty() && scenario.mutation == Some(Mutation::NoGiveBack) => {}
                 effect => self.todo.push_back(Todo::Do(effect)),
             }
         }
@@ -331,6 +338,12 @@ impl Zedkube {
             parts.push(Todo::Report(Arc::new(report)));
         }
         parts.into_iter().rev().for_each(|part| self.todo.push_front(part));
+    }
+}
+
+fn hide_pods(event: &mut Event) {
+    if let Event::Picture(picture) | Event::Proof { look: Ok(picture), .. } = event {
+        Arc::make_mut(picture).pods.clear();
     }
 }
 

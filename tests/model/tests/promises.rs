@@ -1,7 +1,5 @@
 //! The promises hold in every short run; and each of them can be broken, so that the search is known to find it.
 
-use std::collections::BTreeSet;
-
 use model::catalog;
 use model::rule::Rule;
 use model::scenario::Order::{Activate, Command, CordonByHand, TakeBack};
@@ -138,30 +136,60 @@ fn a_zedkube_that_starts_after_an_outage_looks_before_it_gives_up() {
     keeps_all(&search(&scenario.with(2, &[Kind::LongOutage, Kind::Crash]), MOST));
 }
 
-/// Known, and not mended: see the crate's documentation. When this fails it is mended: take it out of
-/// [`Rule::NOT_KEPT`].
-#[test]
-fn known_nodeagent_reboots_for_a_device_op_that_is_dead() {
-    let scenario =
-        Scenario { has_hooks: true, excluded: BTreeSet::new(), ..Scenario::new("dead", &[Command(Reboot)]) };
-    let found = search(&scenario.with(2, &[Kind::PodReturns, Kind::LongCrash]), MOST);
-    let names: Vec<&str> = found.broken.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, [Rule::NoRebootForTheDead.name()]);
+/// The hooks end before the pod that has returned is gone again.
+fn dead() -> Scenario {
+    let mut scenario = Scenario { has_hooks: true, ..Scenario::new("dead", &[Command(Reboot)]) };
+    scenario.limits.short_ms = 100;
+    scenario.with(2, &[Kind::PodReturns, Kind::LongCrash])
 }
 
-/// Known, and not mended: see the crate's documentation. When this fails it is mended: let `catalog` try it everywhere.
 #[test]
-fn known_an_update_whose_reboot_fails_waits_for_ever() {
-    let found = search(&Scenario::new("no means", &[Activate]).with(1, &[Kind::MeansFail]), MOST);
-    let names: Vec<&str> = found.broken.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, [Rule::EveryCommandIsCarriedOut.name()]);
+fn a_requester_that_is_dead_when_its_answer_is_taken_back() {
+    keeps_all(&search(&dead(), MOST));
 }
 
-/// Known, and not mended: see the crate's documentation. When this fails it is mended: let `catalog` look for it.
 #[test]
-fn known_a_shutdown_that_is_recalled_too_late_is_done_twice() {
+fn a_dead_requester_that_is_believed_is_found() {
+    breaks(Mutation::NodeAgentBelievesTheDead, dead(), Rule::NoRebootForTheDead);
+}
+
+#[test]
+fn an_answer_that_is_not_true_is_found() {
+    breaks(Mutation::BlindToPods, Scenario::new("blind", &[Command(Reboot)]), Rule::AnswersAreTrue);
+}
+
+#[test]
+fn a_request_without_an_answer_is_found() {
+    let scenario = Scenario::new("deaf", &[Command(Reboot)]).with(1, &[Kind::Turn]);
+    breaks(Mutation::DeafToRequests, scenario, Rule::EveryRequestIsAnswered);
+}
+
+#[test]
+fn a_slot_that_is_left_is_found() {
+    let scenario = Scenario::new("slot", &[Command(Reboot), TakeBack(Reboot)]);
+    breaks(Mutation::NoGiveBack, scenario, Rule::NoSlotIsLeft);
+}
+
+#[test]
+fn a_drain_without_a_slot_is_found() {
+    let scenario = Scenario::new("no slot", &[Command(Reboot)]);
+    breaks(Mutation::ImaginedSlots, scenario, Rule::EvictsOnlyWithCordonAndSlot);
+}
+
+#[test]
+fn a_reboot_in_the_middle_of_an_activation_is_found() {
+    let scenario = Scenario::new("middle", &[Activate]).with(1, &[]).orders(&[Command(Reboot)]);
+    breaks(Mutation::BlindToActivation, scenario, Rule::NoRebootDuringActivation);
+}
+
+#[test]
+fn a_command_that_is_not_carried_out_is_found() {
+    let scenario = Scenario { has_hooks: true, ..Scenario::new("endless", &[Command(Reboot)]) };
+    breaks(Mutation::EndlessHooks, scenario, Rule::EveryCommandIsCarriedOut);
+}
+
+#[test]
+fn a_shutdown_that_is_recalled_too_late_is_not_done_twice() {
     let scenario = Scenario::new("too late", &[Command(Shutdown)]).with(2, &[Kind::PodReturns, Kind::Turn]);
-    let found = search(&scenario, MOST);
-    let names: Vec<&str> = found.broken.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, [Rule::NothingTwice.name()]);
+    keeps_all(&search(&scenario, MOST));
 }

@@ -127,10 +127,20 @@ impl Sim {
         self.run();
     }
 
-    /// nodeagent says so about a reboot of this counter.
+    /// nodeagent says so about a reboot of this counter; one of none is into the image that is held.
     pub(super) fn nodeagent_about(&mut self, state: DeviceActionState, counter: u32) {
-        let command = (state != DeviceActionState::Idle).then_some(Operation::Reboot);
-        self.nodeagent.action = Some(DeviceAction { command, counter, state, ..DeviceAction::default() });
+        let is_idle = state == DeviceActionState::Idle;
+        let was = self.nodeagent.action.as_ref().map(|action| action.content_tree_uuid.clone());
+        let image =
+            was.filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| self.hold.content_tree_uuid.clone());
+        self.nodeagent.action = Some(DeviceAction {
+            command: (!is_idle).then_some(Operation::Reboot),
+            content_tree_uuid: if is_idle || counter != 0 { String::new() } else { image },
+            error: if state == DeviceActionState::Failed { "no means".to_owned() } else { String::new() },
+            counter,
+            state,
+            ..DeviceAction::default()
+        });
     }
 
     pub(super) fn sleep(&mut self, millis: u64) {

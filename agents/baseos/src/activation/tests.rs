@@ -7,7 +7,7 @@ use super::sim::{RETRY_MS, Sim, config};
 use super::*;
 use crate::facts::{Content, Running};
 
-use DeviceActionState::{Acting, Idle, Taken};
+use DeviceActionState::{Acting, Failed, Idle, Taken};
 
 /// Image `a`, answered by zedkube: its command runs.
 fn activating() -> Sim {
@@ -417,6 +417,36 @@ fn a_failed_activation_withdraws_the_request_and_says_why() {
     assert_eq!(sim.zedkube.request, None, "not by a boot either");
     sim.want(config("a", 2));
     assert!(sim.zedkube.request.is_some(), "a new RetryUpdateCounter");
+}
+
+/// As a device operation that failed (D11): nodeagent could not reboot into the image.
+#[test]
+fn a_reboot_that_fails_gives_the_node_back_and_is_tried_again_later() {
+    let mut sim = activated();
+    sim.needs_no_pause = true;
+    sim.nodeagent(Taken);
+    sim.nodeagent(Acting);
+    sim.done.clear();
+    sim.nodeagent(Failed);
+    assert_eq!(sim.done, ["record", "Failed", "withdraw", "record"], "recorded before it is let go");
+    assert_eq!((sim.hold.state, sim.hold.blocked_by.as_str()), (BaseOsHoldState::Failed, "no means"));
+    assert_eq!(shown(&sim, "a"), (true, "updating".to_owned(), "no means".to_owned()));
+    sim.nodeagent(Idle);
+    sim.sleep(RETRY_MS - 1);
+    sim.restart();
+    assert_eq!(sim.zedkube.request, None, "an operator's word about drains helps no reboot");
+    sim.sleep(1);
+    sim.answer(DrainStatus::Complete);
+    assert_eq!((sim.hold.state, activations(&sim)), (BaseOsHoldState::Activated, 0), "only the reboot");
+    assert_eq!(shown(&sim, "a"), plain(true, "updating"));
+}
+
+#[test]
+fn a_reboot_of_device_op_that_fails_is_not_the_images() {
+    let mut sim = activated();
+    sim.nodeagent_about(Failed, 7);
+    sim.run();
+    assert_eq!(sim.hold.state, BaseOsHoldState::Activated);
 }
 
 #[test]

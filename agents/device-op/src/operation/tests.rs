@@ -485,6 +485,35 @@ fn d16_what_is_done_is_not_carried_out_once_more() {
     }
 }
 
+/// zedkube takes its answer back when nodeagent has already begun.
+#[test]
+fn d16_a_shutdown_that_is_recalled_too_late_is_not_carried_out_once_more() {
+    for restarts in [false, true] {
+        let mut sim = Sim::new();
+        sim.give(Shutdown, 2);
+        sim.answer(DrainStatus::Complete);
+        sim.nodeagent(Taken);
+        sim.done.clear();
+        sim.answer(DrainStatus::Unknown);
+        assert_eq!((sim.command.clone(), sim.done.as_slice()), (None, ["clear".to_owned()].as_slice()));
+        sim.nodeagent(Acting);
+        if restarts {
+            sim.reload();
+        }
+        // It was done and let go between two looks.
+        let idle = DeviceAction { shutdown_done: Some(2), ..DeviceAction::default() };
+        sim.nodeagent.action = Some(idle);
+        sim.run();
+        assert_eq!(shown(&sim), (Some(Shutdown), 2, DeviceOpState::HandedOver));
+        assert!(sim.record.disk.as_ref().unwrap().is_done);
+        assert!(sim.zedkube.request.is_some(), "the node is down for it");
+        sim.answer(DrainStatus::Complete);
+        assert!(!sim.done.contains(&"command shutdown".to_owned()), "{:?}", sim.done);
+        sim.say(Shutdown, 2, false);
+        assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
+    }
+}
+
 /// Whatever took nodeagent's progress away: it must not find the command of an operation that is done.
 #[test]
 fn a_nodeagent_that_forgot_does_not_begin_what_is_done() {

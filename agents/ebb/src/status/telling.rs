@@ -194,7 +194,10 @@ fn device_action(action: &DeviceAction) -> Option<String> {
     let counter = action.counter;
     match action.state {
         DeviceActionState::Idle => None,
-        DeviceActionState::Taken => Some(format!("Action: {name} {counter} is being prepared")),
+        DeviceActionState::Taken if action.blocked_by.is_empty() => {
+            Some(format!("Action: {name} {counter} is being prepared"))
+        }
+        DeviceActionState::Taken => Some(format!("Action: {name} {counter} waits: {}", action.blocked_by)),
         DeviceActionState::Acting => Some(format!("Action: {name} {counter} is being carried out")),
         DeviceActionState::Done => Some(format!("Action: {name} {counter} is done")),
         DeviceActionState::Failed => Some(format!("Action: {name} {counter} failed: {}", action.error)),

@@ -52,7 +52,11 @@ fn acted(
         }
         Outcome::Done => {
             next.phase = Phase::Done;
-            next.status.all_domains_halted = !trial.dry_run && operation(next) == Some(Operation::Shutdown);
+            let is_halted = !trial.dry_run && operation(next) == Some(Operation::Shutdown);
+            next.status.all_domains_halted = is_halted;
+            if is_halted {
+                next.action.shutdown_done = next.command.as_ref().map(|command| command.counter);
+            }
             Vec::new()
         }
         Outcome::Failed(error) => try_next(next, trial.with_error(error.clone()), now, policy),

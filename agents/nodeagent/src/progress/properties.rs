@@ -10,6 +10,7 @@ use super::*;
 enum Happening {
     Command(Option<(Operation, u32)>),
     Activating(bool),
+    Released(bool),
     Look,
     Hooks(bool),
     Acted(bool, Outcome),
@@ -31,6 +32,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         4 => prop::option::weighted(0.7, (operation, 1..3_u32)).prop_map(Happening::Command),
         2 => any::<bool>().prop_map(Happening::Activating),
+        2 => prop::bool::weighted(0.7).prop_map(Happening::Released),
         10 => Just(Happening::Look),
         3 => prop::bool::weighted(0.8).prop_map(Happening::Hooks),
         4 => (prop::bool::weighted(0.8), outcome).prop_map(|(current, outcome)| Happening::Acted(current, outcome)),
@@ -48,6 +50,7 @@ fn play(sim: &mut Sim, happening: Happening) {
             sim.facts.command = standing.map(|(operation, counter)| command(operation, counter));
         }
         Happening::Activating(is_activating) => sim.facts.is_activating = is_activating,
+        Happening::Released(is_released) => sim.facts.is_released = is_released,
         Happening::Look => {
             sim.look();
         }

@@ -31,7 +31,7 @@ pub(super) struct Sim {
 }
 
 pub(super) fn command(operation: Operation, counter: u32) -> Command {
-    Command { operation, counter, reason: format!("{operation} for a test") }
+    Command::new(operation, counter, Some(format!("{operation} for a test")))
 }
 
 impl Sim {
@@ -40,7 +40,7 @@ impl Sim {
             state: State::resume(DeviceAction::default(), NodeAgentStatus::default(), None),
             now: Moment { boot_ms: 1_000_000, wall: GoTime::ZERO },
             policy: Policy { has_hooks: false, dry_run: false },
-            facts: Facts { drain: None, is_activating: false, command: None },
+            facts: Facts { drain: None, is_activating: false, is_released: true, command: None },
             action: DeviceAction::default(),
             status: NodeAgentStatus::default(),
             reason: None,
@@ -173,6 +173,7 @@ impl Sim {
         let standing = facts.command.as_ref().map(|command| (command.operation, command.counter));
         assert_eq!(standing, action.command.map(|operation| (operation, action.counter)));
         assert!(!facts.is_activating, "an image is being activated");
+        assert!(facts.is_released, "what let it go does not any more");
     }
 
     /// Whoever sees that a shutdown is done finds that all is halted, also when we die after this very effect.

@@ -83,6 +83,53 @@ fn while_an_image_is_activated_the_device_stays_up() {
     assert_eq!(sim.action.state, DeviceActionState::Acting);
 }
 
+/// An agent that is dead cannot take its command back when its answer is.
+#[test]
+fn a_command_waits_while_what_let_it_go_does_not() {
+    for has_hooks in [false, true] {
+        let mut sim = Sim::new();
+        sim.policy.has_hooks = has_hooks;
+        sim.facts.is_released = false;
+        sim.give(Some(command(Reboot, 7)));
+        sim.sleep(Duration::from_hours(1));
+        assert_eq!(sim.done, ["Taken"], "neither hooks nor the point of no return");
+        assert_eq!(sim.action.blocked_by, NOT_RELEASED);
+        let mut taken_back = sim.clone();
+        taken_back.give(None);
+        assert_eq!(
+            (taken_back.action.state, taken_back.action.blocked_by.as_str()),
+            (DeviceActionState::Idle, "")
+        );
+        sim.facts.is_released = true;
+        sim.run();
+        if has_hooks {
+            sim.facts.is_released = false;
+            sim.end_hooks();
+            assert_eq!(sim.action.state, DeviceActionState::Taken, "taken back during the hooks");
+            sim.facts.is_released = true;
+            sim.run();
+        }
+        assert_eq!(sim.action.state, DeviceActionState::Acting);
+        assert_eq!(sim.action.blocked_by, "");
+    }
+}
+
+#[test]
+fn a_reboot_into_another_image_is_another_command() {
+    let into = |uuid: &str| Some(Command { image: uuid.to_owned(), ..command(Reboot, 0) });
+    let mut sim = Sim::new();
+    sim.facts.is_activating = true;
+    sim.give(into("a"));
+    assert_eq!(sim.action.content_tree_uuid, "a");
+    sim.restart();
+    assert_eq!(sim.done, ["Taken"], "a restart knows the image");
+    sim.facts.command = into("b");
+    sim.look();
+    assert_eq!((sim.action.state, sim.action.content_tree_uuid.as_str()), (DeviceActionState::Idle, ""));
+    sim.run();
+    assert_eq!((sim.action.state, sim.action.content_tree_uuid.as_str()), (DeviceActionState::Taken, "b"));
+}
+
 #[test]
 fn acting_cannot_be_taken_back() {
     let mut sim = Sim::new();
@@ -233,6 +280,22 @@ fn a_shutdown_is_done_and_lasts_until_it_is_cleared() {
     sim.give(None);
     assert_eq!(sim.action.state, DeviceActionState::Idle);
     assert!(!sim.status.all_domains_halted);
+}
+
+/// device-op may have taken its command back just too late, and gives it once more.
+#[test]
+fn a_shutdown_that_is_done_is_not_done_again() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Shutdown, 7)));
+    sim.acted(Outcome::Done);
+    sim.give(None);
+    assert_eq!((sim.action.state, sim.action.shutdown_done), (DeviceActionState::Idle, Some(7)));
+    sim.restart();
+    sim.give(Some(command(Shutdown, 7)));
+    assert_eq!(sim.done, ["Taken", "Acting", "act 0", "Done", "Idle", "Taken", "Done"]);
+    assert!(sim.status.all_domains_halted);
+    sim.give(Some(command(Shutdown, 8)));
+    assert_eq!(sim.action.state, DeviceActionState::Acting, "another command is carried out");
 }
 
 #[test]
