@@ -15,6 +15,8 @@ pub enum Change<T> {
     Deleted(TopicKey, T),
     /// All that was there at the start has been yielded. Once per subscription.
     Synced,
+    /// The publisher says that it has restarted so often; after `Synced`.
+    Restarted(u64),
 }
 
 /// What a reader has been told so far.

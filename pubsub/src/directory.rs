@@ -15,7 +15,7 @@ use schemas::{Topic, parse};
 use tokio::time::{Instant, sleep_until};
 
 use crate::TopicKey;
-use crate::place::{Persistence, Root};
+use crate::place::{Persistence, RESTARTED, Root, TopicPlace};
 use crate::read::{MAX_FILE_BYTES, Owner, Refusal, read_checked};
 use crate::watch::PathWatch;
 
@@ -25,7 +25,9 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How often such a file is looked at again.
 const SETTLE_LOOK: Duration = Duration::from_millis(200);
 /// Items that are read of one folder, in the order of their names; a topic has tens. The rest is refused.
-const MAX_ITEMS: usize = 1000;
+pub(crate) const MAX_ITEMS: usize = 1000;
+/// The longest restart counter, in bytes.
+const MAX_COUNTER_BYTES: u64 = 32;
 
 /// What a folder holds at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,8 +40,13 @@ pub struct Items<T> {
 
 /// Reads a topic once, without watching it. A half-written file counts as refused.
 pub fn read_items<T: Topic>(root: &Root, agent: &str, persistence: Persistence) -> Items<T> {
+    read_items_of(&root.topic::<T>(agent, persistence))
+}
+
+/// The same of a topic by its place.
+pub fn read_items_of<T: Topic>(place: &TopicPlace) -> Items<T> {
     let mut read = Items { items: BTreeMap::new(), refused: Vec::new() };
-    for (_, reading) in scan(&root.folder::<T>(agent, persistence)) {
+    for (_, reading) in scan(&place.folder()) {
         match reading {
             Reading::Item(key, value) => {
                 read.items.insert(key, value);
@@ -67,19 +74,34 @@ pub(crate) struct Directory<T> {
     watch: PathWatch,
     items: BTreeMap<TopicKey, T>,
     doubtful: BTreeMap<PathBuf, Doubt>,
+    restarted: u64,
     version: u64,
 }
 
 impl<T: Topic> Directory<T> {
     /// Watches the folder, then reads it: nothing is missed between.
-    pub(crate) fn open(root: &Root, agent: &str, persistence: Persistence) -> Self {
-        let folder = root.folder::<T>(agent, persistence);
-        let watch = PathWatch::new([&folder]);
-        let mut directory =
-            Self { folder, watch, items: BTreeMap::new(), doubtful: BTreeMap::new(), version: 0 };
+    pub(crate) fn open(place: &TopicPlace) -> Self {
+        Self::watching(place, &[])
+    }
+
+    /// The same, and looks also when the topic's socket comes or goes.
+    pub(crate) fn open_beside_socket(place: &TopicPlace) -> Self {
+        Self::watching(place, &[place.socket()])
+    }
+
+    fn watching(place: &TopicPlace, beside: &[PathBuf]) -> Self {
+        let folder = place.folder();
+        let watch = PathWatch::new(beside.iter().chain([&folder]));
+        let (items, doubtful) = (BTreeMap::new(), BTreeMap::new());
+        let mut directory = Self { folder, watch, items, doubtful, restarted: 0, version: 0 };
         directory.look();
         directory.version = 0;
         directory
+    }
+
+    /// The restart counter as of the last look.
+    pub(crate) const fn restarted(&self) -> u64 {
+        self.restarted
     }
 
     pub(crate) const fn items(&self) -> &BTreeMap<TopicKey, T> {
@@ -129,10 +151,11 @@ impl<T: Topic> Directory<T> {
         }
         let refused = self.refused();
         self.judge(bad_files);
-        if items != self.items || refused != self.refused() {
+        let restarted = read_restarted(&self.folder);
+        if items != self.items || refused != self.refused() || restarted != self.restarted {
             self.version += 1;
         }
-        self.items = items;
+        (self.items, self.restarted) = (items, restarted);
     }
 
     /// Reads the folder, and by name the items that the list lacks: listing a folder while a file in it is replaced
@@ -164,6 +187,18 @@ impl<T: Topic> Directory<T> {
             }
             self.doubtful.insert(path, doubt);
         }
+    }
+}
+
+/// The restart counter of a topic's folder. As in EVE one that cannot be read counts as 1: there was a restart.
+pub(crate) fn read_restarted(folder: &Path) -> u64 {
+    match read_checked(&folder.join(RESTARTED), MAX_COUNTER_BYTES, Owner::RootOrSelf) {
+        Ok(None) => 0,
+        Ok(Some(bytes)) => {
+            let text = String::from_utf8(bytes).unwrap_or_default();
+            text.trim().parse().unwrap_or(1)
+        }
+        Err(_) => 1,
     }
 }
 

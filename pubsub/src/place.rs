@@ -1,10 +1,16 @@
 //! Where things are: every absolute path of the system, below one root.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use schemas::Topic;
+use thiserror::Error;
 
 use crate::TopicKey;
+
+/// The name of the restart counter in a topic's folder.
+pub(crate) const RESTARTED: &str = "restarted";
 
 /// Whether a topic survives a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,24 +64,20 @@ impl Root {
         })
     }
 
+    /// A topic of an agent.
+    pub fn topic<T: Topic>(&self, agent: &str, persistence: Persistence) -> TopicPlace {
+        let (root, agent, topic) = (self.clone(), agent.to_owned(), Cow::Borrowed(T::NAME));
+        TopicPlace { root, agent, topic, persistence }
+    }
+
     /// The folder that holds the items of a topic.
     pub fn folder<T: Topic>(&self, agent: &str, persistence: Persistence) -> PathBuf {
-        self.agent_folder(agent, persistence).join(T::NAME)
+        self.topic::<T>(agent, persistence).folder()
     }
 
     /// The file of one item.
     pub fn item<T: Topic>(&self, agent: &str, persistence: Persistence, key: &TopicKey) -> PathBuf {
-        self.folder::<T>(agent, persistence).join(key.file_name())
-    }
-
-    /// The restart counter of a topic: a decimal, absent at 0.
-    pub fn restarted<T: Topic>(&self, agent: &str, persistence: Persistence) -> PathBuf {
-        self.folder::<T>(agent, persistence).join("restarted")
-    }
-
-    /// The socket of a topic, below `/run` also when the topic is persistent.
-    pub fn socket<T: Topic>(&self, agent: &str) -> PathBuf {
-        self.join(format!("/run/{agent}/{}.sock", T::NAME))
+        self.topic::<T>(agent, persistence).item(key)
     }
 
     /// Touched by an agent's loop while it makes progress.
@@ -92,6 +94,88 @@ impl Root {
     pub fn lock(&self, agent: &str) -> PathBuf {
         self.join(format!("/run/{agent}.lock"))
     }
+}
+
+/// One topic of one agent: its name, and where its items are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPlace {
+    root: Root,
+    agent: String,
+    topic: Cow<'static, str>,
+    persistence: Persistence,
+}
+
+/// Why a text is no name of an agent or a topic.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{}` names no {what}: accepted are letters, digits, `-`, `_` and `.`, at most {MAX_NAME} bytes", text.escape_debug())]
+pub struct NameError {
+    text: String,
+    what: &'static str,
+}
+
+/// The longest name of an agent or a topic, in bytes: with `.sock` it fits the address of a socket.
+const MAX_NAME: usize = 64;
+
+impl TopicPlace {
+    /// A topic by its name, for tools that know no types.
+    pub fn named(root: &Root, agent: &str, topic: &str, persistence: Persistence) -> Result<Self, NameError> {
+        let name = |text: &str, what| {
+            is_name(text).then(|| text.to_owned()).ok_or_else(|| NameError { text: text.to_owned(), what })
+        };
+        let (agent, topic) = (name(agent, "agent")?, Cow::Owned(name(topic, "topic")?));
+        Ok(Self { root: root.clone(), agent, topic, persistence })
+    }
+
+    /// The root below which it is.
+    pub const fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// The agent that publishes it.
+    pub fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    /// Its name.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// Whether it survives a boot.
+    pub const fn persistence(&self) -> Persistence {
+        self.persistence
+    }
+
+    /// The folder of the items.
+    pub fn folder(&self) -> PathBuf {
+        self.root.agent_folder(&self.agent, self.persistence).join(&*self.topic)
+    }
+
+    /// The file of one item.
+    pub fn item(&self, key: &TopicKey) -> PathBuf {
+        self.folder().join(key.file_name())
+    }
+
+    /// The restart counter: a decimal, absent at 0.
+    pub fn restarted(&self) -> PathBuf {
+        self.folder().join(RESTARTED)
+    }
+
+    /// The socket, below `/run` also when the topic is persistent.
+    pub fn socket(&self) -> PathBuf {
+        self.root.agent_folder(&self.agent, Persistence::Volatile).join(format!("{}.sock", self.topic))
+    }
+}
+
+impl fmt::Display for TopicPlace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} of {}", self.topic, self.agent)
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !text.is_empty() && text.len() <= MAX_NAME && !text.starts_with('.') && text.bytes().all(is_plain)
 }
 
 #[cfg(test)]
@@ -118,6 +202,17 @@ mod tests {
     }
 
     #[test]
+    fn a_topic_by_name_stays_in_its_folder() {
+        let root = Root::new("/r");
+        let named = |agent: &str, topic: &str| TopicPlace::named(&root, agent, topic, Persistence::Volatile);
+        check(&named("zedclient", "Any-Topic_1.2").unwrap().folder(), "/r/run/zedclient/Any-Topic_1.2");
+        let long = "t".repeat(65);
+        for bad in ["", ".", "..", "a/b", "a b", "é", "a\0", &long] {
+            assert!(named(bad, "Topic").is_err() && named("agent", bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
     fn places_are_those_of_the_wire_contract() {
         let root = Root::new("/r");
         let key = TopicKey::global();
@@ -131,10 +226,14 @@ mod tests {
             "/r/persist/status/zedkube/NodeDrainStatus/global.json",
         );
         check(
-            &root.restarted::<NodeDrainStatus>(agent::ZEDKUBE, volatile),
+            &root.topic::<NodeDrainStatus>(agent::ZEDKUBE, volatile).restarted(),
             "/r/run/zedkube/NodeDrainStatus/restarted",
         );
-        check(&root.socket::<NodeDrainStatus>(agent::ZEDKUBE), "/r/run/zedkube/NodeDrainStatus.sock");
+        for persistence in [volatile, persistent] {
+            let topic = root.topic::<NodeDrainStatus>(agent::ZEDKUBE, persistence);
+            check(&topic.socket(), "/r/run/zedkube/NodeDrainStatus.sock");
+            assert_eq!(topic.to_string(), "NodeDrainStatus of zedkube");
+        }
         check(&root.touch(agent::ZEDKUBE), "/r/run/zedkube.touch");
         check(&root.pid(agent::ZEDKUBE), "/r/run/zedkube.pid");
         check(&root.lock(agent::ZEDKUBE), "/r/run/zedkube.lock");

@@ -8,13 +8,14 @@ use schemas::{Topic, parse, to_bytes};
 use thiserror::Error;
 
 use crate::TopicKey;
+use crate::directory::read_restarted;
+use crate::feed::Snapshot;
+use crate::frame::{MAX_MESSAGE_BYTES, update_bytes};
 use crate::lock::AgentLock;
-use crate::place::{Persistence, Root};
+use crate::place::{Persistence, RESTARTED, Root, TopicPlace};
 use crate::read::{MAX_FILE_BYTES, Owner, read_checked};
+use crate::server::{AlreadyServed, Served, Server, served_by_another};
 use crate::store::{self, BACKUP_SUFFIX, Backup, StoreError};
-
-/// The longest message of EVE's socket protocol; its Go publisher dies of a longer one.
-pub const MAX_MESSAGE_BYTES: usize = 65_533;
 
 /// The items of topic `T` that this agent publishes. Starts with what the folder holds.
 ///
@@ -22,11 +23,14 @@ pub const MAX_MESSAGE_BYTES: usize = 65_533;
 /// `spawn_blocking` if its stall matters.
 #[derive(Debug)]
 pub struct Publisher<T> {
+    place: TopicPlace,
     folder: PathBuf,
     backup: Backup,
     items: BTreeMap<TopicKey, T>,
     /// Keys whose last write failed: their file may be new but not yet durable.
     unsure: BTreeSet<TopicKey>,
+    restarted: u64,
+    server: Option<Server>,
 }
 
 /// What a call to [`Publisher::publish`] did.
@@ -45,7 +49,7 @@ pub enum PublishError {
     #[error("cannot publish {topic} of {agent}: the lock held is that of {held}")]
     WrongLock {
         /// Name of the topic.
-        topic: &'static str,
+        topic: String,
         /// The agent that was asked for.
         agent: String,
         /// The agent whose lock is held.
@@ -55,7 +59,7 @@ pub enum PublishError {
     #[error("cannot publish {topic} {key}: the value cannot be written as JSON")]
     NotJson {
         /// Name of the topic.
-        topic: &'static str,
+        topic: String,
         /// Key of the item.
         key: TopicKey,
     },
@@ -65,7 +69,7 @@ pub enum PublishError {
     )]
     TooLong {
         /// Name of the topic.
-        topic: &'static str,
+        topic: String,
         /// Key of the item.
         key: TopicKey,
         /// Bytes of the message.
@@ -75,59 +79,154 @@ pub enum PublishError {
     #[error("cannot publish {topic}")]
     Store {
         /// Name of the topic.
-        topic: &'static str,
+        topic: String,
         /// What failed.
         source: StoreError,
+    },
+    /// Another process serves the topic's socket.
+    #[error("cannot publish {topic}")]
+    Served {
+        /// Name of the topic.
+        topic: String,
+        /// Which, and where.
+        source: AlreadyServed,
     },
 }
 
 impl<T: Topic> Publisher<T> {
     /// Takes over the topic of an agent: makes its folder, removes unfinished files, restores lost items of a
-    /// persistent topic from their backups, and reads what is there. `lock` proves that nobody else publishes.
+    /// persistent topic from their backups, and reads what is there. `lock` proves that no agent of ours publishes; a
+    /// socket that somebody serves tells of another one.
     pub fn open(
         root: &Root,
         agent: &str,
         persistence: Persistence,
         lock: &AgentLock,
     ) -> Result<Self, PublishError> {
-        if lock.agent() != agent || lock.root() != root {
+        Self::of(root.topic::<T>(agent, persistence), lock)
+    }
+
+    /// The same for the topic at this place.
+    pub fn of(place: TopicPlace, lock: &AgentLock) -> Result<Self, PublishError> {
+        if lock.agent() != place.agent() || lock.root() != place.root() {
             let held = format!("{} below {}", lock.agent(), lock.root().path().display());
-            return Err(PublishError::WrongLock { topic: T::NAME, agent: agent.to_owned(), held });
+            let (topic, agent) = (place.topic().to_owned(), place.agent().to_owned());
+            return Err(PublishError::WrongLock { topic, agent, held });
         }
-        let backup = match persistence {
+        if let Some(source) = served_by_another(&place.socket()) {
+            return Err(PublishError::Served { topic: place.topic().to_owned(), source });
+        }
+        let backup = match place.persistence() {
             Persistence::Volatile => Backup::None,
             Persistence::Persistent => Backup::Keep,
         };
-        let folder = root.folder::<T>(agent, persistence);
-        let items = load::<T>(&folder, backup).map_err(failed::<T>)?;
-        Ok(Self { folder, backup, items, unsure: BTreeSet::new() })
+        let folder = place.folder();
+        let items = load::<T>(&folder, backup).map_err(|source| failed(&place, source))?;
+        let restarted = read_restarted(&folder);
+        Ok(Self { place, folder, backup, items, unsure: BTreeSet::new(), restarted, server: None })
+    }
+
+    /// Serves the items on the topic's socket as well, from now to the end of this publisher. Must be called in a tokio
+    /// runtime.
+    ///
+    /// Whatever is published is in its file first. An item that somebody has put into the folder and that is too long for
+    /// a message is not served.
+    pub fn served(mut self) -> Result<Self, PublishError> {
+        self.serve()?;
+        Ok(self)
+    }
+
+    /// The same from now on, for a publisher whose first item must be its own and not what its folder holds.
+    pub fn serve(&mut self) -> Result<(), PublishError> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let mut snapshot = Snapshot::default();
+        for (key, value) in &self.items {
+            let bytes = to_bytes(value);
+            match check_size(&self.place, key, &bytes) {
+                Ok(()) => drop(snapshot.set(key, &bytes)),
+                Err(error) => tracing::warn!("{error}"),
+            }
+        }
+        snapshot.set_restarted(self.restarted);
+        let (path, topic) = (self.place.socket(), self.place.topic().to_owned());
+        let served = Served { path, topic: topic.clone(), is_persistent: self.backup == Backup::Keep };
+        let server =
+            Server::start(served, snapshot).map_err(|source| PublishError::Served { topic, source })?;
+        self.server = Some(server);
+        Ok(())
     }
 
     /// Publishes an item. On an error (full disk, read-only folder) readers keep the old value: report it and publish
     /// again, after 1 s at first and at most 30 s later.
     pub fn publish(&mut self, key: &TopicKey, value: &T) -> Result<Published, PublishError> {
         let bytes = to_bytes(value);
-        check_size::<T>(key, &bytes)?;
+        check_size(&self.place, key, &bytes)?;
         if !self.unsure.contains(key) && self.file_holds(key, value) {
-            self.items.insert(key.clone(), value.clone());
+            self.took(key, value, &bytes);
             return Ok(Published::Unchanged);
         }
         self.unsure.insert(key.clone());
         store::create_folder(&self.folder)
             .and_then(|()| store::write_durably(&self.folder, &key.file_name(), &bytes, self.backup))
-            .map_err(failed::<T>)?;
+            .map_err(|source| failed(&self.place, source))?;
         self.unsure.remove(key);
-        self.items.insert(key.clone(), value.clone());
+        self.took(key, value, &bytes);
         Ok(Published::Written)
+    }
+
+    /// The file has it: now it may be told.
+    fn took(&mut self, key: &TopicKey, value: &T, bytes: &[u8]) {
+        self.items.insert(key.clone(), value.clone());
+        if let Some(server) = &self.server {
+            server.change(|snapshot| snapshot.set(key, bytes));
+        }
     }
 
     /// Withdraws an item. Gives whether its file was there.
     pub fn unpublish(&mut self, key: &TopicKey) -> Result<bool, PublishError> {
         self.unsure.insert(key.clone());
-        let removed = store::remove_durably(&self.folder, &key.file_name()).map_err(failed::<T>)?;
+        let removed = store::remove_durably(&self.folder, &key.file_name())
+            .map_err(|source| failed(&self.place, source))?;
         self.unsure.remove(key);
         self.items.remove(key);
+        if let Some(server) = &self.server {
+            server.change(|snapshot| snapshot.remove(key));
+        }
         Ok(removed)
+    }
+
+    /// Tells that this publisher has begun anew: the counter goes up by one. The topics of drains never do.
+    pub fn signal_restarted(&mut self) -> Result<(), PublishError> {
+        self.set_restarted(self.restarted.saturating_add(1))
+    }
+
+    /// Sets the restart counter back to 0.
+    pub fn clear_restarted(&mut self) -> Result<(), PublishError> {
+        self.set_restarted(0)
+    }
+
+    /// How often this publisher has told that it has begun anew.
+    pub const fn restarted(&self) -> u64 {
+        self.restarted
+    }
+
+    fn set_restarted(&mut self, count: u64) -> Result<(), PublishError> {
+        let folder = &self.folder;
+        let stored = if count == 0 {
+            store::remove_durably(folder, RESTARTED).map(drop)
+        } else {
+            store::create_folder(folder).and_then(|()| {
+                store::write_durably(folder, RESTARTED, count.to_string().as_bytes(), Backup::None)
+            })
+        };
+        stored.map_err(|source| failed(&self.place, source))?;
+        self.restarted = count;
+        if let Some(server) = &self.server {
+            server.change(|snapshot| snapshot.set_restarted(count));
+        }
+        Ok(())
     }
 
     /// An item as last published or loaded.
@@ -151,28 +250,20 @@ impl<T: Topic> Publisher<T> {
     }
 }
 
-fn failed<T: Topic>(source: StoreError) -> PublishError {
-    PublishError::Store { topic: T::NAME, source }
+fn failed(place: &TopicPlace, source: StoreError) -> PublishError {
+    PublishError::Store { topic: place.topic().to_owned(), source }
 }
 
-fn check_size<T: Topic>(key: &TopicKey, bytes: &[u8]) -> Result<(), PublishError> {
+fn check_size(place: &TopicPlace, key: &TopicKey, bytes: &[u8]) -> Result<(), PublishError> {
+    let (topic, key) = (place.topic().to_owned(), key.clone());
     if bytes.is_empty() {
-        return Err(PublishError::NotJson { topic: T::NAME, key: key.clone() });
+        return Err(PublishError::NotJson { topic, key });
     }
-    let length = message_bytes(T::NAME, key, bytes.len());
+    let length = update_bytes(&topic, key.as_str(), bytes.len());
     if MAX_MESSAGE_BYTES < length {
-        return Err(PublishError::TooLong { topic: T::NAME, key: key.clone(), length });
+        return Err(PublishError::TooLong { topic, key, length });
     }
     Ok(())
-}
-
-/// Bytes of `update <topic> <base64 key> <base64 json>`.
-fn message_bytes(topic: &str, key: &TopicKey, json: usize) -> usize {
-    "update ".len() + topic.len() + 1 + base64_bytes(key.as_str().len()) + 1 + base64_bytes(json)
-}
-
-const fn base64_bytes(plain: usize) -> usize {
-    plain.div_ceil(3) * 4
 }
 
 fn load<T: Topic>(folder: &Path, backup: Backup) -> Result<BTreeMap<TopicKey, T>, StoreError> {

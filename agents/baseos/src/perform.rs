@@ -79,8 +79,8 @@ impl Desk {
         let (sender, answers) = mpsc::channel(8);
         Ok(Self {
             record,
-            hold: Publisher::open(root, name, volatile, lock)?,
-            statuses: Publisher::open(root, name, volatile, lock)?,
+            hold: Publisher::open(root, name, volatile, lock)?.served()?,
+            statuses: Publisher::open(root, name, volatile, lock)?.served()?,
             requester: Requester::open(context, DrainRequester::Update, recorded)?,
             configs: [agent::ZEDAGENT, agent::CONTROLLER]
                 .map(|publisher| Subscription::open(root, publisher, volatile)),

@@ -57,8 +57,8 @@ impl Desk {
             record.get(&TopicKey::global()).and_then(|record: &OperationRecord| record.request);
         Ok(Self {
             record,
-            status: Publisher::open(root, name, volatile, lock)?,
-            command: Publisher::open(root, name, volatile, lock)?,
+            status: Publisher::open(root, name, volatile, lock)?.served()?,
+            command: Publisher::open(root, name, volatile, lock)?.served()?,
             requester: Requester::open(context, DrainRequester::DeviceOp, recorded)?,
             commands: Subscription::open(root, agent::CONTROLLER, volatile),
             action: Subscription::open(root, agent::NODEAGENT, volatile),

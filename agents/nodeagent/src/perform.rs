@@ -49,8 +49,8 @@ impl Desk {
         // Only what runs beside the loop sends, one at a time, so this never fills.
         let (sender, events) = mpsc::channel(8);
         let mut desk = Self {
-            action: Publisher::open(root, name, volatile, lock)?,
-            status: Publisher::open(root, name, volatile, lock)?,
+            action: Publisher::open(root, name, volatile, lock)?.served()?,
+            status: Publisher::open(root, name, volatile, lock)?.served()?,
             drain: Subscription::open(root, agent::ZEDKUBE, volatile),
             zedagent: Subscription::open(root, agent::ZEDAGENT, volatile),
             device_op: Subscription::open(root, agent::ZEDAGENT, volatile),

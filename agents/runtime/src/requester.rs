@@ -101,8 +101,9 @@ impl Requester {
             return Err(RequesterError::WrongRequester { agent: name.to_owned(), requester });
         }
         let (root, volatile) = (context.root(), Persistence::Volatile);
-        let publisher =
-            Publisher::open(root, name, volatile, context.lock()).map_err(RequesterError::Publisher)?;
+        let publisher = Publisher::open(root, name, volatile, context.lock())
+            .and_then(Publisher::served)
+            .map_err(RequesterError::Publisher)?;
         Ok(Self {
             asks_for: requester,
             settings: context.settings(),

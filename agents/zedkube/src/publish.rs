@@ -14,6 +14,7 @@ use schemas::{NodeDrainReport, NodeDrainStatus, agent};
 pub(crate) struct Output {
     status: Publisher<NodeDrainStatus>,
     report: Publisher<NodeDrainReport>,
+    is_served: bool,
     failures: u32,
     /// After a failed write nothing is written before then.
     not_before: Moment,
@@ -24,7 +25,13 @@ impl Output {
     pub(crate) fn open(root: &Root, lock: &AgentLock) -> Result<Self, PublishError> {
         let status = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
         let report = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
-        Ok(Self { status, report, failures: 0, not_before: Moment(0) })
+        Ok(Self { status, report, is_served: false, failures: 0, not_before: Moment(0) })
+    }
+
+    /// From the next write on, on sockets too. Not before: EVE's agents would take what a process before this one left
+    /// for an answer. Must be called in a tokio runtime.
+    pub(crate) const fn serve(&mut self) {
+        self.is_served = true;
     }
 
     /// Writes what has changed. After an error call [`Output::failed`].
@@ -69,6 +76,10 @@ impl Output {
             self.status.publish(&key, &status)?;
         }
         self.report.publish(&key, report)?;
+        if self.is_served {
+            self.report.serve()?;
+            self.status.serve()?;
+        }
         Ok(())
     }
 }

@@ -82,6 +82,7 @@ impl Service {
     pub(crate) fn start(context: AgentContext) -> Result<Self, PublishError> {
         let mut service = Self::open(context)?;
         service.performer.begin_housekeeping();
+        service.output.serve();
         service.begin();
         service.context.liveness().ready();
         Ok(service)

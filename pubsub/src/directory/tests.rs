@@ -236,7 +236,7 @@ async fn only_the_difference_counts_not_the_way_to_it() {
         match next(&mut subscription).await {
             Change::Created(key, value) | Change::Modified(key, value) => known.insert(key, value),
             Change::Deleted(key, _) => known.remove(&key),
-            Change::Synced => panic!("Synced comes once"),
+            Change::Synced | Change::Restarted(_) => panic!("Synced comes once, and nothing restarts"),
         };
     }
 }
@@ -329,7 +329,7 @@ fn apply(known: &mut BTreeMap<TopicKey, NodeDrainStatus>, change: Change<NodeDra
         Change::Deleted(key, _) => {
             known.remove(&key);
         }
-        Change::Synced => panic!("Synced comes once"),
+        Change::Synced | Change::Restarted(_) => panic!("Synced comes once, and nothing restarts"),
     }
 }
 

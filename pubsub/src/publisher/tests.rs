@@ -223,12 +223,6 @@ fn a_value_that_fits_no_message_is_refused() {
 }
 
 #[test]
-fn the_length_of_a_message_is_that_of_its_text() {
-    // `update NodeDrainRequest Z2xvYmFs e30=`
-    assert_eq!(message_bytes(NodeDrainRequest::NAME, &global(), 2), 37);
-}
-
-#[test]
 fn a_value_that_could_not_be_written_is_not_shown_and_is_written_later() {
     let place = Place::new(Persistence::Volatile);
     let mut publisher = place.open();

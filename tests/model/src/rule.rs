@@ -29,7 +29,7 @@ pub enum Rule {
     NothingTwice,
     /// A pod is evicted only from a node that is cordoned and has its slot.
     EvictsOnlyWithCordonAndSlot,
-    /// COMPLETE without a drain, because nobody answers or no peer is there, is told only when a look of the last seconds
+    /// COMPLETE without a drain, because nobody answers or no peer is there, is decided only when a look of the last seconds
     /// says so, and not because time went by for a process that did not run.
     NoPatienceLost,
     /// What device-op or baseos has let go, and would not any more, does not happen because it is dead and cannot say so.

@@ -39,11 +39,11 @@ impl Monitor {
                 (is_forced, Grant::Undrained)
             }
             (_, Phase::Complete { outcome: Outcome::ApiUnreachable, .. }) => {
-                self.is_fresh(failing, now);
+                self.is_fresh(failing, state);
                 (lasted(failing, scenario.policy.unreachable_timeout), Grant::Undrained)
             }
             (_, Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. }) => {
-                self.is_fresh(down, now);
+                self.is_fresh(down, state);
                 (lasted(down, scenario.policy.peer_window), Grant::Undrained)
             }
             (_, _) => (asked.was_empty, Grant::Drained),
@@ -58,8 +58,10 @@ impl Monitor {
         grant
     }
 
-    fn is_fresh(&mut self, seen: Option<(u64, u64)>, now: u64) {
-        if seen.is_none_or(|(_, last)| now - last > OLDEST_LIST_MS) {
+    /// What counts is the moment of the decision: one that is on record is told by the next process.
+    fn is_fresh(&mut self, seen: Option<(u64, u64)>, state: &State) {
+        let decided = state.since.0;
+        if seen.is_none_or(|(_, last)| decided.saturating_sub(last) > OLDEST_LIST_MS) {
             self.broken(
                 Rule::NoPatienceLost,
                 "COMPLETE without a drain, and the last look is old, or says something else",

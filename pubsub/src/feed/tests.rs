@@ -1,0 +1,130 @@
+use super::*;
+
+fn key(text: &str) -> TopicKey {
+    TopicKey::parse(text).unwrap()
+}
+
+/// The next message as a word, sent.
+fn say(feed: &mut Feed, snapshot: &Snapshot) -> Option<String> {
+    let saying = feed.next(snapshot)?;
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let words = match &saying.message {
+        Message::Request { .. } => "request".to_owned(),
+        Message::Hello { is_persistent, .. } => format!("hello {is_persistent:?}"),
+        Message::Update { key, json, .. } => format!("{}={}", text(key), text(json)),
+        Message::Delete { key, .. } => format!("-{}", text(key)),
+        Message::Complete { .. } => "complete".to_owned(),
+        Message::Restarted { count, .. } => format!("restarted {count}"),
+    };
+    feed.sent(saying);
+    Some(words)
+}
+
+fn all(feed: &mut Feed, snapshot: &Snapshot) -> Vec<String> {
+    std::iter::from_fn(|| say(feed, snapshot)).collect()
+}
+
+fn snapshot(items: &[(&str, &str)]) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for (name, json) in items {
+        assert!(snapshot.set(&key(name), json.as_bytes()));
+    }
+    snapshot
+}
+
+/// A subscriber of these items that has had them all.
+fn following(items: &[(&str, &str)]) -> (Feed, Snapshot) {
+    let snapshot = snapshot(items);
+    let mut feed = Feed::new("Topic", false);
+    all(&mut feed, &snapshot);
+    (feed, snapshot)
+}
+
+#[test]
+fn at_first_hello_all_items_complete_and_the_counter_if_there_is_one() {
+    let mut snapshot = snapshot(&[("b", "2"), ("a", "1")]);
+    let expected = ["hello Some(true)", "a=1", "b=2", "complete"];
+    assert_eq!(all(&mut Feed::new("Topic", true), &snapshot), expected);
+    snapshot.set_restarted(3);
+    assert_eq!(all(&mut Feed::new("Topic", true), &snapshot)[4..], ["restarted 3"]);
+    assert_eq!(all(&mut Feed::new("Topic", false), &Snapshot::default()), ["hello Some(false)", "complete"]);
+}
+
+#[test]
+fn then_what_is_gone_before_what_is_new_and_the_counter_last() {
+    let (mut feed, mut snapshot) = following(&[("a", "1"), ("b", "1"), ("c", "1")]);
+    snapshot.set_restarted(1);
+    snapshot.set(&key("a"), b"2");
+    snapshot.set(&key("d"), b"1");
+    snapshot.remove(&key("c"));
+    assert_eq!(all(&mut feed, &snapshot), ["-c", "a=2", "d=1", "restarted 1"]);
+    snapshot.set_restarted(0);
+    assert_eq!(all(&mut feed, &snapshot), ["restarted 0"], "a counter that was cleared is told as well");
+}
+
+#[test]
+fn an_equal_value_is_not_told() {
+    let (mut feed, mut snapshot) = following(&[("a", "1")]);
+    assert!(!snapshot.set(&key("a"), b"1") && !snapshot.remove(&key("b")) && !snapshot.set_restarted(0));
+    assert_eq!(feed.next(&snapshot), None);
+    assert!(snapshot.set(&key("a"), b"2") && snapshot.set(&key("a"), b"1"));
+    assert_eq!(all(&mut feed, &snapshot), ["a=1"], "one that was different meanwhile may be told again");
+}
+
+#[test]
+fn a_slow_reader_gets_the_newest_value_alone() {
+    let (mut feed, mut snapshot) = following(&[("a", "1"), ("b", "1")]);
+    for value in 2..100 {
+        snapshot.set(&key("a"), value.to_string().as_bytes());
+        // It could not be sent.
+        assert!(feed.next(&snapshot).is_some());
+    }
+    assert_eq!(all(&mut feed, &snapshot), ["a=99"]);
+    snapshot.set(&key("c"), b"1");
+    snapshot.remove(&key("c"));
+    assert_eq!(feed.next(&snapshot), None, "what came and went was never there");
+}
+
+/// Neither `complete` nor the counter nor other items wait for an item that changes all the time.
+#[test]
+fn an_item_that_always_changes_keeps_nothing_back() {
+    let mut snapshot = snapshot(&[("a", "0"), ("b", "1")]);
+    let mut feed = Feed::new("Topic", false);
+    let mut said = Vec::new();
+    for round in 1..12 {
+        said.extend(say(&mut feed, &snapshot));
+        snapshot.set(&key("a"), round.to_string().as_bytes());
+        if round == 5 {
+            snapshot.set(&key("b"), b"2");
+            snapshot.set_restarted(1);
+        }
+    }
+    assert_eq!(
+        said,
+        [
+            "hello Some(false)",
+            "a=1",
+            "b=1",
+            "complete",
+            "a=4",
+            "b=2",
+            "restarted 1",
+            "a=7",
+            "a=8",
+            "a=9",
+            "a=10"
+        ]
+    );
+}
+
+#[test]
+fn an_item_that_goes_while_the_first_ones_are_sent_is_told_gone() {
+    let mut snapshot = snapshot(&[("a", "1"), ("b", "1"), ("c", "1")]);
+    let mut feed = Feed::new("Topic", false);
+    for _ in 0..2 {
+        say(&mut feed, &snapshot);
+    }
+    snapshot.remove(&key("a"));
+    snapshot.remove(&key("b"));
+    assert_eq!(all(&mut feed, &snapshot), ["-a", "c=1", "complete"]);
+}

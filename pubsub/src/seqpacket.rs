@@ -1,0 +1,223 @@
+//! Unix sockets of type SOCK_SEQPACKET: each read and each write is one whole message.
+//!
+//! tokio has no such type, and needs none: its streams wait for readiness, and the kernel keeps the messages apart.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, listen, socket,
+};
+use nix::unistd::geteuid;
+use tokio::net::{UnixListener, UnixStream};
+
+/// The socket is its owner's alone, as the files are.
+const SOCKET_MODE: u32 = 0o600;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(crate) struct Connection(UnixStream);
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// Its process; nothing when that is in another namespace.
+    pub(crate) pid: Option<i32>,
+    user: u32,
+}
+
+/// A socket that waits for connections.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    path: PathBuf,
+    socket: UnixListener,
+    /// Device and inode of the socket's file: tells whether it is still there.
+    file: (u64, u64),
+}
+
+/// What became of an attempt to listen.
+#[derive(Debug)]
+pub(crate) enum ListenError {
+    /// Somebody listens there already, perhaps this process.
+    Live(Option<i32>),
+    /// It cannot be done now.
+    Io(io::Error),
+}
+
+impl From<io::Error> for ListenError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Connection {
+    /// Connects to the socket at `path`, which must be root's or our own user's, and says `first`. Must be called in a
+    /// tokio runtime.
+    pub(crate) fn dial(path: &Path, first: &[u8]) -> io::Result<Self> {
+        let mut stream = dial(path)?;
+        let peer = Peer::of(&stream)?;
+        if !peer.is_trusted() {
+            return Err(io::Error::other(format!("it is served by {peer}; accepted: root and our own user")));
+        }
+        // A new connection has room for a message; tokio would have to be asked first.
+        let written = stream.write(first)?;
+        if written != first.len() {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        Ok(Self(UnixStream::from_std(stream)?))
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> io::Result<Peer> {
+        Peer::of(&self.0)
+    }
+
+    /// A message, or the end, has come.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.0.readable().await
+    }
+
+    /// A message may be sent.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        self.0.writable().await
+    }
+
+    /// Takes a message; what does not fit the buffer is cut off. 0 is the end, and also an empty message, which nobody
+    /// sends.
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(buffer)
+    }
+
+    /// Sends a message, all of it or nothing.
+    pub(crate) fn try_write(&self, message: &[u8]) -> io::Result<()> {
+        self.0.try_write(message).map(|_| ())
+    }
+}
+
+impl Peer {
+    /// As the kernel knows it.
+    fn of(socket: &impl AsFd) -> io::Result<Self> {
+        let found = getsockopt(socket, PeerCredentials)?;
+        Ok(Self { pid: Some(found.pid()).filter(|pid| *pid != 0), user: found.uid() })
+    }
+
+    /// It is root's or our own user's.
+    pub(crate) fn is_trusted(self) -> bool {
+        self.user == 0 || self.user == geteuid().as_raw()
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.pid {
+            Some(pid) => write!(formatter, "process {pid} of user {}", self.user),
+            None => write!(formatter, "a process of user {}", self.user),
+        }
+    }
+}
+
+impl Listener {
+    /// Listens at `path`. A socket there that nobody listens to any more is replaced. Must be called in a tokio runtime.
+    pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
+        make_room(path)?;
+        let (_folder, address) = address(path)?;
+        let made = make_socket()?;
+        bind(made.as_raw_fd(), &address).map_err(io::Error::from)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+        let backlog = Backlog::new(BACKLOG).map_err(io::Error::from)?;
+        listen(&made, backlog).map_err(io::Error::from)?;
+        let file = file_of(path).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let socket = UnixListener::from_std(StdListener::from(made))?;
+        Ok(Self { path: path.to_owned(), socket, file })
+    }
+
+    /// The next connection. Cancel-safe.
+    pub(crate) async fn accept(&self) -> io::Result<Connection> {
+        self.socket.accept().await.map(|(stream, _)| Connection(stream))
+    }
+
+    /// Nobody dials us any more. The file of another one is left alone.
+    pub(crate) fn unlink(&self) {
+        if self.is_in_place()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::debug!("cannot remove {:?}: {error}", self.path);
+        }
+    }
+
+    /// Whoever dials the path comes to us.
+    pub(crate) fn is_in_place(&self) -> bool {
+        file_of(&self.path) == Some(self.file)
+    }
+}
+
+/// The file goes with the listener.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.unlink();
+    }
+}
+
+fn make_socket() -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    Ok(socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?)
+}
+
+fn dial(path: &Path) -> io::Result<StdStream> {
+    let (_folder, address) = address(path)?;
+    let made = make_socket()?;
+    connect(made.as_raw_fd(), &address)?;
+    Ok(StdStream::from(made))
+}
+
+/// An address that is short however long the path is: an address has at most 107 bytes. Valid as long as the folder is
+/// held open.
+fn address(path: &Path) -> io::Result<(File, UnixAddr)> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(invalid)?;
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(folder)?;
+    let short = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(name);
+    let address = UnixAddr::new(&short)?;
+    Ok((opened, address))
+}
+
+/// Who listens at `path`, as far as that is known; an error when nobody does.
+pub(crate) fn listener_at(path: &Path) -> io::Result<Option<i32>> {
+    match dial(path) {
+        Ok(stream) => Ok(Peer::of(&stream).ok().and_then(|peer| peer.pid)),
+        // Too many wait for it already.
+        Err(error) if error.raw_os_error().map(Errno::from_raw) == Some(Errno::EAGAIN) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a socket that nobody listens to.
+fn make_room(path: &Path) -> Result<(), ListenError> {
+    match listener_at(path) {
+        Ok(pid) => Err(ListenError::Live(pid)),
+        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT) => Ok(()),
+            Some(Errno::ECONNREFUSED) if is_socket(path) => Ok(fs::remove_file(path)?),
+            _ => Err(ListenError::Io(error)),
+        },
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+fn file_of(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path).ok().filter(|metadata| metadata.file_type().is_socket())?;
+    Some((metadata.dev(), metadata.ino()))
+}
