@@ -7,7 +7,7 @@ use drain::view::Picture;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::policy::Policy;
-use crate::state::{Outcome, Phase, State};
+use crate::state::{Outcome, Phase, Recheck, State};
 use crate::step::begin;
 
 pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
@@ -18,8 +18,11 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         Event::Probed { result: Ok(node), .. } if node.as_ref().is_none_or(|node| !node.cordoned) => {
             recheck(state, now, effects);
         }
-        Event::Proof { attempt, look } if asked == Some(attempt) => {
+        Event::Proof { attempt, look } if asked.is_some_and(|asked| asked.serial == attempt) => {
             proven(state, look.ok().as_deref(), now, policy);
+            if asked.is_some_and(|asked| asked.is_overtaken) {
+                recheck(state, now, effects);
+            }
         }
         Event::Requests(_)
         | Event::Facts(_)
@@ -41,13 +44,19 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
     }
 }
 
-/// Asks for a fresh look, unless one is on its way.
+/// Asks for a fresh look. One that is on its way may have been served before what it is asked for now, so it is
+/// followed by another.
 pub(crate) fn recheck(state: &mut State, now: Moment, effects: &mut Vec<Effect>) {
-    if let Phase::Complete { outcome, recheck: None } = state.phase {
-        let attempt = state.next_serial();
-        effects.push(Effect::Drain(drain::Effect::Prove { attempt, volumes: false }));
-        state.enter(Phase::Complete { outcome, recheck: Some(attempt) }, now);
-    }
+    let Phase::Complete { outcome: outcome @ Outcome::Drained, recheck } = state.phase else { return };
+    let recheck = recheck.map_or_else(
+        || {
+            let serial = state.next_serial();
+            effects.push(Effect::Drain(drain::Effect::Prove { attempt: serial, volumes: false }));
+            Recheck { serial, is_overtaken: false }
+        },
+        |on_its_way| Recheck { is_overtaken: true, ..on_its_way },
+    );
+    state.enter(Phase::Complete { outcome, recheck: Some(recheck) }, now);
 }
 
 /// The fresh look: COMPLETE stands, or everybody's answer is taken back and a new drain begins. A look that

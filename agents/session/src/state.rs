@@ -178,11 +178,21 @@ pub enum Phase {
     Complete {
         /// Why.
         outcome: Outcome,
-        /// Something speaks against it: a fresh look with this serial is on its way.
-        recheck: Option<u32>,
+        /// Something speaks against it, or somebody new asks: a fresh look is on its way.
+        recheck: Option<Recheck>,
     },
     /// It did not work; the answer says which part.
     Failed(Failed),
+}
+
+/// A fresh look at a node that is COMPLETE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recheck {
+    /// Of the look that is on its way.
+    pub serial: u32,
+    /// Something has come since that the look may be older than: it counts only against COMPLETE, and another one
+    /// follows.
+    pub is_overtaken: bool,
 }
 
 impl Phase {

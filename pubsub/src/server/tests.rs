@@ -27,7 +27,11 @@ impl Device {
     }
 
     fn files(&self) -> Publisher<NodeDrainStatus> {
-        Publisher::open(&self.root, agent::ZEDKUBE, Persistence::Volatile, &self.lock).unwrap()
+        self.open().unwrap()
+    }
+
+    fn open(&self) -> Result<Publisher<NodeDrainStatus>, PublishError> {
+        Publisher::open(&self.root, agent::ZEDKUBE, Persistence::Volatile, &self.lock)
     }
 
     fn dial(&self) -> Subscription<NodeDrainStatus> {
@@ -90,7 +94,7 @@ async fn a_publisher_that_returns_is_dialled_again_and_what_went_meanwhile_is_go
 async fn a_topic_with_a_publisher_has_no_second_one() {
     let device = device();
     let first = device.publisher();
-    let error = device.files().served().unwrap_err();
+    let error = device.open().unwrap_err();
     let PublishError::Served { source, .. } = error else { panic!("{error}") };
     assert!(source.to_string().contains(&format!("process {}", std::process::id())), "{source}");
     drop(first);

@@ -14,6 +14,7 @@ use session::forcing::Command;
 
 use session::State;
 
+use crate::device_op::LOOK_MS;
 use crate::files::Files;
 use crate::requester::publisher;
 use crate::rule::Rule;
@@ -164,7 +165,9 @@ impl Monitor {
     /// A requester asks the gate now.
     pub(crate) fn gate_asked(&mut self, requester: DrainRequester, scenario: &Scenario) {
         let asked = self.asked.get(&requester);
-        let was_away = asked.is_some_and(|asked| asked.absent_ms >= scenario.limits.start_timeout_ms);
+        // The absence is summed from look to look: a zedkube that ran between two of them was not seen.
+        let seen = |asked: &Asked| asked.absent_ms + LOOK_MS >= scenario.limits.start_timeout_ms;
+        let was_away = asked.is_some_and(seen);
         let grant = match asked.and_then(|asked| asked.grant) {
             _ if self.is_disabled => Some(Grant::Disabled),
             None if was_away => Some(Grant::Away),

@@ -174,7 +174,7 @@ fn event(draft: Draft, state: &State) -> Event {
         }
         Draft::Proof(current, look) => {
             let recheck = match state.phase {
-                Phase::Complete { recheck, .. } => recheck,
+                Phase::Complete { recheck, .. } => recheck.map(|recheck| recheck.serial),
                 _ => attempt,
             };
             Event::Proof { attempt: serial(current, recheck), look }

@@ -32,6 +32,8 @@ pub(super) enum Fault {
     /// Health fails as soon as we hold the slot.
     HealthWithSlot,
     RenameRefused,
+    /// Fresh looks are not answered.
+    ProofHangs,
 }
 
 /// A cluster that answers effects at once, and a clock that jumps to the next wake-up.
@@ -172,6 +174,7 @@ impl Sim {
 
     fn answer_to_drain(&mut self, effect: drain::Effect) -> Option<Event> {
         match effect {
+            drain::Effect::Prove { .. } if !self.is_free_of(Fault::ProofHangs) => None,
             drain::Effect::Prove { attempt, .. } => {
                 let look = if self.is_free_of(Fault::Unreachable) {
                     Ok(self.picture())

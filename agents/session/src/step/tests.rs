@@ -103,6 +103,31 @@ fn a_late_watch_does_not_take_complete_back() {
     assert_eq!((sim.statuses().last(), sim.state.session.number), (Some(&9), 1));
 }
 
+/// The look was served before the pod came, and its answer was long on its way.
+#[test]
+fn d15_a_look_that_something_has_overtaken_is_not_believed() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(10 * SECOND);
+    let empty = sim.picture();
+    let serial = |sim: &Sim| match sim.state.phase {
+        Phase::Complete { recheck, .. } => recheck.map(|recheck| recheck.serial),
+        _ => None,
+    };
+    sim.set(Fault::ProofHangs, true);
+    sim.ask(&[(Requester::DeviceOp, "1"), (Requester::Update, "1")]);
+    let first = serial(&sim).expect("somebody new asks");
+    sim.pods = vec![pod("3")];
+    sim.show_picture();
+    sim.send(Event::Proof { attempt: first, look: Ok(empty) });
+    let second = serial(&sim).expect("it is looked again");
+    assert_ne!(first, second);
+    assert_ne!(sim.shown.last(), Some(&(9, 3)), "nobody is answered");
+    sim.set(Fault::ProofHangs, false);
+    sim.send(Event::Proof { attempt: second, look: Ok(sim.picture()) });
+    assert_eq!(sim.state.session.number, 2, "a new drain");
+}
+
 #[test]
 fn d14_cancel_uncordons_from_every_phase() {
     let setups: [(&str, fn(&mut Sim)); 5] = [
