@@ -137,6 +137,15 @@ impl<T: Topic> Subscription<T> {
         self.items().get(key)
     }
 
+    /// The publisher is there, and the items are those of its socket. Then they are what it last told, which of EVE's
+    /// publishers is not always what their files hold.
+    pub fn is_by_socket(&self) -> bool {
+        match &self.transport {
+            Transport::Socket(socket) | Transport::Both(_, socket) => socket.is_following(),
+            Transport::Directory(_) | Transport::Memory(_) => false,
+        }
+    }
+
     /// The files, or items of a socket, that are refused now, and why; their last good values are still among the items.
     pub fn refused(&self) -> Vec<Refusal> {
         self.transport.refused()

@@ -109,7 +109,7 @@ impl Requester {
             settings: context.settings(),
             publisher,
             requests: Subscription::open(root, name, volatile),
-            status: Subscription::open(root, agent::ZEDKUBE, volatile),
+            status: Subscription::follow(root, agent::ZEDKUBE, volatile),
             report: Subscription::open(root, agent::ZEDKUBE, volatile),
             cluster: Subscription::open(root, agent::ZEDAGENT, volatile),
             seen: recorded.as_ref().map_or_else(Seen::default, Seen::recorded),
@@ -253,6 +253,7 @@ impl Requester {
         let standing = self.standing();
         let status = self.read_status();
         let (report, is_report_there) = self.read(agent::ZEDKUBE, &self.report);
+        let status = if is_report_there { status } else { eves_status(&self.status, status) };
         let is_lock_free = self.is_lock_free();
         let (cluster, _) = self.read(agent::ZEDAGENT, &self.cluster);
         Look { standing, status, report, is_report_there, is_lock_free, cluster }
@@ -374,6 +375,15 @@ impl Requester {
             Verdict::Failed(status) => tracing::warn!("nodedrain-step: {status}: {}", self.blocked_by()),
         }
     }
+}
+
+/// The status where no zedkube of ours is: EVE's publishes from two threads, and may leave an older value in its file than
+/// it has told.
+fn eves_status(
+    told: &Subscription<NodeDrainStatus>,
+    filed: Option<NodeDrainStatus>,
+) -> Option<NodeDrainStatus> {
+    if told.is_by_socket() { told.get(&TopicKey::global()).copied() } else { filed }
 }
 
 #[cfg(test)]

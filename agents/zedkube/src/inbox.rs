@@ -39,7 +39,7 @@ impl Inbox {
             ebb,
             cluster_config: Subscription::open(root, agent::ZEDAGENT, persistence),
             has_seen_config: false,
-            node_info: Subscription::open(root, agent::ZEDAGENT, persistence),
+            node_info: Subscription::follow(root, agent::ZEDAGENT, persistence),
         };
         inbox.see_config();
         inbox

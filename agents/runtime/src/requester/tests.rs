@@ -360,6 +360,37 @@ async fn d13_eves_answer_counts_only_after_another_status() {
     assert_eq!(device.requester(Some(lost)).verdict(0), Verdict::Publish, "unknown: ask anew");
 }
 
+/// Two of its threads publish NodeDrainStatus, and its file may keep the older value.
+#[tokio::test]
+async fn what_eves_zedkube_says_counts_and_not_what_its_file_holds() {
+    let device = Device::new(&[]).await;
+    let root = &device.zedkube.root;
+    let lock = AgentLock::acquire(root, agent::ZEDKUBE).unwrap();
+    let zedkube = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, &lock);
+    let mut zedkube = zedkube.and_then(Publisher::served).unwrap();
+    // EVE's has no lock of ours.
+    drop(lock);
+    let (key, requested_by) = (TopicKey::global(), EVE_BY_US);
+    let mut say = |status| zedkube.publish(&key, &NodeDrainStatus { status, requested_by }).unwrap();
+    let mut requester = device.requester(None);
+    ask(&mut requester);
+    say(DrainStatus::Requested);
+    let told = async |requester: &mut Requester, status| {
+        while !requester.status.is_by_socket()
+            || requester.status.get(&TopicKey::global()).map(|told| told.status) != Some(status)
+        {
+            requester.status.changed().await;
+        }
+    };
+    tokio::time::timeout(TOO_LONG, told(&mut requester, DrainStatus::Requested)).await.unwrap();
+    device.write("run/zedkube/NodeDrainStatus/global.json", r#"{"Status":9,"RequestedBy":2}"#);
+    assert_eq!(requester.verdict(0), Verdict::Defer(DeferReason::Draining(Some(DrainStatus::Requested))));
+    say(DrainStatus::Complete);
+    tokio::time::timeout(TOO_LONG, told(&mut requester, DrainStatus::Complete)).await.unwrap();
+    device.write("run/zedkube/NodeDrainStatus/global.json", r#"{"Status":3,"RequestedBy":2}"#);
+    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::EveComplete));
+}
+
 /// D21: EVE's zedkube starts a second drain beside the first.
 #[tokio::test]
 async fn d21_eves_zedkube_is_not_asked_while_it_drains_for_another() {

@@ -75,7 +75,7 @@ struct Sources {
 impl Sources {
     fn open(root: Root, flags: AgentFlags) -> Self {
         let files = PathWatch::new(watched_paths(&root, &flags));
-        let controller = Subscription::open(&root, agent::ZEDAGENT, Persistence::Volatile);
+        let controller = Subscription::follow(&root, agent::ZEDAGENT, Persistence::Volatile);
         Self { root, flags, files, controller }
     }
 
