@@ -76,6 +76,11 @@ impl<T: Topic> Dialled<T> {
         self.mirror.restarted()
     }
 
+    /// The restart counter, if the publisher that is there has told it.
+    pub(crate) fn told_restarted(&self) -> Option<u64> {
+        self.mirror.told_restarted()
+    }
+
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }

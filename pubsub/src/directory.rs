@@ -132,7 +132,7 @@ impl<T: Topic> Directory<T> {
         self.look();
     }
 
-    fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         let mut items = BTreeMap::new();
         let mut bad_files = BTreeMap::new();
         for (path, reading) in self.scan() {

@@ -1,13 +1,17 @@
 //! How it is said: EVE's files and sockets, durable and level-triggered.
 //!
 //! Agents talk through one JSON file per item, `ROOT/run/<agent>/<Topic>/<key>.json`. A [`Publisher`] writes such
-//! files durably, a [`Subscription`] yields the difference between what its folder held and holds. Nothing here
-//! knows a concrete topic.
+//! files durably, and serves them on EVE's socket; a [`Subscription`] yields the difference between what was there and
+//! what is, whichever way it comes. Nothing here knows a concrete topic. [`protocol`] has every rule.
+
+#[doc = include_str!("../PROTOCOL.md")]
+pub mod protocol {}
 
 mod backoff;
 mod collection;
 mod dialled;
 mod directory;
+mod either;
 pub mod failure_point;
 mod feed;
 pub mod frame;
@@ -31,6 +35,7 @@ pub use lock::{AgentLock, Holder, LockError, lock_holder};
 pub use place::{NameError, Persistence, Root, TopicPlace};
 pub use publisher::{PublishError, Published, Publisher};
 pub use read::{MAX_FILE_BYTES, Owner, Refusal, read_checked};
+pub use seqpacket::{Peer, TopicSocket};
 pub use server::AlreadyServed;
 pub use store::{Backup, StoreError};
 pub use subscriber::{Subscription, Via};

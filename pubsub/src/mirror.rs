@@ -20,6 +20,8 @@ pub(crate) struct Mirror<T> {
     items: BTreeMap<TopicKey, T>,
     refused: BTreeMap<Vec<u8>, Refusal>,
     restarted: u64,
+    /// The counter was told on the present connection.
+    is_restarted_told: bool,
     link: Link,
 }
 
@@ -61,6 +63,7 @@ impl<T: Topic> Mirror<T> {
             items: BTreeMap::new(),
             refused: BTreeMap::new(),
             restarted: 0,
+            is_restarted_told: false,
             link: Link::Away,
         }
     }
@@ -71,6 +74,11 @@ impl<T: Topic> Mirror<T> {
 
     pub(crate) const fn restarted(&self) -> u64 {
         self.restarted
+    }
+
+    /// The counter, if it was told on the present connection.
+    pub(crate) fn told_restarted(&self) -> Option<u64> {
+        self.is_restarted_told.then_some(self.restarted)
     }
 
     pub(crate) fn refused(&self) -> Vec<Refusal> {
@@ -93,11 +101,13 @@ impl<T: Topic> Mirror<T> {
 
     /// A connection was made. What is known stays until the publisher has told everything.
     pub(crate) fn connected(&mut self) {
+        self.is_restarted_told = false;
         self.link = Link::Filling { seen: BTreeSet::new(), is_greeted: false };
     }
 
     /// The connection was lost. What is known stays.
     pub(crate) fn lost(&mut self) {
+        self.is_restarted_told = false;
         self.link = Link::Away;
     }
 
@@ -124,7 +134,10 @@ impl<T: Topic> Mirror<T> {
             Message::Update { key, json, .. } => Ok(self.update(key, &json)),
             Message::Delete { key, .. } => Ok(self.delete(&key)),
             Message::Complete { .. } => Ok(self.complete()),
-            Message::Restarted { count, .. } => Ok(std::mem::replace(&mut self.restarted, count) != count),
+            Message::Restarted { count, .. } => {
+                self.is_restarted_told = true;
+                Ok(std::mem::replace(&mut self.restarted, count) != count)
+            }
         }
     }
 

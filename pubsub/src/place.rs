@@ -8,6 +8,7 @@ use schemas::Topic;
 use thiserror::Error;
 
 use crate::TopicKey;
+use crate::seqpacket::{self, TopicSocket};
 
 /// The name of the restart counter in a topic's folder.
 pub(crate) const RESTARTED: &str = "restarted";
@@ -159,6 +160,11 @@ impl TopicPlace {
     /// The restart counter: a decimal, absent at 0.
     pub fn restarted(&self) -> PathBuf {
         self.folder().join(RESTARTED)
+    }
+
+    /// What is at the place of the socket now. Somebody who serves it is dialled and hung up on.
+    pub fn look_at_socket(&self) -> TopicSocket {
+        seqpacket::look_at(&self.socket())
     }
 
     /// The socket, below `/run` also when the topic is persistent.

@@ -27,12 +27,28 @@ const BACKLOG: i32 = 128;
 #[derive(Debug)]
 pub(crate) struct Connection(UnixStream);
 
-/// Who is at the other end.
+/// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub struct Peer {
     /// Its process; nothing when that is in another namespace.
-    pub(crate) pid: Option<i32>,
-    user: u32,
+    pub pid: Option<u32>,
+    /// Its user.
+    pub user: u32,
+}
+
+/// What is at the place of a topic's socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TopicSocket {
+    /// Nothing.
+    Absent,
+    /// A socket that nobody listens to any more.
+    Stale,
+    /// A socket of another kind, or no socket: no topic's.
+    Foreign,
+    /// Somebody serves it. Who is unknown when others wait there already.
+    Served(Option<Peer>),
+    /// It cannot be dialled, for this reason.
+    Unreachable(String),
 }
 
 /// A socket that waits for connections.
@@ -48,7 +64,7 @@ pub(crate) struct Listener {
 #[derive(Debug)]
 pub(crate) enum ListenError {
     /// Somebody listens there already, perhaps this process.
-    Live(Option<i32>),
+    Live(Option<u32>),
     /// It cannot be done now.
     Io(io::Error),
 }
@@ -107,11 +123,11 @@ impl Peer {
     /// As the kernel knows it.
     fn of(socket: &impl AsFd) -> io::Result<Self> {
         let found = getsockopt(socket, PeerCredentials)?;
-        Ok(Self { pid: Some(found.pid()).filter(|pid| *pid != 0), user: found.uid() })
+        Ok(Self { pid: u32::try_from(found.pid()).ok().filter(|pid| *pid != 0), user: found.uid() })
     }
 
     /// It is root's or our own user's.
-    pub(crate) fn is_trusted(self) -> bool {
+    pub fn is_trusted(self) -> bool {
         self.user == 0 || self.user == geteuid().as_raw()
     }
 }
@@ -191,33 +207,43 @@ fn address(path: &Path) -> io::Result<(File, UnixAddr)> {
     Ok((opened, address))
 }
 
-/// Who listens at `path`, as far as that is known; an error when nobody does.
-pub(crate) fn listener_at(path: &Path) -> io::Result<Option<i32>> {
+/// Dials the socket at `path` and hangs up without a word, as EVE's publisher does.
+pub(crate) fn look_at(path: &Path) -> TopicSocket {
+    let kind = match path.symlink_metadata() {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return TopicSocket::Absent,
+        Err(error) => return TopicSocket::Unreachable(error.to_string()),
+    };
+    if !kind.is_socket() {
+        return TopicSocket::Foreign;
+    }
     match dial(path) {
-        Ok(stream) => Ok(Peer::of(&stream).ok().and_then(|peer| peer.pid)),
-        // Too many wait for it already.
-        Err(error) if error.raw_os_error().map(Errno::from_raw) == Some(Errno::EAGAIN) => Ok(None),
-        Err(error) => Err(error),
+        Ok(stream) => TopicSocket::Served(Peer::of(&stream).ok()),
+        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT) => TopicSocket::Absent,
+            Some(Errno::ECONNREFUSED) => TopicSocket::Stale,
+            Some(Errno::EPROTOTYPE) => TopicSocket::Foreign,
+            Some(Errno::EAGAIN) => TopicSocket::Served(None),
+            _ => TopicSocket::Unreachable(error.to_string()),
+        },
     }
 }
 
 /// Removes a socket that nobody listens to.
 fn make_room(path: &Path) -> Result<(), ListenError> {
-    match listener_at(path) {
-        Ok(pid) => Err(ListenError::Live(pid)),
-        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ENOENT) => Ok(()),
-            Some(Errno::ECONNREFUSED) if is_socket(path) => Ok(fs::remove_file(path)?),
-            _ => Err(ListenError::Io(error)),
-        },
+    match look_at(path) {
+        TopicSocket::Absent => Ok(()),
+        TopicSocket::Stale => Ok(fs::remove_file(path)?),
+        TopicSocket::Served(peer) => Err(ListenError::Live(peer.and_then(|peer| peer.pid))),
+        TopicSocket::Foreign => Err(io::Error::other("something else is in its place; remove it").into()),
+        TopicSocket::Unreachable(error) => Err(io::Error::other(error).into()),
     }
-}
-
-fn is_socket(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
 fn file_of(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::symlink_metadata(path).ok().filter(|metadata| metadata.file_type().is_socket())?;
     Some((metadata.dev(), metadata.ino()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::backoff::pause_after;
 use crate::feed::{Feed, Snapshot};
 use crate::frame::{MAX_REQUEST_BYTES, Message};
-use crate::seqpacket::{self, Connection, ListenError, Listener, Peer};
+use crate::seqpacket::{self, Connection, ListenError, Listener, Peer, TopicSocket};
 
 /// A peer that says nothing for so long does not want anything.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -39,12 +39,13 @@ const TELL_AGAIN: Duration = Duration::from_mins(1);
 )]
 pub struct AlreadyServed {
     path: PathBuf,
-    pid: Option<i32>,
+    pid: Option<u32>,
 }
 
-/// Whoever serves this socket now. Takes no connection's place: it hangs up without a word, as EVE's publisher does.
+/// Whoever serves this socket now.
 pub(crate) fn served_by_another(path: &Path) -> Option<AlreadyServed> {
-    seqpacket::listener_at(path).ok().map(|pid| AlreadyServed { path: path.to_owned(), pid })
+    let TopicSocket::Served(peer) = seqpacket::look_at(path) else { return None };
+    Some(AlreadyServed { path: path.to_owned(), pid: peer.and_then(|peer| peer.pid) })
 }
 
 /// The socket of a topic.
@@ -185,7 +186,7 @@ async fn serve(served: Served, mut door: Door, items: watch::Receiver<Snapshot>)
 struct Room {
     subscribers: JoinSet<()>,
     /// Whose task each is.
-    peers: BTreeMap<Id, Option<i32>>,
+    peers: BTreeMap<Id, Option<u32>>,
     told: Option<Instant>,
 }
 
@@ -232,7 +233,8 @@ impl Room {
 /// One subscriber, until it hangs up or is bad.
 async fn attend(connection: Connection, peer: Peer, served: Served, mut items: watch::Receiver<Snapshot>) {
     let result = match timeout(SILENCE, request(&connection, &served.topic)).await {
-        Ok(Ok(())) => tell_all(&connection, &served, &mut items).await,
+        Ok(Ok(false)) => Ok(()),
+        Ok(Ok(true)) => tell_all(&connection, &served, &mut items).await,
         Ok(Err(reason)) => Err(reason),
         Err(_) => Err(format!("it said nothing for {} s", SILENCE.as_secs())),
     };
@@ -242,19 +244,20 @@ async fn attend(connection: Connection, peer: Peer, served: Served, mut items: w
     }
 }
 
-/// Waits for the request.
-async fn request(connection: &Connection, topic: &str) -> Result<(), String> {
+/// Waits for the request. Says whether there was one: whoever only wants to know whether the topic is served hangs up
+/// without a word.
+async fn request(connection: &Connection, topic: &str) -> Result<bool, String> {
     let mut buffer = [0; MAX_REQUEST_BYTES + 1];
     let length = read(connection, &mut buffer).await.map_err(|error| error.to_string())?;
     let Some(datagram) = buffer.get(..length).filter(|_| length <= MAX_REQUEST_BYTES) else {
         return Err(format!("a request of over {MAX_REQUEST_BYTES} bytes"));
     };
     if datagram.is_empty() {
-        return Err("it asked for nothing".to_owned());
+        return Ok(false);
     }
     let message = Message::decode(datagram).map_err(|error| error.to_string())?;
     if message == (Message::Request { topic: topic.to_owned() }) {
-        Ok(())
+        Ok(true)
     } else {
         Err(format!("its first word was about `{}`; here is {topic}", message.topic().escape_debug()))
     }

@@ -80,7 +80,7 @@ fn write_with_mode(
     let target = folder.join(file_name);
     let place = target.display();
     failure_point::reached(format_args!("before writing {place}"));
-    let temporary = write_temporary(folder, bytes, mode)?;
+    let temporary = write_temporary(folder, &target, bytes, mode)?;
     failure_point::reached(format_args!("before renaming {place}"));
     let result = match backup {
         Backup::Keep => keep_backup(folder, file_name),
@@ -94,13 +94,19 @@ fn write_with_mode(
     }
     result?;
     failure_point::reached(format_args!("after renaming {place}"));
-    sync_folder(folder)
+    sync_folder(folder)?;
+    failure_point::reached(format_args!("after syncing {place}"));
+    Ok(())
 }
 
 /// Removes a file such that it stays removed; its backup first, which otherwise would bring it back.
 /// Gives whether there was one.
 pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError> {
-    if remove_if_there(&folder.join(format!("{file_name}{BACKUP_SUFFIX}")))? {
+    let backup = folder.join(format!("{file_name}{BACKUP_SUFFIX}"));
+    // Of a name that is too long for it there is no backup.
+    let may_be_there = file_name.len() + BACKUP_SUFFIX.len() <= MAX_FILE_NAME;
+    if may_be_there && remove_if_there(&backup)? {
+        failure_point::reached(format_args!("after removing {}", backup.display()));
         sync_folder(folder)?;
     }
     let path = folder.join(file_name);
@@ -109,6 +115,7 @@ pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError
     if removed {
         failure_point::reached(format_args!("after removing {}", path.display()));
         sync_folder(folder)?;
+        failure_point::reached(format_args!("after syncing {}", path.display()));
     }
     Ok(removed)
 }
@@ -192,8 +199,9 @@ pub(crate) fn is_temporary(name: &OsStr) -> bool {
     ours || eves
 }
 
-/// A new file with `bytes`, synced. The name comes from a counter, not from the key, which may be too long.
-fn write_temporary(folder: &Path, bytes: &[u8], mode: u32) -> Result<PathBuf, StoreError> {
+/// A new file with `bytes`, synced, that is to become `target`. The name comes from a counter, not from the key, which
+/// may be too long.
+fn write_temporary(folder: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<PathBuf, StoreError> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("{TEMPORARY}{}.{number}", std::process::id()));
@@ -201,13 +209,24 @@ fn write_temporary(folder: &Path, bytes: &[u8], mode: u32) -> Result<PathBuf, St
     remove_if_there(&path)?;
     let written =
         OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).and_then(|mut file| {
-            file.write_all(bytes)?;
+            write_in_halves(&mut file, target, bytes)?;
             file.sync_all()
         });
     written.map(|()| path.clone()).map_err(|error| {
         discard(&path);
         StoreError::new("write", &path, error)
     })
+}
+
+/// In two parts, as the kernel may do with any write, so that a test can end the process between them.
+fn write_in_halves(file: &mut File, target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    failure_point::reached(format_args!("before writing half of {}", target.display()));
+    file.write_all(first)?;
+    failure_point::reached(format_args!("before writing the rest of {}", target.display()));
+    file.write_all(second)?;
+    failure_point::reached(format_args!("before writing through {}", target.display()));
+    Ok(())
 }
 
 /// Copies the present content to `<file>.bak`, itself by temporary file and rename. An empty file, which a crash
@@ -224,11 +243,14 @@ fn keep_backup(folder: &Path, file_name: &str) -> Result<(), StoreError> {
         return Ok(());
     }
     let backup = folder.join(backup_name);
-    let temporary = write_temporary(folder, &bytes, FILE_MODE)?;
+    let temporary = write_temporary(folder, &backup, &bytes, FILE_MODE)?;
+    failure_point::reached(format_args!("before renaming {}", backup.display()));
     fs::rename(&temporary, &backup).map_err(|error| {
         discard(&temporary);
         StoreError::new("replace", &backup, error)
-    })
+    })?;
+    failure_point::reached(format_args!("after renaming {}", backup.display()));
+    Ok(())
 }
 
 fn remove_if_there(path: &Path) -> Result<bool, StoreError> {

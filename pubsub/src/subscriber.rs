@@ -8,6 +8,7 @@ use crate::TopicKey;
 use crate::collection::{Change, Collection};
 use crate::dialled::Dialled;
 use crate::directory::Directory;
+use crate::either::Either;
 use crate::memory;
 use crate::place::{Persistence, Root, TopicPlace};
 use crate::read::Refusal;
@@ -44,8 +45,7 @@ pub enum Via {
 enum Transport<T> {
     Directory(Directory<T>),
     Socket(Box<Dialled<T>>),
-    /// The socket's while it is there, else the folder's.
-    Both(Directory<T>, Box<Dialled<T>>),
+    Either(Box<Either<T>>),
     Memory(memory::Reader<T>),
 }
 
@@ -69,11 +69,10 @@ impl<T: Topic> Subscription<T> {
 
     /// Follows the topic at this place.
     pub fn of(place: &TopicPlace, via: Via) -> Self {
-        let socket = || Box::new(Dialled::open(place));
         Self::new(match via {
             Via::Files => Transport::Directory(Directory::open(place)),
-            Via::Socket => Transport::Socket(socket()),
-            Via::Either => Transport::Both(Directory::open_beside_socket(place), socket()),
+            Via::Socket => Transport::Socket(Box::new(Dialled::open(place))),
+            Via::Either => Transport::Either(Box::new(Either::open(place))),
         })
     }
 
@@ -141,7 +140,8 @@ impl<T: Topic> Subscription<T> {
     /// publishers is not always what their files hold.
     pub fn is_by_socket(&self) -> bool {
         match &self.transport {
-            Transport::Socket(socket) | Transport::Both(_, socket) => socket.is_following(),
+            Transport::Socket(socket) => socket.is_following(),
+            Transport::Either(either) => either.is_by_socket(),
             Transport::Directory(_) | Transport::Memory(_) => false,
         }
     }
@@ -158,11 +158,7 @@ impl<T: Topic> Transport<T> {
             Self::Directory(directory) => directory.looked().await,
             // Boxed, because an agent waits for many subscriptions at once and most are no sockets.
             Self::Socket(socket) => Box::pin(socket.looked()).await,
-            Self::Both(directory, socket) => tokio::select! {
-                biased;
-                () = Box::pin(socket.looked()) => {}
-                () = directory.looked() => socket.dial_now(),
-            },
+            Self::Either(either) => Box::pin(either.looked()).await,
             Self::Memory(reader) => reader.looked().await,
         }
     }
@@ -171,8 +167,7 @@ impl<T: Topic> Transport<T> {
         match self {
             Self::Directory(directory) => directory.items(),
             Self::Socket(socket) => socket.items(),
-            Self::Both(_, socket) if socket.is_following() => socket.items(),
-            Self::Both(directory, _) => directory.items(),
+            Self::Either(either) => either.items(),
             Self::Memory(reader) => reader.items(),
         }
     }
@@ -181,8 +176,7 @@ impl<T: Topic> Transport<T> {
         match self {
             Self::Directory(directory) => directory.restarted(),
             Self::Socket(socket) => socket.restarted(),
-            Self::Both(_, socket) if socket.is_following() => socket.restarted(),
-            Self::Both(directory, _) => directory.restarted(),
+            Self::Either(either) => either.restarted(),
             Self::Memory(_) => 0,
         }
     }
@@ -191,7 +185,7 @@ impl<T: Topic> Transport<T> {
     const fn is_complete(&self) -> bool {
         match self {
             Self::Socket(socket) => socket.was_complete(),
-            Self::Directory(_) | Self::Both(..) | Self::Memory(_) => true,
+            Self::Directory(_) | Self::Either(_) | Self::Memory(_) => true,
         }
     }
 
@@ -199,7 +193,7 @@ impl<T: Topic> Transport<T> {
         match self {
             Self::Directory(directory) => directory.version(),
             Self::Socket(socket) => socket.version(),
-            Self::Both(directory, socket) => directory.version().wrapping_add(socket.version()),
+            Self::Either(either) => either.version(),
             Self::Memory(reader) => reader.version(),
         }
     }
@@ -208,8 +202,7 @@ impl<T: Topic> Transport<T> {
         match self {
             Self::Directory(directory) => directory.refused(),
             Self::Socket(socket) => socket.refused(),
-            Self::Both(_, socket) if socket.is_following() => socket.refused(),
-            Self::Both(directory, _) => directory.refused(),
+            Self::Either(either) => either.refused(),
             Self::Memory(_) => Vec::new(),
         }
     }

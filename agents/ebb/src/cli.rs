@@ -16,6 +16,7 @@ use crate::parent::{ChildArguments, RunArguments};
 use crate::plan::PlanArguments;
 use crate::request::RequestArguments;
 use crate::slots::SlotsArguments;
+use crate::topic::TopicArguments;
 use crate::uncordon::UncordonArguments;
 use crate::update::UpdateArguments;
 
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Slots(SlotsArguments),
     /// Show or check the settings of the agents
     Config(ConfigArguments),
+    /// Look at the topics of any agent, or write one: for debugging
+    Topic(TopicArguments),
     /// Show the whole path on an in-memory cluster: a reboot command, a drain, the reboot
     Demo(DemoArguments),
     /// Run the agent that cordons and drains this node

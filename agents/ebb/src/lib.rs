@@ -24,6 +24,7 @@ mod request;
 mod screen;
 mod slots;
 mod status;
+mod topic;
 mod trial;
 mod uncordon;
 mod update;
@@ -72,6 +73,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Force(arguments) => force::run(&arguments),
         Command::Slots(arguments) => slots::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Topic(arguments) => topic::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         screen::complain(&error);

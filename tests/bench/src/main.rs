@@ -3,6 +3,7 @@
 mod drain;
 mod latency;
 mod table;
+mod topics;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,6 +25,12 @@ enum What {
         #[arg(long, default_value_t = 50)]
         runs: usize,
     },
+    /// From publishing a value to a subscriber's handler, by socket and by files
+    Topics {
+        /// How many values are timed
+        #[arg(long, default_value_t = 500)]
+        runs: usize,
+    },
     /// A node of a real control plane drained by `kubectl drain`, by `ebb drain` and by zedkube, in turn
     Drain {
         /// How many times each
@@ -39,6 +46,7 @@ enum What {
 fn main() -> ExitCode {
     let result = match Arguments::parse().what {
         What::Latency { runs } => latency::run(runs),
+        What::Topics { runs } => topics::run(runs),
         What::Drain { runs, scenario } => drain::run(runs, &scenario),
     };
     match result {

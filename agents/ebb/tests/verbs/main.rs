@@ -17,4 +17,5 @@ mod screens;
 mod site;
 mod slots;
 mod stops;
+mod topics;
 mod updates;

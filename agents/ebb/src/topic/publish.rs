@@ -1,0 +1,166 @@
+//! `ebb topic publish`.
+
+use std::io::{self, IsTerminal, Read};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use pubsub::{MAX_FILE_BYTES, Persistence, Published, Publisher, TopicKey, TopicPlace};
+use schemas::parse;
+use serde::Serialize;
+
+use super::any::AnyItem;
+use super::left_out::left_out;
+use super::speaking::speak_for;
+use super::{Which, known, may_exist, shown};
+use crate::place::Place;
+use crate::{journal, peers, screen};
+
+/// Stands for stdin.
+const STDIN: &str = "-";
+
+/// What `ebb topic publish` takes.
+#[derive(Args, Debug)]
+pub(super) struct PublishArguments {
+    #[command(flatten)]
+    which: Which,
+    /// The item
+    #[arg(value_parser = TopicKey::parse)]
+    key: TopicKey,
+    /// Its value, a JSON object; without it, or with `-`, it is read from stdin
+    #[arg(value_name = "JSON")]
+    value: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// The answer as JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Document<'a> {
+    agent: &'a str,
+    topic: &'a str,
+    persistent: bool,
+    key: &'a str,
+    file: String,
+    /// False if the file had an equal value already.
+    changed: bool,
+    by: String,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(place: &'a TopicPlace, key: &'a TopicKey, changed: bool) -> Self {
+        Self {
+            agent: place.agent(),
+            topic: place.topic(),
+            persistent: place.persistence() == Persistence::Persistent,
+            key: key.as_str(),
+            file: place.item(key).display().to_string(),
+            changed,
+            by: peers::user(),
+        }
+    }
+}
+
+/// Writes the item. Exit code 1 if the agent runs or the value is none of this topic.
+pub(super) fn run(arguments: &PublishArguments) -> anyhow::Result<ExitCode> {
+    let (key, answer) = (&arguments.key, &arguments.place);
+    let place = arguments.which.place(&answer.root())?;
+    let text = match arguments.value.as_deref() {
+        Some(text) if text != STDIN => text.as_bytes().to_vec(),
+        Some(_) | None => from_stdin()?,
+    };
+    let Checked { item, left_out } = checked(place.topic(), &text).context("nothing is published")?;
+    for path in left_out {
+        let (path, topic) = (shown::line(&path), place.topic());
+        screen::say(&format!(
+            "Warning: field `{path}` is left out: {topic} has no such field, or it is empty"
+        ));
+    }
+    let is_new = !may_exist(&place.folder());
+    let has_changed = write(&place, key, &item)?;
+    answer.answer(&told(&place, key, has_changed, is_new), &Document::new(&place, key, has_changed))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says whether the file has changed.
+fn write(place: &TopicPlace, key: &TopicKey, item: &AnyItem) -> anyhow::Result<bool> {
+    let lock = speak_for(place)?;
+    let has_changed = Publisher::of(place.clone(), &lock)?.publish(key, item)? == Published::Written;
+    if has_changed {
+        let name = shown::key(key.as_str());
+        journal::record(place.root(), &format!("{place}: item {name} published by {}", peers::user()));
+    }
+    Ok(has_changed)
+}
+
+fn told(place: &TopicPlace, key: &TopicKey, has_changed: bool, is_new: bool) -> String {
+    let (name, path) = (shown::key(key.as_str()), shown::path(&place.item(key)));
+    if !has_changed {
+        return format!("item {name} of {place} is so already in {path}: nothing is written");
+    }
+    let new = if is_new { "; the topic is new" } else { "" };
+    format!("item {name} of {place} is published in {path}{new}")
+}
+
+fn from_stdin() -> anyhow::Result<Vec<u8>> {
+    if io::stdin().is_terminal() {
+        screen::say("reading the value from the terminal: Ctrl-D ends it");
+    }
+    let mut text = Vec::new();
+    let limit = MAX_FILE_BYTES.saturating_add(1);
+    io::stdin().take(limit).read_to_end(&mut text).context("cannot read the value from stdin")?;
+    Ok(text)
+}
+
+/// A value that may be written.
+#[derive(Debug)]
+struct Checked {
+    /// For a topic that we know as its agent writes it.
+    item: AnyItem,
+    /// What was given and is not in it.
+    left_out: Vec<String>,
+}
+
+fn checked(topic: &str, text: &[u8]) -> anyhow::Result<Checked> {
+    let given: AnyItem = parse(text)?;
+    let Some(check) = known::check_of(topic) else {
+        return Ok(Checked { item: given, left_out: Vec::new() });
+    };
+    let item: AnyItem = parse(&check(text)?)?;
+    Ok(Checked { left_out: left_out(&given.0, &item.0), item })
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::to_bytes;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(topic: &str, text: &str, expected: Result<&str, &str>) {
+        let got = checked(topic, text.as_bytes()).map_err(|error| error.to_string());
+        let got = got.map(|checked| String::from_utf8(to_bytes(&checked.item)).unwrap());
+        assert_eq!(got, expected.map(str::to_owned).map_err(str::to_owned), "{topic} {text}");
+    }
+
+    #[test]
+    fn what_is_known_is_written_as_its_agent_does() {
+        let status = r#"{"Status":5,"RequestedBy":2}"#;
+        check("NodeDrainStatus", r#" {"requestedby":2, "STATUS":5, "Other":1} "#, Ok(status));
+        check("NodeDrainStatus", "{}", Ok(r#"{"Status":0,"RequestedBy":0}"#));
+        check("Unknown", r#"{"b": 1, "A": [ 2 ]}"#, Ok(r#"{"b":1,"A":[2]}"#));
+        for (topic, expected) in [("NodeDrainStatus", &["Statsu"][..]), ("Unknown", &[])] {
+            assert_eq!(checked(topic, br#"{"Statsu":5}"#).unwrap().left_out, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let range = checked("NodeDrainStatus", br#"{"Status":10}"#).unwrap_err().to_string();
+        assert!(range.starts_with("cannot read NodeDrainStatus: field `Status`: 10"), "{range}");
+        let object = "cannot read the item: the text is a list; accepted: a JSON object";
+        check("NodeDrainStatus", "[]", Err(object));
+        check("Unknown", "[]", Err(object));
+    }
+}

@@ -1,0 +1,509 @@
+//! `ebb topic`: any topic of any agent, by its files and by its socket.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use pubsub::{AgentLock, Persistence, Publisher, TopicKey, TopicPlace};
+use schemas::{DrainRequester, DrainStatus, NodeDrainStatus, agent};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdout};
+
+use crate::device::Device;
+use crate::site::{program, said};
+
+const STATUS: &str = "zedkube/NodeDrainStatus";
+const CORDONED: &str = r#"{"Status":5,"RequestedBy":2}"#;
+
+fn status(status: DrainStatus) -> NodeDrainStatus {
+    NodeDrainStatus { status, requested_by: DrainRequester::DeviceOp }
+}
+
+/// A topic that our schemas do not know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Word {
+    text: String,
+}
+
+impl schemas::Topic for Word {
+    const NAME: &'static str = "Word";
+}
+
+/// Topic Word of zedclient, served by this process.
+fn word_publisher(device: &Device, lock: &AgentLock) -> Result<Publisher<Word>> {
+    Ok(Publisher::open(&device.root, "zedclient", Persistence::Volatile, lock)?.served()?)
+}
+
+fn word(text: &str) -> Word {
+    Word { text: text.to_owned() }
+}
+
+fn key(text: &str) -> Result<TopicKey> {
+    Ok(TopicKey::parse(text)?)
+}
+
+/// What a running `ebb topic watch` says.
+struct Watch {
+    child: Child,
+    out: Lines<BufReader<ChildStdout>>,
+    err: Lines<BufReader<ChildStderr>>,
+}
+
+impl Watch {
+    fn start(device: &Device, words: &[&str]) -> Result<Self> {
+        let mut child = device.spawn(&[&["topic", "watch"], words].concat())?;
+        let out = BufReader::new(child.stdout.take().context("no stdout")?).lines();
+        let err = BufReader::new(child.stderr.take().context("no stderr")?).lines();
+        Ok(Self { child, out, err })
+    }
+
+    /// The next line without its time.
+    async fn next(&mut self) -> Result<String> {
+        let line = self.out.next_line().await?.context("it has ended")?;
+        let (time, rest) = line.split_once(' ').context("no time")?;
+        time.parse::<jiff::Timestamp>().with_context(|| line.clone())?;
+        Ok(rest.to_owned())
+    }
+
+    async fn next_json(&mut self) -> Result<Value> {
+        let line = self.out.next_line().await?.context("it has ended")?;
+        let mut document: Value = serde_json::from_str(&line)?;
+        let fields = document.as_object_mut().context("no object")?;
+        assert!(fields.remove("Time").is_some_and(|time| time.is_string()), "{line}");
+        Ok(document)
+    }
+
+    async fn interrupt(self, device: &Device) -> Result<i32> {
+        Ok(device.signal(self.child, Signal::SIGINT).await?.code)
+    }
+}
+
+#[tokio::test]
+async fn every_topic_is_listed() -> Result<()> {
+    let device = Device::new()?;
+    let said = device.ebb(&["topic", "list"]).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
+    assert!(said.err.starts_with("no topics below "), "{said:?}");
+    assert_eq!(device.json(&["topic", "list"]).await?, json!([]));
+
+    let lock = AgentLock::acquire(&device.root, "zedclient")?;
+    let mut words = word_publisher(&device, &lock)?;
+    words.publish(&key("a")?, &word("x"))?;
+    words.publish(&key("b")?, &word("y"))?;
+    device.publish(agent::ZEDKUBE, "global", &status(DrainStatus::Cordoned))?;
+    device.write("/persist/status/zedkube/Membership/global.json", "{}")?;
+    device.write("/persist/status/zedkube/Membership/global.json.bak", "{}")?;
+    device.write("/run/oldagent/Gone/restarted", "1")?;
+    drop(std::os::unix::net::UnixListener::bind(device.path("/run/oldagent/Gone.sock"))?);
+    // What is no topic: another program's folders and sockets, files beside, links, odd names.
+    for path in [
+        "/run/systemd/units/x",
+        "/run/zedkube/file",
+        "/run/lock",
+        "/run/odd name/T/a.json",
+        "/run/systemd/private/x",
+    ] {
+        device.write(path, "")?;
+    }
+    symlink("/etc", device.path("/run/zedkube/Link"))?;
+    let foreign = std::os::unix::net::UnixListener::bind(device.path("/run/systemd/private.sock"))?;
+
+    let said = device.ebb(&["topic", "list"]).await?;
+    let us = std::process::id().to_string();
+    let expected = [
+        "AGENT TOPIC PERSISTENT ITEMS SOCKET PROCESS".to_owned(),
+        "oldagent Gone no 0 stale -".to_owned(),
+        format!("zedclient Word no 2 served {us}"),
+        "zedkube Membership yes 1 - -".to_owned(),
+        "zedkube NodeDrainStatus no 1 - -".to_owned(),
+    ];
+    let lines: Vec<String> =
+        said.out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!((said.code, said.err.as_str(), lines), (0, "", expected.to_vec()));
+    let columns = |line: &str| line.find("SOCKET").or_else(|| line.find("served"));
+    let mut aligned = said.out.lines().filter_map(columns);
+    assert_eq!(aligned.next(), aligned.next());
+
+    let document = device.json(&["topic", "list", "zedclient"]).await?;
+    let entry = json!({"Agent": "zedclient", "Topic": "Word", "Persistent": false, "Items": 2,
+        "Socket": "Served", "SocketError": "", "Pid": std::process::id(), "Running": true, "Known": false});
+    assert_eq!(document, json!([entry]));
+    device.refuses(&["topic", "list", "nobody"], 1, "agent \"nobody\" has no topic below ").await?;
+    drop(foreign);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_runs_is_seen_and_not_written_for() -> Result<()> {
+    let mut device = Device::new()?;
+    device.start("nodeagent", agent::NODEAGENT, &[]).await?;
+    let file = device.path("/run/nodeagent/NodeAgentStatus/nodeagent.json");
+    device.until("nodeagent has said how it is", || file.exists().then_some(())).await?;
+    let document = device.json(&["topic", "list", "nodeagent"]).await?;
+    let entries = document.as_array().context("no array")?;
+    let entry =
+        entries.iter().find(|entry| entry["Topic"] == "NodeAgentStatus").context("no NodeAgentStatus")?;
+    let pid = fs::read_to_string(device.path("/run/nodeagent.pid"))?.trim().parse::<u32>()?;
+    assert_eq!(
+        (&entry["Socket"], &entry["Pid"], &entry["Known"]),
+        (&json!("Served"), &json!(pid), &json!(true))
+    );
+
+    let part = format!(
+        "nodeagent runs as process {pid}, and what is written beside it would not last: stop it first"
+    );
+    let before = fs::read(&file)?;
+    device.refuses(&["topic", "publish", "nodeagent/NodeAgentStatus", "nodeagent", "{}"], 1, &part).await?;
+    device.refuses(&["topic", "publish", "nodeagent/Other", "global", "{}"], 1, &part).await?;
+    device.refuses(&["topic", "delete", "nodeagent/NodeAgentStatus", "nodeagent"], 1, &part).await?;
+    assert_eq!(fs::read(&file)?, before);
+    assert!(!device.path("/run/nodeagent/Other").exists());
+
+    for way in [&[][..], &["--socket"]] {
+        let said =
+            device.ebb(&[&["topic", "get", "nodeagent/NodeAgentStatus", "nodeagent"], way].concat()).await?;
+        assert_eq!((said.code, said.out.trim_end().as_bytes()), (0, before.as_slice()), "{way:?}: {said:?}");
+    }
+    Ok(())
+}
+
+/// EVE's agents have no lock of ours; whoever serves a socket runs.
+#[tokio::test]
+async fn an_agent_without_a_lock_of_ours_is_known_by_its_sockets() -> Result<()> {
+    let device = Device::new()?;
+    let lock = AgentLock::acquire(&device.root, "zedclient")?;
+    let words = word_publisher(&device, &lock)?;
+    drop(lock);
+    let part = format!("zedclient runs as process {}, and what", std::process::id());
+    device.refuses(&["topic", "publish", "zedclient/Other", "k", "{}"], 1, &part).await?;
+    device.write("/run/zedclient/Other/k.json", "{}")?;
+    device.refuses(&["topic", "delete", "zedclient/Other", "k"], 1, &part).await?;
+    drop(words);
+    let said = device.ebb(&["topic", "delete", "zedclient/Other", "k"]).await?;
+    assert_eq!(said.code, 0, "{said:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn items_are_printed_as_json_lines() -> Result<()> {
+    let device = Device::new()?;
+    device.publish(agent::ZEDKUBE, "global", &status(DrainStatus::Cordoned))?;
+    device.write("/run/any/Topic/b.json", "{\"Z\": 1,\n \"A\": [2]}\n")?;
+    device.write("/run/any/Topic/a b.json", "{}")?;
+    device.write("/persist/status/any/Topic/b.json", r#"{"Kept":true}"#)?;
+    device.write("/persist/status/any/Only/k.json", r#"{"Kept":true}"#)?;
+    fs::create_dir(device.path("/run/any/Empty"))?;
+    let all = "{\"Key\":\"a b\",\"Value\":{}}\n{\"Key\":\"b\",\"Value\":{\"Z\":1,\"A\":[2]}}\n";
+    for (words, out) in [
+        (&[STATUS, "global"][..], format!("{CORDONED}\n")),
+        (&[STATUS], format!("{{\"Key\":\"global\",\"Value\":{CORDONED}}}\n")),
+        (&["any/Topic"], all.to_owned()),
+        (&["any/Topic", "b"], "{\"Z\":1,\"A\":[2]}\n".to_owned()),
+        (&["any/Topic", "b", "--persistent"], "{\"Kept\":true}\n".to_owned()),
+        (&["any/Only", "k"], "{\"Kept\":true}\n".to_owned()),
+        (&["any/Empty"], String::new()),
+    ] {
+        let said = device.ebb(&[&["topic", "get"], words].concat()).await?;
+        assert_eq!((said.code, said.out, said.err.as_str()), (0, out, ""), "{words:?}");
+    }
+    for (words, part) in [
+        (&["any/Topic", "c"][..], "error: Topic of any has no item c that can be read"),
+        (&["any/Nothing"], "Nothing of any is not there: there is no folder"),
+        (&["nobody/Topic", "k"], "Topic of nobody is not there"),
+        (&["any/Empty", "k"], "has no item k"),
+        (&["any/Only", "x"], "has no item x"),
+        (&["any/Topic", "--socket"], "nobody serves Topic of any: there is no socket"),
+    ] {
+        device.refuses(&[&["topic", "get"], words].concat(), 1, part).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn refused_files_are_named_with_the_reason() -> Result<()> {
+    let device = Device::new()?;
+    device.write("/run/any/Topic/good.json", "{}")?;
+    device.write("/run/any/Topic/half.json", "{\"a\":")?;
+    device.write("/run/any/Topic/list.json", "[]")?;
+    device.write("/run/any/Topic/open.json", "{}")?;
+    fs::set_permissions(device.path("/run/any/Topic/open.json"), fs::Permissions::from_mode(0o666))?;
+    symlink("good.json", device.path("/run/any/Topic/link.json"))?;
+    let said = device.ebb(&["topic", "get", "any/Topic"]).await?;
+    assert_eq!((said.code, said.out.as_str()), (1, "{\"Key\":\"good\",\"Value\":{}}\n"), "{said:?}");
+    let err: Vec<&str> = said.err.lines().collect();
+    for (line, (file, reason)) in err.iter().zip([
+        ("half.json", "not JSON"),
+        ("link.json", "it is a symbolic link; accepted: a regular file"),
+        ("list.json", "the text is a list; accepted: a JSON object"),
+        ("open.json", "mode 0666 lets group or others write"),
+    ]) {
+        assert!(line.starts_with("error: refused `"), "{line}");
+        assert!(line.contains(file) && line.contains(reason), "{line}");
+    }
+    assert_eq!(err.len(), 4, "{err:?}");
+    for (key, code) in [("good", 0), ("half", 1), ("link", 1)] {
+        let said = device.ebb(&["topic", "get", "any/Topic", key]).await?;
+        assert_eq!((said.code, said.err.contains("refused `")), (code, code == 1), "{key}: {said:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_socket_is_read_to_its_end() -> Result<()> {
+    let device = Device::new()?;
+    let lock = AgentLock::acquire(&device.root, "zedclient")?;
+    let mut words = word_publisher(&device, &lock)?;
+    let get = ["topic", "get", "zedclient/Word", "--socket"];
+    let said = device.ebb(&get).await?;
+    assert_eq!(
+        (said.code, said.out.as_str(), said.err.as_str()),
+        (0, "", ""),
+        "nothing is an answer as well"
+    );
+    words.publish(&key("a")?, &word("x"))?;
+    words.publish(&key("b")?, &word("y"))?;
+    // Only the socket knows that nobody has touched the items.
+    fs::remove_file(device.path("/run/zedclient/Word/a.json"))?;
+    let said = device.ebb(&get).await?;
+    let both = "{\"Key\":\"a\",\"Value\":{\"text\":\"x\"}}\n{\"Key\":\"b\",\"Value\":{\"text\":\"y\"}}\n";
+    assert_eq!((said.code, said.out.as_str()), (0, both), "{said:?}");
+    let said = device.ebb(&[&get[..], &["a"]].concat()).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "{\"text\":\"x\"}\n"), "{said:?}");
+    device.refuses(&[&get[..], &["c"]].concat(), 1, "has no item c").await?;
+    device.refuses(&["topic", "get", "zedclient/Word", "a"], 1, "has no item a").await
+}
+
+#[tokio::test]
+async fn a_watch_tells_what_happens_to_files() -> Result<()> {
+    let device = Device::new()?;
+    device.write("/run/any/Topic/a.json", r#"{"n":1}"#)?;
+    device.write("/run/any/Topic/b.json", r#"{"n":1}"#)?;
+    let mut all = Watch::start(&device, &["any/Topic", "--files"])?;
+    let mut one = Watch::start(&device, &["any/Topic", "b", "--json"])?;
+    for expected in [r#"created a {"n":1}"#, r#"created b {"n":1}"#, "synced"] {
+        assert_eq!(all.next().await?, expected);
+    }
+    assert_eq!(one.next_json().await?, json!({"Change": "created", "Key": "b", "Value": {"n": 1}}));
+    assert_eq!(one.next_json().await?, json!({"Change": "synced"}));
+
+    device.write("/run/any/Topic/a.json", r#"{"n":2}"#)?;
+    assert_eq!(all.next().await?, r#"modified a {"n":2}"#);
+    fs::remove_file(device.path("/run/any/Topic/a.json"))?;
+    assert_eq!(all.next().await?, r#"deleted a {"n":2}"#);
+    device.write("/run/any/Topic/b.json", "no json")?;
+    let refused = all.err.next_line().await?.unwrap_or_default();
+    assert!(refused.starts_with("error: refused `") && refused.contains("b.json"), "{refused}");
+    fs::remove_file(device.path("/run/any/Topic/b.json"))?;
+    assert_eq!(all.next().await?, r#"deleted b {"n":1}"#);
+    device.write("/run/any/Topic/restarted", "1")?;
+    assert_eq!(all.next().await?, "restarted 1");
+    assert_eq!(one.next_json().await?, json!({"Change": "deleted", "Key": "b", "Value": {"n": 1}}));
+    assert_eq!(one.next_json().await?, json!({"Change": "restarted", "Count": 1}));
+    assert_eq!((all.interrupt(&device).await?, one.interrupt(&device).await?), (0, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_watch_follows_a_socket_also_when_it_comes_late() -> Result<()> {
+    let device = Device::new()?;
+    let mut watch = Watch::start(&device, &["zedclient/Word", "--socket"])?;
+    let warning = watch.err.next_line().await?.unwrap_or_default();
+    assert!(warning.starts_with("Warning: nobody serves ") && warning.contains("Word.sock"), "{warning}");
+    let lock = AgentLock::acquire(&device.root, "zedclient")?;
+    let mut words = word_publisher(&device, &lock)?;
+    assert_eq!(watch.next().await?, "synced");
+    words.publish(&key("a")?, &word("x"))?;
+    assert_eq!(watch.next().await?, r#"created a {"text":"x"}"#);
+    words.publish(&key("a")?, &word("y"))?;
+    assert_eq!(watch.next().await?, r#"modified a {"text":"y"}"#);
+    // A file that its publisher did not write is none of the socket's.
+    device.write("/run/zedclient/Word/b.json", r#"{"text":"by hand"}"#)?;
+    words.unpublish(&key("a")?)?;
+    assert_eq!(watch.next().await?, r#"deleted a {"text":"y"}"#);
+    words.signal_restarted()?;
+    assert_eq!(watch.next().await?, "restarted 1");
+    assert_eq!(watch.interrupt(&device).await?, 0);
+
+    let mut files = Watch::start(&device, &["zedclient/Nothing"])?;
+    let warning = files.err.next_line().await?.unwrap_or_default();
+    assert!(warning.starts_with("Warning: there is no folder "), "{warning}");
+    assert_eq!(files.next().await?, "synced");
+    assert_eq!(files.interrupt(&device).await?, 0);
+    Ok(())
+}
+
+/// EVE would leave files behind for each reader.
+#[tokio::test]
+async fn large_fields_are_read_by_file_only() -> Result<()> {
+    let device = Device::new()?;
+    let lock = AgentLock::acquire(&device.root, "zedclient")?;
+    let _words = word_publisher(&device, &lock)?;
+    let text = r#"{"text":"x","Block":{"pubsub-large-CipherData":null}}"#;
+    device.write("/run/zedclient/Word/k.json", text)?;
+    for verb in ["get", "watch"] {
+        device.refuses(&["topic", verb, "zedclient/Word", "--socket"], 1, "is not read by socket").await?;
+    }
+    let said = device.ebb(&["topic", "get", "zedclient/Word", "k"]).await?;
+    assert_eq!((said.code, said.out.trim_end()), (0, text));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_nobody_reads_it() -> Result<()> {
+    let device = Device::new()?;
+    device.write("/run/any/Topic/a.json", r#"{"n":1}"#)?;
+    let mut watch = Watch::start(&device, &["any/Topic"])?;
+    assert_eq!(watch.next().await?, r#"created a {"n":1}"#);
+    assert_eq!(watch.next().await?, "synced");
+    drop(watch.out);
+    device.write("/run/any/Topic/a.json", r#"{"n":2}"#)?;
+    assert_eq!(device.finish(watch.child).await?.code, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_topic_that_we_know_is_written_as_its_agent_does() -> Result<()> {
+    let device = Device::new()?;
+    let publish = ["topic", "publish", STATUS, "global"];
+    let said = device.ebb(&[&publish[..], &[r#" {"REQUESTEDBY": 2, "Status": 5} "#]].concat()).await?;
+    assert!(
+        said.code == 0 && said.out.contains("is published in") && said.out.contains("is new"),
+        "{said:?}"
+    );
+    let file = device.path("/run/zedkube/NodeDrainStatus/global.json");
+    assert_eq!(fs::read_to_string(&file)?, CORDONED);
+    assert_eq!(fs::metadata(&file)?.permissions().mode() & 0o777, 0o600);
+    assert_eq!(device.item(agent::ZEDKUBE, "global"), Some(status(DrainStatus::Cordoned)));
+
+    let said = device.ebb(&[&publish[..], &[r#"{"RequestedBy":2,"Status":5}"#]].concat()).await?;
+    assert!(said.code == 0 && said.out.contains("is so already in"), "{said:?}");
+    let said = device.ebb(&[&publish[..], &[r#"{"Statsu":4,"RequestedBy":2}"#]].concat()).await?;
+    assert!(said.code == 0 && said.err.starts_with("Warning: field `Statsu` is left out"), "{said:?}");
+    let before = fs::read(&file)?;
+    for (value, part) in [
+        (r#"{"Status":10}"#, "error: nothing is published: cannot read NodeDrainStatus: field `Status`: 10"),
+        (r#"{"Status":"5"}"#, "field `Status`"),
+        ("[1]", "the text is a list; accepted: a JSON object"),
+        ("5", "the text is a number"),
+        ("{", "not JSON"),
+        ("", "the text is empty"),
+    ] {
+        device.refuses(&[&publish[..], &[value]].concat(), 1, part).await?;
+        assert_eq!(fs::read(&file)?, before, "{value}");
+    }
+    device.refuses(&[&publish[..], &["{}", "--force"]].concat(), 2, "unexpected argument '--force'").await?;
+    let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(60_000));
+    device.refuses(&["topic", "publish", "any/Topic", "k", &long], 1, "accepted: at most 65533").await
+}
+
+#[tokio::test]
+async fn a_topic_that_nobody_knows_is_written_as_it_is() -> Result<()> {
+    let device = Device::new()?;
+    let mut command = program();
+    command.args(["topic", "publish", "any/Topic", "k", "-", "--persistent", "--root"]).arg(device.path("/"));
+    let mut child = command.stdin(Stdio::piped()).spawn()?;
+    let mut stdin = child.stdin.take().context("no stdin")?;
+    stdin.write_all("{\"Z\": 1,\n \"a\": {\"Y\": \"<é>\"}}\n".as_bytes()).await?;
+    drop(stdin);
+    let said = said(child.wait_with_output().await?)?;
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
+    let file = device.path("/persist/status/any/Topic/k.json");
+    assert_eq!(fs::read_to_string(&file)?, "{\"Z\":1,\"a\":{\"Y\":\"\\u003cé\\u003e\"}}");
+    assert!(!device.path("/run/any").exists());
+
+    // The topic is only there, so it is the one that is meant.
+    let document = device.json(&["topic", "publish", "any/Topic", "k", r#"{"n":2}"#]).await?;
+    assert_eq!((&document["Persistent"], &document["Changed"]), (&json!(true), &json!(true)));
+    assert_eq!(document["File"], json!(file.display().to_string()));
+    assert_eq!(fs::read_to_string(&file)?, r#"{"n":2}"#);
+    assert!(device.path("/persist/status/any/Topic/k.json.bak").exists());
+
+    let said = device.ebb(&["topic", "delete", "any/Topic", "k"]).await?;
+    assert!(said.code == 0 && said.out.contains("item k of Topic of any is deleted"), "{said:?}");
+    assert_eq!(fs::read_dir(device.path("/persist/status/any/Topic"))?.count(), 0, "and no backup is left");
+    device.refuses(&["topic", "delete", "any/Topic", "k"], 1, "there is nothing to delete").await?;
+    device.refuses(&["topic", "delete", "nobody/Topic", "k"], 1, "there is nothing to delete").await?;
+    assert!(!device.path("/run/nobody").exists() && !device.path("/run/nobody.lock").exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bad_item_can_be_deleted() -> Result<()> {
+    let device = Device::new()?;
+    device.write("/run/any/Topic/k.json", "no json")?;
+    symlink("/etc/passwd", device.path("/run/any/Topic/link.json"))?;
+    for item in ["k", "link"] {
+        let said = device.ebb(&["topic", "delete", "any/Topic", item]).await?;
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+    assert_eq!(fs::read_dir(device.path("/run/any/Topic"))?.count(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_others_write_does_not_reach_the_terminal() -> Result<()> {
+    let device = Device::new()?;
+    let name = "k\u{1b}[2J\u{9b}31m\u{202e}\n";
+    device.write(&format!("/run/any/Topic/{name}.json"), "{\"\u{7f}a\":\"\\u001b[2J\u{9b}\u{202e}\"}")?;
+    device.write(&format!("/run/any/Topic/bad{name}.json"), "[]")?;
+    let is_tame = |text: &str| !text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}');
+    for words in [&["get", "any/Topic"][..], &["get", "any/Topic", &format!("bad{name}")], &["list"]] {
+        let said = device.ebb(&[&["topic"], words].concat()).await?;
+        assert!(is_tame(&said.out) && is_tame(&said.err), "{words:?}: {said:?}");
+        assert_eq!(said.err.lines().filter(|line| !line.starts_with("error: ")).count(), 0, "{said:?}");
+    }
+    let said = device.ebb(&["topic", "get", "any/Topic"]).await?;
+    let line: Value = serde_json::from_str(&said.out)?;
+    assert_eq!(
+        (line["Key"].as_str(), line["Value"]["\u{7f}a"].as_str()),
+        (Some(name), Some("\u{1b}[2J\u{9b}\u{202e}"))
+    );
+    let mut watch = Watch::start(&device, &["any/Topic"])?;
+    let created = watch.next().await?;
+    assert!(is_tame(&created) && created.starts_with("created \"k\\u{1b}[2J"), "{created:?}");
+    let refused = watch.err.next_line().await?.unwrap_or_default();
+    assert!(is_tame(&refused) && refused.contains("bad"), "{refused:?}");
+    assert_eq!(watch.interrupt(&device).await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn words_that_make_no_sense_are_exit_code_2() -> Result<()> {
+    let device = Device::new()?;
+    for (words, part) in [
+        (&[][..], "Usage: ebb topic"),
+        (&["get"], "<AGENT/TOPIC>"),
+        (&["get", "zedkube"], "accepted: AGENT/TOPIC, such as zedkube/NodeDrainStatus"),
+        (&["get", "../etc"], "names no agent"),
+        (&["get", "zedkube/../x"], "names no topic"),
+        (&["get", STATUS, "a/b"], "is not a key: it contains a slash"),
+        (&["get", STATUS, ""], "is not a key: it is empty"),
+        (&["watch", STATUS, "--socket", "--files"], "cannot be used with"),
+        (&["publish", STATUS], "<KEY>"),
+        (&["publish", STATUS, "x.json", "{}"], "contains `.json`"),
+        (&["delete", STATUS], "<KEY>"),
+        (&["delete", STATUS, "..", "--persistent"], "names a folder"),
+    ] {
+        device.refuses(&[&["topic"], words].concat(), 2, part).await?;
+    }
+    assert!(!device.path("/run").exists(), "nothing was made");
+    Ok(())
+}
+
+#[tokio::test]
+async fn places_that_cannot_be_used_are_named() -> Result<()> {
+    let device = Device::new()?;
+    // Files where folders should be: root is stopped by them as well.
+    device.write("/run/any/Topic", "")?;
+    device.refuses(&["topic", "get", "any/Topic"], 1, "cannot be listed").await?;
+    device
+        .refuses(&["topic", "publish", "any/Topic", "k", "{}"], 1, "error: cannot publish Topic: cannot ")
+        .await?;
+    let place = TopicPlace::named(&device.root, "any", "Topic", Persistence::Volatile)?;
+    assert!(place.folder().is_file());
+    Ok(())
+}
