@@ -1,0 +1,254 @@
+//! A disk that is full, or may not be written to: an error with words, nothing shown that the file lacks, and the same
+//! call again once there is room.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pubsub::{AgentLock, Persistence, Published, Publisher, Subscription, TopicKey};
+use tokio::time::timeout;
+
+use crate::again::say;
+use crate::namespace::{Remount, bind, is_bound_by_modes, is_inside, mount_memory, remount};
+use crate::place::{
+    AGENT, Item, PERSISTENT, Place, VOLATILE, echo, fill, follows, items, json, key, runtime, value, words,
+};
+
+/// Long enough for an event on its way to arrive.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// A publisher whose item has the value `old`, and those who read it.
+struct Party {
+    place: Place,
+    _lock: AgentLock,
+    publisher: Publisher<Item>,
+    by_files: Subscription<Item>,
+    by_socket: Subscription<Item>,
+}
+
+impl Party {
+    /// On what is mounted at the topic's folder.
+    async fn new(place: Place, old: &str) -> Self {
+        let (lock, publisher) = place.open();
+        let mut publisher = publisher.served().unwrap();
+        publisher.publish(&key("global"), &value("oldest")).unwrap();
+        publisher.publish(&key("global"), &value(old)).unwrap();
+        let (by_files, by_socket) = (place.subscribe(), Subscription::dial(&place.root, AGENT));
+        let mut party = Self { place, _lock: lock, publisher, by_files, by_socket };
+        party.shows(&[("global", old)], "at the start").await;
+        party
+    }
+
+    /// All readers end up with these items.
+    async fn shows(&mut self, contexts: &[(&str, &str)], what: &str) {
+        let by_files = follows(&mut self.by_files, contexts, what);
+        let by_socket = follows(&mut self.by_socket, contexts, what);
+        tokio::join!(by_files, by_socket);
+    }
+
+    /// Publishing fails for this reason, twice, and nobody sees anything of it.
+    async fn refuses(&mut self, old: &str, new: &str, reason: &str) {
+        let before = (self.place.names(), self.place.text("global.json.bak"));
+        let folder = self.place.folder();
+        for _ in 0..2 {
+            let error = self.publisher.publish(&key("global"), &value(new)).unwrap_err();
+            check_words(&words(&error), &folder, reason);
+        }
+        assert_eq!(self.place.text("global.json"), Some(json(old)), "{reason}");
+        let after = (self.place.names(), self.place.text("global.json.bak"));
+        assert_eq!(after, before, "{reason}: files were left, or the backup was lost");
+        assert_eq!(self.publisher.items(), &items(&[("global", old)]), "{reason}");
+        timeout(QUIET, self.shows_only(&items(&[("global", old)]))).await.expect_err("it has no end");
+        assert_eq!(self.by_files.refused(), [], "{reason}");
+    }
+
+    /// Whatever wakes the readers, these are the items. Has no end.
+    async fn shows_only(&mut self, expected: &BTreeMap<TopicKey, Item>) {
+        loop {
+            assert_eq!(self.by_files.items(), expected, "readers were told of what was not written");
+            assert_eq!(self.by_socket.items(), expected, "readers were told of what was not written");
+            tokio::select! { () = self.by_files.changed() => {}, () = self.by_socket.changed() => {} }
+        }
+    }
+
+    /// The same call does it now.
+    async fn takes(&mut self, new: &str) {
+        assert_eq!(self.publisher.publish(&key("global"), &value(new)).unwrap(), Published::Written);
+        assert_eq!(self.place.text("global.json"), Some(json(new)));
+        self.shows(&[("global", new)], "after the trouble").await;
+    }
+}
+
+/// The operation, the place and the reason.
+#[track_caller]
+fn check_words(text: &str, folder: &Path, reason: &str) {
+    let folder = folder.display().to_string();
+    assert!(text.starts_with("cannot publish NodeDrainRequest: cannot "), "{text}");
+    assert!(text.contains(&folder) && text.contains(reason), "{text}");
+}
+
+fn mounted(persistence: Persistence, options: &str) -> Place {
+    let place = Place::new(persistence);
+    mount_memory(&place.folder(), options);
+    place
+}
+
+#[test]
+fn a_full_disk_is_said_and_survived() {
+    if !is_inside("disk::a_full_disk_is_said_and_survived") {
+        return;
+    }
+    let full = "No space left on device";
+    // Five pages, and what is left of the disk.
+    let (old, new) = ("o".repeat(18_000), "n".repeat(18_000));
+    let check = async |persistence: Persistence, old: &str, left: u64| {
+        let mut party = Party::new(mounted(persistence, "size=256k"), old).await;
+        let ballast = fill(&party.place.folder(), left);
+        party.refuses(old, &new, full).await;
+        fs::remove_file(ballast).unwrap();
+        party.takes(&new).await;
+        let length = old.len();
+        say(&format!(
+            "{persistence:?}, {left} bytes left: refused, old {length} kept, written when there was room"
+        ));
+    };
+    runtime().block_on(async {
+        for left in [0, 4096, 8192] {
+            check(VOLATILE, "old", left).await;
+            check(PERSISTENT, "old", left).await;
+            check(PERSISTENT, &old, left).await;
+        }
+        // Room for the new content, and for half of the backup.
+        check(PERSISTENT, &old, 7 * 4096).await;
+    });
+}
+
+#[test]
+fn a_disk_without_room_for_another_file_is_said_and_survived() {
+    if !is_inside("disk::a_disk_without_room_for_another_file_is_said_and_survived") {
+        return;
+    }
+    runtime().block_on(async {
+        for persistence in [VOLATILE, PERSISTENT] {
+            let mut party = Party::new(mounted(persistence, "size=256k,nr_inodes=9"), "old").await;
+            let file = |number: u32| party.place.file(&format!("file{number}"));
+            let made: Vec<PathBuf> = (0..9).map(file).take_while(|path| File::create(path).is_ok()).collect();
+            party.refuses("old", "new", "No space left on device").await;
+            fs::remove_file(&made[0]).unwrap();
+            fs::remove_file(&made[1]).unwrap();
+            party.takes("new").await;
+            say(&format!("{persistence:?}: no file could be made"));
+        }
+    });
+}
+
+#[test]
+fn items_can_be_withdrawn_from_a_full_disk_and_a_publisher_can_start_on_it() {
+    if !is_inside("disk::items_can_be_withdrawn_from_a_full_disk_and_a_publisher_can_start_on_it") {
+        return;
+    }
+    for persistence in [VOLATILE, PERSISTENT] {
+        let place = mounted(persistence, "size=256k");
+        for name in ["one", "two"] {
+            echo(&place.file(&format!("{name}.json")), &json(name));
+        }
+        let ballast = fill(&place.folder(), 0);
+        let (_lock, mut publisher) = place.open();
+        assert_eq!(publisher.items(), &items(&[("one", "one"), ("two", "two")]));
+        publisher.publish(&key("one"), &value("new")).unwrap_err();
+        assert!(publisher.unpublish(&key("two")).unwrap());
+        assert_eq!(place.read().items, items(&[("one", "one")]));
+        fs::remove_file(ballast).unwrap();
+        publisher.publish(&key("one"), &value("new")).unwrap();
+        assert_eq!(place.read().items, items(&[("one", "new")]));
+    }
+}
+
+#[test]
+fn a_full_disk_at_the_first_start_is_said_and_survived() {
+    if !is_inside("disk::a_full_disk_at_the_first_start_is_said_and_survived") {
+        return;
+    }
+    let place = Place::new(VOLATILE);
+    mount_memory(&place.root.join("/run"), "size=64k");
+    let ballast = fill(&place.root.join("/run"), 0);
+    let error = AgentLock::acquire(&place.root, AGENT).unwrap_err();
+    let text = words(&error);
+    assert!(text.contains("zedagent.lock") && text.contains("No space left on device"), "{text}");
+    fs::remove_file(ballast).unwrap();
+    let (_lock, mut publisher) = place.open();
+    publisher.publish(&key("global"), &value("new")).unwrap();
+}
+
+#[test]
+fn a_read_only_disk_is_said_and_survived() {
+    if !is_inside("disk::a_read_only_disk_is_said_and_survived") {
+        return;
+    }
+    runtime().block_on(async {
+        for persistence in [VOLATILE, PERSISTENT] {
+            for how in [Remount::Mount, Remount::FileSystem] {
+                let place = mounted(persistence, "size=256k");
+                if how == Remount::Mount {
+                    bind(&place.folder(), &place.folder());
+                }
+                let mut party = Party::new(place, "old").await;
+                check_read_only(&mut party, how).await;
+                say(&format!(
+                    "{persistence:?} {how:?} read-only: refused, old value kept, written afterwards"
+                ));
+            }
+        }
+    });
+}
+
+async fn check_read_only(party: &mut Party, how: Remount) {
+    let (folder, reason) = (party.place.folder(), "Read-only file system");
+    remount(&folder, how, true);
+    party.refuses("old", "new", reason).await;
+    check_words(&words(&party.publisher.unpublish(&key("global")).unwrap_err()), &folder, reason);
+    check_words(&words(&party.publisher.signal_restarted().unwrap_err()), &folder, reason);
+    party.refuses("old", "new", reason).await;
+    remount(&folder, how, false);
+    party.takes("new").await;
+    assert!(party.publisher.unpublish(&key("global")).unwrap());
+    party.shows(&[], "after the end of the item").await;
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_to_is_said_and_survived() {
+    if !is_bound_by_modes("disk::a_folder_that_may_not_be_written_to_is_said_and_survived") {
+        return;
+    }
+    runtime().block_on(async {
+        for persistence in [VOLATILE, PERSISTENT] {
+            let mut party = Party::new(Place::new(persistence), "old").await;
+            let folder = party.place.folder();
+            fs::set_permissions(&folder, Permissions::from_mode(0o500)).unwrap();
+            party.refuses("old", "new", "Permission denied").await;
+            fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+            party.takes("new").await;
+            say(&format!("{persistence:?}: a folder of mode 0500"));
+        }
+    });
+}
+
+#[test]
+fn a_publisher_starts_on_a_read_only_disk_and_writes_when_it_can() {
+    if !is_inside("disk::a_publisher_starts_on_a_read_only_disk_and_writes_when_it_can") {
+        return;
+    }
+    for persistence in [VOLATILE, PERSISTENT] {
+        let place = mounted(persistence, "size=256k");
+        echo(&place.file("global.json"), &json("old"));
+        remount(&place.folder(), Remount::FileSystem, true);
+        let (_lock, mut publisher) = place.open();
+        assert_eq!(publisher.items(), &items(&[("global", "old")]));
+        publisher.publish(&key("global"), &value("new")).unwrap_err();
+        remount(&place.folder(), Remount::FileSystem, false);
+        assert_eq!(publisher.publish(&key("global"), &value("new")).unwrap(), Published::Written);
+        assert_eq!(place.text("global.json"), Some(json("new")));
+    }
+}

@@ -1,0 +1,130 @@
+//! inotify cannot be had: a reader looks twice a second, says so once, and is woken again as soon as it can be.
+//!
+//! The limits are those of a user namespace, so that nobody else is without inotify meanwhile.
+
+use std::fs;
+use std::time::Duration;
+
+use pubsub::Subscription;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::again::say;
+use crate::namespace::{is_inside, set_limit};
+use crate::place::{GUARD, Item, Place, VOLATILE, echo, follows, json, replace, runtime};
+use crate::said::Said;
+
+const NO_LIMIT: u64 = 1_000_000;
+
+/// Instances of inotify that this process has.
+fn instances() -> usize {
+    let files = fs::read_dir("/proc/self/fd").unwrap();
+    let is_inotify = |link: &std::path::PathBuf| link.to_string_lossy().contains("inotify");
+    files.filter_map(|file| fs::read_link(file.ok()?.path()).ok()).filter(is_inotify).count()
+}
+
+/// A limit, and a value with which a topic's folder and the two above it cannot be watched.
+const LIMITS: [(&str, u64); 3] =
+    [("max_inotify_instances", 0), ("max_inotify_watches", 0), ("max_inotify_watches", 2)];
+
+fn is_possible() -> bool {
+    let result = set_limit("max_inotify_instances", NO_LIMIT)
+        .and_then(|()| set_limit("max_inotify_watches", NO_LIMIT));
+    if let Err(error) = &result {
+        say(&format!("limits of inotify skipped: /proc/sys/user cannot be written to: {error}"));
+    }
+    result.is_ok()
+}
+
+/// Follows values without inotify.
+async fn check_polling(place: &Place, subscription: &mut Subscription<Item>, what: &str) {
+    without_inotify(what).await;
+    let mut longest = Duration::ZERO;
+    for context in ["b", "c", "d"] {
+        let start = Instant::now();
+        replace(&place.file("global.json"), &json(context));
+        follows(subscription, &[("global", context)], what).await;
+        longest = longest.max(start.elapsed());
+    }
+    fs::remove_dir_all(place.root.join("/run")).unwrap();
+    follows(subscription, &[], what).await;
+    echo(&place.file("global.json"), &json("e"));
+    follows(subscription, &[("global", "e")], what).await;
+    without_inotify(what).await;
+    say(&format!("{what}: polling, a change was seen after {longest:?} at most"));
+}
+
+/// Gets inotify back, and is woken by it.
+async fn check_woken(place: &Place, subscription: &mut Subscription<Item>, what: &str) {
+    let back = async {
+        while instances() == 0 {
+            timeout(Duration::from_millis(50), subscription.changed()).await.unwrap_or_default();
+        }
+    };
+    timeout(GUARD, back).await.expect("inotify did not come back");
+    for context in ["x", "y"] {
+        replace(&place.file("global.json"), &json(context));
+        follows(subscription, &[("global", context)], what).await;
+    }
+}
+
+#[test]
+fn a_limit_that_is_reached_at_the_start_makes_readers_poll() {
+    if !is_inside("limits::a_limit_that_is_reached_at_the_start_makes_readers_poll") || !is_possible() {
+        return;
+    }
+    let said = Said::listen();
+    runtime().block_on(async {
+        for (limit, value) in LIMITS {
+            let place = Place::new(VOLATILE);
+            echo(&place.file("global.json"), &json("a"));
+            set_limit(limit, value).unwrap();
+            let mut subscription = place.subscribe();
+            let what = format!("{limit} {value} at the start");
+            check_polling(&place, &mut subscription, &what).await;
+            set_limit(limit, NO_LIMIT).unwrap();
+            check_woken(&place, &mut subscription, &what).await;
+            drop(subscription);
+            without_inotify(&what).await;
+        }
+        let told = said.lines("files cannot be watched");
+        assert!(told.len() == 1 && told[0].contains("looking every 500 ms"), "{told:#?}");
+    });
+}
+
+#[test]
+fn a_limit_that_is_reached_later_makes_readers_poll() {
+    if !is_inside("limits::a_limit_that_is_reached_later_makes_readers_poll") || !is_possible() {
+        return;
+    }
+    let said = Said::listen();
+    runtime().block_on(async {
+        for (limit, value) in LIMITS.into_iter().skip(1) {
+            let place = Place::new(VOLATILE);
+            echo(&place.file("global.json"), &json("a"));
+            let mut subscription = place.subscribe();
+            set_limit(limit, value).unwrap();
+            let what = format!("{limit} {value} later");
+            // New folders need new watches.
+            fs::remove_dir_all(place.root.join("/run")).unwrap();
+            follows(&mut subscription, &[], &what).await;
+            echo(&place.file("global.json"), &json("a"));
+            follows(&mut subscription, &[("global", "a")], &what).await;
+            check_polling(&place, &mut subscription, &what).await;
+            set_limit(limit, NO_LIMIT).unwrap();
+            check_woken(&place, &mut subscription, &what).await;
+            drop(subscription);
+            without_inotify(&what).await;
+        }
+        assert_eq!(said.lines("files cannot be watched").len(), 1);
+    });
+}
+
+/// inotify is let go of by a thread of its own, also by a reader that tries in vain to have it.
+async fn without_inotify(what: &str) {
+    let gone = async {
+        while instances() != 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(GUARD, gone).await.unwrap_or_else(|_| panic!("{what}: an instance of inotify was left"));
+}
