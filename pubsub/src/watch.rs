@@ -4,17 +4,20 @@
 //! folders above a path are watched too, watches are set anew after every event that concerns them, every path
 //! is looked at every 30 s, and where inotify cannot be had there is polling.
 
+mod hub;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{ErrorKind, Event, EventKind};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::store::is_temporary;
+use hub::Hub;
 
 /// How long a change that inotify did not tell can go unseen.
 const RESCAN: Duration = Duration::from_secs(30);
@@ -32,13 +35,13 @@ const MAX_ROUNDS: usize = 8;
 #[derive(Debug)]
 pub struct PathWatch {
     shared: Arc<Shared>,
-    make_watcher: MakeWatcher,
-    watcher: Option<RecommendedWatcher>,
+    find_hub: FindHub,
+    hub: Option<Arc<Hub>>,
     watched: BTreeSet<PathBuf>,
     next_look: Instant,
 }
 
-type MakeWatcher = fn(&Arc<Shared>) -> notify::Result<RecommendedWatcher>;
+type FindHub = fn() -> notify::Result<Arc<Hub>>;
 
 /// What the thread of inotify and the reader share.
 #[derive(Debug)]
@@ -52,13 +55,13 @@ struct Shared {
 impl PathWatch {
     /// Starts to watch. Changes after this call are not missed.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
-        Self::with(new_watcher, paths.into_iter().map(|path| absolute(path.as_ref())).collect())
+        Self::with(Hub::of_process, paths.into_iter().map(|path| absolute(path.as_ref())).collect())
     }
 
-    fn with(make_watcher: MakeWatcher, paths: Vec<PathBuf>) -> Self {
+    fn with(find_hub: FindHub, paths: Vec<PathBuf>) -> Self {
         let shared = Arc::new(Shared { paths, look_again: Notify::new(), rearm: AtomicBool::new(false) });
         let watched = BTreeSet::new();
-        let mut watch = Self { shared, make_watcher, watcher: None, watched, next_look: Instant::now() };
+        let mut watch = Self { shared, find_hub, hub: None, watched, next_look: Instant::now() };
         watch.arm();
         watch
     }
@@ -66,12 +69,13 @@ impl PathWatch {
     /// Returns when a path may have changed, and at least every 30 s. Look then; a change that happens while
     /// looking makes the next call return at once. Can be dropped and called again without missing anything.
     pub async fn changed(&mut self) {
-        tokio::select! {
-            () = self.shared.look_again.notified() => {}
-            () = sleep_until(self.next_look) => self.shared.rearm.store(true, Ordering::Relaxed),
-        }
-        if self.shared.rearm.swap(false, Ordering::Relaxed) {
-            self.disarm();
+        let is_time = tokio::select! {
+            () = self.shared.look_again.notified() => false,
+            () = sleep_until(self.next_look) => true,
+        };
+        let is_sure = self.shared.rearm.swap(false, Ordering::Relaxed);
+        if is_sure || is_time {
+            self.renew(is_sure);
         }
         self.arm();
     }
@@ -81,8 +85,8 @@ impl PathWatch {
         let result = self.try_arm();
         if let Err(error) = &result {
             tell_once(error);
-            self.watcher = None;
-            self.watched.clear();
+            self.disarm();
+            self.hub = None;
         }
         self.next_look = Instant::now() + if result.is_ok() { RESCAN } else { POLL };
     }
@@ -107,11 +111,15 @@ impl PathWatch {
     }
 
     fn watch(&mut self, folder: PathBuf) -> notify::Result<()> {
-        let watcher = match &mut self.watcher {
-            Some(watcher) => watcher,
-            none => none.insert((self.make_watcher)(&self.shared)?),
+        let hub = match &self.hub {
+            Some(hub) => hub,
+            None => {
+                let hub = (self.find_hub)()?;
+                hub.join(&self.shared);
+                self.hub.insert(hub)
+            }
         };
-        match watcher.watch(&folder, RecursiveMode::NonRecursive) {
+        match hub.watch(&folder) {
             Ok(()) => {
                 self.watched.insert(folder);
                 Ok(())
@@ -123,11 +131,20 @@ impl PathWatch {
 
     fn unwatch(&mut self, folder: &Path) {
         self.watched.remove(folder);
-        if let Some(watcher) = &mut self.watcher
-            && let Err(error) = watcher.unwatch(folder)
-        {
-            // The kernel ends the watch of a removed folder by itself.
-            tracing::trace!("unwatch {folder:?}: {error}");
+        if let Some(hub) = &self.hub {
+            hub.unwatch(folder);
+        }
+    }
+
+    /// Sees to it that what is watched are the folders that are there now. What cannot be watched any more is left to
+    /// [`PathWatch::arm`].
+    fn renew(&mut self, is_sure: bool) {
+        let Some(hub) = self.hub.clone() else { return };
+        for folder in self.watched.clone() {
+            if let Err(error) = hub.renew(&folder, is_sure, &self.shared) {
+                tracing::trace!("watch {folder:?} anew: {error}");
+                self.unwatch(&folder);
+            }
         }
     }
 
@@ -135,6 +152,12 @@ impl PathWatch {
         for folder in self.watched.clone() {
             self.unwatch(&folder);
         }
+    }
+}
+
+impl Drop for PathWatch {
+    fn drop(&mut self) {
+        self.disarm();
     }
 }
 
@@ -173,11 +196,6 @@ impl Shared {
         };
         !is_temporary(name) && self.paths.iter().any(|path| path == folder)
     }
-}
-
-fn new_watcher(shared: &Arc<Shared>) -> notify::Result<RecommendedWatcher> {
-    let shared = Arc::clone(shared);
-    notify::recommended_watcher(move |event| shared.handle(&event))
 }
 
 /// The folders to watch for a path: itself if it is one, else the deepest one above it, and some above that.

@@ -199,15 +199,15 @@ async fn waiting_that_is_given_up_does_not_put_off_the_look() {
 #[tokio::test(start_paused = true)]
 async fn without_inotify_there_is_a_look_twice_a_second() {
     let folder = TempDir::new().unwrap();
-    let no_watcher: MakeWatcher = |_| Err(notify::Error::new(ErrorKind::MaxFilesWatch));
-    let mut watch = PathWatch::with(no_watcher, vec![folder.path().join("file")]);
+    let no_hub: FindHub = || Err(notify::Error::new(ErrorKind::MaxFilesWatch));
+    let mut watch = PathWatch::with(no_hub, vec![folder.path().join("file")]);
     let start = Instant::now();
     for looks in 1..5 {
         watch.changed().await;
         assert_eq!(start.elapsed().as_millis(), looks * 500);
     }
     // The limit is lifted.
-    watch.make_watcher = new_watcher;
+    watch.find_hub = Hub::of_process;
     watch.changed().await;
     watch.changed().await;
     assert_eq!(start.elapsed().as_millis(), 2500 + 30_000);

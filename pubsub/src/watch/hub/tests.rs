@@ -1,0 +1,76 @@
+use std::fs::{self, File};
+use std::io::Write;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::PathWatch;
+
+/// Far above what inotify takes, far below the rescan: a test that passes was woken by inotify.
+const GUARD: Duration = Duration::from_secs(10);
+
+/// Instances of inotify that this process has.
+fn instances() -> usize {
+    let open = fs::read_dir("/proc/self/fd").unwrap();
+    let targets = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    targets.filter(|target| target.as_os_str() == "anon_inode:inotify").count()
+}
+
+fn put(path: &std::path::Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    File::create(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+async fn woken(watch: &mut PathWatch) {
+    timeout(GUARD, watch.changed()).await.expect("no wake-up");
+}
+
+#[tokio::test]
+async fn many_watches_share_one_instance() {
+    let folder = TempDir::new().unwrap();
+    let paths: Vec<_> = (0..30).map(|number| folder.path().join(format!("run/agent/T{number}"))).collect();
+    let mut watches: Vec<_> = paths.iter().map(|path| PathWatch::new([path])).collect();
+    // Other tests may have one of their own when they run as threads of this process: it is the same.
+    assert_eq!(instances(), 1);
+    for (path, watch) in paths.iter().zip(&mut watches) {
+        put(&path.join("global.json"), "1");
+        woken(watch).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_ends_leaves_the_others_theirs() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run/agent/T");
+    fs::create_dir_all(&path).unwrap();
+    let (first, mut second) = (PathWatch::new([&path]), PathWatch::new([&path]));
+    drop(first);
+    for round in 0..5 {
+        put(&path.join("global.json"), &round.to_string());
+        woken(&mut second).await;
+    }
+}
+
+/// Each of them sets the same dead watch anew, and none may miss what happens meanwhile.
+#[tokio::test]
+async fn all_live_on_when_their_folder_is_replaced() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run/agent/T");
+    fs::create_dir_all(&path).unwrap();
+    let mut watches = [PathWatch::new([&path]), PathWatch::new([&path]), PathWatch::new([&path])];
+    for round in 0..10 {
+        fs::remove_dir_all(folder.path().join("run")).unwrap();
+        put(&path.join("global.json"), &round.to_string());
+        for watch in &mut watches {
+            woken(watch).await;
+        }
+        // More often than there are events on the way from before.
+        for again in 0..20 {
+            put(&path.join("global.json"), &format!("{round} {again}"));
+            for watch in &mut watches {
+                woken(watch).await;
+            }
+        }
+    }
+}
