@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
+use std::future::pending;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ use crate::watch::PathWatch;
 const SETTLE: Duration = Duration::from_secs(2);
 /// How often such a file is looked at again.
 const SETTLE_LOOK: Duration = Duration::from_millis(200);
+/// How often what could not be read just now is looked at again: no event tells when it can.
+const PASSING_LOOK: Duration = Duration::from_millis(500);
 /// Items that are read of one folder, in the order of their names; a topic has tens. The rest is refused.
 pub(crate) const MAX_ITEMS: usize = 1000;
 /// The longest restart counter, in bytes.
@@ -120,14 +123,16 @@ impl<T: Topic> Directory<T> {
     /// Returns after a look; the version says whether it found anything. Cancel-safe: it changes nothing before
     /// its last wait.
     pub(crate) async fn looked(&mut self) {
-        if self.doubtful.values().any(Doubt::is_settling) {
-            let again = Instant::now() + SETTLE_LOOK;
-            tokio::select! {
-                () = self.watch.changed() => {}
-                () = sleep_until(again) => {}
-            }
-        } else {
-            self.watch.changed().await;
+        let again =
+            self.doubtful.values().filter_map(Doubt::look_again).min().map(|pause| Instant::now() + pause);
+        tokio::select! {
+            () = self.watch.changed() => {}
+            () = async {
+                match again {
+                    Some(again) => sleep_until(again).await,
+                    None => pending().await,
+                }
+            } => {}
         }
         self.look();
     }
@@ -151,7 +156,7 @@ impl<T: Topic> Directory<T> {
         }
         let refused = self.refused();
         self.judge(bad_files);
-        let restarted = read_restarted(&self.folder);
+        let restarted = read_restarted(&self.folder).unwrap_or(self.restarted);
         if items != self.items || refused != self.refused() || restarted != self.restarted {
             self.version += 1;
         }
@@ -190,15 +195,16 @@ impl<T: Topic> Directory<T> {
     }
 }
 
-/// The restart counter of a topic's folder. As in EVE one that cannot be read counts as 1: there was a restart.
-pub(crate) fn read_restarted(folder: &Path) -> u64 {
+/// The restart counter of a topic's folder; nothing when it cannot be told just now. As in EVE one that makes no sense
+/// counts as 1: there was a restart.
+pub(crate) fn read_restarted(folder: &Path) -> Option<u64> {
     match read_checked(&folder.join(RESTARTED), MAX_COUNTER_BYTES, Owner::RootOrSelf) {
-        Ok(None) => 0,
+        Ok(None) => Some(0),
         Ok(Some(bytes)) => {
             let text = String::from_utf8(bytes).unwrap_or_default();
-            text.trim().parse().unwrap_or(1)
+            Some(text.trim().parse().unwrap_or(1))
         }
-        Err(_) => 1,
+        Err(refusal) => (!refusal.is_passing).then_some(1),
     }
 }
 
@@ -227,8 +233,15 @@ impl Doubt {
         }
     }
 
-    const fn is_settling(&self) -> bool {
-        !self.is_decided
+    /// When to look again although nothing happens.
+    const fn look_again(&self) -> Option<Duration> {
+        if !self.is_decided {
+            Some(SETTLE_LOOK)
+        } else if self.refusal.is_passing {
+            Some(PASSING_LOOK)
+        } else {
+            None
+        }
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -282,7 +295,7 @@ fn scan<T: Topic>(folder: &Path) -> BTreeMap<PathBuf, Reading<T>> {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return BTreeMap::new(),
         Err(error) => {
-            let refusal = Refusal::new(folder, format!("cannot be listed: {error}"), "a readable folder");
+            let refusal = Refusal::of_io(folder, "listed", &error, "a readable folder");
             return BTreeMap::from([(folder.to_owned(), Reading::Bad(BadFile::new(refusal)))]);
         }
     };

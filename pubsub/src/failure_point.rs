@@ -28,7 +28,25 @@ pub fn reached(name: std::fmt::Arguments<'_>) {
     }
 }
 
+/// Counts the places inside of a write too, when it is set.
+#[cfg(feature = "failure-points")]
+pub const INSIDE: &str = "EBB_FAILURE_INSIDE";
+
+/// A place inside of one durable write. It counts only for a test that asks for such places: to anybody else a write is one
+/// effect.
+#[cfg(feature = "failure-points")]
+pub fn inside(name: std::fmt::Arguments<'_>) {
+    if std::env::var_os(INSIDE).is_some() {
+        reached(name);
+    }
+}
+
 /// Nothing, without the feature.
 #[cfg(not(feature = "failure-points"))]
 #[inline]
 pub fn reached(_: std::fmt::Arguments<'_>) {}
+
+/// Nothing, without the feature.
+#[cfg(not(feature = "failure-points"))]
+#[inline]
+pub fn inside(_: std::fmt::Arguments<'_>) {}

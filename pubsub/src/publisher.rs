@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use schemas::{Topic, parse, to_bytes};
@@ -122,7 +123,7 @@ impl<T: Topic> Publisher<T> {
         };
         let folder = place.folder();
         let items = load::<T>(&folder, backup).map_err(|source| failed(&place, source))?;
-        let restarted = read_restarted(&folder);
+        let restarted = read_restarted(&folder).unwrap_or(1);
         Ok(Self { place, folder, backup, items, unsure: BTreeSet::new(), restarted, server: None })
     }
 
@@ -246,7 +247,7 @@ impl<T: Topic> Publisher<T> {
 
     /// Whether the file, not our memory of it, holds an equal value: somebody may have edited or removed it.
     fn file_holds(&self, key: &TopicKey, value: &T) -> bool {
-        read::<T>(&self.folder.join(key.file_name())).is_some_and(|held| held == *value)
+        held::<T>(&self.folder.join(key.file_name())).is_ok_and(|held| held.as_ref() == Some(value))
     }
 }
 
@@ -280,36 +281,45 @@ fn load<T: Topic>(folder: &Path, backup: Backup) -> Result<BTreeMap<TopicKey, T>
     }
     // What a killed predecessor renamed but did not sync becomes durable before we rely on it.
     store::sync_folder(folder)?;
-    Ok(file_names(folder)?.iter().filter_map(|name| load_item(folder, name)).collect())
+    file_names(folder)?.iter().filter_map(|name| load_item(folder, name).transpose()).collect()
 }
 
-fn load_item<T: Topic>(folder: &Path, name: &str) -> Option<(TopicKey, T)> {
-    let key = TopicKey::of_file(name.as_ref())?.ok()?;
+fn load_item<T: Topic>(folder: &Path, name: &str) -> Result<Option<(TopicKey, T)>, StoreError> {
+    let Some(Ok(key)) = TopicKey::of_file(name.as_ref()) else {
+        return Ok(None);
+    };
     let path = folder.join(name);
-    let value = read(&path);
+    let value = held(&path)?;
     if value.is_none() {
         tracing::warn!("ignored {path:?}: it holds no {}", T::NAME);
     }
-    Some((key, value?))
+    Ok(value.map(|value| (key, value)))
 }
 
 /// Puts the backup of an item back when the item itself is missing, empty or unreadable.
 fn restore<T: Topic>(folder: &Path, name: &str) -> Result<(), StoreError> {
     let path = folder.join(name);
     let is_item = TopicKey::of_file(name.as_ref()).is_some_and(|key| key.is_ok());
-    if !is_item || read::<T>(&path).is_some() {
+    if !is_item || held::<T>(&path)?.is_some() {
         return Ok(());
     }
-    let Some(value) = read::<T>(&folder.join(format!("{name}{BACKUP_SUFFIX}"))) else {
+    let Some(value) = held::<T>(&folder.join(format!("{name}{BACKUP_SUFFIX}")))? else {
         return Ok(());
     };
     tracing::warn!("restored {path:?} from its backup: the file was missing or unreadable");
     store::write_durably(folder, name, &to_bytes(&value), Backup::None)
 }
 
-fn read<T: Topic>(path: &Path) -> Option<T> {
-    let bytes = read_checked(path, MAX_FILE_BYTES, Owner::RootOrSelf).ok()??;
-    parse(&bytes).ok()
+/// The item in a file; nothing when there is none, or one that nobody could read. A file that could not be read just now
+/// is neither: to take it for lost would put an older value in its place.
+fn held<T: Topic>(path: &Path) -> Result<Option<T>, StoreError> {
+    match read_checked(path, MAX_FILE_BYTES, Owner::RootOrSelf) {
+        Ok(bytes) => Ok(bytes.and_then(|bytes| parse(&bytes).ok())),
+        Err(refusal) if refusal.is_passing => {
+            Err(StoreError::new("read", path, io::Error::other(refusal.reason)))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 fn file_names(folder: &Path) -> Result<Vec<String>, StoreError> {

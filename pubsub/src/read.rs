@@ -34,12 +34,21 @@ pub struct Refusal {
     pub reason: String,
     /// What would be accepted.
     pub accepted: String,
+    /// Nothing is known to be wrong with the file: it could not be opened or read just now, as when too many files are
+    /// open or a disk fails.
+    pub is_passing: bool,
 }
 
 impl Refusal {
     /// A refusal of `path`.
     pub fn new(path: &Path, reason: impl Into<String>, accepted: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), reason: reason.into(), accepted: accepted.into() }
+        Self { path: path.to_owned(), reason: reason.into(), accepted: accepted.into(), is_passing: false }
+    }
+
+    /// A file that could not be opened, read or listed. A right that is missing does not come by itself.
+    pub(crate) fn of_io(path: &Path, operation: &str, error: &io::Error, accepted: &str) -> Self {
+        let is_passing = error.kind() != io::ErrorKind::PermissionDenied;
+        Self { is_passing, ..Self::new(path, format!("cannot be {operation}: {error}"), accepted) }
     }
 }
 
@@ -62,8 +71,7 @@ pub fn read_checked(path: &Path, limit: u64, owner: Owner) -> Result<Option<Vec<
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(refused_open(path, &error)),
     };
-    let unreadable =
-        |error: io::Error| Refusal::new(path, format!("cannot be read: {error}"), "a readable file");
+    let unreadable = |error: io::Error| Refusal::of_io(path, "read", &error, "a readable file");
     check(path, &file.metadata().map_err(unreadable)?, limit, owner)?;
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
@@ -82,7 +90,7 @@ fn refused_open(path: &Path, error: &io::Error) -> Refusal {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ELOOP) => not_regular(path, "a symbolic link"),
         Some(Errno::ENXIO) => not_regular(path, "a socket or a device"),
-        _ => Refusal::new(path, format!("cannot be opened: {error}"), "a readable file"),
+        _ => Refusal::of_io(path, "opened", error, "a readable file"),
     }
 }
 

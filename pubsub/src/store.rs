@@ -16,6 +16,8 @@ use crate::read::{MAX_FILE_BYTES, Owner, read_checked};
 const FOLDER_MODE: u32 = 0o700;
 /// Files of topics are their owner's alone.
 const FILE_MODE: u32 = 0o600;
+/// Everybody may read a process id.
+const PUBLIC_FILE_MODE: u32 = 0o644;
 /// Start of the names of our temporary files. They do not end in `.json`, so no reader takes them for an item.
 const TEMPORARY: &str = ".tmp.";
 /// End of the name of a kept previous content.
@@ -57,45 +59,44 @@ impl StoreError {
     }
 }
 
+/// As [`write_durably`], without a backup, readable by everybody, and for a folder that others write to as well: the name
+/// of the temporary file is always the same, so that the next write removes what a crash left behind.
+pub(crate) fn write_public(folder: &Path, file_name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let (temporary, target) = (folder.join(format!("{TEMPORARY}{file_name}")), folder.join(file_name));
+    let place = target.display();
+    failure_point::reached(format_args!("before writing {place}"));
+    write_new(&temporary, &target, bytes, PUBLIC_FILE_MODE)?;
+    put_in_place(&temporary, folder, &target)
+}
+
 /// Puts `bytes` into `folder/file_name` such that they survive a power cut once this returns.
 ///
 /// On an error the file has the old content, except when only the last step failed (the sync of the folder):
 /// then it has the new one but may lose it, so write again.
 pub fn write_durably(folder: &Path, file_name: &str, bytes: &[u8], backup: Backup) -> Result<(), StoreError> {
-    write_with_mode(folder, file_name, bytes, backup, FILE_MODE)
-}
-
-/// As [`write_durably`], without a backup and readable by everybody.
-pub(crate) fn write_public(folder: &Path, file_name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    write_with_mode(folder, file_name, bytes, Backup::None, 0o644)
-}
-
-fn write_with_mode(
-    folder: &Path,
-    file_name: &str,
-    bytes: &[u8],
-    backup: Backup,
-    mode: u32,
-) -> Result<(), StoreError> {
     let target = folder.join(file_name);
     let place = target.display();
     failure_point::reached(format_args!("before writing {place}"));
-    let temporary = write_temporary(folder, &target, bytes, mode)?;
-    failure_point::reached(format_args!("before renaming {place}"));
-    let result = match backup {
+    let temporary = write_temporary(folder, &target, bytes)?;
+    let kept = match backup {
         Backup::Keep => keep_backup(folder, file_name),
         Backup::None => Ok(()),
-    }
-    .and_then(|()| {
-        fs::rename(&temporary, &target).map_err(|error| StoreError::new("replace", &target, error))
-    });
-    if result.is_err() {
+    };
+    if kept.is_err() {
         discard(&temporary);
     }
-    result?;
+    kept?;
+    put_in_place(&temporary, folder, &target)
+}
+
+/// Puts a temporary file where it is to be, durably.
+fn put_in_place(temporary: &Path, folder: &Path, target: &Path) -> Result<(), StoreError> {
+    let place = target.display();
+    failure_point::reached(format_args!("before renaming {place}"));
+    rename(temporary, target)?;
     failure_point::reached(format_args!("after renaming {place}"));
     sync_folder(folder)?;
-    failure_point::reached(format_args!("after syncing {place}"));
+    failure_point::inside(format_args!("after syncing {place}"));
     Ok(())
 }
 
@@ -106,7 +107,7 @@ pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError
     // Of a name that is too long for it there is no backup.
     let may_be_there = file_name.len() + BACKUP_SUFFIX.len() <= MAX_FILE_NAME;
     if may_be_there && remove_if_there(&backup)? {
-        failure_point::reached(format_args!("after removing {}", backup.display()));
+        failure_point::inside(format_args!("after removing {}", backup.display()));
         sync_folder(folder)?;
     }
     let path = folder.join(file_name);
@@ -115,7 +116,7 @@ pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError
     if removed {
         failure_point::reached(format_args!("after removing {}", path.display()));
         sync_folder(folder)?;
-        failure_point::reached(format_args!("after syncing {}", path.display()));
+        failure_point::inside(format_args!("after syncing {}", path.display()));
     }
     Ok(removed)
 }
@@ -201,32 +202,52 @@ pub(crate) fn is_temporary(name: &OsStr) -> bool {
 
 /// A new file with `bytes`, synced, that is to become `target`. The name comes from a counter, not from the key, which
 /// may be too long.
-fn write_temporary(folder: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<PathBuf, StoreError> {
+fn write_temporary(folder: &Path, target: &Path, bytes: &[u8]) -> Result<PathBuf, StoreError> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("{TEMPORARY}{}.{number}", std::process::id()));
-    // A process of the same number may have left one behind, of another mode or as a link.
-    remove_if_there(&path)?;
+    write_new(&path, target, bytes, FILE_MODE)?;
+    Ok(path)
+}
+
+/// A new file at `path`, synced, that is to become `target`, which an error names. One that is left of a crash, of another
+/// mode perhaps or as a link, is removed first.
+fn write_new(path: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
+    remove_if_there(path)?;
     let written =
-        OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).and_then(|mut file| {
-            write_in_halves(&mut file, target, bytes)?;
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(path).and_then(|mut file| {
+            write_all(&mut file, target, bytes)?;
             file.sync_all()
         });
-    written.map(|()| path.clone()).map_err(|error| {
-        discard(&path);
-        StoreError::new("write", &path, error)
+    written.map_err(|error| {
+        discard(path);
+        StoreError::new("write", target, error)
     })
 }
 
 /// In two parts, as the kernel may do with any write, so that a test can end the process between them.
-fn write_in_halves(file: &mut File, target: &Path, bytes: &[u8]) -> io::Result<()> {
+#[cfg(feature = "failure-points")]
+fn write_all(file: &mut File, target: &Path, bytes: &[u8]) -> io::Result<()> {
     let (first, second) = bytes.split_at(bytes.len() / 2);
-    failure_point::reached(format_args!("before writing half of {}", target.display()));
+    failure_point::inside(format_args!("before writing half of {}", target.display()));
     file.write_all(first)?;
-    failure_point::reached(format_args!("before writing the rest of {}", target.display()));
+    failure_point::inside(format_args!("before writing the rest of {}", target.display()));
     file.write_all(second)?;
-    failure_point::reached(format_args!("before writing through {}", target.display()));
+    failure_point::inside(format_args!("before writing through {}", target.display()));
     Ok(())
+}
+
+#[cfg(not(feature = "failure-points"))]
+fn write_all(file: &mut File, _target: &Path, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)
+}
+
+/// One that cannot be renamed does not stay.
+fn rename(temporary: &Path, target: &Path) -> Result<(), StoreError> {
+    fs::rename(temporary, target).map_err(|error| {
+        discard(temporary);
+        StoreError::new("replace", target, error)
+    })
 }
 
 /// Copies the present content to `<file>.bak`, itself by temporary file and rename. An empty file, which a crash
@@ -243,13 +264,10 @@ fn keep_backup(folder: &Path, file_name: &str) -> Result<(), StoreError> {
         return Ok(());
     }
     let backup = folder.join(backup_name);
-    let temporary = write_temporary(folder, &backup, &bytes, FILE_MODE)?;
-    failure_point::reached(format_args!("before renaming {}", backup.display()));
-    fs::rename(&temporary, &backup).map_err(|error| {
-        discard(&temporary);
-        StoreError::new("replace", &backup, error)
-    })?;
-    failure_point::reached(format_args!("after renaming {}", backup.display()));
+    let temporary = write_temporary(folder, &backup, &bytes)?;
+    failure_point::inside(format_args!("before renaming {}", backup.display()));
+    rename(&temporary, &backup)?;
+    failure_point::inside(format_args!("after renaming {}", backup.display()));
     Ok(())
 }
 

@@ -111,15 +111,7 @@ impl PathWatch {
     }
 
     fn watch(&mut self, folder: PathBuf) -> notify::Result<()> {
-        let hub = match &self.hub {
-            Some(hub) => hub,
-            None => {
-                let hub = (self.find_hub)()?;
-                hub.join(&self.shared);
-                self.hub.insert(hub)
-            }
-        };
-        match hub.watch(&folder) {
+        match self.joined_hub()?.watch(&folder) {
             Ok(()) => {
                 self.watched.insert(folder);
                 Ok(())
@@ -127,6 +119,18 @@ impl PathWatch {
             Err(error) if is_gone(&error) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// The hub, which from now on tells this watch of events.
+    fn joined_hub(&mut self) -> notify::Result<&Arc<Hub>> {
+        let hub = if let Some(hub) = self.hub.take() {
+            hub
+        } else {
+            let hub = (self.find_hub)()?;
+            hub.join(&self.shared);
+            hub
+        };
+        Ok(self.hub.insert(hub))
     }
 
     fn unwatch(&mut self, folder: &Path) {
@@ -231,8 +235,8 @@ fn tell_once(error: &notify::Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
         tracing::warn!(
-            "files cannot be watched ({error}): looking every {} ms instead; raise fs.inotify.max_user_watches \
-             and fs.inotify.max_user_instances",
+            "files cannot be watched ({error}): looking every {} ms instead; raise fs.inotify.max_user_watches, \
+             fs.inotify.max_user_instances, or this process's limit of open files",
             POLL.as_millis()
         );
     }

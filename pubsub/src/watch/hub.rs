@@ -137,7 +137,7 @@ impl Readers {
 
 impl std::fmt::Debug for Hub {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Hub").field("folders", &lock(&self.folders).watched).finish()
+        formatter.debug_struct("Hub").field("folders", &lock(&self.folders).watched).finish_non_exhaustive()
     }
 }
 

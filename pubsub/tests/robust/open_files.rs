@@ -135,7 +135,6 @@ fn a_subscription_keeps_what_it_knows_and_does_not_spin() {
 }
 
 #[test]
-#[ignore = "defect: what could not be read for want of files is looked at again only after 30 s, or at the next event"]
 fn a_value_that_came_in_an_outage_is_seen_soon_after_it() {
     if !is_alone("open_files::a_value_that_came_in_an_outage_is_seen_soon_after_it") {
         return;
@@ -158,7 +157,6 @@ fn a_value_that_came_in_an_outage_is_seen_soon_after_it() {
 }
 
 #[test]
-#[ignore = "defect: a restart counter that cannot be looked for counts as 1, so an outage of files looks like a restart"]
 fn an_outage_is_no_restart_of_the_publisher() {
     if !is_alone("open_files::an_outage_is_no_restart_of_the_publisher") {
         return;
