@@ -110,9 +110,9 @@ fn d15_a_look_that_something_has_overtaken_is_not_believed() {
     sim.reboot();
     sim.pass(10 * SECOND);
     let empty = sim.picture();
-    let serial = |sim: &Sim| match sim.state.phase {
-        Phase::Complete { recheck, .. } => recheck.map(|recheck| recheck.serial),
-        _ => None,
+    let serial = |sim: &Sim| {
+        let Phase::Complete { recheck, .. } = sim.state.phase else { return None };
+        recheck.map(|recheck| recheck.serial)
     };
     sim.set(Fault::ProofHangs, true);
     sim.ask(&[(Requester::DeviceOp, "1"), (Requester::Update, "1")]);
