@@ -118,16 +118,17 @@ fn requested_by(requester: Option<Requester>) -> DrainRequester {
 fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<Became> {
     // Another `ebb force` must not write between our look at the folder and our file.
     let lock = peers::speak_as(root, agent::EBB)?;
-    if !peers::runs(root, agent::ZEDKUBE) {
-        journal::record(root, &told(order));
-        return crate::in_runtime(apply_without_zedkube(root, order));
+    journal::record(root, &told(order));
+    if !peers::runs(root, agent::ZEDKUBE)
+        && let Some(became) = crate::in_runtime(apply_without_zedkube(root, order))?
+    {
+        return Ok(became);
     }
     peers::require(root, agent::ZEDKUBE)?;
     let file = OverrideFile::new(root)?;
     let before = result::report(root);
     file.write(order)?;
     drop(lock);
-    journal::record(root, &told(order));
     crate::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })
 }
 

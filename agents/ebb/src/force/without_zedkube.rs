@@ -1,20 +1,23 @@
 //! An override while zedkube does not run: this process is zedkube for one step.
 
 use anyhow::{Context, bail};
-use pubsub::Root;
+use pubsub::{LockError, Root};
 use runtime::zedbox::check_zedbox;
-use runtime::{Agent, AgentFlags};
+use runtime::{Agent, AgentFlags, StartError};
 use schemas::{DrainOverride, agent};
 
 use super::override_file::OverrideFile;
 use super::result::{self, Became};
 
-/// Writes the order's file and takes it as zedkube would, with zedkube's lock held.
+/// Writes the order's file and takes it as zedkube would, with zedkube's lock held. Nothing when zedkube has just started:
+/// then it takes the order itself.
 ///
 /// # Errors
-/// No zedkube of ours has run in this boot, so that nobody reads its answer; another one has just started; the file
-/// cannot be written.
-pub(super) async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Result<Became> {
+/// No zedkube of ours has run in this boot, so that nobody reads its answer; the file cannot be written.
+pub(super) async fn apply_without_zedkube(
+    root: &Root,
+    order: &DrainOverride,
+) -> anyhow::Result<Option<Became>> {
     if result::report(root).is_none() {
         bail!(
             "nothing would happen: zedkube does not run here and has not run in this boot; start it with \
@@ -26,9 +29,13 @@ pub(super) async fn apply_without_zedkube(root: &Root, order: &DrainOverride) ->
         beside_zedbox: check_zedbox(root).is_err(),
         ..AgentFlags::default()
     };
-    let zedkube = Agent::start(agent::ZEDKUBE, &flags).await.context("cannot stand in for zedkube")?;
+    let zedkube = match Agent::start(agent::ZEDKUBE, &flags).await {
+        Ok(zedkube) => zedkube,
+        Err(StartError::Lock { source: LockError::Held { .. }, .. }) => return Ok(None),
+        Err(error) => return Err(error).context("cannot stand in for zedkube"),
+    };
     let file = OverrideFile::new(root)?;
     file.write(order)?;
     zedkube::take_override(zedkube.context()).await?;
-    Ok(result::now(root, order, &file))
+    Ok(Some(result::now(root, order, &file)))
 }

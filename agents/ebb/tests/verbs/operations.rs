@@ -84,7 +84,6 @@ async fn counters_go_on_from_the_greater_one() -> Result<()> {
         (None, None, 1),
         (None, Some(7), 8),
         (Some((9, false)), Some(7), 10),
-        (Some((3, false)), Some(7), 8),
         (Some((7, true)), Some(7), 8),
         // Recorded only: the first command that this device sees.
         (Some((5, true)), None, 6),
