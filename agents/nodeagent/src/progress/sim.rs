@@ -179,8 +179,11 @@ impl Sim {
     /// Whoever sees that a shutdown is done finds that all is halted, also when we die after this very effect.
     fn invariant_halted_before_a_shutdown_is_done(&self, action: &DeviceAction) {
         let is_done = action.state == DeviceActionState::Done && action.command == Some(Operation::Shutdown);
+        let was_done_before = self.action.shutdown_done == Some(action.counter);
         if is_done && self.action.state != DeviceActionState::Done {
-            assert_eq!(self.status.all_domains_halted, !self.acted_dry, "a dry run halts nothing");
+            let is_halted = was_done_before || !self.acted_dry;
+            assert_eq!(self.status.all_domains_halted, is_halted, "a dry run halts nothing");
+            assert_eq!(action.shutdown_done == Some(action.counter), is_halted);
         }
     }
 
