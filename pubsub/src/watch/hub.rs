@@ -56,10 +56,11 @@ impl Hub {
         Ok(Self { folders, readers })
     }
 
-    /// This reader is told of events from now on, as long as it lives.
+    /// This reader is told of events from now on, as long as it lives. Once, however often it joins: one that cannot
+    /// watch tries again twice a second.
     pub(super) fn join(&self, reader: &Arc<Shared>) {
         let mut all = lock(&self.readers.all);
-        all.retain(|reader| reader.strong_count() != 0);
+        all.retain(|known| known.strong_count() != 0 && !std::ptr::eq(known.as_ptr(), Arc::as_ptr(reader)));
         all.push(Arc::downgrade(reader));
     }
 

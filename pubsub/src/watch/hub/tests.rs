@@ -5,6 +5,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
+use super::Hub;
 use crate::PathWatch;
 
 /// Far above what inotify takes, far below the rescan: a test that passes was woken by inotify.
@@ -73,4 +74,18 @@ async fn all_live_on_when_their_folder_is_replaced() {
             }
         }
     }
+}
+
+/// As one does that meets a limit again and again.
+#[tokio::test]
+async fn who_joins_again_and_again_is_told_once() {
+    let folder = TempDir::new().unwrap();
+    let watch = PathWatch::new([folder.path()]);
+    let hub = Hub::of_process().unwrap();
+    for _ in 0..100 {
+        hub.join(&watch.shared);
+    }
+    let joined =
+        hub.readers.living().into_iter().filter(|reader| std::sync::Arc::ptr_eq(reader, &watch.shared));
+    assert_eq!(joined.count(), 1);
 }
