@@ -116,6 +116,12 @@ async fn until_all_watch(scene: &Scene<'_>) -> Result<()> {
     }
 }
 
+/// How many requests there were once all that were on their way have come.
+async fn settled(scene: &Scene<'_>) -> Result<usize> {
+    tokio::time::sleep(SILENCE).await;
+    Ok(scene.client.asked()?.len())
+}
+
 /// Nothing comes from the scene's client, although every watch breaks off that is still open.
 async fn is_silent(scene: &Scene<'_>, before: usize) -> Result<()> {
     if let Some(fake) = scene.target.as_fake() {
@@ -166,7 +172,7 @@ pub(crate) async fn t48_a_cancel_while_cordoning(target: &Target) -> Result<()> 
     let scene = Scene::new(target, "t48").await?;
     let held = target.hold_node(&scene.place.namespace, &scene.place.node).await?;
     drop_at(&scene, "patch", "nodes", 1).await?;
-    let before = scene.client.asked()?.len();
+    let before = settled(&scene).await?;
     held.let_go();
     is_silent(&scene, before).await?;
     assert!(!scene.is_cordoned().await?);
@@ -178,7 +184,7 @@ pub(crate) async fn t48_a_cancel_while_evicting(target: &Target) -> Result<()> {
     scene.place.pods(&[("a", Ready), ("b", Ready)]).await?;
     let held = target.hold_evictions(&scene.place.namespace).await?;
     drop_at(&scene, "create", "pods/eviction", 2).await?;
-    let before = scene.client.asked()?.len();
+    let before = settled(&scene).await?;
     held.let_go();
     is_silent(&scene, before).await?;
     assert!(scene.is_untouched("a").await? && scene.is_untouched("b").await?);
