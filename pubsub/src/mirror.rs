@@ -161,10 +161,8 @@ impl<T: Topic> Mirror<T> {
     fn read(&self, key: &[u8], json: &[u8]) -> Result<(TopicKey, T), Refusal> {
         let refusal = |reason: String, accepted: &str| Refusal::new(&self.path, reason, accepted);
         let text = String::from_utf8_lossy(key);
-        let name = std::str::from_utf8(key)
-            .ok()
-            .and_then(|text| TopicKey::parse(text).ok())
-            .ok_or_else(|| refusal(format!("item {text:?}: its key names no file"), "a key"))?;
+        let name =
+            name_of(key).ok_or_else(|| refusal(format!("item {text:?}: its key names no file"), "a key"))?;
         if !self.items.contains_key(&name) && MAX_ITEMS <= self.items.len() {
             return Err(refusal(format!("item {text:?}: too many items"), &format!("{MAX_ITEMS} items")));
         }
@@ -200,8 +198,7 @@ impl<T: Topic> Mirror<T> {
 
     fn delete(&mut self, key: &[u8]) -> bool {
         let was_refused = self.refused.remove(key).is_some();
-        let name = std::str::from_utf8(key).ok().and_then(|text| TopicKey::parse(text).ok());
-        let was_there = name.is_some_and(|name| self.items.remove(&name).is_some());
+        let was_there = name_of(key).is_some_and(|name| self.items.remove(&name).is_some());
         was_refused || was_there
     }
 
@@ -218,15 +215,17 @@ impl<T: Topic> Mirror<T> {
 
     /// Only what is known can be swept, so nothing else is kept in mind.
     fn saw(&mut self, key: Vec<u8>) {
-        let name = std::str::from_utf8(&key).ok().and_then(|text| TopicKey::parse(text).ok());
-        let is_known =
-            self.refused.contains_key(&key) || name.is_some_and(|name| self.items.contains_key(&name));
-        if let Link::Filling { seen, .. } = &mut self.link
-            && is_known
-        {
+        let Link::Filling { seen, .. } = &mut self.link else { return };
+        let is_item = || name_of(&key).is_some_and(|name| self.items.contains_key(&name));
+        if self.refused.contains_key(&key) || is_item() {
             seen.insert(key);
         }
     }
+}
+
+/// The key, if it names a file.
+fn name_of(key: &[u8]) -> Option<TopicKey> {
+    TopicKey::parse(std::str::from_utf8(key).ok()?).ok()
 }
 
 #[cfg(test)]
