@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use schemars::{JsonSchema, Schema, schema_for};
 
 use crate::{
-    BaseOsConfig, BaseOsHold, BaseOsStatus, ConfigItemValueMap, ContentTreeStatus, DeviceAction, DeviceLine,
-    DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord, EdgeNodeClusterConfig, EdgeNodeInfo,
-    Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Topic, ZedAgentStatus,
-    parse, to_bytes,
+    BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
+    DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
+    EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
+    NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// What the files of a topic are checked with.
@@ -34,6 +34,7 @@ fn all() -> BTreeMap<&'static str, Known> {
         known::<BaseOsHold>(),
         known::<Membership>(),
         known::<BaseOsStatus>(),
+        known::<CommandFreeze>(),
         known::<ConfigItemValueMap>(),
         known::<ContentTreeStatus>(),
         known::<DeviceAction>(),

@@ -9,6 +9,7 @@
 mod base_os;
 mod cluster;
 mod coded;
+mod command_source;
 mod device_line;
 mod device_op;
 mod drain;
@@ -33,6 +34,7 @@ pub use cluster::{
     ClusterIpPrefix, ConfigItemType, ConfigItemValue, ConfigItemValueMap, EdgeNodeClusterConfig,
     EdgeNodeInfo, LbInterface, UuidAndVersion,
 };
+pub use command_source::{CommandFreeze, Source};
 pub use device_line::DeviceLine;
 pub use device_op::{DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Operation};
 pub use drain::{DrainRequester, DrainStatus, NodeDrainRequest, NodeDrainStatus};

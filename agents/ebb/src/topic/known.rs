@@ -1,20 +1,21 @@
 //! The topics that our schemas know.
 
 use schemas::{
-    BaseOsConfig, BaseOsHold, BaseOsStatus, ConfigItemValueMap, ContentTreeStatus, DeviceAction, DeviceLine,
-    DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord, EdgeNodeClusterConfig, EdgeNodeInfo,
-    Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, ParseError, Topic,
-    ZedAgentStatus, parse, to_bytes,
+    BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
+    DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
+    EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
+    NodeDrainStatus, ParseError, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// Reads an item as its type does, and writes it as its agent would.
 pub(super) type Check = fn(&[u8]) -> Result<Vec<u8>, ParseError>;
 
 /// All types that `schemas` exports as topics, in the order of their names.
-const KNOWN: [(&str, Check); 19] = [
+const KNOWN: [(&str, Check); 20] = [
     known::<BaseOsConfig>(),
     known::<BaseOsHold>(),
     known::<BaseOsStatus>(),
+    known::<CommandFreeze>(),
     known::<ConfigItemValueMap>(),
     known::<ContentTreeStatus>(),
     known::<DeviceAction>(),
