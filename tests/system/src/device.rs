@@ -146,6 +146,12 @@ impl Device {
         self.controller.reopen(&self.root)
     }
 
+    /// The same, but `run` is kept, as on a device whose `run` is no tmpfs. Locks and sockets of the dead are left.
+    pub fn boot_with_run(&mut self) -> Result<()> {
+        self.agents.clear();
+        self.begin_boot()
+    }
+
     fn begin_boot(&self) -> Result<()> {
         let path = self.path(BOOT_ID);
         fs::create_dir_all(path.parent().context("a folder")?)?;

@@ -4,6 +4,8 @@ mod agents;
 mod api;
 mod controller;
 mod device;
+mod faulty;
+mod place;
 mod proxy;
 mod rights;
 
@@ -11,5 +13,7 @@ pub use agents::Process;
 pub use api::Api;
 pub use controller::Controller;
 pub use device::Device;
+pub use faulty::{Fault, FaultyServer};
+pub use place::{Place, Traces};
 pub use proxy::Proxy;
 pub use rights::ZedkubeUser;

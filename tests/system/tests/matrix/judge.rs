@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use anyhow::{Context, Result, ensure};
+use system::Place;
 
-use crate::place::Place;
 use crate::plan::Cell;
 use crate::run::{End, Run, Scenario};
 use crate::trial::Trial;

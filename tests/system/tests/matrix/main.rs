@@ -11,7 +11,6 @@
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
 
 mod judge;
-mod place;
 mod plan;
 mod run;
 mod table;

@@ -6,9 +6,9 @@ use anyhow::{Context, Result, bail, ensure};
 use schemas::{
     DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus, Operation, agent,
 };
-use system::Device;
+use system::{Device, Place, Traces};
 
-use crate::place::{Place, Traces};
+use crate::PROGRAM;
 use crate::trial::{Accepted, Trial};
 
 /// The image of [`Scenario::Image`].
@@ -108,7 +108,7 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(crate) fn new(place: &'a Place, scenario: Scenario, trial: Trial) -> Result<Self> {
         place.prepare(trial.is_cordoned_before())?;
-        let mut device = place.device()?;
+        let mut device = place.device(PROGRAM)?;
         for setting in trial.settings() {
             device.set(setting);
         }

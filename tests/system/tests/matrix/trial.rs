@@ -8,9 +8,8 @@ use anyhow::{Result, ensure};
 use pubsub::failure_point::{KILL_AT, LIST_IN};
 use schemas::{Operation, Outcome};
 use serde_json::Value;
-use system::Device;
+use system::{Device, Place};
 
-use crate::place::Place;
 use crate::plan::{Cell, Column};
 use crate::run::{Agent, Scenario, all_run};
 

@@ -6,9 +6,9 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use control_plane::ControlPlane;
+use system::Place;
 
 use crate::judge::{Verdict, judge};
-use crate::place::Place;
 use crate::plan::{Boundary, Cell};
 use crate::run::{Agent, Run, Scenario};
 use crate::trial::Trial;
@@ -17,7 +17,7 @@ pub(crate) type Results = BTreeMap<Cell, Verdict>;
 
 /// Makes places.
 pub(crate) fn places(plane: &ControlPlane, count: usize) -> Result<Vec<Place>> {
-    let make = |_| Place::new(plane);
+    let make = |_| Place::new(plane, "matrix");
     thread::scope(|scope| {
         // Each takes seconds and mostly waits; more at a time do not help two cores.
         let workers: Vec<_> = (0..4_usize)

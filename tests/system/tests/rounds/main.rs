@@ -1,0 +1,101 @@
+//! Random rounds, one class of faults at a time: real processes, a real control plane, real mounts.
+//!
+//! A round is one device with two commands, one after the other. While they are carried out, faults of the round's class
+//! strike at random moments ([`class`]). Judged are ([`round`]): every line of what the device would have done (no pod that
+//! should have left, nobody else's slot), each command exactly once or refused with a word, and nothing of ours left behind.
+//!
+//! The moments are random and the machine's load decides what they hit: a seed names a round, it does not repeat it
+//! exactly. `EBB_ROUNDS` says how many rounds of each class (1 by default), `EBB_ROUNDS_SEED` the first seed,
+//! `EBB_ROUNDS_CLASS` one class alone, `EBB_ROUNDS_LOGS=FOLDER` keeps all that is known of rounds that went wrong.
+//! `scripts/rounds 60` runs 60 of each and prints the table.
+
+mod class;
+mod random;
+mod round;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::Result;
+use control_plane::ControlPlane;
+use system::Place;
+
+use class::Class;
+use round::{Round, Verdict};
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
+
+/// So many devices at a time: they mostly wait.
+const AT_A_TIME: usize = 5;
+
+#[test]
+fn random_rounds_of_each_class() -> Result<()> {
+    let rounds = variable("EBB_ROUNDS").unwrap_or(1);
+    let first = variable("EBB_ROUNDS_SEED").unwrap_or(1);
+    let only = std::env::var("EBB_ROUNDS_CLASS").ok();
+    let classes =
+        Class::ALL.into_iter().filter(|class| only.as_deref().is_none_or(|only| only == class.name()));
+    let all: VecDeque<Round> = classes
+        .filter(|class| class.is_possible())
+        .flat_map(|class| (first..first + rounds).map(move |seed| Round { class, seed }))
+        .collect();
+    let plane = ControlPlane::shared()?;
+    let (queue, verdicts) = (Mutex::new(all), Mutex::new(BTreeMap::new()));
+    thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..AT_A_TIME).map(|_| scope.spawn(|| work(&plane, &queue, &verdicts))).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a panic")))
+    })?;
+    let verdicts = verdicts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let table = table(&verdicts);
+    print(&table);
+    assert!(verdicts.values().all(|verdict: &Verdict| verdict.wrong.is_none()), "{table}");
+    Ok(())
+}
+
+type Verdicts = Mutex<BTreeMap<Round, Verdict>>;
+
+fn work(plane: &ControlPlane, queue: &Mutex<VecDeque<Round>>, verdicts: &Verdicts) -> Result<()> {
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let mut place = None;
+    while let Some(round) = next() {
+        let place = match &place {
+            Some(place) => place,
+            None => place.insert(Place::new(plane, "rounds")?),
+        };
+        let verdict = round.run(place);
+        if let Some(wrong) = &verdict.wrong {
+            tell(&format!("{} {}: {wrong}", round.class.name(), round.seed));
+        }
+        verdicts.lock().unwrap_or_else(PoisonError::into_inner).insert(round, verdict);
+    }
+    Ok(())
+}
+
+fn table(verdicts: &BTreeMap<Round, Verdict>) -> String {
+    let mut text = format!("{:<24}{:>8}{:>8}{:>8}\n", "class", "rounds", "faults", "wrong");
+    for class in Class::ALL {
+        let of_class =
+            || verdicts.iter().filter(|(round, _)| round.class == class).map(|(_, verdict)| verdict);
+        let faults: usize = of_class().map(|verdict| verdict.faults).sum();
+        let wrong = of_class().filter(|verdict| verdict.wrong.is_some()).count();
+        text += &format!("{:<24}{:>8}{faults:>8}{wrong:>8}\n", class.name(), of_class().count());
+    }
+    text
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[expect(clippy::print_stdout, reason = "what scripts/rounds is for")]
+fn print(text: &str) {
+    println!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "a person waits for long")]
+fn tell(text: &str) {
+    eprintln!("{text}");
+}
