@@ -224,7 +224,11 @@ impl<'a> Under<'a> {
     fn strike(&mut self, strike: Strike) -> Result<()> {
         match strike {
             Strike::Kill(agent) => self.device.kill(agent),
-            Strike::Start(agent) => self.device.start(agent)?,
+            Strike::Start(agent) => {
+                // A boot in between has started it already.
+                self.device.kill(agent);
+                self.device.start(agent)?;
+            }
             Strike::Cut => self.place.proxy.cut(),
             Strike::Mend => self.place.proxy.mend(),
             Strike::Answer(fault) => self.answer(Some(fault)),
