@@ -11,20 +11,23 @@ use crate::policy::{OnDetachTimeout, Policy};
 use crate::state::Attempt;
 use crate::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
 use crate::time::Moment;
-use crate::view::{NodeView, Picture, PodId, PodView};
+use crate::view::{NodeView, Picture, PodClaim, PodId, PodView};
 
-/// One volume of pods that leave.
+/// One volume of pods that leave, or that a proof found attached to the node without a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeTrack {
-    /// Name of the PersistentVolume.
+    /// Name of the PersistentVolume. Where nothing tells it: that of the VolumeAttachment, or the one in
+    /// `node.status.volumesAttached`.
     pub volume: String,
+    /// The CSI driver, empty if it is not known.
+    pub driver: String,
     /// Its name in `node.status.volumesAttached`; `None` when only a VolumeAttachment can tell.
     pub attached_name: Option<String>,
-    /// `namespace/name` of the claim.
+    /// `namespace/name` of the claim; empty if no pod was seen with it.
     pub claim: String,
-    /// The last pod that was seen to use it.
+    /// The last pod that was seen to use it; all its names are empty if none was.
     pub pod: PodId,
-    /// Order of the pods that use it.
+    /// Order of the pods that use it; the last of all if no pod was seen with it.
     pub order: i32,
     /// Where it is on its way.
     pub stage: VolumeStage,
@@ -32,6 +35,15 @@ pub struct VolumeTrack {
     pub since: Moment,
     /// It was not attached elsewhere within the policy's time: a warning.
     pub is_late: bool,
+}
+
+impl VolumeTrack {
+    /// In words: `pv-1 of shop/data, driver csi.example`; without a claim if no pod was seen with it.
+    pub fn named(&self) -> String {
+        let claim = if self.claim.is_empty() { String::new() } else { format!(" of {}", self.claim) };
+        let driver = if self.driver.is_empty() { String::new() } else { format!(", driver {}", self.driver) };
+        format!("{}{claim}{driver}", self.volume)
+    }
 }
 
 /// Where a volume is on its way.
@@ -65,8 +77,19 @@ pub struct PodVolume {
     pub volume: String,
     /// Its name in `node.status.volumesAttached`, if it comes from a CSI driver.
     pub attached_name: Option<String>,
+    /// The CSI driver, empty if it is not known.
+    pub driver: String,
     /// `namespace/name` of the claim.
     pub claim: String,
+}
+
+/// Something that is attached to the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Attached {
+    /// As [`VolumeTrack::volume`].
+    volume: String,
+    attached_name: Option<String>,
+    driver: String,
 }
 
 /// Storage, looked up by name.
@@ -111,6 +134,7 @@ impl<'a> Shelves<'a> {
                 let volume = PodVolume {
                     volume: claim.volume.clone(),
                     attached_name,
+                    driver: self.driver(&claim.volume),
                     claim: format!("{}/{}", claim.namespace, claim.name),
                 };
                 found.insert(claim.volume.clone(), volume);
@@ -124,6 +148,57 @@ impl<'a> Shelves<'a> {
         let csi = self.volumes.get(name)?.csi.as_ref()?;
         let never = self.storage.drivers_without_attach.contains(&csi.driver);
         (!never).then(|| csi.attached_name())
+    }
+
+    /// The CSI driver of the volume, as its attachment here or the volume itself says.
+    fn driver(&self, name: &str) -> String {
+        let here = self.attachments_of(name).find(|attachment| self.is_here(attachment));
+        let attached = here.map(|attachment| attachment.driver.clone()).filter(|driver| !driver.is_empty());
+        let csi = || Some(self.volumes.get(name)?.csi.as_ref()?.driver.clone());
+        attached.or_else(csi).unwrap_or_default()
+    }
+
+    /// All that is attached to this node, by VolumeAttachments and by `volumesAttached`, each once.
+    fn attached(&self) -> Vec<Attached> {
+        let mut found: BTreeMap<&str, Attached> = BTreeMap::new();
+        for here in self.all_attachments().filter(|attachment| self.is_here(attachment)) {
+            let volume = key(here);
+            let attached_name = self.attached_name(volume);
+            found.insert(
+                volume,
+                Attached { volume: volume.to_owned(), attached_name, driver: here.driver.clone() },
+            );
+        }
+        // An attachment whose volume nobody has read stands for one name of its driver: which one, nothing tells.
+        let mut unnamed: BTreeMap<String, usize> = BTreeMap::new();
+        for attached in found.values().filter(|attached| attached.attached_name.is_none()) {
+            *unnamed.entry(attached.driver.clone()).or_default() += 1;
+        }
+        let names = self.node.map(|node| node.volumes_attached.as_slice()).unwrap_or_default();
+        for name in names {
+            let is_named = |attached: &Attached| attached.attached_name.as_deref() == Some(name);
+            if found.values().any(is_named) {
+                continue;
+            }
+            let of_volume = self
+                .volumes
+                .values()
+                .find(|volume| volume.csi.as_ref().is_some_and(|csi| csi.attached_name() == *name));
+            let driver = driver_of(name);
+            if of_volume.is_none()
+                && let Some(left) = unnamed.get_mut(driver).filter(|left| **left > 0)
+            {
+                *left -= 1;
+                continue;
+            }
+            let volume = of_volume.map_or(name.as_str(), |volume| volume.name.as_str());
+            let attached_name = Some(name.clone());
+            found.insert(
+                volume,
+                Attached { volume: volume.to_owned(), attached_name, driver: driver.to_owned() },
+            );
+        }
+        found.into_values().collect()
     }
 
     /// Whether the volume is attached to this node.
@@ -170,16 +245,43 @@ impl<'a> Shelves<'a> {
     }
 
     fn attachments_of(&self, volume: &str) -> impl Iterator<Item = &'a AttachmentView> {
+        self.all_attachments().filter(move |attachment| key(attachment) == volume)
+    }
+
+    fn all_attachments(&self) -> impl Iterator<Item = &'a AttachmentView> {
         let all = match &self.storage.attachments {
             Attachments::Listed(all) => all.as_slice(),
             Attachments::NotAsked | Attachments::NotServed | Attachments::Unreadable(_) => &[],
         };
-        all.iter().filter(move |attachment| attachment.volume.as_deref() == Some(volume))
+        all.iter()
+    }
+
+    /// It is known what each claim of the pod is bound to, and somebody was asked about attachments. What cannot be read
+    /// is another matter: [`blindness`].
+    fn knows(&self, pod: &PodView) -> bool {
+        let is_known = |named: &PodClaim| {
+            self.claims.contains_key(&(pod.id.namespace.as_str(), named.name.as_str()))
+                || self.storage.claims_unreadable.is_some()
+        };
+        pod.claims.is_empty()
+            || (self.storage.attachments != Attachments::NotAsked && pod.claims.iter().all(is_known))
     }
 
     fn is_here(&self, attachment: &AttachmentView) -> bool {
         self.node.is_some_and(|node| node.name == attachment.node)
     }
+}
+
+/// What a VolumeAttachment is called here: as its PersistentVolume; an inline volume has none, and is called as the
+/// attachment itself.
+fn key(attachment: &AttachmentView) -> &str {
+    attachment.volume.as_deref().unwrap_or(&attachment.name)
+}
+
+/// The CSI driver in a name of `volumesAttached`, such as `kubernetes.io/csi/DRIVER^HANDLE`; empty in other names.
+fn driver_of(name: &str) -> &str {
+    let csi = name.strip_prefix("kubernetes.io/csi/");
+    csi.and_then(|csi| csi.split_once('^')).map(|(driver, _)| driver).unwrap_or_default()
 }
 
 /// Why it cannot be seen whether the pod's volumes are detached; `None` if it can.
@@ -198,9 +300,6 @@ pub(crate) fn see(attempt: &mut Attempt, picture: &Picture, now: Moment, policy:
     if policy.volumes.detach_timeout.is_zero() {
         return;
     }
-    if picture.storage.attachments == Attachments::NotAsked && attempt.volumes.is_empty() {
-        return;
-    }
     let leaving = || picture.pods.iter().zip(&attempt.planned).filter(|(_, planned)| planned.must_leave());
     attempt.blind = leaving().find_map(|(pod, _)| blindness(pod, &picture.storage));
     let shelves = Shelves::of(picture);
@@ -209,7 +308,12 @@ pub(crate) fn see(attempt: &mut Attempt, picture: &Picture, now: Moment, policy:
         let volumes = shelves.of_pod(pod);
         users.extend(volumes.iter().map(|volume| volume.volume.clone()));
         if planned.must_leave() {
-            track(attempt.pods.get_mut(&pod.id.uid), &mut attempt.volumes, volumes, planned, &shelves, now);
+            let known = shelves.knows(pod);
+            let pod = attempt.pods.get_mut(&pod.id.uid).map(|track| {
+                track.volumes_unknown = (!known).then(|| track.volumes_unknown.unwrap_or(now));
+                track
+            });
+            track(pod, &mut attempt.volumes, volumes, planned, &shelves, now);
         }
     }
     for volume in attempt.volumes.values_mut() {
@@ -219,17 +323,39 @@ pub(crate) fn see(attempt: &mut Attempt, picture: &Picture, now: Moment, policy:
     }
 }
 
-/// What the next attempt has to know of the volumes of one that has ended: those that may still be attached. Their time
-/// begins anew.
-pub(crate) fn carried(
-    mut volumes: BTreeMap<String, VolumeTrack>,
-    now: Moment,
-) -> BTreeMap<String, VolumeTrack> {
-    volumes.retain(|_, volume| volume.stage != VolumeStage::Detached);
-    for volume in volumes.values_mut() {
-        (volume.stage, volume.since, volume.is_late) = (VolumeStage::Detaching, now, false);
+/// A proof has shown that no pod should leave: what is attached to the node now and belongs to no pod that stays is
+/// waited for, from now on, whoever attached it and whenever.
+pub(crate) fn await_leftovers(attempt: &mut Attempt, now: Moment, policy: &Policy) {
+    let Some(picture) = attempt.picture.clone().filter(|_| !policy.volumes.detach_timeout.is_zero()) else {
+        return;
+    };
+    for attached in leftovers(&picture, &attempt.planned) {
+        attempt.volumes.entry(attached.volume.clone()).or_insert_with(|| VolumeTrack {
+            volume: attached.volume,
+            driver: attached.driver,
+            attached_name: attached.attached_name,
+            claim: String::new(),
+            pod: PodId::default(),
+            order: i32::MAX,
+            stage: VolumeStage::Detaching,
+            since: now,
+            is_late: false,
+        });
     }
-    volumes
+}
+
+/// What is attached to the node of the picture and belongs to no pod that stays.
+fn leftovers(picture: &Picture, planned: &[Planned]) -> Vec<Attached> {
+    let shelves = Shelves::of(picture);
+    let staying = picture.pods.iter().zip(planned).filter(|(_, planned)| !planned.must_leave());
+    let kept: Vec<PodVolume> = staying.flat_map(|(pod, _)| shelves.of_pod(pod)).collect();
+    let is_kept = |attached: &Attached| {
+        kept.iter().any(|kept| {
+            kept.volume == attached.volume
+                || (kept.attached_name.is_some() && kept.attached_name == attached.attached_name)
+        })
+    };
+    shelves.attached().into_iter().filter(|attached| !is_kept(attached)).collect()
 }
 
 /// A volume in this stage is waited for: by the end of the attempt, and by pods of a higher order.
@@ -239,6 +365,11 @@ pub(crate) fn is_awaited(stage: VolumeStage, policy: &Policy) -> bool {
         VolumeStage::TimedOut => policy.volumes.on_detach_timeout == OnDetachTimeout::Fail,
         VolumeStage::InUse | VolumeStage::Detached => false,
     }
+}
+
+/// A volume in this stage is still attached, and no pod here uses it.
+pub(crate) fn is_attached(stage: VolumeStage) -> bool {
+    matches!(stage, VolumeStage::Detaching | VolumeStage::TimedOut)
 }
 
 /// Volumes whose time to detach is over.
@@ -274,16 +405,16 @@ fn track(
     for volume in volumes {
         let track = known.entry(volume.volume.clone()).or_insert_with(|| VolumeTrack {
             volume: volume.volume,
+            driver: volume.driver.clone(),
             attached_name: volume.attached_name.clone(),
-            claim: volume.claim,
+            claim: volume.claim.clone(),
             pod: planned.id.clone(),
             order: planned.order,
             stage: VolumeStage::InUse,
             since: now,
             is_late: false,
         });
-        track.pod = planned.id.clone();
-        track.order = planned.order;
+        (track.pod, track.order, track.claim) = (planned.id.clone(), planned.order, volume.claim);
         track.attached_name = volume.attached_name.or_else(|| track.attached_name.take());
     }
 }
