@@ -52,8 +52,15 @@ fn at_the_deadline(attempt: &Attempt, now: Moment, policy: &Policy) -> Failure {
     if !attached.is_empty() && awaits_volumes(attempt, now, policy) {
         return Failure::Volumes(attached);
     }
-    let why = looks::trouble(attempt, now).unwrap_or_else(|| "no fresh look has shown it yet".to_owned());
-    Failure::Unproven(format!("the time is over; {why}"))
+    let vain = attempt.looks.in_vain.as_ref();
+    let since = vain.map(|vain| format!(" ({} times in {} s)", vain.times, now.since(vain.since).as_secs()));
+    let nothing = if attempt.picture.is_none() {
+        "nothing has been seen of the node yet"
+    } else {
+        "no fresh look has shown it yet"
+    };
+    let why = looks::trouble(attempt).unwrap_or_else(|| nothing.to_owned());
+    Failure::Unproven(format!("the time is over; {why}{}", since.unwrap_or_default()))
 }
 
 /// A drain that cannot prove its end does not begin to move pods.

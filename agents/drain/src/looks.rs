@@ -16,8 +16,9 @@ use crate::state::{Attempt, Failure};
 use crate::step::Effect;
 use crate::storage::{AttachmentView, Attachments, ClaimView, Storage};
 use crate::time::Moment;
-use crate::tracking::see_freshly;
+use crate::tracking::take_in;
 use crate::view::{NodeView, Picture, PodView};
+use crate::volumes;
 
 /// A look that was refused (401, 403) is asked for again this long before the refusal counts: API servers refuse for
 /// moments after a restart and while tokens rotate.
@@ -27,7 +28,7 @@ const REFUSAL_LASTS: Duration = Duration::from_secs(30);
 /// time that the API server may be away by default.
 const VAIN_LIMIT: Duration = Duration::from_mins(30);
 
-/// The first picture is waited for this long without a word.
+/// Knowledge of volumes is waited for this long without a word.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// What an attempt knows of its fresh looks.
@@ -160,15 +161,23 @@ pub(crate) fn answered(
             Attachments::Unreadable(_) | Attachments::NotServed | Attachments::Listed(_) => {}
         }
     }
-    // Without a word about volumes it proves nothing, unless nobody waits for them.
-    let is_whole = look.volumes || !volumes_count(attempt, now, policy);
-    let proves = look.is_proof && is_whole && !plan(&picture, policy).iter().any(Planned::must_leave);
     let merged = merge(&look, &picture, attempt);
     attempt.looks.in_vain = None;
     attempt.looks.is_owed = false;
     attempt.looks.is_at_odds = look.volumes && is_at_odds(attempt, &picture);
-    see_freshly(attempt, merged, proves, now, policy);
+    take_in(attempt, merged, now, policy);
+    let is_empty = !plan(&picture, policy).iter().any(Planned::must_leave);
+    let proves = look.is_proof && is_empty && tells_enough(&look, &picture, attempt, now, policy);
+    if proves {
+        volumes::await_leftovers(attempt, now, policy);
+    }
     Looked::TakenIn { proves }
+}
+
+/// The look tells as much of volumes as the policy wants to know, now that it is taken in.
+fn tells_enough(look: &Look, found: &Picture, attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
+    let is_told = matches!(found.storage.attachments, Attachments::Listed(_) | Attachments::NotServed);
+    !volumes_count(attempt, now, policy) || (look.volumes && (is_told || !must_see(attempt, now, policy)))
 }
 
 /// The end of the drain depends on seeing whether volumes are detached.
@@ -343,29 +352,22 @@ fn vain_counts(attempt: &Attempt) -> Option<Moment> {
     Some(attempt.looks.in_vain.as_ref().filter(|_| nothing_goes_on)?.since + VAIN_LIMIT)
 }
 
-/// What the attempt waits for besides pods and volumes, in words: a picture, a look that keeps failing, or knowledge of
-/// volumes. `None` if all is well.
-pub fn trouble(attempt: &Attempt, now: Moment) -> Option<String> {
-    if let Some(InVain { since, times, why, .. }) = &attempt.looks.in_vain {
-        let seconds = now.since(*since).as_secs();
-        let times = if *times == 1 { "once".to_owned() } else { format!("{times} times in {seconds} s") };
-        return Some(format!("a fresh look at the node told nothing ({times}): {why}; it is tried again"));
+/// What the attempt waits for besides pods and volumes, in words that do not change from second to second: a look that
+/// keeps failing, a first picture, or knowledge of volumes. `None` if all is well.
+pub fn trouble(attempt: &Attempt) -> Option<String> {
+    if let Some(vain) = &attempt.looks.in_vain {
+        return Some(format!("a fresh look at the node told nothing, and is tried again: {}", vain.why));
     }
-    let waited = now.since(attempt.started);
     if attempt.picture.is_none() {
-        let seconds = waited.as_secs();
-        let text = format!(
-            "the first picture of the node, its pods and their volumes has not come yet, after {seconds} s; nothing is evicted before"
-        );
-        return (waited >= QUIET).then_some(text);
+        let text = "the watches have not shown the node, its pods and their volumes yet, so a fresh look is taken; \
+                    nothing is evicted before";
+        return (attempt.looks.asked > attempt.started).then(|| text.to_owned());
     }
-    let unknown = attempt.pods.values().filter_map(|track| track.volumes_unknown);
-    let (count, since) = unknown.fold((0_u32, now), |(count, first), since| (count + 1, first.min(since)));
-    let seconds = now.since(since).as_secs();
-    (count > 0 && now.since(since) >= QUIET).then(|| {
-        format!(
-            "it is not known yet, after {seconds} s, which volumes {count} of the pods have; they are not evicted before"
-        )
+    let latest = attempt.seen.max(attempt.looks.asked);
+    let is_long = |since: &Moment| latest.since(*since) >= QUIET;
+    let unknown = attempt.pods.values().filter_map(|track| track.volumes_unknown).filter(is_long).count();
+    (unknown > 0).then(|| {
+        format!("it is not known yet which volumes {unknown} of the pods have; they are not evicted before")
     })
 }
 

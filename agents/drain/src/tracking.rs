@@ -35,24 +35,9 @@ pub(crate) fn see(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, pol
     take_in(attempt, picture, now, policy);
 }
 
-/// Takes a fresh look in that has been brought in line with the watches. If it `proves` that no pod should leave, what it
-/// shows attached without a pod is waited for from now on.
-pub(crate) fn see_freshly(
-    attempt: &mut Attempt,
-    look: Arc<Picture>,
-    proves: bool,
-    now: Moment,
-    policy: &Policy,
-) {
-    take_in(attempt, look, now, policy);
-    if proves {
-        volumes::await_leftovers(attempt, now, policy);
-    }
-}
-
-/// New pods are tracked, those that left are counted, blocked ones whose budget now allows are freed, and the volumes
+/// Takes in what is known now. New pods are tracked, those that left are counted, blocked ones whose budget now allows are freed, and the volumes
 /// are looked at.
-fn take_in(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, policy: &Policy) {
+pub(crate) fn take_in(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, policy: &Policy) {
     let is_first = attempt.picture.is_none();
     let planned = plan(&picture, policy);
     attempt.seen_cordoned |= picture.node.as_ref().is_some_and(|node| node.cordoned);

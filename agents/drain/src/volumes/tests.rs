@@ -7,9 +7,9 @@ use crate::Policy;
 use crate::policy::{OnDetachTimeout, Volumes};
 use crate::state::{Failure, Outcome};
 use crate::step::{Effect, Event};
-use crate::storage::CsiSource;
+use crate::storage::{AttachmentView, ClaimView, CsiSource, VolumeView};
 use crate::testing::{Bench, node, pod, with};
-use crate::view::PodClaim;
+use crate::view::{NodeView, PodClaim};
 
 /// A claim `claim-<n>` of namespace `a`, bound to `pv-<n>` with the handle `vol-<n>`.
 pub(crate) fn storage(numbers: &[&str], attachments: Vec<AttachmentView>) -> Storage {
