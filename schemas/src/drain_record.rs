@@ -150,44 +150,6 @@ pub struct RecordedClock {
     pub deadline: u64,
     /// How long the API server was away in it.
     pub away_total: u64,
-    /// Volumes that may still be attached: their pods may be gone.
-    pub volumes: Vec<RecordedVolume>,
-}
-
-/// A volume that is waited for.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct RecordedVolume {
-    /// Name of the PersistentVolume.
-    pub volume: String,
-    /// Its name in `node.status.volumesAttached`.
-    pub attached_name: Option<String>,
-    /// `namespace/name` of the claim.
-    pub claim: String,
-    /// `namespace/name` of the last pod that used it.
-    pub user: String,
-    /// Order of the pods that use it.
-    pub order: i32,
-    /// Where it is on its way.
-    pub stage: RecordedVolumeStage,
-    /// Since when.
-    pub since: u64,
-    /// It was not attached elsewhere in time.
-    pub late: bool,
-}
-
-/// Where a volume is on its way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub enum RecordedVolumeStage {
-    /// A pod of the node uses it.
-    #[default]
-    InUse,
-    /// Its last user here is gone.
-    Detaching,
-    /// The same, for too long.
-    TimedOut,
-    /// Not attached here.
-    Detached,
 }
 
 /// An operator's order.

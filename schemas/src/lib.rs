@@ -41,7 +41,7 @@ pub use drain::{DrainRequester, DrainStatus, NodeDrainRequest, NodeDrainStatus};
 pub use drain_override::{DrainOrder, DrainOverride};
 pub use drain_record::{
     DrainRecord, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase, RecordedPhaseName,
-    RecordedRequest, RecordedVolume, RecordedVolumeStage,
+    RecordedRequest,
 };
 pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
 pub use gotime::{GoTime, GoTimeError};

@@ -1,6 +1,7 @@
 //! The effects of [`drain::step()`] as tasks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use drain::{Answer, Effect, Event, Picture, PodId};
 use tokio::task::JoinSet;
@@ -10,6 +11,9 @@ use crate::evict::{delete, evict};
 use crate::inquire::inquire;
 use crate::look::fresh_look;
 use crate::wire::Cluster;
+
+/// A look is given up after this time: its lists have many pages in a large cluster, and none may hang for ever.
+const LONGEST_LOOK: Duration = Duration::from_mins(10);
 
 /// The calls of a drain that are in flight.
 ///
@@ -35,7 +39,7 @@ impl Calls {
 
     /// Begins a call, or gives all up. [`Effect::WakeAt`] is the caller's: this has no clock.
     ///
-    /// `last` is the last picture; a fresh look takes its budgets and most of its storage over.
+    /// `last` is the last picture; a fresh look takes its budgets over, and what it knows of claims and volumes.
     pub fn perform(&mut self, effect: Effect, last: Option<&Arc<Picture>>) {
         match effect {
             Effect::Evict { attempt, pod, grace } => {
@@ -56,8 +60,15 @@ impl Calls {
                 let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
                 let last = last.cloned();
                 self.running.spawn(async move {
-                    let look = fresh_look(&cluster, proof.name(), last.as_deref(), volumes).await;
-                    Event::Proof { attempt, look: look.map(Arc::new).map_err(|failure| failure.to_string()) }
+                    let look = fresh_look(&cluster, proof.name(), last.as_deref(), volumes);
+                    let look = match tokio::time::timeout(LONGEST_LOOK, look).await {
+                        Ok(look) => look.map(Arc::new).map_err(|failure| failure.to_string()),
+                        Err(_) => Err(format!(
+                            "the lists of the node's pods and attachments did not end within {} min",
+                            LONGEST_LOOK.as_secs() / 60
+                        )),
+                    };
+                    Event::Proof { attempt, look }
                 });
             }
             Effect::Inquire { attempt, inquiry } => {

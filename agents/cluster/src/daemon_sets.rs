@@ -121,7 +121,7 @@ impl Cluster {
         let request = Request::new(path).get_metadata(&owner.name, &GetParams::default());
         match self.call(&operation, request, CALL_DEADLINE).await {
             Ok(reply) if reply.status.is_success() => Existence::Present,
-            Ok(reply) if reply.status.as_u16() == 404 => Existence::Missing,
+            Ok(reply) if reply.says_missing(&operation) => Existence::Missing,
             Ok(reply) => {
                 tracing::warn!("{}", refused(&operation, reply.status.as_u16(), ""));
                 Existence::Unknown

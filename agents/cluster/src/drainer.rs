@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use drain::diagnosis::{Blocked, blocked};
+use drain::looks::trouble;
 use drain::progress::{Line, Progress, VolumeLine, attempt, lines, progress, volume_lines};
 use drain::record::record;
 use drain::{Answer, Effect, Event, Moment, Outcome, Policy, Record, State, step};
@@ -199,9 +200,14 @@ impl Drain {
         }
     }
 
-    /// Why the watches show nothing new, if they have failed since they last said something.
+    /// What the drain waits for besides its pods and volumes: a watch that has failed since it last said something, a
+    /// fresh look that keeps failing, a first picture that does not come. `None` if all is well or the drain is over.
     pub fn trouble(&self) -> Option<ApiFailure> {
-        self.feed.last_error()
+        let of_looks = || match &self.state {
+            State::Draining(attempt) | State::Proving(attempt, _) => trouble(attempt).map(ApiFailure::other),
+            State::Idle | State::Ended(..) => None,
+        };
+        self.feed.last_error().or_else(of_looks)
     }
 
     /// The cordon, once it stands: tells whether somebody else had cordoned the node before.
@@ -301,7 +307,11 @@ impl Drain {
                 | Effect::Delete { .. }
                 | Effect::Prove { .. }
                 | Effect::Inquire { .. }
-                | Effect::Abort => calls.perform(effect, self.feed.latest().as_ref()),
+                | Effect::Abort => {
+                    // What looks have found out before need not be asked for again.
+                    let known = attempt(&state).and_then(|attempt| attempt.picture.as_ref());
+                    calls.perform(effect, known);
+                }
             }
         }
         if let State::Ended(_, outcome) = &state {

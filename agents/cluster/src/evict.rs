@@ -13,7 +13,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
 use kube::core::params::GetParams;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::answer::{Asked, classify, wants_beta};
 use crate::cordon::Cordoned;
@@ -96,34 +96,13 @@ async fn post_eviction(
 /// The server's own list of what it serves, before pods are deleted for want of evictions: a proxy in between says 404
 /// as well.
 async fn without_evictions(cluster: &Cluster) -> Answer {
-    let operation = Operation::on_cluster("get", "/api/v1", "");
-    let request = Request::get("/api/v1").body(Vec::new()).map_err(kube::core::request::Error::BuildRequest);
-    match cluster.fetch::<Served>(&operation, request).await {
+    match cluster.served("/api/v1").await {
         Ok(served) if served.has("pods") && !served.has("pods/eviction") => Answer::NoEvictions,
         Ok(_) => Answer::Retry {
             text: "the API server answered 404 to an eviction, although it says that it serves pods/eviction"
                 .to_owned(),
         },
         Err(failure) => Answer::Retry { text: failure.text().to_owned() },
-    }
-}
-
-/// The kinds and subresources of one group and version.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Served {
-    resources: Option<Vec<ServedResource>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ServedResource {
-    name: String,
-}
-
-impl Served {
-    fn has(&self, name: &str) -> bool {
-        self.resources.iter().flatten().any(|resource| resource.name == name)
     }
 }
 

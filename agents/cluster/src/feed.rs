@@ -21,7 +21,7 @@ use gather::{Gather, Health};
 /// other nodes' pods do costs nothing.
 ///
 /// As soon as one of the pods has a claim, five more watches begin and stay, ten calls: PersistentVolumeClaims,
-/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. Until each of them has listed once, or the server
+/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. Until the first three have listed once, or the server
 /// has refused it, no picture is shown: a pod with volumes must not look like one without.
 #[derive(Debug)]
 pub struct Feed {

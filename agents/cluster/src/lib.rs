@@ -37,10 +37,12 @@ pub mod nodes;
 pub mod slots;
 
 mod daemon_sets;
+mod discovery;
 mod list;
 mod node_facts;
 mod objects;
 mod operation;
+mod pace;
 mod probe;
 mod shelf;
 mod storage;

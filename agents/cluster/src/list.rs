@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::ApiFailure;
 use crate::operation::Operation;
-use crate::wire::{CALL_DEADLINE, Cluster};
+use crate::clock::boot_time;
+use crate::wire::{Cluster, Reply};
 
 /// No list has more pages: a server that never ends one must not fill the memory.
 const MOST_PAGES: usize = 200;
@@ -82,6 +83,23 @@ impl Cluster {
         )))
     }
 
+    /// One page. One that times out is waited for longer the next time.
+    async fn page_of(
+        &self,
+        operation: &Operation<'_>,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Reply, ApiFailure> {
+        let (pace, resource) = (self.pace(), operation.resource);
+        let (begun, deadline) = (boot_time(), pace.deadline(resource));
+        let reply = self.call(operation, request, deadline).await;
+        let took = boot_time().since(begun);
+        pace.learn(resource, (reply.is_ok() || took < deadline).then_some(took));
+        if let Ok(reply) = &reply {
+            pace.hear(reply);
+        }
+        reply
+    }
+
     async fn pages<T: DeserializeOwned, V>(
         &self,
         operation: &Operation<'_>,
@@ -92,7 +110,7 @@ impl Cluster {
         let mut params = selection.params(self.page());
         let mut objects = Vec::new();
         for number in 0..MOST_PAGES {
-            let reply = self.call(operation, Request::new(path).list(&params), CALL_DEADLINE).await?;
+            let reply = self.page_of(operation, Request::new(path).list(&params)).await?;
             if number > 0 && reply.is_expired() {
                 return Ok(Listed::Expired);
             }

@@ -35,20 +35,24 @@ async fn list(cluster: &Cluster, selection: &Selection) -> Result<Vec<NodeFacts>
     Ok(nodes.into_iter().map(|node| node.seen_at(now)).collect())
 }
 
-/// One Node, consistent from the server; `None` when the server says that there is none.
+/// One Node, consistent from the server; `None` when the server says that there is none: by a Status that names this
+/// Node. Any other 404 is a failure.
 pub async fn get_node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>, ApiFailure> {
-    match read_node(cluster, name).await {
-        Ok(node) => Ok(Some(NodeFacts::of(&node).at(cluster.server_time()))),
-        Err(ApiFailure::NotFound { .. }) => Ok(None),
-        Err(failure) => Err(failure),
-    }
+    let found = find_node(cluster, name).await?;
+    Ok(found.map(|node| NodeFacts::of(&node).at(cluster.server_time())))
 }
 
-/// One Node as the server has it.
+/// One Node as the server has it; one that does not exist is a failure.
 pub(crate) async fn read_node(cluster: &Cluster, name: &str) -> Result<Node, ApiFailure> {
+    let missing = || ApiFailure::NotFound { text: format!("cannot get nodes {name}: nodes \"{name}\" not found") };
+    find_node(cluster, name).await?.ok_or_else(missing)
+}
+
+/// One Node; `None` only if the API server itself says, by name, that there is none.
+async fn find_node(cluster: &Cluster, name: &str) -> Result<Option<Node>, ApiFailure> {
     let operation = Operation::on_cluster("get", "nodes", name);
     check_name(&operation)?;
-    cluster.fetch(&operation, Request::new(PATH).get(name, &GetParams::default())).await
+    cluster.find(&operation, Request::new(PATH).get(name, &GetParams::default())).await
 }
 
 /// Refuses a name that no Node can have, before it becomes a part of a URL.

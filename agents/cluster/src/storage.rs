@@ -72,6 +72,7 @@ struct Csi {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct AttachmentSpec {
+    attacher: Option<String>,
     node_name: Option<String>,
     source: Option<AttachmentSource>,
 }
@@ -137,6 +138,8 @@ pub(crate) fn attachment_view(attachment: &Attachment) -> AttachmentView {
     let (spec, status) = (attachment.spec.as_ref(), attachment.status.as_ref());
     let error = status.and_then(|status| status.detach_error.as_ref());
     AttachmentView {
+        name: attachment.metadata.name.clone().unwrap_or_default(),
+        driver: spec.and_then(|spec| spec.attacher.clone()).unwrap_or_default(),
         volume: spec.and_then(|spec| spec.source.as_ref()?.persistent_volume_name.clone()),
         node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
         attached: status.and_then(|status| status.attached).unwrap_or(false),

@@ -63,6 +63,8 @@ fn volumes() {
 #[test]
 fn attachments() {
     let view = |volume: Option<&str>, attached, error: &str| AttachmentView {
+        name: "csi-1".to_owned(),
+        driver: "csi.bench".to_owned(),
         volume: volume.map(str::to_owned),
         node: "edge-a".to_owned(),
         attached,

@@ -88,6 +88,8 @@ pub(crate) fn attach(fake: &FakeCluster, volume: &str, node: &str) {
 /// The view of an attachment of [`attach`].
 pub(crate) fn attached(volume: &str, node: &str) -> AttachmentView {
     AttachmentView {
+        name: format!("{volume}-{node}"),
+        driver: "csi.bench".to_owned(),
         volume: Some(volume.to_owned()),
         node: node.to_owned(),
         attached: true,

@@ -18,8 +18,9 @@ use serde_json::Value;
 
 use crate::clock::boot_time;
 use crate::daemon_sets::DaemonSets;
-use crate::failure::{ApiFailure, classify, json_text, refused};
+use crate::failure::{ApiFailure, classify, json_text, refused, words};
 use crate::operation::Operation;
+use crate::pace::Pace;
 
 /// An ordinary call has to be answered within this time.
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
@@ -48,6 +49,7 @@ struct Shared {
     server: String,
     server_clock: ServerClock,
     daemon_sets: DaemonSets,
+    pace: Pace,
     /// The server has asked for `policy/v1beta1` in evictions.
     old_evictions: AtomicBool,
 }
@@ -72,6 +74,7 @@ impl Cluster {
             server: server.to_owned(),
             server_clock: ServerClock::default(),
             daemon_sets: DaemonSets::default(),
+            pace: Pace::default(),
             old_evictions: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), page: PAGE }
@@ -112,6 +115,31 @@ impl Cluster {
 
     pub(crate) fn daemon_sets(&self) -> &DaemonSets {
         &self.shared.daemon_sets
+    }
+
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.shared.pace
+    }
+
+    /// Reads one object; `None` only if an API server says that there is no object of this name. A 404 of anybody else (a
+    /// proxy, a load balancer) is a failure: it says nothing about the object.
+    pub(crate) async fn find<T: DeserializeOwned>(
+        &self,
+        operation: &Operation<'_>,
+        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Option<T>, ApiFailure> {
+        let reply = self.call(operation, request, CALL_DEADLINE).await?;
+        self.pace().hear(&reply);
+        if reply.status != StatusCode::NOT_FOUND {
+            return reply.object(operation).map(Some);
+        }
+        if reply.says_missing(operation) {
+            return Ok(None);
+        }
+        Err(ApiFailure::other(format!(
+            "cannot {operation}: the answer is 404, but not an API server's word that it does not exist: {}",
+            words(&reply.message())
+        )))
     }
 
     /// Makes a call and reads the object it answers with.
@@ -195,6 +223,17 @@ impl Reply {
         }
         serde_json::from_slice(&self.body)
             .map_err(|error| ApiFailure::other(format!("cannot {operation}: {}", json_text(&error))))
+    }
+
+    /// A Status of an API server, which names the very object as missing.
+    pub(crate) fn says_missing(&self, operation: &Operation<'_>) -> bool {
+        let status: Option<Value> = serde_json::from_slice(&self.body).ok();
+        let field = |path: &str| status.as_ref().and_then(|status| status.pointer(path)).and_then(Value::as_str);
+        self.status == StatusCode::NOT_FOUND
+            && field("/kind") == Some("Status")
+            && field("/reason") == Some("NotFound")
+            && field("/details/kind") == Some(operation.resource)
+            && field("/details/name") == Some(operation.name)
     }
 
     /// The server has forgotten the version that was asked for (410).

@@ -1,5 +1,6 @@
 //! When an attempt has to be looked at again, and what an outage does to its clocks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::escalation::next_escalation;
@@ -7,28 +8,51 @@ use crate::force::next_force;
 use crate::policy::Policy;
 use crate::sending::next_due;
 use crate::state::Attempt;
+use crate::storage::Attachments;
 use crate::time::Moment;
-use crate::{asking, turns, volumes};
+use crate::view::Picture;
+use crate::volumes::VolumeStage;
+use crate::{asking, looks, turns, volumes};
 
 /// A watch that says nothing for so long may be dead: look freshly.
 pub(crate) const REFRESH: Duration = Duration::from_secs(30);
 
-/// Volumes that no watch tells of are looked at this often.
-const UNWATCHED: Duration = Duration::from_secs(5);
+/// Volumes that no watch tells of are looked at after half of the time that they are waited for already, but no sooner
+/// than [`SOONEST`] and no later than [`LATEST`] after the last look: a quick detach is seen quickly, a slow one costs
+/// few calls.
+const SOONEST: Duration = Duration::from_secs(1);
+
+/// See [`SOONEST`].
+const LATEST: Duration = Duration::from_secs(15);
 
 /// A node that a watch shows without our cordon is looked at freshly after so long: the watch is late, or somebody has
 /// lifted the cordon.
 const UNCORDONED: Duration = Duration::from_secs(2);
 
-/// How long the watches may be silent. When only volumes are left and no watch is on them (their pods have left in an
-/// attempt before), fresh looks take its place.
-pub(crate) fn refresh(attempt: &Attempt) -> Duration {
-    let is_seen = attempt.picture.as_ref().is_some_and(|picture| picture.node.is_some());
-    if is_seen && !attempt.seen_cordoned {
-        return UNCORDONED;
+/// When the next fresh look is due; `None` while one is on its way.
+pub(crate) fn look_due(attempt: &Attempt) -> Option<Moment> {
+    let free = looks::free(attempt)?;
+    let asked = attempt.looks.asked;
+    let is_gone = attempt.picture.as_ref().is_some_and(|picture| picture.node.is_none());
+    if attempt.looks.is_owed || is_gone {
+        return Some(free);
     }
-    let only_volumes = attempt.pods.is_empty() && !attempt.volumes.is_empty();
-    if only_volumes && !attempt.attachments.by_watch { UNWATCHED } else { REFRESH }
+    let is_uncordoned = attempt.picture.is_some() && !attempt.seen_cordoned;
+    let silent = attempt.seen.max(asked) + if is_uncordoned { UNCORDONED } else { REFRESH };
+    let untold =
+        untold_since(attempt).map(|since| since.max(asked) + (asked.since(since) / 2).clamp(SOONEST, LATEST));
+    Some(untold.map_or(silent, |untold| untold.min(silent)).max(free))
+}
+
+/// Since when there is something to know of volumes that no watch tells: what the claims of a pod are bound to, or
+/// whether a volume is detached.
+fn untold_since(attempt: &Attempt) -> Option<Moment> {
+    let is_asked = |watched: &Arc<Picture>| watched.storage.attachments != Attachments::NotAsked;
+    let is_told = attempt.watched.as_ref().is_some_and(is_asked) && !attempt.looks.is_at_odds;
+    let detaching = attempt.volumes.values().filter(|volume| volume.stage == VolumeStage::Detaching);
+    let detaching = detaching.filter(|_| !is_told).map(|volume| volume.since);
+    let unknown = attempt.pods.values().filter_map(|track| track.volumes_unknown);
+    detaching.chain(unknown).min()
 }
 
 /// The API server does not answer any more.
@@ -43,7 +67,7 @@ pub(crate) fn back(attempt: &mut Attempt, now: Moment) {
         attempt.away_total += away;
         attempt.deadline = attempt.deadline + away;
         attempt.api_back = Some(now);
-        attempt.looked = Moment(0);
+        looks::owe(attempt);
         delay(attempt, away);
     }
 }
@@ -64,7 +88,7 @@ fn delay(attempt: &mut Attempt, away: Duration) {
 
 /// When the attempt has to be looked at again without any event.
 pub(crate) fn wake_time(attempt: &Attempt, now: Moment, policy: &Policy) -> Moment {
-    let end = end_time(attempt, policy);
+    let end = end_time(attempt, now, policy);
     if attempt.away_since.is_some() {
         return end;
     }
@@ -75,16 +99,17 @@ pub(crate) fn wake_time(attempt: &Attempt, now: Moment, policy: &Policy) -> Mome
         next_escalation(attempt, policy),
         next_force(attempt, policy),
         asking::next(attempt),
-        Some(attempt.looked + refresh(attempt)),
+        look_due(attempt),
     ];
     let next = times.into_iter().flatten().filter(|time| *time > now).min().unwrap_or(Moment::NEVER);
     end.min(next)
 }
 
 /// When the attempt fails if nothing else happens.
-pub(crate) fn end_time(attempt: &Attempt, policy: &Policy) -> Moment {
+pub(crate) fn end_time(attempt: &Attempt, now: Moment, policy: &Policy) -> Moment {
     let Some(since) = attempt.away_since else {
-        return attempt.deadline;
+        return looks::next_failure(attempt, now, policy)
+            .map_or(attempt.deadline, |vain| vain.min(attempt.deadline));
     };
     since + policy.freeze_limit.saturating_sub(attempt.away_total) + Duration::from_millis(1)
 }

@@ -1,10 +1,11 @@
 //! Whether there is more to do in an attempt, and why it has failed.
 
 use crate::force::force;
-use crate::policy::{OnDetachTimeout, Policy};
+use crate::looks::{self, must_see};
+use crate::policy::Policy;
 use crate::state::{Attempt, Failure, Stage};
 use crate::time::Moment;
-use crate::volumes::{Shelves, VolumeStage, VolumeTrack, is_awaited};
+use crate::volumes::{Shelves, VolumeStage, VolumeTrack, is_attached, is_awaited};
 
 /// Pods have to leave, or volumes of those that have left are still attached.
 pub(crate) fn has_more_to_do(attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
@@ -23,7 +24,7 @@ pub(crate) fn failure(attempt: &Attempt, now: Moment, policy: &Policy) -> Option
         return (attempt.away_total + now.since(since) > policy.freeze_limit).then_some(Failure::ApiAway);
     }
     if attempt.deadline <= now {
-        return Some(Failure::Deadline);
+        return Some(at_the_deadline(attempt, now, policy));
     }
     let node = attempt.picture.as_ref().and_then(|picture| picture.node.as_ref());
     if attempt.seen_cordoned && node.is_some_and(|node| !node.cordoned) {
@@ -37,14 +38,34 @@ pub(crate) fn failure(attempt: &Attempt, now: Moment, policy: &Policy) -> Option
     if is_stuck(attempt, now, policy) {
         return Some(Failure::Stuck);
     }
-    blind(attempt, now, policy).or_else(|| volumes_failed(attempt, now, policy))
+    let failed = blind(attempt, now, policy).or_else(|| looks::failure(attempt, now, policy));
+    failed.or_else(|| volumes_failed(attempt, now, policy))
+}
+
+/// What is left when the time is over: pods, else volumes, else only the proof.
+fn at_the_deadline(attempt: &Attempt, now: Moment, policy: &Policy) -> Failure {
+    if attempt.has_pods_left() {
+        return Failure::Deadline;
+    }
+    let attached = attempt.volumes.values().filter(|volume| is_attached(volume.stage));
+    let attached = named(attempt, attached);
+    if !attached.is_empty() && awaits_volumes(attempt, now, policy) {
+        return Failure::Volumes(attached);
+    }
+    let vain = attempt.looks.in_vain.as_ref();
+    let since = vain.map(|vain| format!(" ({} times in {} s)", vain.times, now.since(vain.since).as_secs()));
+    let nothing = if attempt.picture.is_none() {
+        "nothing has been seen of the node yet"
+    } else {
+        "no fresh look has shown it yet"
+    };
+    let why = looks::trouble(attempt).unwrap_or_else(|| nothing.to_owned());
+    Failure::Unproven(format!("the time is over; {why}{}", since.unwrap_or_default()))
 }
 
 /// A drain that cannot prove its end does not begin to move pods.
 fn blind(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Failure> {
-    let must_see =
-        policy.volumes.on_detach_timeout == OnDetachTimeout::Fail && force(attempt, now, policy).is_none();
-    attempt.blind.clone().filter(|_| must_see).map(Failure::Blind)
+    attempt.blind.clone().filter(|_| must_see(attempt, now, policy)).map(Failure::Blind)
 }
 
 /// Nothing that is left can move: all pods of the lowest order are refused for good, and the others wait for them. With
@@ -67,11 +88,18 @@ fn volumes_failed(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Fai
     if !is_over || !awaits_volumes(attempt, now, policy) {
         return None;
     }
-    let picture = attempt.picture.as_ref()?;
-    let shelves = Shelves::of(picture);
-    let words = |volume: &&VolumeTrack| {
-        let obstacle = shelves.obstacle(&volume.volume, volume.attached_name.as_deref());
-        format!("{} of {} ({obstacle})", volume.volume, volume.claim)
+    Some(Failure::Volumes(named(attempt, late.into_iter())))
+}
+
+/// The volumes in words: name, claim, driver, and what holds each.
+fn named<'a>(attempt: &Attempt, volumes: impl Iterator<Item = &'a VolumeTrack>) -> Vec<String> {
+    let Some(picture) = &attempt.picture else {
+        return Vec::new();
     };
-    Some(Failure::Volumes(late.iter().map(words).collect()))
+    let shelves = Shelves::of(picture);
+    let words = |volume: &VolumeTrack| {
+        let obstacle = shelves.obstacle(&volume.volume, volume.attached_name.as_deref());
+        format!("{} ({obstacle})", volume.named())
+    };
+    volumes.map(words).collect()
 }

@@ -18,6 +18,7 @@
 //! | [`turns`] | whose turn it is: orders, and pods with volumes one after another |
 //! | [`volumes`] | which volumes there are, and when each is detached |
 //! | [`budget`], [`retry`], `escalation`, [`force`], [`returns`] | when a refused pod is asked again, deleted, killed, or left in peace |
+//! | [`looks`] | fresh looks: asked one at a time, in order with the watches, and what speaks for a word when they fail |
 //! | `clocks`, `ending` | when to look again; whether it is over, and how |
 //! | `asking`, [`diagnosis`], [`progress`] | why pods stay, in words and numbers; nothing is decided by them |
 //!
@@ -30,6 +31,7 @@ pub mod cordon;
 pub mod diagnosis;
 pub mod findings;
 pub mod force;
+pub mod looks;
 pub mod plan;
 pub mod policy;
 pub mod progress;

@@ -7,7 +7,7 @@ use crate::plan::{Planned, Reason, Verdict};
 use crate::state::{Attempt, By, Cause, Stage, State, Track};
 use crate::time::Moment;
 use crate::view::{PodId, PodView};
-use crate::volumes::{Shelves, VolumeStage};
+use crate::volumes::{Shelves, VolumeStage, is_attached};
 
 /// How far the drain is, in pods that have to leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,11 +78,13 @@ pub fn progress(attempt: &Attempt) -> Progress {
 /// One volume that is waited for, for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLine {
-    /// Name of the PersistentVolume.
+    /// Name of the PersistentVolume, or as [`crate::volumes::VolumeTrack::volume`] says.
     pub volume: String,
-    /// `namespace/name` of the claim.
+    /// The CSI driver, empty if it is not known.
+    pub driver: String,
+    /// `namespace/name` of the claim; empty if no pod was seen with it.
     pub claim: String,
-    /// The pod that used it.
+    /// The pod that used it; all its names are empty if none was seen with it.
     pub pod: PodId,
     /// What it is doing: `Detaching`, `DetachTimedOut`, `Attaching` (elsewhere), `NotAttachedElsewhere`.
     pub stage: &'static str,
@@ -109,6 +111,7 @@ pub fn volume_lines(attempt: &Attempt) -> Vec<VolumeLine> {
         let obstacle = || shelves.obstacle(&volume.volume, volume.attached_name.as_deref());
         Some(VolumeLine {
             volume: volume.volume.clone(),
+            driver: volume.driver.clone(),
             claim: volume.claim.clone(),
             pod: volume.pod.clone(),
             stage,
@@ -117,10 +120,6 @@ pub fn volume_lines(attempt: &Attempt) -> Vec<VolumeLine> {
         })
     });
     lines.collect()
-}
-
-fn is_attached(stage: VolumeStage) -> bool {
-    matches!(stage, VolumeStage::Detaching | VolumeStage::TimedOut)
 }
 
 /// Somebody waits until another node has the volume.

@@ -1,13 +1,13 @@
 //! What outlives the process that drains: an attempt that is resumed keeps its deadline and its history.
 //!
-//! All times are of this boot; after a reboot there is nothing to resume.
+//! All times are of this boot; after a reboot there is nothing to resume. Volumes are not kept: the proof finds whatever
+//! is still attached to the node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::state::{Attempt, Track};
 use crate::time::Moment;
-use crate::volumes::VolumeTrack;
 
 /// What a process has to know of an attempt that another one has begun.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,8 +20,6 @@ pub struct Record {
     pub away_total: Duration,
     /// Since when each pod has been refused, by UID: it is deleted no later for it.
     pub refused_since: BTreeMap<String, Moment>,
-    /// Volumes that may still be attached: their pods may be gone by now.
-    pub volumes: BTreeMap<String, VolumeTrack>,
 }
 
 /// What to keep of this attempt. Time during an outage that is not over yet counts, since nobody knows how it ends.
@@ -32,7 +30,6 @@ pub fn record(attempt: &Attempt) -> Record {
         deadline: attempt.deadline,
         away_total: attempt.away_total,
         refused_since: attempt.pods.iter().filter_map(refused).collect(),
-        volumes: attempt.volumes.clone(),
     }
 }
 

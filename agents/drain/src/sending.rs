@@ -99,7 +99,7 @@ pub(crate) fn next_due(attempt: &Attempt, now: Moment) -> Option<Moment> {
 }
 
 fn is_due(track: &Track, now: Moment) -> bool {
-    if track.awaits_watch {
+    if track.volumes_unknown.is_some() {
         return false;
     }
     track.stage == Stage::Waiting || due(&track.stage).is_some_and(|next| next <= now)

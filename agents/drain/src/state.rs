@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use crate::budget::Fingerprint;
 use crate::findings::Findings;
+use crate::looks::Looks;
 use crate::plan::Planned;
 use crate::record::Record;
 use crate::time::Moment;
 use crate::turns::Turn;
 use crate::view::{Picture, PodId};
-use crate::volumes::{VolumeTrack, carried};
+use crate::volumes::VolumeTrack;
 
 /// Where the drain of the node is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,7 +23,7 @@ pub enum State {
     Idle,
     /// Pods are being moved away.
     Draining(Attempt),
-    /// The node looks empty; fresh lists have to prove it.
+    /// The node looks empty; fresh looks have to prove it.
     Proving(Attempt, Proof),
     /// Over. The attempt stays for the report.
     Ended(Attempt, Outcome),
@@ -31,9 +32,10 @@ pub enum State {
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A fresh list proved that nothing is left that should leave.
+    /// A fresh look proved that no pod is left that should leave, and that nothing is attached to the node but what belongs
+    /// to pods that stay (or, as the policy says, what was not detached in time).
     Drained,
-    /// The node, which this attempt had seen, exists no more.
+    /// The node, which this attempt had seen, exists no more: the server, the watch and the list of its pods agree.
     NodeGone,
     /// It did not work.
     Failed(Failure),
@@ -56,8 +58,10 @@ pub enum Failure {
     Unseen(String),
     /// Nobody could tell whether the pods' volumes are detached, for this reason; so nothing more was evicted.
     Blind(String),
-    /// All pods have left, but these volumes are still attached; each with what holds it.
+    /// All pods have left, but these volumes are still attached; each with its driver and what holds it.
     Volumes(Vec<String>),
+    /// All pods that were seen have left, or nothing was seen, and no fresh look could be had to prove the end; why.
+    Unproven(String),
 }
 
 impl fmt::Display for Failure {
@@ -73,7 +77,16 @@ impl fmt::Display for Failure {
                 return write!(f, "it cannot be seen whether volumes are detached: {why}");
             }
             Self::Volumes(volumes) => {
-                return write!(f, "volumes are still attached to the node: {}", volumes.join("; "));
+                return write!(
+                    f,
+                    "volumes are still attached to the node: {}. Ways out: mend what detaches them (the storage driver, \
+                     the kubelet); or go on without: volumes.on-detach-timeout = \"proceed\" (ebb drain: \
+                     --on-detach-timeout=proceed), on a device also `ebb force complete`",
+                    volumes.join("; ")
+                );
+            }
+            Self::Unproven(why) => {
+                return write!(f, "nothing proves that the node is drained: {why}");
             }
         })
     }
@@ -88,20 +101,20 @@ pub struct Attempt {
     pub started: Moment,
     /// When it has failed. Moves on while the API server is away.
     pub deadline: Moment,
-    /// The last picture; `None` until the first one comes.
+    /// What is known now, from the watches and from fresh looks; `None` until the first of them comes.
     pub picture: Option<Arc<Picture>>,
+    /// The last picture of the watches alone.
+    pub watched: Option<Arc<Picture>>,
+    /// The fresh looks.
+    pub looks: Looks,
     /// When the last picture came.
     pub seen: Moment,
-    /// When the last picture came, or the last fresh look was asked for.
-    pub looked: Moment,
     /// The verdicts on the last picture, in its order.
     pub planned: Vec<Planned>,
     /// The pods that have to leave, by UID.
     pub pods: BTreeMap<String, Track>,
-    /// The volumes of pods that leave or have left, by name; also those that an attempt before left attached.
+    /// The volumes of pods that leave or have left, and what a proof found attached to the node without a pod, by name.
     pub volumes: BTreeMap<String, VolumeTrack>,
-    /// Who tells of attachments.
-    pub attachments: AttachmentNews,
     /// Why it cannot be seen whether the volumes of pods that leave are detached.
     pub blind: Option<String>,
     /// The turns of pods with attached volumes.
@@ -138,12 +151,12 @@ impl Attempt {
             started: now,
             deadline: now + timeout,
             picture: None,
+            watched: None,
+            looks: Looks::default(),
             seen: now,
-            looked: now,
             planned: Vec::new(),
             pods: BTreeMap::new(),
             volumes: BTreeMap::new(),
-            attachments: AttachmentNews::default(),
             blind: None,
             turns: Vec::new(),
             gone: 0,
@@ -166,7 +179,6 @@ impl Attempt {
             started: record.started,
             deadline: record.deadline,
             away_total: record.away_total,
-            volumes: carried(record.volumes.clone(), now),
             refused_before: record.refused_since.clone(),
             ..Self::new(number, now, Duration::ZERO, api_back)
         }
@@ -176,15 +188,6 @@ impl Attempt {
     pub fn has_pods_left(&self) -> bool {
         !self.pods.is_empty()
     }
-}
-
-/// Who tells of attachments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AttachmentNews {
-    /// The fresh look that was asked for last.
-    pub by_look: bool,
-    /// The watches.
-    pub by_watch: bool,
 }
 
 /// One pod that has to leave.
@@ -214,8 +217,8 @@ pub struct Track {
     pub had_turn: bool,
     /// How it is told to go.
     pub by: By,
-    /// Only a fresh look has shown it yet: what its volumes hang on is known when the watches show it.
-    pub awaits_watch: bool,
+    /// It has claims, and it is not known since then what they are bound to: it is not evicted before.
+    pub volumes_unknown: Option<Moment>,
     /// Refused since then, with every try.
     pub refused_since: Option<Moment>,
     /// Who refused it last; counts until there is another answer.
@@ -304,10 +307,8 @@ pub enum Cause {
 /// How far the proof is that the node is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// A fresh list is on its way.
-    pub asked: bool,
-    /// The next list may be asked for then.
+    /// The next look may be asked for then.
     pub next: Moment,
-    /// The first of the clean lists in a row.
+    /// The first of the clean looks in a row.
     pub clean_since: Option<Moment>,
 }

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answer::Answer;
-use crate::clocks::{away, back, end_time, refresh, wake_time};
+use crate::clocks::{away, back, end_time, look_due, wake_time};
 use crate::ending::{failure, has_more_to_do};
 use crate::escalation::escalate;
 use crate::findings::{Findings, Inquiry};
+use crate::looks::Looked;
 use crate::policy::{Policy, STALE_SCHEDULER};
 use crate::record::Record;
-use crate::retry::pause;
 use crate::sending::send;
 use crate::state::{Attempt, Failure, Outcome, Proof, State};
 use crate::time::Moment;
-use crate::tracking::{record, see, see_freshly};
+use crate::tracking::{record, see};
 use crate::view::{Picture, PodId};
-use crate::{asking, turns, volumes};
+use crate::{asking, looks, turns, volumes};
 
-/// Fresh lists lie at least this far apart.
+/// Proofs lie at least this far apart.
 const PROOF_SPACING: Duration = Duration::from_secs(1);
 
 /// What happened.
@@ -56,11 +56,12 @@ pub enum Event {
         /// What it means.
         answer: Answer,
     },
-    /// The fresh look that [`Effect::Prove`] asked for: pods and node from the server, not from a watch.
+    /// The fresh look that [`Effect::Prove`] asked for: node and pods from the server, not from a watch, and what is
+    /// attached to the node, if that was asked for. One that nobody asked for is ignored.
     Proof {
         /// The attempt that asked.
         attempt: u32,
-        /// What was seen, or why nothing could be seen.
+        /// What was seen, or why nothing could be seen: a whole sentence that names what failed.
         look: Result<Arc<Picture>, String>,
     },
     /// What [`Effect::Inquire`] found out.
@@ -104,11 +105,13 @@ pub enum Effect {
         /// Grace period to send; `None` = the pod's own.
         grace: Option<Duration>,
     },
-    /// Look freshly at the node and its pods. Answered by [`Event::Proof`].
+    /// Look freshly at the node and its pods. Answered by exactly one [`Event::Proof`]; no other look of this attempt is
+    /// asked for before. It must begin after this effect: an answer that was on its way already proves nothing.
     Prove {
         /// This attempt.
         attempt: u32,
-        /// Also at VolumeAttachments.
+        /// Also at all VolumeAttachments of the node, and at what the claims of its pods are bound to. True for a proof,
+        /// unless the policy does not wait for volumes.
         volumes: bool,
     },
     /// Find out why pods do not leave, for the report. Answered by [`Event::Found`].
@@ -163,9 +166,7 @@ fn ended(
 ) -> (State, Vec<Effect>) {
     match event {
         Event::Start { attempt: number, api_back } => {
-            let mut next = Attempt::new(*number, now, policy.attempt_timeout, *api_back);
-            next.volumes = volumes::carried(attempt.volumes, now);
-            advance(next, now, policy)
+            advance(Attempt::new(*number, now, policy.attempt_timeout, *api_back), now, policy)
         }
         Event::Resume { attempt, api_back, record } => {
             advance(Attempt::resumed(*attempt, now, *api_back, record), now, policy)
@@ -192,17 +193,13 @@ fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) ->
         Event::Answer { attempt: number, uid, answer } if number == attempt.number => {
             record(&mut attempt, &uid, answer, now, policy);
         }
-        Event::Proof { attempt: number, look } if number == attempt.number => match look {
-            Ok(picture) if picture.node.is_none() && attempt.seen_cordoned => {
-                return end(attempt, Outcome::NodeGone);
+        Event::Proof { attempt: number, look } if number == attempt.number => {
+            match looks::answered(&mut attempt, look, now, policy) {
+                Looked::NodeGone => return end(attempt, Outcome::NodeGone),
+                Looked::Uncordoned => return end(attempt, Outcome::Failed(Failure::Uncordoned)),
+                Looked::InVain | Looked::TakenIn { .. } => {}
             }
-            // A watch may lag behind our cordon; the server itself does not.
-            Ok(picture) if picture.node.as_ref().is_some_and(|node| !node.cordoned) => {
-                return end(attempt, Outcome::Failed(Failure::Uncordoned));
-            }
-            Ok(picture) => see_freshly(&mut attempt, picture, now, policy),
-            Err(_) => {}
-        },
+        }
         Event::Found { attempt: number, findings } if number == attempt.number => attempt.findings = findings,
         Event::Unseen { why } if attempt.picture.is_none() => {
             return end(attempt, Outcome::Failed(Failure::Unseen(why)));
@@ -231,19 +228,13 @@ fn proving(
         Event::Cancel => return (State::Idle, vec![Effect::Abort]),
         Event::Picture(picture) => see(&mut attempt, picture, now, policy),
         Event::Proof { attempt: number, look } if number == attempt.number => {
-            proof.asked = false;
-            match look {
-                Ok(picture) if picture.node.is_none() && attempt.seen_cordoned => {
-                    return end(attempt, Outcome::NodeGone);
+            match looks::answered(&mut attempt, look, now, policy) {
+                Looked::NodeGone => return end(attempt, Outcome::NodeGone),
+                Looked::Uncordoned => return end(attempt, Outcome::Failed(Failure::Uncordoned)),
+                Looked::TakenIn { proves } if proves && !has_more_to_do(&attempt, now, policy) => {
+                    return clean(attempt, proof, now, policy);
                 }
-                Ok(picture) => {
-                    let has_node = picture.node.is_some();
-                    see_freshly(&mut attempt, picture, now, policy);
-                    if has_node && !has_more_to_do(&attempt, now, policy) {
-                        return clean(attempt, proof, now, policy);
-                    }
-                }
-                Err(_) => proof.next = now + pause(1, None, ""),
+                Looked::InVain | Looked::TakenIn { .. } => {}
             }
         }
         Event::Answer { .. }
@@ -273,16 +264,14 @@ fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Ef
     if let Some(failure) = failure(&attempt, now, policy) {
         return end(attempt, Outcome::Failed(failure));
     }
-    if attempt.away_since.is_some() || !attempt.seen_cordoned {
-        return wait(attempt, vec![], now, policy);
-    }
-    if attempt.picture.as_ref().is_some_and(|picture| picture.node.is_none()) {
-        // The watch says that the node is gone: only a fresh look may believe that.
-        attempt.looked = Moment(0);
+    let is_seen = attempt.picture.as_ref().is_some_and(|picture| picture.node.is_some());
+    let may_act = attempt.away_since.is_none() && attempt.seen_cordoned && !attempt.looks.is_owed;
+    // Where the watch says that the node is gone, only a fresh look may believe that.
+    if !may_act || !is_seen {
         return wait(attempt, vec![], now, policy);
     }
     if !has_more_to_do(&attempt, now, policy) {
-        let proof = Proof { asked: false, next: now, clean_since: None };
+        let proof = Proof { next: now, clean_since: None };
         return prove(attempt, proof, now, policy);
     }
     let mut effects = send(&mut attempt, now, policy);
@@ -293,25 +282,18 @@ fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Ef
     wait(attempt, effects, now, policy)
 }
 
-/// Stays in Draining, with a fresh look when the watch has been silent for long.
+/// Stays in Draining, with a fresh look when one is due.
 fn wait(
     mut attempt: Attempt,
     mut effects: Vec<Effect>,
     now: Moment,
     policy: &Policy,
 ) -> (State, Vec<Effect>) {
-    if attempt.away_since.is_none() && now.since(attempt.looked) >= refresh(&attempt) {
-        attempt.looked = now;
-        effects.push(look(&mut attempt));
+    if attempt.away_since.is_none() && look_due(&attempt).is_some_and(|due| due <= now) {
+        effects.push(looks::ask(&mut attempt, false, now, policy));
     }
     effects.push(Effect::WakeAt(wake_time(&attempt, now, policy)));
     (State::Draining(attempt), effects)
-}
-
-/// A fresh look, also at attachments if there are volumes to prove anything about.
-fn look(attempt: &mut Attempt) -> Effect {
-    attempt.attachments.by_look = !attempt.volumes.is_empty();
-    Effect::Prove { attempt: attempt.number, volumes: attempt.attachments.by_look }
 }
 
 /// Stays in Proving, and asks for the next fresh list when it is due.
@@ -320,17 +302,20 @@ fn prove(mut attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -
         return end(attempt, Outcome::Failed(failure));
     }
     let mut effects = Vec::new();
-    if !proof.asked && attempt.away_since.is_none() && proof.next <= now {
-        proof.asked = true;
+    let due = |attempt: &Attempt, proof: &Proof| {
+        let free = looks::free(attempt).filter(|_| attempt.away_since.is_none())?;
+        Some(free.max(proof.next))
+    };
+    if due(&attempt, &proof).is_some_and(|due| due <= now) {
         proof.next = now + PROOF_SPACING;
-        effects.push(look(&mut attempt));
+        effects.push(looks::ask(&mut attempt, true, now, policy));
     }
-    let next = if proof.asked || attempt.away_since.is_some() { Moment::NEVER } else { proof.next };
-    effects.push(Effect::WakeAt(next.min(end_time(&attempt, policy))));
+    let next = due(&attempt, &proof).unwrap_or(Moment::NEVER);
+    effects.push(Effect::WakeAt(next.min(end_time(&attempt, now, policy))));
     (State::Proving(attempt, proof), effects)
 }
 
-/// A fresh list shows the node empty: enough, or once more later?
+/// A fresh look proves the node drained: enough, or once more later?
 fn clean(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     if let Some(failure) = failure(&attempt, now, policy) {
         return end(attempt, Outcome::Failed(failure));

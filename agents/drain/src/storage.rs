@@ -1,10 +1,11 @@
 //! Views of what a pod's volumes hang on: claims, volumes, attachments.
 
-/// All that is known of volumes. `cluster` fills it as soon as a pod of the node has a claim.
+/// What is known of volumes. `cluster` fills it as soon as a pod of the node has a claim, and in each proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Storage {
-    /// PersistentVolumeClaims; at least those that pods of the node name.
+    /// PersistentVolumeClaims; at least those that pods of the node name. One that does not exist is there as well, not
+    /// bound: a claim that is missing here is one that nobody has asked for yet.
     pub claims: Vec<ClaimView>,
     /// Why claims cannot be read, if they cannot: then nothing tells which volumes a pod has.
     pub claims_unreadable: Option<String>,
@@ -12,7 +13,7 @@ pub struct Storage {
     pub volumes: Vec<VolumeView>,
     /// CSI drivers that never attach (`CSIDriver.spec.attachRequired: false`).
     pub drivers_without_attach: Vec<String>,
-    /// VolumeAttachments of the whole cluster.
+    /// VolumeAttachments: all of this node, and at least those of the volumes above.
     pub attachments: Attachments,
     /// Another node is Ready and takes pods. `None`: not known.
     pub peer_takes_pods: Option<bool>,
@@ -29,7 +30,7 @@ pub enum Attachments {
     NotServed,
     /// They cannot be read, so nothing proves that a volume is detached.
     Unreadable(String),
-    /// All of them.
+    /// Those that there are.
     Listed(Vec<AttachmentView>),
 }
 
@@ -78,6 +79,12 @@ impl CsiSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct AttachmentView {
+    /// Its own name.
+    #[cfg_attr(feature = "trace", serde(default))]
+    pub name: String,
+    /// `spec.attacher`: the CSI driver that attaches and detaches.
+    #[cfg_attr(feature = "trace", serde(default))]
+    pub driver: String,
     /// Name of the PersistentVolume; `None` for an inline volume.
     pub volume: Option<String>,
     /// Name of the node.

@@ -9,6 +9,7 @@ use crate::answer::{Answer, BudgetRefusal};
 use crate::policy::Policy;
 use crate::state::{Attempt, Outcome, Stage, State, Track};
 use crate::step::{Effect, Event, step};
+use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::view::{BudgetView, Controller, NodeView, Phase, Picture, PodId, PodView, Terminating};
 
@@ -47,8 +48,23 @@ impl Bench {
         self.send(Event::Picture(Arc::new(picture)))
     }
 
-    pub(crate) fn proof(&mut self, picture: Picture) -> Vec<Effect> {
+    /// Answers the look that is on its way. A server that was asked about attachments has told of them: of none, if the
+    /// picture says nothing.
+    pub(crate) fn proof(&mut self, mut picture: Picture) -> Vec<Effect> {
+        if picture.storage.attachments == Attachments::NotAsked {
+            picture.storage.attachments = Attachments::Listed(vec![]);
+        }
         self.send(Event::Proof { attempt: 1, look: Ok(Arc::new(picture)) })
+    }
+
+    /// The watches have been silent for so long that a fresh look is asked for.
+    pub(crate) fn silence(&mut self) -> Vec<Effect> {
+        self.after(crate::clocks::REFRESH)
+    }
+
+    /// The look that is on its way fails.
+    pub(crate) fn fails(&mut self, why: &str) -> Vec<Effect> {
+        self.send(Event::Proof { attempt: 1, look: Err(why.into()) })
     }
 
     pub(crate) fn answer(&mut self, uid: &str, answer: Answer) -> Vec<Effect> {
@@ -129,5 +145,8 @@ pub(crate) fn refusal() -> Answer {
     Answer::Budget(BudgetRefusal { text: "needs 1 healthy pods and has 1 currently".into(), after: None })
 }
 
-/// A fresh look of the attempt, without volumes.
-pub(crate) const PROVE: Effect = Effect::Prove { attempt: 1, volumes: false };
+/// A proof: a fresh look that also asks about attachments.
+pub(crate) const PROVE: Effect = Effect::Prove { attempt: 1, volumes: true };
+
+/// A fresh look in place of a silent watch.
+pub(crate) const REFRESH: Effect = Effect::Prove { attempt: 1, volumes: false };

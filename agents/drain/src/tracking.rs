@@ -10,7 +10,7 @@ use crate::plan::{Planned, Verdict, plan};
 use crate::policy::Policy;
 use crate::retry::pause;
 use crate::state::{Attempt, By, Cause, Owner, Stage, Track};
-use crate::storage::{Attachments, Storage};
+use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::view::{Picture, PodView};
 use crate::{returns, volumes};
@@ -23,43 +23,25 @@ const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
 /// Takes a picture of the watches in.
 pub(crate) fn see(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, policy: &Policy) {
-    attempt.attachments.by_watch = picture.storage.attachments != Attachments::NotAsked;
-    for track in attempt.pods.values_mut() {
-        track.awaits_watch = false;
-    }
+    attempt.watched = Some(Arc::clone(&picture));
+    // Where the watches are not asked about volumes, looks tell.
+    let known = attempt.picture.as_ref().map(|known| &known.storage);
+    let picture = match (&picture.storage.attachments, known) {
+        (Attachments::NotAsked, Some(known)) if known.attachments != Attachments::NotAsked => {
+            Arc::new(Picture { storage: known.clone(), ..Picture::clone(&picture) })
+        }
+        _ => picture,
+    };
     take_in(attempt, picture, now, policy);
 }
 
-/// Takes a fresh look in. It tells of the node, its pods and, if that was asked for, attachments; all else in it was
-/// copied when it began, and the watches know better by now.
-pub(crate) fn see_freshly(attempt: &mut Attempt, look: Arc<Picture>, now: Moment, policy: &Policy) {
-    let Some(known) = attempt.picture.clone() else {
-        return take_in(attempt, look, now, policy);
-    };
-    let before: BTreeSet<String> = attempt.pods.keys().cloned().collect();
-    let attachments =
-        if attempt.attachments.by_look { &look.storage.attachments } else { &known.storage.attachments };
-    let picture = Picture {
-        node: look.node.clone(),
-        pods: look.pods.clone(),
-        budgets: known.budgets.clone(),
-        storage: Storage { attachments: attachments.clone(), ..known.storage.clone() },
-    };
-    take_in(attempt, Arc::new(picture), now, policy);
-    for pod in look.pods.iter().filter(|pod| !pod.claims.is_empty() && !before.contains(&pod.id.uid)) {
-        if let Some(track) = attempt.pods.get_mut(&pod.id.uid) {
-            track.awaits_watch = true;
-        }
-    }
-}
-
-/// New pods are tracked, those that left are counted, blocked ones whose budget now allows are freed, and the volumes
+/// Takes in what is known now. New pods are tracked, those that left are counted, blocked ones whose budget now allows are freed, and the volumes
 /// are looked at.
-fn take_in(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, policy: &Policy) {
+pub(crate) fn take_in(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, policy: &Policy) {
     let is_first = attempt.picture.is_none();
     let planned = plan(&picture, policy);
     attempt.seen_cordoned |= picture.node.as_ref().is_some_and(|node| node.cordoned);
-    (attempt.seen, attempt.looked) = (now, now);
+    attempt.seen = now;
     forget_the_gone(attempt, &picture, &planned);
     for (pod, planned) in picture.pods.iter().zip(&planned).filter(|(_, planned)| planned.must_leave()) {
         if !attempt.pods.contains_key(&pod.id.uid) {
@@ -181,7 +163,7 @@ fn new_track(planned: &Planned, pod: &PodView, returns: u32, now: Moment) -> Tra
         volumes: Vec::new(),
         had_turn: false,
         by: By::Eviction,
-        awaits_watch: false,
+        volumes_unknown: None,
         refused_since: None,
         refusal: None,
         killed: None,

@@ -19,7 +19,7 @@ pub(crate) fn begin(
 ) {
     let attempt = state.next_serial();
     state.enter(Phase::Attempting { attempt: cordoning.attempt, started: cordoning.started }, now);
-    let start = start(state, attempt, cordoning.resumes, now, policy);
+    let start = start(state, attempt, cordoning.resumes);
     drive(state, start, now, policy, effects);
     if state.api.away_since.is_some() {
         drive(state, drain::Event::ApiAway, now, policy, effects);
@@ -31,18 +31,12 @@ pub(crate) fn begin(
     conclude(state, now, policy);
 }
 
-/// A new attempt; after a restart one that goes on, or a new one that knows the volumes of the last.
-fn start(state: &mut State, attempt: u32, resumes: bool, now: Moment, policy: &Policy) -> drain::Event {
+/// A new attempt; after a restart one that goes on.
+fn start(state: &mut State, attempt: u32, resumes: bool) -> drain::Event {
     let api_back = state.api.back;
     match state.left.take() {
         Some(left) if resumes => drain::Event::Resume { attempt, api_back, record: Box::new(left) },
-        Some(left) => {
-            let deadline = now + policy.drain.attempt_timeout;
-            let fresh =
-                drain::Record { started: now, deadline, volumes: left.volumes, ..drain::Record::default() };
-            drain::Event::Resume { attempt, api_back, record: Box::new(fresh) }
-        }
-        None => drain::Event::Start { attempt, api_back },
+        Some(_) | None => drain::Event::Start { attempt, api_back },
     }
 }
 

@@ -172,14 +172,19 @@ fn attempting(state: &State, attempt: u32) -> String {
             state.api.error
         );
     }
-    let seen = progress::attempt(&state.drain).filter(|attempt| attempt.picture.is_some());
+    let seen = progress::attempt(&state.drain);
+    let trouble = seen.and_then(drain::looks::trouble);
+    let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+    let seen = seen.filter(|attempt| attempt.picture.is_some());
     let Some(Progress { total, gone, blocked, volumes, .. }) = seen.map(progress::progress) else {
-        return format!("attempt {attempt} begins: the node is cordoned, its pods are being looked at");
+        return format!(
+            "attempt {attempt} begins: the node is cordoned, its pods are being looked at{trouble}"
+        );
     };
     let held = if blocked > 0 { format!(", {blocked} blocked") } else { String::new() };
     let attached =
         if volumes > 0 { format!(", {volumes} of their volumes still attached") } else { String::new() };
-    format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}")
+    format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}{trouble}")
 }
 
 fn has_blocked(state: &State) -> bool {

@@ -102,13 +102,11 @@ impl StorageShelves {
         }
     }
 
-    /// Every watch has listed once, or the server has said that it may not.
+    /// Claims, volumes and attachments have been listed once, or the server has said that they may not. The others are not
+    /// waited for: a driver that is not known counts as one that attaches, and whether another node takes pods only tells
+    /// whether a volume is waited for there.
     pub(super) fn is_settled(&self) -> bool {
-        self.claims.is_settled()
-            && self.volumes.is_settled()
-            && self.attachments.is_settled()
-            && self.drivers.is_settled()
-            && self.peers.is_settled()
+        self.claims.is_settled() && self.volumes.is_settled() && self.attachments.is_settled()
     }
 
     /// What is known, for these pods and those that were there before.
@@ -117,7 +115,7 @@ impl StorageShelves {
         self.used.forget(pods, &self.node, self.attachments.shelf.objects(), MOST_REMEMBERED);
         Storage {
             claims_unreadable: self.claims.refusal.as_ref().map(|failure| failure.text().to_owned()),
-            claims: self.used.claims.values().flatten().cloned().collect(),
+            claims: self.claims(),
             volumes: self.used.volumes.values().flatten().cloned().collect(),
             drivers_without_attach: self.drivers.shelf.keys_of(&true).map(|(_, name)| name.clone()).collect(),
             attachments: self.attachments(),
@@ -125,11 +123,30 @@ impl StorageShelves {
         }
     }
 
+    /// Those that pods name or have named; one that was never seen as one that is not bound.
+    fn claims(&self) -> Vec<ClaimView> {
+        let is_listed = self.claims.shelf.is_synced();
+        let missing = |(namespace, name): &Key| ClaimView {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            ..ClaimView::default()
+        };
+        let view = |(key, claim): (&Key, &Option<ClaimView>)| {
+            claim.clone().or_else(|| is_listed.then(|| missing(key)))
+        };
+        self.used.claims.iter().filter_map(view).collect()
+    }
+
+    /// Those of the node, and of the volumes that its pods use or have used, wherever they are.
     fn attachments(&self) -> Attachments {
-        match &self.attachments.refusal {
-            Some(failure) => without_attachments(failure),
-            None => Attachments::Listed(self.attachments.shelf.objects().cloned().collect()),
+        if let Some(failure) = &self.attachments.refusal {
+            return without_attachments(failure);
         }
+        let is_used = |volume: &String| self.used.volumes.contains_key(volume);
+        let is_wanted = |attachment: &&AttachmentView| {
+            attachment.node == self.node || attachment.volume.as_ref().is_some_and(is_used)
+        };
+        Attachments::Listed(self.attachments.shelf.objects().filter(is_wanted).cloned().collect())
     }
 
     fn peer_takes_pods(&self) -> Option<bool> {

@@ -1,9 +1,15 @@
-//! What pods' volumes hang on, by lists.
+//! What pods' volumes hang on, straight from the server: claims and volumes by name, attachments by a list.
+//!
+//! Only what the pods name is read, so what the rest of the cluster has costs nothing; VolumeAttachments alone have no
+//! selector by node, and are trimmed page by page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drain::PodView;
-use drain::storage::{Attachments, ClaimView, Storage, VolumeView};
+use drain::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::core::Request;
+use kube::core::params::GetParams;
 use serde::de::DeserializeOwned;
 
 use crate::failure::ApiFailure;
@@ -11,97 +17,157 @@ use crate::list::Selection;
 use crate::node_facts::takes_pods;
 use crate::nodes;
 use crate::objects::Node;
-use crate::operation::Operation;
+use crate::operation::{Operation, is_name};
 use crate::shelf::Key;
 use crate::storage::{
-    Claim, Driver, attachment_view, claim_view, named_claims, never_attaches, volume_view,
-    without_attachments,
+    Attachment, Claim, Driver, Volume, attachment_view, claim_view, named_claims, never_attaches, volume_view,
 };
 use crate::wire::Cluster;
 
-/// All VolumeAttachments of the cluster: one call. Not being served or not being allowed is an answer; everything else
-/// that goes wrong is a failure.
-pub(super) async fn attachments(cluster: &Cluster) -> Result<Attachments, ApiFailure> {
+/// Objects that are read by name at a time.
+const AT_A_TIME: usize = 8;
+
+/// The VolumeAttachments of this node and, wherever they are, of these volumes: one call for each 500 of the cluster. Not
+/// being allowed is an answer, and so is not being served if the server says so itself; everything else that goes wrong
+/// is a failure.
+pub(super) async fn attachments(
+    cluster: &Cluster,
+    node: &str,
+    volumes: &BTreeSet<String>,
+) -> Result<Attachments, ApiFailure> {
+    let operation = Operation::on_cluster("list", "volumeattachments", "");
     let path = "/apis/storage.k8s.io/v1/volumeattachments";
-    match list(cluster, "volumeattachments", path, attachment_view).await {
-        Ok(attachments) => Ok(Attachments::Listed(attachments)),
-        Err(failure @ (ApiFailure::NotFound { .. } | ApiFailure::Denied { .. })) => {
-            Ok(without_attachments(&failure))
+    let is_wanted = |view: &AttachmentView| {
+        view.node == node || view.volume.as_ref().is_some_and(|volume| volumes.contains(volume))
+    };
+    let trim = |attachment: &Attachment| Some(attachment_view(attachment)).filter(is_wanted);
+    match cluster.list(&operation, path, &Selection::All, trim).await {
+        Ok(all) => Ok(Attachments::Listed(all.into_iter().flatten().collect())),
+        Err(ApiFailure::Denied { text }) => Ok(Attachments::Unreadable(text)),
+        Err(ApiFailure::NotFound { text }) => {
+            if cluster.is_without_attachments().await? {
+                return Ok(Attachments::NotServed);
+            }
+            Err(ApiFailure::other(format!("{text}; but the API server does not say that it has none")))
         }
         Err(failure) => Err(failure),
     }
 }
 
-/// All that these pods' volumes hang on: five calls. What the server does not show us counts as unknown.
-pub(super) async fn storage(cluster: &Cluster, node: &str, pods: &[PodView]) -> Result<Storage, ApiFailure> {
-    let named = named_claims(pods);
-    let (attachments, claims, volumes, drivers, peers) = tokio::try_join!(
-        attachments(cluster),
-        readable(claims(cluster, &named)),
-        shown(list(cluster, "persistentvolumes", "/api/v1/persistentvolumes", volume_view)),
-        shown(drivers_without_attach(cluster)),
-        shown(peers(cluster, node)),
-    )?;
-    let (claims, claims_unreadable) = match claims {
+/// What the claims of these pods are bound to: at most two calls for each that `known` does not show bound, and one for
+/// each CSI driver. Attachments are not looked at.
+pub(super) async fn of_pods(
+    cluster: &Cluster,
+    pods: &[PodView],
+    known: &Storage,
+) -> Result<Storage, ApiFailure> {
+    let (claims, claims_unreadable) = match claims(cluster, pods, known).await {
         Ok(claims) => (claims, None),
-        Err(text) => (Vec::new(), Some(text)),
+        Err(ApiFailure::Denied { text }) => {
+            tracing::warn!("{text}");
+            (Vec::new(), Some(text))
+        }
+        Err(failure) => return Err(failure),
     };
-    let bound: BTreeSet<&str> = claims.iter().map(|claim| claim.volume.as_str()).collect();
-    let is_bound = |volume: &VolumeView| bound.contains(volume.name.as_str());
+    let bound = claims.iter().map(|claim| claim.volume.clone()).filter(|volume| !volume.is_empty());
+    let volumes = volumes(cluster, bound.collect(), known).await?;
+    let drivers_without_attach = drivers_without_attach(cluster, &volumes, known).await;
+    let peer_takes_pods = known.peer_takes_pods;
     Ok(Storage {
-        volumes: volumes.unwrap_or_default().into_iter().filter(is_bound).collect(),
         claims,
         claims_unreadable,
-        drivers_without_attach: drivers.unwrap_or_default(),
-        attachments,
-        peer_takes_pods: peers,
+        volumes,
+        drivers_without_attach,
+        attachments: Attachments::NotAsked,
+        peer_takes_pods,
     })
 }
 
-/// `None` for what the server does not have or does not show us.
-async fn shown<T>(answer: impl Future<Output = Result<T, ApiFailure>>) -> Result<Option<T>, ApiFailure> {
-    Ok(readable(answer).await?.ok())
+/// Each claim that these pods name; one that does not exist as one that is not bound.
+async fn claims(cluster: &Cluster, pods: &[PodView], known: &Storage) -> Result<Vec<ClaimView>, ApiFailure> {
+    let bound = known.claims.iter().filter(|claim| !claim.volume.is_empty());
+    let bound: BTreeMap<Key, &ClaimView> =
+        bound.map(|claim| ((claim.namespace.clone(), claim.name.clone()), claim)).collect();
+    let one = async |key: Key| {
+        if let Some(&claim) = bound.get(&key) {
+            return Ok(claim.clone());
+        }
+        let (namespace, name) = key;
+        let operation =
+            Operation { verb: "get", resource: "persistentvolumeclaims", namespace: &namespace, name: &name };
+        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
+        let found: Option<Claim> = by_name(cluster, &operation, path).await?;
+        let missing = || ClaimView { namespace: namespace.clone(), name: name.clone(), ..ClaimView::default() };
+        Ok(found.map_or_else(missing, |claim| claim_view(&claim)))
+    };
+    stream::iter(named_claims(pods)).map(one).buffered(AT_A_TIME).try_collect().await
 }
 
-/// What the server does not have or does not show us is an answer, too.
-async fn readable<T>(
-    answer: impl Future<Output = Result<T, ApiFailure>>,
-) -> Result<Result<T, String>, ApiFailure> {
-    match answer.await {
-        Ok(found) => Ok(Ok(found)),
-        Err(failure @ (ApiFailure::NotFound { .. } | ApiFailure::Denied { .. })) => {
-            tracing::warn!("{failure}");
-            Ok(Err(failure.text().to_owned()))
+/// These volumes, but for those that do not exist, or that we may not read: then only attachments tell of them.
+async fn volumes(
+    cluster: &Cluster,
+    names: BTreeSet<String>,
+    known: &Storage,
+) -> Result<Vec<VolumeView>, ApiFailure> {
+    let known: BTreeMap<&str, &VolumeView> =
+        known.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
+    let one = async |name: String| {
+        if let Some(&volume) = known.get(name.as_str()) {
+            return Ok(Some(volume.clone()));
         }
+        let operation = Operation::on_cluster("get", "persistentvolumes", &name);
+        match by_name::<Volume>(cluster, &operation, "/api/v1/persistentvolumes".to_owned()).await {
+            Ok(found) => Ok(found.as_ref().map(volume_view)),
+            Err(ApiFailure::Denied { text }) => {
+                tracing::warn!("{text}");
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    };
+    let found: Vec<Option<VolumeView>> =
+        stream::iter(names).map(one).buffered(AT_A_TIME).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// The drivers of these volumes that never attach. One that cannot be read counts as one that attaches: then its volumes
+/// are looked for among the attachments, where none will be.
+async fn drivers_without_attach(cluster: &Cluster, volumes: &[VolumeView], known: &Storage) -> Vec<String> {
+    let names: BTreeSet<&str> =
+        volumes.iter().filter_map(|volume| Some(volume.csi.as_ref()?.driver.as_str())).collect();
+    let never = async |name: &str| {
+        if known.drivers_without_attach.iter().any(|known| known == name) {
+            return Some(name.to_owned());
+        }
+        let operation = Operation::on_cluster("get", "csidrivers", name);
+        let path = "/apis/storage.k8s.io/v1/csidrivers".to_owned();
+        let found = by_name::<Driver>(cluster, &operation, path).await.unwrap_or_else(|failure| {
+            tracing::debug!("{failure}");
+            None
+        });
+        found.is_some_and(|driver| never_attaches(&driver)).then(|| name.to_owned())
+    };
+    stream::iter(names).map(never).buffered(AT_A_TIME).filter_map(std::future::ready).collect().await
+}
+
+async fn by_name<T: DeserializeOwned>(
+    cluster: &Cluster,
+    operation: &Operation<'_>,
+    path: String,
+) -> Result<Option<T>, ApiFailure> {
+    if !is_name(operation.name) || !(operation.namespace.is_empty() || is_name(operation.namespace)) {
+        return Ok(None);
+    }
+    cluster.find(operation, Request::new(path).get(operation.name, &GetParams::default())).await
+}
+
+/// Another node takes pods; `None` if we may not see that.
+pub(super) async fn peer_takes_pods(cluster: &Cluster, node: &str) -> Result<Option<bool>, ApiFailure> {
+    let is_peer = |found: &Node| found.metadata.name.as_deref() != Some(node) && takes_pods(found);
+    let operation = Operation::on_cluster("list", "nodes", "");
+    match cluster.list(&operation, nodes::PATH, &Selection::All, is_peer).await {
+        Ok(peers) => Ok(Some(peers.contains(&true))),
+        Err(ApiFailure::NotFound { .. } | ApiFailure::Denied { .. }) => Ok(None),
         Err(failure) => Err(failure),
     }
-}
-
-async fn claims(cluster: &Cluster, named: &BTreeSet<Key>) -> Result<Vec<ClaimView>, ApiFailure> {
-    let path = "/api/v1/persistentvolumeclaims";
-    let pick = |claim: &Claim| {
-        Some(claim_view(claim)).filter(|view| named.contains(&(view.namespace.clone(), view.name.clone())))
-    };
-    Ok(list(cluster, "persistentvolumeclaims", path, pick).await?.into_iter().flatten().collect())
-}
-
-async fn drivers_without_attach(cluster: &Cluster) -> Result<Vec<String>, ApiFailure> {
-    let path = "/apis/storage.k8s.io/v1/csidrivers";
-    let pick = |driver: &Driver| driver.metadata.name.clone().filter(|_| never_attaches(driver));
-    Ok(list(cluster, "csidrivers", path, pick).await?.into_iter().flatten().collect())
-}
-
-/// Another node takes pods.
-async fn peers(cluster: &Cluster, node: &str) -> Result<bool, ApiFailure> {
-    let is_peer = |found: &Node| found.metadata.name.as_deref() != Some(node) && takes_pods(found);
-    Ok(list(cluster, "nodes", nodes::PATH, is_peer).await?.contains(&true))
-}
-
-async fn list<T: DeserializeOwned, V>(
-    cluster: &Cluster,
-    resource: &'static str,
-    path: &str,
-    trim: impl Fn(&T) -> V,
-) -> Result<Vec<V>, ApiFailure> {
-    cluster.list(&Operation::on_cluster("list", resource, ""), path, &Selection::All, trim).await
 }

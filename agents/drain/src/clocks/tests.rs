@@ -4,7 +4,7 @@ use super::*;
 use crate::answer::Answer;
 use crate::policy::{MaxRetries, UnhealthyNode};
 use crate::step::{Effect, Event, step};
-use crate::testing::{Bench, guarded, node, pod, refusal, terminating, with};
+use crate::testing::{Bench, PROVE, guarded, node, pod, refusal, terminating, with};
 use crate::view::{NodeView, Picture, PodView, Unhealthy};
 use crate::volumes::tests::{here, picture, storage, using};
 
@@ -112,7 +112,7 @@ fn the_deadline_wakes_and_stands_still_in_an_outage() {
 }
 
 #[test]
-fn only_volumes_that_no_watch_tells_of_are_looked_at_every_5_s() {
+fn volumes_that_no_watch_tells_of_are_looked_at_soon_and_then_ever_less_often() {
     let attached = || storage(&["1"], vec![here("1")]);
     let mut policy = short();
     policy.volumes.detach_timeout = Duration::from_mins(2);
@@ -120,11 +120,20 @@ fn only_volumes_that_no_watch_tells_of_are_looked_at_every_5_s() {
         let mut bench = Bench::with(policy.clone(), None);
         bench.picture(picture(vec![using("1", &["1"])], attached()));
         bench.picture(last);
-        wakes_in(&bench)
+        bench
     };
-    assert_eq!(left_volume(with(vec![])), seconds(5), "only a volume, and nobody tells of it");
-    assert_eq!(left_volume(picture(vec![], attached())), seconds(30), "a watch tells of it");
-    assert_eq!(left_volume(with(vec![terminating("2")])), seconds(30), "a pod is left");
+    for last in [with(vec![]), with(vec![terminating("2")])] {
+        let mut bench = left_volume(last.clone());
+        let mut waits = vec![];
+        for _ in 0..9 {
+            let wait = wakes_in(&bench);
+            assert_eq!(bench.after(wait), [PROVE]);
+            bench.proof(picture(last.pods.clone(), attached()));
+            waits.push(wait.as_millis());
+        }
+        assert_eq!(waits, [1_000, 1_000, 1_000, 1_500, 2_250, 3_375, 5_062, 7_593, 11_390]);
+    }
+    assert_eq!(wakes_in(&left_volume(picture(vec![], attached()))), seconds(30), "a watch tells of it");
     let mut bench = Bench::with(policy.clone(), None);
     bench.picture(with(vec![terminating("2")]));
     assert_eq!(wakes_in(&bench), seconds(30), "no volume");

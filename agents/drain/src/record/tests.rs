@@ -5,7 +5,7 @@ use crate::answer::Answer;
 use crate::policy::MaxRetries;
 use crate::state::{Failure, Outcome, State};
 use crate::step::{Effect, Event};
-use crate::testing::{Bench, evicted, guarded, pod, refusal};
+use crate::testing::{Bench, PROVE, evicted, guarded, pod, refusal};
 use crate::volumes::tests::{here, picture, storage, using};
 use crate::{Policy, volumes::VolumeStage};
 
@@ -34,7 +34,8 @@ fn t50_the_deadline_stays() {
 fn t50_a_deadline_that_passed_in_between_is_a_failure() {
     let bench = Bench::with(Policy { attempt_timeout: Duration::from_mins(10), ..Policy::device() }, None);
     let next = resumed(&bench, Duration::from_mins(11));
-    assert_eq!(next.outcome(), Some(Outcome::Failed(Failure::Deadline)));
+    let failure = Failure::Unproven("the time is over; nothing has been seen of the node yet".into());
+    assert_eq!(next.outcome(), Some(Outcome::Failed(failure)));
 }
 
 #[test]
@@ -56,6 +57,8 @@ fn volumes_of_pods_that_left_before_are_waited_for() {
     bench.picture(picture(vec![using("1", &["1"])], attached()));
     bench.answer("1", Answer::Accepted);
     let mut next = resumed(&bench, Duration::from_secs(1));
-    assert_eq!(next.picture(picture(vec![], attached())), []);
+    assert_eq!(next.picture(picture(vec![], attached())), [PROVE], "nothing is remembered of it");
+    assert_eq!(next.proof(picture(vec![], attached())), []);
     assert_eq!(next.attempt().volumes["pv-1"].stage, VolumeStage::Detaching);
+    assert_eq!(next.outcome(), None);
 }

@@ -42,9 +42,19 @@ fn claim_of(n: u8) -> PodClaim {
     PodClaim { name: format!("claim-{n}"), ephemeral: false }
 }
 
+fn csi(n: u8) -> CsiSource {
+    CsiSource { driver: "d".into(), handle: n.to_string() }
+}
+
+fn csi_name(handle: &str) -> String {
+    CsiSource { driver: "d".into(), handle: handle.to_owned() }.attached_name()
+}
+
 fn any_storage() -> impl Strategy<Value = Storage> {
     let attachment =
-        (0..2_u8, any::<bool>(), any::<bool>()).prop_map(|(volume, is_here, attached)| AttachmentView {
+        (0..3_u8, any::<bool>(), any::<bool>()).prop_map(|(volume, is_here, attached)| AttachmentView {
+            name: format!("va-{volume}"),
+            driver: "d".into(),
             volume: Some(format!("pv-{volume}")),
             node: if is_here { "n" } else { "other" }.to_owned(),
             attached,
@@ -62,10 +72,7 @@ fn any_storage() -> impl Strategy<Value = Storage> {
         owner: None,
         volume: format!("pv-{n}"),
     };
-    let volume = |n: u8| VolumeView {
-        name: format!("pv-{n}"),
-        csi: Some(CsiSource { driver: "d".into(), handle: n.to_string() }),
-    };
+    let volume = |n: u8| VolumeView { name: format!("pv-{n}"), csi: Some(csi(n)) };
     (attachments, prop::option::of(any::<bool>())).prop_map(move |(attachments, peer_takes_pods)| Storage {
         claims: vec![claim(0), claim(1)],
         volumes: vec![volume(0), volume(1)],
@@ -80,12 +87,15 @@ fn any_node() -> impl Strategy<Value = Option<NodeView>> {
         condition: "NotReady".into(),
         lasting: Duration::from_secs(seconds),
     }));
-    let node = (prop::bool::weighted(0.9), unhealthy).prop_map(|(cordoned, unhealthy)| NodeView {
-        name: "n".into(),
-        cordoned,
-        unhealthy,
-        ..NodeView::default()
-    });
+    let listed = prop::collection::vec(0..3_u8, 0..2);
+    let node =
+        (prop::bool::weighted(0.9), unhealthy, listed).prop_map(|(cordoned, unhealthy, listed)| NodeView {
+            name: "n".into(),
+            cordoned,
+            unhealthy,
+            volumes_attached: listed.into_iter().map(|n| csi(n).attached_name()).collect(),
+            ..NodeView::default()
+        });
     prop_oneof![9 => node.prop_map(Some), 1 => Just(None)]
 }
 
@@ -369,7 +379,55 @@ impl Seen<'_> {
         }
     }
 
+    /// Whatever the attempt had seen or forgotten: the look that proves it shows nothing attached to the node but what pods
+    /// that stay use.
+    fn drained_means_nothing_is_attached_that_belongs_to_no_pod_that_stays(&self) {
+        let is_new = Self::ended_as(self.after, &Outcome::Drained) && self.before != self.after;
+        let waits = self.policy.volumes.on_detach_timeout == OnDetachTimeout::Fail
+            && !self.policy.volumes.detach_timeout.is_zero()
+            && !self.is_forced();
+        if !is_new || !waits {
+            return;
+        }
+        let Event::Proof { look: Ok(look), .. } = self.event else { panic!("{:?}", self.event) };
+        let staying = look.pods.iter().zip(crate::plan::plan(look, self.policy));
+        let staying = staying.filter(|(_, planned)| !planned.must_leave());
+        let kept: Vec<String> = staying
+            .flat_map(|(pod, _)| pod.claims.iter().map(|claim| claim.name.replace("claim-", "")))
+            .collect();
+        let kept =
+            |volume: &str| kept.iter().any(|kept| volume == format!("pv-{kept}") || volume == csi_name(kept));
+        let listed = look.node.iter().flat_map(|node| &node.volumes_attached);
+        assert!(listed.clone().all(|name| kept(name)), "{look:?}");
+        match &look.storage.attachments {
+            Attachments::NotServed => {}
+            Attachments::Listed(all) => {
+                let mut here = all.iter().filter(|attachment| attachment.node == "n");
+                assert!(here.all(|here| here.volume.as_deref().is_some_and(kept)), "{look:?}");
+            }
+            Attachments::NotAsked | Attachments::Unreadable(_) => panic!("nothing proves that: {look:?}"),
+        }
+    }
+
+    fn no_pod_leaves_whose_claims_nobody_has_asked_for(&self) {
+        let Some(attempt) = attempt(self.after).filter(|_| !self.is_forced()) else { return };
+        let Some(picture) = &attempt.picture else { return };
+        if self.policy.volumes.detach_timeout.is_zero()
+            || picture.storage.attachments != Attachments::NotAsked
+        {
+            return;
+        }
+        for effect in self.effects {
+            if let Effect::Evict { pod, .. } | Effect::Delete { pod, .. } = effect {
+                let sent = picture.pods.iter().find(|seen| seen.id == *pod);
+                assert!(sent.is_some_and(|sent| sent.claims.is_empty()), "{sent:?}");
+            }
+        }
+    }
+
     fn check(&self) {
+        self.drained_means_nothing_is_attached_that_belongs_to_no_pod_that_stays();
+        self.no_pod_leaves_whose_claims_nobody_has_asked_for();
         self.no_wake_up_lies_in_the_past();
         self.grace_0_only_by_force();
         self.deletion_only_if_evictions_do_not_work_or_are_not_wanted();
@@ -464,7 +522,8 @@ impl Cluster {
 
     fn picture(&self) -> Arc<Picture> {
         let node = Some(NodeView { cordoned: true, ..NodeView::default() });
-        Arc::new(Picture { node, pods: self.pods.clone(), ..Picture::default() })
+        let storage = Storage { attachments: Attachments::Listed(vec![]), ..Storage::default() };
+        Arc::new(Picture { node, pods: self.pods.clone(), storage, ..Picture::default() })
     }
 
     fn evict(&mut self, pod: &PodId) -> Vec<Event> {

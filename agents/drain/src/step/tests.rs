@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::clocks::REFRESH;
+use crate::clocks;
 use crate::policy::{IN_FLIGHT_PER_BUDGET, Method};
 use crate::state::{Cause, Failure, Stage};
-use crate::testing::{Bench, PROVE, evicted, guarded, node, pod, refusal, terminating, with};
+use crate::testing::{Bench, PROVE, REFRESH, evicted, guarded, node, pod, refusal, terminating, with};
 use crate::view::PodView;
 
 type AnswerCase = (Answer, fn(&Stage) -> bool);
@@ -89,7 +89,7 @@ fn an_uncordon_before_the_first_picture_is_found_by_a_fresh_look() {
     let mut bench = Bench::start();
     assert_eq!(bench.picture(schedulable()), []);
     assert_eq!(bench.after(Duration::from_millis(1_999)), []);
-    assert_eq!(bench.after(Duration::from_millis(1)), [PROVE]);
+    assert_eq!(bench.after(Duration::from_millis(1)), [REFRESH]);
     bench.proof(schedulable());
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Uncordoned)));
 }
@@ -120,8 +120,8 @@ fn an_uncordon_by_hand_fails_the_attempt() {
 fn a_vanished_node_is_believed_only_from_a_fresh_look() {
     let mut bench = Bench::start();
     bench.picture(with(vec![pod("1")]));
-    let gone = Picture { node: None, ..with(vec![pod("1")]) };
-    assert_eq!(bench.picture(gone.clone()), [PROVE]);
+    let gone = Picture { node: None, ..with(vec![]) };
+    assert_eq!(bench.picture(gone.clone()), [REFRESH]);
     assert_eq!(bench.outcome(), None);
     bench.proof(gone);
     assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
@@ -140,8 +140,13 @@ fn the_deadline_is_a_failure_in_every_state() {
     proving.proof(with(vec![]));
     let mut blind = Bench::with(policy, None);
     blind.after(minute);
-    for bench in [draining, proving, blind] {
-        assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Deadline)));
+    assert_eq!(draining.outcome(), Some(Outcome::Failed(Failure::Deadline)));
+    for (bench, expected) in [
+        (proving, "the time is over; no fresh look has shown it yet"),
+        (blind, "the time is over; nothing has been seen of the node yet"),
+    ] {
+        let failure = Failure::Unproven(expected.into());
+        assert_eq!(bench.outcome(), Some(Outcome::Failed(failure)), "no pod is left that anybody knows of");
     }
 }
 
@@ -155,11 +160,8 @@ fn clocks_stand_still_while_the_api_is_away() {
     assert_eq!(bench.after(Duration::from_mins(10)), [], "nothing is done to the cluster meanwhile");
     assert_eq!(bench.outcome(), None);
     let effects = bench.send(Event::ApiBack);
-    assert_eq!(
-        (evicted(&effects), effects.last()),
-        (vec!["1"], Some(&PROVE)),
-        "sent again, and looked freshly"
-    );
+    assert_eq!(effects, [REFRESH], "what is known is old: looked freshly before anything is sent");
+    assert_eq!(evicted(&bench.proof(with(vec![pod("1")]))), ["1"], "sent again");
     bench.after(Duration::from_secs(59));
     assert_eq!(bench.outcome(), None);
     bench.after(Duration::from_secs(1));
@@ -355,8 +357,8 @@ fn an_accepted_pod_that_never_terminates_is_evicted_again() {
 fn a_silent_watch_is_checked_by_a_fresh_look() {
     let mut bench = Bench::start();
     bench.picture(with(vec![terminating("1")]));
-    assert_eq!(bench.after(REFRESH.checked_sub(Duration::from_millis(1)).unwrap()), []);
-    assert_eq!(bench.after(Duration::from_millis(1)), [PROVE]);
+    assert_eq!(bench.after(clocks::REFRESH.checked_sub(Duration::from_millis(1)).unwrap()), []);
+    assert_eq!(bench.after(Duration::from_millis(1)), [REFRESH]);
     assert_eq!(bench.proof(with(vec![])), [PROVE], "empty: now the proof begins");
 }
 
@@ -409,9 +411,11 @@ fn a_node_that_is_gone_at_the_proof() {
     let gone = || Picture { node: None, ..Picture::default() };
     let mut bench = Bench::start();
     bench.picture(with(vec![]));
+    bench.picture(gone());
     bench.proof(gone());
     assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
     let mut bench = Bench::start();
+    bench.picture(gone());
     bench.proof(gone());
     assert_eq!(bench.outcome(), None, "a node that was never seen is not gone");
 }
@@ -473,6 +477,7 @@ fn since_tells_when_the_stage_began() {
 fn a_late_look_brings_no_old_budget_back() {
     let mut bench = Bench::start();
     bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.silence();
     bench.picture(with(vec![pod("1")]));
     bench.proof(guarded(vec![pod("1")], 0, "1"));
     assert_eq!(bench.attempt().picture.as_ref().map(|picture| picture.budgets.len()), Some(0));

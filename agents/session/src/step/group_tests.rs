@@ -224,7 +224,9 @@ impl World {
 
     fn picture(&self, index: usize) -> Arc<Picture> {
         let node = Some(self.nodes[index].clone());
-        Arc::new(Picture { node, pods: self.pods[index].clone(), ..Picture::default() })
+        let attachments = drain::storage::Attachments::Listed(vec![]);
+        let storage = drain::storage::Storage { attachments, ..Default::default() };
+        Arc::new(Picture { node, pods: self.pods[index].clone(), storage, ..Picture::default() })
     }
 
     fn act(&mut self, index: usize, action: Action) {

@@ -298,7 +298,14 @@ impl Sim {
     }
 
     pub(super) fn picture(&self) -> Arc<Picture> {
-        Arc::new(Picture { node: Some(self.own.clone()), pods: self.pods.clone(), ..Picture::default() })
+        let attachments = drain::storage::Attachments::Listed(vec![]);
+        let storage = drain::storage::Storage { attachments, ..Default::default() };
+        Arc::new(Picture {
+            node: Some(self.own.clone()),
+            pods: self.pods.clone(),
+            storage,
+            ..Picture::default()
+        })
     }
 
     pub(super) fn show_picture(&mut self) {

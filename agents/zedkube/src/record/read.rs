@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use drain::volumes::{VolumeStage, VolumeTrack};
-use drain::{Moment, PodId};
+use drain::Moment;
 use schemas::{
     DrainRecord, DrainRequester, DrainStatus, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase,
-    RecordedPhaseName, RecordedRequest, RecordedVolume, RecordedVolumeStage,
+    RecordedPhaseName, RecordedRequest,
 };
 use session::forcing::{Command, Disabled, Forced, Forcing, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
@@ -159,26 +158,6 @@ fn clock(kept: &RecordedClock) -> drain::Record {
         deadline: Moment(kept.deadline),
         away_total: Duration::from_millis(kept.away_total),
         refused_since: BTreeMap::new(),
-        volumes: kept.volumes.iter().map(|volume| (volume.volume.clone(), track(volume))).collect(),
-    }
-}
-
-fn track(kept: &RecordedVolume) -> VolumeTrack {
-    let (namespace, name) = kept.user.split_once('/').unwrap_or(("", &kept.user));
-    VolumeTrack {
-        volume: kept.volume.clone(),
-        attached_name: kept.attached_name.clone(),
-        claim: kept.claim.clone(),
-        pod: PodId { namespace: namespace.to_owned(), name: name.to_owned(), uid: String::new() },
-        order: kept.order,
-        stage: match kept.stage {
-            RecordedVolumeStage::InUse => VolumeStage::InUse,
-            RecordedVolumeStage::Detaching => VolumeStage::Detaching,
-            RecordedVolumeStage::TimedOut => VolumeStage::TimedOut,
-            RecordedVolumeStage::Detached => VolumeStage::Detached,
-        },
-        since: Moment(kept.since),
-        is_late: kept.late,
     }
 }
 

@@ -1,8 +1,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use drain::PodId;
-use drain::volumes::{VolumeStage, VolumeTrack};
 use session::forcing::{Command, Disabled, Forced, Forcing, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::waiting::Waiting;
@@ -49,27 +47,6 @@ fn request(requester: Requester, answer: Answer) -> Request {
     }
 }
 
-fn volumes() -> BTreeMap<String, VolumeTrack> {
-    let pod = PodId { namespace: "a".into(), name: "b".into(), uid: String::new() };
-    let track = |volume: &str, stage| VolumeTrack {
-        volume: volume.into(),
-        attached_name: Some("n".into()),
-        claim: "a/c".into(),
-        pod: pod.clone(),
-        order: -3,
-        stage,
-        since: Moment(11),
-        is_late: true,
-    };
-    let stages = [
-        ("v", VolumeStage::InUse),
-        ("w", VolumeStage::Detaching),
-        ("x", VolumeStage::TimedOut),
-        ("y", VolumeStage::Detached),
-    ];
-    stages.into_iter().map(|(name, stage)| (name.into(), track(name, stage))).collect()
-}
-
 fn session() -> Session {
     let error = "e".to_owned();
     Session {
@@ -114,7 +91,6 @@ fn full(phase: Phase) -> Record {
             deadline: Moment(19),
             away_total: Duration::from_millis(20),
             refused_since: BTreeMap::new(),
-            volumes: volumes(),
         }),
         may_be_cordoned: true,
         forcing: forcing(),

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use drain::volumes::{VolumeStage, VolumeTrack};
 use schemas::{
     DrainRecord, DrainRequester, DrainStatus, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase,
-    RecordedPhaseName, RecordedRequest, RecordedVolume, RecordedVolumeStage,
+    RecordedPhaseName, RecordedRequest,
 };
 use session::forcing::{Command, Disabled, Forced, Order};
 use session::state::{AttemptRecord, Failed, Phase};
@@ -99,25 +98,6 @@ fn clock(attempt: &drain::Record) -> RecordedClock {
         started: attempt.started.0,
         deadline: attempt.deadline.0,
         away_total: millis(attempt.away_total),
-        volumes: attempt.volumes.values().map(volume).collect(),
-    }
-}
-
-fn volume(track: &VolumeTrack) -> RecordedVolume {
-    RecordedVolume {
-        volume: track.volume.clone(),
-        attached_name: track.attached_name.clone(),
-        claim: track.claim.clone(),
-        user: track.pod.to_string(),
-        order: track.order,
-        stage: match track.stage {
-            VolumeStage::InUse => RecordedVolumeStage::InUse,
-            VolumeStage::Detaching => RecordedVolumeStage::Detaching,
-            VolumeStage::TimedOut => RecordedVolumeStage::TimedOut,
-            VolumeStage::Detached => RecordedVolumeStage::Detached,
-        },
-        since: track.since.0,
-        late: track.is_late,
     }
 }
 

@@ -1,0 +1,231 @@
+//! Storage of one picture, looked up by name: which volumes a pod has, and what is attached to the node.
+
+use std::collections::BTreeMap;
+
+use crate::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
+use crate::view::{NodeView, Picture, PodClaim, PodView};
+
+/// Whether a volume is attached to the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+    /// Nothing proves either.
+    Unknown,
+}
+
+/// A volume that a pod uses and that can be attached to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodVolume {
+    /// Name of the PersistentVolume.
+    pub volume: String,
+    /// Its name in `node.status.volumesAttached`, if it comes from a CSI driver.
+    pub attached_name: Option<String>,
+    /// The CSI driver, empty if it is not known.
+    pub driver: String,
+    /// `namespace/name` of the claim.
+    pub claim: String,
+}
+
+/// Something that is attached to the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Attached {
+    /// As [`super::VolumeTrack::volume`].
+    pub(super) volume: String,
+    pub(super) attached_name: Option<String>,
+    pub(super) driver: String,
+}
+
+/// Storage, looked up by name.
+#[derive(Debug)]
+pub struct Shelves<'a> {
+    claims: BTreeMap<(&'a str, &'a str), &'a ClaimView>,
+    volumes: BTreeMap<&'a str, &'a VolumeView>,
+    storage: &'a Storage,
+    node: Option<&'a NodeView>,
+}
+
+impl<'a> Shelves<'a> {
+    /// Over the storage of this picture.
+    pub fn of(picture: &'a Picture) -> Self {
+        let storage = &picture.storage;
+        let claim = |claim: &'a ClaimView| ((claim.namespace.as_str(), claim.name.as_str()), claim);
+        Self {
+            claims: storage.claims.iter().map(claim).collect(),
+            volumes: storage.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect(),
+            storage,
+            node: picture.node.as_ref(),
+        }
+    }
+
+    /// The volumes of the pod that can be attached to a node, each once, by name.
+    ///
+    /// Left out, because nothing of them is ever attached: claims that are missing, not bound, or of another owner
+    /// than the pod whose ephemeral volume they are for; volumes that no CSI driver provides; drivers that never
+    /// attach. A VolumeAttachment for this node overrules the last two: somebody does attach it.
+    pub fn of_pod(&self, pod: &PodView) -> Vec<PodVolume> {
+        let mut found = BTreeMap::new();
+        for named in &pod.claims {
+            let Some(claim) = self.claims.get(&(pod.id.namespace.as_str(), named.name.as_str())) else {
+                continue;
+            };
+            let foreign = named.ephemeral && claim.owner.as_deref() != Some(pod.id.uid.as_str());
+            if foreign || claim.volume.is_empty() {
+                continue;
+            }
+            let attached_name = self.attached_name(&claim.volume);
+            if attached_name.is_some() || self.has_attachment_here(&claim.volume) {
+                let volume = PodVolume {
+                    volume: claim.volume.clone(),
+                    attached_name,
+                    driver: self.driver(&claim.volume),
+                    claim: format!("{}/{}", claim.namespace, claim.name),
+                };
+                found.insert(claim.volume.clone(), volume);
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// The volume's name in `volumesAttached`, if a CSI driver attaches it.
+    fn attached_name(&self, name: &str) -> Option<String> {
+        let csi = self.volumes.get(name)?.csi.as_ref()?;
+        let never = self.storage.drivers_without_attach.contains(&csi.driver);
+        (!never).then(|| csi.attached_name())
+    }
+
+    /// The CSI driver of the volume, as its attachment here or the volume itself says.
+    fn driver(&self, name: &str) -> String {
+        let here = self.attachments_of(name).find(|attachment| self.is_here(attachment));
+        let attached = here.map(|attachment| attachment.driver.clone()).filter(|driver| !driver.is_empty());
+        let csi = || Some(self.volumes.get(name)?.csi.as_ref()?.driver.clone());
+        attached.or_else(csi).unwrap_or_default()
+    }
+
+    /// All that is attached to this node, by VolumeAttachments and by `volumesAttached`, each once.
+    pub(super) fn attached(&self) -> Vec<Attached> {
+        let mut found: BTreeMap<&str, Attached> = BTreeMap::new();
+        for here in self.all_attachments().filter(|attachment| self.is_here(attachment)) {
+            let volume = key(here);
+            let attached_name = self.attached_name(volume);
+            found.insert(
+                volume,
+                Attached { volume: volume.to_owned(), attached_name, driver: here.driver.clone() },
+            );
+        }
+        // An attachment whose volume nobody has read stands for one name of its driver: which one, nothing tells.
+        let mut unnamed: BTreeMap<String, usize> = BTreeMap::new();
+        for attached in found.values().filter(|attached| attached.attached_name.is_none()) {
+            *unnamed.entry(attached.driver.clone()).or_default() += 1;
+        }
+        let names = self.node.map(|node| node.volumes_attached.as_slice()).unwrap_or_default();
+        for name in names {
+            let is_named = |attached: &Attached| attached.attached_name.as_deref() == Some(name);
+            if found.values().any(is_named) {
+                continue;
+            }
+            let of_volume = self
+                .volumes
+                .values()
+                .find(|volume| volume.csi.as_ref().is_some_and(|csi| csi.attached_name() == *name));
+            let driver = driver_of(name);
+            if of_volume.is_none()
+                && let Some(left) = unnamed.get_mut(driver).filter(|left| **left > 0)
+            {
+                *left -= 1;
+                continue;
+            }
+            let volume = of_volume.map_or(name.as_str(), |volume| volume.name.as_str());
+            let attached_name = Some(name.clone());
+            found.insert(
+                volume,
+                Attached { volume: volume.to_owned(), attached_name, driver: driver.to_owned() },
+            );
+        }
+        found.into_values().collect()
+    }
+
+    /// Whether the volume is attached to this node.
+    pub fn attachment(&self, volume: &str, attached_name: Option<&str>) -> Attachment {
+        let listed = self.node.is_some_and(|node| {
+            attached_name.is_some_and(|wanted| node.volumes_attached.iter().any(|name| name == wanted))
+        });
+        match &self.storage.attachments {
+            _ if listed => Attachment::Yes,
+            Attachments::Listed(_) if self.has_attachment_here(volume) => Attachment::Yes,
+            Attachments::Listed(_) | Attachments::NotServed => Attachment::No,
+            Attachments::NotAsked | Attachments::Unreadable(_) => Attachment::Unknown,
+        }
+    }
+
+    /// Another node has the volume.
+    pub fn is_elsewhere(&self, volume: &str) -> bool {
+        self.attachments_of(volume).any(|attachment| attachment.attached && !self.is_here(attachment))
+    }
+
+    /// Why the volume is not detached, as far as the cluster says.
+    pub fn obstacle(&self, volume: &str, attached_name: Option<&str>) -> String {
+        let mounted = |node: &NodeView| {
+            attached_name.is_some_and(|wanted| node.volumes_in_use.iter().any(|name| name == wanted))
+        };
+        if self.node.is_some_and(mounted) {
+            return "the kubelet still has it mounted".to_owned();
+        }
+        if let Attachments::Unreadable(text) = &self.storage.attachments {
+            return format!("nothing proves that it is detached: {text}");
+        }
+        let here = self.attachments_of(volume).find(|attachment| self.is_here(attachment));
+        match here {
+            Some(attachment) if !attachment.detach_error.is_empty() => {
+                format!("the storage driver cannot detach it: {}", attachment.detach_error)
+            }
+            Some(_) => "its VolumeAttachment is still there".to_owned(),
+            None => "the node still lists it as attached".to_owned(),
+        }
+    }
+
+    fn has_attachment_here(&self, volume: &str) -> bool {
+        self.attachments_of(volume).any(|attachment| self.is_here(attachment))
+    }
+
+    fn attachments_of(&self, volume: &str) -> impl Iterator<Item = &'a AttachmentView> {
+        self.all_attachments().filter(move |attachment| key(attachment) == volume)
+    }
+
+    fn all_attachments(&self) -> impl Iterator<Item = &'a AttachmentView> {
+        let all = match &self.storage.attachments {
+            Attachments::Listed(all) => all.as_slice(),
+            Attachments::NotAsked | Attachments::NotServed | Attachments::Unreadable(_) => &[],
+        };
+        all.iter()
+    }
+
+    /// It is known what each claim of the pod is bound to, and somebody was asked about attachments. What cannot be read
+    /// is another matter: `blindness`.
+    pub(super) fn knows(&self, pod: &PodView) -> bool {
+        let is_known = |named: &PodClaim| {
+            self.claims.contains_key(&(pod.id.namespace.as_str(), named.name.as_str()))
+                || self.storage.claims_unreadable.is_some()
+        };
+        pod.claims.is_empty()
+            || (self.storage.attachments != Attachments::NotAsked && pod.claims.iter().all(is_known))
+    }
+
+    fn is_here(&self, attachment: &AttachmentView) -> bool {
+        self.node.is_some_and(|node| node.name == attachment.node)
+    }
+}
+
+/// What a VolumeAttachment is called here: as its PersistentVolume; an inline volume has none, and is called as the
+/// attachment itself.
+fn key(attachment: &AttachmentView) -> &str {
+    attachment.volume.as_deref().unwrap_or(&attachment.name)
+}
+
+/// The CSI driver in a name of `volumesAttached`, such as `kubernetes.io/csi/DRIVER^HANDLE`; empty in other names.
+fn driver_of(name: &str) -> &str {
+    let csi = name.strip_prefix("kubernetes.io/csi/");
+    csi.and_then(|csi| csi.split_once('^')).map(|(driver, _)| driver).unwrap_or_default()
+}
