@@ -8,6 +8,7 @@ use drain::view::NodeView;
 use crate::attempting::drive;
 use crate::effect::Effect;
 use crate::event::{Look, Trouble};
+use crate::leasing;
 use crate::membership::{Listed, Member, next};
 use crate::policy::Policy;
 use crate::returning;
@@ -50,6 +51,7 @@ pub(crate) fn looked(
         if let Ok(own) = &look.own {
             state.own = Some(own.clone());
         }
+        leasing::see_others(state, now, policy);
         membership(state, Some(Listed { nodes: look.nodes.len(), has_own: look.own.is_ok() }));
     }
 }

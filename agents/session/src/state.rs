@@ -12,6 +12,7 @@ use crate::membership::{Facts, Member};
 use crate::requests::Requests;
 use crate::returning::Returning;
 use crate::showing::Shown;
+use crate::slots::Others;
 pub use crate::waiting::Waiting;
 
 /// The name by which zedkube's cordon is known in annotation `ebb.dev/cordoned-by`.
@@ -70,6 +71,13 @@ impl State {
     /// The state at start: what was stored of the membership, and nothing known of the cluster.
     pub fn new(member: Member, boot_id: String, now: Moment) -> Self {
         Self { member, boot_id, since: now, shown: Shown::at_start(now), ..Self::default() }
+    }
+
+    /// What is known of the slots of other nodes before anybody was asked.
+    #[must_use]
+    pub fn knowing(mut self, others: Others) -> Self {
+        self.slots.others = others;
+        self
     }
 
     /// Whether the watches on the node, its pods and the budgets are needed.

@@ -62,7 +62,7 @@ fn note(state: &mut State, event: &Event, now: Moment, policy: &Policy, effects:
         Event::Probed { serial, result } => looking::probed(state, *serial, result, now, policy, effects),
         Event::Uncordoned { serial, result } => returning::uncordoned(state, *serial, result, now),
         Event::Adopted { serial, result } => returning::adopted(state, *serial, result, now),
-        Event::Slots { serial, result } => leasing::answered(state, *serial, result, now),
+        Event::Slots { serial, result } => leasing::answered(state, *serial, result, now, policy),
         Event::SlotsChanged => leasing::changed(state, now),
         Event::Health { serial, result } => health::answered(state, *serial, result, now, policy),
         Event::Override(order) => forcing::ordered(state, order.clone(), effects),

@@ -9,6 +9,7 @@ use crate::event::{Event, Look, Trouble};
 use crate::health::Purpose;
 use crate::leasing;
 use crate::policy::{Otherwise, Policy};
+use crate::slots::Others;
 use crate::state::{Failed, Outcome, Phase, State};
 use crate::step::finish;
 
@@ -33,6 +34,8 @@ pub struct Waiting {
     pub no_peer_since: Option<Moment>,
     /// If nothing changes, the node counts as complete then, without a drain.
     pub undrained_at: Option<Moment>,
+    /// The API server is away, and another node gets the time that a node may be down.
+    pub is_patient: bool,
 }
 
 /// What is waited for.
@@ -225,6 +228,7 @@ fn time_is_over(
             return Next::Complete(Outcome::ApiUnreachable);
         }
         waiting.undrained_at = Some(at);
+        waiting.is_patient = others_get_time(state, policy);
     } else if waiting.no_peer_since.is_none() {
         waiting.undrained_at = None;
     }
@@ -241,12 +245,15 @@ fn time_is_over(
 /// When the node counts as complete because the API server has been away on end, counted from `since` at the
 /// earliest; `None` while it is there, or when it is to be waited for.
 ///
-/// When another node held a slot as the API server last answered, it may be that node which took the server down: it
-/// gets the time that a node may be down.
+/// When another node had a slot as the API server last answered, or nobody knows, it may be that node which took the
+/// server down: it gets the time that a node may be down.
 pub(crate) fn unreachable_at(state: &State, since: Moment, policy: &Policy) -> Option<Moment> {
     let away = state.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete)?;
-    let others = policy.slots_limit > 0 && state.slots.others_hold;
-    let timeout =
-        if others { policy.down_max.max(policy.unreachable_timeout) } else { policy.unreachable_timeout };
+    let longer = policy.down_max.max(policy.unreachable_timeout);
+    let timeout = if others_get_time(state, policy) { longer } else { policy.unreachable_timeout };
     Some(away.max(since) + timeout)
+}
+
+fn others_get_time(state: &State, policy: &Policy) -> bool {
+    policy.slots_limit > 0 && state.slots.others != Others::Nobody
 }

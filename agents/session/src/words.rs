@@ -6,6 +6,7 @@ use drain::state::Attempt;
 use crate::health::Purpose;
 use crate::membership::Member;
 use crate::returning;
+use crate::slots::Others;
 use crate::state::{Cordoning, Failed, Outcome, Phase, State, Waiting};
 use crate::waiting::Stage;
 
@@ -75,7 +76,9 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
 pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
     if state.api.away_since.is_some() {
         let undrained = undrained(waiting, "api-unreachable");
-        return format!("the Kubernetes API server cannot be reached: {}{undrained}", state.api.error);
+        let error = &state.api.error;
+        let holders = if waiting.is_patient { holders(state) } else { "" };
+        return format!("the Kubernetes API server cannot be reached: {error}{holders}{undrained}");
     }
     if waiting.denials > 0 {
         return format!("the Kubernetes API server was asked for its nodes in vain: {}", waiting.denied);
@@ -94,6 +97,19 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
                 None => "looking for another node that can take the pods".to_owned(),
             }
         }
+    }
+}
+
+/// Why an outage is waited for longer than the setting for outages says.
+fn holders(state: &State) -> &'static str {
+    match state.slots.others {
+        Others::Hold => {
+            "; another node had a slot or was down when it last answered, and gets slots.down-max to return"
+        }
+        Others::Unknown => {
+            "; whether another node has a slot is not known: one that has gets slots.down-max to return"
+        }
+        Others::Nobody => "",
     }
 }
 

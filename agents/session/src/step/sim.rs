@@ -50,6 +50,8 @@ pub(super) struct Sim {
     pub(super) lease: Lease,
     pub(super) health: Result<(), String>,
     pub(super) lease_reads: usize,
+    /// What the device knows of its membership.
+    pub(super) facts: Facts,
     /// What is on record.
     pub(super) recorded: Record,
     /// Each status that was shown, with the requester's number.
@@ -79,11 +81,12 @@ impl Sim {
             lease: Lease::default(),
             health: Ok(()),
             lease_reads: 0,
+            facts: Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None },
             recorded: Record::default(),
             shown: vec![],
             done: vec![],
         };
-        sim.send(Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None }));
+        sim.send(Event::Facts(sim.facts));
         sim
     }
 
@@ -350,13 +353,14 @@ impl Sim {
     pub(super) fn lose_record(&mut self) {
         let standing: Vec<Request> = self.state.requests.iter().cloned().collect();
         let boot_id = self.state.boot_id.clone();
-        self.state = State::new(self.state.member, boot_id, self.now);
+        self.state = State::new(self.state.member, boot_id, self.now).knowing(self.state.slots.others);
         self.start(standing);
     }
 
     /// The device comes up again; nobody asks any more.
     pub(super) fn boot(&mut self, boot_id: &str) {
-        self.state = State::new(self.state.member, boot_id.into(), self.now);
+        let others = self.state.slots.others;
+        self.state = State::new(self.state.member, boot_id.into(), self.now).knowing(others);
         self.recorded = record(&self.state);
         self.start(vec![]);
     }
@@ -364,8 +368,7 @@ impl Sim {
     /// As the loop does: the facts first, then who asks.
     pub(super) fn start(&mut self, standing: Vec<Request>) {
         self.shown.clear();
-        let facts = Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None };
-        self.send_all([Event::Facts(facts), Event::Requests(standing)]);
+        self.send_all([Event::Facts(self.facts), Event::Requests(standing)]);
     }
 
     pub(super) fn statuses(&self) -> Vec<u8> {
