@@ -252,7 +252,7 @@ fn wanted(state: &State, now: Moment, policy: &Policy) -> Option<Wanted> {
         }
         // Whether a boot before this one has left an entry; while that waits for the node to be well, whether somebody
         // else has released it; and who else has one.
-        Phase::Idle | Phase::Failed(_) if state.member != crate::Member::No => {
+        Phase::Idle | Phase::Failed(_) if state.member_now() != crate::Member::No => {
             let is_due = is_unknown(state) || (held && now >= state.slots.renew_at);
             is_due.then_some(Wanted::Knowledge)
         }

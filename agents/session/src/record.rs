@@ -39,6 +39,8 @@ pub struct Record {
     pub away_since: Option<Moment>,
     /// Whether other nodes had a slot when it last answered.
     pub others: Others,
+    /// It was asked about the membership in this boot.
+    pub has_looked: bool,
     /// An unannotated cordon would be adopted still.
     pub adopts: bool,
 }
@@ -58,6 +60,7 @@ pub fn record(state: &State) -> Record {
         forcing: state.forcing.clone(),
         away_since: state.api.away_since.or(state.api.away_before),
         others: state.slots.others,
+        has_looked: state.has_looked,
         adopts: state.adopts,
     }
 }
@@ -111,6 +114,7 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         left: record.attempt,
         forcing: record.forcing,
         adopts: record.adopts,
+        has_looked: record.has_looked,
         ..State::default()
     }
     .knowing(record.others)

@@ -8,7 +8,7 @@ use drain::view::{NodeView, Picture};
 use crate::forcing::Forcing;
 use crate::health::Health;
 use crate::leasing::Leasing;
-use crate::membership::{Facts, Member};
+use crate::membership::{Facts, Member, needs_no_look};
 use crate::requests::Requests;
 use crate::returning::Returning;
 use crate::showing::Shown;
@@ -25,6 +25,8 @@ pub struct State {
     pub member: Member,
     /// What the device knows about that.
     pub facts: Facts,
+    /// The API server was asked about it in this boot: it has listed its nodes, or has been away for too long.
+    pub has_looked: bool,
     /// Who asks.
     pub requests: Requests,
     /// Where the drain is.
@@ -78,6 +80,13 @@ impl State {
     pub fn knowing(mut self, others: Others) -> Self {
         self.slots.others = others;
         self
+    }
+
+    /// Whether this device is a member, as far as this boot knows. A stored `no` releases nobody before one look: the device
+    /// may have joined a cluster since, and nobody asks before it goes down.
+    pub fn member_now(&self) -> Member {
+        let is_stored_only = !self.has_looked && !needs_no_look(&self.facts);
+        if self.member == Member::No && is_stored_only { Member::Unknown } else { self.member }
     }
 
     /// Whether the watches on the node, its pods and the budgets are needed.

@@ -11,6 +11,7 @@ use drain::plan;
 use drain::view::NodeView;
 use schemas::{DrainRequester, DrainStatus, GoTime, NodeDrainReport, Operation};
 use session::forcing::Command;
+use session::slots::Lease;
 
 use session::State;
 
@@ -47,6 +48,8 @@ pub struct Monitor {
     is_disabled: bool,
     /// Looks, probes and cordons fail without an answer, the first then, the last then.
     failing: Option<(u64, u64)>,
+    /// The peer had a slot when the Lease was read last, in this boot or another.
+    peer_had_slot: bool,
     /// Lists showed the peer unable to take pods, the first then, the last then.
     peer_seen_down: Option<(u64, u64)>,
     /// The commands, and what became of them.
@@ -264,6 +267,11 @@ impl Monitor {
     pub(crate) fn answered(&mut self, is_reached: bool, now: u64) {
         let first = self.failing.map_or(now, |(first, _)| first);
         self.failing = (!is_reached).then_some((first, now));
+    }
+
+    /// zedkube takes the Lease in.
+    pub(crate) fn lease_read(&mut self, lease: &Lease) {
+        self.peer_had_slot = lease.of(PEER).is_some();
     }
 
     /// zedkube takes a list of nodes in.

@@ -143,6 +143,8 @@ pub enum Mutation {
     NoGiveBack,
     /// zedkube takes its slot for granted once it has asked for it.
     ImaginedSlots,
+    /// zedkube forgets who else has a slot whenever it starts.
+    ForgetsHolders,
     /// nodeagent does not see that an image is being activated.
     BlindToActivation,
     /// nodeagent's hooks never end.

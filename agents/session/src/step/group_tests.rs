@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::event::{Cordoned, Look, Trouble};
 use crate::leasing::SlotTrouble;
-use crate::membership::{Facts, Mode};
+use crate::membership::Facts;
 use crate::record::{Record, resume};
 use crate::slots::Lease;
 use crate::state::OWNER;
@@ -119,7 +119,7 @@ impl World {
     fn start(&mut self, index: usize) {
         self.send(
             index,
-            Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None }),
+            Event::Facts(Facts { has_kubeconfig: true, ..Facts::default() }),
         );
         self.ask(index);
     }

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use drain::view::{NodeView, Picture, PodId, PodView};
 
 use super::*;
-use crate::event::{Cordoned, Look, Trouble};
+use crate::event::{Cordoned, Look, NoNode, Trouble};
 use crate::leasing::SlotTrouble;
 use crate::membership::Facts;
-use crate::membership::Mode;
 use crate::record::{Record, resume};
 use crate::slots::{Holder, Lease};
 
@@ -34,6 +33,8 @@ pub(super) enum Fault {
     RenameRefused,
     /// Fresh looks are not answered.
     ProofHangs,
+    /// The watch does not see that our Node is gone.
+    WatchIsOld,
 }
 
 /// A cluster that answers effects at once, and a clock that jumps to the next wake-up.
@@ -52,6 +53,10 @@ pub(super) struct Sim {
     pub(super) lease_reads: usize,
     /// What the device knows of its membership.
     pub(super) facts: Facts,
+    /// Our Node exists.
+    pub(super) has_own_node: bool,
+    /// If not, it may still come.
+    pub(super) may_join: bool,
     /// What is on record.
     pub(super) recorded: Record,
     /// Each status that was shown, with the requester's number.
@@ -81,7 +86,9 @@ impl Sim {
             lease: Lease::default(),
             health: Ok(()),
             lease_reads: 0,
-            facts: Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None },
+            facts: Facts { has_kubeconfig: true, ..Facts::default() },
+            has_own_node: true,
+            may_join: true,
             recorded: Record::default(),
             shown: vec![],
             done: vec![],
@@ -125,12 +132,16 @@ impl Sim {
                 None
             }
             Effect::Look { serial } => {
-                let nodes = std::iter::once(&self.own).chain(&self.others).cloned().collect();
-                let look = Look { nodes, own: Ok(self.own.clone()) };
+                let own = self.own_node().ok_or(NoNode {
+                    why: "no Node of this cluster is this machine".into(),
+                    may_join: self.may_join,
+                });
+                let nodes = own.iter().chain(&self.others).cloned().collect();
+                let look = Look { nodes, own };
                 Some(Event::Looked { serial, result: self.answer(look) })
             }
             Effect::Probe { serial } => {
-                Some(Event::Probed { serial, result: self.answer(Some(self.own.clone())) })
+                Some(Event::Probed { serial, result: self.answer(self.own_node()) })
             }
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
@@ -301,12 +312,18 @@ impl Sim {
     }
 
     pub(super) fn picture(&self) -> Arc<Picture> {
-        Arc::new(Picture { node: Some(self.own.clone()), pods: self.pods.clone(), ..Picture::default() })
+        Arc::new(Picture { node: self.own_node(), pods: self.pods.clone(), ..Picture::default() })
+    }
+
+    fn own_node(&self) -> Option<NodeView> {
+        self.has_own_node.then(|| self.own.clone())
     }
 
     pub(super) fn show_picture(&mut self) {
         if self.state.wants_picture() {
-            self.send(Event::Picture(self.picture()));
+            let node = self.has(Fault::WatchIsOld).then(|| self.own.clone());
+            let seen = Picture { node: node.or(self.own_node()), ..Picture::clone(&self.picture()) };
+            self.send(Event::Picture(Arc::new(seen)));
         }
     }
 
