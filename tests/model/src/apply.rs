@@ -244,9 +244,11 @@ impl World {
                     self.monitor.order_taken(order);
                 }
             }
-            Some(Todo::Do(session::Effect::Record | session::Effect::Publish) | Todo::Store(..)) => {
+            Some(Todo::Do(session::Effect::Record)) => {
+                self.monitor.recorded(false);
                 self.last.1 = false;
             }
+            Some(Todo::Do(session::Effect::Publish) | Todo::Store(..)) => self.last.1 = false,
             Some(Todo::Do(_) | Todo::Status(_)) | None => {}
         }
     }

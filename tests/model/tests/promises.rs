@@ -142,9 +142,10 @@ fn a_zedkube_that_starts_after_an_outage_looks_before_it_gives_up() {
 /// Another node has the slot, the API server goes away with it, and zedkube or the device dies meanwhile.
 fn beside_a_holder() -> Scenario {
     let scenario = Scenario::new("holder", &[Command(Reboot)]);
-    let kinds = [Kind::PeerTakesSlot, Kind::LongOutage, Kind::Crash, Kind::PowerCut];
     let policy = Policy { down_max: Duration::from_secs(20), ..scenario.policy.clone() };
-    Scenario { policy, ..scenario.with(3, &kinds) }
+    // Until 20 s after the command.
+    let peer_holds_ms = 200_000;
+    Scenario { policy, peer_holds_ms, ..scenario.with(2, &[Kind::LongOutage, Kind::Crash, Kind::PowerCut]) }
 }
 
 #[test]
