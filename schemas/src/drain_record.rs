@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{DrainRequester, DrainStatus, Outcome, Topic};
+use crate::{DrainRequester, DrainStatus, OtherHolders, Outcome, Topic};
 
 /// The record of zedkube, key `global`. Its only reader is zedkube itself, and people.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +50,10 @@ pub struct DrainRecord {
     pub adopts: bool,
     /// The API server has been away since then.
     pub api_away_since: Option<u64>,
+    /// Whether other nodes had a slot when it last answered.
+    pub others: OtherHolders,
+    /// It was asked about the membership in this boot, and has listed its nodes or was away for too long.
+    pub looked: bool,
     /// An operator's order whose file is being renamed.
     pub pending: Option<RecordedOrder>,
     /// COMPLETE by force.

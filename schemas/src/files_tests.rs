@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use crate::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
     DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
-    EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
+    EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
     NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
@@ -32,6 +32,7 @@ fn all() -> BTreeMap<&'static str, Known> {
     BTreeMap::from([
         known::<BaseOsConfig>(),
         known::<BaseOsHold>(),
+        known::<KnownHolders>(),
         known::<Membership>(),
         known::<BaseOsStatus>(),
         known::<CommandFreeze>(),

@@ -45,7 +45,7 @@ pub use drain_record::{
 };
 pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
 pub use gotime::{GoTime, GoTimeError};
-pub use membership::Membership;
+pub use membership::{KnownHolders, Membership, OtherHolders};
 pub use node_agent::{
     BootReason, DeviceAction, DeviceActionState, NodeAgentStatus, RadioSilence, ZedAgentStatus,
 };

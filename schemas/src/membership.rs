@@ -18,3 +18,31 @@ pub struct Membership {
 impl Topic for Membership {
     const NAME: &'static str = "Membership";
 }
+
+/// Whether other nodes of the cluster had a slot when its API server last answered: as long as one may be down, this device
+/// waits longer for a server that is away. Persistent, of zedkube, key `global`; written when it changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct KnownHolders {
+    /// [`crate::SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// What was known.
+    pub others: OtherHolders,
+}
+
+impl Topic for KnownHolders {
+    const NAME: &'static str = "KnownHolders";
+}
+
+/// Whether other nodes have slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OtherHolders {
+    /// Not known; treated as if one had a slot.
+    #[default]
+    Unknown,
+    /// None has one, or there are no other nodes.
+    Nobody,
+    /// At least one has, or may be down for a drain.
+    Hold,
+}

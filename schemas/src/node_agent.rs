@@ -181,6 +181,8 @@ pub struct DeviceAction {
     /// Counter of the last shutdown that was carried out to its end in this boot: it is not done again. Null without
     /// one.
     pub shutdown_done: Option<u32>,
+    /// The boot that it is of; empty where the writer does not say.
+    pub boot_id: String,
 }
 
 impl Topic for DeviceAction {

@@ -19,6 +19,7 @@ pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
         error: if let Phase::Failed(error) = &next.phase { error.clone() } else { String::new() },
         since: next.action.since,
         shutdown_done: next.action.shutdown_done,
+        boot_id: next.action.boot_id.clone(),
     };
     let is_new = !is_same(&next.action, &action) || action.since.is_zero();
     next.action = DeviceAction { since: if is_new { now.wall } else { action.since }, ..action };

@@ -111,7 +111,16 @@ pub struct Look {
     /// All nodes.
     pub nodes: Vec<NodeView>,
     /// The one that is this machine, or why none is.
-    pub own: Result<NodeView, String>,
+    pub own: Result<NodeView, NoNode>,
+}
+
+/// No node is known to be this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoNode {
+    /// Why, and what a person can do.
+    pub why: String,
+    /// It may still come: none of the nodes is it. Otherwise one looks like it and is not, which does not mend itself.
+    pub may_join: bool,
 }
 
 /// A node that is cordoned now.

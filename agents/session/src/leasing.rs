@@ -11,8 +11,8 @@ use crate::effect::Effect;
 use crate::event::Trouble;
 use crate::policy::Policy;
 use crate::returning;
-use crate::slots::{Group, Holder, Lease, Room, Watched};
-use crate::state::{Outcome, Phase, State};
+use crate::slots::{Group, Holder, Lease, Others, Room, Watched};
+use crate::state::{OWNER, Outcome, Phase, State};
 use crate::step::begin;
 use crate::waiting::Stage;
 
@@ -35,14 +35,16 @@ pub struct Leasing {
     pub watched: Watched,
     /// Who has the slots that we wait for; empty when that is not known, or nobody.
     pub taken_by: Vec<String>,
-    /// Others held a slot when the API server last answered.
-    pub others_hold: bool,
+    /// Whether others had a slot when the API server last answered.
+    pub others: Others,
     /// Why the last call failed; empty when it did not.
     pub error: String,
     /// Our entry was written after the cordon that the phase has sent.
     pub(crate) confirmed: bool,
     /// A list of nodes asked for after this serial is fresher than the Lease.
     known_at: u32,
+    /// Somebody has changed the Lease since it was asked for.
+    is_outdated: bool,
     pub(crate) in_flight: Option<Call>,
     next: Moment,
     renew_at: Moment,
@@ -97,20 +99,67 @@ pub fn is_waiting(state: &State) -> bool {
     waits && !state.slots.taken_by.is_empty()
 }
 
+/// The shell watches the Lease: we wait for a slot, or have to know who has one in case the API server goes away.
+/// Costs a call when it begins, and one for each change of the Lease (a holder changes it once a minute).
+pub fn wants_watch(state: &State) -> bool {
+    match &state.phase {
+        Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => is_waiting(state) || state.slots.known_at > 0,
+        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Complete { .. } => {
+            false
+        }
+    }
+}
+
 /// Somebody has changed the Lease.
 pub(crate) fn changed(state: &mut State, now: Moment) {
-    if is_waiting(state) && state.slots.in_flight.is_none() {
+    if !is_waiting(state) {
+        state.slots.is_outdated = true;
+        state.slots.next = state.slots.next.max(now + spread(state));
+    } else if state.slots.in_flight.is_none() {
         state.slots.lease = None;
         state.slots.next = now + spread(state);
     }
 }
 
+/// Takes in what was just seen of other nodes, in a list of them or in the Lease: has one of them a slot?
+///
+/// One that carries our mark or is not Ready may be down for a drain, whatever the Lease says. A list in which all are in
+/// service does not say that nobody has a slot: who has just taken one is in service still.
+pub(crate) fn see_others(state: &mut State, now: Moment, policy: &Policy) {
+    let Some(own) = &state.own else { return };
+    let in_lease =
+        state.slots.lease.as_ref().map(|lease| lease.holders.iter().any(|holder| holder.node_uid != own.uid));
+    let is_listed = state.nodes.iter().any(|node| node.uid == own.uid);
+    let mut others = state.nodes.iter().filter(|node| node.uid != own.uid);
+    let is_alone = is_listed && others.clone().next().is_none();
+    let may_be_down = others.any(|node| {
+        let is_marked = node.cordoned_by.as_deref() == Some(OWNER);
+        is_marked || state.slots.watched.is_down(&node.uid, now, policy.down_max)
+    });
+    state.slots.others = match in_lease {
+        Some(true) => Others::Hold,
+        _ if may_be_down => Others::Hold,
+        Some(false) => Others::Nobody,
+        None if is_alone => Others::Nobody,
+        None => state.slots.others,
+    };
+}
+
 /// Takes the answer to a call in.
-pub(crate) fn answered(state: &mut State, serial: u32, result: &Result<Lease, SlotTrouble>, now: Moment) {
+pub(crate) fn answered(
+    state: &mut State,
+    serial: u32,
+    result: &Result<Lease, SlotTrouble>,
+    now: Moment,
+    policy: &Policy,
+) {
     let Some(call) = state.slots.in_flight.filter(|call| call.serial == serial) else { return };
     state.slots.in_flight = None;
     match result {
-        Ok(lease) => known(state, call, lease, now),
+        Ok(lease) => {
+            known(state, call, lease, now);
+            see_others(state, now, policy);
+        }
         Err(trouble) => {
             state.slots.lease = None;
             match trouble {
@@ -127,7 +176,6 @@ pub(crate) fn answered(state: &mut State, serial: u32, result: &Result<Lease, Sl
 }
 
 fn known(state: &mut State, call: Call, lease: &Lease, now: Moment) {
-    let uid = state.own.as_ref().map(|own| own.uid.clone()).unwrap_or_default();
     state.slots.watched.see_lease(lease, &state.nodes, now);
     // Who has to renew still does after a read. Idle or Failed nobody renews: the next read is due a minute from now.
     let renews = state.requests.hold_the_node() && !matches!(state.phase, Phase::Idle | Phase::Failed(_));
@@ -137,7 +185,6 @@ fn known(state: &mut State, call: Call, lease: &Lease, now: Moment) {
     slots.error.clear();
     slots.next = now;
     slots.renew_at = if is_renewed { now + RENEW } else { slots.renew_at };
-    slots.others_hold = lease.holders.iter().any(|holder| holder.node_uid != uid);
     slots.lease = Some(lease.clone());
     slots.confirmed |= call.writes == Some(Wanted::Confirm);
 }
@@ -200,12 +247,13 @@ fn wanted(state: &State, now: Moment, policy: &Policy) -> Option<Wanted> {
             if state.requests.hold_the_node() =>
         {
             let is_due = if held { now >= state.slots.renew_at } else { has_slot_by_now(state) };
-            is_due.then_some(Wanted::Renew)
+            let is_unknown = !held && matches!(state.phase, Phase::Waiting(_)) && is_unknown(state);
+            is_due.then_some(Wanted::Renew).or(is_unknown.then_some(Wanted::Knowledge))
         }
-        // Whether a boot before this one has left an entry; and while that waits for the node to be well, whether
-        // somebody else has released it.
-        Phase::Idle | Phase::Failed(_) if state.member != crate::Member::No => {
-            let is_due = !known || (held && now >= state.slots.renew_at);
+        // Whether a boot before this one has left an entry; while that waits for the node to be well, whether somebody
+        // else has released it; and who else has one.
+        Phase::Idle | Phase::Failed(_) if state.member_now() != crate::Member::No => {
+            let is_due = is_unknown(state) || (held && now >= state.slots.renew_at);
             is_due.then_some(Wanted::Knowledge)
         }
         Phase::Idle
@@ -216,6 +264,11 @@ fn wanted(state: &State, now: Moment, policy: &Policy) -> Option<Wanted> {
         | Phase::Complete { .. }
         | Phase::Failed(_) => None,
     }
+}
+
+/// The Lease was not read since it was changed.
+fn is_unknown(state: &State) -> bool {
+    state.slots.lease.is_none() || state.slots.is_outdated
 }
 
 /// In these phases we have a slot, whether or not the Lease could be read lately.
@@ -231,6 +284,7 @@ fn has_slot_by_now(state: &State) -> bool {
 fn read(state: &mut State, effects: &mut Vec<Effect>) -> Option<Moment> {
     let serial = state.next_serial();
     state.slots.in_flight = Some(Call { serial, writes: None });
+    state.slots.is_outdated = false;
     effects.push(Effect::ReadSlots { serial });
     None
 }
@@ -244,11 +298,12 @@ fn take(
     policy: &Policy,
     effects: &mut Vec<Effect>,
 ) -> Option<Moment> {
-    if state.slots.others_hold && state.nodes_asked <= state.slots.known_at {
+    let own = state.own.as_ref()?;
+    let has_others = lease.holders.iter().any(|holder| holder.node_uid != own.uid);
+    if has_others && state.nodes_asked <= state.slots.known_at {
         state.api.next = state.api.next.min(now);
         return None;
     }
-    let own = state.own.as_ref()?;
     let entry = Holder {
         node: own.name.clone(),
         node_uid: own.uid.clone(),

@@ -8,6 +8,7 @@ use drain::view::NodeView;
 use crate::attempting::drive;
 use crate::effect::Effect;
 use crate::event::{Look, Trouble};
+use crate::leasing;
 use crate::membership::{Listed, Member, next};
 use crate::policy::Policy;
 use crate::returning;
@@ -50,6 +51,8 @@ pub(crate) fn looked(
         if let Ok(own) = &look.own {
             state.own = Some(own.clone());
         }
+        leasing::see_others(state, now, policy);
+        state.has_looked = true;
         membership(state, Some(Listed { nodes: look.nodes.len(), has_own: look.own.is_ok() }));
     }
 }
@@ -69,11 +72,24 @@ pub(crate) fn probed(
     }
 }
 
-/// The membership changes only while nobody asks.
+/// `no` lets the device go down, so `yes` becomes `no` only while nobody asks, and what is not known yet only as long as
+/// nothing was done to the node. Everything else may change at any time.
 pub(crate) fn membership(state: &mut State, listed: Option<Listed>) {
-    if state.requests.is_empty() {
-        state.member = next(state.member, &state.facts, listed);
+    let next = next(state.member, &state.facts, listed);
+    let is_allowed = match (state.member, next) {
+        (Member::Yes, Member::No) => state.requests.is_empty(),
+        (Member::Unknown, Member::No) => matches!(state.phase, Phase::Idle | Phase::Waiting(_)),
+        (Member::Yes | Member::No | Member::Unknown, _) => true,
+    };
+    if is_allowed {
+        state.member = next;
     }
+}
+
+/// An API server that has been away for so long that a drain would be given up has been asked.
+pub(crate) fn note_outage(state: &mut State, now: Moment, policy: &Policy) {
+    let away = state.api.away_since.map(|since| since + policy.unreachable_timeout);
+    state.has_looked |= away.is_some_and(|limit| limit <= now);
 }
 
 /// Whether the API server was reached: the freeze of an attempt's clocks follows it.
@@ -121,9 +137,17 @@ fn reached(
 fn pause(state: &State, failed: bool) -> Duration {
     match &state.phase {
         Phase::Waiting(_) | Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => BUSY,
-        Phase::Complete { outcome: Outcome::Drained, .. } => BUSY,
-        Phase::Idle | Phase::Complete { .. } | Phase::Failed(_) => {
-            let restless = failed || state.member == Member::Unknown || returning::is_due(state);
+        // Each of them may be taken back.
+        Phase::Complete {
+            outcome:
+                Outcome::Drained
+                | Outcome::ApiUnreachable
+                | Outcome::NoSchedulablePeer
+                | Outcome::NodeGone,
+            ..
+        } => BUSY,
+        Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } | Phase::Failed(_) => {
+            let restless = failed || state.member_now() == Member::Unknown || returning::is_due(state);
             if restless { BUSY } else { QUIET }
         }
     }
@@ -132,6 +156,7 @@ fn pause(state: &State, failed: bool) -> Duration {
 fn wants_all_nodes(state: &State) -> bool {
     match &state.phase {
         Phase::Idle | Phase::Waiting(_) => true,
+        Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. } => true,
         Phase::Cordoning(_)
         | Phase::Attempting { .. }
         | Phase::Pausing { .. }

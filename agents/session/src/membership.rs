@@ -36,6 +36,20 @@ pub struct Facts {
     pub mode: Mode,
     /// A kubeconfig was found.
     pub has_kubeconfig: bool,
+    /// How far the device's nodeagent is.
+    pub nodeagent: NodeAgent,
+}
+
+/// How far the device's nodeagent is, as its topic DeviceAction says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeAgent {
+    /// There is no such topic in this boot: EVE's nodeagent, which does not tell, or ours has not run yet.
+    #[default]
+    Silent,
+    /// A command can still be taken back.
+    NotActing,
+    /// It has passed the point of no return: the device goes down.
+    Acting,
 }
 
 /// What a successful list of nodes showed.
@@ -56,8 +70,15 @@ pub fn next(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
     }
 }
 
+/// There is no cluster to look at: what is stored needs no look of this boot.
+pub(crate) fn needs_no_look(facts: &Facts) -> bool {
+    facts.eve_config_valid.is_none() && facts.mode == Mode::Never || !facts.has_kubeconfig
+}
+
+/// EVE says that the device is in no cluster. It says the same when it could not read its configuration, so one that was
+/// a member has left only if a list shows it: without our Node, or with ours alone.
 fn by_eve(before: Member, listed: Option<Listed>) -> Member {
-    let left = listed.is_some_and(|listed| !listed.has_own && listed.nodes > 0);
+    let left = listed.is_some_and(|listed| listed.nodes == 1 || (!listed.has_own && listed.nodes > 0));
     if before != Member::Yes || left { Member::No } else { before }
 }
 
@@ -80,7 +101,7 @@ mod tests {
     /// EVE publishes the same for a leave and for a parse error, and then drains and deletes its own Node.
     #[test]
     fn d20_an_invalid_config_alone_takes_no_membership() {
-        let facts = Facts { eve_config_valid: Some(false), mode: Mode::Auto, has_kubeconfig: true };
+        let facts = Facts { eve_config_valid: Some(false), has_kubeconfig: true, ..Facts::default() };
         for (listed, expected) in [
             (None, Member::Yes),
             (Some(Listed { nodes: 3, has_own: true }), Member::Yes),
@@ -103,6 +124,8 @@ mod tests {
             (Yes, Some(false), Mode::Auto, true, list(3, true), Yes),
             (Yes, Some(false), Mode::Auto, true, list(0, false), Yes),
             (Yes, Some(false), Mode::Auto, true, list(2, false), No),
+            (Yes, Some(false), Mode::Auto, true, list(1, true), No),
+            (Yes, Some(false), Mode::Auto, true, list(1, false), No),
             // The setting.
             (No, None, Mode::Always, false, None, Yes),
             (Yes, None, Mode::Never, true, list(3, true), No),
@@ -118,7 +141,7 @@ mod tests {
             (Yes, None, Mode::Auto, false, None, Yes),
         ];
         for (before, eve_config_valid, mode, has_kubeconfig, listed, expected) in cases {
-            let facts = Facts { eve_config_valid, mode, has_kubeconfig };
+            let facts = Facts { eve_config_valid, mode, has_kubeconfig, ..Facts::default() };
             assert_eq!(next(before, &facts, listed), expected, "{before:?} {facts:?} {listed:?}");
         }
     }

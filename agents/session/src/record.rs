@@ -13,6 +13,7 @@ use crate::membership::Member;
 use crate::requests::{Request, Requester, Requests};
 use crate::returning::Returning;
 use crate::showing::{Shown, Status};
+use crate::slots::Others;
 use crate::state::{Api, Cordoning, Phase, Session, State, Waiting};
 
 /// All that is kept. Two states with the same record are the same after a restart.
@@ -36,6 +37,10 @@ pub struct Record {
     pub forcing: Forcing,
     /// The API server has been away since then.
     pub away_since: Option<Moment>,
+    /// Whether other nodes had a slot when it last answered.
+    pub others: Others,
+    /// It was asked about the membership in this boot.
+    pub has_looked: bool,
     /// An unannotated cordon would be adopted still.
     pub adopts: bool,
 }
@@ -54,6 +59,8 @@ pub fn record(state: &State) -> Record {
         may_be_cordoned: state.returning.may_be_cordoned,
         forcing: state.forcing.clone(),
         away_since: state.api.away_since.or(state.api.away_before),
+        others: state.slots.others,
+        has_looked: state.has_looked,
         adopts: state.adopts,
     }
 }
@@ -107,6 +114,8 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         left: record.attempt,
         forcing: record.forcing,
         adopts: record.adopts,
+        has_looked: record.has_looked,
         ..State::default()
     }
+    .knowing(record.others)
 }

@@ -53,6 +53,19 @@ impl Lease {
     }
 }
 
+/// Whether other nodes have slots, as it was when the API server last answered. It outlives zedkube and the boot: when the
+/// server goes away, the node that has a slot may have taken it down, and two may not be down at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Others {
+    /// Not known: treated as if one had a slot.
+    #[default]
+    Unknown,
+    /// None has one, or there are no others.
+    Nobody,
+    /// At least one has, or may be down for a drain.
+    Hold,
+}
+
 /// What an observer has seen over time, on its own clock. Bounded by the nodes and entries that were seen last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
@@ -95,7 +108,7 @@ impl Watched {
         self.still.get(uid).is_some_and(|(_, since)| now.since(*since) >= STANDS_STILL)
     }
 
-    fn is_down(&self, uid: &str, now: Moment, down_max: Duration) -> bool {
+    pub(crate) fn is_down(&self, uid: &str, now: Moment, down_max: Duration) -> bool {
         self.may_return_until(uid, down_max).is_some_and(|until| now < until)
     }
 }

@@ -8,10 +8,11 @@ use drain::view::{NodeView, Picture};
 use crate::forcing::Forcing;
 use crate::health::Health;
 use crate::leasing::Leasing;
-use crate::membership::{Facts, Member};
+use crate::membership::{Facts, Member, needs_no_look};
 use crate::requests::Requests;
 use crate::returning::Returning;
 use crate::showing::Shown;
+use crate::slots::Others;
 pub use crate::waiting::Waiting;
 
 /// The name by which zedkube's cordon is known in annotation `ebb.dev/cordoned-by`.
@@ -24,6 +25,8 @@ pub struct State {
     pub member: Member,
     /// What the device knows about that.
     pub facts: Facts,
+    /// The API server was asked about it in this boot: it has listed its nodes, or has been away for too long.
+    pub has_looked: bool,
     /// Who asks.
     pub requests: Requests,
     /// Where the drain is.
@@ -70,6 +73,20 @@ impl State {
     /// The state at start: what was stored of the membership, and nothing known of the cluster.
     pub fn new(member: Member, boot_id: String, now: Moment) -> Self {
         Self { member, boot_id, since: now, shown: Shown::at_start(now), ..Self::default() }
+    }
+
+    /// What is known of the slots of other nodes before anybody was asked.
+    #[must_use]
+    pub fn knowing(mut self, others: Others) -> Self {
+        self.slots.others = others;
+        self
+    }
+
+    /// Whether this device is a member, as far as this boot knows. A stored `no` releases nobody before one look: the device
+    /// may have joined a cluster since, and nobody asks before it goes down.
+    pub fn member_now(&self) -> Member {
+        let is_stored_only = !self.has_looked && !needs_no_look(&self.facts);
+        if self.member == Member::No && is_stored_only { Member::Unknown } else { self.member }
     }
 
     /// Whether the watches on the node, its pods and the budgets are needed.

@@ -26,8 +26,11 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     let before = (headline(&state), record(&state));
     let mut effects = Vec::new();
     note(&mut state, &event, now, policy, &mut effects);
+    stop_if_not_needed(&mut state, now, policy, &mut effects);
     phase(&mut state, event, now, policy, &mut effects);
     forcing::pursue(&mut state, now, policy, &mut effects);
+    // Once more: each of these may have begun a drain.
+    stop_if_not_needed(&mut state, now, policy, &mut effects);
     begin_if_asked(&mut state, now);
     let wakes = [
         leasing::pursue(&mut state, now, policy, &mut effects),
@@ -62,7 +65,7 @@ fn note(state: &mut State, event: &Event, now: Moment, policy: &Policy, effects:
         Event::Probed { serial, result } => looking::probed(state, *serial, result, now, policy, effects),
         Event::Uncordoned { serial, result } => returning::uncordoned(state, *serial, result, now),
         Event::Adopted { serial, result } => returning::adopted(state, *serial, result, now),
-        Event::Slots { serial, result } => leasing::answered(state, *serial, result, now),
+        Event::Slots { serial, result } => leasing::answered(state, *serial, result, now, policy),
         Event::SlotsChanged => leasing::changed(state, now),
         Event::Health { serial, result } => health::answered(state, *serial, result, now, policy),
         Event::Override(order) => forcing::ordered(state, order.clone(), effects),
@@ -76,6 +79,7 @@ fn note(state: &mut State, event: &Event, now: Moment, policy: &Policy, effects:
         Event::Cordoned { result, .. } => cordoning::note(state, result),
         Event::Answer { .. } | Event::Proof { .. } | Event::Found { .. } | Event::Tick => {}
     }
+    looking::note_outage(state, now, policy);
 }
 
 fn phase(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
@@ -122,8 +126,15 @@ fn requests(
 
 fn begin_if_asked(state: &mut State, now: Moment) {
     let asked = state.requests.next_unanswered().is_some();
-    if state.phase == Phase::Idle && asked && state.member != Member::No {
+    if state.phase == Phase::Idle && asked && state.member_now() != Member::No {
         begin(state, now);
+    }
+}
+
+/// It has turned out that this device is in no cluster. Nothing was done yet, and nothing has to be.
+fn stop_if_not_needed(state: &mut State, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+    if matches!(state.phase, Phase::Waiting(_)) && state.member_now() == Member::No {
+        cancel(state, now, policy, effects);
     }
 }
 
@@ -194,7 +205,7 @@ fn headline(state: &State) -> Headline {
         status: state.shown.status,
         requested_by: state.shown.requested_by,
         phase: state.phase.name(),
-        member: state.member,
+        member: state.member_now(),
         drain: state.session.number,
         attempts: state.session.attempts.len(),
         forcing: state.forcing.clone(),
@@ -209,6 +220,10 @@ mod group_tests;
 #[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
 mod properties;
+#[cfg(test)]
+mod complete_tests;
+#[cfg(test)]
+mod member_tests;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]

@@ -1,16 +1,24 @@
 //! What has to be true before the cordon, in this order: the API server answers and knows this machine, the site says
 //! that it is well, a slot is ours, the site says so again, and another node can take the pods.
 
+use std::time::Duration;
+
 use drain::time::Moment;
+use drain::view::NodeView;
 
 use crate::cordoning;
 use crate::effect::Effect;
-use crate::event::{Event, Look, Trouble};
+use crate::event::{Event, Look, NoNode, Trouble};
 use crate::health::Purpose;
 use crate::leasing;
 use crate::policy::{Otherwise, Policy};
+use crate::slots::Others;
 use crate::state::{Failed, Outcome, Phase, State};
 use crate::step::finish;
+
+/// A node that is not in the list may still be joining the cluster: k3s registers it within a minute or two of its first
+/// start, images included.
+const JOINS_WITHIN: Duration = Duration::from_mins(5);
 
 /// Before the cordon.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,12 +35,16 @@ pub struct Waiting {
     pub denied: String,
     /// How often on end the API server refused to list nodes.
     pub denials: u32,
+    /// None of the nodes is this machine, since then, and why.
+    pub unknown: Option<(Moment, String)>,
     /// Since when we wait for a slot.
     pub slot_since: Option<Moment>,
     /// No other node can take pods, since then, without a break.
     pub no_peer_since: Option<Moment>,
     /// If nothing changes, the node counts as complete then, without a drain.
     pub undrained_at: Option<Moment>,
+    /// The API server is away, and another node gets the time that a node may be down.
+    pub is_patient: bool,
 }
 
 /// What is waited for.
@@ -57,7 +69,9 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
     let Phase::Waiting(mut waiting) = state.phase.clone() else { return };
     let has_failed = has_just_failed(&event);
     let next = match event {
-        Event::Looked { serial, result } if serial > waiting.after => looked(&mut waiting, &result, policy),
+        Event::Looked { serial, result } if serial > waiting.after => {
+            looked(&mut waiting, &result, now, policy)
+        }
         Event::Requests(_)
         | Event::Facts(_)
         | Event::Looked { .. }
@@ -99,12 +113,13 @@ enum Next {
 }
 
 /// What a fresh list of nodes means.
-fn looked(waiting: &mut Waiting, result: &Result<Look, Trouble>, policy: &Policy) -> Next {
+fn looked(waiting: &mut Waiting, result: &Result<Look, Trouble>, now: Moment, policy: &Policy) -> Next {
     match result {
         Ok(look) => {
-            (waiting.looked, waiting.denials) = (true, 0);
+            waiting.denials = 0;
             waiting.denied.clear();
-            look.own.as_ref().map_or_else(|problem| Next::Fail(problem.clone()), |_| Next::Wait)
+            waiting.looked = look.own.is_ok();
+            joined(waiting, look.own.as_ref().err(), now)
         }
         Err(trouble) => {
             waiting.no_peer_since = None;
@@ -118,6 +133,18 @@ fn looked(waiting: &mut Waiting, result: &Result<Look, Trouble>, policy: &Policy
             }
         }
     }
+}
+
+/// Whether one of the nodes is this machine. One that has just been installed may not be in the list yet.
+fn joined(waiting: &mut Waiting, problem: Option<&NoNode>, now: Moment) -> Next {
+    let Some(NoNode { why, may_join }) = problem else {
+        waiting.unknown = None;
+        return Next::Wait;
+    };
+    let since = waiting.unknown.take().map_or(now, |(since, _)| since);
+    waiting.unknown = Some((since, why.clone()));
+    let is_waited_for = *may_join && now.since(since) < JOINS_WITHIN;
+    if is_waited_for { Next::Wait } else { Next::Fail(why.clone()) }
 }
 
 /// As far as it goes with what is known now.
@@ -183,10 +210,10 @@ fn peers(state: &State, waiting: &mut Waiting, now: Moment, policy: &Policy) -> 
     if waiting.denials > 0 || state.api.away_since.is_some() {
         return Next::Wait;
     }
-    let others = || state.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
-    if others().any(|node| node.ready && !node.cordoned) {
+    if has_peer(state) {
         return Next::Cordon;
     }
+    let others = || state.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
     let since = *waiting.no_peer_since.get_or_insert(now);
     // A node that is not Ready may just be rebooting, cordoned for its own drain, and is waited for.
     let may_return =
@@ -200,6 +227,12 @@ fn peers(state: &State, waiting: &mut Waiting, now: Moment, policy: &Policy) -> 
         }
         Otherwise::Wait => Next::Wait,
     }
+}
+
+/// Another node can take pods, as the nodes were listed last.
+pub(crate) fn has_peer(state: &State) -> bool {
+    let is_other = |node: &NodeView| state.own.as_ref().is_none_or(|own| own.uid != node.uid);
+    state.nodes.iter().any(|node| is_other(node) && !node.tie_breaker && node.ready && !node.cordoned)
 }
 
 /// The API server has not answered just now. How long it was away says nothing of this moment: the device may have been
@@ -225,6 +258,7 @@ fn time_is_over(
             return Next::Complete(Outcome::ApiUnreachable);
         }
         waiting.undrained_at = Some(at);
+        waiting.is_patient = others_get_time(state, policy);
     } else if waiting.no_peer_since.is_none() {
         waiting.undrained_at = None;
     }
@@ -241,12 +275,15 @@ fn time_is_over(
 /// When the node counts as complete because the API server has been away on end, counted from `since` at the
 /// earliest; `None` while it is there, or when it is to be waited for.
 ///
-/// When another node held a slot as the API server last answered, it may be that node which took the server down: it
-/// gets the time that a node may be down.
+/// When another node had a slot as the API server last answered, or nobody knows, it may be that node which took the
+/// server down: it gets the time that a node may be down.
 pub(crate) fn unreachable_at(state: &State, since: Moment, policy: &Policy) -> Option<Moment> {
     let away = state.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete)?;
-    let others = policy.slots_limit > 0 && state.slots.others_hold;
-    let timeout =
-        if others { policy.down_max.max(policy.unreachable_timeout) } else { policy.unreachable_timeout };
+    let longer = policy.down_max.max(policy.unreachable_timeout);
+    let timeout = if others_get_time(state, policy) { longer } else { policy.unreachable_timeout };
     Some(away.max(since) + timeout)
+}
+
+fn others_get_time(state: &State, policy: &Policy) -> bool {
+    policy.slots_limit > 0 && state.slots.others != Others::Nobody
 }

@@ -6,6 +6,7 @@ use drain::state::Attempt;
 use crate::health::Purpose;
 use crate::membership::Member;
 use crate::returning;
+use crate::slots::Others;
 use crate::state::{Cordoning, Failed, Outcome, Phase, State, Waiting};
 use crate::waiting::Stage;
 
@@ -59,6 +60,9 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
         return "give zedkube's user the right that the reason names";
     }
     match waiting.stage {
+        Stage::Api if waiting.unknown.is_some() => {
+            "wait until this node has joined the cluster; if it has, set node.name (kubectl get nodes)"
+        }
         Stage::Api => "look at the API server (k3s) of this node and at the kubeconfig",
         Stage::Health | Stage::HealthHeld | Stage::GivingBack => {
             "mend what the health command complains of, or change health.command"
@@ -75,7 +79,12 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
 pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
     if state.api.away_since.is_some() {
         let undrained = undrained(waiting, "api-unreachable");
-        return format!("the Kubernetes API server cannot be reached: {}{undrained}", state.api.error);
+        let error = &state.api.error;
+        let holders = if waiting.is_patient { holders(state) } else { "" };
+        return format!("the Kubernetes API server cannot be reached: {error}{holders}{undrained}");
+    }
+    if let Some((_, why)) = &waiting.unknown {
+        return format!("{why}; it may be joining the cluster just now, and gets 5 minutes for that");
     }
     if waiting.denials > 0 {
         return format!("the Kubernetes API server was asked for its nodes in vain: {}", waiting.denied);
@@ -94,6 +103,19 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
                 None => "looking for another node that can take the pods".to_owned(),
             }
         }
+    }
+}
+
+/// Why an outage is waited for longer than the setting for outages says.
+fn holders(state: &State) -> &'static str {
+    match state.slots.others {
+        Others::Hold => {
+            "; another node had a slot or was down when it last answered, and gets slots.down-max to return"
+        }
+        Others::Unknown => {
+            "; whether another node has a slot is not known: one that has gets slots.down-max to return"
+        }
+        Others::Nobody => "",
     }
 }
 
@@ -140,7 +162,7 @@ fn idle(state: &State) -> String {
         }
         return "taking our cordon and slot back".to_owned();
     }
-    let text = match state.member {
+    let text = match state.member_now() {
         Member::Yes => "nobody asks for a drain",
         Member::No => "not a member of a cluster: nothing has to be drained",
         Member::Unknown => "nobody asks for a drain; whether this device is in a cluster is not known yet",

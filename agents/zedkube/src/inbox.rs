@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use pubsub::{Persistence, Refusal, Root, Subscription, TopicKey};
-use schemas::{EdgeNodeClusterConfig, EdgeNodeInfo, NodeDrainRequest, RefusedInput, agent};
+use schemas::{
+    DeviceAction, DeviceActionState, EdgeNodeClusterConfig, EdgeNodeInfo, NodeDrainRequest, RefusedInput, agent,
+};
+use session::membership::NodeAgent;
 use session::{Answer, Request, Requester};
 
 /// The agents that may ask.
@@ -24,6 +27,7 @@ pub(crate) struct Inbox {
     /// EVE has published its config in this run: from then on a missing item was deleted.
     has_seen_config: bool,
     node_info: Subscription<EdgeNodeInfo>,
+    device_action: Subscription<DeviceAction>,
 }
 
 impl Inbox {
@@ -40,6 +44,7 @@ impl Inbox {
             cluster_config: Subscription::open(root, agent::ZEDAGENT, persistence),
             has_seen_config: false,
             node_info: Subscription::follow(root, agent::ZEDAGENT, persistence),
+            device_action: Subscription::open(root, agent::NODEAGENT, persistence),
         };
         inbox.see_config();
         inbox
@@ -53,6 +58,7 @@ impl Inbox {
             () = self.ebb.items.changed() => {}
             () = self.cluster_config.changed() => {}
             () = self.node_info.changed() => {}
+            () = self.device_action.changed() => {}
         }
         for folder in self.folders_mut() {
             folder.judge();
@@ -88,6 +94,16 @@ impl Inbox {
         self.root.folder::<EdgeNodeClusterConfig>(agent::ZEDAGENT, Persistence::Volatile).is_dir()
     }
 
+    /// How far nodeagent is in this boot. What cannot be read does not say that it acts.
+    pub(crate) fn nodeagent(&self, boot_id: &str) -> NodeAgent {
+        let action = self.device_action.get(&TopicKey::global());
+        match action.filter(|action| action.boot_id.is_empty() || action.boot_id == boot_id) {
+            None => NodeAgent::Silent,
+            Some(action) if action.state == DeviceActionState::Acting => NodeAgent::Acting,
+            Some(_) => NodeAgent::NotActing,
+        }
+    }
+
     /// What EVE says of this device.
     pub(crate) fn node_info(&self) -> Option<&EdgeNodeInfo> {
         self.node_info.get(&TopicKey::global())
@@ -100,7 +116,8 @@ impl Inbox {
             reason: format!("{}; accepted: {}", refusal.reason, refusal.accepted),
         };
         let of_requests = self.folders().into_iter().flat_map(Folder::refusals);
-        let others = self.cluster_config.refused().into_iter().chain(self.node_info.refused());
+        let others = self.cluster_config.refused().into_iter();
+        let others = others.chain(self.node_info.refused()).chain(self.device_action.refused());
         of_requests.chain(others).map(line).collect()
     }
 
@@ -249,6 +266,31 @@ mod tests {
         bench.requests.unpublish(&TopicKey::global()).unwrap();
         inbox.changed().await;
         assert_eq!((inbox.requests().len(), inbox.refused().len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn nodeagent_acts_only_in_its_own_boot() {
+        use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let mut inbox = Inbox::open(&root);
+        assert_eq!(inbox.nodeagent("boot"), NodeAgent::Silent, "no such topic");
+        let lock = AgentLock::acquire(&root, agent::NODEAGENT).unwrap();
+        let mut actions = Publisher::open(&root, agent::NODEAGENT, Persistence::Volatile, &lock).unwrap();
+        for (boot_id, state, expected) in [
+            ("boot", Idle, NodeAgent::NotActing),
+            ("boot", Taken, NodeAgent::NotActing),
+            ("boot", Acting, NodeAgent::Acting),
+            ("boot", Failed, NodeAgent::NotActing),
+            ("boot", Done, NodeAgent::NotActing),
+            ("", Acting, NodeAgent::Acting),
+            ("another", Acting, NodeAgent::Silent),
+        ] {
+            let action = DeviceAction { boot_id: boot_id.to_owned(), state, ..DeviceAction::default() };
+            actions.publish(&TopicKey::global(), &action).unwrap();
+            inbox.changed().await;
+            assert_eq!(inbox.nodeagent("boot"), expected, "{boot_id:?} {state:?}");
+        }
     }
 
     #[tokio::test]

@@ -1,10 +1,10 @@
 //! Fresh looks at the nodes: all of them, or just ours.
 
-use cluster::identity::{Identity, identify};
+use cluster::identity::{Identity, IdentityProblem, identify};
 use cluster::nodes::{NodeFacts, get_node, list_nodes};
 use schemas::EdgeNodeInfo;
 use session::Event;
-use session::event::Look;
+use session::event::{Look, NoNode};
 use tokio::sync::mpsc;
 
 use crate::link::{Link, tell, trouble};
@@ -13,7 +13,10 @@ use crate::link::{Link, tell, trouble};
 pub(crate) fn look(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         let result = all_nodes(&link).await.map(|nodes| Look {
-            own: identify(&nodes, &identity).map_err(|problem| problem.to_string()),
+            own: identify(&nodes, &identity).map_err(|problem| NoNode {
+                may_join: matches!(problem, IdentityProblem::NoNode { .. }),
+                why: problem.to_string(),
+            }),
             nodes: nodes.into_iter().map(|facts| facts.view).collect(),
         });
         let result = result.map_err(|failure| trouble(&failure));

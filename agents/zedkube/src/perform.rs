@@ -40,8 +40,8 @@ pub(crate) struct Performer {
     node: Option<String>,
     settings: SettingsWatch,
     lease: SlotLease,
-    /// While we wait for a slot.
-    slot_watch: Option<SlotWatch>,
+    /// While we have to know who has a slot, with the connection that it uses.
+    slot_watch: Option<(SlotWatch, u64)>,
     /// Writes Longhorn's setting.
     longhorn: Option<AbortHandle>,
 }
@@ -154,12 +154,13 @@ impl Performer {
     }
 
     fn follow_slots(&mut self, state: &State) {
-        if !leasing::is_waiting(state) {
+        if !leasing::wants_watch(state) {
             self.slot_watch = None;
-        } else if self.slot_watch.is_none()
-            && let Some((cluster, _)) = self.link.standing()
-        {
-            self.slot_watch = Some(SlotWatch::start(&cluster, &self.lease));
+            return;
+        }
+        let Some((cluster, generation)) = self.link.standing() else { return };
+        if self.slot_watch.as_ref().is_none_or(|(_, of)| *of != generation) {
+            self.slot_watch = Some((SlotWatch::start(&cluster, &self.lease), generation));
         }
     }
 
@@ -200,7 +201,7 @@ impl Performer {
         };
         let lease = async {
             match &mut self.slot_watch {
-                Some(watch) => watch.changed().await,
+                Some((watch, _)) => watch.changed().await,
                 None => pending().await,
             }
         };

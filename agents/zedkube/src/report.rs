@@ -58,7 +58,7 @@ pub(crate) fn report(
         outcome: outcome(state),
         reason: reason(state, around),
         hint: words::hint(state),
-        member: member_of(state.member),
+        member: member_of(state.member_now()),
         disabled: state.forcing.disabled.as_ref().map(|disabled| disabled_line(disabled, time)),
         forcing: state.forcing.complete.as_ref().map(|forced| forcing_line(forced, time)),
         requests: state.requests.iter().map(request_line).collect(),

@@ -283,6 +283,7 @@ impl Service {
             eve_config_valid: self.inbox.eve_config_valid(),
             mode: policy::mode(&self.settings.current()),
             has_kubeconfig: self.performer.has_kubeconfig(),
+            nodeagent: self.inbox.nodeagent(self.context.boot_id()),
         }
     }
 
@@ -339,7 +340,8 @@ fn first_state(
 ) -> (State, String) {
     let Some(found) = found else {
         let adopts = !stored.exists() && inbox.has_eves_topics();
-        return (State { adopts, ..State::new(stored.member(), boot_id.to_owned(), now) }, String::new());
+        let state = State::new(stored.member(), boot_id.to_owned(), now).knowing(stored.others());
+        return (State { adopts, ..state }, String::new());
     };
     tracing::info!(drain_id = found.drain_id, "going on where the last zedkube of this boot was");
     (session::resume(found.record, stored.member(), boot_id.to_owned(), now), found.drain_id)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nodeagent::effect::Effect as NodeAgentEffect;
 use schemas::{DeviceActionState, DrainRequester, Operation};
-use session::slots::Lease;
+use session::slots::{Lease, Others};
 
 use crate::action::{Action, Agent, Party, Task};
 use crate::baseos::BaseOs;
@@ -101,6 +101,11 @@ impl World {
             Task::PodEnds => Arc::make_mut(&mut self.server).end_pod(),
             Task::Start(agent) => {
                 self.start(*agent);
+                if scenario.mutation == Some(Mutation::ForgetsHolders)
+                    && let Some(zedkube) = self.zedkube.change()
+                {
+                    zedkube.state.slots.others = Others::Nobody;
+                }
                 self.zedkube_lock_changed(*agent);
             }
             Task::GoDown => {
@@ -190,6 +195,9 @@ impl World {
         if let Some(session::Event::Looked { result: Ok(look), .. }) = answer {
             self.monitor.listed(&look.nodes, self.now);
         }
+        if let Some(session::Event::Slots { result: Ok(lease), .. }) = answer {
+            self.monitor.lease_read(lease);
+        }
         let is_reached = answer.and_then(is_reached);
         if let Some(is_reached) = is_reached {
             self.monitor.answered(is_reached, self.now);
@@ -236,9 +244,11 @@ impl World {
                     self.monitor.order_taken(order);
                 }
             }
-            Some(Todo::Do(session::Effect::Record | session::Effect::Publish) | Todo::Store(_)) => {
+            Some(Todo::Do(session::Effect::Record)) => {
+                self.monitor.recorded(false);
                 self.last.1 = false;
             }
+            Some(Todo::Do(session::Effect::Publish) | Todo::Store(..)) => self.last.1 = false,
             Some(Todo::Do(_) | Todo::Status(_)) | None => {}
         }
     }

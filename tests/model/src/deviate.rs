@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use schemas::DeviceOpsCmd;
-use session::slots::Holder;
 
 use crate::action::{Agent, Deviation};
 use crate::nodeagent::Beside;
 use crate::scenario::{Kind, Order, Scenario};
-use crate::server::{PEER, Service};
+use crate::server::Service;
 use crate::world::World;
 use crate::zedkube::Call;
 
@@ -44,8 +43,7 @@ impl World {
             }
             Deviation::PeerTakesSlot => {
                 self.device.peer_slot_until = Some(self.now + scenario.limits.short_ms);
-                let holder = Holder { node: PEER.to_owned(), node_uid: PEER.to_owned(), ..Holder::default() };
-                Arc::make_mut(&mut self.server).put_holder(PEER, Some(holder));
+                Arc::make_mut(&mut self.server).give_peer_a_slot();
             }
             Deviation::PeerDown => {
                 self.device.peer_down_until = Some(self.now + scenario.limits.long_ms);
@@ -68,6 +66,9 @@ impl World {
 
     fn crash(&mut self, agent: Agent, until: u64) {
         self.kill(agent, until);
+        if agent == Agent::Zedkube {
+            self.monitor.recorded(true);
+        }
         self.zedkube_lock_changed(agent);
     }
 

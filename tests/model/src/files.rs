@@ -63,6 +63,8 @@ pub struct PersistFiles {
     pub activations: Option<baseos::ActivationRecord>,
     /// Membership.
     pub member: Option<session::Member>,
+    /// KnownHolders.
+    pub others: session::slots::Others,
     /// The reason that is left for the next boot.
     pub reason: Option<String>,
 }

@@ -11,6 +11,7 @@ use drain::plan;
 use drain::view::NodeView;
 use schemas::{DrainRequester, DrainStatus, GoTime, NodeDrainReport, Operation};
 use session::forcing::Command;
+use session::slots::{Lease, Others};
 
 use session::State;
 
@@ -47,6 +48,10 @@ pub struct Monitor {
     is_disabled: bool,
     /// Looks, probes and cordons fail without an answer, the first then, the last then.
     failing: Option<(u64, u64)>,
+    /// The peer had a slot when the Lease was read last and that was on record, in this boot or another.
+    peer_had_slot: bool,
+    /// The same, and it is not on record yet: who dies now has not heard the answer.
+    peer_has_slot: Option<bool>,
     /// Lists showed the peer unable to take pods, the first then, the last then.
     peer_seen_down: Option<(u64, u64)>,
     /// The commands, and what became of them.
@@ -266,6 +271,17 @@ impl Monitor {
         self.failing = (!is_reached).then_some((first, now));
     }
 
+    /// zedkube takes the Lease in.
+    pub(crate) fn lease_read(&mut self, lease: &Lease) {
+        self.peer_has_slot = Some(lease.of(PEER).is_some());
+    }
+
+    /// zedkube has written its record, or has died.
+    pub(crate) fn recorded(&mut self, is_dead: bool) {
+        let heard = self.peer_has_slot.take().filter(|_| !is_dead);
+        self.peer_had_slot = heard.unwrap_or(self.peer_had_slot);
+    }
+
     /// zedkube takes a list of nodes in.
     pub(crate) fn listed(&mut self, nodes: &[NodeView], now: u64) {
         let is_down = nodes.iter().any(|node| node.name == PEER && !node.ready);
@@ -349,6 +365,9 @@ impl Monitor {
         self.is_disabled = false;
         self.failing = None;
         self.peer_seen_down = None;
+        // What is known of holders is stored when something is published next.
+        self.recorded(true);
+        self.peer_had_slot &= files.persist.others == Others::Hold;
     }
 
     fn carried_out(&mut self, operation: Operation, counter: u32) {

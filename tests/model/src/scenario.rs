@@ -143,6 +143,8 @@ pub enum Mutation {
     NoGiveBack,
     /// zedkube takes its slot for granted once it has asked for it.
     ImaginedSlots,
+    /// zedkube forgets who else has a slot whenever it starts.
+    ForgetsHolders,
     /// nodeagent does not see that an image is being activated.
     BlindToActivation,
     /// nodeagent's hooks never end.
@@ -177,6 +179,8 @@ pub struct Scenario {
     pub deviations: u8,
     /// Pods on our node in the beginning.
     pub pods: usize,
+    /// The other node has a slot for so long from the beginning.
+    pub peer_holds_ms: u64,
     /// There are `device.pre` hooks.
     pub has_hooks: bool,
     /// The controller says after a boot again what it said before.
@@ -202,6 +206,7 @@ impl Scenario {
             kinds: BTreeSet::new(),
             deviations: 0,
             pods: 1,
+            peer_holds_ms: 0,
             has_hooks: false,
             republishes: false,
             policy: policy(),

@@ -128,6 +128,12 @@ impl Server {
         self.put_lease(holders);
     }
 
+    /// The other node takes a slot.
+    pub fn give_peer_a_slot(&mut self) {
+        let holder = Holder { node: PEER.to_owned(), node_uid: PEER.to_owned(), ..Holder::default() };
+        self.put_holder(PEER, Some(holder));
+    }
+
     /// A pod comes to the node.
     pub fn bind_pod(&mut self, number: usize) {
         self.pods.push(pod(number));

@@ -151,11 +151,16 @@ impl World {
         files.persist.member = Some(Member::Yes);
         files.persist.counters = Operation::ALL.into_iter().map(|operation| (operation, 1)).collect();
         let down = FIRST_MS;
+        let mut server = Server::new(scenario.pods, boot_id(1));
+        let peer_slot_until = (scenario.peer_holds_ms > 0).then_some(FIRST_MS + scenario.peer_holds_ms);
+        if peer_slot_until.is_some() {
+            server.give_peer_a_slot();
+        }
         Self {
             now: FIRST_MS,
             boot: 1,
             files: Arc::new(files),
-            server: Arc::new(Server::new(scenario.pods, boot_id(1))),
+            server: Arc::new(server),
             zedkube: Life::Down { until: down },
             device_op: Life::Down { until: down },
             baseos: Life::Down { until: down },
@@ -169,7 +174,7 @@ impl World {
                 is_unsaid: false,
                 outage_until: None,
                 peer_down_until: None,
-                peer_slot_until: None,
+                peer_slot_until,
                 requests_made: 1,
                 pods_made: scenario.pods,
             },

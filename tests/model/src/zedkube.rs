@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use drain::{Moment, Picture};
-use schemas::{DrainRequester, NodeDrainReport, NodeDrainStatus};
+use schemas::{DeviceActionState, DrainRequester, NodeDrainReport, NodeDrainStatus};
 use session::forcing::Order;
-use session::membership::{Facts, Mode};
+use session::membership::{Facts, Mode, NodeAgent};
+use session::slots::Others;
 use session::state::Phase;
 use session::{Answer, Effect, Event, Member, Request, State, leasing};
 
@@ -37,6 +38,7 @@ pub struct Zedkube {
     is_open: bool,
     had_pending: bool,
     seen_requests: Vec<Request>,
+    seen_nodeagent: NodeAgent,
     seen_picture: Option<Arc<Picture>>,
     /// The Lease's version when the watch on it began.
     seen_lease: Option<Seen>,
@@ -51,8 +53,8 @@ struct Seen(Option<String>);
 pub enum Todo {
     /// An effect of the session.
     Do(Effect),
-    /// A part of publishing: Membership.
-    Store(Member),
+    /// A part of publishing: Membership and KnownHolders.
+    Store(Member, Others),
     /// A part of publishing: NodeDrainReport.
     Report(Arc<NodeDrainReport>),
     /// A part of publishing: NodeDrainStatus.
@@ -108,7 +110,7 @@ impl Zedkube {
         }
         let state = match record {
             Some(record) => session::resume(record, stored, boot_id.to_owned(), Moment(now)),
-            None => State::new(stored, boot_id.to_owned(), Moment(now)),
+            None => State::new(stored, boot_id.to_owned(), Moment(now)).knowing(files.persist.others),
         };
         let had_pending = state.forcing.pending.is_some();
         let starting = [Input::Facts, Input::Inbox, Input::Override, Input::Taken, Input::Open];
@@ -121,6 +123,7 @@ impl Zedkube {
             is_open: false,
             had_pending,
             seen_requests: Vec::new(),
+            seen_nodeagent: NodeAgent::Silent,
             seen_picture: None,
             seen_lease: None,
         }
@@ -138,6 +141,9 @@ impl Zedkube {
         let is_deaf = scenario.mutation == Some(Mutation::DeafToWithdrawal) && files.run.requests.is_empty();
         if self.seen_requests != requests(&files.run) && !is_deaf {
             inputs.push(Input::Inbox);
+        }
+        if self.seen_nodeagent != nodeagent(&files.run) {
+            inputs.push(Input::Facts);
         }
         if files.persist.order.is_some() {
             inputs.push(Input::Override);
@@ -175,7 +181,10 @@ impl Zedkube {
             self.starting.pop_front();
         }
         let event = match input {
-            Input::Facts => Some(Event::Facts(FACTS)),
+            Input::Facts => {
+                self.seen_nodeagent = nodeagent(&files.run);
+                Some(Event::Facts(Facts { nodeagent: self.seen_nodeagent, ..FACTS }))
+            }
             Input::Inbox => {
                 self.seen_requests = requests(&files.run);
                 let is_deaf = scenario.mutation == Some(Mutation::DeafToRequests);
@@ -232,7 +241,7 @@ impl Zedkube {
         if !self.state.wants_picture() {
             self.seen_picture = None;
         }
-        if !leasing::is_waiting(&self.state) {
+        if !leasing::wants_watch(&self.state) {
             self.seen_lease = None;
         } else if self.seen_lease.is_none() && server.is_reachable {
             self.seen_lease = Some(Seen(server.lease.version.clone()));
@@ -250,7 +259,9 @@ impl Zedkube {
     ) {
         match self.todo.pop_front() {
             None => {}
-            Some(Todo::Store(member)) => files.persist.member = Some(member),
+            Some(Todo::Store(member, others)) => {
+                (files.persist.member, files.persist.others) = (Some(member), others);
+            }
             Some(Todo::Report(report)) => files.run.report = Some(report),
             Some(Todo::Status(status)) => files.run.status = Some(status),
             Some(Todo::Do(effect)) => self.perform_effect(effect, files, server, now, scenario, strays),
@@ -323,8 +334,9 @@ impl Zedkube {
             requested_by: requester_of(self.state.shown.requested_by),
         };
         let mut parts = Vec::new();
-        if !self.state.adopts && files.persist.member != Some(self.state.member) {
-            parts.push(Todo::Store(self.state.member));
+        let known = (self.state.member, self.state.slots.others);
+        if !self.state.adopts && (files.persist.member, files.persist.others) != (Some(known.0), known.1) {
+            parts.push(Todo::Store(known.0, known.1));
         }
         let before = files.run.report.as_deref();
         if files.run.status != Some(status) {
@@ -348,7 +360,21 @@ fn hide_pods(event: &mut Event) {
 }
 
 /// A member of a cluster, as far as files tell.
-const FACTS: Facts = Facts { eve_config_valid: None, mode: Mode::Auto, has_kubeconfig: true };
+const FACTS: Facts = Facts {
+    eve_config_valid: None,
+    mode: Mode::Auto,
+    has_kubeconfig: true,
+    nodeagent: NodeAgent::Silent,
+};
+
+/// How far nodeagent is, as the inbox reads it.
+fn nodeagent(files: &RunFiles) -> NodeAgent {
+    match &files.action {
+        None => NodeAgent::Silent,
+        Some(action) if action.state == DeviceActionState::Acting => NodeAgent::Acting,
+        Some(_) => NodeAgent::NotActing,
+    }
+}
 
 /// The requests as the inbox reads them.
 fn requests(files: &RunFiles) -> Vec<Request> {

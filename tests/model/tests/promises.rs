@@ -1,11 +1,14 @@
 //! The promises hold in every short run; and each of them can be broken, so that the search is known to find it.
 
+use std::time::Duration;
+
 use model::catalog;
 use model::rule::Rule;
 use model::scenario::Order::{Activate, Command, CordonByHand, TakeBack};
 use model::scenario::{Kind, Mutation, Scenario};
 use model::search::{Found, search, walk};
 use schemas::Operation::{Reboot, Shutdown};
+use session::Policy;
 
 /// No search of a test meets so many worlds.
 const MOST: usize = 200_000;
@@ -134,6 +137,25 @@ fn a_zedkube_that_did_not_run_looks_before_it_gives_up() {
 fn a_zedkube_that_starts_after_an_outage_looks_before_it_gives_up() {
     let scenario = Scenario::new("after", &[Command(Reboot)]);
     keeps_all(&search(&scenario.with(2, &[Kind::LongOutage, Kind::Crash]), MOST));
+}
+
+/// Another node has the slot, the API server goes away with it, and zedkube or the device dies meanwhile.
+fn beside_a_holder() -> Scenario {
+    let scenario = Scenario::new("holder", &[Command(Reboot)]);
+    let policy = Policy { down_max: Duration::from_secs(20), ..scenario.policy.clone() };
+    // Until 20 s after the command.
+    let peer_holds_ms = 200_000;
+    Scenario { policy, peer_holds_ms, ..scenario.with(2, &[Kind::LongOutage, Kind::Crash, Kind::PowerCut]) }
+}
+
+#[test]
+fn a_holder_is_remembered_in_an_outage_whoever_dies() {
+    keeps_all(&search(&beside_a_holder(), MOST));
+}
+
+#[test]
+fn a_holder_that_is_forgotten_is_found() {
+    breaks(Mutation::ForgetsHolders, beside_a_holder(), Rule::AnswersAreTrue);
 }
 
 /// The hooks end before the pod that has returned is gone again.

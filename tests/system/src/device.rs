@@ -230,6 +230,11 @@ impl Device {
         read_items(&self.root, agent, Persistence::Volatile).items.into_values().next()
     }
 
+    /// The first item of an agent's topic that survives a boot.
+    pub fn stored<T: Topic>(&self, agent: &str) -> Option<T> {
+        read_items(&self.root, agent, Persistence::Persistent).items.into_values().next()
+    }
+
     /// The lines of what a dry run would have done.
     pub fn actions(&self) -> Result<Vec<schemas::DeviceLine>> {
         match fs::read(self.path("/persist/device-actions.jsonl")) {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::event::{Cordoned, Look, Trouble};
 use crate::leasing::SlotTrouble;
-use crate::membership::{Facts, Mode};
+use crate::membership::Facts;
 use crate::record::{Record, resume};
 use crate::slots::Lease;
 use crate::state::OWNER;
@@ -26,6 +26,8 @@ struct Device {
     answers: VecDeque<Event>,
     asks: bool,
     boots: u32,
+    /// Others had a slot: in the Lease, and by their marks in the list of nodes, as the server answered last.
+    others: (bool, bool),
 }
 
 /// The API server and the devices.
@@ -67,6 +69,8 @@ enum Action {
     Refill,
     /// It runs alone for some minutes: all others are frozen.
     Alone,
+    /// The same, and no call of it reaches the server.
+    CutOff,
     /// Its Node object is made; before, nobody knows it.
     Join,
 }
@@ -90,6 +94,7 @@ impl World {
             answers: VecDeque::new(),
             asks: false,
             boots: 0,
+            others: (false, false),
         };
         let mut world = Self {
             now,
@@ -114,7 +119,7 @@ impl World {
     fn start(&mut self, index: usize) {
         self.send(
             index,
-            Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None }),
+            Event::Facts(Facts { has_kubeconfig: true, ..Facts::default() }),
         );
         self.ask(index);
     }
@@ -134,8 +139,25 @@ impl World {
     fn send(&mut self, index: usize, event: Event) {
         let policy = self.policy();
         let device = &mut self.devices[index];
+        let was_complete = matches!(device.state.phase, Phase::Complete { .. });
+        let uid = format!("n{index}");
+        match &event {
+            Event::Slots { result: Ok(lease), .. } => {
+                device.others.0 = lease.holders.iter().any(|holder| holder.node_uid != uid);
+            }
+            Event::Looked { result: Ok(look), .. } => {
+                let is_marked = |node: &NodeView| node.uid != uid && node.cordoned_by.is_some();
+                device.others.1 = look.nodes.iter().any(is_marked);
+            }
+            _ => {}
+        }
         let (state, effects) = step(std::mem::take(&mut device.state), event, self.now, &policy);
         device.state = state;
+        if !was_complete && let Phase::Complete { outcome: Outcome::ApiUnreachable, .. } = device.state.phase {
+            let away = device.state.api.away_since.map_or(Duration::ZERO, |since| self.now.since(since));
+            let others = device.others.0 || device.others.1;
+            assert!(!others || away >= policy.down_max, "goes down undrained beside another one that is down");
+        }
         device.wake = Moment::NEVER;
         for effect in effects {
             match effect {
@@ -234,7 +256,8 @@ impl World {
             return;
         }
         match action {
-            Action::Alone => self.run_alone(index),
+            Action::Alone => self.run_alone(index, false),
+            Action::CutOff => self.run_alone(index, true),
             Action::Join if self.joined[index] => {}
             Action::Join => {
                 self.joined[index] = true;
@@ -275,11 +298,12 @@ impl World {
         }
     }
 
-    fn run_alone(&mut self, index: usize) {
+    fn run_alone(&mut self, index: usize, is_cut_off: bool) {
+        let call = if is_cut_off { Action::LoseCall } else { Action::Call };
         let until = self.now + Duration::from_mins(8);
         for _ in 0..400 {
             while !self.devices[index].calls.is_empty() || !self.devices[index].answers.is_empty() {
-                self.act(index, Action::Call);
+                self.act(index, call);
                 self.act(index, Action::Answer);
             }
             if self.devices[index].wake > until {
@@ -300,7 +324,8 @@ impl World {
             self.devices[index].boots += 1;
             self.devices[index].asks = false;
             let boot_id = self.boot_id(index);
-            self.devices[index].state = State::new(Member::Yes, boot_id, self.now);
+            let others = self.devices[index].state.slots.others;
+            self.devices[index].state = State::new(Member::Yes, boot_id, self.now).knowing(others);
             self.devices[index].recorded = record(&self.devices[index].state);
         } else {
             let (record, boot_id) = (self.devices[index].recorded.clone(), self.boot_id(index));
@@ -386,6 +411,7 @@ fn any_action() -> impl Strategy<Value = (usize, Action)> {
         2 => Just(Action::Up),
         2 => Just(Action::Refill),
         3 => Just(Action::Alone),
+        2 => Just(Action::CutOff),
         1 => Just(Action::Join),
     ];
     (0..NODES, action)

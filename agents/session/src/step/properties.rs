@@ -5,9 +5,10 @@ use drain::view::{NodeView, Picture, PodId, PodView};
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Cordoned, Look, Trouble};
+use crate::event::{Cordoned, Look, NoNode, Trouble};
 use crate::forcing::{Command, Order};
 use crate::leasing::SlotTrouble;
+use crate::membership::{Facts, Mode, NodeAgent};
 use crate::record::resume;
 use crate::slots::{Holder, Lease};
 use crate::state::OWNER;
@@ -67,7 +68,7 @@ fn any_picture() -> impl Strategy<Value = Arc<Picture>> {
 #[derive(Clone, Debug)]
 enum Draft {
     Plain(Event),
-    Looked(bool, Result<Vec<NodeView>, Trouble>),
+    Looked(bool, bool, Result<Vec<NodeView>, Trouble>),
     Probed(bool, Result<Option<NodeView>, Trouble>),
     Cordoned(bool, Result<Cordoned, Trouble>),
     Uncordoned(bool, Result<(), String>),
@@ -92,12 +93,14 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         Cordoned { node: NodeView { cordoned: true, cordoned_by, ..node }, before }
     });
     let other = any_node().prop_map(|node| NodeView { name: "peer".into(), uid: "peer".into(), ..node });
+    let nodes = (any_node(), other, any::<bool>())
+        .prop_map(|(own, other, alone)| if alone { vec![own] } else { vec![own, other] });
     prop_oneof![
         4 => any_requests().prop_map(|requests| Draft::Plain(Event::Requests(requests))),
         6 => any_picture().prop_map(|picture| Draft::Plain(Event::Picture(picture))),
         6 => Just(Draft::Plain(Event::Tick)),
-        6 => (current(), prop::result::maybe_err((any_node(), other).prop_map(|(a, b)| vec![a, b]), any_trouble()))
-            .prop_map(|(current, result)| Draft::Looked(current, result)),
+        6 => (current(), current(), prop::result::maybe_err(nodes, any_trouble()))
+            .prop_map(|(current, has_own, result)| Draft::Looked(current, has_own, result)),
         3 => (current(), prop::result::maybe_err(prop::option::of(any_node()), any_trouble()))
             .prop_map(|(current, result)| Draft::Probed(current, result)),
         6 => (current(), prop::result::maybe_err(cordoned, any_trouble()))
@@ -110,6 +113,7 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         4 => (current(), prop::bool::weighted(0.8)).prop_map(|(current, ok)| Draft::Health(current, ok)),
         1 => (current(), prop::result::maybe_err(any::<bool>(), Just("e".to_owned())))
             .prop_map(|(current, result)| Draft::Adopted(current, result)),
+        2 => any_facts().prop_map(|facts| Draft::Plain(Event::Facts(facts))),
         1 => any_order().prop_map(|what| Draft::Plain(Event::Override(Order { what, by: "o".into() }))),
         2 => any::<bool>().prop_map(|renamed| Draft::Plain(Event::OverrideTaken { renamed })),
         1 => Just(Draft::Restart),
@@ -117,6 +121,19 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         6 => (current(), prop::result::maybe_err(any_picture(), Just("e".to_owned())))
             .prop_map(|(current, look)| Draft::Proof(current, look)),
     ]
+}
+
+fn any_facts() -> impl Strategy<Value = Facts> {
+    let nodeagent = prop_oneof![
+        2 => Just(NodeAgent::Silent),
+        2 => Just(NodeAgent::NotActing),
+        1 => Just(NodeAgent::Acting),
+    ];
+    let mode = prop_oneof![4 => Just(Mode::Auto), 1 => Just(Mode::Always), 1 => Just(Mode::Never)];
+    let eve = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(Some)];
+    (eve, mode, any::<bool>(), nodeagent).prop_map(|(eve_config_valid, mode, has_kubeconfig, nodeagent)| {
+        Facts { eve_config_valid, mode, has_kubeconfig, nodeagent }
+    })
 }
 
 fn any_order() -> impl Strategy<Value = Command> {
@@ -140,9 +157,12 @@ fn event(draft: Draft, state: &State) -> Event {
     let attempt = drain::progress::attempt(&state.drain).map(|attempt| attempt.number);
     match draft {
         Draft::Plain(event) => event,
-        Draft::Looked(current, result) => Event::Looked {
+        Draft::Looked(current, has_own, result) => Event::Looked {
             serial: serial(current, state.api.asked),
-            result: result.map(|nodes| Look { own: Ok(nodes[0].clone()), nodes }),
+            result: result.map(|nodes| {
+                let none = || NoNode { why: "n".into(), may_join: current };
+                Look { own: has_own.then(|| nodes[0].clone()).ok_or_else(none), nodes }
+            }),
         },
         Draft::Probed(current, result) => Event::Probed { serial: serial(current, state.api.asked), result },
         Draft::Cordoned(current, result) => {
@@ -294,6 +314,35 @@ impl Seen<'_> {
         }
     }
 
+    /// `no` lets the device go down without a drain.
+    fn a_member_becomes_none_only_while_nobody_asks(&self) {
+        let (before, after) = (self.before.member, self.after.member);
+        if (before, after) == (Member::Yes, Member::No) {
+            assert!(self.after.requests.is_empty());
+        }
+        if self.after.member_now() == Member::No {
+            let was_looked = self.after.has_looked || self.after.facts.mode == Mode::Never;
+            assert!(was_looked || !self.after.facts.has_kubeconfig, "a stored no alone");
+            assert!(!matches!(self.after.phase, Phase::Waiting(_)), "nothing is to be waited for");
+        }
+    }
+
+    fn nothing_is_undone_after_the_point_of_no_return(&self) {
+        let is_acting = |state: &State| state.facts.nodeagent == NodeAgent::Acting;
+        let asked = |state: &State| {
+            let times = state.requests.iter().map(|request| (request.requester, request.requested_at.clone()));
+            times.collect::<Vec<_>>()
+        };
+        let is_answered = self.before.requests.iter().all(|request| request.answer != Answer::None);
+        let is_same = asked(self.before) == asked(self.after) && self.before.forcing == self.after.forcing;
+        let keeps_slot = self.before.slots.in_flight.is_none();
+        if is_acting(self.before) && is_acting(self.after) && is_answered && is_same && keeps_slot {
+            for (before, after) in self.before.requests.iter().zip(self.after.requests.iter()) {
+                assert!(before.answer != Answer::Complete || after.answer == Answer::Complete, "taken back");
+            }
+        }
+    }
+
     fn a_cordon_that_was_sent_is_remembered(&self) {
         if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
             assert!(self.after.returning.may_be_cordoned);
@@ -320,6 +369,8 @@ impl Seen<'_> {
         self.what_an_operator_ordered_is_on_record_before_it_is_done();
         self.no_eviction_outside_an_attempt();
         self.nobody_asks_means_idle();
+        self.a_member_becomes_none_only_while_nobody_asks();
+        self.nothing_is_undone_after_the_point_of_no_return();
         self.a_cordon_that_was_sent_is_remembered();
         self.something_will_happen();
     }
@@ -329,9 +380,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn invariants_hold(drafts in prop::collection::vec((any_draft(), 0..20_000_u64), 1..60)) {
+    fn invariants_hold(
+        stored in prop_oneof![3 => Just(Member::Yes), 1 => Just(Member::No), 1 => Just(Member::Unknown)],
+        drafts in prop::collection::vec((any_draft(), 0..20_000_u64), 1..60),
+    ) {
         let mut now = Moment(1_000_000);
-        let mut state = State::new(Member::Yes, "boot".into(), now);
+        let facts = Facts { has_kubeconfig: true, ..Facts::default() };
+        let mut state = State { facts, ..State::new(stored, "boot".into(), now) };
         let mut disk = record(&state);
         for (draft, millis) in drafts {
             now = now + Duration::from_millis(millis);

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use drain::view::{NodeView, Picture, PodId, PodView};
 
 use super::*;
-use crate::event::{Cordoned, Look, Trouble};
+use crate::event::{Cordoned, Look, NoNode, Trouble};
 use crate::leasing::SlotTrouble;
 use crate::membership::Facts;
-use crate::membership::Mode;
 use crate::record::{Record, resume};
 use crate::slots::{Holder, Lease};
 
@@ -34,6 +33,8 @@ pub(super) enum Fault {
     RenameRefused,
     /// Fresh looks are not answered.
     ProofHangs,
+    /// The watch does not see that our Node is gone.
+    WatchIsOld,
 }
 
 /// A cluster that answers effects at once, and a clock that jumps to the next wake-up.
@@ -50,6 +51,12 @@ pub(super) struct Sim {
     pub(super) lease: Lease,
     pub(super) health: Result<(), String>,
     pub(super) lease_reads: usize,
+    /// What the device knows of its membership.
+    pub(super) facts: Facts,
+    /// Our Node exists.
+    pub(super) has_own_node: bool,
+    /// If not, it may still come.
+    pub(super) may_join: bool,
     /// What is on record.
     pub(super) recorded: Record,
     /// Each status that was shown, with the requester's number.
@@ -79,11 +86,14 @@ impl Sim {
             lease: Lease::default(),
             health: Ok(()),
             lease_reads: 0,
+            facts: Facts { has_kubeconfig: true, ..Facts::default() },
+            has_own_node: true,
+            may_join: true,
             recorded: Record::default(),
             shown: vec![],
             done: vec![],
         };
-        sim.send(Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None }));
+        sim.send(Event::Facts(sim.facts));
         sim
     }
 
@@ -122,12 +132,16 @@ impl Sim {
                 None
             }
             Effect::Look { serial } => {
-                let nodes = std::iter::once(&self.own).chain(&self.others).cloned().collect();
-                let look = Look { nodes, own: Ok(self.own.clone()) };
+                let own = self.own_node().ok_or(NoNode {
+                    why: "no Node of this cluster is this machine".into(),
+                    may_join: self.may_join,
+                });
+                let nodes = own.iter().chain(&self.others).cloned().collect();
+                let look = Look { nodes, own };
                 Some(Event::Looked { serial, result: self.answer(look) })
             }
             Effect::Probe { serial } => {
-                Some(Event::Probed { serial, result: self.answer(Some(self.own.clone())) })
+                Some(Event::Probed { serial, result: self.answer(self.own_node()) })
             }
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
@@ -301,16 +315,22 @@ impl Sim {
         let attachments = drain::storage::Attachments::Listed(vec![]);
         let storage = drain::storage::Storage { attachments, ..Default::default() };
         Arc::new(Picture {
-            node: Some(self.own.clone()),
+            node: self.own_node(),
             pods: self.pods.clone(),
             storage,
             ..Picture::default()
         })
     }
 
+    fn own_node(&self) -> Option<NodeView> {
+        self.has_own_node.then(|| self.own.clone())
+    }
+
     pub(super) fn show_picture(&mut self) {
         if self.state.wants_picture() {
-            self.send(Event::Picture(self.picture()));
+            let node = self.has(Fault::WatchIsOld).then(|| self.own.clone());
+            let seen = Picture { node: node.or(self.own_node()), ..Picture::clone(&self.picture()) };
+            self.send(Event::Picture(Arc::new(seen)));
         }
     }
 
@@ -357,13 +377,14 @@ impl Sim {
     pub(super) fn lose_record(&mut self) {
         let standing: Vec<Request> = self.state.requests.iter().cloned().collect();
         let boot_id = self.state.boot_id.clone();
-        self.state = State::new(self.state.member, boot_id, self.now);
+        self.state = State::new(self.state.member, boot_id, self.now).knowing(self.state.slots.others);
         self.start(standing);
     }
 
     /// The device comes up again; nobody asks any more.
     pub(super) fn boot(&mut self, boot_id: &str) {
-        self.state = State::new(self.state.member, boot_id.into(), self.now);
+        let others = self.state.slots.others;
+        self.state = State::new(self.state.member, boot_id.into(), self.now).knowing(others);
         self.recorded = record(&self.state);
         self.start(vec![]);
     }
@@ -371,8 +392,7 @@ impl Sim {
     /// As the loop does: the facts first, then who asks.
     pub(super) fn start(&mut self, standing: Vec<Request>) {
         self.shown.clear();
-        let facts = Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None };
-        self.send_all([Event::Facts(facts), Event::Requests(standing)]);
+        self.send_all([Event::Facts(self.facts), Event::Requests(standing)]);
     }
 
     pub(super) fn statuses(&self) -> Vec<u8> {

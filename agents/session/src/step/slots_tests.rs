@@ -4,6 +4,7 @@ use drain::view::NodeView;
 
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
+use crate::membership::Mode;
 use crate::state::OWNER;
 use crate::words;
 
@@ -136,6 +137,110 @@ fn an_outage_while_another_node_holds_a_slot_is_waited_for_longer() {
     assert_eq!(sim.outcome(), None);
     sim.pass(2 * MINUTE);
     assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+}
+
+/// Another node takes the slot long after we have looked into the Lease for the first time, and may take the API server
+/// down with it.
+#[test]
+fn what_is_known_of_other_holders_is_kept_fresh_while_nobody_asks() {
+    let changes: [(&str, fn(&mut Sim)); 3] = [
+        ("the Lease", |sim| {
+            sim.others_hold(&["peer"]);
+            sim.send(Event::SlotsChanged);
+        }),
+        ("its node is cordoned by zedkube", |sim| {
+            (sim.others[0].cordoned, sim.others[0].cordoned_by) = (true, Some(OWNER.into()));
+        }),
+        ("its node is not Ready", |sim| sim.others[0].ready = false),
+    ];
+    for (how, change) in changes {
+        let mut sim = Sim::new();
+        sim.pass(10 * SECOND);
+        change(&mut sim);
+        sim.pass(65 * SECOND);
+        sim.set(Fault::Unreachable, true);
+        sim.reboot();
+        sim.pass(29 * MINUTE);
+        assert_eq!(sim.outcome(), None, "{how}");
+        assert!(words::reason(&sim.state).contains("slots.down-max"), "{}", words::reason(&sim.state));
+        sim.pass(2 * MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable), "{how}");
+    }
+}
+
+#[test]
+fn a_slot_that_went_back_is_not_held_for_ever() {
+    let mut sim = Sim::new();
+    sim.others_hold(&["peer"]);
+    sim.send(Event::SlotsChanged);
+    sim.pass(MINUTE);
+    sim.others_hold(&[]);
+    sim.send(Event::SlotsChanged);
+    sim.pass(MINUTE);
+    sim.set(Fault::Unreachable, true);
+    sim.reboot();
+    sim.pass(6 * MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+}
+
+/// A crash, an upgrade, a power cut in the outage: the other node is still down.
+#[test]
+fn what_is_known_of_other_holders_survives_a_kill_and_a_boot() {
+    let events: [(&str, fn(&mut Sim)); 3] = [
+        ("kill", Sim::restart),
+        ("kill, and the record is lost", Sim::lose_record),
+        ("boot", |sim| {
+            sim.boot("next");
+            sim.reboot();
+        }),
+    ];
+    for (how, happens) in events {
+        let mut sim = Sim::new();
+        sim.others_hold(&["peer"]);
+        sim.reboot();
+        sim.pass(10 * SECOND);
+        sim.set(Fault::Unreachable, true);
+        sim.pass(6 * MINUTE);
+        happens(&mut sim);
+        sim.pass(20 * MINUTE);
+        assert_eq!(sim.outcome(), None, "{how}");
+        sim.pass(11 * MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable), "{how}");
+    }
+}
+
+#[test]
+fn without_knowledge_of_other_holders_the_longer_wait_counts() {
+    let mut sim = Sim::new();
+    sim.set(Fault::Unreachable, true);
+    sim.state = State::new(Member::Yes, "boot".into(), sim.now);
+    sim.start(vec![]);
+    sim.reboot();
+    sim.pass(29 * MINUTE);
+    assert_eq!(sim.outcome(), None);
+    sim.pass(2 * MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+}
+
+/// It says so in the list: nobody else can hold a slot, whether or not the Lease can be read.
+#[test]
+fn a_node_that_is_alone_in_its_cluster_never_waits_for_others() {
+    for boots in [false, true] {
+        let mut sim = Sim::new();
+        sim.others.clear();
+        sim.set(Fault::SlotsRefused, true);
+        sim.state = State::new(Member::Yes, "boot".into(), sim.now);
+        sim.facts.mode = Mode::Always;
+        sim.start(vec![]);
+        sim.pass(10 * SECOND);
+        sim.set(Fault::Unreachable, true);
+        if boots {
+            sim.boot("next");
+        }
+        sim.reboot();
+        sim.pass(6 * MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable), "boots: {boots}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use drain::view::{NodeView, Picture};
 
 use super::sim::{Fault, SECOND, Sim, pod};
 use super::*;
-use crate::event::{Look, Trouble};
+use crate::event::Trouble;
 use crate::membership::{Facts, Mode};
 use crate::policy::Otherwise;
 use crate::state::{Failed, OWNER};
@@ -361,7 +361,7 @@ fn no_member_is_not_supported_and_nothing_is_drained() {
 
 #[test]
 fn d22_a_change_of_the_cluster_config_disturbs_no_drain() {
-    let facts = |valid| Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: valid };
+    let facts = |valid| Facts { has_kubeconfig: true, eve_config_valid: valid, ..Facts::default() };
     let mut sim = Sim::new();
     sim.set(Fault::EvictionRefused, true);
     sim.reboot();
@@ -386,17 +386,6 @@ fn membership_does_not_change_while_somebody_asks() {
     sim.ask(&[]);
     sim.send(Event::Facts(Facts { mode: Mode::Never, ..Facts::default() }));
     assert_eq!(sim.shown.last(), Some(&(1, 1)));
-}
-
-#[test]
-fn a_machine_that_the_cluster_does_not_know_fails_with_words() {
-    let mut sim = Sim::new();
-    sim.set(Fault::Unreachable, true);
-    sim.reboot();
-    let Some(serial) = sim.state.api.asked.or(Some(sim.state.serial + 1)) else { return };
-    let look = Look { nodes: vec![], own: Err("no Node of this cluster is this machine".into()) };
-    sim.send(Event::Looked { serial, result: Ok(look) });
-    assert!(matches!(&sim.state.phase, Phase::Failed(Failed::Cordon(text)) if text.contains("this machine")));
 }
 
 #[test]

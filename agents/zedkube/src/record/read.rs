@@ -8,6 +8,7 @@ use schemas::{
     DrainRecord, DrainRequester, DrainStatus, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase,
     RecordedPhaseName, RecordedRequest,
 };
+use crate::membership::others;
 use session::forcing::{Command, Disabled, Forced, Forcing, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::waiting::Waiting;
@@ -38,6 +39,8 @@ pub(super) fn record(kept: &DrainRecord) -> Option<Record> {
             disabled: kept.disabled.as_ref().map(disabled),
         },
         away_since: moment(kept.api_away_since),
+        others: others(kept.others),
+        has_looked: kept.looked,
         adopts: kept.adopts,
     })
 }

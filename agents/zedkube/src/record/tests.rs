@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use session::forcing::{Command, Disabled, Forced, Forcing, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
+use session::slots::Others;
 use session::waiting::Waiting;
 use session::{Answer, Outcome, Request, Requester, Status};
 
@@ -95,6 +96,8 @@ fn full(phase: Phase) -> Record {
         may_be_cordoned: true,
         forcing: forcing(),
         away_since: Some(Moment(24)),
+        others: Others::Hold,
+        has_looked: true,
         adopts: true,
     }
 }
@@ -114,6 +117,21 @@ fn every_record_comes_back_as_it_was() {
         let found = file(folder.path(), "boot").found().unwrap();
         assert_eq!((found.record, found.drain_id.as_str()), (record, "id"));
     }
+}
+
+/// Written by a zedkube that did not know of them: nothing is known.
+#[test]
+fn a_record_of_before_says_nothing_of_other_holders() {
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), "boot").write(&full(Phase::Idle), "id").unwrap();
+    let path = folder.path().join("run/zedkube/DrainRecord/global.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let old = text.replacen("\"Others\":\"hold\",\"Looked\":true,", "", 1);
+    assert_ne!(old, text);
+    #[expect(clippy::disallowed_methods, reason = "the file of an older program")]
+    std::fs::write(&path, old).unwrap();
+    let found = file(folder.path(), "boot").found().unwrap();
+    assert_eq!((found.record.others, found.record.has_looked), (Others::Unknown, false));
 }
 
 #[test]

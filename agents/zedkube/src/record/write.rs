@@ -10,6 +10,7 @@ use session::forcing::{Command, Disabled, Forced, Order};
 use session::state::{AttemptRecord, Failed, Phase};
 use session::{Answer, Record, Request};
 
+use crate::membership::others_of;
 use crate::report::{answer_of, ended_of, outcome_of, requester_of, status_of};
 
 /// Everything but who wrote it in which boot.
@@ -33,6 +34,8 @@ pub(super) fn record(record: &Record) -> DrainRecord {
         may_be_cordoned: record.may_be_cordoned,
         adopts: record.adopts,
         api_away_since: record.away_since.map(|moment| moment.0),
+        others: others_of(record.others),
+        looked: record.has_looked,
         pending: record.forcing.pending.as_ref().map(order),
         forced: record.forcing.complete.as_ref().map(forced),
         disabled: record.forcing.disabled.as_ref().map(disabled),

@@ -26,10 +26,10 @@ impl Service {
         if self.state.adopts {
             return;
         }
-        match self.stored.store(self.state.member) {
+        match self.stored.store(self.state.member, self.state.slots.others) {
             Ok(()) => self.is_unstored = false,
             Err(error) if !self.is_unstored => {
-                tracing::error!("the membership cannot be stored for the next boot: {}", error_chain(&error));
+                tracing::error!("what is known of the cluster cannot be stored for the next boot: {}", error_chain(&error));
                 self.is_unstored = true;
             }
             Err(_) => {}

@@ -40,7 +40,10 @@ impl Monitor {
             }
             (_, Phase::Complete { outcome: Outcome::ApiUnreachable, .. }) => {
                 self.is_fresh(failing, state);
-                (lasted(failing, scenario.policy.unreachable_timeout), Grant::Undrained)
+                // The peer may be down, and two may not be.
+                let timeout = scenario.policy.unreachable_timeout;
+                let longer = if self.peer_had_slot { scenario.policy.down_max } else { timeout };
+                (lasted(failing, timeout.max(longer)), Grant::Undrained)
             }
             (_, Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. }) => {
                 self.is_fresh(down, state);

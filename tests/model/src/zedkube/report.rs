@@ -19,7 +19,7 @@ impl Zedkube {
             schema_version: SCHEMA_VERSION,
             boot_id: self.state.boot_id.clone(),
             phase: self.state.phase.name().to_owned(),
-            member: member_of(self.state.member),
+            member: member_of(self.state.member_now()),
             disabled: self.state.forcing.disabled.as_ref().map(|_| Disabled::default()),
             forcing: self.state.forcing.complete.as_ref().map(|forced| schemas::Forcing {
                 requested_by: requester_of(forced.requester),

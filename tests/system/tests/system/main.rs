@@ -8,6 +8,7 @@ mod layers;
 mod nonsense;
 mod overrides;
 mod records;
+mod taken_back;
 mod volumes;
 mod whole_path;
 
