@@ -18,6 +18,7 @@ fn identity(texts: [&str; 5]) -> Identity {
     Identity { node_name, device_id, device_name, host_name, machine_id, boot_id }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn which_node_is_this_machine() {
     let nodes = [

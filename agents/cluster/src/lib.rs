@@ -36,7 +36,9 @@ pub mod look;
 pub mod nodes;
 pub mod slots;
 
+mod credentials;
 mod daemon_sets;
+mod exec_plugin;
 mod list;
 mod node_facts;
 mod objects;
