@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use drain::Moment;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
@@ -10,11 +13,15 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ClientBuilder, ConfigExt, RustlsTlsError};
 use tokio::sync::Semaphore;
+use tower::filter::AsyncFilterLayer;
 use tower::util::option_layer;
 use tower::{BoxError, ServiceExt, timeout::TimeoutLayer};
 
+use crate::clock::boot_time;
+use crate::credentials::{self, Tokens};
+use crate::exec_plugin;
 use crate::failure::{ApiFailure, classify};
-use crate::kubeconfig::{Fingerprint, Origin, Search};
+use crate::kubeconfig::{Description, Fingerprint, Origin, Search};
 use crate::operation::Operation;
 use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
 
@@ -25,8 +32,8 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// within the same time. Without it a server that hangs would hold all watches for five minutes.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// Readings of a kubeconfig under way in this process. One that hangs cannot be given up, only left behind; more than
-/// these would pile up threads.
+/// Readings of a kubeconfig's files under way in this process. One that hangs (a network file system) cannot be given
+/// up, only left behind; more than these would pile up threads. Credential plugins are not among them.
 static READING: Semaphore = Semaphore::const_new(8);
 
 /// A way to a cluster, and where it was described.
@@ -37,13 +44,28 @@ pub struct Connection {
     /// Where it was described.
     pub origin: Origin,
     seen: Fingerprint,
+    made: Moment,
+    /// A client certificate that a plugin gave ends then.
+    ends: Moment,
 }
 
+/// After the server has not accepted our credentials, or we not its certificate, a connection is made anew; not more
+/// often.
+const ANEW: Duration = Duration::from_secs(10);
+
 impl Connection {
-    /// The description has changed since, or another one counts now: connect anew. Reads no more than the files'
+    /// Connect anew: the description or a file that it names has changed since, another one counts now, or one side
+    /// did not accept the other's credentials, which may have been replaced by then. Reads no more than the files'
     /// sizes and times.
     pub fn is_outdated(&self, search: &Search) -> bool {
-        search.find().as_ref() != Some(&self.origin) || self.origin.fingerprint() != self.seen
+        self.is_outdated_at(search, boot_time())
+    }
+
+    fn is_outdated_at(&self, search: &Search, now: Moment) -> bool {
+        search.find().as_ref() != Some(&self.origin)
+            || self.seen.has_changed()
+            || self.ends <= now
+            || (self.cluster.is_refused() && now >= self.made + ANEW)
     }
 }
 
@@ -60,25 +82,63 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
     };
     let late = || ApiFailure::unreachable(format!("cannot use {origin}: it could not be read within 10 s"));
     let reading = READING.try_acquire().map_err(|_| late())?;
-    let seen = origin.fingerprint();
-    let (from, context, suffix) = (origin.clone(), search.context.clone(), suffix.to_owned());
-    // Reading may hang (a network file system, a credential plugin), and must not hold up a runtime thread.
+    let (from, context) = (origin.clone(), search.context.clone());
+    // Reading may hang (a network file system), and must not hold up a runtime thread.
     let loading = tokio::task::spawn_blocking(move || {
-        let cluster = Cluster::from_config(from.load(context.as_deref())?, &suffix);
+        let description = from.load(context.as_deref());
         drop(reading);
-        cluster
+        description
     });
-    let cluster = tokio::time::timeout(CALL_DEADLINE, loading).await;
-    let cluster = cluster.ok().and_then(Result::ok).ok_or_else(late)??;
-    Ok(Connection { cluster, origin, seen })
+    let description = tokio::time::timeout(CALL_DEADLINE, loading).await;
+    let Description { mut config, tokens, seen } =
+        description.ok().and_then(Result::ok).ok_or_else(late)??;
+    let made = boot_time();
+    let cannot = |why: String| ApiFailure::unreachable(format!("cannot use {origin}: {why}"));
+    let (tokens, ends) = begin(&mut config, tokens, made).await.map_err(cannot)?;
+    let cluster = Cluster::made(config, tokens, suffix)?;
+    Ok(Connection { cluster, origin, seen, made, ends })
+}
+
+/// Gets the first token, or certificate, so that a description that cannot work is named at once. Also says when a
+/// certificate ends.
+async fn begin(
+    config: &mut Config,
+    origin: credentials::Origin,
+    now: Moment,
+) -> Result<(Option<Tokens>, Moment), String> {
+    let first = match &origin {
+        credentials::Origin::Plugin(exec) => Some(exec_plugin::run(exec, exec_plugin::LIMIT).await?),
+        credentials::Origin::Fixed | credentials::Origin::File(_) => None,
+    };
+    let tokens = Tokens::of(origin, boot_time);
+    let Some(first) = first else {
+        if let Some(tokens) = &tokens {
+            tokens.header().await.map_err(|why| why.to_string())?;
+        }
+        return Ok((tokens, Moment::NEVER));
+    };
+    if let Some(tokens) = &tokens {
+        tokens.take(&first).await.map_err(|why| why.to_string())?;
+    }
+    let mut ends = Moment::NEVER;
+    if let Some((certificate, key)) = first.certificate {
+        config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
+        config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
+        ends = first.lifetime.map_or(Moment::NEVER, |lifetime| now + lifetime.max(ANEW));
+    }
+    Ok((tokens.filter(|_| first.token.is_some()), ends))
 }
 
 impl Cluster {
     /// Makes a client from kube's configuration, with this crate's rules instead of kube's: no retries, no waiting
     /// without end, HTTP/2 where the server has it. Must be called in a tokio runtime.
-    pub fn from_config(mut config: Config, suffix: &str) -> Result<Self, ApiFailure> {
+    pub fn from_config(config: Config, suffix: &str) -> Result<Self, ApiFailure> {
+        Self::made(config, None, suffix)
+    }
+
+    fn made(mut config: Config, tokens: Option<Tokens>, suffix: &str) -> Result<Self, ApiFailure> {
         config.headers.push((USER_AGENT, user_agent(suffix)));
-        let client = client(&config)
+        let client = client(&config, tokens)
             .map_err(|error| classify(&Operation::on_cluster("connect", "to the cluster", ""), &error))?;
         let server = config.cluster_url.authority().map_or("", |server| host_and_port(server.as_str()));
         Ok(Self::at(client, server))
@@ -98,7 +158,7 @@ fn user_agent(suffix: &str) -> HeaderValue {
 
 /// kube's own stack (`ClientBuilder::try_from`) speaks only HTTP/1, so a connection per eviction in flight, and
 /// repeats refused evictions.
-fn client(config: &Config) -> Result<kube::Client, kube::Error> {
+fn client(config: &Config, tokens: Option<Tokens>) -> Result<kube::Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -123,6 +183,7 @@ fn client(config: &Config) -> Result<kube::Client, kube::Error> {
     Ok(ClientBuilder::new(service, config.default_namespace.clone())
         .with_layer(&config.extra_headers_layer()?)
         .with_layer(&option_layer(config.auth_layer()?))
+        .with_layer(&option_layer(tokens.map(AsyncFilterLayer::new)))
         // Calls have deadlines of their own; this one is for kube-runtime's watches, which have none for the
         // beginning of an answer.
         .with_layer(&TimeoutLayer::new(EVICTION_DEADLINE))

@@ -59,6 +59,7 @@ fn kubeconfig(cluster: &str, user: &str) -> String {
     )
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[tokio::test]
 async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
     let server = "server: \"https://127.0.0.1:1\"";
@@ -89,12 +90,16 @@ async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
         (&user("client-certificate-data: aGVsbG8K, client-key-data: aGVsbG8K"), "cannot connect"),
         (&user("client-certificate: missing.pem, client-key: missing.pem"), "missing.pem` cannot be read"),
         (&user("token: \"s3cret\\nx\""), "HTTP forbids"),
-        (&user("tokenFile: missing"), "token file cannot be read"),
+        (&user("tokenFile: missing"), "missing` cannot be read"),
+        (
+            &user("auth-provider: {name: gcp, config: {cmd-path: /bin/echo, cmd-args: s3cret}}"),
+            "use an exec plugin",
+        ),
         (
             &user(
                 "exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/false, interactiveMode: Never}",
             ),
-            "plugin failed",
+            "plugin failed: exit status: 1 (`/bin/false`)",
         ),
         (
             &user(
@@ -199,6 +204,92 @@ async fn several_files_are_merged_and_a_change_is_seen() {
         connection.is_outdated(&Search { candidates: vec![b], ..Search::default() }),
         "another one counts"
     );
+}
+
+/// k3s replaces its CA, kubelet its client certificate behind a link, and neither touches the kubeconfig.
+#[tokio::test]
+async fn a_file_that_the_kubeconfig_names_is_seen_to_change() {
+    let (fake, _) = still_cluster();
+    let cluster = format!("server: \"{}\", certificate-authority: ca.pem", fake.server_url());
+    let user = "client-certificate: client.pem, client-key: client.key";
+    let files = [
+        ("config", &*kubeconfig(&cluster, user)),
+        ("ca.pem", CA),
+        ("client.pem", CERTIFICATE),
+        ("client.key", KEY),
+    ];
+    for name in ["ca.pem", "client.pem", "client.key"] {
+        let folder = folder(&files);
+        let search = explicit(folder.path().join("config"));
+        let connection = connect(&search, "").await.unwrap();
+        assert!(!connection.is_outdated(&search), "{name}");
+        let next = folder.path().join("next");
+        fs::copy(folder.path().join(name), &next).unwrap();
+        fs::rename(&next, folder.path().join(name)).unwrap();
+        assert!(connection.is_outdated(&search), "{name} was replaced by one of the same length");
+        let connection = connect(&search, "").await.unwrap();
+        fs::remove_file(folder.path().join(name)).unwrap();
+        assert!(connection.is_outdated(&search), "{name} is gone");
+    }
+}
+
+/// Nine of them, as in some minutes of tries; then somebody mends the kubeconfig.
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_hangs_does_not_cut_us_off_for_ever() {
+    let (fake, _) = still_cluster();
+    let server = format!("server: \"{}\"", fake.server_url());
+    let hangs = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: [\"600\"], interactiveMode: Never}";
+    let folder = folder(&[("config", &kubeconfig(&server, hangs))]);
+    let path = folder.path().join("config");
+    let search = explicit(path.clone());
+    for _ in 0..9 {
+        let failed = connect(&search, "").await.map(drop).unwrap_err();
+        assert!(failed.is_unreachable() && failed.text().contains("did not answer within 8 s"), "{failed}");
+    }
+    write(&path, &fake.kubeconfig());
+    connect(&search, "").await.map(drop).unwrap();
+}
+
+#[tokio::test]
+async fn a_plugins_token_and_certificate_are_used() {
+    let (fake, _) = still_cluster();
+    let folder = folder(&[("client.pem", CERTIFICATE), ("client.key", KEY)]);
+    let answer = serde_json::json!({"status": {
+        "token": "from-the-plugin", "clientCertificateData": CERTIFICATE, "clientKeyData": KEY,
+        "expirationTimestamp": "2000-01-01T00:00:00Z",
+    }});
+    write(&folder.path().join("answer"), &answer.to_string());
+    let user = format!(
+        "exec: {{apiVersion: client.authentication.k8s.io/v1, command: cat, args: [{}], interactiveMode: Never}}",
+        folder.path().join("answer").display()
+    );
+    let path = folder.path().join("config");
+    write(&path, &kubeconfig(&format!("server: \"{}\"", fake.server_url()), &user));
+    let search = explicit(path);
+    let connection = connect(&search, "").await.unwrap();
+    let failure = get_node(&connection.cluster, "edge-a").await.unwrap_err();
+    assert!(failure.text().contains("401"), "the fake does not know this token: {failure}");
+    assert!(!connection.is_outdated_at(&search, connection.made + Duration::from_secs(9)));
+    assert!(connection.is_outdated_at(&search, connection.made + ANEW), "its certificate has ended");
+}
+
+#[tokio::test]
+async fn refused_credentials_are_read_anew_but_not_at_once() {
+    let (fake, _) = still_cluster();
+    let text = kubeconfig(&format!("server: \"{}\"", fake.server_url()), "token: s3cret");
+    let (address, _) = tls_server(&["h2"], 1).await;
+    let by_tls = kubeconfig(&format!("server: \"https://{address}\", certificate-authority: ca.pem"), "");
+    let folder =
+        folder(&[("token", &text), ("tls", &by_tls), ("ca.pem", OTHER_CA), ("good", &fake.kubeconfig())]);
+    for (name, is_refused) in [("token", true), ("tls", true), ("good", false)] {
+        let search = explicit(folder.path().join(name));
+        let connection = connect(&search, "").await.unwrap();
+        assert!(!connection.is_outdated_at(&search, connection.made + Duration::from_hours(1)), "{name}");
+        assert_eq!(get_node(&connection.cluster, "edge-a").await.is_err(), is_refused, "{name}");
+        let soon = connection.made + Duration::from_secs(9);
+        assert!(!connection.is_outdated_at(&search, soon), "{name}");
+        assert_eq!(connection.is_outdated_at(&search, connection.made + ANEW), is_refused, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -7,8 +7,11 @@
 use std::error::Error;
 use std::io;
 
+use jiff::Timestamp;
 use kube::client::AuthError;
 use kube::config::{KubeconfigError, LoadDataError};
+use rustls::CertificateError;
+use rustls::pki_types::UnixTime;
 
 use crate::operation::Operation;
 
@@ -78,6 +81,9 @@ impl ApiFailure {
 pub(crate) fn classify(operation: &Operation<'_>, error: &kube::Error) -> ApiFailure {
     use kube::Error as E;
     let failed = |what: &str| format!("cannot {operation}: {what}");
+    if let Some(clock) = tls_error(error).and_then(clock_text) {
+        return ApiFailure::unreachable(format!("{clock} (cannot {operation})"));
+    }
     match error {
         E::Api(status) => refused(operation, status.code, &status.message),
         E::HyperError(error) => ApiFailure::unreachable(failed(&chain(error))),
@@ -97,6 +103,48 @@ pub(crate) fn classify(operation: &Operation<'_>, error: &kube::Error) -> ApiFai
         }
         E::HttpError(_) | E::BuildRequest(_) => ApiFailure::other(failed("the request cannot be built")),
     }
+}
+
+/// What TLS complains of, if it was TLS.
+pub(crate) fn tls_error(error: &kube::Error) -> Option<&rustls::Error> {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(tls) = error.downcast_ref() {
+            return Some(tls);
+        }
+        // An I/O error hides what it was made of: it gives that one's source as its own.
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// A certificate of the server that does not hold at the time which this machine's clock shows. A clock that is wrong
+/// looks like a server that is: it is the first thing to be looked at.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other complaint is not about time; rustls adds more")]
+fn clock_text(error: &rustls::Error) -> Option<String> {
+    use CertificateError as E;
+    let rustls::Error::InvalidCertificate(error) = error else { return None };
+    let (now, what) = match error {
+        E::NotValidYet => (None, "is not valid yet".to_owned()),
+        E::NotValidYetContext { time, not_before } => {
+            (Some(time), format!("is not valid before {}", shown(*not_before)))
+        }
+        E::Expired => (None, "has expired".to_owned()),
+        E::ExpiredContext { time, not_after } => (Some(time), format!("expired at {}", shown(*not_after))),
+        _ => return None,
+    };
+    let clock = now.map_or_else(String::new, |now| format!(", which shows {}", shown(*now)));
+    Some(format!(
+        "by this machine's clock{clock}, the API server's certificate {what}: set the clock, or renew the certificate"
+    ))
+}
+
+fn shown(time: UnixTime) -> String {
+    let time = i64::try_from(time.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map_or_else(|| "an impossible time".to_owned(), |time| time.to_string())
 }
 
 /// What a status code of the API server means, outside evictions.

@@ -126,3 +126,33 @@ fn which_failures_are_refusals() {
     assert!(!is_refusal(&kube::Error::Service("connection refused".into())));
     assert!(!is_refusal(&kube::Error::TlsRequired));
 }
+
+/// A device without a clock of its own starts in 1970: whoever reads the reason must not look for the API server.
+#[test]
+fn a_clock_that_may_be_wrong_heads_the_text() {
+    use CertificateError as E;
+    let at = |seconds| UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+    let early = E::NotValidYetContext { time: at(60), not_before: at(1_700_000_000) };
+    let late = E::ExpiredContext { time: at(1_800_000_000), not_after: at(1_700_000_000) };
+    let cases = [
+        (
+            early,
+            Some("shows 1970-01-01T00:01:00Z, the API server's certificate is not valid before 2023-11-14"),
+        ),
+        (late, Some("shows 2027-01-15T08:00:00Z, the API server's certificate expired at 2023-11-14")),
+        (E::NotValidYet, Some("certificate is not valid yet")),
+        (E::Expired, Some("certificate has expired")),
+        (E::UnknownIssuer, None),
+    ];
+    for (certificate, part) in cases {
+        let tls = rustls::Error::InvalidCertificate(certificate);
+        // As hyper wraps it: an I/O error in another one.
+        let error = kube::Error::Service(Box::new(io::Error::other(io::Error::other(tls))));
+        assert!(tls_error(&error).is_some());
+        let failure = classify(&Operation::on_cluster("list", "nodes", ""), &error);
+        assert!(failure.is_unreachable(), "{failure}");
+        assert_eq!(failure.text().starts_with("by this machine's clock"), part.is_some(), "{failure}");
+        assert!(part.is_none_or(|part| failure.text().contains(part)), "{failure}");
+        assert_eq!(failure.text().contains("set the clock"), part.is_some(), "{failure}");
+    }
+}

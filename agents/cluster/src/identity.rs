@@ -3,6 +3,8 @@
 //! Draining the wrong node moves somebody else's pods and lets this machine go down with its own: in doubt there is
 //! no answer.
 
+use std::fmt;
+
 use drain::view::NodeView;
 
 use crate::node_facts::NodeFacts;
@@ -10,7 +12,7 @@ use crate::node_facts::NodeFacts;
 /// What this machine knows of itself. Empty texts count as not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Setting `node.name`: decides alone.
+    /// Setting `node.name`: no other Node is looked at.
     pub node_name: Option<String>,
     /// EVE's `EdgeNodeInfo.DeviceID`.
     pub device_id: Option<String>,
@@ -20,6 +22,79 @@ pub struct Identity {
     pub host_name: Option<String>,
     /// `/etc/machine-id`.
     pub machine_id: Option<String>,
+    /// The kernel's id of this boot, which all containers of the machine share.
+    pub boot_id: Option<String>,
+}
+
+/// By what a Node was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    /// Setting `node.name`.
+    Setting,
+    /// Label `node-uuid`.
+    Label,
+    /// EVE's name of the device.
+    DeviceName,
+    /// The host name.
+    HostName,
+}
+
+impl fmt::Display for FoundBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Setting => "node.name",
+            Self::Label => "label node-uuid",
+            Self::DeviceName => "device name",
+            Self::HostName => "host name",
+        })
+    }
+}
+
+/// The Node that is this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identified {
+    /// The Node.
+    pub node: NodeView,
+    /// What speaks against it without outweighing how it was found.
+    pub doubt: Option<OtherMachine>,
+}
+
+/// A Node that reports another machine than this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherMachine {
+    /// The Node.
+    pub node: String,
+    /// By what it was found.
+    pub found_by: FoundBy,
+    /// Its machine ID.
+    pub theirs: String,
+    /// The machine ID of this machine.
+    pub ours: String,
+    /// What its boot ID says; never that it is this boot.
+    pub boot: OtherBoot,
+}
+
+/// What the boot ID of a Node says that is not of this boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherBoot {
+    /// The kubelet has reported another boot: another machine, or this one before it booted.
+    Differs,
+    /// The kubelet has reported none, or this boot's is not known.
+    Unknown,
+}
+
+impl fmt::Display for OtherMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, found_by, theirs, ours, boot } = self;
+        let boot = match boot {
+            OtherBoot::Differs => "its boot ID is of another boot",
+            OtherBoot::Unknown => "no boot ID proves that they are the same",
+        };
+        write!(
+            f,
+            "Node {node}, found by {found_by}, has machine ID {theirs}, this machine has {ours}, and {boot}"
+        )
+    }
 }
 
 /// Why no Node is known to be this machine.
@@ -43,35 +118,29 @@ pub enum IdentityProblem {
         /// The Nodes.
         nodes: Vec<String>,
     },
-    /// The Node with our name is another machine.
-    #[error(
-        "no Node of this cluster is this machine: Node {node} has our host name and another machine ID; set node.name, or cluster.mode = never"
-    )]
-    OtherMachine {
-        /// The Node.
-        node: String,
-    },
+    /// The Node that was found is another machine.
+    #[error("no Node of this cluster is this machine: {0}; set node.name, or cluster.mode = never")]
+    OtherMachine(OtherMachine),
 }
 
 /// The Node that is this machine (`agents.md` 2, "Which node"): by name if one is set; else by label `node-uuid`;
-/// else by the device's name, or the host name if the machine ID agrees. `nodes` must be a complete list from the
-/// server: an empty answer by label counts only then.
-pub fn identify(nodes: &[NodeFacts], identity: &Identity) -> Result<NodeView, IdentityProblem> {
-    if let Some(name) = known(identity.node_name.as_ref()) {
-        return by_name(nodes, name).map(|node| node.view.clone()).ok_or_else(|| missing("node.name", name));
+/// else by the device's name, or the host name. `nodes` must be a complete list from the server: an empty answer by
+/// label counts only then.
+///
+/// However it was found, its boot ID proves it if it is this boot's. Otherwise two machine IDs that are known and
+/// differ refuse it: a settings file or a host name that was copied over a fleet must not make every device drain one
+/// node. Only label `node-uuid` outweighs that, because EVE gives it to exactly one device. A boot ID of another boot
+/// refuses nothing: the kubelet reports a new one only some time after the boot.
+pub fn identify(nodes: &[NodeFacts], identity: &Identity) -> Result<Identified, IdentityProblem> {
+    let (found, found_by) = find(nodes, identity)?;
+    let node = found.view.clone();
+    match (other_machine(found, found_by, identity), found_by) {
+        (None, _) => Ok(Identified { node, doubt: None }),
+        (Some(other), FoundBy::Label) => Ok(Identified { node, doubt: Some(other) }),
+        (Some(other), FoundBy::Setting | FoundBy::DeviceName | FoundBy::HostName) => {
+            Err(IdentityProblem::OtherMachine(other))
+        }
     }
-    if let Some(device_id) = known(identity.device_id.as_ref())
-        && let Some(node) = by_label(nodes, device_id)?
-    {
-        return Ok(node.view.clone());
-    }
-    if let Some(name) = known(identity.device_name.as_ref()) {
-        let name = as_node_name(name);
-        return by_name(nodes, &name)
-            .map(|node| node.view.clone())
-            .ok_or_else(|| missing("device name", &name));
-    }
-    by_host_name(nodes, identity)
 }
 
 /// The name that the node of a device gets: lower case, `_` as `-`.
@@ -79,8 +148,33 @@ pub fn as_node_name(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
-fn by_name<'a>(nodes: &'a [NodeFacts], name: &str) -> Option<&'a NodeFacts> {
-    nodes.iter().find(|node| node.view.name == name)
+fn find<'a>(
+    nodes: &'a [NodeFacts],
+    identity: &Identity,
+) -> Result<(&'a NodeFacts, FoundBy), IdentityProblem> {
+    if let Some(name) = known(identity.node_name.as_ref()) {
+        return by_name(nodes, name, FoundBy::Setting);
+    }
+    if let Some(device_id) = known(identity.device_id.as_ref())
+        && let Some(node) = by_label(nodes, device_id)?
+    {
+        return Ok((node, FoundBy::Label));
+    }
+    if let Some(name) = known(identity.device_name.as_ref()) {
+        return by_name(nodes, &as_node_name(name), FoundBy::DeviceName);
+    }
+    let name = known(identity.host_name.as_ref()).map_or_else(|| "unknown".to_owned(), as_node_name);
+    by_name(nodes, &name, FoundBy::HostName)
+}
+
+fn by_name<'a>(
+    nodes: &'a [NodeFacts],
+    name: &str,
+    found_by: FoundBy,
+) -> Result<(&'a NodeFacts, FoundBy), IdentityProblem> {
+    let node = nodes.iter().find(|node| node.view.name == name);
+    let missing = || IdentityProblem::NoNode { looked_for: format!("{found_by} {name}") };
+    node.map(|node| (node, found_by)).ok_or_else(missing)
 }
 
 fn by_label<'a>(nodes: &'a [NodeFacts], device_id: &str) -> Result<Option<&'a NodeFacts>, IdentityProblem> {
@@ -92,25 +186,30 @@ fn by_label<'a>(nodes: &'a [NodeFacts], device_id: &str) -> Result<Option<&'a No
     Ok(found.pop())
 }
 
-fn by_host_name(nodes: &[NodeFacts], identity: &Identity) -> Result<NodeView, IdentityProblem> {
-    let Some(name) = known(identity.host_name.as_ref()).map(as_node_name) else {
-        return Err(missing("host name", "unknown"));
+/// The Node reports another machine, and its boot ID does not prove that it is this one.
+fn other_machine(node: &NodeFacts, found_by: FoundBy, identity: &Identity) -> Option<OtherMachine> {
+    let boot = match known(identity.boot_id.as_ref()) {
+        Some(ours) if is_same(ours, &node.view.boot_id) => return None,
+        Some(_) if !node.view.boot_id.is_empty() => OtherBoot::Differs,
+        Some(_) | None => OtherBoot::Unknown,
     };
-    let node = by_name(nodes, &name).ok_or_else(|| missing("host name", &name))?;
-    match known(identity.machine_id.as_ref()) {
-        Some(ours) if !node.machine_id.is_empty() && node.machine_id != ours => {
-            Err(IdentityProblem::OtherMachine { node: name })
-        }
-        _ => Ok(node.view.clone()),
-    }
+    let ours = known(identity.machine_id.as_ref())?;
+    let theirs = node.machine_id.trim();
+    (!theirs.is_empty() && !is_same(ours, theirs)).then(|| OtherMachine {
+        node: node.view.name.clone(),
+        found_by,
+        theirs: theirs.to_owned(),
+        ours: ours.to_owned(),
+        boot,
+    })
+}
+
+fn is_same(ours: &str, theirs: &str) -> bool {
+    ours.eq_ignore_ascii_case(theirs.trim())
 }
 
 fn known(text: Option<&String>) -> Option<&str> {
     text.map(|text| text.trim()).filter(|text| !text.is_empty())
-}
-
-fn missing(kind: &str, name: &str) -> IdentityProblem {
-    IdentityProblem::NoNode { looked_for: format!("{kind} {name}") }
 }
 
 #[cfg(test)]

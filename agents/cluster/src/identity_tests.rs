@@ -1,8 +1,9 @@
 use super::*;
 
+/// A Node that reports boot `boot-NAME`.
 fn node(name: &str, uuid: &str, machine: &str) -> NodeFacts {
     NodeFacts {
-        view: NodeView { name: name.to_owned(), ..NodeView::default() },
+        view: NodeView { name: name.to_owned(), boot_id: format!("boot-{name}"), ..NodeView::default() },
         uuid_label: uuid.to_owned(),
         machine_id: machine.to_owned(),
         ..NodeFacts::default()
@@ -13,9 +14,11 @@ fn node(name: &str, uuid: &str, machine: &str) -> NodeFacts {
 fn identity(texts: [&str; 5]) -> Identity {
     let [node_name, device_id, device_name, host_name, machine_id] =
         texts.map(|text| (text != "-").then(|| text.to_owned()));
-    Identity { node_name, device_id, device_name, host_name, machine_id }
+    let boot_id = Some("boot-of-us".to_owned());
+    Identity { node_name, device_id, device_name, host_name, machine_id, boot_id }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn which_node_is_this_machine() {
     let nodes = [
@@ -26,7 +29,18 @@ fn which_node_is_this_machine() {
         node("twin-2", "uuid-t", "machine-2"),
     ];
     let cases = [
-        (["edge-b", "uuid-a", "edge-a", "edge-a", "machine-a"], Ok("edge-b"), "the setting decides alone"),
+        (
+            ["edge-b", "uuid-a", "edge-a", "edge-a", "machine-a"],
+            Err("Node edge-b, found by node.name, has machine ID machine-b, this machine has machine-a"),
+            "node.name of another machine",
+        ),
+        (["edge-b", "-", "-", "edge-a", "MACHINE-B"], Ok("edge-b"), "the setting, and the machine agrees"),
+        (["edge-b", "-", "-", "edge-a", "-"], Ok("edge-b"), "the setting, and our machine ID is unknown"),
+        (
+            ["edge-c", "-", "-", "edge-a", "machine-a"],
+            Ok("edge-c"),
+            "the setting, and the node has no machine ID",
+        ),
         (
             ["edge-x", "uuid-a", "edge-a", "edge-a", "machine-a"],
             Err("node.name edge-x"),
@@ -35,7 +49,7 @@ fn which_node_is_this_machine() {
         (["", "uuid-a", "-", "edge-b", "machine-b"], Ok("edge-a"), "the label comes before names"),
         (["-", "uuid-t", "-", "edge-a", "machine-a"], Err("twin-1, twin-2"), "two Nodes"),
         (
-            ["-", "uuid-x", "Edge_A", "edge-b", "machine-b"],
+            ["-", "uuid-x", "Edge_A", "edge-b", "machine-a"],
             Ok("edge-a"),
             "no label: the device's name, as nodes are named",
         ),
@@ -44,11 +58,15 @@ fn which_node_is_this_machine() {
             Err("device name edge-x"),
             "the device's name replaces the host name",
         ),
-        (["-", "-", "edge-a", "-", "machine-b"], Ok("edge-a"), "a device's name needs no machine ID"),
+        (
+            ["-", "-", "edge-a", "-", "machine-b"],
+            Err("Node edge-a, found by device name, has machine ID machine-a"),
+            "the device's name on another machine",
+        ),
         (["-", "uuid-x", "-", "EDGE_A", "machine-a"], Ok("edge-a"), "the host name, and the machine agrees"),
         (
             ["-", "-", "-", "edge-a", "machine-b"],
-            Err("edge-a has our host name"),
+            Err("Node edge-a, found by host name, has machine ID machine-a, this machine has machine-b"),
             "the host name of another machine",
         ),
         (["-", "-", "-", "edge-a", "-"], Ok("edge-a"), "our machine ID is unknown"),
@@ -59,7 +77,7 @@ fn which_node_is_this_machine() {
     for (texts, expected, why) in cases {
         let found = identify(&nodes, &identity(texts));
         match (&found, expected) {
-            (Ok(node), Ok(name)) => assert_eq!(node.name, name, "{why}"),
+            (Ok(node), Ok(name)) => assert_eq!(node.node.name, name, "{why}"),
             (Err(problem), Err(part)) => {
                 let text = problem.to_string();
                 assert!(text.contains(part), "{why}: {text}");
@@ -75,4 +93,65 @@ fn which_node_is_this_machine() {
 fn an_empty_label_is_no_label() {
     let nodes = [node("edge-a", "", "")];
     assert!(identify(&nodes, &identity(["-", "", "-", "-", "-"])).is_err());
+}
+
+/// A copied settings file, a host name or a device's name does not outweigh a machine ID; a boot ID proves, and refuses
+/// nothing.
+#[test]
+fn what_a_machine_and_its_boot_prove() {
+    let facts = |machine: &str, boot: &str| NodeFacts {
+        view: NodeView { name: "edge-a".to_owned(), boot_id: boot.to_owned(), ..NodeView::default() },
+        uuid_label: "uuid-a".to_owned(),
+        machine_id: machine.to_owned(),
+        ..NodeFacts::default()
+    };
+    let ours = |found_by, machine: &str, boot: &str| {
+        let when = |asked| (found_by == asked).then(|| "edge-a".to_owned());
+        Identity {
+            node_name: when(FoundBy::Setting),
+            device_id: (found_by == FoundBy::Label).then(|| "uuid-a".to_owned()),
+            device_name: when(FoundBy::DeviceName),
+            host_name: when(FoundBy::HostName),
+            machine_id: Some(machine.to_owned()),
+            boot_id: Some(boot.to_owned()),
+        }
+    };
+    // Node's machine and boot, ours, whether it differs.
+    let cases = [
+        ("m", "b", "m", "b", false, "all is equal"),
+        (
+            "n",
+            "b",
+            "m",
+            "b",
+            false,
+            "the boot ID proves it: a kubelet in a container may have another machine ID",
+        ),
+        ("n", "B", "m", "b", false, "whatever the letters"),
+        ("m", "c", "m", "b", false, "an older boot refuses nothing"),
+        ("", "c", "m", "b", false, "an older boot refuses nothing, and the machine ID is not known"),
+        ("n", "", "", "b", false, "ours is not known"),
+        ("n", "c", "m", "b", true, "both differ"),
+        ("n", "", "m", "b", true, "no boot ID proves it"),
+        ("n", "b", "m", "", true, "our boot ID is not known"),
+        ("n", "", "m", "", true, "two empty boot IDs are not equal"),
+    ];
+    for (machine, boot, our_machine, our_boot, differs, why) in cases {
+        let nodes = [facts(machine, boot)];
+        for found_by in [FoundBy::Setting, FoundBy::Label, FoundBy::DeviceName, FoundBy::HostName] {
+            let found = identify(&nodes, &ours(found_by, our_machine, our_boot));
+            match found {
+                Ok(found) => {
+                    assert!(!differs || found_by == FoundBy::Label, "{found_by}: {why}");
+                    assert_eq!(found.doubt.is_some(), differs, "{found_by}: {why}");
+                }
+                Err(problem) => {
+                    assert!(differs && found_by != FoundBy::Label, "{found_by}: {why}: {problem}");
+                    let text = problem.to_string();
+                    let parts = [machine, our_machine, "boot ID", "set node.name, or cluster.mode = never"];
+                    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+                }
+            }
+        }
+    }
 }

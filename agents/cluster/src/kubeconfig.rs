@@ -4,17 +4,23 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use kube::Config;
-use kube::config::{AuthInfo, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
+use nix::fcntl::OFlag;
 use serde_json::Value;
 
+use crate::credentials;
 use crate::failure::{ApiFailure, kubeconfig_text};
 
-/// No kubeconfig is longer: a path that leads elsewhere must not fill the memory.
+/// No kubeconfig, certificate, key or token is longer: a path that leads elsewhere must not fill the memory.
 const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Where to look for a kubeconfig, in this order; the first hit counts, even if it turns out to be broken: another
@@ -54,9 +60,33 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Differs as soon as one of the files was replaced or written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fingerprint(Vec<Option<(u64, Option<SystemTime>)>>);
+/// What the files that were read were like then: the kubeconfig, and every file that it names but a token's, which is
+/// read again and again anyway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fingerprint(Vec<(PathBuf, Option<Stamp>)>);
+
+/// Inode, length and time of change: what differs as soon as a file, or what a link leads to, is replaced or written.
+type Stamp = (u64, u64, Option<SystemTime>);
+
+impl Fingerprint {
+    /// Takes the stamp of a file. To be taken before it is read, so that a change in between is seen later.
+    fn take(&mut self, path: &Path) {
+        self.0.push((path.to_owned(), stamp(path)));
+    }
+
+    /// One of the files was replaced, written, removed or made since.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.0.iter().any(|(path, seen)| stamp(path) != *seen)
+    }
+}
+
+/// What a kubeconfig says, with all that it names read: nothing is left for kube to read or to run.
+#[derive(Debug)]
+pub(crate) struct Description {
+    pub(crate) config: Config,
+    pub(crate) tokens: credentials::Origin,
+    pub(crate) seen: Fingerprint,
+}
 
 impl Search {
     /// Looks in the environment of this process as well: `KUBECONFIG`, and the pod that we may run in.
@@ -98,29 +128,24 @@ impl Search {
 }
 
 impl Origin {
-    /// The files as they are now. Take it before `Origin::load`, so that a change in between is seen later.
-    pub fn fingerprint(&self) -> Fingerprint {
-        let paths = match self {
-            Self::Files(paths) => paths.as_slice(),
-            Self::InCluster => &[],
-        };
-        Fingerprint(paths.iter().map(|path| stamp(path)).collect())
-    }
-
-    /// Reads it. Whatever is wrong with it is [`ApiFailure::Unreachable`]. Reads files and may run a credential
-    /// plugin, so it blocks.
-    pub(crate) fn load(&self, context: Option<&str>) -> Result<Config, ApiFailure> {
-        let config = match (self, context) {
-            (Self::Files(paths), _) => from_files(paths, context)?,
+    /// Reads it. Whatever is wrong with it is [`ApiFailure::Unreachable`]. Reads files, so it blocks.
+    pub(crate) fn load(&self, context: Option<&str>) -> Result<Description, ApiFailure> {
+        let mut seen = Fingerprint::default();
+        let mut config = match (self, context) {
+            (Self::Files(paths), _) => from_files(paths, context, &mut seen)?,
             (Self::InCluster, Some(context)) => {
                 return Err(broken(self, &format!("it has no contexts, so no `{context}`")));
             }
             (Self::InCluster, None) => {
-                Config::incluster().map_err(|error| ApiFailure::unreachable(format!("{self}: {error}")))?
+                let config = Config::incluster()
+                    .map_err(|error| ApiFailure::unreachable(format!("{self}: {error}")))?;
+                config.root_cert_file.iter().for_each(|path| seen.take(path));
+                config
             }
         };
         self.check(&config)?;
-        Ok(config)
+        let tokens = take_tokens(&mut config.auth_info);
+        Ok(Description { config, tokens, seen })
     }
 
     /// What kube takes for granted, and panics without.
@@ -135,19 +160,48 @@ impl Origin {
         if !are_headers(&config.auth_info) {
             return Err(broken(self, "its token holds characters that HTTP forbids"));
         }
+        let provider = config.auth_info.auth_provider.as_ref();
+        if provider.is_some_and(|provider| provider.config.contains_key("cmd-path")) {
+            return Err(broken(
+                self,
+                "its auth-provider runs a command, which Kubernetes gave up in 1.26: use an exec plugin",
+            ));
+        }
         Ok(())
     }
 }
 
-fn stamp(path: &Path) -> Option<(u64, Option<SystemTime>)> {
-    fs::metadata(path).ok().map(|metadata| (metadata.len(), metadata.modified().ok()))
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.ino(), metadata.len(), metadata.modified().ok()))
 }
 
-fn from_files(paths: &[PathBuf], context: Option<&str>) -> Result<Config, ApiFailure> {
+/// The whole of an ordinary file of at most 4 MiB. A FIFO or a device is refused and does not hold anybody up.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    let file = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return refuse("it is not a file");
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length <= LONGEST) {
+        Ok(bytes)
+    } else {
+        refuse("it is longer than 4 MiB")
+    }
+}
+
+fn from_files(
+    paths: &[PathBuf],
+    context: Option<&str>,
+    seen: &mut Fingerprint,
+) -> Result<Config, ApiFailure> {
     let origin = Origin::Files(paths.to_vec());
     let mut merged = Kubeconfig::default();
     for path in paths {
-        check_size(path)?;
+        seen.take(path);
+        read_file(path).map_err(|error| broken_file(path, &error.to_string()))?;
         let next =
             Kubeconfig::read_from(path).map_err(|error| broken_file(path, &kubeconfig_text(&error)))?;
         merged = merged.merge(next).map_err(|error| broken(&origin, &kubeconfig_text(&error)))?;
@@ -163,10 +217,62 @@ fn from_files(paths: &[PathBuf], context: Option<&str>) -> Result<Config, ApiFai
     if proxy {
         return Err(broken(&origin, "it asks for a proxy (proxy-url), which is not supported"));
     }
+    take_files_in(&mut merged, seen).map_err(|why| broken(&origin, &why))?;
     let mut config = Config::try_from(merged)
         .map_err(|error: KubeconfigError| broken(&origin, &kubeconfig_text(&error)))?;
     config.proxy_url = None;
     Ok(config)
+}
+
+/// Puts what the files hold that the current context names in their place.
+fn take_files_in(kubeconfig: &mut Kubeconfig, seen: &mut Fingerprint) -> Result<(), String> {
+    let Some((cluster, user)) = current(kubeconfig) else { return Ok(()) };
+    let mut take =
+        |what: &str, path: &mut Option<String>, is_given: bool| -> Result<Option<String>, String> {
+            let Some(path) = path.take().filter(|_| !is_given) else { return Ok(None) };
+            seen.take(Path::new(&path));
+            let bytes = read_file(Path::new(&path));
+            let bytes = bytes.map_err(|error| format!("its {what} file `{path}` cannot be read: {error}"))?;
+            Ok(Some(STANDARD.encode(bytes)))
+        };
+    if let Some(cluster) = cluster {
+        let is_given = cluster.certificate_authority_data.is_some();
+        let read = take("certificate-authority", &mut cluster.certificate_authority, is_given)?;
+        cluster.certificate_authority_data = cluster.certificate_authority_data.take().or(read);
+    }
+    if let Some(user) = user {
+        let is_given = user.client_certificate_data.is_some();
+        let read = take("client-certificate", &mut user.client_certificate, is_given)?;
+        user.client_certificate_data = user.client_certificate_data.take().or(read);
+        let is_given = user.client_key_data.is_some();
+        let read = take("client-key", &mut user.client_key, is_given)?;
+        user.client_key_data = user.client_key_data.take().or_else(|| read.map(Into::into));
+    }
+    Ok(())
+}
+
+/// The cluster and the user of the current context.
+fn current(kubeconfig: &mut Kubeconfig) -> Option<(Option<&mut Cluster>, Option<&mut AuthInfo>)> {
+    let name = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == *name)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter_mut().find(|named| named.name == context.cluster);
+    let user = kubeconfig.auth_infos.iter_mut().find(|named| Some(&named.name) == context.user.as_ref());
+    Some((cluster.and_then(|named| named.cluster.as_mut()), user.and_then(|named| named.auth_info.as_mut())))
+}
+
+/// Takes out what kube would read or run itself again and again. The order is kube's and client-go's: what the
+/// kubeconfig holds itself counts before a token file, and that before a plugin.
+fn take_tokens(user: &mut AuthInfo) -> credentials::Origin {
+    let (file, plugin) = (user.token_file.take(), user.exec.take());
+    let is_fixed = user.auth_provider.is_some()
+        || user.token.is_some()
+        || user.username.is_some() && user.password.is_some();
+    match (file, plugin) {
+        _ if is_fixed => credentials::Origin::Fixed,
+        (Some(file), _) => credentials::Origin::File(file.into()),
+        (None, Some(plugin)) => credentials::Origin::Plugin(Box::new(plugin)),
+        (None, None) => credentials::Origin::Fixed,
+    }
 }
 
 /// Makes this context the current one.
@@ -176,17 +282,6 @@ fn choose(kubeconfig: &mut Kubeconfig, context: &str) -> Result<(), String> {
         return Err(format!("it has no context `{context}`; there are: {}", names.join(", ")));
     }
     kubeconfig.current_context = Some(context.to_owned());
-    Ok(())
-}
-
-fn check_size(path: &Path) -> Result<(), ApiFailure> {
-    let metadata = fs::metadata(path).map_err(|error| broken_file(path, &error.to_string()))?;
-    if !metadata.is_file() {
-        return Err(broken_file(path, "it is not a file"));
-    }
-    if metadata.len() > LONGEST {
-        return Err(broken_file(path, "it is longer than 4 MiB"));
-    }
     Ok(())
 }
 

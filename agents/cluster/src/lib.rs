@@ -36,8 +36,10 @@ pub mod look;
 pub mod nodes;
 pub mod slots;
 
+mod credentials;
 mod daemon_sets;
 mod discovery;
+mod exec_plugin;
 mod list;
 mod node_facts;
 mod objects;

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::clock::boot_time;
 use crate::daemon_sets::DaemonSets;
-use crate::failure::{ApiFailure, classify, json_text, refused, words};
+use crate::failure::{ApiFailure, classify, json_text, refused, tls_error, words};
 use crate::operation::Operation;
 use crate::pace::Pace;
 
@@ -52,6 +52,8 @@ struct Shared {
     pace: Pace,
     /// The server has asked for `policy/v1beta1` in evictions.
     old_evictions: AtomicBool,
+    /// One side has not accepted the other's credentials.
+    refused: AtomicBool,
 }
 
 impl fmt::Debug for Cluster {
@@ -76,6 +78,7 @@ impl Cluster {
             daemon_sets: DaemonSets::default(),
             pace: Pace::default(),
             old_evictions: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), page: PAGE }
     }
@@ -107,6 +110,11 @@ impl Cluster {
     /// From now on, for all clones.
     pub(crate) fn remember_old_evictions(&self) {
         self.shared.old_evictions.store(true, Ordering::Relaxed);
+    }
+
+    /// The server has not accepted our credentials (401), or we not its certificate: time to read them anew.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     pub(crate) fn page(&self) -> u32 {
@@ -184,8 +192,16 @@ impl Cluster {
     }
 
     async fn exchange(&self, operation: &Operation<'_>, request: Request<Body>) -> Result<Reply, ApiFailure> {
-        let response = self.shared.client.send(request).await.map_err(|error| classify(operation, &error))?;
+        let response = self.shared.client.send(request).await.map_err(|error| {
+            if tls_error(&error).is_some() {
+                self.shared.refused.store(true, Ordering::Relaxed);
+            }
+            classify(operation, &error)
+        })?;
         let (head, body) = response.into_parts();
+        if head.status == StatusCode::UNAUTHORIZED {
+            self.shared.refused.store(true, Ordering::Relaxed);
+        }
         let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| {
             error.downcast::<kube::Error>().map_or_else(
                 |_| ApiFailure::other(format!("cannot {operation}: the answer is too long")),

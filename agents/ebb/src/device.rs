@@ -79,7 +79,8 @@ impl Device {
             device_name: info.as_ref().map(|info| info.device_name.clone()),
             host_name: nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()),
             machine_id: boot::machine_id(&self.root),
+            boot_id: boot::boot_id(&self.root).ok(),
         };
-        Ok(identify(&list_nodes(cluster).await?, &identity)?)
+        Ok(identify(&list_nodes(cluster).await?, &identity)?.node)
     }
 }

@@ -1,9 +1,11 @@
-//! The way to the cluster: found, kept, and found anew when the kubeconfig changes.
+//! The way to the cluster: found, kept, and found anew when the kubeconfig or what it names changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::kubeconfig::Search;
 use cluster::{ApiFailure, Cluster, Connection, connect};
+use drain::Moment;
 use pubsub::Root;
 use runtime::Settings;
 use session::Event;
@@ -13,17 +15,24 @@ use tokio::sync::{Mutex, mpsc};
 /// Where k3s puts its kubeconfig: EVE's place, then k3s' own.
 const CANDIDATES: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
 
+/// Whoever waited while connecting failed gets the same failure for so long: a hanging credential plugin would otherwise
+/// be waited for by one after the other.
+const SAME_FAILURE: Duration = Duration::from_secs(2);
+
 /// Shared by all who call the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     search: Search,
-    connection: Arc<Mutex<Option<Connected>>>,
+    kept: Arc<Mutex<Kept>>,
 }
 
-#[derive(Debug)]
-struct Connected {
-    connection: Connection,
+#[derive(Debug, Default)]
+struct Kept {
+    connection: Option<Connection>,
+    /// Counts connections; zero before the first.
     generation: u64,
+    /// Why there is no connection, and until when that is not tried again.
+    failed: Option<(ApiFailure, Moment)>,
 }
 
 impl Link {
@@ -31,7 +40,7 @@ impl Link {
     pub(crate) fn new(root: &Root, settings: &Settings) -> Self {
         let candidates = CANDIDATES.iter().map(|path| root.join(path)).collect();
         let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates);
-        Self { search, connection: Arc::default() }
+        Self { search, kept: Arc::default() }
     }
 
     /// There is a kubeconfig, good or broken.
@@ -40,26 +49,43 @@ impl Link {
     }
 
     /// The cluster, and a number that changes with every new connection. Connects if there is no connection yet or
-    /// the kubeconfig has changed.
+    /// it is outdated.
     pub(crate) async fn cluster(&self) -> Result<(Cluster, u64), ApiFailure> {
-        let mut kept = self.connection.lock().await;
-        let generation = kept.as_ref().map_or(0, |kept| kept.generation);
-        if kept.as_ref().is_none_or(|kept| kept.connection.is_outdated(&self.search)) {
-            *kept = None;
-            let connection = connect(&self.search, "zedkube").await?;
-            let cluster = connection.cluster.clone();
-            *kept = Some(Connected { connection, generation: generation + 1 });
-            return Ok((cluster, generation + 1));
+        let mut kept = self.kept.lock().await;
+        if let Some(connection) = &kept.connection
+            && !connection.is_outdated(&self.search)
+        {
+            return Ok((connection.cluster.clone(), kept.generation));
         }
-        let kept = kept.as_ref().map(|kept| (kept.connection.cluster.clone(), kept.generation));
-        kept.ok_or_else(|| ApiFailure::Other { text: "no connection".to_owned() })
+        kept.connection = None;
+        if let Some((failure, until)) = &kept.failed
+            && now() < *until
+        {
+            return Err(failure.clone());
+        }
+        match connect(&self.search, "zedkube").await {
+            Ok(connection) => {
+                let cluster = connection.cluster.clone();
+                let generation = kept.generation + 1;
+                *kept = Kept { connection: Some(connection), generation, failed: None };
+                Ok((cluster, generation))
+            }
+            Err(failure) => {
+                kept.failed = Some((failure.clone(), now() + SAME_FAILURE));
+                Err(failure)
+            }
+        }
     }
 
     /// The connection that stands now, without making or waiting for one.
     pub(crate) fn standing(&self) -> Option<(Cluster, u64)> {
-        let kept = self.connection.try_lock().ok()?;
-        kept.as_ref().map(|kept| (kept.connection.cluster.clone(), kept.generation))
+        let kept = self.kept.try_lock().ok()?;
+        kept.connection.as_ref().map(|connection| (connection.cluster.clone(), kept.generation))
     }
+}
+
+fn now() -> Moment {
+    Moment(runtime::clock::boot_millis())
 }
 
 /// A failed call as the session sees it.

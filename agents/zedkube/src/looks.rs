@@ -13,7 +13,7 @@ use crate::link::{Link, tell, trouble};
 pub(crate) fn look(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         let result = all_nodes(&link).await.map(|nodes| Look {
-            own: identify(&nodes, &identity).map_err(|problem| NoNode {
+            own: identify(&nodes, &identity).map(|found| found.node).map_err(|problem| NoNode {
                 may_join: matches!(problem, IdentityProblem::NoNode { .. }),
                 why: problem.to_string(),
             }),
@@ -36,6 +36,7 @@ pub(crate) fn probe(link: Link, node: String, serial: u32, events: mpsc::Sender<
 pub(crate) fn identity(
     node_name: Option<String>,
     machine_id: Option<&str>,
+    boot_id: &str,
     info: Option<&EdgeNodeInfo>,
 ) -> Identity {
     let host_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
@@ -45,6 +46,7 @@ pub(crate) fn identity(
         device_name: info.map(|info| info.device_name.clone()),
         host_name,
         machine_id: machine_id.map(str::to_owned),
+        boot_id: Some(boot_id.to_owned()),
     }
 }
 

@@ -234,6 +234,7 @@ impl Service {
         let identity = looks::identity(
             self.settings.current().node.name.as_ref().map(|name| name.as_str().to_owned()),
             self.context.machine_id(),
+            self.context.boot_id(),
             self.inbox.node_info(),
         );
         self.performer.identify_as(identity);

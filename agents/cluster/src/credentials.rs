@@ -1,0 +1,179 @@
+//! Bearer tokens that change while a connection stands: from a file, or from a credential plugin.
+//!
+//! When one is read again follows the boot clock: a wall clock that was set back by a day must not keep an old token for
+//! a day.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use drain::Moment;
+use futures::future::BoxFuture;
+use http::Request;
+use http::header::{AUTHORIZATION, HeaderValue};
+use kube::config::ExecConfig;
+use tokio::sync::Mutex;
+use tower::BoxError;
+use tower::filter::AsyncPredicate;
+
+use crate::clock::Clock;
+use crate::exec_plugin::{self, Credential};
+use crate::kubeconfig::read_file;
+
+/// A token file is read again after this, and a plugin that has failed is asked again after this.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// A plugin is asked for a new token so long before the old one ends.
+const EARLY: Duration = Duration::from_mins(1);
+
+/// Reading a token file must not take longer.
+const READING: Duration = Duration::from_secs(5);
+
+/// How the API server learns who we are, beside a client certificate and what a kubeconfig holds itself.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// By nothing else.
+    Fixed,
+    /// A token in this file.
+    File(PathBuf),
+    /// A credential plugin.
+    Plugin(Box<ExecConfig>),
+}
+
+/// Why there is no token. Never holds what a plugin printed or a file held.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NoToken(String);
+
+/// Puts the token that holds now on every request.
+#[derive(Clone)]
+pub(crate) struct Tokens(Arc<Source>);
+
+struct Source {
+    origin: Origin,
+    clock: Clock,
+    limit: Duration,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    header: Option<HeaderValue>,
+    /// The token must not be used from then on.
+    ends: Option<Moment>,
+    /// It is read anew from then on.
+    again: Moment,
+    failure: Option<NoToken>,
+}
+
+impl Tokens {
+    /// Of this origin; `None` when it brings no tokens.
+    pub(crate) fn of(origin: Origin, clock: Clock) -> Option<Self> {
+        Self::within(origin, clock, exec_plugin::LIMIT)
+    }
+
+    fn within(origin: Origin, clock: Clock, limit: Duration) -> Option<Self> {
+        let brings_tokens = match &origin {
+            Origin::Fixed => false,
+            Origin::File(_) | Origin::Plugin(_) => true,
+        };
+        brings_tokens.then(|| Self(Arc::new(Source { origin, clock, limit, kept: Mutex::default() })))
+    }
+
+    /// Takes a plugin's first answer, which connecting needed for its certificate.
+    pub(crate) async fn take(&self, credential: &Credential) -> Result<(), NoToken> {
+        let mut kept = self.0.kept.lock().await;
+        kept.take(credential.token.as_deref(), credential.lifetime, (self.0.clock)())
+    }
+
+    /// The header that holds now. Many may ask at a time; one of them reads.
+    pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, NoToken> {
+        let source = &self.0;
+        let mut kept = source.kept.lock().await;
+        let now = (source.clock)();
+        if now < kept.again {
+            return kept.current(now);
+        }
+        let read = match &source.origin {
+            Origin::Fixed => return Ok(None),
+            Origin::File(path) => read_token(path.clone()).await.map(|token| (Some(token), Some(AGAIN))),
+            Origin::Plugin(exec) => exec_plugin::run(exec, source.limit)
+                .await
+                .map(|credential| (credential.token, credential.lifetime)),
+        };
+        let now = (source.clock)();
+        match (read, &source.origin) {
+            // A token file says nothing of its end.
+            (Ok((token, _)), Origin::File(_)) => {
+                kept.take(token.as_deref(), None, now)?;
+                kept.again = now + AGAIN;
+            }
+            (Ok((token, lifetime)), Origin::Fixed | Origin::Plugin(_)) => {
+                kept.take(token.as_deref(), lifetime, now)?;
+            }
+            (Err(why), _) => {
+                (kept.failure, kept.again) = (Some(NoToken(why)), now + AGAIN);
+            }
+        }
+        kept.current(now)
+    }
+}
+
+impl Kept {
+    fn take(&mut self, token: Option<&str>, lifetime: Option<Duration>, now: Moment) -> Result<(), NoToken> {
+        let header = token.map(|token| HeaderValue::try_from(format!("Bearer {}", token.trim()))).transpose();
+        let mut header =
+            header.map_err(|_| NoToken("its token holds characters that HTTP forbids".to_owned()))?;
+        if let Some(header) = &mut header {
+            header.set_sensitive(true);
+        }
+        let early = |lifetime: Duration| now + lifetime.saturating_sub(EARLY).max(AGAIN);
+        *self = Self {
+            header,
+            // A wall clock that is ahead makes every token look as if it had ended: the server knows better.
+            ends: lifetime.map(|lifetime| now + lifetime.max(EARLY)),
+            again: lifetime.map_or(Moment::NEVER, early),
+            failure: None,
+        };
+        Ok(())
+    }
+
+    /// The last token while it holds, also when it could not be read anew: Kubernetes' clients go on with the last
+    /// token of a file that is gone.
+    fn current(&self, now: Moment) -> Result<Option<HeaderValue>, NoToken> {
+        let holds = self.header.is_some() && self.ends.is_none_or(|ends| now < ends);
+        match &self.failure {
+            Some(failure) if !holds => Err(failure.clone()),
+            Some(_) | None => Ok(self.header.clone()),
+        }
+    }
+}
+
+async fn read_token(path: PathBuf) -> Result<String, String> {
+    let shown = path.display().to_string();
+    let failed = |what: &str| format!("its token file `{shown}` {what}");
+    let reading = tokio::task::spawn_blocking(move || read_file(&path));
+    let read = tokio::time::timeout(READING, reading).await.ok().and_then(Result::ok);
+    let bytes = read.ok_or_else(|| failed("could not be read within 5 s"))?;
+    let bytes = bytes.map_err(|error| failed(&format!("cannot be read: {error}")))?;
+    String::from_utf8(bytes).map_err(|_| failed("holds no text"))
+}
+
+impl<B: Send + 'static> AsyncPredicate<Request<B>> for Tokens {
+    type Future = BoxFuture<'static, Result<Request<B>, BoxError>>;
+    type Request = Request<B>;
+
+    fn check(&mut self, mut request: Request<B>) -> Self::Future {
+        let tokens = self.clone();
+        Box::pin(async move {
+            if let Some(header) = tokens.header().await? {
+                request.headers_mut().insert(AUTHORIZATION, header);
+            }
+            Ok(request)
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "credentials_tests.rs"]
+mod tests;
