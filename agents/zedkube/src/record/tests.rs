@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use drain::PodId;
 use drain::volumes::{VolumeStage, VolumeTrack};
-use session::forcing::{Command, Disabled, Forced, Forcing, Order};
+use session::forcing::{Command, Disabled, Forced, Forcing, Needless, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::waiting::Waiting;
 use session::{Answer, Outcome, Request, Requester, Status};
@@ -94,6 +94,13 @@ fn forcing() -> Forcing {
             until: Moment(22),
         }),
         disabled: Some(Disabled { by: "d".into(), since: Moment(23) }),
+        answered: BTreeMap::from([(Requester::Operator, "a".into())]),
+        needless: Some(Needless {
+            requester: Requester::Update,
+            by: "n".into(),
+            since: Moment(25),
+            outcome: Outcome::NodeGone,
+        }),
     }
 }
 
@@ -138,6 +145,54 @@ fn every_record_comes_back_as_it_was() {
         let found = file(folder.path(), "boot").found().unwrap();
         assert_eq!((found.record, found.drain_id.as_str()), (record, "id"));
     }
+}
+
+/// All that a record may hold, in names as long as Kubernetes lets them be.
+fn huge() -> Record {
+    let mut record = full(Phase::Failed(Failed::Drain("<".repeat(300_000))));
+    let long = "<".repeat(200_000);
+    for request in &mut record.requests {
+        request.context = "<".repeat(1024);
+    }
+    let attempt = |number| AttemptRecord { number, error: long.clone(), ..session().attempts.remove(0) };
+    record.session.attempts = (1..=100).map(attempt).collect();
+    let track = volumes().remove("v").unwrap();
+    let volume = |number: u32| {
+        let name = format!("{number:0253}");
+        let claim = format!("{}/{name}", "n".repeat(63));
+        let track =
+            VolumeTrack { volume: name.clone(), attached_name: Some(name.repeat(2)), claim, ..track.clone() };
+        (name, track)
+    };
+    record.attempt.as_mut().unwrap().volumes = (0..2000).map(volume).collect();
+    record
+}
+
+#[test]
+fn an_ordinary_node_with_200_volumes_keeps_them_all() {
+    let mut record = huge();
+    record.phase = Phase::Attempting { attempt: 3, started: Moment(8) };
+    record.session = session();
+    let volumes = std::mem::take(&mut record.attempt.as_mut().unwrap().volumes);
+    record.attempt.as_mut().unwrap().volumes = volumes.into_iter().take(200).collect();
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), "boot").write(&record, "id").unwrap();
+    assert_eq!(file(folder.path(), "boot").found().unwrap().record, record);
+}
+
+#[test]
+fn a_record_that_is_too_long_loses_what_can_be_found_out_anew_and_nothing_else() {
+    let record = huge();
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), "boot").write(&record, "id").unwrap();
+    let found = file(folder.path(), "boot").found().unwrap().record;
+    assert_eq!(
+        (&found.requests, &found.forcing, found.shown),
+        (&record.requests, &record.forcing, record.shown)
+    );
+    assert_eq!(found.attempt.map(|attempt| attempt.deadline), record.attempt.map(|attempt| attempt.deadline));
+    assert_eq!(found.session.attempts.last().map(|attempt| attempt.number), Some(100));
+    assert!(matches!(found.phase, Phase::Failed(Failed::Drain(text)) if text.starts_with('<')));
 }
 
 #[test]
