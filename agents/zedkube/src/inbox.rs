@@ -111,13 +111,9 @@ impl Inbox {
 
     /// The files that are refused now.
     pub(crate) fn refused(&self) -> Vec<RefusedInput> {
-        let line = |refusal: Refusal| RefusedInput {
-            path: refusal.path.display().to_string(),
-            reason: format!("{}; accepted: {}", refusal.reason, refusal.accepted),
-        };
         let of_requests = self.folders().into_iter().flat_map(Folder::refusals);
         let others = self.cluster_config.refused().into_iter().chain(self.node_info.refused());
-        of_requests.chain(others).map(line).collect()
+        of_requests.chain(others).map(refused_input).collect()
     }
 
     fn folders(&self) -> [&Folder; 3] {
@@ -126,6 +122,14 @@ impl Inbox {
 
     fn folders_mut(&mut self) -> [&mut Folder; 3] {
         [&mut self.zedagent, &mut self.baseosmgr, &mut self.ebb]
+    }
+}
+
+/// A refusal as the report lists it.
+pub(crate) fn refused_input(refusal: Refusal) -> RefusedInput {
+    RefusedInput {
+        path: refusal.path.display().to_string(),
+        reason: format!("{}; accepted: {}", refusal.reason, refusal.accepted),
     }
 }
 

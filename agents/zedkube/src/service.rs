@@ -16,7 +16,7 @@ use session::membership::Facts;
 use session::{Effect, Event, Policy, State};
 use uuid::Uuid;
 
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, refused_input};
 use crate::membership::Stored;
 use crate::narrate::Narrator;
 use crate::override_file::OverrideFile;
@@ -269,14 +269,10 @@ impl Service {
             path: problem.origin.to_string(),
             reason: problem.to_string(),
         };
-        self.settings
-            .loaded()
-            .problems
-            .iter()
-            .map(line)
-            .chain(self.overrides.refused())
-            .chain(self.inbox.refused())
-            .collect()
+        let loaded = self.settings.loaded();
+        let of_controller = loaded.refused.iter().cloned().map(refused_input);
+        let problems = loaded.problems.iter().map(line);
+        problems.chain(of_controller).chain(self.overrides.refused()).chain(self.inbox.refused()).collect()
     }
 
     fn facts(&self) -> Facts {
