@@ -115,6 +115,11 @@ impl<T: Topic> Directory<T> {
         self.doubtful.values().filter_map(|doubt| doubt.told.clone()).collect()
     }
 
+    /// The item's file is there, and is no item (yet): refused, or half written.
+    pub(crate) fn is_unread(&self, key: &TopicKey) -> bool {
+        self.doubtful.contains_key(&self.folder.join(key.file_name()))
+    }
+
     /// Raised whenever items or refusals have changed.
     pub(crate) const fn version(&self) -> u64 {
         self.version
@@ -350,7 +355,8 @@ fn read_named<T: Topic>(path: &Path, name: &OsString) -> Option<Reading<T>> {
 }
 
 fn read_file<T: Topic>(path: &Path) -> Result<Option<T>, BadFile> {
-    let bytes = read_checked(path, MAX_FILE_BYTES, Owner::RootOrSelf).map_err(BadFile::new)?;
+    let limit = u64::try_from(T::MAX_BYTES).unwrap_or(MAX_FILE_BYTES);
+    let bytes = read_checked(path, limit, Owner::RootOrSelf).map_err(BadFile::new)?;
     let Some(bytes) = bytes else {
         return Ok(None);
     };

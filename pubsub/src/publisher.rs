@@ -64,17 +64,19 @@ pub enum PublishError {
         /// Key of the item.
         key: TopicKey,
     },
-    /// A value that does not fit a message of the socket protocol.
-    #[error(
-        "cannot publish {topic} {key}: its message has {length} bytes; accepted: at most {MAX_MESSAGE_BYTES}"
-    )]
+    /// A value that does not fit its file, or on a topic that is served a message of the socket protocol.
+    #[error("cannot publish {topic} {key}: its {what} has {length} bytes; accepted: at most {limit}")]
     TooLong {
         /// Name of the topic.
         topic: String,
         /// Key of the item.
         key: TopicKey,
-        /// Bytes of the message.
+        /// What is too long: `file` or `message`.
+        what: &'static str,
+        /// Bytes that it has.
         length: usize,
+        /// Bytes that it may have.
+        limit: usize,
     },
     /// The file could not be written or removed.
     #[error("cannot publish {topic}")]
@@ -92,6 +94,17 @@ pub enum PublishError {
         /// Which, and where.
         source: AlreadyServed,
     },
+}
+
+impl PublishError {
+    /// The same value can never be published here, however often it is tried: it is too long, or no JSON. Any other
+    /// failure may pass: a full disk, a read-only folder, a bad sector.
+    pub const fn is_for_good(&self) -> bool {
+        match self {
+            Self::NotJson { .. } | Self::TooLong { .. } | Self::WrongLock { .. } => true,
+            Self::Store { .. } | Self::Served { .. } => false,
+        }
+    }
 }
 
 impl<T: Topic> Publisher<T> {
@@ -145,7 +158,7 @@ impl<T: Topic> Publisher<T> {
         let mut snapshot = Snapshot::default();
         for (key, value) in &self.items {
             let bytes = to_bytes(value);
-            match check_size(&self.place, key, &bytes) {
+            match check_message(&self.place, key, &bytes) {
                 Ok(()) => drop(snapshot.set(key, &bytes)),
                 Err(error) => tracing::warn!("{error}"),
             }
@@ -163,7 +176,10 @@ impl<T: Topic> Publisher<T> {
     /// again, after 1 s at first and at most 30 s later.
     pub fn publish(&mut self, key: &TopicKey, value: &T) -> Result<Published, PublishError> {
         let bytes = to_bytes(value);
-        check_size(&self.place, key, &bytes)?;
+        check_file::<T>(key, &bytes)?;
+        if self.server.is_some() {
+            check_message(&self.place, key, &bytes)?;
+        }
         if !self.unsure.contains(key) && self.file_holds(key, value) {
             self.took(key, value, &bytes);
             return Ok(Published::Unchanged);
@@ -255,14 +271,25 @@ fn failed(place: &TopicPlace, source: StoreError) -> PublishError {
     PublishError::Store { topic: place.topic().to_owned(), source }
 }
 
-fn check_size(place: &TopicPlace, key: &TopicKey, bytes: &[u8]) -> Result<(), PublishError> {
-    let (topic, key) = (place.topic().to_owned(), key.clone());
+/// What no reader would read is not written.
+fn check_file<T: Topic>(key: &TopicKey, bytes: &[u8]) -> Result<(), PublishError> {
+    let (topic, key) = (T::NAME.to_owned(), key.clone());
+    let (length, limit) = (bytes.len(), T::MAX_BYTES);
     if bytes.is_empty() {
-        return Err(PublishError::NotJson { topic, key });
+        Err(PublishError::NotJson { topic, key })
+    } else if limit < length {
+        Err(PublishError::TooLong { topic, key, what: "file", length, limit })
+    } else {
+        Ok(())
     }
-    let length = update_bytes(&topic, key.as_str(), bytes.len());
+}
+
+/// Only a topic that is served has to fit messages.
+fn check_message(place: &TopicPlace, key: &TopicKey, bytes: &[u8]) -> Result<(), PublishError> {
+    let length = update_bytes(place.topic(), key.as_str(), bytes.len());
     if MAX_MESSAGE_BYTES < length {
-        return Err(PublishError::TooLong { topic, key, length });
+        let (topic, key, limit) = (place.topic().to_owned(), key.clone(), MAX_MESSAGE_BYTES);
+        return Err(PublishError::TooLong { topic, key, what: "message", length, limit });
     }
     Ok(())
 }

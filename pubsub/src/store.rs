@@ -210,10 +210,11 @@ fn write_temporary(folder: &Path, target: &Path, bytes: &[u8]) -> Result<PathBuf
     Ok(path)
 }
 
-/// A new file at `path`, synced, that is to become `target`, which an error names. One that is left of a crash, of another
+/// A new file at `path`, synced, that is to become `target`, which an error names: the name of the temporary file says
+/// nothing to anybody, and another one each time would look like another failure. One that is left of a crash, of another
 /// mode perhaps or as a link, is removed first.
 fn write_new(path: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
-    remove_if_there(path)?;
+    remove_if_there(path).map_err(|error| StoreError::new("write", target, error.source))?;
     let written =
         OpenOptions::new().write(true).create_new(true).mode(mode).open(path).and_then(|mut file| {
             write_all(&mut file, target, bytes)?;

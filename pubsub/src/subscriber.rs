@@ -146,6 +146,11 @@ impl<T: Topic> Subscription<T> {
         }
     }
 
+    /// The item's file is there and could not be taken, or not yet: nobody knows what it says.
+    pub fn is_unread(&self, key: &TopicKey) -> bool {
+        self.transport.directory().is_some_and(|directory| directory.is_unread(key))
+    }
+
     /// The files, or items of a socket, that are refused now, and why; their last good values are still among the items.
     pub fn refused(&self) -> Vec<Refusal> {
         self.transport.refused()
@@ -195,6 +200,13 @@ impl<T: Topic> Transport<T> {
             Self::Socket(socket) => socket.version(),
             Self::Either(either) => either.version(),
             Self::Memory(reader) => reader.version(),
+        }
+    }
+
+    fn directory(&self) -> Option<&Directory<T>> {
+        match self {
+            Self::Directory(directory) => Some(directory),
+            Self::Socket(_) | Self::Either(_) | Self::Memory(_) => None,
         }
     }
 

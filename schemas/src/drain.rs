@@ -237,6 +237,9 @@ pub struct NodeDrainRequest {
 
 impl Topic for NodeDrainRequest {
     const NAME: &'static str = "NodeDrainRequest";
+
+    /// A request is a time, a number and a line of text; and as much as fits a message of EVE's.
+    const MAX_BYTES: usize = 64 * 1024;
 }
 
 /// What zedkube answers to everybody. Key `global`. Exactly these two fields: everything else is in

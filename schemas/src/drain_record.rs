@@ -60,6 +60,8 @@ pub struct DrainRecord {
     pub forced: Option<RecordedOrder>,
     /// Drains are switched off.
     pub disabled: Option<RecordedOrder>,
+    /// An order that came when all whom it names had their COMPLETE.
+    pub needless: Option<RecordedOrder>,
 }
 
 impl Topic for DrainRecord {
@@ -128,6 +130,8 @@ pub struct RecordedRequest {
     pub answer: DrainStatus,
     /// The answer is an operator's.
     pub forced: bool,
+    /// Who forced it, and why.
+    pub by: String,
 }
 
 /// An attempt that is over.
@@ -172,4 +176,6 @@ pub struct RecordedOrder {
     pub until: u64,
     /// It has answered one.
     pub used: bool,
+    /// How the drain had ended when it came too late.
+    pub outcome: Option<Outcome>,
 }

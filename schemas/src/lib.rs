@@ -52,7 +52,7 @@ pub use node_agent::{
 pub use parse::{MAX_BYTES, ParseError, parse};
 pub use report::{
     Attempt, Blocked, Budget, Disabled, Forcing, Member, NodeDrainReport, Omitted, Outcome, PodLine,
-    Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, VolumeLine,
+    Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, SpentOrder, VolumeLine,
 };
 pub use report_bounds::MAX_REPORT_BYTES;
 pub use topic::{Topic, agent};

@@ -75,6 +75,8 @@ pub struct NodeDrainReport {
     /// Set while an operator's override waits for the request that it answers.
     #[serde(rename = "Override")]
     pub forcing: Option<Forcing>,
+    /// Set while the last order of an operator had nothing to do.
+    pub spent_order: Option<SpentOrder>,
     /// The standing requests and their answers.
     pub requests: Vec<RequestLine>,
     /// Tries to cordon so far in this attempt.
@@ -142,6 +144,20 @@ pub struct Forcing {
     pub by: String,
 }
 
+/// An operator's order that had nothing to do: all whom it names had their COMPLETE already. It counts for nobody else.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SpentOrder {
+    /// Whose requests it was to answer; 1 = everybody's.
+    pub requested_by: DrainRequester,
+    /// When it came.
+    pub since: GoTime,
+    /// Who gave it, and why.
+    pub by: String,
+    /// The same in words: `nothing to force: already COMPLETE (Drained)`.
+    pub text: String,
+}
+
 /// One standing request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
@@ -156,6 +172,10 @@ pub struct RequestLine {
     pub publisher: String,
     /// 0 not yet, 6 and 8 failed, 9 the device may go down.
     pub answer: DrainStatus,
+    /// Why the device may go down for it; null unless `Answer` is 9. Anything but Drained means NOT drained.
+    pub outcome: Option<Outcome>,
+    /// Who forced the answer, and why; empty unless `Outcome` is Forced.
+    pub by: String,
 }
 
 /// One attempt that has ended.

@@ -51,10 +51,12 @@ impl NodeDrainReport {
             shorten(text);
         }
         self.disabled.iter_mut().for_each(|disabled| shorten(&mut disabled.by));
+        self.spent_order.iter_mut().for_each(|order| shorten(&mut order.by));
         shorten_list(&mut self.slot.holders);
         for request in &mut self.requests {
             shorten(&mut request.context);
             shorten(&mut request.publisher);
+            shorten(&mut request.by);
         }
         self.attempts.iter_mut().for_each(|attempt| shorten(&mut attempt.error));
         self.pods.iter_mut().for_each(shorten_pod);

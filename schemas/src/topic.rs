@@ -13,6 +13,9 @@ use serde::de::DeserializeOwned;
 pub trait Topic: Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync + 'static {
     /// The folder and socket name, EVE's type name (`NodeDrainStatus`).
     const NAME: &'static str;
+
+    /// The longest file of an item that is read or written, in bytes; a longer one is refused by name.
+    const MAX_BYTES: usize = crate::parse::MAX_BYTES;
 }
 
 /// Agent names: the first folder of a topic's path. They are EVE's, whatever our crates are called.

@@ -125,7 +125,7 @@ fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<Became> {
         return Ok(became);
     }
     peers::require(root, agent::ZEDKUBE)?;
-    let file = OverrideFile::new(root)?;
+    let mut file = OverrideFile::new(root)?;
     let before = result::report(root);
     file.write(order)?;
     drop(lock);

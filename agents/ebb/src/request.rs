@@ -60,8 +60,8 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
         return crate::in_runtime(following::follow(&root, &request, &arguments.place));
     }
     let line = format!(
-        "drain requested ({}): zedkube drains this node and holds it drained; `ebb status` follows it, `ebb cancel` \
-         gives the node back",
+        "drain requested ({}): zedkube drains this node and holds it drained until `ebb cancel` or the next boot, which \
+         give the node back; `ebb status` follows it",
         request.context
     );
     arguments.place.answer(&line, &Document { request: &request, by: peers::user() })?;

@@ -20,12 +20,13 @@ pub fn error_chain(error: &dyn Error) -> String {
             text.push_str(&cause);
         }
     }
-    shorten(text)
+    shortened(text, LONGEST)
 }
 
-fn shorten(mut text: String) -> String {
-    if text.len() > LONGEST {
-        text.truncate(text.floor_char_boundary(LONGEST));
+/// The text, or as many bytes of it and an ellipsis.
+pub fn shortened(mut text: String, longest: usize) -> String {
+    if longest < text.len() {
+        text.truncate(text.floor_char_boundary(longest));
         text.push('…');
     }
     text

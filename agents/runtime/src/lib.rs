@@ -27,7 +27,7 @@ pub mod testing;
 pub mod zedbox;
 
 pub use agent::{Agent, AgentContext, StartError};
-pub use error_chain::error_chain;
+pub use error_chain::{error_chain, shortened};
 pub use flags::{AgentFlags, LogFormat};
 pub use liveness::Liveness;
 pub use requester::{Gate, OwnRequest, Requester};

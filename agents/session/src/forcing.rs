@@ -3,14 +3,16 @@
 //! An order is on record before its file is renamed, and carried out after: whatever dies in between, it is neither
 //! lost nor carried out twice.
 
+use std::collections::BTreeMap;
+
 use drain::time::Moment;
 
 use crate::attempting;
 use crate::effect::Effect;
 use crate::policy::Policy;
-use crate::requests::{Answer, Requester};
+use crate::requests::{Answer, Request, Requester};
 use crate::showing::BETWEEN_ANSWERS;
-use crate::state::{Outcome, Phase, State};
+use crate::state::{Ended, Outcome, Phase, State};
 use crate::step::begin;
 
 /// What an operator orders.
@@ -42,6 +44,23 @@ pub struct Forcing {
     pub complete: Option<Forced>,
     /// No drains.
     pub disabled: Option<Disabled>,
+    /// Who forced the answers that stand, and why, by whose request it is.
+    pub answered: BTreeMap<Requester, String>,
+    /// The last order came when all whom it names had their COMPLETE already: it was spent at once.
+    pub needless: Option<Needless>,
+}
+
+/// An order that had nothing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needless {
+    /// For whom it was meant; everybody if that is the operator.
+    pub requester: Requester,
+    /// Who gave it, and why.
+    pub by: String,
+    /// When it came.
+    pub since: Moment,
+    /// How the drain had ended.
+    pub outcome: Outcome,
 }
 
 /// COMPLETE by force.
@@ -94,8 +113,13 @@ pub(crate) fn taken(
     effects: &mut Vec<Effect>,
 ) {
     let Some(order) = state.forcing.pending.take().filter(|_| renamed) else { return };
+    state.forcing.needless = None;
     let Order { what, by } = order;
     match what {
+        Command::Complete(requester) if has_all_answers(state, requester) => {
+            let outcome = outcome(state);
+            state.forcing.needless = Some(Needless { requester, by, since: now, outcome });
+        }
         Command::Complete(requester) => {
             let until = now + policy.force_ttl;
             state.forcing.complete = Some(Forced { requester, by, since: now, used: false, until });
@@ -119,8 +143,36 @@ pub(crate) fn taken(
     }
 }
 
+/// Whom the order names has been told COMPLETE already: an order counts for what it was meant, and must not wait for the
+/// next operation.
+fn has_all_answers(state: &State, requester: Requester) -> bool {
+    let is_meant = |of: Requester| requester == Requester::Operator || requester == of;
+    let mut meant = state.requests.iter().filter(|request| is_meant(request.requester)).peekable();
+    meant.peek().is_some() && meant.all(|request| matches!(request.answer, Answer::Complete | Answer::Forced))
+}
+
+/// Why the answers that stand are COMPLETE.
+fn outcome(state: &State) -> Outcome {
+    match state.session.ended {
+        Some(Ended::Complete(outcome)) => outcome,
+        Some(Ended::CordonFailed | Ended::DrainFailed | Ended::Cancelled) | None => Outcome::Forced,
+    }
+}
+
+/// What was said of requests that are gone, or not forced any more, is over.
+fn forget_what_is_over(state: &mut State) {
+    let State { forcing, requests, .. } = state;
+    forcing.answered.retain(|requester, _| {
+        requests.iter().any(|request| request.requester == *requester && request.answer == Answer::Forced)
+    });
+    if requests.is_empty() {
+        forcing.needless = None;
+    }
+}
+
 /// A request that is covered is answered without a drain, whenever it comes.
 pub(crate) fn pursue(state: &mut State, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+    forget_what_is_over(state);
     if state.forcing.complete.as_ref().is_some_and(|forced| forced.until <= now) {
         state.forcing.complete = None;
     }
@@ -129,14 +181,22 @@ pub(crate) fn pursue(state: &mut State, now: Moment, policy: &Policy, effects: &
     }
 }
 
-/// In force: who is not covered is drained for once all who are have seen their answer.
-pub(crate) fn step(state: &mut State, now: Moment) {
-    if next_covered(state).is_some() || now < over(state) {
-        return;
-    }
+/// An order that has answered whom it was meant for does not answer who asks after that.
+pub(crate) fn spend(state: &mut State) {
     if state.forcing.complete.as_ref().is_some_and(|forced| forced.used) {
         state.forcing.complete = None;
     }
+}
+
+/// In force: who is not covered is drained for once all who are have seen their answer, or nobody is left to see it.
+pub(crate) fn step(state: &mut State, now: Moment) {
+    let is_told = |request: &Request| request.answer == Answer::Forced;
+    let is_unseen =
+        state.forcing.complete.is_none() && !state.requests.is_empty() && !state.requests.iter().any(is_told);
+    if next_covered(state).is_some() || (now < over(state) && !is_unseen) {
+        return;
+    }
+    spend(state);
     if state.requests.next_unanswered().is_some() {
         begin(state, now);
     } else if state.requests.iter().any(|request| request.answer == Answer::Complete) {
@@ -163,7 +223,11 @@ pub(crate) fn next_covered(state: &State) -> Option<Requester> {
 /// Its answer is shown now.
 pub(crate) fn answered(state: &mut State, requester: Requester) {
     state.requests.answer(requester, Answer::Forced);
-    if let Some(forced) = &mut state.forcing.complete {
+    let forcing = &mut state.forcing;
+    let by_order = forcing.complete.as_ref().map(|forced| &forced.by);
+    let by = by_order.or_else(|| forcing.disabled.as_ref().map(|disabled| &disabled.by)).cloned();
+    forcing.answered.insert(requester, by.unwrap_or_default());
+    if let Some(forced) = &mut forcing.complete {
         forced.used = true;
     }
 }

@@ -3,7 +3,8 @@
 //! Pure, like [`drain`], which it drives: who asks and who was answered ([`requests`]), whether this device is in a
 //! cluster at all ([`membership`]), what has to be true before the cordon, how many attempts, what is shown and
 //! when ([`showing`]), how many nodes may be down ([`slots`]), what an operator may force ([`forcing`]), the way back
-//! ([`returning`]), and what survives a restart ([`mod@record`]). `zedkube` feeds events in and carries effects out.
+//! ([`returning`]), what survives a restart ([`mod@record`]), and what goes on while that cannot be written
+//! ([`unrecorded`]). `zedkube` feeds events in and carries effects out.
 
 pub mod effect;
 pub mod event;
@@ -19,6 +20,7 @@ pub mod showing;
 pub mod slots;
 pub mod state;
 pub mod step;
+pub mod unrecorded;
 pub mod waiting;
 pub mod words;
 

@@ -109,6 +109,8 @@ pub(crate) fn show(state: &mut State, now: Moment, policy: &Policy) -> Option<Mo
             Status::Requested
         }
         Phase::Complete { outcome: Outcome::Forced, .. } => return forced(state, now, policy),
+        // Who is told COMPLETE goes down, and a restarted zedkube would not know of it.
+        Phase::Complete { .. } if state.is_unrecorded => return None,
         Phase::Complete { .. } => return announce(state, Status::Complete, Answer::Complete, now, policy),
         Phase::Failed(Failed::Cordon(_)) => {
             return announce(state, Status::FailedCordon, Answer::FailedCordon, now, policy);

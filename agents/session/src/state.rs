@@ -67,6 +67,8 @@ pub struct State {
     pub boot_id: String,
     /// Counts calls, so that late answers are recognised. Never repeats within one run.
     pub serial: u32,
+    /// The record cannot be written just now. Set by who writes it; nobody is told COMPLETE by a drain meanwhile.
+    pub is_unrecorded: bool,
 }
 
 impl State {

@@ -102,7 +102,11 @@ fn requests(
     policy: &Policy,
     effects: &mut Vec<Effect>,
 ) {
+    let is_answering = forcing::next_covered(state).is_some();
     let any_new = state.requests.replace(standing);
+    if any_new && !is_answering {
+        forcing::spend(state);
+    }
     match &state.phase {
         Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } => {}
         _ if state.requests.is_empty() => cancel(state, now, policy, effects),

@@ -227,8 +227,10 @@ fn complete(state: &State, outcome: Outcome) -> String {
             "no other node could take the pods for too long: not drained".to_owned()
         }
         Outcome::Forced => {
-            let by = state.forcing.complete.as_ref().map(|forced| &forced.by);
-            let by = by.or_else(|| state.forcing.disabled.as_ref().map(|disabled| &disabled.by));
+            let forcing = &state.forcing;
+            let by = forcing.complete.as_ref().map(|forced| &forced.by);
+            let by = by.or_else(|| forcing.answered.values().next());
+            let by = by.or_else(|| forcing.disabled.as_ref().map(|disabled| &disabled.by));
             let by = by.map_or_else(String::new, |by| format!(": {by}"));
             format!("an operator forced it, NOT drained{by}")
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pubsub::{Persistence, Refusal, Root, Subscription, TopicKey};
+use runtime::shortened;
 use schemas::{
     DeviceAction, DeviceActionState, EdgeNodeClusterConfig, EdgeNodeInfo, NodeDrainRequest, RefusedInput, agent,
 };
@@ -15,6 +16,10 @@ const PUBLISHERS: [(&str, Requester); 3] = [
     (agent::BASEOSMGR, Requester::Update),
     (agent::EBB, Requester::Operator),
 ];
+
+/// What a request is for is a line of text. Of a longer one so many bytes are taken: it goes into the record, the report
+/// and an annotation of the node.
+const LONGEST_CONTEXT: usize = 1024;
 
 /// Everything that zedkube reads from other agents.
 #[derive(Debug)]
@@ -48,6 +53,17 @@ impl Inbox {
         };
         inbox.see_config();
         inbox
+    }
+
+    /// What a process before this one took in. It stands on where the file is there and says nothing now: it is half
+    /// written, or refused.
+    pub(crate) fn go_on_from(&mut self, known: &[Request]) {
+        for folder in self.folders_mut() {
+            let known = known.iter().find(|request| request.requester == folder.requester);
+            if folder.good.is_none() && folder.items.is_unread(&TopicKey::global()) {
+                folder.good = known.cloned();
+            }
+        }
     }
 
     /// Waits until something differs. Cancel-safe.
@@ -111,14 +127,10 @@ impl Inbox {
 
     /// The files that are refused now.
     pub(crate) fn refused(&self) -> Vec<RefusedInput> {
-        let line = |refusal: Refusal| RefusedInput {
-            path: refusal.path.display().to_string(),
-            reason: format!("{}; accepted: {}", refusal.reason, refusal.accepted),
-        };
         let of_requests = self.folders().into_iter().flat_map(Folder::refusals);
         let others = self.cluster_config.refused().into_iter();
         let others = others.chain(self.node_info.refused()).chain(self.device_action.refused());
-        of_requests.chain(others).map(line).collect()
+        of_requests.chain(others).map(refused_input).collect()
     }
 
     fn folders(&self) -> [&Folder; 3] {
@@ -127,6 +139,14 @@ impl Inbox {
 
     fn folders_mut(&mut self) -> [&mut Folder; 3] {
         [&mut self.zedagent, &mut self.baseosmgr, &mut self.ebb]
+    }
+}
+
+/// A refusal as the report lists it.
+pub(crate) fn refused_input(refusal: Refusal) -> RefusedInput {
+    RefusedInput {
+        path: refusal.path.display().to_string(),
+        reason: format!("{}; accepted: {}", refusal.reason, refusal.accepted),
     }
 }
 
@@ -165,7 +185,9 @@ impl Folder {
                 }
             }
         }
-        if refused.contains_key(&TopicKey::global()) {
+        // After a start the subscription does not know the last good one, which `go_on_from` has told.
+        let is_unread = good.is_none() && self.items.is_unread(&TopicKey::global());
+        if is_unread || refused.contains_key(&TopicKey::global()) {
             good = self.good.take();
         }
         (self.good, self.refused) = (good, refused);
@@ -188,7 +210,7 @@ impl Folder {
         }
         Ok(Request {
             requester: self.requester,
-            context: item.context.clone(),
+            context: shortened(item.context.clone(), LONGEST_CONTEXT),
             requested_at: item.requested_at.to_string(),
             publisher: self.agent.to_owned(),
             answer: Answer::None,
@@ -224,8 +246,11 @@ mod tests {
         }
 
         fn publish(&mut self, key: &str, requested_by: DrainRequester) {
-            let item =
-                NodeDrainRequest { requested_by, context: "reboot".into(), requested_at: GoTime::ZERO };
+            self.publish_for(key, requested_by, "reboot");
+        }
+
+        fn publish_for(&mut self, key: &str, requested_by: DrainRequester, context: &str) {
+            let item = NodeDrainRequest { requested_by, context: context.into(), requested_at: GoTime::ZERO };
             self.requests.publish(&TopicKey::parse(key).unwrap(), &item).unwrap();
         }
     }
@@ -291,6 +316,69 @@ mod tests {
             inbox.changed().await;
             assert_eq!(inbox.nodeagent("boot"), expected, "{boot_id:?} {state:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_half_written_at_the_start_stands_as_it_was_known() {
+        let mut bench = Bench::new();
+        bench.publish("global", DrainRequester::DeviceOp);
+        let known = Inbox::open(&bench.root).requests();
+        let path =
+            bench.root.item::<NodeDrainRequest>(agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global());
+        #[expect(clippy::disallowed_methods, reason = "as a person's echo does")]
+        std::fs::write(&path, "{\"Requ").unwrap();
+        let mut inbox = Inbox::open(&bench.root);
+        assert_eq!(inbox.requests(), [], "nobody has told yet");
+        inbox.go_on_from(&known);
+        assert_eq!(inbox.requests(), known);
+        inbox.changed().await;
+        assert_eq!(
+            (inbox.requests(), inbox.refused().len()),
+            (known.clone(), 1),
+            "refused after 2 s, it stands"
+        );
+        bench.requests.unpublish(&TopicKey::global()).unwrap();
+        inbox.changed().await;
+        assert_eq!(inbox.requests(), [], "withdrawn");
+        // One that is gone at the start was withdrawn, whatever was known.
+        let mut inbox = Inbox::open(&bench.root);
+        inbox.go_on_from(&known);
+        assert_eq!(inbox.requests(), []);
+    }
+
+    #[tokio::test]
+    async fn a_long_context_is_cut() {
+        for (context, expected) in [
+            ("x".repeat(1024), "x".repeat(1024)),
+            ("x".repeat(1025), format!("{}…", "x".repeat(1024))),
+            ("x".repeat(60_000), format!("{}…", "x".repeat(1024))),
+            (format!("{}é", "x".repeat(1023)), format!("{}…", "x".repeat(1023))),
+        ] {
+            let mut bench = Bench::new();
+            bench.publish_for("global", DrainRequester::DeviceOp, &context);
+            let inbox = Inbox::open(&bench.root);
+            assert_eq!(inbox.requests().first().map(|request| request.context.clone()), Some(expected));
+            assert_eq!(inbox.refused(), []);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_of_a_mebibyte_is_refused_by_name_and_the_last_good_one_stands() {
+        let mut bench = Bench::new();
+        bench.publish("global", DrainRequester::DeviceOp);
+        let mut inbox = Inbox::open(&bench.root);
+        let path =
+            bench.root.item::<NodeDrainRequest>(agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global());
+        let text = format!("{{\"RequestedBy\":2,\"Context\":\"{}\"}}", "x".repeat(1024 * 1024 - 100));
+        #[expect(clippy::disallowed_methods, reason = "as a person's echo does")]
+        std::fs::write(&path, text).unwrap();
+        inbox.changed().await;
+        let requests = inbox.requests();
+        assert_eq!(requests.first().map(|request| request.context.as_str()), Some("reboot"));
+        let refused = inbox.refused();
+        let line = refused.first().unwrap();
+        assert_eq!(line.path, path.display().to_string());
+        assert_eq!(line.reason, "1048506 bytes; accepted: at most 65536 bytes");
     }
 
     #[tokio::test]

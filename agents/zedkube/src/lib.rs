@@ -24,23 +24,31 @@ mod slots;
 pub use policy::drain_policy;
 use pubsub::PublishError;
 use runtime::{AgentContext, Stop};
+pub use service::Hanging;
 
 /// Why zedkube cannot go on.
 #[derive(Debug, thiserror::Error)]
-#[error("zedkube cannot take its topics over")]
-pub struct StartFailure {
-    #[from]
-    source: PublishError,
+pub enum ZedkubeFailure {
+    /// The folders of its topics cannot be made or read.
+    #[error("zedkube cannot take its topics over")]
+    Start {
+        /// Which, and why.
+        #[from]
+        source: PublishError,
+    },
+    /// A call hangs, and a new process may help.
+    #[error(transparent)]
+    Hanging(#[from] Hanging),
 }
 
 /// Runs until it is told to stop.
 ///
 /// # Errors
-/// Only at the start, when the folders of its topics cannot be made or read.
-pub async fn run(context: AgentContext, stop: Stop) -> Result<(), StartFailure> {
+/// At the start, when the folders of its topics cannot be made or read; later only when a call hangs: whoever has started
+/// zedkube starts it again then.
+pub async fn run(context: AgentContext, stop: Stop) -> Result<(), ZedkubeFailure> {
     let mut service = service::Service::start(context)?;
-    service.run(&stop).await;
-    Ok(())
+    Ok(service.run(&stop).await?)
 }
 
 /// Takes an operator's override file while no zedkube runs: zedkube's own start and one step, without asking the
@@ -48,6 +56,6 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), StartFailure> 
 ///
 /// # Errors
 /// When the folders of its topics cannot be made or read.
-pub async fn take_override(context: AgentContext) -> Result<(), StartFailure> {
+pub async fn take_override(context: AgentContext) -> Result<(), ZedkubeFailure> {
     Ok(service::Service::force(context).await?)
 }

@@ -1,7 +1,8 @@
 //! What was known of the cluster before this start: whether this device is a member, and whether others have slots.
 
-use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
-use schemas::{KnownHolders, Membership, OtherHolders, SCHEMA_VERSION, agent};
+use pubsub::{Persistence, PublishError, Publisher, TopicKey};
+use runtime::{AgentContext, error_chain};
+use schemas::{KnownHolders, Membership, OtherHolders, SCHEMA_VERSION, Topic, agent};
 use session::Member;
 use session::slots::Others;
 
@@ -10,21 +11,19 @@ use crate::report::member_of;
 /// What is kept over a boot: `global.json` of the topics Membership and KnownHolders in `ROOT/persist/status/zedkube`.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    membership: Publisher<Membership>,
-    holders: Publisher<KnownHolders>,
+    membership: Kept<Membership>,
+    holders: Kept<KnownHolders>,
 }
 
 impl Stored {
     /// Opens it, with what was stored.
-    pub(crate) fn open(root: &Root, lock: &AgentLock) -> Result<Self, PublishError> {
-        let membership = Publisher::open(root, agent::ZEDKUBE, Persistence::Persistent, lock)?;
-        let holders = Publisher::open(root, agent::ZEDKUBE, Persistence::Persistent, lock)?;
-        Ok(Self { membership, holders })
+    pub(crate) fn open(context: &AgentContext) -> Result<Self, PublishError> {
+        Ok(Self { membership: Kept::open(context)?, holders: Kept::open(context)? })
     }
 
     /// What was stored; unknown if nothing was.
     pub(crate) fn member(&self) -> Member {
-        match self.membership.get(&TopicKey::global()).map(|stored| stored.member) {
+        match self.membership.get().map(|stored| stored.member) {
             Some(schemas::Member::Yes) => Member::Yes,
             Some(schemas::Member::No) => Member::No,
             Some(schemas::Member::Unknown) | None => Member::Unknown,
@@ -33,26 +32,67 @@ impl Stored {
 
     /// What was stored; unknown if nothing was.
     pub(crate) fn others(&self) -> Others {
-        self.holders.get(&TopicKey::global()).map_or(Others::Unknown, |stored| others(stored.others))
+        self.holders.get().map_or(Others::Unknown, |stored| others(stored.others))
     }
 
-    /// A membership was stored.
+    /// A membership was stored, or may have been: nobody could look.
     pub(crate) fn exists(&self) -> bool {
-        self.membership.get(&TopicKey::global()).is_some()
+        self.membership.topic.is_none() || self.membership.get().is_some()
     }
 
     /// Stores what differs.
     pub(crate) fn store(&mut self, member: Member, others: Others) -> Result<(), PublishError> {
-        let key = TopicKey::global();
-        if member != self.member() || !self.exists() {
-            let value = Membership { schema_version: SCHEMA_VERSION, member: member_of(member) };
-            self.membership.publish(&key, &value)?;
+        if member != self.member() || self.membership.get().is_none() {
+            self.membership.publish(&Membership {
+                schema_version: SCHEMA_VERSION,
+                member: member_of(member),
+            })?;
         }
         if others != self.others() {
-            let value = KnownHolders { schema_version: SCHEMA_VERSION, others: others_of(others) };
-            self.holders.publish(&key, &value)?;
+            self.holders.publish(&KnownHolders {
+                schema_version: SCHEMA_VERSION,
+                others: others_of(others),
+            })?;
         }
         Ok(())
+    }
+}
+
+/// One topic that is kept.
+#[derive(Debug)]
+struct Kept<T> {
+    context: AgentContext,
+    /// Nothing while the disk does not let us in: what is kept is for the next boot, and this one can do without.
+    topic: Option<Publisher<T>>,
+}
+
+impl<T: Topic> Kept<T> {
+    fn open(context: &AgentContext) -> Result<Self, PublishError> {
+        let topic = match Self::publisher(context) {
+            Ok(topic) => Some(topic),
+            Err(error @ PublishError::Store { .. }) => {
+                tracing::error!("what was stored of {} cannot be read: {}", T::NAME, error_chain(&error));
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { context: context.clone(), topic })
+    }
+
+    fn publisher(context: &AgentContext) -> Result<Publisher<T>, PublishError> {
+        Publisher::open(context.root(), agent::ZEDKUBE, Persistence::Persistent, context.lock())
+    }
+
+    fn get(&self) -> Option<&T> {
+        self.topic.as_ref()?.get(&TopicKey::global())
+    }
+
+    fn publish(&mut self, value: &T) -> Result<(), PublishError> {
+        let topic = match self.topic.take() {
+            Some(topic) => topic,
+            None => Self::publisher(&self.context)?,
+        };
+        self.topic.insert(topic).publish(&TopicKey::global(), value).map(|_| ())
     }
 }
 
@@ -71,25 +111,5 @@ pub(crate) fn others(stored: OtherHolders) -> Others {
         OtherHolders::Unknown => Others::Unknown,
         OtherHolders::Nobody => Others::Nobody,
         OtherHolders::Hold => Others::Hold,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_stored_is_there_after_the_next_start() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::new(folder.path());
-        let lock = AgentLock::acquire(&root, agent::ZEDKUBE).unwrap();
-        let open = || Stored::open(&root, &lock).unwrap();
-        assert_eq!((open().member(), open().others(), open().exists()), (Member::Unknown, Others::Unknown, false));
-        for (member, others) in
-            [(Member::Yes, Others::Hold), (Member::Yes, Others::Nobody), (Member::No, Others::Unknown)]
-        {
-            open().store(member, others).unwrap();
-            assert_eq!((open().member(), open().others(), open().exists()), (member, others, true));
-        }
     }
 }

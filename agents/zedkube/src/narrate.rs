@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drain::progress::{attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, PodId};
-use schemas::NodeDrainStatus;
+use schemas::{DrainStatus, NodeDrainStatus};
 use session::state::Phase;
 use session::{Outcome, State, words};
 
@@ -15,11 +15,19 @@ pub(crate) struct Narrator {
     status: Option<NodeDrainStatus>,
     phase: &'static str,
     drain: u64,
+    /// The drain whose duration was told last.
+    measured: Option<u64>,
     reason: String,
     pods: BTreeMap<String, (PodId, &'static str)>,
 }
 
 impl Narrator {
+    /// A drain that was over when this process began has been measured by the one before.
+    pub(crate) fn going_on_from(state: &State) -> Self {
+        let is_over = matches!(state.phase, Phase::Complete { .. });
+        Self { measured: is_over.then_some(state.session.number), ..Self::default() }
+    }
+
     /// Says what has changed.
     pub(crate) fn tell(&mut self, state: &State, drain_id: &str, now: Moment) {
         self.tell_status(state, drain_id);
@@ -31,7 +39,25 @@ impl Narrator {
         let status = crate::report::status(state);
         if self.status != Some(status) {
             let (name, by) = (status.status.constant(), status.requested_by);
-            tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {}", words::reason(state));
+            let reason = words::reason(state);
+            match &state.phase {
+                Phase::Complete { outcome: Outcome::Drained, .. } => {
+                    tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
+                }
+                // Whoever looks for a device that went down with pods on it looks for this word.
+                Phase::Complete { .. } if status.status == DrainStatus::Complete => {
+                    tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: NOT DRAINED: {reason}");
+                }
+                Phase::Failed(_) => tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}"),
+                Phase::Idle
+                | Phase::Waiting(_)
+                | Phase::Cordoning(_)
+                | Phase::Attempting { .. }
+                | Phase::Pausing { .. }
+                | Phase::Complete { .. } => {
+                    tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
+                }
+            }
             self.status = Some(status);
         }
     }
@@ -47,12 +73,21 @@ impl Narrator {
         }
         tracing::info!(drain_id, "cordonAndDrainNode: {phase}: {reason}");
         (self.phase, self.drain, self.reason) = (phase, state.session.number, reason);
-        if is_new && matches!(state.phase, Phase::Complete { outcome: Outcome::Drained, .. }) {
-            let (started, finished) = (state.session.started, state.session.finished);
-            let seconds = started.zip(finished).map_or(0.0, |(from, to)| to.since(from).as_secs_f64());
+        if let Some(seconds) = self.duration(state) {
             // Exactly this text: it is mined for statistics.
             tracing::info!("kubevirt_node_drain_completion_time_seconds:{seconds:.6}");
         }
+    }
+
+    /// How long the drain has taken, in seconds; once for each drain that has emptied the node.
+    fn duration(&mut self, state: &State) -> Option<f64> {
+        let is_drained = matches!(state.phase, Phase::Complete { outcome: Outcome::Drained, .. });
+        if !is_drained || self.measured == Some(state.session.number) {
+            return None;
+        }
+        self.measured = Some(state.session.number);
+        let (started, finished) = (state.session.started, state.session.finished);
+        Some(started.zip(finished).map_or(0.0, |(from, to)| to.since(from).as_secs_f64()))
     }
 
     fn tell_pods(&mut self, state: &State, drain_id: &str, now: Moment) {
@@ -103,5 +138,27 @@ fn word(stage: &Stage) -> &'static str {
         Stage::Awaiting => "awaited",
         Stage::Refused => "refused",
         Stage::Final { .. } => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_is_measured_once_whoever_restarts() {
+        let mut state = State::new(session::Member::Yes, String::new(), Moment(0));
+        state.phase = Phase::Complete { outcome: Outcome::Drained, recheck: None };
+        (state.session.number, state.session.started, state.session.finished) =
+            (1, Some(Moment(1000)), Some(Moment(3500)));
+        let mut narrator = Narrator::going_on_from(&State::default());
+        assert_eq!((narrator.duration(&state), narrator.duration(&state)), (Some(2.5), None));
+        let mut restarted = Narrator::going_on_from(&state);
+        assert_eq!(restarted.duration(&state), None, "told by the process before");
+        state.session.number = 2;
+        assert_eq!(restarted.duration(&state), Some(2.5), "another drain");
+        state.session.number = 3;
+        state.phase = Phase::Complete { outcome: Outcome::Forced, recheck: None };
+        assert_eq!(restarted.duration(&state), None, "nothing was drained");
     }
 }

@@ -25,8 +25,10 @@ const ACCEPTED: &str = "{\"Status\":9 or 1 or 2,\"RequestedBy\":1 or 2 or 3}";
 pub(crate) struct OverrideFile {
     places: Vec<PathBuf>,
     watch: PathWatch,
-    /// The file whose order is on record.
-    ordered: Option<PathBuf>,
+    /// The file whose order is on record, and what was read of it.
+    ordered: Option<(PathBuf, Vec<u8>)>,
+    /// Another order came in its place, and is to be read.
+    has_another: bool,
     /// A file that makes no sense so far.
     doubtful: Option<(PathBuf, Moment)>,
     refused: Vec<RefusedInput>,
@@ -43,8 +45,9 @@ impl OverrideFile {
         }
         let of_folders = |file: &'static str| folders.iter().map(move |folder| folder.join(file));
         let places: Vec<PathBuf> = DrainOverride::FILES.into_iter().flat_map(of_folders).collect();
-        let watch = PathWatch::new(&places);
-        Self { places, watch, ordered: None, doubtful: None, refused: Vec::new() }
+        // The folders as well: what stood in the way of a new name may go, and what was refused.
+        let watch = PathWatch::new(places.iter().chain(&folders));
+        Self { places, watch, ordered: None, has_another: false, doubtful: None, refused: Vec::new() }
     }
 
     /// Returns when there may be something to see.
@@ -65,6 +68,10 @@ impl OverrideFile {
 
     /// The order to be put on record, and when to look again at a file that makes no sense yet.
     pub(crate) fn look(&mut self, now: Moment) -> (Option<Order>, Option<Moment>) {
+        self.has_another = false;
+        self.refused.retain(|line| {
+            is_there(&line.path) || is_there(&format!("{}{}", line.path, DrainOverride::REFUSED))
+        });
         let mut standing = self.standing().into_iter();
         let Some(place) = standing.next() else {
             self.doubtful = None;
@@ -75,24 +82,29 @@ impl OverrideFile {
         }
         match read(&place) {
             Ok(None) => (None, None),
-            Ok(Some(order)) => {
-                (self.doubtful, self.ordered) = (None, Some(place));
+            Ok(Some((order, bytes))) => {
+                (self.doubtful, self.ordered) = (None, Some((place, bytes)));
                 (Some(order), None)
             }
             Err(refusal) => (None, self.doubt(place, &refusal, now)),
         }
     }
 
-    /// Renames the file whose order is on record, and says whether that worked. One that is gone already was renamed by a
-    /// process before this one.
+    /// Renames the file whose order is on record, and says whether the order counts. Without a file it was renamed by a
+    /// process before this one; a file that was removed since it was read was taken back.
     pub(crate) fn take(&mut self) -> bool {
-        let Some(place) = self.ordered.take() else { return true };
+        let Some((place, bytes)) = self.ordered.take() else { return true };
         match rename(&place, DrainOverride::APPLIED) {
             Ok(()) => {
                 tracing::warn!("override {} taken", place.display());
+                self.refused.clear();
+                self.has_another = put_back_another(&place, &bytes);
                 true
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                tracing::warn!("override {} was taken back before it was applied", place.display());
+                false
+            }
             Err(error) => {
                 self.note(
                     &place,
@@ -102,6 +114,11 @@ impl OverrideFile {
                 false
             }
         }
+    }
+
+    /// Another order was written while the last one was being put on record: look again.
+    pub(crate) fn has_another(&self) -> bool {
+        self.has_another
     }
 
     /// No order is between its record and its new name.
@@ -152,7 +169,29 @@ impl OverrideFile {
     }
 }
 
-fn read(place: &Path) -> Result<Option<Order>, Refusal> {
+/// Whoever writes an order while the last one is being put on record has it renamed with it: what was renamed and not
+/// read is put back to be read. A still newer one in its place counts instead.
+fn put_back_another(place: &Path, taken: &[u8]) -> bool {
+    let applied = with_suffix(place, DrainOverride::APPLIED);
+    let is_same = read_checked(&applied, MAX_FILE_BYTES, Owner::Anybody)
+        .is_ok_and(|renamed| renamed.is_none_or(|renamed| renamed == taken));
+    if is_same || place.symlink_metadata().is_ok() {
+        return !is_same;
+    }
+    if let Err(error) = std::fs::rename(&applied, place) {
+        tracing::error!(
+            "an override came while another was taken, and cannot be read: give it again: {error}"
+        );
+    }
+    true
+}
+
+fn is_there(path: &str) -> bool {
+    Path::new(path).symlink_metadata().is_ok()
+}
+
+/// The order, and the text that it was read from.
+fn read(place: &Path) -> Result<Option<(Order, Vec<u8>)>, Refusal> {
     let Some(bytes) = read_checked(place, MAX_FILE_BYTES, Owner::RootOrSelf)? else { return Ok(None) };
     let refusal = |reason: String| Refusal::new(place, reason, ACCEPTED);
     let found: DrainOverride = parse(&bytes).map_err(|error| refusal(error.to_string()))?;
@@ -172,7 +211,7 @@ fn read(place: &Path) -> Result<Option<Order>, Refusal> {
         DrainOrder::Disable => Command::Disable,
         DrainOrder::Enable => Command::Enable,
     };
-    Ok(Some(Order { what, by: words(&found, place) }))
+    Ok(Some((Order { what, by: words(&found, place) }, bytes)))
 }
 
 /// Who says so, and why.
@@ -186,12 +225,17 @@ fn words(found: &DrainOverride, place: &Path) -> String {
 
 /// Durably: after a crash it is not there again.
 fn rename(place: &Path, suffix: &str) -> std::io::Result<()> {
-    let mut target = place.as_os_str().to_owned();
-    target.push(suffix);
+    let target = with_suffix(place, suffix);
     failure_point::reached(format_args!("before renaming {}", place.display()));
     std::fs::rename(place, target)?;
     failure_point::reached(format_args!("after renaming {}", place.display()));
     place.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+fn with_suffix(place: &Path, suffix: &str) -> PathBuf {
+    let mut target = place.as_os_str().to_owned();
+    target.push(suffix);
+    target.into()
 }
 
 #[cfg(test)]

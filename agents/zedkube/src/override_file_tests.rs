@@ -126,3 +126,82 @@ fn who_says_so_and_why_is_kept_in_one_line() {
     bench.write(FIRST, "{\"Status\":1,\"RequestedBy\":1,\"By\":\"root\",\"Reason\":\"a\\nb\"}", 0o600);
     assert_eq!(bench.file.look(Moment(0)).0.unwrap().by, "root: ab");
 }
+
+const DISABLE: &str = "{\"Status\":1,\"RequestedBy\":1}";
+const ENABLE: &str = "{\"Status\":2,\"RequestedBy\":1}";
+
+/// As `ebb force` writes it: a new file in the place of the old one.
+fn replace(bench: &Bench, text: &str) {
+    bench.write(&format!("{FIRST}.new"), text, 0o600);
+    let path = bench.folder.path();
+    std::fs::rename(path.join(format!("{FIRST}.new")), path.join(FIRST)).unwrap();
+}
+
+#[test]
+fn an_order_that_comes_while_the_last_one_is_put_on_record_counts_as_well() {
+    type Write = fn(&Bench, &str);
+    let writes: [Write; 2] = [replace, |bench, text| bench.write(FIRST, text, 0o600)];
+    for write in writes {
+        for (first, second, what) in [(DISABLE, ENABLE, Command::Enable), (ENABLE, DISABLE, Command::Disable)]
+        {
+            let mut bench = Bench::new();
+            write(&bench, first);
+            assert!(bench.look(0).0.is_some());
+            write(&bench, second);
+            assert!(bench.file.take() && bench.file.has_another());
+            assert_eq!(bench.look(1).0, Some(what));
+            assert!(bench.file.take() && !bench.file.has_another());
+            assert_eq!((bench.look(2), bench.has(FIRST)), ((None, None), false));
+        }
+    }
+}
+
+#[test]
+fn an_order_that_was_given_twice_counts_once() {
+    let mut bench = Bench::new();
+    replace(&bench, DISABLE);
+    assert!(bench.look(0).0.is_some());
+    replace(&bench, DISABLE);
+    assert!(bench.file.take() && !bench.file.has_another());
+    assert_eq!(bench.look(1), (None, None));
+}
+
+#[test]
+fn an_order_that_was_taken_back_while_it_was_put_on_record_does_not_count() {
+    let mut bench = Bench::new();
+    replace(&bench, DISABLE);
+    assert!(bench.look(0).0.is_some());
+    std::fs::remove_file(bench.folder.path().join(FIRST)).unwrap();
+    assert!(!bench.file.take());
+}
+
+#[test]
+fn a_refusal_is_told_until_its_file_is_gone_or_a_good_order_was_taken() {
+    for by_order in [false, true] {
+        let mut bench = Bench::new();
+        bench.write(FIRST, "[]", 0o600);
+        bench.look(0);
+        bench.look(2000);
+        assert_ne!(bench.reasons(), "");
+        if by_order {
+            replace(&bench, ENABLE);
+            assert!(bench.look(2001).0.is_some() && bench.file.take());
+        } else {
+            bench.look(2001);
+            assert_ne!(bench.reasons(), "", "its file is there");
+            std::fs::remove_file(bench.folder.path().join(format!("{FIRST}.refused"))).unwrap();
+            bench.look(2002);
+        }
+        assert_eq!(bench.reasons(), "", "{by_order}");
+    }
+}
+
+#[tokio::test]
+async fn what_stood_in_the_way_of_a_new_name_is_missed_at_once() {
+    let mut bench = Bench::new();
+    let obstacle = bench.folder.path().join(format!("{FIRST}.applied"));
+    std::fs::create_dir_all(obstacle.join("x")).unwrap();
+    while tokio::time::timeout(Duration::from_millis(200), bench.file.changed()).await.is_ok() {}
+    std::fs::remove_dir_all(&obstacle).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), bench.file.changed()).await.expect("nothing wakes it");
+}

@@ -1,5 +1,6 @@
 //! Effects carried out: each becomes a task that answers with an event.
 
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +8,9 @@ use std::time::Duration;
 use cluster::identity::Identity;
 use cluster::slots::{SlotLease, SlotWatch};
 use cluster::{Calls, Feed};
-use drain::{Answer, Findings, Picture};
+use drain::{Answer, Findings, Moment, Picture};
 use pubsub::{Root, failure_point};
-use runtime::SettingsWatch;
+use runtime::{SettingsWatch, clock};
 use session::{Effect, Event, State, leasing};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -44,6 +45,8 @@ pub(crate) struct Performer {
     slot_watch: Option<(SlotWatch, u64)>,
     /// Writes Longhorn's setting.
     longhorn: Option<AbortHandle>,
+    /// The calls that have not answered: what they are and since when, by serial.
+    calling: BTreeMap<u32, (&'static str, Moment)>,
 }
 
 impl Drop for Performer {
@@ -82,6 +85,7 @@ impl Performer {
             settings,
             slot_watch: None,
             longhorn: None,
+            calling: BTreeMap::new(),
         }
     }
 
@@ -105,6 +109,9 @@ impl Performer {
     pub(crate) fn perform(&mut self, effect: Effect, state: &State) {
         if let Some(own) = &state.own {
             self.node = Some(own.name.clone());
+        }
+        if let Some((serial, call)) = call(&effect) {
+            self.calling.insert(serial, (call, Moment(clock::boot_millis())));
         }
         if changes_the_cluster(&effect) {
             failure_point::reached(format_args!("before {effect:?}"));
@@ -142,6 +149,9 @@ impl Performer {
                 None,
             ) => {
                 tracing::error!("no node is known to be ours: {effect:?} is not carried out");
+                if let Some((serial, _)) = call(&effect) {
+                    self.calling.remove(&serial);
+                }
             }
             (Effect::Record | Effect::Publish | Effect::TakeOverride | Effect::WakeAt(_), _) => {}
         }
@@ -185,8 +195,21 @@ impl Performer {
         self.feed.as_ref()?.feed.last_error().map(|failure| failure.text().to_owned())
     }
 
+    /// The call that has been waited for longest, and since when.
+    pub(crate) fn longest(&self) -> Option<(&'static str, Moment)> {
+        self.calling.values().copied().min_by_key(|(_, since)| *since)
+    }
+
     /// The next answer or picture. Can be dropped and called again.
     pub(crate) async fn event(&mut self) -> Event {
+        let event = self.next_event().await;
+        if let Some(serial) = answered(&event) {
+            self.calling.remove(&serial);
+        }
+        event
+    }
+
+    async fn next_event(&mut self) -> Event {
         let call = async {
             match &mut self.calls {
                 Some(calls) => calls.next().await,
@@ -252,6 +275,46 @@ impl Performer {
                 tracing::debug!("an answer came after the end");
             }
         });
+    }
+}
+
+/// Which call an effect is, with the serial of its answer. Evictions and proofs are [`Calls`]'.
+fn call(effect: &Effect) -> Option<(u32, &'static str)> {
+    match effect {
+        Effect::Look { serial } => Some((*serial, "the list of nodes")),
+        Effect::Probe { serial } => Some((*serial, "the look at our node")),
+        Effect::Cordon { serial } => Some((*serial, "the cordon")),
+        Effect::Uncordon { serial } => Some((*serial, "the uncordon")),
+        Effect::Adopt { serial } => Some((*serial, "the adoption of EVE's cordon")),
+        Effect::ReadSlots { serial } => Some((*serial, "the look at the slots")),
+        Effect::WriteSlots { serial, .. } => Some((*serial, "the write of the slots")),
+        Effect::AskHealth { serial } => Some((*serial, "the health command")),
+        Effect::Record | Effect::Publish | Effect::TakeOverride | Effect::Drain(_) | Effect::WakeAt(_) => {
+            None
+        }
+    }
+}
+
+/// Which call an event answers.
+fn answered(event: &Event) -> Option<u32> {
+    match event {
+        Event::Looked { serial, .. }
+        | Event::Probed { serial, .. }
+        | Event::Cordoned { serial, .. }
+        | Event::Uncordoned { serial, .. }
+        | Event::Adopted { serial, .. }
+        | Event::Slots { serial, .. }
+        | Event::Health { serial, .. } => Some(*serial),
+        Event::Requests(_)
+        | Event::Facts(_)
+        | Event::SlotsChanged
+        | Event::Override(_)
+        | Event::OverrideTaken { .. }
+        | Event::Picture(_)
+        | Event::Answer { .. }
+        | Event::Proof { .. }
+        | Event::Found { .. }
+        | Event::Tick => None,
     }
 }
 

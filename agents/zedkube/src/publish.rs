@@ -7,7 +7,7 @@
 use drain::Moment;
 use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
 use runtime::retry::pause_after;
-use schemas::{NodeDrainReport, NodeDrainStatus, agent};
+use schemas::{NodeDrainReport, NodeDrainStatus, RequestLine, agent};
 
 /// The two topics of a drain.
 #[derive(Debug)]
@@ -43,14 +43,6 @@ impl Output {
         self.write_in_order(status, report)?;
         self.failures = 0;
         Ok(())
-    }
-
-    /// Shows why nothing goes on, in the report as it was published last and not as it would be now.
-    pub(crate) fn complain(&mut self, reason: &str) -> Result<(), PublishError> {
-        let key = TopicKey::global();
-        let Some(shown) = self.report.get(&key) else { return Ok(()) };
-        let report = NodeDrainReport { reason: reason.to_owned(), ..shown.clone() };
-        self.report.publish(&key, &report).map(|_| ())
     }
 
     /// Notes that something could not be written, and says when to try again.
@@ -89,9 +81,14 @@ impl Output {
 fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> NodeDrainReport {
     let mut early = report.clone();
     for request in &mut early.requests {
-        request.answer = before
-            .and_then(|before| before.answer_to(&request.publisher, request.requested_at))
-            .unwrap_or_default();
+        let known = before.and_then(|before| {
+            let is_same = |known: &&RequestLine| {
+                known.publisher == request.publisher && known.requested_at == request.requested_at
+            };
+            before.requests.iter().find(is_same).cloned()
+        });
+        let known = known.unwrap_or_default();
+        (request.answer, request.outcome, request.by) = (known.answer, known.outcome, known.by);
     }
     early
 }
@@ -100,7 +97,7 @@ fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -
 mod tests {
     use std::time::Duration;
 
-    use schemas::{DrainRequester, DrainStatus, RequestLine};
+    use schemas::{DrainRequester, DrainStatus};
 
     use super::*;
 

@@ -1,5 +1,6 @@
 //! What a restarted zedkube goes on from, in `ROOT/run/zedkube/DrainRecord/global.json`.
 
+mod bounds;
 mod read;
 mod write;
 
@@ -56,7 +57,15 @@ impl RecordFile {
             drain_id: drain_id.to_owned(),
             ..write::record(record)
         };
-        self.file.publish(&TopicKey::global(), &value)?;
+        let key = TopicKey::global();
+        match self.file.publish(&key, &value) {
+            // Trying it again and again would not make it shorter.
+            Err(error) if error.is_for_good() => {
+                tracing::warn!("{error}; so it goes without what can be found out anew");
+                self.file.publish(&key, &bounds::bounded(value))?
+            }
+            published => published?,
+        };
         self.failures = 0;
         Ok(())
     }

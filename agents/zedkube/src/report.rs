@@ -7,7 +7,7 @@ use drain::{Moment, Planned, Verdict, diagnosis};
 use schemas::{
     Attempt, Blocked, Budget, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member,
     NodeDrainReport, NodeDrainStatus, Outcome, PodLine, Progress, RefusedInput, RequestLine, SCHEMA_VERSION,
-    Slot, VolumeLine,
+    Slot, SpentOrder, VolumeLine,
 };
 use session::state::{Ended, Phase};
 use session::{Answer, Requester, State, Status, words};
@@ -25,6 +25,10 @@ pub(crate) struct Surroundings {
     pub(crate) trouble: Option<String>,
     /// Why the record cannot be written, if it could not last.
     pub(crate) unrecorded: Option<String>,
+    /// Why the membership cannot be stored, if it could not last.
+    pub(crate) unstored: Option<String>,
+    /// Which call hangs, and why zedkube goes on all the same.
+    pub(crate) hanging: Option<String>,
     /// Input files that are refused now.
     pub(crate) refused: Vec<RefusedInput>,
 }
@@ -57,11 +61,12 @@ pub(crate) fn report(
         finished_at: time.show_some(state.session.finished),
         outcome: outcome(state),
         reason: reason(state, around),
-        hint: words::hint(state),
+        hint: hint(state, around),
         member: member_of(state.member_now()),
         disabled: state.forcing.disabled.as_ref().map(|disabled| disabled_line(disabled, time)),
         forcing: state.forcing.complete.as_ref().map(|forced| forcing_line(forced, time)),
-        requests: state.requests.iter().map(request_line).collect(),
+        spent_order: state.forcing.needless.as_ref().map(|needless| spent_order(needless, time)),
+        requests: state.requests.iter().map(|request| request_line(request, state)).collect(),
         cordon_attempt: cordon_attempt(state),
         drain_attempt: drain_attempt(state),
         attempts: state.session.attempts.iter().map(|record| attempt_line(record, time)).collect(),
@@ -131,16 +136,30 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
     }
 }
 
-/// The session's reason, and what stands in the way of seeing the node.
+/// The session's reason after what holds everything up, and before what stands in the way of seeing the node.
 fn reason(state: &State, around: &Surroundings) -> String {
-    let reason = words::reason(state);
     let is_attempting = matches!(state.phase, Phase::Attempting { .. });
-    match &around.trouble {
-        Some(trouble) if is_attempting => {
-            format!("{reason}; what is known of the pods may be old: {trouble}")
-        }
-        Some(_) | None => reason,
-    }
+    let trouble = around.trouble.as_ref().filter(|_| is_attempting);
+    let trouble = trouble.map(|trouble| format!("what is known of the pods may be old: {trouble}"));
+    let held_up = [&around.unrecorded, &around.hanging].into_iter().flatten().cloned();
+    let unstored = around.unstored.as_ref();
+    let unstored =
+        unstored.map(|error| format!("the membership cannot be stored for the next boot: {error}"));
+    let parts = held_up.chain([words::reason(state)]).chain(trouble).chain(unstored);
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// What a person can do: first about what holds everything up.
+fn hint(state: &State, around: &Surroundings) -> String {
+    let hint = if around.unrecorded.is_some() {
+        "make room in /run, or mend what the reason names: zedkube tries again by itself; `ebb cancel` and `ebb force` \
+         work meanwhile"
+    } else if around.hanging.is_some() {
+        "restart zedkube"
+    } else {
+        return words::hint(state);
+    };
+    hint.to_owned()
 }
 
 /// The machine's own name of its state; the way back has one of its own.
@@ -208,13 +227,29 @@ fn deadline(state: &State, time: &ShownTime) -> GoTime {
     }
 }
 
-fn request_line(request: &session::Request) -> RequestLine {
+fn spent_order(needless: &session::forcing::Needless, time: &ShownTime) -> SpentOrder {
+    let outcome = outcome_of(needless.outcome);
+    SpentOrder {
+        requested_by: requester_of(needless.requester),
+        since: time.show(needless.since),
+        by: needless.by.clone(),
+        text: format!("nothing to force: already COMPLETE ({outcome:?})"),
+    }
+}
+
+fn request_line(request: &session::Request, state: &State) -> RequestLine {
     RequestLine {
         requested_by: requester_of(request.requester),
         context: request.context.clone(),
         requested_at: request.requested_at.parse().unwrap_or_default(),
         publisher: request.publisher.clone(),
         answer: answer_of(request.answer),
+        outcome: match request.answer {
+            Answer::Forced => Some(Outcome::Forced),
+            Answer::Complete => outcome(state),
+            Answer::None | Answer::FailedCordon | Answer::FailedDrain => None,
+        },
+        by: state.forcing.answered.get(&request.requester).cloned().unwrap_or_default(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The loop.
 
 mod effects;
+mod hanging;
 mod publishing;
 
-use std::collections::VecDeque;
 use std::future::pending;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use session::membership::Facts;
 use session::{Effect, Event, Policy, State};
 use uuid::Uuid;
 
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, refused_input};
 use crate::membership::Stored;
 use crate::narrate::Narrator;
 use crate::override_file::OverrideFile;
@@ -26,6 +26,7 @@ use crate::record::{Found, RecordFile};
 use crate::report::Surroundings;
 use crate::shown_time::ShownTime;
 use crate::{looks, policy};
+pub use hanging::Hanging;
 
 /// Progress of pods is published at most so often; a change of status or phase at once.
 const AT_LEISURE: Duration = Duration::from_millis(250);
@@ -56,14 +57,14 @@ pub(crate) struct Service {
     narrator: Narrator,
     overrides: OverrideFile,
     record: RecordFile,
-    /// Effects that wait for the record to be written, and when that is tried again.
-    held: Option<(VecDeque<Effect>, Moment)>,
+    /// Effects that wait for the record to be written.
+    held: Vec<Effect>,
+    /// The record could not be written last, and is tried again then.
+    record_again: Option<Moment>,
     /// An override file that makes no sense yet is looked at again then.
     doubt_until: Moment,
     /// The cluster is not asked.
     is_offline: bool,
-    /// The membership could not be stored; said once.
-    is_unstored: bool,
 }
 
 /// What woke the loop.
@@ -90,8 +91,8 @@ impl Service {
 
     fn open(context: AgentContext) -> Result<Self, PublishError> {
         let (root, lock) = (context.root(), context.lock());
-        let inbox = Inbox::open(root);
-        let stored = Stored::open(root, lock)?;
+        let mut inbox = Inbox::open(root);
+        let stored = Stored::open(&context)?;
         let record = RecordFile::open(root, lock, context.boot_id())?;
         let output = Output::open(root, lock)?;
         let settings = context.settings();
@@ -99,11 +100,13 @@ impl Service {
         let now = now();
         let found = record.found();
         let mut overrides = OverrideFile::open(root);
-        if found.is_none() {
-            overrides.refuse_leftovers();
+        match &found {
+            // Once there is a record, an override file that is there was written in this boot.
+            Some(found) => inbox.go_on_from(&found.record.requests),
+            None => overrides.refuse_leftovers(),
         }
-        // Once there is a record, an override file that is there was written in this boot.
-        let held = found.is_none().then(|| (VecDeque::from([Effect::Record]), now));
+        // The first record is written before anything else is done.
+        let record_again = found.is_none().then_some(now);
         let (state, drain_id) = first_state(&stored, found, &inbox, context.boot_id(), now);
         Ok(Self {
             inbox,
@@ -111,6 +114,7 @@ impl Service {
             output,
             drain_number: state.session.number,
             around: Surroundings { drain_id, ..Surroundings::default() },
+            narrator: Narrator::going_on_from(&state),
             state,
             stored,
             record,
@@ -119,13 +123,12 @@ impl Service {
             policy,
             wake: Moment::NEVER,
             publish_at: Moment::NEVER,
-            held,
+            held: Vec::new(),
+            record_again,
             doubt_until: Moment::NEVER,
             is_offline: false,
-            is_unstored: false,
             is_open: false,
             time: ShownTime::new(now, clock::wall()),
-            narrator: Narrator::default(),
             settings,
             context,
         })
@@ -139,7 +142,7 @@ impl Service {
         service.begin();
         let until_at_most = now() + FORCE_LIMIT;
         while service.is_forcing(now()) && now() < until_at_most {
-            until(service.wake.min(service.publish_at).min(service.doubt_until).min(until_at_most)).await;
+            until(service.next_time().min(until_at_most)).await;
             service.on_time();
         }
         service.publish(now());
@@ -148,12 +151,12 @@ impl Service {
 
     fn is_forcing(&self, now: Moment) -> bool {
         let is_doubtful = self.doubt_until != Moment::NEVER;
-        self.held.is_some() || is_doubtful || session::forcing::is_answering(&self.state, now)
+        self.record_again.is_some() || is_doubtful || session::forcing::is_answering(&self.state, now)
     }
 
     /// The first look at everything; what follows from it is shown once.
     fn begin(&mut self) {
-        self.work_off(now());
+        self.put_on_record(now());
         let is_pending = self.state.forcing.pending.is_some();
         self.read_inbox();
         self.read_override();
@@ -165,28 +168,24 @@ impl Service {
         self.publish(now());
     }
 
-    /// Turns until somebody asks to stop; then writes what is still to be written.
-    pub(crate) async fn run(&mut self, stop: &Stop) {
-        while !stop.is_requested() {
+    /// Turns until somebody asks to stop, or until only a new process can help; then writes what is still to be written.
+    pub(crate) async fn run(&mut self, stop: &Stop) -> Result<(), Hanging> {
+        let mut end = Ok(());
+        while !stop.is_requested() && end.is_ok() {
             let woken = tokio::select! {
                 () = stop.requested() => break,
                 woken = self.next() => woken,
             };
             self.apply(woken);
+            end = self.look_for_hanging(now());
         }
         self.publish(now());
+        end
     }
 
-    /// Waits, and changes nothing. While the record cannot be written no new step begins.
+    /// Waits, and changes nothing. Never deaf: a record that cannot be written holds effects back, not events.
     async fn next(&mut self) -> Woken {
-        if let Some((_, retry_at)) = &self.held {
-            let retry_at = *retry_at;
-            return tokio::select! {
-                () = until(retry_at) => Woken::Time,
-                () = self.context.liveness().due() => Woken::Alive,
-            };
-        }
-        let at = self.wake.min(self.publish_at).min(self.doubt_until);
+        let at = self.next_time();
         tokio::select! {
             () = self.inbox.changed() => Woken::Inbox,
             event = self.performer.event() => Woken::Event(Box::new(event)),
@@ -195,6 +194,11 @@ impl Service {
             () = until(at) => Woken::Time,
             () = self.context.liveness().due() => Woken::Alive,
         }
+    }
+
+    fn next_time(&self) -> Moment {
+        let record_again = self.record_again.unwrap_or(Moment::NEVER);
+        self.wake.min(self.publish_at).min(self.doubt_until).min(record_again)
     }
 
     /// Changes, and waits for nothing.
@@ -211,11 +215,8 @@ impl Service {
 
     fn on_time(&mut self) {
         let now = now();
-        if let Some((_, retry_at)) = &self.held {
-            if *retry_at <= now {
-                self.work_off(now);
-            }
-            return;
+        if self.record_again.is_some_and(|at| at <= now) {
+            self.put_on_record(now);
         }
         if self.doubt_until <= now {
             self.read_override();
@@ -269,14 +270,10 @@ impl Service {
             path: problem.origin.to_string(),
             reason: problem.to_string(),
         };
-        self.settings
-            .loaded()
-            .problems
-            .iter()
-            .map(line)
-            .chain(self.overrides.refused())
-            .chain(self.inbox.refused())
-            .collect()
+        let loaded = self.settings.loaded();
+        let of_controller = loaded.refused.iter().cloned().map(refused_input);
+        let problems = loaded.problems.iter().map(line);
+        problems.chain(of_controller).chain(self.overrides.refused()).chain(self.inbox.refused()).collect()
     }
 
     fn facts(&self) -> Facts {
@@ -295,27 +292,40 @@ impl Service {
         }
         let now = now();
         policy::take_over(&mut self.policy, &self.wanted_policy, &self.state);
-        let (state, wanted) = session::step(std::mem::take(&mut self.state), event, now, &self.policy);
-        self.state = state;
-        self.wake = Moment::NEVER;
-        self.name_the_drain();
+        let effects = self.decide(event, now);
         self.narrator.tell(&self.state, &self.around.drain_id, now);
         self.publish_at = self.publish_at.min(now + AT_LEISURE);
-        let mut todo = VecDeque::new();
-        for effect in wanted {
-            if let Effect::WakeAt(moment) = effect {
-                self.wake = moment;
-            } else {
-                todo.push_back(effect);
-            }
-        }
-        if let Some((held, _)) = &mut self.held {
-            held.extend(todo);
-        } else {
-            self.held = Some((todo, now));
-            self.work_off(now);
-        }
+        self.work_off(effects, now);
         self.performer.follow(&self.state);
+    }
+
+    /// What follows from an event, on record. If it cannot be put on record, it is decided again by who knows that.
+    fn decide(&mut self, event: Event, now: Moment) -> Vec<Effect> {
+        if self.state.is_unrecorded {
+            return self.decide_once(event, now);
+        }
+        let (before, again) = (self.state.clone(), event.clone());
+        let effects = self.decide_once(event, now);
+        if !effects.contains(&Effect::Record) || self.is_on_record(now) {
+            return effects;
+        }
+        self.state = State { is_unrecorded: true, ..before };
+        self.decide_once(again, now)
+    }
+
+    fn decide_once(&mut self, event: Event, now: Moment) -> Vec<Effect> {
+        let (state, mut effects) = session::step(std::mem::take(&mut self.state), event, now, &self.policy);
+        self.state = state;
+        self.name_the_drain();
+        self.wake = Moment::NEVER;
+        effects.retain(|effect| match effect {
+            Effect::WakeAt(moment) => {
+                self.wake = *moment;
+                false
+            }
+            _ => true,
+        });
+        effects
     }
 
     /// Every drain has an id of its own.

@@ -209,17 +209,30 @@ fn request_of_json(length: usize) -> NodeDrainRequest {
     request
 }
 
-#[test]
-fn a_value_that_fits_no_message_is_refused() {
+#[tokio::test]
+async fn a_value_that_fits_no_message_is_refused_where_messages_are_sent() {
     let place = Place::new(Persistence::Volatile);
-    let mut publisher = place.open::<NodeDrainRequest>();
+    let mut publisher = place.open::<NodeDrainRequest>().served().unwrap();
     // 65,533 bytes less `update NodeDrainRequest Z2xvYmFs ` leave 65,500 of base64.
     let fits = request_of_json(65_500 / 4 * 3);
     publisher.publish(&global(), &fits).unwrap();
     let too_long = request_of_json(65_500 / 4 * 3 + 1);
     let error = publisher.publish(&global(), &too_long).unwrap_err();
-    assert!(matches!(error, PublishError::TooLong { length: 65_537, .. }), "{error}");
+    assert!(error.to_string().ends_with("its message has 65537 bytes; accepted: at most 65533"), "{error}");
+    assert!(error.is_for_good());
     assert_eq!(publisher.get(&global()), Some(&fits));
+}
+
+#[test]
+fn without_messages_a_value_has_to_fit_its_file_alone() {
+    let place = Place::new(Persistence::Volatile);
+    let mut publisher = place.open::<NodeDrainRequest>();
+    let fits = request_of_json(NodeDrainRequest::MAX_BYTES);
+    publisher.publish(&global(), &fits).unwrap();
+    let error = publisher.publish(&global(), &request_of_json(NodeDrainRequest::MAX_BYTES + 1)).unwrap_err();
+    assert!(error.to_string().ends_with("its file has 65537 bytes; accepted: at most 65536"), "{error}");
+    assert_eq!(publisher.get(&global()), Some(&fits));
+    assert_eq!(place.open::<NodeDrainRequest>().get(&global()), Some(&fits));
 }
 
 #[test]

@@ -52,10 +52,10 @@ impl Party {
     async fn refuses(&mut self, old: &str, new: &str, reason: &str) {
         let before = (self.place.names(), self.place.text("global.json.bak"));
         let folder = self.place.folder();
-        for _ in 0..2 {
-            let error = self.publisher.publish(&key("global"), &value(new)).unwrap_err();
-            check_words(&words(&error), &folder, reason);
-        }
+        let mut publish = || words(&self.publisher.publish(&key("global"), &value(new)).unwrap_err());
+        let said = publish();
+        check_words(&said, &folder, reason);
+        assert_eq!(publish(), said, "a failure that lasts has to read the same each time, to be told once");
         assert_eq!(self.place.text("global.json"), Some(json(old)), "{reason}");
         let after = (self.place.names(), self.place.text("global.json.bak"));
         assert_eq!(after, before, "{reason}: files were left, or the backup was lost");
@@ -87,6 +87,7 @@ fn check_words(text: &str, folder: &Path, reason: &str) {
     let folder = folder.display().to_string();
     assert!(text.starts_with("cannot publish NodeDrainRequest: cannot "), "{text}");
     assert!(text.contains(&folder) && text.contains(reason), "{text}");
+    assert!(!text.contains("/.tmp."), "nobody but the writer knows the temporary file: {text}");
 }
 
 fn mounted(persistence: Persistence, options: &str) -> Place {

@@ -54,18 +54,27 @@ pub(super) async fn wait(
     };
     // Whether it was shown or time is up: what is there now is told.
     let is_shown = until(folders, SOON, look).await.is_some();
-    tell(file.taken(), order, file, &report(root).unwrap_or_default(), is_shown)
+    tell(fate(file), order, file, &report(root).unwrap_or_default(), is_shown)
 }
 
 /// What became of it by now.
 pub(super) fn now(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Became {
     let report = report(root).unwrap_or_default();
-    tell(file.taken(), order, file, &report, shows(&report, order))
+    tell(fate(file), order, file, &report, shows(&report, order))
+}
+
+/// What is told as not done must not be done later. A file that is gone was taken in this moment.
+fn fate(file: &OverrideFile) -> Taken {
+    match file.taken() {
+        Taken::Not if !file.take_back() => file.taken(),
+        taken @ (Taken::Applied | Taken::Refused | Taken::Not) => taken,
+    }
 }
 
 /// The report shows what follows from the order.
 fn shows(report: &NodeDrainReport, order: &DrainOverride) -> bool {
     match order.order() {
+        Some(DrainOrder::Complete(_)) if report.spent_order.is_some() => true,
         Some(DrainOrder::Complete(_)) => {
             let is_taken = report.forcing.is_some() || report.outcome == Some(Outcome::Forced);
             is_taken && !report.requests.iter().any(|line| is_meant(line, order.requested_by) && waits(line))
@@ -101,10 +110,10 @@ fn tell(
             ..became
         },
         Taken::Not => Became {
-            line: "the override is written, and zedkube has not taken it yet".to_owned(),
+            line: "zedkube has not taken the override, so it was taken back: nothing was forced".to_owned(),
             hint: format!(
-                "zedkube runs, but did not look within {} s: see its log; {path} counts as soon as it looks, remove it \
-                 if it should not",
+                "zedkube runs, but did not look at {path} within {} s: see its log; to force all the same, end zedkube \
+                 and give the order again",
                 SOON.as_secs()
             ),
             ..became
@@ -113,6 +122,13 @@ fn tell(
 }
 
 fn applied(order: &DrainOverride, report: &NodeDrainReport, became: Became) -> Became {
+    if let (Some(DrainOrder::Complete(_)), Some(spent)) = (order.order(), &report.spent_order) {
+        let is_undrained = report
+            .requests
+            .iter()
+            .any(|line| is_answered(line, order.requested_by) && line.outcome != Some(Outcome::Drained));
+        return Became { line: spent.text.clone(), is_undrained, left: left::pods(report), ..became };
+    }
     let whose = whose(order.requested_by);
     let left = left::words(report);
     let line = match (order.order(), &report.forcing) {

@@ -1,6 +1,6 @@
 //! What is told of an order, from the file's fate and the report.
 
-use schemas::{Disabled, Forcing, GoTime, PodLine, RefusedInput};
+use schemas::{Disabled, Forcing, GoTime, PodLine, RefusedInput, SpentOrder};
 
 use super::*;
 
@@ -66,6 +66,19 @@ fn an_order_that_was_applied_says_that_nothing_was_drained() {
         let became = told(Taken::Applied, &order, &report);
         assert_eq!(became.line, expected);
         assert_eq!(became.is_undrained, order.status != DrainStatus::NotRequested, "{order:?}");
+    }
+}
+
+#[test]
+fn an_order_that_came_too_late_says_that_there_was_nothing_to_force() {
+    let text = "nothing to force: already COMPLETE (Drained)".to_owned();
+    for (outcome, is_undrained) in [(Outcome::Drained, false), (Outcome::ApiUnreachable, true)] {
+        let mut report = answered(DrainRequester::DeviceOp);
+        report.requests[0].outcome = Some(outcome);
+        let spent_order = Some(SpentOrder { text: text.clone(), ..SpentOrder::default() });
+        let report = NodeDrainReport { spent_order, outcome: Some(outcome), ..report };
+        let became = told(Taken::Applied, &order(DrainStatus::Complete, DrainRequester::None), &report);
+        assert_eq!((became.line.as_str(), became.is_undrained), (text.as_str(), is_undrained));
     }
 }
 

@@ -34,8 +34,12 @@ pub(super) async fn apply_without_zedkube(
         Err(StartError::Lock { source: LockError::Held { .. }, .. }) => return Ok(None),
         Err(error) => return Err(error).context("cannot stand in for zedkube"),
     };
-    let file = OverrideFile::new(root)?;
+    let mut file = OverrideFile::new(root)?;
     file.write(order)?;
-    zedkube::take_override(zedkube.context()).await?;
+    if let Err(error) = zedkube::take_override(zedkube.context()).await {
+        let fate =
+            if file.take_back() { "the order is taken back" } else { "the order may count all the same" };
+        return Err(error).context(fate);
+    }
     Ok(Some(result::now(root, order, &file)))
 }

@@ -84,7 +84,7 @@ fn tell(
     }
     let line = match outcome {
         Some(Outcome::Drained) => {
-            format!("this node is drained ({reason}), and is held so until `ebb cancel`")
+            format!("this node is drained ({reason}), and is held so until `ebb cancel` or the next boot")
         }
         Some(_) | None => format!("COMPLETE, but NOT drained: {reason}"),
     };

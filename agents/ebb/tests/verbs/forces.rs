@@ -141,15 +141,37 @@ async fn a_zedkube_that_does_not_look_is_told() -> Result<()> {
     let said = device.ebb(&words).await?;
     assert_eq!(
         (said.code, said.out.as_str()),
-        (1, "the override is written, and zedkube has not taken it yet\n")
+        (1, "zedkube has not taken the override, so it was taken back: nothing was forced\n")
     );
-    assert!(said.err.starts_with("error: zedkube runs, but did not look within 3 s"), "{said:?}");
-    // Now an order waits there.
+    assert!(said.err.starts_with("error: zedkube runs, but did not look at /"), "{said:?}");
+    assert!(!file(&device).exists(), "what was told as not done is not done later");
+    // An order that somebody else gave waits there.
+    device.write("/persist/kube-status/force-NodeDrainStatus-global.json", "{}")?;
     device.refuses(&words, 1, "an override waits there already: ").await?;
     std::fs::remove_file(file(&device))?;
     device.write("/run/kube-status/kubeforce-NodeDrainStatus-global.json", "{}")?;
     device.refuses(&words, 1, "an override waits there already: ").await?;
     drop(zedkube);
+    Ok(())
+}
+
+#[tokio::test]
+async fn where_persist_cannot_be_written_the_order_goes_by_way_of_run() -> Result<()> {
+    let device = Device::new()?;
+    let mut zedkube = Zedkube::new(&device)?;
+    // A file where the folder should be, as a disk that does not let anybody write.
+    device.write("/persist/kube-status", "")?;
+    let by_run = device.path("/run/kube-status/force-NodeDrainStatus-global.json");
+    let child = device.spawn(&["force", "complete", "--reason", "dead disk"])?;
+    device.until("the file is there", || by_run.exists().then_some(())).await?;
+    std::fs::rename(&by_run, format!("{}.applied", by_run.display()))?;
+    zedkube.reports.publish(&TopicKey::global(), &forced())?;
+    let said = device.finish(child).await?;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.err.contains("the order goes by way of") && said.err.contains("/run/kube-status"),
+        "{said:?}"
+    );
     Ok(())
 }
 

@@ -34,6 +34,7 @@ impl SettingsWatch {
     pub(crate) fn start(root: Root, flags: AgentFlags) -> Self {
         let mut sources = Sources::open(root, flags);
         let first = load(&sources.root, &sources.flags, sources.map());
+        let first = Loaded { refused: sources.controller.refused(), ..first };
         log_problems(&first.problems, &[]);
         let (sender, receiver) = watch::channel(Arc::new(first));
         tokio::spawn(async move {
@@ -98,15 +99,20 @@ impl Sources {
         }
     }
 
+    fn look(&self, before: &Loaded) -> Loaded {
+        let refused = self.controller.refused();
+        Loaded { refused, ..before.reload(&self.root, &self.flags, self.map()) }
+    }
+
     /// What two looks agree on.
     async fn settled(&self, before: &Loaded) -> Loaded {
-        let mut last = before.reload(&self.root, &self.flags, self.map());
+        let mut last = self.look(before);
         for _ in 0..MOST_LOOKS {
             if last == *before {
                 break;
             }
             tokio::time::sleep(SETTLE).await;
-            let next = before.reload(&self.root, &self.flags, self.map());
+            let next = self.look(before);
             if next == last {
                 break;
             }

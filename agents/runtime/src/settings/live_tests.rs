@@ -57,6 +57,26 @@ async fn files_and_the_controller_are_followed() {
     until(&mut settings, |loaded| loaded.settings.drain.attempts == 5 && loaded.problems.is_empty()).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_map_of_the_controller_that_is_refused_is_told_and_the_last_good_one_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::new(folder.path());
+    let file = root.item::<ConfigItemValueMap>(agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global());
+    write(&file, r#"{"GlobalSettings":{"kubernetes.drain.timeout":{"ItemType":1,"IntValue":48}}}"#);
+    let mut settings = SettingsWatch::start(root.clone(), AgentFlags::default());
+    let before = settings.current().attempt_timeout();
+    write(&file, "[]");
+    until(&mut settings, |loaded| !loaded.refused.is_empty()).await;
+    assert_eq!(settings.loaded().refused.first().map(|refusal| refusal.path.clone()), Some(file.clone()));
+    assert_eq!(settings.current().attempt_timeout(), before);
+    fs::remove_file(&file).unwrap();
+    until(&mut settings, |loaded| loaded.refused.is_empty()).await;
+    // One that is there at the start.
+    write(&file, "[]");
+    let mut settings = SettingsWatch::start(root, AgentFlags::default());
+    until(&mut settings, |loaded| !loaded.refused.is_empty()).await;
+}
+
 /// An editor that empties the file first must not switch a safety off for a moment.
 #[tokio::test(start_paused = true)]
 async fn a_half_written_file_changes_nothing() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pubsub::Root;
+use pubsub::{Refusal, Root};
 use schemas::ConfigItemValueMap;
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// Keys with a new value that counts only after a restart of the agent.
     pub after_restart: Vec<&'static str>,
+    /// The controller's items that are refused as a whole: what they said before counts.
+    pub refused: Vec<Refusal>,
 }
 
 /// One setting for a reader: `ebb config show`.
@@ -152,7 +154,8 @@ impl<'a> Layering<'a> {
         settings.rules = rules.rules;
         let rule_origins = rules.origins;
         let settings = Arc::new(settings);
-        let mut loaded = Loaded { settings, origins, rule_origins, problems, after_restart };
+        let refused = Vec::new();
+        let mut loaded = Loaded { settings, origins, rule_origins, problems, after_restart, refused };
         loaded.say_what_holds();
         loaded
     }

@@ -76,6 +76,8 @@ enum Draft {
     Slots(bool, Result<Vec<u8>, bool>),
     Health(bool, bool),
     Restart,
+    /// From now on the record can be written, or not.
+    Writable(bool),
     Answer(bool, u8, drain::Answer),
     Proof(bool, Result<Arc<Picture>, String>),
 }
@@ -117,6 +119,7 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         1 => any_order().prop_map(|what| Draft::Plain(Event::Override(Order { what, by: "o".into() }))),
         2 => any::<bool>().prop_map(|renamed| Draft::Plain(Event::OverrideTaken { renamed })),
         1 => Just(Draft::Restart),
+        2 => any::<bool>().prop_map(Draft::Writable),
         6 => (current(), 0..4_u8, answer).prop_map(|(current, uid, answer)| Draft::Answer(current, uid, answer)),
         6 => (current(), prop::result::maybe_err(any_picture(), Just("e".to_owned())))
             .prop_map(|(current, look)| Draft::Proof(current, look)),
@@ -188,7 +191,7 @@ fn event(draft: Draft, state: &State) -> Event {
             let call = state.health.in_flight.map(|(serial, _)| serial);
             Event::Health { serial: serial(current, call), result: if ok { Ok(()) } else { Err("h".into()) } }
         }
-        Draft::Restart => Event::Tick,
+        Draft::Restart | Draft::Writable(_) => Event::Tick,
         Draft::Answer(current, uid, answer) => {
             Event::Answer { attempt: serial(current, attempt), uid: uid.to_string(), answer }
         }
@@ -256,6 +259,43 @@ impl Seen<'_> {
                 Answer::None => true,
             };
             assert!(known || ended, "{request:?} in {:?}", self.after.phase);
+        }
+    }
+
+    /// Only an operator's word takes a node down that a restarted zedkube knows nothing of.
+    fn nobody_is_told_complete_off_the_record(&self) {
+        let told = |state: &State| -> Vec<(Requester, String)> {
+            let told = state.requests.iter().filter(|request| request.answer == Answer::Complete);
+            told.map(|request| (request.requester, request.requested_at.clone())).collect()
+        };
+        if self.after.is_unrecorded {
+            let before = told(self.before);
+            assert!(told(self.after).iter().all(|request| before.contains(request)));
+            let shows = |state: &State| state.shown.status == Status::Complete;
+            assert!(!shows(self.after) || shows(self.before) || forcing::is_forced(self.after));
+        }
+    }
+
+    /// Whether or not the record can be written.
+    fn withdrawals_and_orders_are_heard(&self, event: &Event) {
+        if let Event::Requests(standing) = event {
+            let names = |requests: &mut dyn Iterator<Item = &Request>| -> Vec<(Requester, String)> {
+                requests.map(|request| (request.requester, request.requested_at.clone())).collect()
+            };
+            assert_eq!(names(&mut self.after.requests.iter()), names(&mut standing.iter()));
+        }
+        let Some(Order { what, .. }) = &self.before.forcing.pending else { return };
+        if *event == (Event::OverrideTaken { renamed: true }) {
+            let forcing = &self.after.forcing;
+            match what {
+                Command::Complete(_) => assert!(
+                    forcing.needless.is_some()
+                        || forcing::is_forced(self.after)
+                        || forcing.disabled.is_some()
+                ),
+                Command::Disable => assert!(forcing.disabled.is_some()),
+                Command::Enable => assert!(forcing.disabled.is_none() && forcing.complete.is_none()),
+            }
         }
     }
 
@@ -358,7 +398,9 @@ impl Seen<'_> {
         assert!(wakes || in_flight, "asleep for ever in {:?}", self.after.phase);
     }
 
-    fn check(&self) {
+    fn check(&self, event: &Event) {
+        self.nobody_is_told_complete_off_the_record();
+        self.withdrawals_and_orders_are_heard(event);
         self.published_before_acted();
         self.attempts_never_exceed_policy();
         self.no_answer_without_outcome();
@@ -393,14 +435,18 @@ proptest! {
             if matches!(draft, Draft::Restart) {
                 state = resume(disk.clone(), state.member, "boot".into(), now);
             }
+            if let Draft::Writable(is_writable) = draft {
+                state.is_unrecorded = !is_writable;
+                disk = if is_writable { record(&state) } else { disk };
+            }
             let before = state.clone();
             let event = event(draft, &state);
-            let (after, effects) = step(state, event, now, &policy());
-            Seen { before: &before, after: &after, effects: &effects }.check();
-            if effects.contains(&Effect::Record) {
+            let (after, effects) = step(state, event.clone(), now, &policy());
+            Seen { before: &before, after: &after, effects: &effects }.check(&event);
+            if effects.contains(&Effect::Record) && !after.is_unrecorded {
                 disk = record(&after);
             }
-            prop_assert_eq!(&disk, &record(&after), "what changed is on record");
+            prop_assert!(after.is_unrecorded || disk == record(&after), "what changed is on record");
             state = after;
         }
     }

@@ -152,3 +152,123 @@ fn an_order_survives_a_crash_between_record_and_rename() {
     sim.pass(SECOND);
     assert_eq!(sim.outcome(), Some(Outcome::Forced));
 }
+
+#[test]
+fn an_order_that_comes_after_the_answer_is_spent_at_once_and_drains_the_next_operation() {
+    for requester in [DeviceOp, Operator] {
+        let mut sim = Sim::new();
+        sim.reboot();
+        sim.pass(20 * SECOND);
+        assert_eq!(sim.outcome(), Some(Outcome::Drained));
+        let since = sim.state.since;
+        sim.shown.clear();
+        sim.send(order(Command::Complete(requester)));
+        sim.pass(MINUTE);
+        let needless = sim.state.forcing.needless.clone().unwrap();
+        assert_eq!((needless.requester, needless.outcome), (requester, Outcome::Drained));
+        assert_eq!((sim.outcome(), sim.state.since), (Some(Outcome::Drained), since), "nothing has changed");
+        assert!(sim.shown.iter().all(|shown| *shown == (9, 2)), "{:?}", sim.shown);
+        // The reboot is taken back, and another one is commanded.
+        sim.ask(&[]);
+        sim.pass(10 * SECOND);
+        assert_eq!(sim.state.forcing, crate::forcing::Forcing::default());
+        sim.pods = vec![super::sim::pod("3")];
+        sim.ask(&[(DeviceOp, "2")]);
+        sim.pass(20 * SECOND);
+        assert_eq!((sim.outcome(), sim.count("cordon")), (Some(Outcome::Drained), 2), "{requester:?}");
+    }
+}
+
+#[test]
+fn an_order_that_has_answered_does_not_answer_who_asks_a_moment_later() {
+    let mut sim = blocked(&[(DeviceOp, "1")]);
+    sim.send(order(Command::Complete(Operator)));
+    assert_eq!(sim.shown.last(), Some(&(9, 2)));
+    sim.pass(SECOND);
+    sim.ask(&[(DeviceOp, "2")]);
+    assert_eq!(sim.state.requests.next_unanswered(), Some(DeviceOp), "the new one is not answered");
+    assert_ne!(sim.state.shown.status, Status::Complete, "nor is the old answer shown to it");
+    sim.set(Fault::EvictionRefused, false);
+    sim.pass(30 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn an_order_answers_all_who_asked_when_it_came() {
+    let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
+    sim.send(order(Command::Complete(Operator)));
+    sim.pass(SECOND);
+    // A third one asks while the second still waits for its turn.
+    sim.ask(&[(DeviceOp, "1"), (Update, "1"), (Operator, "1")]);
+    sim.pass(5 * SECOND);
+    let forced = |sim: &Sim, of| sim.state.forcing.answered.contains_key(&of);
+    assert!(forced(&sim, Update) && forced(&sim, DeviceOp));
+}
+
+#[test]
+fn who_forced_an_answer_is_known_as_long_as_it_stands() {
+    let by = "root: the store is closed";
+    let mut sim = blocked(&[(DeviceOp, "1")]);
+    sim.send(order(Command::Complete(DeviceOp)));
+    sim.pass(MINUTE);
+    assert_eq!(sim.state.forcing.complete, None, "used up");
+    assert_eq!(sim.state.forcing.answered.get(&DeviceOp).map(String::as_str), Some(by));
+    assert!(crate::words::reason(&sim.state).contains(by), "{}", crate::words::reason(&sim.state));
+    sim.restart();
+    assert!(crate::words::reason(&sim.state).contains(by), "after a restart");
+    sim.ask(&[]);
+    assert!(sim.state.forcing.answered.is_empty());
+}
+
+#[test]
+fn without_a_record_a_drain_tells_nobody_complete_and_an_order_does() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(Duration::from_millis(500));
+    sim.state.is_unrecorded = true;
+    sim.pass(MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    assert!(!sim.statuses().contains(&9), "{:?}", sim.shown);
+    let mut forced = Sim { state: sim.state.clone(), shown: vec![], done: vec![], ..Sim::new() };
+    forced.now = sim.now;
+    forced.send(order(Command::Complete(DeviceOp)));
+    assert_eq!(forced.shown.last(), Some(&(9, 2)));
+    // The record can be written again.
+    sim.state.is_unrecorded = false;
+    sim.send(Event::Tick);
+    assert_eq!(sim.shown.last(), Some(&(9, 2)));
+}
+
+#[test]
+fn without_a_record_a_withdrawal_gives_node_and_slot_back() {
+    let mut sim = blocked(&[(DeviceOp, "1")]);
+    sim.state.is_unrecorded = true;
+    let allowed = |sim: &Sim, effects: &[Effect]| {
+        effects.iter().all(|effect| !crate::unrecorded::has_to_wait(effect, &sim.state))
+    };
+    let (state, effects) = step(sim.state.clone(), Event::Requests(vec![]), sim.now, &sim.policy);
+    let before = std::mem::replace(&mut sim.state, state);
+    assert!(effects.contains(&Effect::Drain(drain::Effect::Abort)), "{effects:?}");
+    assert!(
+        effects.iter().any(|effect| matches!(effect, Effect::Uncordon { .. })) && allowed(&sim, &effects)
+    );
+    let Some(Effect::Uncordon { serial }) =
+        effects.into_iter().find(|effect| matches!(effect, Effect::Uncordon { .. }))
+    else {
+        return;
+    };
+    let answer = Event::Uncordoned { serial, result: Ok(()) };
+    let (state, effects) = step(sim.state.clone(), answer, sim.now, &sim.policy);
+    sim.state = state;
+    assert!(
+        effects.iter().any(|effect| matches!(effect, Effect::WriteSlots { .. })) && allowed(&sim, &effects)
+    );
+    // A cordon and an eviction have to wait, and are not wanted any more once nobody asks.
+    let evict = drain::progress::attempt(&before.drain).map(|attempt| {
+        let pod = drain::PodId { namespace: "a".into(), name: "b".into(), uid: "c".into() };
+        Effect::Drain(drain::Effect::Evict { attempt: attempt.number, pod, grace: None })
+    });
+    let evict = evict.unwrap();
+    assert!(crate::unrecorded::has_to_wait(&evict, &before) && crate::unrecorded::is_wanted(&evict, &before));
+    assert!(!crate::unrecorded::is_wanted(&evict, &sim.state));
+}

@@ -9,7 +9,7 @@ use schemas::{
     RecordedPhaseName, RecordedRequest,
 };
 use crate::membership::others;
-use session::forcing::{Command, Disabled, Forced, Forcing, Order};
+use session::forcing::{Command, Disabled, Forced, Forcing, Needless, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::waiting::Waiting;
 use session::{Answer, Outcome, Record, Request, Requester, Status};
@@ -37,6 +37,8 @@ pub(super) fn record(kept: &DrainRecord) -> Option<Record> {
             pending: kept.pending.as_ref().and_then(order),
             complete: kept.forced.as_ref().and_then(forced),
             disabled: kept.disabled.as_ref().map(disabled),
+            answered: kept.requests.iter().filter_map(answered).collect(),
+            needless: kept.needless.as_ref().and_then(needless),
         },
         away_since: moment(kept.api_away_since),
         others: others(kept.others),
@@ -187,6 +189,19 @@ fn forced(kept: &RecordedOrder) -> Option<Forced> {
         since: Moment(kept.since),
         used: kept.used,
         until: Moment(kept.until),
+    })
+}
+
+fn answered(kept: &RecordedRequest) -> Option<(Requester, String)> {
+    Some((requester(kept.requested_by)?, kept.by.clone())).filter(|_| kept.forced)
+}
+
+fn needless(kept: &RecordedOrder) -> Option<Needless> {
+    Some(Needless {
+        requester: requester(kept.requested_by)?,
+        by: kept.by.clone(),
+        since: Moment(kept.since),
+        outcome: outcome(kept.outcome?)?,
     })
 }
 

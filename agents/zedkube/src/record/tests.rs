@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use session::forcing::{Command, Disabled, Forced, Forcing, Order};
+use session::forcing::{Command, Disabled, Forced, Forcing, Needless, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::slots::Others;
 use session::waiting::Waiting;
@@ -72,6 +72,13 @@ fn forcing() -> Forcing {
             until: Moment(22),
         }),
         disabled: Some(Disabled { by: "d".into(), since: Moment(23) }),
+        answered: BTreeMap::from([(Requester::Operator, "a".into())]),
+        needless: Some(Needless {
+            requester: Requester::Update,
+            by: "n".into(),
+            since: Moment(25),
+            outcome: Outcome::NodeGone,
+        }),
     }
 }
 
@@ -132,6 +139,33 @@ fn a_record_of_before_says_nothing_of_other_holders() {
     std::fs::write(&path, old).unwrap();
     let found = file(folder.path(), "boot").found().unwrap();
     assert_eq!((found.record.others, found.record.has_looked), (Others::Unknown, false));
+}
+
+/// All that a record may hold, in names as long as Kubernetes lets them be.
+fn huge() -> Record {
+    let mut record = full(Phase::Failed(Failed::Drain("<".repeat(300_000))));
+    let long = "<".repeat(200_000);
+    for request in &mut record.requests {
+        request.context = "<".repeat(1024);
+    }
+    let attempt = |number| AttemptRecord { number, error: long.clone(), ..session().attempts.remove(0) };
+    record.session.attempts = (1..=100).map(attempt).collect();
+    record
+}
+
+#[test]
+fn a_record_that_is_too_long_loses_what_can_be_found_out_anew_and_nothing_else() {
+    let record = huge();
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), "boot").write(&record, "id").unwrap();
+    let found = file(folder.path(), "boot").found().unwrap().record;
+    assert_eq!(
+        (&found.requests, &found.forcing, found.shown),
+        (&record.requests, &record.forcing, record.shown)
+    );
+    assert_eq!(found.attempt.map(|attempt| attempt.deadline), record.attempt.map(|attempt| attempt.deadline));
+    assert_eq!(found.session.attempts.last().map(|attempt| attempt.number), Some(100));
+    assert!(matches!(found.phase, Phase::Failed(Failed::Drain(text)) if text.starts_with('<')));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use schemas::{
     DrainRecord, DrainRequester, DrainStatus, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase,
     RecordedPhaseName, RecordedRequest,
 };
-use session::forcing::{Command, Disabled, Forced, Order};
+use session::forcing::{Command, Disabled, Forced, Forcing, Needless, Order};
 use session::state::{AttemptRecord, Failed, Phase};
 use session::{Answer, Record, Request};
 
@@ -22,7 +22,7 @@ pub(super) fn record(record: &Record) -> DrainRecord {
         requested_by: requested_by.map(requester_of).unwrap_or_default(),
         phase: phase(&record.phase),
         since: record.since.0,
-        requests: record.requests.iter().map(request).collect(),
+        requests: record.requests.iter().map(|standing| request(standing, &record.forcing)).collect(),
         number: session.number,
         started: session.started.map(|moment| moment.0),
         finished: session.finished.map(|moment| moment.0),
@@ -39,6 +39,7 @@ pub(super) fn record(record: &Record) -> DrainRecord {
         pending: record.forcing.pending.as_ref().map(order),
         forced: record.forcing.complete.as_ref().map(forced),
         disabled: record.forcing.disabled.as_ref().map(disabled),
+        needless: record.forcing.needless.as_ref().map(needless),
         ..DrainRecord::default()
     }
 }
@@ -76,7 +77,7 @@ fn phase(phase: &Phase) -> RecordedPhase {
     }
 }
 
-fn request(request: &Request) -> RecordedRequest {
+fn request(request: &Request, forcing: &Forcing) -> RecordedRequest {
     RecordedRequest {
         requested_by: requester_of(request.requester),
         context: request.context.clone(),
@@ -84,6 +85,7 @@ fn request(request: &Request) -> RecordedRequest {
         publisher: request.publisher.clone(),
         answer: answer_of(request.answer),
         forced: request.answer == Answer::Forced,
+        by: forcing.answered.get(&request.requester).cloned().unwrap_or_default(),
     }
 }
 
@@ -121,6 +123,18 @@ fn forced(forced: &Forced) -> RecordedOrder {
         since: forced.since.0,
         until: forced.until.0,
         used: forced.used,
+        outcome: None,
+    }
+}
+
+fn needless(needless: &Needless) -> RecordedOrder {
+    RecordedOrder {
+        status: DrainStatus::Complete,
+        requested_by: requester_of(needless.requester),
+        by: needless.by.clone(),
+        since: needless.since.0,
+        outcome: Some(outcome_of(needless.outcome)),
+        ..RecordedOrder::default()
     }
 }
 

@@ -3,68 +3,95 @@
 use drain::Moment;
 use pubsub::PublishError;
 use runtime::error_chain;
-use session::{Effect, Event};
+use session::{Effect, Event, unrecorded};
 
 use super::Service;
 
 impl Service {
-    /// Carries effects out in their order. A record that cannot be written holds all that comes after it back.
-    pub(super) fn work_off(&mut self, now: Moment) {
-        let Some((mut todo, _)) = self.held.take() else { return };
-        while let Some(effect) = todo.pop_front() {
+    /// Carries effects out in their order, those that have to be on record once they are.
+    pub(super) fn work_off(&mut self, effects: Vec<Effect>, now: Moment) {
+        let mut taken = None;
+        for effect in effects {
             match effect {
-                Effect::Record => {
-                    if let Err(error) = self.write_record() {
-                        let again = self.record.failed(now);
-                        self.tell_unrecorded(&error);
-                        todo.push_front(Effect::Record);
-                        self.held = Some((todo, again));
-                        return;
-                    }
-                }
+                // Done before anything was decided for good.
+                Effect::Record | Effect::WakeAt(_) => {}
                 Effect::Publish if self.is_open => self.publish(now),
                 Effect::Publish => {}
-                Effect::TakeOverride => {
-                    let renamed = self.overrides.take();
-                    self.around.refused = self.refused();
-                    self.held = Some((todo, now));
-                    self.step(Event::OverrideTaken { renamed });
-                    return self.work_off(now);
+                Effect::TakeOverride => taken = Some(self.take_override()),
+                effect if self.record_again.is_some() && unrecorded::has_to_wait(&effect, &self.state) => {
+                    self.held.push(effect);
                 }
-                Effect::WakeAt(_) => {}
-                effect @ (Effect::Look { .. }
-                | Effect::Probe { .. }
-                | Effect::Cordon { .. }
-                | Effect::Uncordon { .. }
-                | Effect::Adopt { .. }
-                | Effect::ReadSlots { .. }
-                | Effect::WriteSlots { .. }
-                | Effect::AskHealth { .. }
-                | Effect::Drain(_)) => {
-                    if !self.is_offline {
-                        self.performer.perform(effect, &self.state);
-                    }
-                }
+                effect => self.perform(effect),
+            }
+        }
+        // What is not wanted any more, or for the second time, does not wait: there is never more than a state asks for.
+        let mut waiting: Vec<Effect> = Vec::new();
+        for effect in std::mem::take(&mut self.held) {
+            if unrecorded::is_wanted(&effect, &self.state) && !waiting.contains(&effect) {
+                waiting.push(effect);
+            }
+        }
+        self.held = waiting;
+        if let Some(renamed) = taken {
+            self.step(Event::OverrideTaken { renamed });
+        }
+    }
+
+    fn take_override(&mut self) -> bool {
+        let renamed = self.overrides.take();
+        if self.overrides.has_another() {
+            self.doubt_until = Moment(0);
+        }
+        self.around.refused = self.refused();
+        renamed
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        if !self.is_offline {
+            self.performer.perform(effect, &self.state);
+        }
+    }
+
+    /// Tries again to write what could not be written; then everything goes on.
+    pub(super) fn put_on_record(&mut self, now: Moment) {
+        if !self.is_on_record(now) {
+            self.state.is_unrecorded = true;
+            self.publish_at = self.publish_at.min(now);
+            return;
+        }
+        if std::mem::take(&mut self.state.is_unrecorded) {
+            tracing::info!("the DrainRecord can be written again");
+            self.step(Event::Tick);
+        }
+        for effect in std::mem::take(&mut self.held) {
+            self.perform(effect);
+        }
+    }
+
+    /// Writes the record, unless that has failed a moment ago.
+    pub(super) fn is_on_record(&mut self, now: Moment) -> bool {
+        if self.record_again.is_some_and(|at| now < at) {
+            return false;
+        }
+        match self.record.write(&session::record::record(&self.state), &self.around.drain_id) {
+            Ok(()) => {
+                self.record_again = None;
+                self.around.unrecorded = None;
+                true
+            }
+            Err(error) => {
+                self.record_again = Some(self.record.failed(now));
+                self.tell_unrecorded(&error);
+                false
             }
         }
     }
 
-    fn write_record(&mut self) -> Result<(), PublishError> {
-        self.record.write(&session::record::record(&self.state), &self.around.drain_id)?;
-        if self.around.unrecorded.take().is_some() {
-            tracing::info!("the DrainRecord can be written again");
-        }
-        Ok(())
-    }
-
-    /// Said once, and shown without showing what is not on record.
+    /// Said once; the report says it as long as it lasts.
     fn tell_unrecorded(&mut self, error: &PublishError) {
         let text = format!("nothing goes on before the DrainRecord can be written: {}", error_chain(error));
         if self.around.unrecorded.as_ref() != Some(&text) {
             tracing::error!("{text}");
-        }
-        if let Err(error) = self.output.complain(&text) {
-            tracing::debug!("nor can that be shown: {}", error_chain(&error));
         }
         self.around.unrecorded = Some(text);
     }

@@ -21,19 +21,17 @@ impl Service {
     }
 
     /// A membership on disk says that a zedkube of ours has run, so it is not stored before EVE's cordon is settled. It
-    /// is for the next boot: this one goes on without, and tries again with everything that is published.
+    /// is for the next boot: this one goes on without, says so, and tries again with everything that is published.
     fn store_membership(&mut self) {
         if self.state.adopts {
             return;
         }
-        match self.stored.store(self.state.member, self.state.slots.others) {
-            Ok(()) => self.is_unstored = false,
-            Err(error) if !self.is_unstored => {
-                tracing::error!("what is known of the cluster cannot be stored for the next boot: {}", error_chain(&error));
-                self.is_unstored = true;
-            }
-            Err(_) => {}
+        let stored = self.stored.store(self.state.member, self.state.slots.others);
+        let error = stored.err().map(|error| error_chain(&error));
+        if let Some(text) = error.as_ref().filter(|text| self.around.unstored.as_ref() != Some(text)) {
+            tracing::error!("what is known of the cluster cannot be stored for the next boot: {text}");
         }
+        self.around.unstored = error;
     }
 
     /// Writes what is to be seen. A failure is said once and repeated with pauses.
@@ -41,13 +39,13 @@ impl Service {
         self.publish_at = Moment::NEVER;
         self.note_trouble();
         self.time.update(now, clock::wall());
-        let report = report(&self.state, &self.policy, &self.around, &self.time, now);
         let was_failing = self.output.retry_at();
         if was_failing.is_some_and(|at| now < at) {
             self.publish_at = was_failing.unwrap_or(Moment::NEVER);
             return;
         }
         self.store_membership();
+        let report = report(&self.state, &self.policy, &self.around, &self.time, now);
         match self.output.write(status(&self.state), &report) {
             Ok(()) if was_failing.is_some() => tracing::info!("status and report can be written again"),
             Ok(()) => {}

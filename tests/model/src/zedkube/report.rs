@@ -14,6 +14,7 @@ impl Zedkube {
             requested_at: request.requested_at.parse().unwrap_or_default(),
             publisher: request.publisher.clone(),
             answer: answer_of(request.answer),
+            ..RequestLine::default()
         };
         NodeDrainReport {
             schema_version: SCHEMA_VERSION,

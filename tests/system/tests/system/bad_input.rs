@@ -71,7 +71,7 @@ pub(crate) const WRONG: [(&str, Make, &str); 12] = [
         },
         "a symbolic link",
     ),
-    ("10 MB", |path| write(path, &vec![b' '; 10 * 1024 * 1024]), "at most 1048576 bytes"),
+    ("10 MB", |path| write(path, &vec![b' '; 10 * 1024 * 1024]), "at most 65536 bytes"),
     (
         "world-writable",
         |path| {

@@ -21,7 +21,7 @@ fn echo(device: &Device, text: &str) -> Result<()> {
     Ok(writeln!(file, "{text}")?)
 }
 
-fn ebb(device: &Device, words: &[&str]) -> Result<(i32, String)> {
+pub(crate) fn ebb(device: &Device, words: &[&str]) -> Result<(i32, String)> {
     let root = device.path("/").display().to_string();
     let said = Command::new(PROGRAM).args(words).args(["--root", &root]).output()?;
     let text = [said.stdout, said.stderr].concat();
@@ -121,5 +121,25 @@ fn d30_disable_lets_operations_go_until_the_next_boot_or_enable() -> Result<()> 
     let (code, text) = ebb(&device, &["force", "enable", "--reason", "moved"])?;
     assert_eq!(code, 0, "{text}");
     device.until("drains are on", || Ok(device.report().filter(|report| report.disabled.is_none())))?;
+    Ok(())
+}
+
+/// Two orders within a few milliseconds, in both orders: the later one holds in the end, whatever zedkube was doing.
+#[test]
+fn orders_back_to_back_all_count() -> Result<()> {
+    const ROUNDS: u64 = 30;
+    let (_cluster, device, _folder) = blocked_site()?;
+    for round in 0..ROUNDS {
+        for (first, second, is_disabled) in [(1, 2, false), (2, 1, true)] {
+            echo(&device, &format!("{{\"Status\":{first},\"RequestedBy\":1}}"))?;
+            #[expect(clippy::disallowed_methods, reason = "the gap between two orders is what is tried out")]
+            std::thread::sleep(std::time::Duration::from_micros(500 * round));
+            echo(&device, &format!("{{\"Status\":{second},\"RequestedBy\":1}}"))?;
+            device.until(&format!("the later order holds (round {round}, {first} then {second})"), || {
+                let is_so = device.report().is_some_and(|report| report.disabled.is_some() == is_disabled);
+                Ok((is_so && !device.path(FILE).exists()).then_some(()))
+            })?;
+        }
+    }
     Ok(())
 }
