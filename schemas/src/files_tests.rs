@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use schemars::{JsonSchema, Schema, schema_for};
 
 use crate::{
-    BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
+    ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
     DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
     EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
     NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
@@ -30,10 +30,12 @@ fn known<T: Topic + JsonSchema>() -> (&'static str, Known) {
 
 fn all() -> BTreeMap<&'static str, Known> {
     BTreeMap::from([
+        known::<ActionRecord>(),
         known::<BaseOsConfig>(),
         known::<BaseOsHold>(),
         known::<Membership>(),
         known::<BaseOsStatus>(),
+        known::<CancelCommand>(),
         known::<CommandFreeze>(),
         known::<ConfigItemValueMap>(),
         known::<ContentTreeStatus>(),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{GoTime, Operation, Topic};
+use crate::{GoTime, Operation, Source, Topic};
 
 /// Why the device booted, EVE's numbers. Numbers of a newer EVE pass through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
@@ -163,10 +163,16 @@ pub enum DeviceActionState {
 pub struct DeviceAction {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
+    /// The boot in which this was written.
+    pub boot_id: String,
     /// The operation; null when idle.
     pub command: Option<Operation>,
     /// Counter of the command; 0 for the reboot into an image.
     pub counter: u32,
+    /// Where the command comes from.
+    pub source: Source,
+    /// So many actions were begun for it in this boot.
+    pub tries: u32,
     /// UUID of the image that the device reboots into; empty for a command of device-op.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
@@ -181,8 +187,39 @@ pub struct DeviceAction {
     /// Counter of the last shutdown that was carried out to its end in this boot: it is not done again. Null without
     /// one.
     pub shutdown_done: Option<u32>,
+    /// Where that shutdown came from.
+    pub shutdown_source: Source,
+    /// The means by which this device can be rebooted or switched off, by name; empty: there is none. Null where
+    /// nodeagent does not say.
+    pub means: Option<Vec<String>>,
 }
 
 impl Topic for DeviceAction {
     const NAME: &'static str = "DeviceAction";
+}
+
+/// The command that nodeagent began to carry out last: on disk before the device goes down, so that the next boot knows
+/// that it was not merely lost to a power cut. Publisher nodeagent, persistent, key `global`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ActionRecord {
+    /// [`crate::SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// The boot that goes down.
+    pub boot_id: String,
+    /// Where the command comes from.
+    pub source: Source,
+    /// The operation.
+    pub command: Option<Operation>,
+    /// Counter of the command; 0 for the reboot into an image.
+    pub counter: u32,
+    /// UUID of the image that the device reboots into; empty for a command of device-op.
+    #[serde(rename = "ContentTreeUUID")]
+    pub content_tree_uuid: String,
+    /// So many actions were begun for it in that boot.
+    pub tries: u32,
+}
+
+impl Topic for ActionRecord {
+    const NAME: &'static str = "ActionRecord";
 }

@@ -159,6 +159,7 @@ impl State {
     pub fn resume(action: DeviceAction, status: NodeAgentStatus, reason: Option<String>) -> Self {
         let command = action.command.map(|operation| Command {
             image: action.content_tree_uuid.clone(),
+            source: action.source,
             ..Command::new(operation, action.counter, reason)
         });
         let phase = match (action.state, &command) {
@@ -190,7 +191,8 @@ impl State {
 
     /// A shutdown leaves the device up, so its command may be found once more: it is not carried out again.
     fn has_done(&self, command: &Command) -> bool {
-        command.operation == Operation::Shutdown && self.action.shutdown_done == Some(command.counter)
+        let last = (self.action.shutdown_done, self.action.shutdown_source);
+        command.operation == Operation::Shutdown && last == (Some(command.counter), command.source)
     }
 
     fn next_serial(&mut self) -> u32 {

@@ -13,12 +13,15 @@ pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
         schema_version: SCHEMA_VERSION,
         command: command.map(|command| command.operation),
         counter: command.map_or(0, |command| command.counter),
+        source: command.map_or_else(Default::default, |command| command.source),
         content_tree_uuid: command.map_or_else(String::new, |command| command.image.clone()),
         state,
         blocked_by: next.obstacle.to_owned(),
         error: if let Phase::Failed(error) = &next.phase { error.clone() } else { String::new() },
         since: next.action.since,
         shutdown_done: next.action.shutdown_done,
+        shutdown_source: next.action.shutdown_source,
+        ..DeviceAction::default()
     };
     let is_new = !is_same(&next.action, &action) || action.since.is_zero();
     next.action = DeviceAction { since: if is_new { now.wall } else { action.since }, ..action };
@@ -27,8 +30,8 @@ pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
 
 /// The same command, as far as before.
 fn is_same(before: &DeviceAction, after: &DeviceAction) -> bool {
-    (before.state, before.command, before.counter, &before.content_tree_uuid)
-        == (after.state, after.command, after.counter, &after.content_tree_uuid)
+    (before.state, before.command, before.counter, before.source, &before.content_tree_uuid)
+        == (after.state, after.command, after.counter, after.source, &after.content_tree_uuid)
 }
 
 const fn action_state(phase: &Phase) -> DeviceActionState {

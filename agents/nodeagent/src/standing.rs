@@ -2,7 +2,7 @@
 
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester, DrainStatus,
-    Member, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, ZedAgentStatus, agent,
+    Member, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, Source, ZedAgentStatus, agent,
 };
 
 /// EVE's word for a partition that the device boots next.
@@ -15,6 +15,8 @@ pub struct Command {
     pub operation: Operation,
     /// The command's counter; 0 for the reboot into a new image.
     pub counter: u32,
+    /// Where the command comes from.
+    pub source: Source,
     /// UUID of that image; empty for a command of device-op.
     pub image: String,
     /// Why, for the next boot to report.
@@ -26,12 +28,13 @@ impl Command {
     pub fn new(operation: Operation, counter: u32, reason: Option<String>) -> Self {
         let reason = reason.filter(|reason| !reason.is_empty());
         let reason = reason.unwrap_or_else(|| format!("{operation} command, counter {counter}"));
-        Self { operation, counter, image: String::new(), reason }
+        Self { operation, counter, source: Source::default(), image: String::new(), reason }
     }
 
     /// Whether this is the same command, whatever its reason says by now.
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.operation, self.counter, &self.image) == (other.operation, other.counter, &other.image)
+        (self.operation, self.counter, self.source, &self.image)
+            == (other.operation, other.counter, other.source, &other.image)
     }
 
     /// The agent that has let it go.
@@ -67,7 +70,8 @@ fn device_op(zedagent: &ZedAgentStatus, status: &DeviceOpStatus) -> Option<Comma
     let operation = Operation::ALL.into_iter().find(is_commanded)?;
     let is_handed_over = status.state == DeviceOpState::HandedOver && status.operation == Some(operation);
     let reason = zedagent.requested_reboot_reason.clone();
-    is_handed_over.then(|| Command::new(operation, status.counter, Some(reason)))
+    let command = |reason| Command::new(operation, status.counter, Some(reason));
+    is_handed_over.then(|| Command { source: status.source, ..command(reason) })
 }
 
 fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
@@ -79,7 +83,8 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
     };
     let image = images.iter().find(is_due)?;
     let reason = format!("reboot into image {} ({})", image.base_os_version, image.content_tree_uuid);
-    Some(Command { operation: Operation::Reboot, counter: 0, image: image.content_tree_uuid.clone(), reason })
+    let image = image.content_tree_uuid.clone();
+    Some(Command { operation: Operation::Reboot, counter: 0, source: Source::default(), image, reason })
 }
 
 /// Who still has a say in a command that both files of a sibling give.

@@ -56,6 +56,8 @@ fn acted(
             next.status.all_domains_halted = is_halted;
             if is_halted {
                 next.action.shutdown_done = next.command.as_ref().map(|command| command.counter);
+                next.action.shutdown_source =
+                    next.command.as_ref().map_or_else(Default::default, |command| command.source);
             }
             Vec::new()
         }
