@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{GoTime, Topic};
+use crate::{GoTime, Source, Topic};
 
 /// What may be done to the device. The names are the keys of [`DeviceOpsCmd`] and the context of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -103,6 +103,12 @@ pub struct DeviceOpStatus {
     pub release: String,
     /// When a failed one is tried again; unset when it is not.
     pub next_try: GoTime,
+    /// The source of the command.
+    pub source: Source,
+    /// An operator allows nodeagent to act although it cannot write its ActionRecord.
+    pub without_record: bool,
+    /// The boot of which this speaks: nodeagent obeys no other one's.
+    pub boot_id: String,
 }
 
 impl Topic for DeviceOpStatus {

@@ -67,6 +67,8 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
         blocked_by,
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
+        boot_id: next.record.boot_id.clone(),
+        ..DeviceOpStatus::default()
     }
 }
 
