@@ -222,6 +222,8 @@ pub struct DeviceOpStatus {
     pub done: BTreeMap<Source, DoneCounters>,
     /// The last command of each source and operation that device-op knows, and what has become of it.
     pub commands: Vec<CommandLine>,
+    /// The boot of which this speaks: nodeagent obeys no other one's.
+    pub boot_id: String,
 }
 
 impl Topic for DeviceOpStatus {

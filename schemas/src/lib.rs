@@ -50,7 +50,8 @@ pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, V
 pub use gotime::{GoTime, GoTimeError};
 pub use membership::Membership;
 pub use node_agent::{
-    ActionRecord, BootReason, DeviceAction, DeviceActionState, NodeAgentStatus, RadioSilence, ZedAgentStatus,
+    ActedCommand, ActionRecord, BootReason, DeviceAction, DeviceActionState, DeviceTrial, NodeAgentStatus,
+    RadioSilence, ZedAgentStatus,
 };
 pub use parse::{MAX_BYTES, ParseError, parse};
 pub use report::{

@@ -121,10 +121,20 @@ impl Desk {
             needs_no_pause,
             own: self.requester.own(),
             next: self.requester.next_request(),
-            nodeagent: NodeAgentView::read(self.context.root()),
+            nodeagent: self.nodeagent(),
             refused: counters.refused.into_iter().chain(self.refused()).collect(),
             wall: GoTime::from(clock::wall()),
         }
+    }
+
+    /// nodeagent; what it did in another boot, in a `/run` that was kept, is not what it does now.
+    fn nodeagent(&self) -> NodeAgentView {
+        let view = NodeAgentView::read(self.context.root());
+        let is_now = |action: &DeviceAction| {
+            action.boot_id.is_empty() || action.boot_id == self.context.boot_id()
+        };
+        let action = view.action.map(|action| if is_now(&action) { action } else { DeviceAction::default() });
+        NodeAgentView { action, ..view }
     }
 
     /// The other files that are refused; those of the gate are in its words.

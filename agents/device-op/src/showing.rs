@@ -90,6 +90,7 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
         without_record: current.is_some_and(|current| current.without_record),
         done: next.record.done.clone(),
         commands: all_kinds().filter_map(|kind| line(next, kind, facts)).collect(),
+        boot_id: next.record.boot_id.clone(),
     }
 }
 
