@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{GoTime, Topic};
+use crate::{GoTime, Source, Topic};
 
 /// State of software, EVE's numbers. Numbers of a newer EVE pass through.
 #[derive(
@@ -152,6 +152,10 @@ pub struct BaseOsHold {
     pub release: String,
     /// When a failed one is tried again; unset when it is not.
     pub next_try: GoTime,
+    /// Who wants the image.
+    pub source: Source,
+    /// The boot of which this speaks: nodeagent obeys no other one's.
+    pub boot_id: String,
 }
 
 impl Topic for BaseOsHold {

@@ -47,6 +47,21 @@ impl Source {
             Self::Host => "sentinel",
         }
     }
+
+    /// The folder below which this source's recorded counters are. The controller's are EVE's own files.
+    pub const fn counter_folder(self) -> &'static str {
+        match self {
+            Self::Person => "/persist/status/ebb",
+            Self::Controller => "/persist/status",
+            Self::Cluster => "/persist/status/cluster",
+            Self::Host => "/persist/status/host",
+        }
+    }
+
+    /// The source with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
 }
 
 impl fmt::Display for Source {

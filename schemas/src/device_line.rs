@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{GoTime, Topic, to_bytes};
+use crate::{GoTime, Source, Topic, to_bytes};
 
 /// One line. A device operation has a counter, an activation has an image. It is a topic only in that it is read
 /// and written like one; nobody publishes it.
@@ -19,7 +19,9 @@ pub struct DeviceLine {
     /// The image of an `activate`; left out otherwise.
     #[serde(rename = "ContentTreeUUID", skip_serializing_if = "String::is_empty")]
     pub content_tree_uuid: String,
-    /// The boot in which it happened; with the counter it identifies the action.
+    /// The source of the command.
+    pub source: Source,
+    /// The boot in which it happened; with source and counter it identifies the action.
     pub boot_id: String,
     /// When.
     pub at: GoTime,

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use schemars::{JsonSchema, Schema, schema_for};
 
 use crate::{
-    BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
-    DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
+    ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
+    ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
     EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
     NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
 };
@@ -30,11 +30,13 @@ fn known<T: Topic + JsonSchema>() -> (&'static str, Known) {
 
 fn all() -> BTreeMap<&'static str, Known> {
     BTreeMap::from([
+        known::<ActionRecord>(),
         known::<BaseOsConfig>(),
         known::<BaseOsHold>(),
         known::<KnownHolders>(),
         known::<Membership>(),
         known::<BaseOsStatus>(),
+        known::<CancelCommand>(),
         known::<CommandFreeze>(),
         known::<ConfigItemValueMap>(),
         known::<ContentTreeStatus>(),

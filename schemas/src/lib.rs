@@ -36,7 +36,10 @@ pub use cluster::{
 };
 pub use command_source::{CommandFreeze, Source};
 pub use device_line::DeviceLine;
-pub use device_op::{DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Operation};
+pub use device_op::{
+    CancelCommand, CommandLine, CommandState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DoneCounters,
+    Operation,
+};
 pub use drain::{DrainRequester, DrainStatus, NodeDrainRequest, NodeDrainStatus};
 pub use drain_override::{DrainOrder, DrainOverride};
 pub use drain_record::{
@@ -47,7 +50,8 @@ pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, V
 pub use gotime::{GoTime, GoTimeError};
 pub use membership::{KnownHolders, Membership, OtherHolders};
 pub use node_agent::{
-    BootReason, DeviceAction, DeviceActionState, NodeAgentStatus, RadioSilence, ZedAgentStatus,
+    ActedCommand, ActionRecord, BootReason, DeviceAction, DeviceActionState, DeviceTrial, NodeAgentStatus,
+    RadioSilence, ZedAgentStatus,
 };
 pub use parse::{MAX_BYTES, ParseError, parse};
 pub use report::{

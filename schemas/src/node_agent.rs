@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{GoTime, Operation, Topic};
+use crate::{GoTime, Operation, Source, Topic};
 
 /// Why the device booted, EVE's numbers. Numbers of a newer EVE pass through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +14,8 @@ pub struct BootReason(pub u8);
 impl BootReason {
     /// Not known.
     pub const NONE: Self = Self(0);
+    /// The first boot of this device.
+    pub const FIRST: Self = Self(1);
     /// A reboot command.
     pub const REBOOT_COMMAND: Self = Self(2);
     /// A new image.
@@ -22,6 +24,42 @@ impl BootReason {
     pub const UNKNOWN: Self = Self(12);
     /// A poweroff command.
     pub const POWEROFF_COMMAND: Self = Self(14);
+    /// A reason was left behind that nobody can read.
+    pub const PARSE_FAIL: Self = Self(255);
+
+    /// EVE's names, as they stand in `/persist/boot-reason`.
+    const NAMES: [(Self, &'static str); 18] = [
+        (Self::NONE, "BootReasonNone"),
+        (Self::FIRST, "BootReasonFirst"),
+        (Self::REBOOT_COMMAND, "BootReasonRebootCmd"),
+        (Self::UPDATE, "BootReasonUpdate"),
+        (Self(4), "BootReasonFallback"),
+        (Self(5), "BootReasonDisconnect"),
+        (Self(6), "BootReasonFatal"),
+        (Self(7), "BootReasonOOM"),
+        (Self(8), "BootReasonWatchdogHung"),
+        (Self(9), "BootReasonWatchdogPid"),
+        (Self(10), "BootReasonKernel"),
+        (Self(11), "BootReasonPowerFail"),
+        (Self::UNKNOWN, "BootReasonUnknown"),
+        (Self(13), "BootReasonVaultFailure"),
+        (Self::POWEROFF_COMMAND, "BootReasonPoweroffCmd"),
+        (Self(15), "BootReasonKubeTransition"),
+        (Self(16), "BootReasonHWWatchdog"),
+        (Self::PARSE_FAIL, "BootReasonParseFail"),
+    ];
+
+    /// EVE's name of the reason.
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.into_iter().find(|(reason, _)| *reason == self);
+        named.map_or("BootReasonUnknown", |(_, name)| name)
+    }
+
+    /// The reason with this name; [`BootReason::PARSE_FAIL`] for a name that we do not know.
+    pub fn from_name(name: &str) -> Self {
+        let named = Self::NAMES.into_iter().find(|(_, known)| *known == name);
+        named.map_or(Self::PARSE_FAIL, |(reason, _)| reason)
+    }
 }
 
 /// EVE's status of nodeagent, key `nodeagent`.
@@ -181,10 +219,77 @@ pub struct DeviceAction {
     /// Counter of the last shutdown that was carried out to its end in this boot: it is not done again. Null without
     /// one.
     pub shutdown_done: Option<u32>,
-    /// The boot that it is of; empty where the writer does not say.
+    /// The source of that shutdown.
+    pub shutdown_source: Source,
+    /// The boot of which this speaks. Whoever finds another boot's reads Idle.
     pub boot_id: String,
+    /// The source of the command.
+    pub source: Source,
+    /// The number of the action that is carried out or was begun last: how often the point of no return was passed in
+    /// this boot for the command in `Acted`. 0 before the first.
+    pub tries: u32,
+    /// The command for which the point of no return was passed last in this boot; null without one.
+    pub acted: Option<ActedCommand>,
+    /// The means that was used last in this action; null before the first.
+    pub trial: Option<DeviceTrial>,
+    /// The means by which this device can reboot and power off, in the order in which they are tried. Empty: it has
+    /// none, and a drain for it would be in vain. Null: not known yet.
+    pub means: Option<Vec<String>>,
 }
 
 impl Topic for DeviceAction {
     const NAME: &'static str = "DeviceAction";
+}
+
+/// Which command it was, part of [`DeviceAction`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ActedCommand {
+    /// Its source.
+    pub source: Source,
+    /// The operation.
+    pub command: Option<Operation>,
+    /// Its counter; 0 for the reboot into an image.
+    pub counter: u32,
+    /// UUID of that image; empty for a command of device-op.
+    #[serde(rename = "ContentTreeUUID")]
+    pub content_tree_uuid: String,
+}
+
+/// A means that was used to take the device down, part of [`DeviceAction`]. A restarted nodeagent does not use it again: it
+/// gives it the rest of its time, and then goes on with the next one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DeviceTrial {
+    /// Its number, 0 for the first.
+    pub means: u32,
+    /// It has so long to take the device down, in milliseconds of this boot's clock.
+    pub until_ms: u64,
+}
+
+/// The proof that the point of no return was passed, durable, before the device is touched. Whoever finds it in a later
+/// boot knows that the command was carried out. It is removed when no means worked. Persistent, publisher nodeagent, key
+/// `global`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ActionRecord {
+    /// [`crate::SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// The boot in which it was begun.
+    pub boot_id: String,
+    /// The source of the command.
+    pub source: Source,
+    /// The operation.
+    pub command: Option<Operation>,
+    /// Counter of the command; 0 for the reboot into an image.
+    pub counter: u32,
+    /// UUID of that image; empty for a command of device-op.
+    #[serde(rename = "ContentTreeUUID")]
+    pub content_tree_uuid: String,
+    /// How often it was begun in that boot.
+    pub tries: u32,
+}
+
+impl Topic for ActionRecord {
+    const NAME: &'static str = "ActionRecord";
 }

@@ -12,6 +12,7 @@ pub(crate) fn write_down(root: &Root, boot_id: &str, config: &BaseOsConfig) -> R
         reason: format!("image {}", config.base_os_version),
         counter: config.retry_update_counter,
         content_tree_uuid: config.content_tree_uuid.clone(),
+        source: schemas::Source::default(),
         boot_id: boot_id.to_owned(),
         at: GoTime::from(clock::wall()),
     };

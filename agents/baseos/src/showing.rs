@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
-use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, SwState};
+use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, Source, SwState};
 
 use crate::activation::{Moment, Policy};
 use crate::facts::{Configured, Facts};
@@ -108,6 +108,8 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
         blocked_by,
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
+        source: Source::default(),
+        boot_id: next.record.boot_id.clone(),
     };
     let hold = if next.phase == Phase::Idle { failed_image(hold, needs) } else { hold };
     match hold.state {

@@ -13,7 +13,7 @@ use schemas::{
     to_bytes,
 };
 
-use crate::tests::{COUNTER_1, Device, command_path, counter_path};
+use crate::tests::{COUNTER_1, Device, RECORD, command_path, counter_path};
 
 const COMMAND_2: &str = r#"{"Counter":2,"DesiredState":true,"OpsTime":"now"}"#;
 const WRONG_COMMANDS: [&str; 8] = [
@@ -296,7 +296,7 @@ async fn files_of_its_own_that_are_bad_at_the_start() {
     ];
     let wrong_status = [r#"{"State":"Gone"}"#, r#"{"Counter":-1}"#];
     let inputs: [(&str, &[&str]); 3] = [
-        ("persist/status/zedagent/OperationRecord/global.json", &wrong_record),
+        (RECORD, &wrong_record),
         ("run/zedagent/DeviceOpStatus/global.json", &wrong_status),
         ("run/zedagent/ZedAgentStatus/zedagent.json", &[r#"{"RebootCmd":1}"#, r#"{"RebootCmd":"yes"}"#]),
     ];
@@ -306,13 +306,19 @@ async fn files_of_its_own_that_are_bad_at_the_start() {
             let log = CapturedLog::begin();
             let mut device = Device::new();
             input.put_bad(&device, bad);
-            device.run().await;
             device.give(Operation::Reboot, 2);
+            device.run().await;
             log.until(path).await;
             if bad == BadFile::Folder {
                 log.until("cannot publish").await;
                 device.check_nothing_happens((path, bad));
                 fs::remove_dir(device.path(path)).unwrap();
+            }
+            if path == RECORD {
+                // Nobody knows any more what was done.
+                device.until_blocked_by("reboot 2 of controller: only recorded").await;
+                assert_eq!(device.request_now(), None, "{bad:?}");
+                device.give(Operation::Reboot, 3);
             }
             device.until_requested().await;
             device.check_nothing_happens((path, bad));
@@ -346,7 +352,7 @@ async fn a_record_that_somebody_made_up_lets_nothing_go() {
     ] {
         let mut device = Device::new();
         let record = format!(r#"{{"SchemaVersion":1,"BootId":"boot-1",{rest}}}"#);
-        device.write("persist/status/zedagent/OperationRecord/global.json", &record);
+        device.write(RECORD, &record);
         // It stands, so that no record is a take-back.
         device.give(Operation::Reboot, if state == DeviceOpState::Idle { 1 } else { 2 });
         device.run().await;

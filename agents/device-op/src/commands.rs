@@ -1,23 +1,60 @@
 //! Commands in: which are new, which are taken back, what the counter files have to hold.
+//!
+//! Each source is compared with its own counters only.
 
-use schemas::{DeviceOpsCmd, Operation};
+use schemas::DeviceOpsCmd;
 
 use crate::effect::Effect;
-use crate::facts::{Commanded, Facts, Recorded};
-use crate::record::{Accepted, OperationRecord};
+use crate::facts::{Commanded, Facts, Kind, Recorded, all_kinds};
+use crate::record::{Accepted, Ended, OperationRecord};
 
-/// Accepts what is new, drops what waits and was taken back. Says whether something was accepted.
+/// What an operator reads of the first command of a kind.
+const FIRST: &str = "only recorded: it is the first of its kind that this device sees, and may be an old one; give \
+                     another counter";
+
+/// What an operator reads of a command that stood when sources began.
+const STOOD_BEFORE: &str = "only recorded: it stood when this device began to tell sources apart, and may be an old one; \
+                            give another counter";
+
+/// Accepts what is new, drops what waits and was taken back, notes what is only recorded. Says whether something was
+/// accepted.
 pub(crate) fn take(record: &mut OperationRecord, facts: &Facts) -> bool {
     for accepted in record.waiting.iter_mut().chain(&mut record.handed_over) {
         accepted.carried_over &= !stands(accepted, facts);
     }
-    record.waiting.retain(|waiting| !is_taken_back(waiting, facts));
+    take_back(record, facts);
+    if begins_without_record(record, facts) {
+        return accept_all(record, facts, |command| command.without_record);
+    }
+    if !record.has_sources {
+        record.has_sources = all_kinds().all(|kind| is_settled(record, kind, facts));
+    }
+    all_kinds().for_each(|kind| note_first(record, kind, facts));
+    record.has_sources && accept_all(record, facts, |_| true)
+}
+
+fn take_back(record: &mut OperationRecord, facts: &Facts) {
+    let (gone, waiting) =
+        std::mem::take(&mut record.waiting).into_iter().partition(|waiting| is_taken_back(waiting, facts));
+    record.waiting = waiting;
+    let gone: Vec<Accepted> = gone;
+    gone.iter().for_each(|accepted| record.end(accepted, Ended::TakenBack));
+    let failed: Vec<Accepted> = record.given_up().filter(|failed| is_taken_back(failed, facts)).collect();
+    failed.iter().for_each(|accepted| record.end(accepted, Ended::TakenBack));
+}
+
+fn accept_all(record: &mut OperationRecord, facts: &Facts, counts: fn(&DeviceOpsCmd) -> bool) -> bool {
     let mut any_new = false;
-    for operation in Operation::ALL {
-        if let Commanded::Given(command) = facts.command(operation)
-            && is_new(record, operation, command, facts)
+    for kind in all_kinds() {
+        if let Commanded::Given(command) = facts.command(kind)
+            && counts(command)
+            && is_new(record, kind, command, facts)
         {
-            record.queue(Accepted { operation, counter: command.counter, carried_over: false });
+            record.queue(Accepted {
+                now: command.now,
+                without_record: command.without_record,
+                ..Accepted::new(kind, command.counter)
+            });
             any_new = true;
         }
     }
@@ -26,26 +63,34 @@ pub(crate) fn take(record: &mut OperationRecord, facts: &Facts) -> bool {
 
 /// The command stands in this boot: whoever removes it now takes it back.
 fn stands(accepted: &Accepted, facts: &Facts) -> bool {
-    match facts.command(accepted.operation) {
+    match facts.command(accepted.kind()) {
         Commanded::Given(command) => command.desired_state && command.counter == accepted.counter,
-        Commanded::Absent | Commanded::Unreadable => false,
+        Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => false,
     }
 }
 
 /// An absent command is a take-back only in the boot that accepted it, or has seen it again; `DesiredState` false
-/// always is one.
+/// always is one, and so is an operator's word about this very counter.
 pub(crate) fn is_taken_back(accepted: &Accepted, facts: &Facts) -> bool {
-    match facts.command(accepted.operation) {
+    if facts.is_cancelled(accepted.kind(), accepted.counter) {
+        return true;
+    }
+    match facts.command(accepted.kind()) {
         Commanded::Absent => !accepted.carried_over,
-        Commanded::Unreadable => false,
+        Commanded::NoFolder | Commanded::Unreadable => false,
         Commanded::Given(command) => !command.desired_state,
     }
 }
 
-fn is_new(record: &OperationRecord, operation: Operation, command: &DeviceOpsCmd, facts: &Facts) -> bool {
-    let accepted = record.latest(operation).map(|accepted| accepted.counter);
-    match facts.recorded(operation) {
-        _ if !command.desired_state || accepted == Some(command.counter) => false,
+fn is_new(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &Facts) -> bool {
+    let accepted = record.latest(kind).map(|accepted| accepted.counter);
+    if !command.desired_state || accepted == Some(command.counter) || facts.is_cancelled(kind, command.counter)
+    {
+        return false;
+    }
+    match facts.recorded(kind) {
+        // No counter can be recorded of it, so the record alone says whether it was done.
+        _ if command.without_record => record.ended(kind).is_none_or(|line| line.counter != command.counter),
         Recorded::Counter(recorded) => recorded != command.counter,
         // The first command that a device ever sees may be an old one: it is only recorded.
         Recorded::Nothing => accepted.is_some(),
@@ -53,48 +98,90 @@ fn is_new(record: &OperationRecord, operation: Operation, command: &DeviceOpsCmd
     }
 }
 
-/// The counter files that do not hold what they should. To be written after the record.
-pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
-    let due = |operation| {
-        let command = match facts.command(operation) {
-            Commanded::Given(command) => command.clone(),
-            Commanded::Absent | Commanded::Unreadable => accepted_command(record, operation)?,
-        };
-        counts_as_done(record, operation, &command, facts).then(|| counter(operation, command, facts))?
+/// A command waits that is to be carried out without a record, or comes now: no other is taken before it is over, since
+/// its record would be lost.
+pub(crate) fn begins_without_record(record: &OperationRecord, facts: &Facts) -> bool {
+    let comes = |kind: Kind| match facts.command(kind) {
+        Commanded::Given(command) => command.without_record && is_new(record, kind, command, facts),
+        Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => false,
     };
-    Operation::ALL.into_iter().filter_map(due).collect()
+    record.is_without() || all_kinds().any(comes)
 }
 
-/// A counter is recorded when its command is accepted, asks for nothing, or is the first that this device sees. Any
-/// other command is still to be accepted, and must not count as done before (D16).
-fn counts_as_done(
-    record: &OperationRecord,
-    operation: Operation,
-    command: &DeviceOpsCmd,
-    facts: &Facts,
-) -> bool {
-    let is_accepted = record.latest(operation).is_some_and(|accepted| accepted.counter == command.counter);
-    match facts.recorded(operation) {
-        _ if is_accepted => true,
-        Recorded::Counter(_) => !command.desired_state,
+/// Nothing stands of this kind that could be taken for a new command although it stood before there were sources.
+fn is_settled(record: &OperationRecord, kind: Kind, facts: &Facts) -> bool {
+    match (facts.command(kind), facts.recorded(kind)) {
+        (Commanded::Absent | Commanded::NoFolder, _) => true,
+        (Commanded::Unreadable, _) => false,
+        (Commanded::Given(command), _) if !command.desired_state || is_accepted(record, kind, command) => true,
+        (Commanded::Given(command), Recorded::Counter(recorded)) => recorded == command.counter,
+        (Commanded::Given(_), Recorded::Nothing | Recorded::Unreadable) => false,
+    }
+}
+
+/// Notes a command whose counter is only recorded, before the counter is.
+fn note_first(record: &mut OperationRecord, kind: Kind, facts: &Facts) {
+    let Commanded::Given(command) = facts.command(kind) else { return };
+    let is_newer = record.has_sources && record.latest(kind).is_some();
+    let is_known = is_accepted(record, kind, command) || facts.is_cancelled(kind, command.counter);
+    if !command.desired_state || is_newer || is_known {
+        return;
+    }
+    let why = match facts.recorded(kind) {
+        Recorded::Nothing => FIRST,
+        Recorded::Counter(recorded) if !record.has_sources && recorded != command.counter => STOOD_BEFORE,
+        Recorded::Counter(_) | Recorded::Unreadable => return,
+    };
+    record.end(&Accepted::new(kind, command.counter), Ended::OnlyRecorded(why));
+}
+
+/// The counter files that do not hold what they should. To be written after the record.
+pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
+    if record.is_without() {
+        return Vec::new();
+    }
+    let due = |kind| {
+        let command = match facts.command(kind) {
+            Commanded::Given(command) => command.clone(),
+            Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => accepted_command(record, kind)?,
+        };
+        counts_as_done(record, kind, &command, facts).then(|| counter(kind, command, facts))?
+    };
+    all_kinds().filter_map(due).collect()
+}
+
+/// A counter is recorded when its command is accepted, asks for nothing, was taken back, or may be an old one. Any other
+/// command is still to be accepted, and must not count as done before (D16).
+fn counts_as_done(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &Facts) -> bool {
+    match facts.recorded(kind) {
+        _ if is_accepted(record, kind, command) => true,
+        Recorded::Counter(_) => {
+            !record.has_sources || !command.desired_state || facts.is_cancelled(kind, command.counter)
+        }
         Recorded::Nothing => true,
         Recorded::Unreadable => false,
     }
 }
 
+fn is_accepted(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd) -> bool {
+    record.latest(kind).is_some_and(|accepted| accepted.counter == command.counter)
+}
+
 /// The counter files that do not hold the counters of the record yet: before a boot's rules may drop anything from
 /// it, what it accepted has to count as done.
 pub(crate) fn overdue_counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
-    let due = |operation| counter(operation, accepted_command(record, operation)?, facts);
-    Operation::ALL.into_iter().filter_map(due).collect()
+    let due = |kind| counter(kind, accepted_command(record, kind)?, facts);
+    all_kinds().filter_map(due).collect()
 }
 
-fn counter(operation: Operation, command: DeviceOpsCmd, facts: &Facts) -> Option<Effect> {
-    let is_recorded = facts.recorded(operation) == Recorded::Counter(command.counter);
-    (!is_recorded).then_some(Effect::Counter(operation, command))
+/// In EVE's form, whoever gave it.
+fn counter(kind: Kind, command: DeviceOpsCmd, facts: &Facts) -> Option<Effect> {
+    let is_recorded = facts.recorded(kind) == Recorded::Counter(command.counter);
+    let in_eves_form = |command| DeviceOpsCmd { now: false, without_record: false, ..command };
+    (!is_recorded).then(|| Effect::Counter(kind, in_eves_form(command)))
 }
 
-fn accepted_command(record: &OperationRecord, operation: Operation) -> Option<DeviceOpsCmd> {
-    let accepted = record.latest(operation)?;
-    Some(DeviceOpsCmd { counter: accepted.counter, desired_state: true, ops_time: String::new() })
+fn accepted_command(record: &OperationRecord, kind: Kind) -> Option<DeviceOpsCmd> {
+    let accepted = record.latest(kind)?;
+    Some(DeviceOpsCmd { counter: accepted.counter, desired_state: true, ..DeviceOpsCmd::default() })
 }

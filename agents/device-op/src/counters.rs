@@ -5,74 +5,71 @@ use std::path::Path;
 
 use pubsub::{MAX_FILE_BYTES, Owner, Refusal, Root, read_checked};
 use runtime::refused::ToldRefusals;
-use schemas::{DeviceOpsCmd, Operation, parse};
+use schemas::{DeviceOpsCmd, Source, parse};
 
-use crate::facts::Recorded;
-
-/// Folder of the counter files.
-pub(crate) const FOLDER: &str = "/persist/status";
+use crate::facts::{Kind, Recorded, all_kinds};
 
 /// What the counter files hold, and held last.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    last_good: BTreeMap<Operation, u32>,
+    last_good: BTreeMap<Kind, u32>,
     told: ToldRefusals,
 }
 
 /// One look at the counter files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    pub(crate) recorded: BTreeMap<Operation, Recorded>,
+    pub(crate) recorded: BTreeMap<Kind, Recorded>,
     /// The files that are refused, why, and what follows.
     pub(crate) refused: Vec<String>,
 }
 
 impl Counters {
-    /// Reads all three. Of a file that is refused the last good counter stands: nobody but us writes them. Logs what is
+    /// Reads all of them. Of a file that is refused the last good counter stands: nobody but us writes them. Logs what is
     /// refused when it is new.
     pub(crate) fn look(&mut self, root: &Root) -> Look {
         let mut refused = Vec::new();
-        let recorded = Operation::ALL.into_iter().map(|operation| {
-            let recorded = match read(root, operation) {
+        let recorded = all_kinds().map(|kind| {
+            let recorded = match read(root, kind) {
                 Ok(None) => Recorded::Nothing,
                 Ok(Some(counter)) => Recorded::Counter(counter),
                 Err(bad) => {
                     let recorded = self
                         .last_good
-                        .get(&operation)
+                        .get(&kind)
                         .map_or_else(|| bad.counts_as(), |last| Recorded::Counter(*last));
-                    refused.push(bad.tell(operation, recorded));
+                    refused.push(bad.tell(kind, recorded));
                     recorded
                 }
             };
-            (operation, recorded)
+            (kind, recorded)
         });
-        let recorded: BTreeMap<Operation, Recorded> = recorded.collect();
+        let recorded: BTreeMap<Kind, Recorded> = recorded.collect();
         self.last_good = recorded.iter().filter_map(last_good).collect();
         self.told.tell(&refused);
         Look { recorded, refused }
     }
 }
 
-fn last_good((operation, recorded): (&Operation, &Recorded)) -> Option<(Operation, u32)> {
+fn last_good((kind, recorded): (&Kind, &Recorded)) -> Option<(Kind, u32)> {
     match recorded {
-        Recorded::Counter(counter) => Some((*operation, *counter)),
+        Recorded::Counter(counter) => Some((*kind, *counter)),
         Recorded::Nothing | Recorded::Unreadable => None,
     }
 }
 
 /// The paths of the counter files.
 pub(crate) fn paths(root: &Root) -> impl Iterator<Item = std::path::PathBuf> {
-    Operation::ALL.into_iter().map(|operation| path(root, operation))
+    all_kinds().map(|kind| path(root, kind))
 }
 
-fn path(root: &Root, operation: Operation) -> std::path::PathBuf {
-    root.join(Path::new(FOLDER).join(operation.counter_file()))
+fn path(root: &Root, (source, operation): Kind) -> std::path::PathBuf {
+    root.join(Path::new(source.counter_folder()).join(operation.counter_file()))
 }
 
-/// The recorded counter, EVE's file; nothing when there is none.
-fn read(root: &Root, operation: Operation) -> Result<Option<u32>, BadFile> {
-    let path = path(root, operation);
+/// The recorded counter, in EVE's form; nothing when there is none.
+fn read(root: &Root, kind: Kind) -> Result<Option<u32>, BadFile> {
+    let path = path(root, kind);
     let bytes = read_checked(&path, MAX_FILE_BYTES, Owner::RootOrSelf).map_err(BadFile::Refused)?;
     let command = bytes.map(|bytes| parse::<DeviceOpsCmd>(&bytes));
     let garbled =
@@ -98,12 +95,13 @@ impl BadFile {
         }
     }
 
-    fn tell(&self, operation: Operation, recorded: Recorded) -> String {
+    fn tell(&self, (source, operation): Kind, recorded: Recorded) -> String {
         let (Self::Refused(refusal) | Self::Garbled(refusal)) = self;
+        let whose = if source == Source::Controller { String::new() } else { format!(" of {source}") };
         match recorded {
             Recorded::Counter(counter) => format!("{refusal}; counter {counter} stands"),
-            Recorded::Nothing => format!("{refusal}; the next {operation} command is only recorded"),
-            Recorded::Unreadable => format!("{refusal}; until then no {operation} command is taken"),
+            Recorded::Nothing => format!("{refusal}; the next {operation} command{whose} is only recorded"),
+            Recorded::Unreadable => format!("{refusal}; until then no {operation} command{whose} is taken"),
         }
     }
 }

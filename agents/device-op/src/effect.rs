@@ -3,6 +3,7 @@
 use runtime::OwnRequest;
 use schemas::{DeviceOpStatus, DeviceOpsCmd, Operation};
 
+use crate::facts::Kind;
 use crate::record::OperationRecord;
 use crate::state::{Phase, State};
 
@@ -12,10 +13,10 @@ use crate::state::{Phase, State};
 pub enum Effect {
     /// Publish ZedAgentStatus without a command.
     ClearCommand,
-    /// Put the record on disk; an empty one is removed.
+    /// Put the record on disk; an empty one is removed. One that says so is put into `/run` alone.
     Record(OperationRecord),
-    /// Write a counter file.
-    Counter(Operation, DeviceOpsCmd),
+    /// Write the counter file of this kind.
+    Counter(Kind, DeviceOpsCmd),
     /// Withdraw the drain request that is ours.
     Withdraw,
     /// Publish the recorded drain request.

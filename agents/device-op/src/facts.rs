@@ -4,15 +4,30 @@ use std::collections::BTreeMap;
 
 use runtime::siblings::NodeAgentView;
 use runtime::{Gate, OwnRequest};
-use schemas::{DeviceOpsCmd, GoTime, Operation};
+use schemas::{ActionRecord, DeviceOpsCmd, GoTime, Operation, Source};
+
+/// One kind of command: who gives it, and what is to be done. Counters of different kinds are never compared.
+pub type Kind = (Source, Operation);
+
+/// All kinds, the operations in the order in which they are served.
+pub fn all_kinds() -> impl Iterator<Item = Kind> {
+    Operation::ALL.into_iter().flat_map(|operation| Source::ALL.map(|source| (source, operation)))
+}
 
 /// One look: every file read anew, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// What the controller commands; an operation that is left out was not looked at.
-    pub commands: BTreeMap<Operation, Commanded>,
+    /// What the sources command; a kind that is left out was not looked at.
+    pub commands: BTreeMap<Kind, Commanded>,
     /// What the counter files hold.
-    pub counters: BTreeMap<Operation, Recorded>,
+    pub counters: BTreeMap<Kind, Recorded>,
+    /// The counters that an operator has taken back for another source.
+    pub cancelled: BTreeMap<Kind, u32>,
+    /// The brake on all commands; nothing while it is off.
+    pub freeze: Option<Freeze>,
+    /// What nodeagent began to carry out last, on disk: of an earlier boot it is proof that it was done. Nothing if there
+    /// is none, or none that can be read.
+    pub acted: Option<ActionRecord>,
     /// What the gate says; nothing when it was not asked.
     pub gate: Option<Gate>,
     /// After a failed drain the next try need not wait.
@@ -29,11 +44,23 @@ pub struct Facts {
     pub wall: GoTime,
 }
 
-/// The controller's file of one operation.
+/// A brake that is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Freeze {
+    /// Who, why, until when, and how it is taken off.
+    pub words: String,
+    /// It ends by itself after so many milliseconds, by the wall clock as it is now.
+    pub ends_in_ms: Option<u64>,
+}
+
+/// One source's file of one operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Commanded {
     /// There is none.
     Absent,
+    /// The source's whole folder is gone, or was never there. It says nothing: only a file that is removed is a
+    /// take-back.
+    NoFolder,
     /// There is one that cannot be read, perhaps because it is just being written. It says nothing.
     #[default]
     Unreadable,
@@ -54,11 +81,16 @@ pub enum Recorded {
 }
 
 impl Facts {
-    pub(crate) fn command(&self, operation: Operation) -> &Commanded {
-        self.commands.get(&operation).unwrap_or(&Commanded::Unreadable)
+    pub(crate) fn command(&self, kind: Kind) -> &Commanded {
+        self.commands.get(&kind).unwrap_or(&Commanded::Unreadable)
     }
 
-    pub(crate) fn recorded(&self, operation: Operation) -> Recorded {
-        self.counters.get(&operation).copied().unwrap_or_default()
+    pub(crate) fn recorded(&self, kind: Kind) -> Recorded {
+        self.counters.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// An operator has taken this counter back for its source.
+    pub(crate) fn is_cancelled(&self, kind: Kind, counter: u32) -> bool {
+        self.cancelled.get(&kind) == Some(&counter)
     }
 }

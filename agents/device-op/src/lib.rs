@@ -7,10 +7,12 @@ mod commands;
 mod counters;
 pub mod effect;
 pub mod facts;
+mod holding;
 mod looking;
 pub mod operation;
 mod perform;
 mod record;
+mod record_files;
 mod showing;
 mod state;
 

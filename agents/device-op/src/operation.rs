@@ -12,12 +12,20 @@ use schemas::{DeviceAction, DeviceActionState, Operation, Verdict};
 use crate::commands;
 use crate::effect::{Effect, between};
 use crate::facts::Facts;
+use crate::holding::{frozen, next_up, pause};
 use crate::record::{Accepted, Failure, OperationRecord};
 use crate::showing::show;
 use crate::state::{Phase, State, Then};
 
 /// nodeagent's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
 const LOOK_AT_LOCK_MS: u64 = 1000;
+
+/// nodeagent takes a command within a second. One that it has not taken for so long is given up, so that the node and
+/// its slot go back: in milliseconds, as long as zedkube may be away by default (`drain.start.timeout`).
+const NOT_TAKEN_LIMIT_MS: u64 = 10 * 60 * 1000;
+
+/// The wall clock may jump: a brake that ends by itself is looked at this often, in milliseconds.
+const LOOK_AT_FREEZE_MS: u64 = 60_000;
 
 /// The choices, from settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,29 +43,38 @@ pub fn step(state: State, facts: &Facts, now_ms: u64, policy: &Policy) -> (State
     let mut effects = Vec::new();
     if next.phase == Phase::NewBoot {
         effects.extend(new_boot(&mut next, facts, policy));
-    } else {
+    }
+    // What a boot leaves is on disk before anything follows from it, unless the disk may take nothing.
+    if before.phase != Phase::NewBoot || commands::begins_without_record(&next.record, facts) {
         take_facts(&mut next, facts);
         effects.extend(advance(&mut next, facts, now_ms, policy));
+        if next.phase == Phase::Deferred && next_up(&next.record, facts).is_none() {
+            next.phase = Phase::Held;
+        }
         next.record.forget_stale_failure();
         effects.extend(commands::counters(&next.record, facts));
+    }
+    if next.phase != Phase::HandedOver {
+        next.not_taken_since = None;
     }
     if is_request_superfluous(&next, facts) {
         effects.push(Effect::Withdraw);
     }
     show(&mut next, facts, now_ms, policy);
     let mut effects = between(&before, &next, effects);
-    effects.extend(wake(&next, now_ms).map(Effect::WakeAt));
+    effects.extend(wake(&next, facts, now_ms).map(Effect::WakeAt));
     (next, effects)
 }
 
 /// What an earlier boot accepted counts as recorded before the boot's rules drop any of it.
 fn new_boot(next: &mut State, facts: &Facts, policy: &Policy) -> Vec<Effect> {
     let overdue = commands::overdue_counters(&next.record, facts);
-    if overdue.is_empty() {
-        next.record = next.record.clone().in_new_boot(&policy.boot_id);
+    let is_without = commands::begins_without_record(&next.record, facts);
+    if overdue.is_empty() || is_without {
+        next.record = next.record.clone().in_new_boot(&policy.boot_id, facts.acted.as_ref());
         next.phase = Phase::of(&next.record);
     }
-    overdue
+    if is_without { Vec::new() } else { overdue }
 }
 
 /// Our request as it stands, and the commands.
@@ -68,7 +85,7 @@ fn take_facts(next: &mut State, facts: &Facts) {
     }
     if commands::take(&mut next.record, facts) {
         // A new command does not wait for the pause after a failure.
-        next.record.failed = None;
+        (next.record.failed, next.record.setbacks) = (None, 0);
     }
 }
 
@@ -76,7 +93,7 @@ fn take_facts(next: &mut State, facts: &Facts) {
 fn advance(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) -> Vec<Effect> {
     match next.phase.clone() {
         Phase::NewBoot => {}
-        Phase::Idle => next.phase = Phase::of(&next.record),
+        Phase::Idle | Phase::Held => next.phase = phase_of(&next.record, facts),
         Phase::Deferred => return deferred(next, facts, now_ms),
         Phase::HandedOver => handed_over(next, facts, now_ms),
         Phase::Acting => acting(next, facts, now_ms),
@@ -87,10 +104,21 @@ fn advance(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) -> Vec
     Vec::new()
 }
 
+/// Where a record of this boot goes on, from what may begin now.
+fn phase_of(record: &OperationRecord, facts: &Facts) -> Phase {
+    let next = next_up(record, facts);
+    match Phase::of(record) {
+        Phase::Deferred | Phase::Failed if record.failure_of(next.as_ref()).is_some() => Phase::Failed,
+        Phase::Deferred | Phase::Failed if next.is_some() => Phase::Deferred,
+        Phase::Deferred | Phase::Failed => Phase::Held,
+        other => other,
+    }
+}
+
 fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
-    next.phase = Phase::of(&next.record);
+    next.phase = phase_of(&next.record, facts);
     let (Some(current), Some(gate), Phase::Deferred) =
-        (next.record.waiting.first().copied(), &facts.gate, &next.phase)
+        (next_up(&next.record, facts), &facts.gate, &next.phase)
     else {
         return Vec::new();
     };
@@ -101,7 +129,7 @@ fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
             publish(&mut next.record, current, facts)
         }
         Verdict::Proceed(_) => {
-            next.record.hand_over_first();
+            next.record.hand_over(current);
             next.phase = Phase::HandedOver;
             Vec::new()
         }
@@ -116,21 +144,54 @@ fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
     }
 }
 
-/// Until nodeagent is Acting the gate may still change its mind, and so may the controller.
+/// Until nodeagent is Acting the gate may still change its mind, and so may whoever gave the command.
 fn handed_over(next: &mut State, facts: &Facts, now_ms: u64) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
         Progress::Done => finish(next),
-        Progress::Failed(error) => next.record.failed = Some(Failure::new(current, error, now_ms)),
+        Progress::Failed(error) => fail(&mut next.record, current, error, now_ms),
         Progress::Other | Progress::Unknown => {
             if commands::is_taken_back(&current, facts) {
                 recall(next, &Then::Drop, facts);
-            } else if !facts.gate.as_ref().is_some_and(Gate::is_open) {
+            } else if !facts.gate.as_ref().is_some_and(Gate::is_open) || frozen(&current, facts).is_some() {
                 recall(next, &Then::Defer, facts);
+            } else {
+                not_taken(next, current, facts, now_ms);
             }
         }
     }
+}
+
+/// Counts how long nobody prepares what was handed over, and gives it up at the limit.
+fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now_ms: u64) {
+    let NodeAgentView { is_running, action } = &facts.nodeagent;
+    let is_prepared = action.as_ref().is_some_and(|action| match action.state {
+        DeviceActionState::Taken => *is_running && is_about(action, current),
+        // Something else takes the device down.
+        DeviceActionState::Acting => true,
+        DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
+    });
+    if is_prepared {
+        next.not_taken_since = None;
+        return;
+    }
+    let since = *next.not_taken_since.get_or_insert(now_ms);
+    if now_ms.saturating_sub(since) >= NOT_TAKEN_LIMIT_MS {
+        let minutes = NOT_TAKEN_LIMIT_MS / 60_000;
+        let error = if *is_running {
+            format!("nodeagent runs, but has not taken the command for {minutes} min: see its log, restart it")
+        } else {
+            format!("nodeagent has not run for {minutes} min: start it with `ebb nodeagent`")
+        };
+        fail(&mut next.record, current, error, now_ms);
+    }
+}
+
+/// Notes that nodeagent could not do it. On disk first: only then is the command cleared.
+fn fail(record: &mut OperationRecord, current: Accepted, error: String, now_ms: u64) {
+    record.failed = Some(Failure::new(current, error, now_ms));
+    record.setbacks = record.setbacks.saturating_add(1);
 }
 
 /// The operation that was handed over, and how far nodeagent is with it. A failure that is on disk comes first: only
@@ -148,7 +209,7 @@ fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
     let progress = progress(&facts.nodeagent, current);
     let is_over = matches!(progress, Progress::Done | Progress::Failed(_));
     if is_over && commands::is_taken_back(&current, facts) {
-        // How it went matters to nobody, and on a disk that takes no record it could not be noted.
+        // On a disk that takes no record it could not be noted first.
         recall(next, &Then::Drop, facts);
         return None;
     }
@@ -157,7 +218,7 @@ fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
 
 /// On disk before the command is ever cleared, so that no crash makes nodeagent do it once more.
 fn finish(next: &mut State) {
-    next.record.is_done = true;
+    next.record.finish();
     next.phase = Phase::Done;
 }
 
@@ -175,7 +236,7 @@ fn acting(next: &mut State, facts: &Facts, now_ms: u64) {
     match progress {
         Progress::Acting | Progress::Unknown => {}
         Progress::Done => finish(next),
-        Progress::Failed(error) => next.record.failed = Some(Failure::new(current, error, now_ms)),
+        Progress::Failed(error) => fail(&mut next.record, current, error, now_ms),
         // nodeagent lost its progress and begins anew, which it may only do with the gate's word.
         Progress::Other => recall(next, &Then::Defer, facts),
     }
@@ -186,7 +247,7 @@ fn done(next: &mut State, facts: &Facts, now_ms: u64) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
-        Progress::Failed(error) => next.record.failed = Some(Failure::new(current, error, now_ms)),
+        Progress::Failed(error) => fail(&mut next.record, current, error, now_ms),
         Progress::Done | Progress::Unknown | Progress::Other => {
             if commands::is_taken_back(&current, facts) || !next.record.waiting.is_empty() {
                 recall(next, &Then::Drop, facts);
@@ -211,19 +272,25 @@ fn recalling(next: &mut State, then: &Then, facts: &Facts) {
         // It was carried out before nodeagent let go: the answer was taken back too late.
         Then::Defer if next.record.handed_over.is_some_and(is_done) => return finish(next),
         Then::Defer | Then::Fail(_) => next.record.take_back_to_queue(),
-        Then::Drop => next.record.drop_handed_over(),
+        Then::Drop => {
+            if next.record.handed_over.is_some_and(is_done) {
+                next.record.finish();
+            }
+            next.record.drop_handed_over();
+        }
     }
-    next.phase = Phase::of(&next.record);
+    next.phase = phase_of(&next.record, facts);
 }
 
 fn failed(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) {
     let is_due = |failure: &Failure| {
-        next_try(failure.at_ms, policy.retry).is_due(now_ms) || (failure.is_drain && facts.needs_no_pause)
+        next_try(failure.at_ms, pause(failure, next.record.setbacks, policy)).is_due(now_ms)
+            || (failure.is_drain && facts.needs_no_pause)
     };
     if next.record.failed.as_ref().is_some_and(is_due) {
         next.record.failed = None;
     }
-    next.phase = Phase::of(&next.record);
+    next.phase = phase_of(&next.record, facts);
 }
 
 /// Records the request that could be made now as ours, and makes it.
@@ -237,7 +304,7 @@ fn publish(record: &mut OperationRecord, current: Accepted, facts: &Facts) -> Ve
 /// withdrawn, whatever left it.
 fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     match next.phase {
-        Phase::Idle | Phase::Failed => facts.own.is_some(),
+        Phase::Idle | Phase::Held | Phase::Failed => facts.own.is_some(),
         Phase::NewBoot
         | Phase::Deferred
         | Phase::HandedOver
@@ -262,7 +329,8 @@ fn progress(nodeagent: &NodeAgentView, current: Accepted) -> Progress {
     let Some(action) = &nodeagent.action else {
         return Progress::Unknown;
     };
-    if current.operation == Operation::Shutdown && action.shutdown_done == Some(current.counter) {
+    let last_shutdown = (action.shutdown_done, action.shutdown_source);
+    if current.operation == Operation::Shutdown && last_shutdown == (Some(current.counter), current.source) {
         return Progress::Done;
     }
     if !is_about(action, current) {
@@ -296,14 +364,23 @@ pub(crate) fn is_acting(nodeagent: &NodeAgentView, current: Accepted) -> bool {
 
 fn is_about(action: &DeviceAction, current: Accepted) -> bool {
     let is_image = !action.content_tree_uuid.is_empty();
-    !is_image && (action.command, action.counter) == (Some(current.operation), current.counter)
+    !is_image
+        && (action.command, action.counter, action.source)
+            == (Some(current.operation), current.counter, current.source)
 }
 
 /// When to look again although nothing happens.
-fn wake(next: &State, now_ms: u64) -> Option<u64> {
+fn wake(next: &State, facts: &Facts, now_ms: u64) -> Option<u64> {
     match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
         (Phase::Recalling(_), _) => Some(now_ms.saturating_add(LOOK_AT_LOCK_MS)),
         (Phase::Failed, Some(NextTry::At(at))) => Some(at),
+        (Phase::HandedOver, _) => {
+            next.not_taken_since.map(|since| since.saturating_add(NOT_TAKEN_LIMIT_MS).max(now_ms))
+        }
+        (Phase::Held, _) => {
+            let ends_in = facts.freeze.as_ref().and_then(|freeze| freeze.ends_in_ms)?;
+            Some(now_ms.saturating_add(ends_in.min(LOOK_AT_FREEZE_MS)))
+        }
         _ => None,
     }
 }
@@ -312,5 +389,7 @@ fn wake(next: &State, now_ms: u64) -> Option<u64> {
 mod properties;
 #[cfg(test)]
 mod sim;
+#[cfg(test)]
+mod source_tests;
 #[cfg(test)]
 mod tests;

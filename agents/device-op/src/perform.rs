@@ -1,22 +1,24 @@
 //! The hands of device-op: looks at files, and does what a step wants.
 
 use pubsub::store::{create_folder, write_durably};
-use pubsub::{Backup, PathWatch, Persistence, PublishError, Publisher, StoreError, Subscription, TopicKey};
+use pubsub::{
+    Backup, PathWatch, Persistence, PublishError, Publisher, Root, StoreError, Subscription, TopicKey,
+};
 use runtime::requester::{Listen, WithdrawError};
 use runtime::siblings::NodeAgentView;
 use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock};
 use schemas::{
-    BootReason, DeviceAction, DeviceOpStatus, DeviceOpsCmd, DrainRequester, GoTime, Operation,
-    ZedAgentStatus, agent, to_bytes,
+    ActionRecord, BootReason, CancelCommand, CommandFreeze, DeviceAction, DeviceOpStatus, DeviceOpsCmd,
+    DrainRequester, GoTime, Operation, Source, ZedAgentStatus, agent, to_bytes,
 };
 
 use crate::counters::{self, Counters};
 use crate::effect::Effect;
-use crate::facts::Facts;
+use crate::facts::{Facts, Kind, all_kinds};
 use crate::looking;
 use crate::operation::Policy;
-use crate::record::OperationRecord;
-use crate::state::State;
+use crate::record_files::RecordFiles;
+use crate::state::{Phase, State};
 
 /// EVE's number of a configuration that was read well, and of a device that is online.
 const CONFIG_GET_SUCCESS: u8 = 1;
@@ -27,14 +29,15 @@ const DEVICE_ONLINE: u8 = 1;
 pub(crate) struct Desk {
     context: AgentContext,
     settings: SettingsWatch,
-    record: Publisher<OperationRecord>,
+    record: RecordFiles,
     status: Publisher<DeviceOpStatus>,
     command: Publisher<ZedAgentStatus>,
     requester: Requester,
-    commands: Subscription<DeviceOpsCmd>,
+    commands: [Subscription<DeviceOpsCmd>; 4],
     action: Subscription<DeviceAction>,
     counters: Counters,
-    counter_files: PathWatch,
+    /// Counter files, what an operator says beside the commands, and the brake.
+    other_files: PathWatch,
 }
 
 /// An effect that was not done.
@@ -44,26 +47,31 @@ pub(crate) enum EffectError {
     Publish(#[from] PublishError),
     #[error(transparent)]
     Withdraw(#[from] WithdrawError),
-    #[error("cannot record the counter of {operation}")]
-    Counter { operation: Operation, source: StoreError },
+    #[error("cannot record the counter of {} of {}", kind.1, kind.0)]
+    Counter { kind: Kind, source: StoreError },
+    #[error("the record on /persist could be opened again: going on from what it holds")]
+    RecordIsBack,
 }
 
 impl Desk {
     pub(crate) fn open(context: &AgentContext) -> Result<Self, crate::RunError> {
         let (root, name, lock) = (context.root(), context.name(), context.lock());
         let volatile = Persistence::Volatile;
-        let record = Publisher::open(root, name, Persistence::Persistent, lock)?;
-        let recorded: Option<OwnRequest> =
-            record.get(&TopicKey::global()).and_then(|record: &OperationRecord| record.request);
+        let record = RecordFiles::open(context)?;
+        let recorded: Option<OwnRequest> = record.get().and_then(|record| record.request);
+        let beside = [
+            root.folder::<CancelCommand>(agent::EBB, volatile),
+            root.item::<CommandFreeze>(agent::EBB, Persistence::Persistent, &TopicKey::global()),
+        ];
         Ok(Self {
             record,
             status: Publisher::open(root, name, volatile, lock)?.served()?,
             command: Publisher::open(root, name, volatile, lock)?.served()?,
             requester: Requester::open(context, DrainRequester::DeviceOp, recorded)?,
-            commands: Subscription::open(root, agent::CONTROLLER, volatile),
+            commands: Source::ALL.map(|source| Subscription::open(root, source.agent(), volatile)),
             action: Subscription::open(root, agent::NODEAGENT, volatile),
             counters: Counters::default(),
-            counter_files: PathWatch::new(counters::paths(root)),
+            other_files: PathWatch::new(counters::paths(root).chain(beside)),
             settings: context.settings(),
             context: context.clone(),
         })
@@ -74,7 +82,7 @@ impl Desk {
         let key = TopicKey::global();
         let shown = self.status.get(&key).cloned().unwrap_or_default();
         let command = self.command.get(&command_key()).and_then(given);
-        State::resume(self.record.get(&key).cloned(), shown, command, self.context.boot_id())
+        State::resume(self.record.get(), shown, command, self.context.boot_id())
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -83,10 +91,14 @@ impl Desk {
 
     /// Returns when a file that matters may have changed. Can be dropped and called again.
     pub(crate) async fn changed(&mut self, listen: Listen) {
+        let [person, controller, cluster, host] = &mut self.commands;
         tokio::select! {
-            () = self.commands.changed() => {}
+            () = person.changed() => {}
+            () = controller.changed() => {}
+            () = cluster.changed() => {}
+            () = host.changed() => {}
             () = self.action.changed() => {}
-            () = self.counter_files.changed() => {}
+            () = self.other_files.changed() => {}
             () = self.settings.changed() => {}
             () = self.requester.changed(listen) => {}
         }
@@ -95,29 +107,42 @@ impl Desk {
     /// Reads everything anew.
     pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
         let root = self.context.root();
-        let commands =
-            Operation::ALL.into_iter().map(|operation| (operation, looking::command(root, operation)));
-        let commands = commands.collect();
+        let commands = all_kinds().map(|kind| (kind, looking::command(root, kind))).collect();
         let counters = self.counters.look(root);
         let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask(now_ms));
         let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
         Facts {
             commands,
             counters: counters.recorded,
+            cancelled: looking::cancelled(root),
+            freeze: looking::freeze(root, clock::wall()),
+            acted: acted(root, state),
             gate,
             needs_no_pause,
             own: self.requester.own(),
             next: self.requester.next_request(),
-            nodeagent: NodeAgentView::read(self.context.root()),
+            nodeagent: self.nodeagent(),
             refused: counters.refused.into_iter().chain(self.refused()).collect(),
             wall: GoTime::from(clock::wall()),
         }
     }
 
+    /// nodeagent; what it did in another boot, in a `/run` that was kept, is not what it does now.
+    fn nodeagent(&self) -> NodeAgentView {
+        let view = NodeAgentView::read(self.context.root());
+        let is_now = |action: &DeviceAction| {
+            action.boot_id.is_empty() || action.boot_id == self.context.boot_id()
+        };
+        let action = view.action.map(|action| if is_now(&action) { action } else { DeviceAction::default() });
+        NodeAgentView { action, ..view }
+    }
+
     /// The other files that are refused; those of the gate are in its words.
     fn refused(&self) -> Vec<String> {
-        let refused = self.commands.refused().into_iter().chain(self.action.refused());
-        refused.map(|refusal| refusal.to_string()).chain(looking::misnamed(&self.commands)).collect()
+        let refused = self.commands.iter().flat_map(Subscription::refused).chain(self.action.refused());
+        let misnamed = self.commands.iter().zip(Source::ALL);
+        let misnamed = misnamed.flat_map(|(commands, source)| looking::misnamed(commands, source));
+        refused.map(|refusal| refusal.to_string()).chain(misnamed).collect()
     }
 
     /// Does the effects in their order, up to the first that fails.
@@ -126,16 +151,16 @@ impl Desk {
     }
 
     fn perform_one(&mut self, effect: &Effect) -> Result<(), EffectError> {
-        let key = TopicKey::global();
         match effect {
             Effect::ClearCommand => self.publish_command(None)?,
-            Effect::Record(record) if record.is_empty() => {
-                self.record.unpublish(&key)?;
-            }
             Effect::Record(record) => {
-                self.record.publish(&key, record)?;
+                let was_known = self.record.is_known() || record.is_without();
+                self.record.put(record)?;
+                if !was_known {
+                    return Err(EffectError::RecordIsBack);
+                }
             }
-            Effect::Counter(operation, command) => self.write_counter(*operation, command)?,
+            Effect::Counter(kind, command) => self.write_counter(*kind, command)?,
             Effect::Withdraw => {
                 self.requester.withdraw()?;
             }
@@ -158,13 +183,19 @@ impl Desk {
         Ok(())
     }
 
-    fn write_counter(&self, operation: Operation, command: &DeviceOpsCmd) -> Result<(), EffectError> {
-        let folder = self.context.root().join(counters::FOLDER);
+    fn write_counter(&self, kind: Kind, command: &DeviceOpsCmd) -> Result<(), EffectError> {
+        let (source, operation) = kind;
+        let folder = self.context.root().join(source.counter_folder());
         let bytes = to_bytes(command);
         create_folder(&folder)
             .and_then(|()| write_durably(&folder, operation.counter_file(), &bytes, Backup::None))
-            .map_err(|source| EffectError::Counter { operation, source })
+            .map_err(|source| EffectError::Counter { kind, source })
     }
+}
+
+/// Only the first look of a boot needs it.
+fn acted(root: &Root, state: &State) -> Option<ActionRecord> {
+    (state.phase == Phase::NewBoot).then(|| looking::acted(root))?
 }
 
 fn command_key() -> TopicKey {

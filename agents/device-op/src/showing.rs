@@ -3,10 +3,13 @@
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
-use schemas::{DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION};
+use schemas::{
+    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION,
+};
 
 use crate::commands::is_taken_back;
-use crate::facts::Facts;
+use crate::facts::{Facts, Kind, all_kinds};
+use crate::holding::{hold, next_up, pause};
 use crate::operation::{Policy, is_acting};
 use crate::record::Accepted;
 use crate::state::{Phase, State, Then};
@@ -19,7 +22,8 @@ pub(crate) fn show(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy
     next.next_try = shown_next_try(next, facts, now_ms, policy);
     let status = status(next, facts);
     let is_same = |shown: &DeviceOpStatus| {
-        (shown.operation, shown.counter, shown.state) == (status.operation, status.counter, status.state)
+        (shown.operation, shown.counter, shown.source, shown.state)
+            == (status.operation, status.counter, status.source, status.state)
     };
     let since =
         if is_same(&next.shown) && !next.shown.since.is_zero() { next.shown.since } else { facts.wall };
@@ -28,13 +32,18 @@ pub(crate) fn show(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy
         Phase::HandedOver => next.record.handed_over.map(|current| command(next, current)),
         // As it is: nodeagent does not need it any more, and only the gate gives it.
         Phase::Acting | Phase::Done => next.command.take(),
-        Phase::NewBoot | Phase::Idle | Phase::Deferred | Phase::Recalling(_) | Phase::Failed => None,
+        Phase::NewBoot
+        | Phase::Idle
+        | Phase::Held
+        | Phase::Deferred
+        | Phase::Recalling(_)
+        | Phase::Failed => None,
     };
 }
 
 fn command(next: &State, current: Accepted) -> (Operation, String) {
-    let Accepted { operation, counter, .. } = current;
-    (operation, format!("{operation} command, counter {counter}: {}", next.shown.release))
+    let Accepted { operation, counter, source, .. } = current;
+    (operation, format!("{operation} command, counter {counter} of {source}: {}", next.shown.release))
 }
 
 /// The status with the reason why nothing can be done: an effect failed. Nothing while the status releases an
@@ -48,10 +57,20 @@ pub fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
     }
 }
 
+/// The command that is shown: the one that is under way, may begin, or waits first; else one that failed for good.
+fn current(next: &State, facts: &Facts) -> Option<Accepted> {
+    let record = &next.record;
+    record.handed_over.or_else(|| next_up(record, facts)).or_else(|| record.current().copied())
+}
+
 fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
-    let current = next.record.current();
+    let current = current(next, facts);
+    let given_up = next.record.ended_now(CommandState::Failed).next().filter(|_| current.is_none());
     let (blocked_by, release) = words(next, facts);
     let state = if is_too_late(next, facts) { DeviceOpState::HandedOver } else { shown_state(&next.phase) };
+    let state = if given_up.is_some() { DeviceOpState::Failed } else { state };
+    let failed = |line: &CommandLine| Accepted::new((line.source, line.operation), line.counter);
+    let current = current.or(given_up.map(failed));
     let blocked_by = match state {
         DeviceOpState::Idle | DeviceOpState::Deferred | DeviceOpState::Failed => {
             with_refused(blocked_by, &facts.refused)
@@ -62,18 +81,55 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
         schema_version: SCHEMA_VERSION,
         operation: current.map(|current| current.operation),
         counter: current.map_or(0, |current| current.counter),
+        source: current.map_or_else(Default::default, |current| current.source),
         state,
         since: GoTime::ZERO,
         blocked_by,
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
+        without_record: current.is_some_and(|current| current.without_record),
+        done: next.record.done.clone(),
+        commands: all_kinds().filter_map(|kind| line(next, kind, facts)).collect(),
+        boot_id: next.record.boot_id.clone(),
     }
+}
+
+/// What has become of the last command of this kind.
+fn line(next: &State, kind: Kind, facts: &Facts) -> Option<CommandLine> {
+    let record = &next.record;
+    let Some(accepted) = record.latest(kind).filter(|_| !is_done(next, kind)) else {
+        return record.ended(kind).cloned();
+    };
+    let (source, operation) = kind;
+    let is_handed_over = record.handed_over.is_some_and(|current| current.kind() == kind);
+    let (state, reason) = if let Some(failure) = record.failure_of(Some(accepted)) {
+        (CommandState::Failed, failure.error.clone())
+    } else if is_handed_over {
+        (CommandState::HandedOver, String::new())
+    } else {
+        (CommandState::Waiting, hold(accepted, record, facts).unwrap_or_default())
+    };
+    Some(CommandLine { source, operation, counter: accepted.counter, state, reason })
+}
+
+fn is_done(next: &State, kind: Kind) -> bool {
+    next.record.is_done && next.record.handed_over.is_some_and(|current| current.kind() == kind)
+}
+
+/// What nobody asks about and somebody has to know: commands that were not carried out and never will be.
+fn unasked(next: &State) -> (String, String) {
+    let record = &next.record;
+    let told = record.ended_now(CommandState::Failed).chain(record.ended_now(CommandState::Recorded));
+    let told: Vec<String> = told
+        .map(|line| format!("{} {} of {}: {}", line.operation, line.counter, line.source, line.reason))
+        .collect();
+    (told.join("; "), String::new())
 }
 
 const fn shown_state(phase: &Phase) -> DeviceOpState {
     match phase {
         Phase::NewBoot | Phase::Idle => DeviceOpState::Idle,
-        Phase::Deferred | Phase::Recalling(Then::Defer | Then::Drop) => DeviceOpState::Deferred,
+        Phase::Held | Phase::Deferred | Phase::Recalling(Then::Defer | Then::Drop) => DeviceOpState::Deferred,
         Phase::HandedOver | Phase::Acting | Phase::Done => DeviceOpState::HandedOver,
         Phase::Failed | Phase::Recalling(Then::Fail(_)) => DeviceOpState::Failed,
     }
@@ -82,7 +138,12 @@ const fn shown_state(phase: &Phase) -> DeviceOpState {
 /// What blocks, and what released it or would.
 fn words(next: &State, facts: &Facts) -> (String, String) {
     match &next.phase {
-        Phase::NewBoot | Phase::Idle => (String::new(), String::new()),
+        Phase::NewBoot => (String::new(), String::new()),
+        Phase::Idle => unasked(next),
+        Phase::Held => {
+            let first = next.record.waiting.first();
+            (first.and_then(|first| hold(first, &next.record, facts)).unwrap_or_default(), String::new())
+        }
         Phase::Deferred => facts.gate.as_ref().map_or_else(
             || ("the gate is being asked".to_owned(), String::new()),
             |gate| (gate.blocked_by.clone(), gate.release.clone()),
@@ -113,9 +174,13 @@ fn is_too_late(next: &State, facts: &Facts) -> bool {
     match next.phase {
         Phase::Acting => is_taken_back(&current, facts),
         Phase::Recalling(_) => is_acting(&facts.nodeagent, current),
-        Phase::NewBoot | Phase::Idle | Phase::Deferred | Phase::HandedOver | Phase::Done | Phase::Failed => {
-            false
-        }
+        Phase::NewBoot
+        | Phase::Idle
+        | Phase::Held
+        | Phase::Deferred
+        | Phase::HandedOver
+        | Phase::Done
+        | Phase::Failed => false,
     }
 }
 
@@ -137,5 +202,6 @@ fn retry_hint(next: &State) -> String {
 
 fn shown_next_try(next: &State, facts: &Facts, now_ms: u64, policy: &Policy) -> Option<ShownTry> {
     let failure = next.record.failed.as_ref().filter(|_| next.phase == Phase::Failed)?;
-    Some(ShownTry::after(next.next_try, failure.at_ms, policy.retry, now_ms, facts.wall))
+    let pause = pause(failure, next.record.setbacks, policy);
+    Some(ShownTry::after(next.next_try, failure.at_ms, pause, now_ms, facts.wall))
 }

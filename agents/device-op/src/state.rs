@@ -21,6 +21,8 @@ pub struct State {
     pub shown: DeviceOpStatus,
     /// The command in ZedAgentStatus, with its reason.
     pub(crate) command: Option<(Operation, String)>,
+    /// Nobody prepares what was handed over since then, in milliseconds of this boot's clock.
+    pub(crate) not_taken_since: Option<u64>,
     /// The next try after a failure.
     pub(crate) next_try: Option<ShownTry>,
     /// Resumed: the files may differ from what is here, and the next step writes them all.
@@ -34,6 +36,8 @@ pub enum Phase {
     NewBoot,
     /// Nothing is accepted.
     Idle,
+    /// Something is accepted, and nothing of it may begin now: nobody asks for a drain.
+    Held,
     /// The gate holds it.
     Deferred,
     /// nodeagent may begin; the gate is still asked.
@@ -73,7 +77,7 @@ impl State {
         let shown = DeviceOpStatus { release, ..shown };
         let is_new_boot = record.boot_id != boot_id;
         let phase = if is_new_boot { Phase::NewBoot } else { Phase::of(&record) };
-        Self { record, phase, shown, command, next_try: None, is_unsure: true }
+        Self { record, phase, shown, command, not_taken_since: None, next_try: None, is_unsure: true }
     }
 
     /// What decides about the next step besides the files of commands and of nodeagent.
@@ -81,9 +85,12 @@ impl State {
         match &self.phase {
             Phase::Deferred | Phase::HandedOver => Listen::ToGate,
             Phase::Failed => Listen::ToReport,
-            Phase::NewBoot | Phase::Idle | Phase::Acting | Phase::Done | Phase::Recalling(_) => {
-                Listen::ToNothing
-            }
+            Phase::NewBoot
+            | Phase::Idle
+            | Phase::Held
+            | Phase::Acting
+            | Phase::Done
+            | Phase::Recalling(_) => Listen::ToNothing,
         }
     }
 }
@@ -107,6 +114,7 @@ impl Phase {
         match self {
             Self::NewBoot => "after a boot",
             Self::Idle => "idle",
+            Self::Held => "held",
             Self::Deferred => "deferred",
             Self::HandedOver => "handed over",
             Self::Acting => "carried out",

@@ -4,7 +4,7 @@ use pubsub::{Subscription, TopicKey};
 use runtime::testing::{TestDevice, until};
 use schemas::{
     DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DrainRequester,
-    DrainStatus, NodeDrainRequest, NodeDrainStatus, Operation, ZedAgentStatus, agent, parse,
+    DrainStatus, NodeDrainRequest, NodeDrainStatus, Operation, Source, ZedAgentStatus, agent, parse,
 };
 
 /// A device with device-op.
@@ -37,6 +37,8 @@ impl Device {
         for operation in Operation::ALL {
             machine.write(&counter_path(operation), COUNTER_1);
         }
+        // It has told sources apart before.
+        machine.write(RECORD, r#"{"SchemaVersion":1,"BootId":"before","HasSources":true}"#);
         Self {
             status: machine.follow(agent::ZEDAGENT),
             command: machine.follow(agent::ZEDAGENT),
@@ -95,6 +97,9 @@ impl Device {
     }
 }
 
+/// The file of the record.
+pub(crate) const RECORD: &str = "persist/status/zedagent/OperationRecord/global.json";
+
 /// A counter file.
 pub(crate) const COUNTER_1: &str = r#"{"Counter":1,"DesiredState":true,"OpsTime":"then"}"#;
 
@@ -115,7 +120,7 @@ async fn from_the_command_to_nodeagent() {
     assert_eq!((request.context.as_str(), request.requested_by.code()), ("reboot", 2));
     let counter = std::fs::read(device.path("persist/status/rebootConfig")).unwrap();
     assert_eq!(parse::<DeviceOpsCmd>(&counter).unwrap().counter, 2);
-    assert!(device.path("persist/status/zedagent/OperationRecord/global.json").exists());
+    assert!(device.path(RECORD).exists());
 
     device.report(Some(DrainStatus::Unknown));
     let deferred = device.until_status(DeviceOpState::Deferred).await;
@@ -184,7 +189,7 @@ async fn d16_a_record_that_cannot_be_written_stops_everything_and_is_told() {
     let mut device = Device::start().await;
     device.until_status(DeviceOpState::Idle).await;
     let folder = device.path("persist/status/zedagent/OperationRecord");
-    std::fs::remove_dir(&folder).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
     device.write("persist/status/zedagent/OperationRecord", "in the way");
     device.give(Operation::Reboot, 2);
     device.until_blocked_by("reboot 2 cannot go on: cannot publish OperationRecord").await;
@@ -256,5 +261,77 @@ async fn d14_a_take_back_on_a_disk_that_takes_nothing_still_takes_effect() {
     device.until_blocked_by("cannot publish OperationRecord").await;
     std::fs::remove_file(&folder).unwrap();
     device.until_status(DeviceOpState::Idle).await;
+    device.stop().await;
+}
+
+/// The person's folder, and each source's own counter files, in EVE's form.
+#[tokio::test]
+async fn every_source_has_its_own_folder_and_counters() {
+    for (source, folder, counters) in [
+        (Source::Person, "run/ebb", "persist/status/ebb"),
+        (Source::Controller, "run/controller", "persist/status"),
+        (Source::Cluster, "run/zedkube", "persist/status/cluster"),
+        (Source::Host, "run/sentinel", "persist/status/host"),
+    ] {
+        let mut device = Device::new();
+        let counter = format!("{counters}/rebootConfig");
+        device.write(&counter, COUNTER_1);
+        device.run().await;
+        let command = r#"{"Counter":2,"DesiredState":true,"OpsTime":"now","Now":true,"WithoutRecord":true}"#;
+        device.write(&format!("{folder}/DeviceOpsCmd/reboot.json"), command);
+        device.until_requested().await;
+        device.report(Some(DrainStatus::Complete));
+        let status = device.until_status(DeviceOpState::HandedOver).await;
+        assert_eq!((status.source, status.counter), (source, 2));
+        assert_eq!(status.without_record, source == Source::Person, "an operator's word, from an operator only");
+        if source != Source::Person {
+            assert_eq!(device.read(&counter), r#"{"Counter":2,"DesiredState":true,"OpsTime":"now"}"#);
+        }
+        device.stop().await;
+    }
+}
+
+/// The brake, and an operator who takes a controller's command back.
+#[tokio::test]
+async fn a_freeze_and_a_cancel_are_read_from_the_operators_files() {
+    let mut device = Device::start().await;
+    let freeze = "persist/status/ebb/CommandFreeze/global.json";
+    device.write(freeze, r#"{"By":"alice","Reason":"stocktaking"}"#);
+    device.give(Operation::Reboot, 2);
+    device.until_blocked_by("commands are frozen (by alice: stocktaking); `ebb unfreeze`").await;
+    assert_eq!(device.item::<NodeDrainRequest>(agent::ZEDAGENT), None);
+    device.write(freeze, r#"{"By":"alice","Until":"2001-01-01T00:00:00Z"}"#);
+    device.until_requested().await;
+    device.write(freeze, "garbled");
+    device.until_blocked_by("commands count as frozen; `ebb unfreeze` removes that file").await;
+    std::fs::remove_file(device.path(freeze)).unwrap();
+    device.until_requested().await;
+    device.write("run/ebb/CancelCommand/controller.reboot.json", r#"{"Counter":2}"#);
+    device.until_status(DeviceOpState::Idle).await;
+    until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
+    device.give(Operation::Reboot, 3);
+    device.until_requested().await;
+    device.stop().await;
+}
+
+/// A failing disk is when a reboot is wanted most: `/persist` holds no folder that can be written.
+#[tokio::test]
+async fn an_operator_reboots_a_device_whose_persist_takes_nothing() {
+    let mut device = Device::new();
+    let persist = device.path("persist");
+    std::fs::remove_dir_all(&persist).unwrap();
+    device.write("persist", "in the way");
+    device.run().await;
+    device.give(Operation::Reboot, 5);
+    device.until_blocked_by("cannot publish OperationRecord").await;
+    let command = r#"{"Counter":1,"DesiredState":true,"Now":true,"WithoutRecord":true}"#;
+    device.write("run/ebb/DeviceOpsCmd/reboot.json", command);
+    device.until_requested().await;
+    device.report(Some(DrainStatus::Complete));
+    device.until_commanded(Some(Operation::Reboot)).await;
+    device.stop().await;
+    device.run().await;
+    let status = device.until_status(DeviceOpState::HandedOver).await;
+    assert_eq!((status.source, status.without_record), (Source::Person, true));
     device.stop().await;
 }

@@ -37,6 +37,10 @@ impl Device for CommandDevice {
         self.name
     }
 
+    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(std::future::ready(true))
+    }
+
     fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
         Box::pin(async move {
             // Whether the device is still up after a while is looked at elsewhere.

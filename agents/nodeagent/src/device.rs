@@ -21,6 +21,9 @@ pub trait Device: fmt::Debug + Send + Sync {
     /// What a person calls it.
     fn name(&self) -> &'static str;
 
+    /// Whether this device has it, as far as can be told without using it.
+    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
+
     /// Carries a command out. Dropping the future ends what can be ended.
     ///
     /// [`Outcome::Started`] means that the device should be gone within [`crate::progress::STILL_UP`].
@@ -76,6 +79,10 @@ impl Device for NoCommand {
         "device.command (not set)"
     }
 
+    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(std::future::ready(false))
+    }
+
     fn carry_out<'a>(&'a self, _: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
         Box::pin(std::future::ready(Outcome::Absent("no device.command".to_owned())))
     }
@@ -88,6 +95,10 @@ struct NothingToStop;
 impl Device for NothingToStop {
     fn name(&self) -> &'static str {
         "nothing to stop"
+    }
+
+    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(std::future::ready(true))
     }
 
     fn carry_out<'a>(&'a self, _: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {

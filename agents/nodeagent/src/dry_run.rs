@@ -28,6 +28,7 @@ impl DryRun {
             action: command.operation.name().to_owned(),
             reason: command.reason.clone(),
             counter: command.counter,
+            source: command.source,
             content_tree_uuid: String::new(),
             boot_id: self.boot_id.clone(),
             at: GoTime::from(clock::wall()),
@@ -42,6 +43,10 @@ impl DryRun {
 impl Device for DryRun {
     fn name(&self) -> &'static str {
         "dry run"
+    }
+
+    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(std::future::ready(true))
     }
 
     fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {

@@ -1,6 +1,6 @@
 //! What is to be done, as ordered data.
 
-use schemas::{DeviceAction, NodeAgentStatus};
+use schemas::{ActionRecord, DeviceAction, NodeAgentStatus};
 
 use crate::progress::State;
 use crate::standing::Command;
@@ -12,8 +12,15 @@ pub enum Effect {
     Action(DeviceAction),
     /// Publish NodeAgentStatus.
     Status(Box<NodeAgentStatus>),
-    /// Leave the reason behind for the next boot, durably. If that cannot be done, the rest is done all the same.
-    LeaveReason(String),
+    /// Write the proof that the command was begun, durably. Whether that could be done is seen by the next look
+    /// ([`crate::progress::Proof`]).
+    Record(ActionRecord),
+    /// Remove the proof: the device was not touched, or no means worked. If that cannot be done, the rest is done all
+    /// the same, and the next look finds the proof again.
+    ForgetRecord,
+    /// Leave the reason of this command behind for the next boot, durably. If that cannot be done, the rest is done all
+    /// the same.
+    LeaveReason(Command),
     /// The device did not go down after all.
     ForgetReason,
     /// Run the hooks, then send [`crate::progress::Event::HooksEnded`].
@@ -47,6 +54,8 @@ impl Effect {
             Self::WakeAt(at_ms) => Some(*at_ms),
             Self::Action(_)
             | Self::Status(_)
+            | Self::Record(_)
+            | Self::ForgetRecord
             | Self::LeaveReason(_)
             | Self::ForgetReason
             | Self::RunHooks { .. }

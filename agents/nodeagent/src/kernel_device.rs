@@ -106,6 +106,10 @@ impl Device for KernelDevice {
         "reboot(2)"
     }
 
+    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(std::future::ready(self.kernel.refusal().is_none()))
+    }
+
     fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
         Box::pin(self.take_down(command.operation))
     }

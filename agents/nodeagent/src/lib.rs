@@ -2,12 +2,14 @@
 //!
 //! [`progress`] decides, `perform` acts. nodeagent has no operations of its own: EVE's bypass the drain (D4).
 
+mod action_record;
 mod boot_reason;
 mod command_device;
 pub mod device;
 mod dry_run;
 pub mod effect;
 mod kernel_device;
+mod known_means;
 mod logind;
 mod logind_device;
 mod perform;

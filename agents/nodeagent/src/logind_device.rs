@@ -89,6 +89,13 @@ impl Device for LogindDevice {
         "systemd-logind"
     }
 
+    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(async move {
+            let Ok(bus) = self.bus.connect().await else { return false };
+            matches!(Logind::find(bus).await, Ok(Some(_)))
+        })
+    }
+
     fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
         Box::pin(self.take_down(command.operation))
     }

@@ -8,17 +8,19 @@ use pubsub::{
 };
 use runtime::{AgentContext, SettingsWatch, error_chain, program};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DeviceOpStatus,
-    NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Topic, ZedAgentStatus, agent,
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
+    NodeAgentStatus, NodeDrainReport, NodeDrainStatus, SCHEMA_VERSION, Topic, ZedAgentStatus, agent,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::action_record::RecordFile;
 use crate::boot_reason;
 use crate::command_device::environment;
 use crate::device::{Device, means};
 use crate::effect::Effect;
-use crate::progress::{Event, Facts, Outcome, Policy, State};
+use crate::known_means::KnownMeans;
+use crate::progress::{Event, Facts, Outcome, Policy, STILL_UP, State};
 use crate::standing::{Alive, Command, Report, Siblings, is_released, standing};
 
 /// One hook may run so long.
@@ -36,6 +38,8 @@ pub(crate) struct Desk {
     device_op: Subscription<DeviceOpStatus>,
     hold: Subscription<BaseOsHold>,
     images: Subscription<BaseOsStatus>,
+    record: RecordFile,
+    means: KnownMeans,
     running: Option<JoinHandle<()>>,
     sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
@@ -56,13 +60,15 @@ impl Desk {
             device_op: Subscription::open(root, agent::ZEDAGENT, volatile),
             hold: Subscription::open(root, agent::BASEOSMGR, volatile),
             images: Subscription::open(root, agent::BASEOSMGR, volatile),
+            record: RecordFile::new(root),
+            means: KnownMeans::default(),
             running: None,
             sender,
             events,
             settings: context.settings(),
             context: context.clone(),
         };
-        desk.take_reason()?;
+        desk.begin_boot()?;
         Ok(desk)
     }
 
@@ -72,13 +78,13 @@ impl Desk {
         let status = self.status.get(&status_key()).cloned().unwrap_or_default();
         // Once the device is going down, the reason on disk is the command's own.
         let is_acting = action.state == DeviceActionState::Acting;
-        let reason = if is_acting { boot_reason::read(self.context.root()) } else { None };
-        State::resume(action, status, reason)
+        let reason = if is_acting { boot_reason::reason(self.context.root()) } else { None };
+        State::resume(action, status, reason, self.context.boot_id())
     }
 
     pub(crate) fn policy(&self) -> Policy {
         let device = &self.settings.current().device;
-        Policy { has_hooks: !device.pre.is_empty(), dry_run: device.dry_run }
+        Policy { has_hooks: !device.pre.is_empty(), dry_run: device.dry_run, still_up: STILL_UP }
     }
 
     /// The next event from beside the loop, or nothing when files may have changed. Can be dropped and called again.
@@ -95,7 +101,9 @@ impl Desk {
     }
 
     /// Reads everything anew, the commands last, and then what let them go.
-    pub(crate) fn look(&self) -> Facts {
+    pub(crate) fn look(&mut self) -> Facts {
+        let device = &self.settings.current().device;
+        self.means.look(device, self.context.root(), self.context.boot_id(), &self.sender);
         let drain = self.read(agent::ZEDKUBE, &TopicKey::global(), &self.drain);
         let hold = self.item::<BaseOsHold>(agent::BASEOSMGR, &TopicKey::global());
         let is_activating = hold.state == BaseOsHoldState::Activating && self.is_running(agent::BASEOSMGR);
@@ -106,9 +114,9 @@ impl Desk {
             device_op: self.item(agent::ZEDAGENT, &TopicKey::global()),
             zedagent: self.item(agent::ZEDAGENT, &zedagent_key()),
         };
-        let command = standing(&siblings);
+        let command = standing(&siblings, self.context.boot_id());
         let is_released = command.as_ref().is_none_or(|command| self.is_released(command.requester()));
-        Facts { drain, is_activating, is_released, command }
+        Facts { drain, is_activating, is_released, command, proof: self.record.look() }
     }
 
     /// The report is read last, and after the locks: what a process wrote before it died is seen.
@@ -144,8 +152,14 @@ impl Desk {
             Effect::Status(status) => {
                 self.status.publish(&status_key(), status)?;
             }
-            Effect::LeaveReason(reason) => {
-                if let Err(error) = boot_reason::leave(self.context.root(), reason) {
+            Effect::Record(record) => self.record.write(record),
+            Effect::ForgetRecord => {
+                if let Err(error) = self.record.forget() {
+                    tracing::error!("{}; another boot may take the command for done", error_chain(&error));
+                }
+            }
+            Effect::LeaveReason(command) => {
+                if let Err(error) = boot_reason::leave(self.context.root(), command) {
                     tracing::error!("{}; going on without", error_chain(&error));
                 }
             }
@@ -196,24 +210,49 @@ impl Desk {
         }
     }
 
-    /// A boot's first act: what the last one left behind is told, and only then removed.
-    fn take_reason(&mut self) -> Result<(), PublishError> {
-        let action = self.action.get(&TopicKey::global());
-        if action.is_some_and(|action| action.state == DeviceActionState::Acting) {
+    /// A boot's first act: what the last one left behind is told, and only then removed. Whether this boot was told of
+    /// already is seen in DeviceAction, which is why it is published last.
+    fn begin_boot(&mut self) -> Result<(), PublishError> {
+        let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
+        if action.boot_id != self.context.boot_id() {
+            let status = self.first_status(&action);
+            self.status.publish(&status_key(), &status)?;
+            let boot_id = self.context.boot_id().to_owned();
+            let idle = DeviceAction { schema_version: SCHEMA_VERSION, boot_id, ..DeviceAction::default() };
+            self.action.publish(&TopicKey::global(), &idle)?;
+        } else if action.state == DeviceActionState::Acting {
             // It is this boot's own, left for the next one.
             return Ok(());
         }
-        if self.status.get(&status_key()).is_none() {
-            let reboot_reason = boot_reason::read(self.context.root()).unwrap_or_default();
-            if !reboot_reason.is_empty() {
-                tracing::info!("this boot was asked for: {reboot_reason}");
-            }
-            let name = agent::NODEAGENT.to_owned();
-            let status = NodeAgentStatus { name, reboot_reason, ..NodeAgentStatus::default() };
-            self.status.publish(&status_key(), &status)?;
-        }
         self.forget_reason();
+        let boots_before = self.status.get(&status_key()).map_or(0, |status| status.restart_counter);
+        if let Err(error) = boot_reason::count(self.context.root(), boots_before) {
+            tracing::warn!("{}; this boot is not counted", error_chain(&error));
+        }
         Ok(())
+    }
+
+    fn first_status(&self, action: &DeviceAction) -> NodeAgentStatus {
+        let root = self.context.root();
+        let (left, boots_before) = (boot_reason::read(root), boot_reason::boots_before(root));
+        if !left.reason.is_empty() {
+            tracing::info!("this boot was asked for: {}", left.reason);
+        }
+        // An older nodeagent has told of this boot, and left no trace of it but this.
+        let told = self.status.get(&status_key()).filter(|_| action.boot_id.is_empty());
+        if let Some(told) = told.filter(|_| left == boot_reason::Left::default()) {
+            return NodeAgentStatus { restart_counter: boots_before.unwrap_or(0), ..told.clone() };
+        }
+        let without = if boots_before.is_none() { BootReason::FIRST } else { BootReason::UNKNOWN };
+        let nobody_said = if left.reason.is_empty() { without } else { BootReason::UNKNOWN };
+        NodeAgentStatus {
+            name: agent::NODEAGENT.to_owned(),
+            reboot_reason: left.reason,
+            reboot_time: left.at,
+            boot_reason: left.boot_reason.unwrap_or(nobody_said),
+            restart_counter: boots_before.unwrap_or(0),
+            ..NodeAgentStatus::default()
+        }
     }
 
     fn forget_reason(&self) {
@@ -253,7 +292,7 @@ impl Drop for Desk {
 
 /// Uses a means, and tells before and after: the log may be all that is left of it.
 async fn carry_out(device: &dyn Device, command: &Command) -> Outcome {
-    let Command { operation, counter, reason, image: _ } = command;
+    let Command { operation, counter, reason, source: _, without_record: _, image: _ } = command;
     let name = device.name();
     tracing::warn!("{operation} {counter} by {name}: {reason}");
     failure_point::reached(format_args!("before {operation} {counter} by {name}"));

@@ -7,7 +7,9 @@ mod acting;
 
 use std::time::Duration;
 
-use schemas::{DeviceAction, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation};
+use schemas::{
+    ActionRecord, DeviceAction, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation,
+};
 
 use crate::effect::{Effect, between};
 use crate::showing;
@@ -15,6 +17,10 @@ use crate::standing::Command;
 
 /// A device that is still up so long after a means was used was not taken down by it.
 pub const STILL_UP: Duration = Duration::from_mins(5);
+
+/// So often a command is begun in one boot. A means may restart everything but the kernel, as a soft reboot does: then
+/// the command still stands, and without a limit the device would do nothing else any more.
+pub const MOST_TRIES: u32 = 3;
 
 /// The siblings' locks make no event: while one is waited for, they are asked this often, in milliseconds.
 const LOOK_AT_LOCK_MS: u64 = 1000;
@@ -30,6 +36,8 @@ pub struct Policy {
     pub has_hooks: bool,
     /// `device.dry-run`: nothing happens but a line in a file.
     pub dry_run: bool,
+    /// How long a means has: [`STILL_UP`].
+    pub still_up: Duration,
 }
 
 /// What happened.
@@ -49,6 +57,8 @@ pub enum Event {
         /// How it went.
         outcome: Outcome,
     },
+    /// The means by which this device can go down were looked for.
+    MeansFound(Vec<String>),
 }
 
 /// A moment on both clocks.
@@ -71,6 +81,17 @@ pub struct Facts {
     pub is_released: bool,
     /// The command that stands.
     pub command: Option<Command>,
+    /// The proof that is on disk.
+    pub proof: Proof,
+}
+
+/// The durable ActionRecord, as far as nodeagent knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// As its file has it; nothing when there is none, or when it cannot be read.
+    pub on_disk: Option<ActionRecord>,
+    /// The record that could not be written last, and why.
+    pub refused: Option<(ActionRecord, String)>,
 }
 
 /// How it went with one means.
@@ -99,6 +120,8 @@ pub struct State {
     pub action: DeviceAction,
     /// NodeAgentStatus as published.
     pub status: NodeAgentStatus,
+    /// This boot.
+    boot_id: String,
     /// What keeps a command that is taken, in words.
     pub(crate) obstacle: &'static str,
     /// Counts what runs beside the loop, so that a late answer is recognised.
@@ -143,8 +166,10 @@ pub struct Trial {
     pub means: usize,
     /// It is the one of a dry run.
     pub dry_run: bool,
-    /// The serial and the time limit; nothing before it has begun.
-    pub running: Option<(u32, u64)>,
+    /// The serial; nothing before it has begun, and when a nodeagent before this one has begun it.
+    pub running: Option<u32>,
+    /// Its time limit, in milliseconds of this boot's clock; nothing before it has begun.
+    pub until_ms: Option<u64>,
     /// What it has begun.
     pub begun: Option<String>,
     /// Why those before it failed.
@@ -155,21 +180,37 @@ pub struct Trial {
 
 impl State {
     /// The state from what is on disk. `status` is what was published in this boot, with the reason of the last one;
-    /// `reason` is what was left behind for the next one.
-    pub fn resume(action: DeviceAction, status: NodeAgentStatus, reason: Option<String>) -> Self {
+    /// `reason` is what was left behind for the next one. What `action` says of another boot is over.
+    ///
+    /// A means that was begun is not begun again: what is left of its time is waited for.
+    pub fn resume(
+        action: DeviceAction,
+        status: NodeAgentStatus,
+        reason: Option<String>,
+        boot_id: &str,
+    ) -> Self {
+        let of_another = DeviceAction { boot_id: boot_id.to_owned(), ..DeviceAction::default() };
+        let action = if action.boot_id == boot_id { action } else { of_another };
         let command = action.command.map(|operation| Command {
             image: action.content_tree_uuid.clone(),
+            source: action.source,
             ..Command::new(operation, action.counter, reason)
+        });
+        let trial = action.trial.as_ref().map_or_else(Trial::default, |trial| Trial {
+            means: usize::try_from(trial.means).unwrap_or(usize::MAX),
+            until_ms: Some(trial.until_ms),
+            ..Trial::default()
         });
         let phase = match (action.state, &command) {
             (DeviceActionState::Idle, _) | (_, None) => Phase::Idle,
             (DeviceActionState::Taken, Some(_)) => Phase::Taken(Hooks::Due),
-            (DeviceActionState::Acting, Some(_)) => Phase::Acting(Trial::default()),
+            (DeviceActionState::Acting, Some(_)) => Phase::Acting(trial),
             (DeviceActionState::Done, Some(_)) => Phase::Done,
             (DeviceActionState::Failed, Some(_)) => Phase::Failed(action.error.clone()),
         };
         let command = command.filter(|_| phase != Phase::Idle);
-        Self { phase, command, action, status, obstacle: "", serial: 0, is_unsure: true }
+        let boot_id = boot_id.to_owned();
+        Self { phase, command, action, status, boot_id, obstacle: "", serial: 0, is_unsure: true }
     }
 
     /// Where to go on after an effect failed: from what is on disk (`resumed`), as after a crash, except while
@@ -190,7 +231,14 @@ impl State {
 
     /// A shutdown leaves the device up, so its command may be found once more: it is not carried out again.
     fn has_done(&self, command: &Command) -> bool {
-        command.operation == Operation::Shutdown && self.action.shutdown_done == Some(command.counter)
+        command.operation == Operation::Shutdown
+            && self.action.shutdown_done == Some(command.counter)
+            && self.action.shutdown_source == command.source
+    }
+
+    /// How often the point of no return was passed for this command in this boot.
+    fn tries_of(&self, command: &Command) -> u32 {
+        if self.action.acted == Some(command.named()) { self.action.tries } else { 0 }
     }
 
     fn next_serial(&mut self) -> u32 {
@@ -212,6 +260,9 @@ pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State,
         Phase::Acting(trial) => acting::acting(&mut next, trial, event, now, policy),
         Phase::Done | Phase::Failed(_) => over(&mut next, event),
     };
+    if let Event::MeansFound(means) = event {
+        next.action.means = Some(means.clone());
+    }
     showing::show(&mut next, event, now);
     let mut effects = between(&before, &next, own);
     effects.extend(wake(&next, now).map(Effect::WakeAt));
@@ -225,7 +276,9 @@ fn idle(next: &mut State, event: &Event) -> Vec<Effect> {
             next.phase = Phase::Taken(Hooks::Due);
             Vec::new()
         }
-        Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } => Vec::new(),
+        Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } | Event::MeansFound(_) => {
+            Vec::new()
+        }
     }
 }
 
@@ -243,7 +296,7 @@ fn taken(next: &mut State, hooks: Hooks, event: &Event, now: Moment, policy: Pol
             }
             Vec::new()
         }
-        Event::Acted { .. } => Vec::new(),
+        Event::Acted { .. } | Event::MeansFound(_) => Vec::new(),
     }
 }
 
@@ -263,6 +316,10 @@ fn taken_and_standing(
             next.status.all_domains_halted = true;
             Vec::new()
         }
+        (Hooks::Due | Hooks::Ended, Some(command)) if MOST_TRIES <= next.tries_of(command) => {
+            next.phase = Phase::Failed(acting::too_often(command));
+            Vec::new()
+        }
         (Hooks::Due | Hooks::Ended, _) if !facts.is_released => {
             next.obstacle = NOT_RELEASED;
             Vec::new()
@@ -277,19 +334,22 @@ fn taken_and_standing(
             next.phase = Phase::Taken(Hooks::Ended);
             Vec::new()
         }
-        (Hooks::Due | Hooks::Ended, _) => acting::begin(next, Trial::default(), now, policy),
+        (Hooks::Due | Hooks::Ended, _) => acting::pass_no_return(next, facts, now, policy),
     }
 }
 
-/// Lasts until the command is cleared, or another one stands.
+/// Lasts until the command is cleared, or another one stands. What failed was not carried out: no proof may say so.
 fn over(next: &mut State, event: &Event) -> Vec<Effect> {
     match event {
+        Event::Looked(facts) if acting::is_proof_wrong(next, facts) => vec![Effect::ForgetRecord],
         Event::Looked(facts) if !stands(next, facts) => {
             next.phase = Phase::Idle;
             next.command = None;
             vec![Effect::Drop]
         }
-        Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } => Vec::new(),
+        Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } | Event::MeansFound(_) => {
+            Vec::new()
+        }
     }
 }
 
@@ -305,7 +365,7 @@ fn stands(next: &State, facts: &Facts) -> bool {
 const fn wake(next: &State, now: Moment) -> Option<u64> {
     match &next.phase {
         Phase::Taken(Hooks::Due | Hooks::Ended) => Some(now.boot_ms.saturating_add(LOOK_AT_LOCK_MS)),
-        Phase::Acting(Trial { running: Some((_, until_ms)), .. }) => Some(*until_ms),
+        Phase::Acting(Trial { until_ms: Some(until_ms), .. }) => Some(*until_ms),
         Phase::Idle
         | Phase::Taken(Hooks::Running { .. })
         | Phase::Acting(_)

@@ -1,6 +1,6 @@
 //! DeviceAction and NodeAgentStatus: what others see of the state.
 
-use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation, SCHEMA_VERSION, agent};
+use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation, SCHEMA_VERSION, Source, agent};
 
 use crate::progress::{Event, Moment, Phase, State};
 use crate::standing::is_drain_in_progress;
@@ -9,17 +9,18 @@ use crate::standing::is_drain_in_progress;
 pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
     let state = action_state(&next.phase);
     let command = next.command.as_ref();
+    let is_acting = matches!(next.phase, Phase::Acting(_));
     let action = DeviceAction {
         schema_version: SCHEMA_VERSION,
         command: command.map(|command| command.operation),
         counter: command.map_or(0, |command| command.counter),
         content_tree_uuid: command.map_or_else(String::new, |command| command.image.clone()),
+        source: command.map_or_else(Source::default, |command| command.source),
         state,
         blocked_by: next.obstacle.to_owned(),
         error: if let Phase::Failed(error) = &next.phase { error.clone() } else { String::new() },
-        since: next.action.since,
-        shutdown_done: next.action.shutdown_done,
-        boot_id: next.action.boot_id.clone(),
+        trial: next.action.trial.clone().filter(|_| is_acting),
+        ..next.action.clone()
     };
     let is_new = !is_same(&next.action, &action) || action.since.is_zero();
     next.action = DeviceAction { since: if is_new { now.wall } else { action.since }, ..action };
@@ -28,8 +29,8 @@ pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
 
 /// The same command, as far as before.
 fn is_same(before: &DeviceAction, after: &DeviceAction) -> bool {
-    (before.state, before.command, before.counter, &before.content_tree_uuid)
-        == (after.state, after.command, after.counter, &after.content_tree_uuid)
+    (before.state, before.command, before.counter, before.source, &before.content_tree_uuid)
+        == (after.state, after.command, after.counter, after.source, &after.content_tree_uuid)
 }
 
 const fn action_state(phase: &Phase) -> DeviceActionState {
@@ -53,7 +54,9 @@ fn status(next: &State, event: &Event) -> NodeAgentStatus {
         next.status.all_domains_halted && next.phase == Phase::Done && operation == Some(Operation::Shutdown);
     let wait_drain_in_progress = match event {
         Event::Looked(facts) => is_drain_in_progress(facts.drain),
-        Event::HooksEnded { .. } | Event::Acted { .. } => next.status.wait_drain_in_progress,
+        Event::HooksEnded { .. } | Event::Acted { .. } | Event::MeansFound(_) => {
+            next.status.wait_drain_in_progress
+        }
     };
     NodeAgentStatus {
         name: agent::NODEAGENT.to_owned(),

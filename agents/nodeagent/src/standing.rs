@@ -1,12 +1,18 @@
 //! Which command stands, and what NodeAgentStatus says about drains. Pure; read from files as they are now.
 
+use runtime::plain_text::one_line;
 use schemas::{
-    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester, DrainStatus,
-    Member, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, ZedAgentStatus, agent,
+    ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester,
+    DrainStatus, Member, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, Source, ZedAgentStatus,
+    agent,
 };
 
 /// EVE's word for a partition that the device boots next.
 const UPDATING: &str = "updating";
+/// So much of a reason is kept, in bytes: it goes into the environment of commands and into the next boot's status.
+const MOST_REASON_BYTES: usize = 1024;
+/// The longest id of an image, in bytes, as baseos accepts it. EVE's are UUIDs of 36.
+const MOST_ID_BYTES: usize = 128;
 
 /// What is to be done to the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,21 +23,37 @@ pub struct Command {
     pub counter: u32,
     /// UUID of that image; empty for a command of device-op.
     pub image: String,
+    /// Who gave it. Each source counts for itself: the same counter of another source is another command.
+    pub source: Source,
+    /// It may be carried out although there is no durable record of it: an operator's word.
+    pub without_record: bool,
     /// Why, for the next boot to report.
     pub reason: String,
 }
 
 impl Command {
-    /// A command of device-op. One without a reason gets the plainest.
+    /// A command of device-op, of the controller. One without a reason gets the plainest.
     pub fn new(operation: Operation, counter: u32, reason: Option<String>) -> Self {
         let reason = reason.filter(|reason| !reason.is_empty());
         let reason = reason.unwrap_or_else(|| format!("{operation} command, counter {counter}"));
-        Self { operation, counter, image: String::new(), reason }
+        let reason = one_line(&reason, MOST_REASON_BYTES);
+        let (image, source, without_record) = (String::new(), Source::default(), false);
+        Self { operation, counter, image, source, without_record, reason }
     }
 
     /// Whether this is the same command, whatever its reason says by now.
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.operation, self.counter, &self.image) == (other.operation, other.counter, &other.image)
+        self.named() == other.named()
+    }
+
+    /// What names it in files.
+    pub fn named(&self) -> ActedCommand {
+        ActedCommand {
+            source: self.source,
+            command: Some(self.operation),
+            counter: self.counter,
+            content_tree_uuid: self.image.clone(),
+        }
     }
 
     /// The agent that has let it go.
@@ -53,9 +75,18 @@ pub struct Siblings {
     pub images: Vec<BaseOsStatus>,
 }
 
-/// The command that stands: both files of a sibling have to agree. device-op's goes before an image's.
-pub fn standing(siblings: &Siblings) -> Option<Command> {
-    device_op(&siblings.zedagent, &siblings.device_op).or_else(|| image(&siblings.hold, &siblings.images))
+/// The command that stands in this boot: both files of a sibling have to agree. device-op's goes before an image's.
+pub fn standing(siblings: &Siblings, boot_id: &str) -> Option<Command> {
+    let device_op = Some(&siblings.device_op).filter(|status| is_of(boot_id, &status.boot_id));
+    let hold = Some(&siblings.hold).filter(|hold| is_of(boot_id, &hold.boot_id));
+    let command = device_op.and_then(|status| self::device_op(&siblings.zedagent, status));
+    command.or_else(|| image(hold?, &siblings.images))
+}
+
+/// A file that speaks of another boot commands nothing: `/run` may be kept over a boot. One that names no boot was
+/// written by an older agent.
+fn is_of(boot_id: &str, named: &str) -> bool {
+    named.is_empty() || named == boot_id
 }
 
 fn device_op(zedagent: &ZedAgentStatus, status: &DeviceOpStatus) -> Option<Command> {
@@ -67,7 +98,11 @@ fn device_op(zedagent: &ZedAgentStatus, status: &DeviceOpStatus) -> Option<Comma
     let operation = Operation::ALL.into_iter().find(is_commanded)?;
     let is_handed_over = status.state == DeviceOpState::HandedOver && status.operation == Some(operation);
     let reason = zedagent.requested_reboot_reason.clone();
-    is_handed_over.then(|| Command::new(operation, status.counter, Some(reason)))
+    is_handed_over.then(|| Command {
+        source: status.source,
+        without_record: status.without_record,
+        ..Command::new(operation, status.counter, Some(reason))
+    })
 }
 
 fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
@@ -76,10 +111,15 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
             && image.partition_state == UPDATING
             && hold.state == BaseOsHoldState::Activated
             && hold.content_tree_uuid == image.content_tree_uuid
+            && image.content_tree_uuid.len() <= MOST_ID_BYTES
     };
     let image = images.iter().find(is_due)?;
     let reason = format!("reboot into image {} ({})", image.base_os_version, image.content_tree_uuid);
-    Some(Command { operation: Operation::Reboot, counter: 0, image: image.content_tree_uuid.clone(), reason })
+    Some(Command {
+        image: image.content_tree_uuid.clone(),
+        source: hold.source,
+        ..Command::new(Operation::Reboot, 0, Some(reason))
+    })
 }
 
 /// Who still has a say in a command that both files of a sibling give.
@@ -146,6 +186,8 @@ mod tests {
 
     use super::*;
 
+    const BOOT: &str = "boot-2";
+
     fn zedagent(operations: &[Operation]) -> ZedAgentStatus {
         ZedAgentStatus {
             reboot_cmd: operations.contains(&Operation::Reboot),
@@ -175,7 +217,7 @@ mod tests {
 
     #[track_caller]
     fn check(siblings: &Siblings, expected: Option<(Operation, u32)>) {
-        let found = standing(siblings).map(|command| (command.operation, command.counter));
+        let found = standing(siblings, BOOT).map(|command| (command.operation, command.counter));
         assert_eq!(found, expected, "{siblings:?}");
     }
 
@@ -217,6 +259,66 @@ mod tests {
         }
     }
 
+    /// `/run` is kept over a boot: what stood then was done by the boot, or was not.
+    #[test]
+    fn what_stood_in_another_boot_commands_nothing() {
+        for (boot_id, is_obeyed) in [("boot-1", false), ("boot-2", true), ("", true)] {
+            let of_device_op = Siblings {
+                zedagent: zedagent(&[Operation::Reboot]),
+                device_op: DeviceOpStatus {
+                    boot_id: boot_id.to_owned(),
+                    ..device_op(Operation::Reboot, 7, DeviceOpState::HandedOver)
+                },
+                ..Siblings::default()
+            };
+            check(&of_device_op, is_obeyed.then_some((Operation::Reboot, 7)));
+            let of_baseos = Siblings {
+                hold: BaseOsHold { boot_id: boot_id.to_owned(), ..hold("a", BaseOsHoldState::Activated) },
+                images: vec![image("a", true, UPDATING)],
+                ..Siblings::default()
+            };
+            check(&of_baseos, is_obeyed.then_some((Operation::Reboot, 0)));
+        }
+    }
+
+    /// Whatever stands in another agent's files, ours can be written and commands can be started.
+    #[test]
+    fn what_is_too_long_is_cut_or_commands_nothing() {
+        let long = "x".repeat(900_000);
+        let zedagent =
+            ZedAgentStatus { requested_reboot_reason: long.clone(), ..zedagent(&[Operation::Reboot]) };
+        let device_op = device_op(Operation::Reboot, 7, DeviceOpState::HandedOver);
+        let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() }, BOOT).unwrap();
+        assert!(found.reason.len() < 2 * MOST_REASON_BYTES, "{} bytes", found.reason.len());
+        let siblings = Siblings {
+            hold: hold(&long, BaseOsHoldState::Activated),
+            images: vec![image(&long, true, UPDATING)],
+            ..Siblings::default()
+        };
+        check(&siblings, None);
+        let image = BaseOsStatus { base_os_version: long, ..image("a", true, UPDATING) };
+        let hold = hold("a", BaseOsHoldState::Activated);
+        let found = standing(&Siblings { hold, images: vec![image], ..Siblings::default() }, BOOT).unwrap();
+        assert!(found.reason.len() < 2 * MOST_REASON_BYTES, "{} bytes", found.reason.len());
+    }
+
+    #[test]
+    fn the_same_counter_of_another_source_is_another_command() {
+        let command = |source| {
+            let device_op = DeviceOpStatus {
+                source,
+                without_record: source == Source::Person,
+                ..device_op(Operation::Reboot, 7, DeviceOpState::HandedOver)
+            };
+            let siblings =
+                Siblings { zedagent: zedagent(&[Operation::Reboot]), device_op, ..Siblings::default() };
+            standing(&siblings, BOOT).unwrap()
+        };
+        let person = command(Source::Person);
+        assert!(person.is_same(&command(Source::Person)) && !person.is_same(&command(Source::Controller)));
+        assert!(person.without_record && !command(Source::Controller).without_record);
+    }
+
     /// Two images after one another are two commands.
     #[test]
     fn a_reboot_belongs_to_its_image() {
@@ -226,7 +328,7 @@ mod tests {
                 images: vec![image(uuid, true, UPDATING)],
                 ..Siblings::default()
             };
-            standing(&siblings).unwrap()
+            standing(&siblings, BOOT).unwrap()
         };
         assert!(into("a").is_same(&into("a")) && !into("a").is_same(&into("b")));
         assert!(!into("a").is_same(&Command::new(Operation::Reboot, 0, None)));
@@ -287,7 +389,7 @@ mod tests {
                 ..zedagent(&[Operation::Reboot])
             };
             let device_op = device_op(Operation::Reboot, 7, DeviceOpState::HandedOver);
-            let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() });
+            let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() }, BOOT);
             assert_eq!(found.unwrap().reason, expected);
         }
     }

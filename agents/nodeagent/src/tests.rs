@@ -19,6 +19,7 @@ use super::*;
 use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
 
 mod by_logind;
+mod once;
 
 /// Long enough for any machine: reached only by a failure.
 const TOO_LONG: Duration = Duration::from_mins(1);
@@ -115,6 +116,10 @@ impl Device {
 
     async fn until_status(&mut self, wanted: impl Fn(&NodeAgentStatus) -> bool) -> NodeAgentStatus {
         until(&mut self.status, &TopicKey::parse("nodeagent").unwrap(), wanted).await
+    }
+
+    fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path(path)).unwrap()
     }
 
     fn lines(&self) -> Vec<DeviceLine> {
@@ -214,18 +219,18 @@ async fn a_command_takes_the_device_down_and_the_next_boot_knows_why() {
     }
     assert_eq!(std::fs::read_to_string(&went).unwrap(), "poweroff 3 because\n");
     assert!(std::fs::exists(&hooked).unwrap(), "a hook that fails stops nothing");
-    assert_eq!(std::fs::read_to_string(device.path("persist/reboot-reason")).unwrap(), "because");
+    assert_eq!(std::fs::read_to_string(device.path("persist/reboot-reason")).unwrap(), "NORMAL: because");
 
     device.stop().await;
     std::fs::remove_dir_all(device.path("run")).unwrap();
     device.write("proc/sys/kernel/random/boot_id", "boot-2");
     device.run().await;
-    device.until_status(|status| status.reboot_reason == "because").await;
+    device.until_status(|status| status.reboot_reason == "NORMAL: because").await;
     assert!(!device.path("persist/reboot-reason").exists());
     device.until_action(Idle).await;
     device.stop().await;
     device.run().await;
-    device.until_status(|status| status.reboot_reason == "because").await;
+    device.until_status(|status| status.reboot_reason == "NORMAL: because").await;
     device.stop().await;
 }
 

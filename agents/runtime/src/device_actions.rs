@@ -38,7 +38,7 @@ pub enum WriteDownError {
     },
 }
 
-/// Writes the line durably, unless the same action of the same boot, counter and image is there already. In a file
+/// Writes the line durably, unless the same action of the same boot, source, counter and image is there already. In a file
 /// that has grown to 1 MiB the older half makes room.
 pub fn write_down(root: &Root, line: &DeviceLine) -> Result<(), WriteDownError> {
     let folder = root.join(FOLDER);
@@ -103,8 +103,8 @@ fn has_line(lines: &[u8], wanted: &DeviceLine) -> bool {
 
 fn is_about_the_same(line: &[u8], wanted: &DeviceLine) -> bool {
     parse::<DeviceLine>(line).is_ok_and(|line| {
-        (&line.action, line.counter, &line.content_tree_uuid, &line.boot_id)
-            == (&wanted.action, wanted.counter, &wanted.content_tree_uuid, &wanted.boot_id)
+        (&line.action, line.counter, line.source, &line.content_tree_uuid, &line.boot_id)
+            == (&wanted.action, wanted.counter, wanted.source, &wanted.content_tree_uuid, &wanted.boot_id)
     })
 }
 

@@ -63,6 +63,10 @@ impl Error for FieldError {
         Self::new(&found.to_string(), &expected.to_string())
     }
 
+    fn missing_field(field: &'static str) -> Self {
+        Self::new(&format!("there is no {field}"), &format!("an object with the field {field}"))
+    }
+
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::new(&found.to_string(), &expected.to_string())
     }

@@ -43,9 +43,20 @@ fn unknown_missing_and_null_fields_are_as_in_go() {
         r#"{"RequestedAt":"0001-01-01T00:00:00Z","RequestedBy":0,"Context":""}"#,
     );
     check::<DeviceOpsCmd>(
-        r#"{"Counter":null,"DesiredState":null,"OpsTime":null}"#,
+        r#"{"Counter":0,"DesiredState":null,"OpsTime":null}"#,
         r#"{"Counter":0,"DesiredState":false,"OpsTime":""}"#,
     );
+}
+
+/// Counter 0 of a device whose recorded counter is 1 would be a new command.
+#[test]
+fn a_command_without_a_counter_is_refused_by_name() {
+    for text in [r#"{"DesiredState":true}"#, r#"{"Counter":null,"DesiredState":true}"#, "{}"] {
+        check_refused::<DeviceOpsCmd>(
+            text,
+            "cannot read DeviceOpsCmd: there is no Counter; accepted: an object with the field Counter",
+        );
+    }
 }
 
 #[test]

@@ -282,7 +282,12 @@ impl World {
                     self.device.going_down = Some((command.operation, command.counter));
                 }
             }
-            Some(NodeAgentEffect::LeaveReason(_) | NodeAgentEffect::ForgetReason) => self.last.1 = false,
+            Some(
+                NodeAgentEffect::LeaveReason(_)
+                | NodeAgentEffect::ForgetReason
+                | NodeAgentEffect::Record(_)
+                | NodeAgentEffect::ForgetRecord,
+            ) => self.last.1 = false,
             Some(_) | None => {}
         }
     }

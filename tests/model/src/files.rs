@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use device_op::OperationRecord;
 use schemas::{
-    BaseOsConfig, BaseOsHold, BaseOsStatus, DeviceAction, DeviceOpStatus, DeviceOpsCmd, DrainRequester,
-    NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation,
+    ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, DeviceAction, DeviceOpStatus, DeviceOpsCmd,
+    DrainRequester, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation,
 };
 use session::forcing::Command;
 
@@ -65,6 +65,8 @@ pub struct PersistFiles {
     pub member: Option<session::Member>,
     /// KnownHolders.
     pub others: session::slots::Others,
+    /// ActionRecord, nodeagent's proof that a command was begun.
+    pub action: Option<ActionRecord>,
     /// The reason that is left for the next boot.
     pub reason: Option<String>,
 }

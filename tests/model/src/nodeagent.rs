@@ -1,24 +1,31 @@
 //! nodeagent: the real `progress::step` and `standing::standing`, with the loop around them.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use nodeagent::effect::Effect;
-use nodeagent::progress::{Event, Facts, Moment, Outcome, Phase, Policy, State, step};
+use nodeagent::progress::{Event, Facts, Moment, Outcome, Phase, Policy, Proof, State, step};
 use nodeagent::standing::{Alive, Command, Report, Siblings, is_released, standing};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation,
-    ZedAgentStatus, agent,
+    ActionRecord, BaseOsHold, BaseOsHoldState, DeviceAction, DeviceActionState, GoTime, NodeAgentStatus,
+    NodeDrainStatus, Operation, ZedAgentStatus, agent,
 };
 
 use crate::device_op::PAUSE_MS;
 use crate::files::Files;
 use crate::scenario::{Mutation, Scenario};
 
+/// How long a means has: shorter than the time after which nothing is expected to happen any more.
+const STILL_UP_MS: u64 = 60_000;
+
 /// One process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeAgent {
     /// What decides.
     pub state: State,
+    boot_id: String,
+    /// The proof that could not be written last.
+    refused: Option<(ActionRecord, String)>,
     /// Effects that are left to do.
     pub todo: VecDeque<Effect>,
     /// It is to look again then.
@@ -100,19 +107,22 @@ impl Running {
 
 impl NodeAgent {
     /// As `Desk::open` begins.
-    pub fn start(files: &mut Files) -> Self {
-        let is_acting =
-            files.run.action.as_ref().is_some_and(|action| action.state == DeviceActionState::Acting);
-        if !is_acting {
+    pub fn start(files: &mut Files, boot_id: &str) -> Self {
+        let action = files.run.action.clone().unwrap_or_default();
+        if action.boot_id != boot_id {
             let reboot_reason = files.persist.reason.take().unwrap_or_default();
-            files.run.nodeagent.get_or_insert_with(|| NodeAgentStatus {
-                name: agent::NODEAGENT.to_owned(),
-                reboot_reason,
-                ..NodeAgentStatus::default()
-            });
+            let name = agent::NODEAGENT.to_owned();
+            let status = NodeAgentStatus { name, reboot_reason, ..NodeAgentStatus::default() };
+            files.run.nodeagent = Some(status);
+            let boot_id = boot_id.to_owned();
+            files.run.action = Some(DeviceAction { boot_id, ..DeviceAction::default() });
+        } else if action.state != DeviceActionState::Acting {
+            files.persist.reason = None;
         }
         Self {
-            state: resumed(files),
+            state: resumed(files, boot_id),
+            boot_id: boot_id.to_owned(),
+            refused: None,
             todo: VecDeque::new(),
             wake: None,
             is_restless: true,
@@ -181,10 +191,15 @@ impl NodeAgent {
                 read.siblings.zedagent = zedagent(run.zedagent.as_ref());
                 let is_blind = scenario.mutation == Some(Mutation::NodeAgentDoesNotLookAgain)
                     && matches!(self.state.phase, Phase::Taken(_));
-                let command = if is_blind { self.state.command.clone() } else { standing(&read.siblings) };
+                let command = if is_blind {
+                    self.state.command.clone()
+                } else {
+                    standing(&read.siblings, &self.boot_id)
+                };
                 let (drain, is_activating) = (read.drain, read.is_activating);
                 let alive = command.as_ref().map(|command| up.for_command(command));
-                let facts = Facts { drain, is_activating, is_released: true, command };
+                let proof = Proof { on_disk: files.persist.action.clone(), refused: self.refused.clone() };
+                let facts = Facts { drain, is_activating, is_released: true, command, proof };
                 match alive {
                     Some(alive) => self.look = Look::Locks(Box::new((facts, alive))),
                     None => self.step(Event::Looked(facts), now, scenario),
@@ -221,7 +236,8 @@ impl NodeAgent {
 
     fn step(&mut self, event: Event, now: u64, scenario: &Scenario) {
         let before = self.state.clone();
-        let policy = Policy { has_hooks: scenario.has_hooks, dry_run: false };
+        let still_up = Duration::from_millis(STILL_UP_MS);
+        let policy = Policy { has_hooks: scenario.has_hooks, dry_run: false, still_up };
         let moment = Moment { boot_ms: now, wall: GoTime::ZERO };
         let (next, effects) = step(self.state.clone(), &event, moment, policy);
         self.state = next;
@@ -242,7 +258,15 @@ impl NodeAgent {
             None | Some(Effect::WakeAt(_)) => {}
             Some(Effect::Action(action)) => files.run.action = Some(action),
             Some(Effect::Status(status)) => files.run.nodeagent = Some(*status),
-            Some(Effect::LeaveReason(reason)) => files.persist.reason = Some(reason),
+            Some(Effect::Record(record)) => {
+                files.persist.action = Some(record);
+                self.refused = None;
+            }
+            Some(Effect::ForgetRecord) => {
+                files.persist.action = None;
+                self.refused = None;
+            }
+            Some(Effect::LeaveReason(command)) => files.persist.reason = Some(command.reason),
             Some(Effect::ForgetReason) => files.persist.reason = None,
             Some(Effect::RunHooks { serial, .. }) => {
                 let is_endless = scenario.mutation == Some(Mutation::EndlessHooks);
@@ -262,21 +286,25 @@ impl NodeAgent {
 
     /// The next effect fails: the rest is not done.
     pub fn fail(&mut self, files: &Files, now: u64) {
+        if let Some(Effect::Record(record)) = self.todo.pop_front() {
+            self.refused = Some((record, "the disk is full".to_owned()));
+            return;
+        }
         self.todo.clear();
         if let Some(before) = self.before.take() {
             let (state, event) = *before;
-            self.state = state.after_failure(resumed(files));
+            self.state = state.after_failure(resumed(files, &self.boot_id));
             self.again = Some(event).filter(|event| !matches!(event, Event::Looked(_)));
         }
         (self.is_restless, self.wake) = (false, Some(now + PAUSE_MS));
     }
 }
 
-fn resumed(files: &Files) -> State {
+fn resumed(files: &Files, boot_id: &str) -> State {
     let action = files.run.action.clone().unwrap_or_default();
     let is_acting = action.state == DeviceActionState::Acting;
     let reason = files.persist.reason.clone().filter(|_| is_acting);
-    State::resume(action, files.run.nodeagent.clone().unwrap_or_default(), reason)
+    State::resume(action, files.run.nodeagent.clone().unwrap_or_default(), reason, boot_id)
 }
 
 fn zedagent(command: Option<&(Operation, String)>) -> ZedAgentStatus {

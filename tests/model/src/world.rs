@@ -216,7 +216,7 @@ impl World {
             }
             Agent::DeviceOp => self.device_op = Life::Up(Arc::new(DeviceOp::start(files, &boot_id))),
             Agent::BaseOs => self.baseos = Life::Up(Arc::new(BaseOs::start(files, &boot_id))),
-            Agent::NodeAgent => self.nodeagent = Life::Up(Arc::new(NodeAgent::start(files))),
+            Agent::NodeAgent => self.nodeagent = Life::Up(Arc::new(NodeAgent::start(files, &boot_id))),
         }
     }
 

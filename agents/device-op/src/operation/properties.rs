@@ -2,17 +2,21 @@
 
 use proptest::prelude::*;
 use runtime::testing::{SimAgent, SimFaults};
-use schemas::{DrainStatus, Operation};
+use schemas::{DrainStatus, Operation, Source};
 
 use super::sim::{Plan, RETRY_MS, Sim};
-use crate::facts::{Commanded, Recorded};
+use crate::facts::{Commanded, Freeze, Kind, Recorded, all_kinds};
 
 /// What may happen around device-op.
 #[derive(Clone, Debug)]
 enum Happening {
-    Say(Operation, u32, bool),
-    Remove(Operation),
-    Garble(Operation),
+    Say(Kind, u32, bool),
+    Remove(Kind),
+    Garble(Kind),
+    NoFolder(Kind),
+    Cancel(Kind, u32),
+    /// The brake goes on or off.
+    Freeze(bool),
     Answer(DrainStatus),
     LoseRequest,
     /// One turn of device-op; nodeagent does something before the effects that are true.
@@ -31,17 +35,22 @@ enum Happening {
     Sleep(u64),
 }
 
-fn any_operation() -> impl Strategy<Value = Operation> {
-    prop::sample::select(Operation::ALL.as_slice())
+/// Two sources are enough to be in each other's way.
+fn any_kind() -> impl Strategy<Value = Kind> {
+    let source = prop::sample::select(vec![Source::Controller, Source::Controller, Source::Person]);
+    (source, prop::sample::select(Operation::ALL.as_slice()))
 }
 
 fn any_happening() -> impl Strategy<Value = Happening> {
     let answer = prop::sample::select(DrainStatus::ALL.as_slice());
     prop_oneof![
-        4 => (any_operation(), 1..4_u32, prop::bool::weighted(0.8))
-            .prop_map(|(operation, counter, desired)| Happening::Say(operation, counter, desired)),
-        2 => any_operation().prop_map(Happening::Remove),
-        1 => any_operation().prop_map(Happening::Garble),
+        4 => (any_kind(), 1..4_u32, prop::bool::weighted(0.8))
+            .prop_map(|(kind, counter, desired)| Happening::Say(kind, counter, desired)),
+        2 => any_kind().prop_map(Happening::Remove),
+        1 => any_kind().prop_map(Happening::Garble),
+        1 => any_kind().prop_map(Happening::NoFolder),
+        1 => (any_kind(), 1..4_u32).prop_map(|(kind, counter)| Happening::Cancel(kind, counter)),
+        1 => prop::bool::weighted(0.3).prop_map(Happening::Freeze),
         3 => answer.prop_map(Happening::Answer),
         6 => Just(Happening::Answer(DrainStatus::Complete)),
         1 => Just(Happening::LoseRequest),
@@ -61,15 +70,21 @@ fn any_happening() -> impl Strategy<Value = Happening> {
 /// Plays one happening; device-op itself moves only in its turns. The invariants are in the simulation.
 fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
     match happening {
-        Happening::Say(operation, counter, desired_state) => {
-            let command = schemas::DeviceOpsCmd { counter, desired_state, ops_time: String::new() };
-            sim.commands.insert(operation, Commanded::Given(command));
+        Happening::Say(kind, counter, desired_state) => sim.write(kind, counter, desired_state),
+        Happening::Remove(kind) => {
+            sim.commands.insert(kind, Commanded::Absent);
         }
-        Happening::Remove(operation) => {
-            sim.commands.insert(operation, Commanded::Absent);
+        Happening::Garble(kind) => {
+            sim.commands.insert(kind, Commanded::Unreadable);
         }
-        Happening::Garble(operation) => {
-            sim.commands.insert(operation, Commanded::Unreadable);
+        Happening::NoFolder(kind) => {
+            sim.commands.insert(kind, Commanded::NoFolder);
+        }
+        Happening::Cancel(kind, counter) => {
+            sim.cancelled.insert(kind, counter);
+        }
+        Happening::Freeze(is_on) => {
+            sim.freeze = is_on.then(|| Freeze { words: "frozen".to_owned(), ends_in_ms: None });
         }
         Happening::Answer(status) => sim.zedkube.answer(status),
         Happening::LoseRequest => {
@@ -110,14 +125,15 @@ proptest! {
         // Whatever was left: it comes to rest, and a drained device with a living nodeagent serves every command.
         sim.faults = SimFaults::default();
         sim.nodeagent.is_running = true;
+        sim.freeze = None;
         for _ in 0..20 {
             sim.run();
             sim.answer(DrainStatus::Complete);
             sim.nodeagent_turn();
         }
-        for operation in Operation::ALL {
-            if let Commanded::Given(command) = &sim.commands[&operation] {
-                prop_assert_eq!(sim.counters[&operation], Recorded::Counter(command.counter));
+        for kind in all_kinds() {
+            if let Commanded::Given(command) = &sim.commands[&kind] {
+                prop_assert_eq!(sim.counters[&kind], Recorded::Counter(command.counter));
             }
         }
     }

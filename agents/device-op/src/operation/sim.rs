@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use runtime::requester::Listen;
 use runtime::testing::{SimAgent, SimFaults, SimRecord, SimZedkube};
-use schemas::{DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus, GoTime, Operation};
+use schemas::{
+    ActionRecord, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus, GoTime, Operation, Source,
+};
 
 use super::*;
-use crate::facts::{Commanded, Recorded};
+use crate::facts::{Commanded, Freeze, Kind, Recorded, all_kinds};
 
 pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 
@@ -18,9 +20,15 @@ pub(super) struct Sim {
     pub(super) state: State,
     pub(super) now_ms: u64,
     pub(super) policy: Policy,
-    pub(super) commands: BTreeMap<Operation, Commanded>,
-    pub(super) counters: BTreeMap<Operation, Recorded>,
+    pub(super) commands: BTreeMap<Kind, Commanded>,
+    pub(super) counters: BTreeMap<Kind, Recorded>,
+    pub(super) cancelled: BTreeMap<Kind, u32>,
+    pub(super) freeze: Option<Freeze>,
+    /// What nodeagent began last; a boot does not empty it.
+    pub(super) acted: Option<ActionRecord>,
     pub(super) record: SimRecord<OperationRecord>,
+    /// The record in `/run`, of a command without a record.
+    volatile: Option<OperationRecord>,
     pub(super) shown: DeviceOpStatus,
     pub(super) command: Option<(Operation, String)>,
     pub(super) zedkube: SimZedkube<Operation>,
@@ -43,14 +51,17 @@ impl Sim {
     pub(super) fn new() -> Self {
         let retry = Retry::After(Duration::from_millis(RETRY_MS));
         let policy = Policy { retry, boot_id: "boot-1".to_owned() };
-        let all = |value: Recorded| Operation::ALL.into_iter().map(|operation| (operation, value)).collect();
         let mut sim = Self {
             state: State::resume(None, DeviceOpStatus::default(), None, "boot-1"),
             now_ms: 1_000_000,
             policy,
-            commands: Operation::ALL.into_iter().map(|operation| (operation, Commanded::Absent)).collect(),
-            counters: all(Recorded::Counter(1)),
+            commands: all_kinds().map(|kind| (kind, Commanded::Absent)).collect(),
+            counters: all_kinds().map(|kind| (kind, Recorded::Counter(1))).collect(),
+            cancelled: BTreeMap::new(),
+            freeze: None,
+            acted: None,
             record: SimRecord::none(),
+            volatile: None,
             shown: DeviceOpStatus::default(),
             command: None,
             zedkube: SimZedkube::new(DrainRequester::DeviceOp),
@@ -73,14 +84,44 @@ impl Sim {
     }
 
     pub(super) fn say(&mut self, operation: Operation, counter: u32, desired_state: bool) {
-        let command = DeviceOpsCmd { counter, desired_state, ops_time: "then".to_owned() };
-        self.commands.insert(operation, Commanded::Given(command));
+        self.write(controllers(operation), counter, desired_state);
+        self.run();
+    }
+
+    /// The same by any source, before device-op looks.
+    pub(super) fn write(&mut self, kind: Kind, counter: u32, desired_state: bool) {
+        self.commands.insert(kind, said(counter, desired_state));
+    }
+
+    pub(super) fn give_by(&mut self, source: Source, operation: Operation, counter: u32) {
+        self.write((source, operation), counter, true);
         self.run();
     }
 
     pub(super) fn remove(&mut self, operation: Operation) {
-        self.commands.insert(operation, Commanded::Absent);
+        self.commands.insert(controllers(operation), Commanded::Absent);
         self.run();
+    }
+
+    /// The record that counts.
+    fn kept(&self) -> Option<&OperationRecord> {
+        self.volatile.as_ref().or(self.record.memory.as_ref())
+    }
+
+    /// The record, without what it says of commands that are over.
+    pub(super) fn pending(&self) -> Vec<Accepted> {
+        let record = self.record.memory.clone().unwrap_or_default();
+        record.handed_over.into_iter().chain(record.waiting).collect()
+    }
+
+    pub(super) fn recorded(&self, operation: Operation) -> Recorded {
+        self.counters[&controllers(operation)]
+    }
+
+    /// What became of the last command of this kind.
+    pub(super) fn line(&self, source: Source, operation: Operation) -> Option<(u32, schemas::CommandState)> {
+        let line = self.shown.commands.iter().find(|line| (line.source, line.operation) == (source, operation));
+        line.map(|line| (line.counter, line.state))
     }
 
     /// zedkube answers the request that stands.
@@ -98,19 +139,33 @@ impl Sim {
     /// The same without a look of device-op.
     pub(super) fn nodeagent_ends(&mut self, state: DeviceActionState) {
         let current = self.state.record.current().copied();
-        let about = current.map(|current| (current.operation, current.counter));
-        self.write_action(state, about);
+        self.write_action(state, current);
     }
 
     pub(super) fn nodeagent_about(&mut self, state: DeviceActionState, current: Option<Accepted>) {
         self.nodeagent.action = Some(DeviceAction {
             command: current.map(|current| current.operation),
             counter: current.map_or(0, |current| current.counter),
+            source: current.map_or_else(Source::default, |current| current.source),
             state,
             error: if state == DeviceActionState::Failed { "no means".to_owned() } else { String::new() },
             ..DeviceAction::default()
         });
+        self.note_acting(state, current);
         self.run();
+    }
+
+    /// nodeagent's own record, which is on disk before it is Acting.
+    fn note_acting(&mut self, state: DeviceActionState, current: Option<Accepted>) {
+        if let Some(current) = current.filter(|_| state == DeviceActionState::Acting) {
+            self.acted = Some(ActionRecord {
+                boot_id: self.policy.boot_id.clone(),
+                source: current.source,
+                command: Some(current.operation),
+                counter: current.counter,
+                ..ActionRecord::default()
+            });
+        }
     }
 
     pub(super) fn sleep(&mut self, millis: u64) {
@@ -119,7 +174,8 @@ impl Sim {
     }
 
     fn resumed(&self) -> State {
-        let (record, command) = (self.record.memory.clone(), self.command.clone());
+        let record = self.volatile.clone().or_else(|| self.record.memory.clone());
+        let command = self.command.clone();
         State::resume(record, self.shown.clone(), command, &self.policy.boot_id)
     }
 
@@ -134,6 +190,7 @@ impl Sim {
         self.policy.boot_id = boot_id.to_owned();
         (self.zedkube.request, self.command, self.zedkube.answer) = (None, None, None);
         self.shown = DeviceOpStatus::default();
+        self.volatile = None;
         self.nodeagent.action = Some(DeviceAction::default());
         self.commands.values_mut().for_each(|command| *command = Commanded::Absent);
         self.reload();
@@ -147,7 +204,11 @@ impl Sim {
             if nodeagent.next().unwrap_or(false) {
                 self.nodeagent_turn();
             }
-            if self.faults.next_fails(matches!(effect, Effect::Record(_))) {
+            // As the shell does it: what is on disk already need not be written.
+            let is_on_disk = |record: &OperationRecord| self.record.disk.as_ref() == Some(record);
+            let is_written =
+                matches!(effect, Effect::Record(record) if !record.is_without() && !is_on_disk(record));
+            if self.faults.next_fails(is_written) {
                 self.fail(effect);
                 return true;
             }
@@ -172,20 +233,27 @@ impl Sim {
     }
 
     /// The command that stands by the files: ZedAgentStatus and DeviceOpStatus agree.
-    fn standing(&self) -> Option<(Operation, u32)> {
+    fn standing(&self) -> Option<Accepted> {
         let (operation, _) = self.command.as_ref()?;
         let is_handed_over = self.shown.state == schemas::DeviceOpState::HandedOver
             && self.shown.operation == Some(*operation);
-        is_handed_over.then_some((*operation, self.shown.counter))
+        is_handed_over.then_some(Accepted::new((self.shown.source, *operation), self.shown.counter))
     }
 
-    fn write_action(&mut self, state: DeviceActionState, about: Option<(Operation, u32)>) {
+    fn write_action(&mut self, state: DeviceActionState, about: Option<Accepted>) {
+        self.note_acting(state, about);
         self.nodeagent.action = Some(DeviceAction {
-            command: about.map(|(operation, _)| operation),
-            counter: about.map_or(0, |(_, counter)| counter),
+            command: about.map(|about| about.operation),
+            counter: about.map_or(0, |about| about.counter),
+            source: about.map_or_else(Source::default, |about| about.source),
             state,
             ..DeviceAction::default()
         });
+    }
+
+    /// The same look once more.
+    pub(super) fn facts(&mut self) -> Facts {
+        self.look()
     }
 
     fn look(&mut self) -> Facts {
@@ -195,6 +263,9 @@ impl Sim {
         Facts {
             commands: self.commands.clone(),
             counters: self.counters.clone(),
+            cancelled: self.cancelled.clone(),
+            freeze: self.freeze.clone(),
+            acted: self.acted.clone(),
             gate,
             needs_no_pause: self.needs_no_pause && self.state.listen() == Listen::ToReport,
             own: self.zedkube.own,
@@ -212,14 +283,19 @@ impl Sim {
                 self.command = None;
                 self.done.push("clear".to_owned());
             }
+            Effect::Record(record) if record.is_without() => {
+                self.volatile = Some(record.clone());
+                self.done.push("record in /run".to_owned());
+            }
             Effect::Record(record) => {
                 self.record.write((!record.is_empty()).then(|| record.clone()));
+                self.volatile = None;
                 self.done.push("record".to_owned());
             }
-            Effect::Counter(operation, command) => {
-                self.invariant_a_counter_never_runs_ahead_of_the_record(*operation, command);
-                self.counters.insert(*operation, Recorded::Counter(command.counter));
-                self.done.push(format!("counter {operation} {}", command.counter));
+            Effect::Counter(kind, command) => {
+                self.invariant_a_counter_never_runs_ahead_of_the_record(*kind, command);
+                self.counters.insert(*kind, Recorded::Counter(command.counter));
+                self.done.push(format!("counter {} {}", kind.1, command.counter));
             }
             Effect::Withdraw => {
                 self.invariant_nothing_is_withdrawn_while_the_device_goes_down();
@@ -227,7 +303,7 @@ impl Sim {
                 self.done.push("withdraw".to_owned());
             }
             Effect::Request { own, operation } => {
-                let recorded = self.record.memory.as_ref().and_then(|record| record.request);
+                let recorded = self.kept().and_then(|record| record.request);
                 assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
                 self.zedkube.ask(*own, *operation);
                 self.done.push(format!("request {operation}"));
@@ -243,23 +319,21 @@ impl Sim {
     }
 
     /// D16, unless the command is only recorded: on the first boot, or because it asks for nothing.
-    fn invariant_a_counter_never_runs_ahead_of_the_record(
-        &self,
-        operation: Operation,
-        command: &DeviceOpsCmd,
-    ) {
-        let accepted = self.record.memory.as_ref().and_then(|record| record.latest(operation));
-        let is_recorded = accepted.is_some_and(|accepted| accepted.counter == command.counter);
-        let is_first = self.counters[&operation] == Recorded::Nothing;
-        assert!(is_recorded || is_first || !command.desired_state, "{operation} {} is lost", command.counter);
+    fn invariant_a_counter_never_runs_ahead_of_the_record(&self, kind: Kind, command: &DeviceOpsCmd) {
+        let record = self.record.memory.clone().unwrap_or_default();
+        let is_recorded = record.latest(kind).is_some_and(|accepted| accepted.counter == command.counter);
+        let is_said = record.ended(kind).is_some_and(|line| line.counter == command.counter);
+        let is_taken_back = !command.desired_state || self.cancelled.get(&kind) == Some(&command.counter);
+        assert!(is_recorded || is_said || is_taken_back, "{kind:?} {} is lost", command.counter);
+        assert!(!command.now && !command.without_record, "not EVE's form: {command:?}");
     }
 
     fn invariant_a_command_is_released_and_recorded(&self, operation: Operation) {
-        let handed_over = self.record.memory.as_ref().and_then(|record| record.handed_over);
+        let handed_over = self.kept().and_then(|record| record.handed_over);
         assert_eq!(handed_over.map(|handed_over| handed_over.operation), Some(operation));
         assert_eq!(self.shown.operation, Some(operation));
         assert_eq!(self.shown.state, schemas::DeviceOpState::HandedOver);
-        assert!(!self.record.memory.as_ref().is_some_and(|record| record.is_done), "carried out once more");
+        assert!(!self.kept().is_some_and(|record| record.is_done), "carried out once more");
         let is_under_way = matches!(self.state.phase, Phase::Acting | Phase::Done | Phase::Recalling(_))
             || handed_over.is_some_and(|current| {
                 !matches!(progress(&self.looked_at, current), Progress::Other | Progress::Unknown)
@@ -272,9 +346,10 @@ impl Sim {
         assert_ne!(action.state, DeviceActionState::Acting, "withdrawn while Acting");
     }
 
-    fn invariant_the_device_goes_down_only_for_a_standing_request(&self, about: Option<(Operation, u32)>) {
+    fn invariant_the_device_goes_down_only_for_a_standing_request(&self, about: Option<Accepted>) {
         let handed_over = self.record.disk.as_ref().and_then(|record| record.handed_over);
-        assert_eq!(handed_over.map(|current| (current.operation, current.counter)), about, "not on disk");
+        let name = |accepted: Accepted| (accepted.kind(), accepted.counter);
+        assert_eq!(handed_over.map(name), about.map(name), "not on disk");
         assert!(self.zedkube.request.is_some(), "the request was withdrawn, and the device goes down");
     }
 }
@@ -286,7 +361,7 @@ impl SimAgent for Sim {
 
     fn reload(&mut self) {
         self.record.reload();
-        self.zedkube.own = self.record.memory.as_ref().and_then(|record| record.request);
+        self.zedkube.own = self.resumed().record.request;
         self.state = self.resumed();
     }
 
@@ -297,14 +372,13 @@ impl SimAgent for Sim {
         }
         let standing = self.standing();
         let Some(action) = self.nodeagent.action.clone() else { return };
-        let about = action.command.map(|command| (command, action.counter));
+        let about = action.command.map(|command| Accepted::new((action.source, command), action.counter));
         match (action.state, std::mem::replace(&mut self.plan, Plan::Look)) {
-            (DeviceActionState::Idle, Plan::Take(operation, counter)) => {
-                self.write_action(DeviceActionState::Taken, Some((operation, counter)));
+            (DeviceActionState::Idle, Plan::Take(command)) => {
+                self.write_action(DeviceActionState::Taken, Some(command));
             }
             (DeviceActionState::Idle, _) => {
-                self.plan =
-                    standing.map_or(Plan::Look, |(operation, counter)| Plan::Take(operation, counter));
+                self.plan = standing.map_or(Plan::Look, Plan::Take);
             }
             (DeviceActionState::Taken, Plan::Act) => {
                 self.invariant_the_device_goes_down_only_for_a_standing_request(about);
@@ -332,8 +406,18 @@ impl SimAgent for Sim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
     Look,
-    Take(Operation, u32),
+    Take(Accepted),
     Act,
+}
+
+/// The controller's command of this operation.
+pub(super) const fn controllers(operation: Operation) -> Kind {
+    (Source::Controller, operation)
+}
+
+pub(super) fn said(counter: u32, desired_state: bool) -> Commanded {
+    let ops_time = "then".to_owned();
+    Commanded::Given(DeviceOpsCmd { counter, desired_state, ops_time, ..DeviceOpsCmd::default() })
 }
 
 pub(super) fn time(second: i64) -> GoTime {

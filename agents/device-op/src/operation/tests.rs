@@ -1,9 +1,9 @@
 //! Rules of the specification, each named after the defect of EVE's that it avoids where there is one.
 
 use runtime::testing::SimAgent;
-use schemas::{DeviceOpState, DrainStatus, Member, Operation};
+use schemas::{DeviceOpState, DrainStatus, Member, Operation, Source};
 
-use super::sim::{RETRY_MS, Sim};
+use super::sim::{RETRY_MS, Sim, controllers, said};
 use super::*;
 use crate::facts::{Commanded, Recorded};
 
@@ -269,8 +269,8 @@ fn d14_a_command_taken_back_before_the_release_leaves_nothing() {
             sim.answer(answer);
             take_back(&mut sim, Reboot);
             assert_eq!(
-                (sim.zedkube.request, sim.command.clone(), sim.record.memory.clone()),
-                (None, None, None)
+                (sim.zedkube.request, sim.command.clone(), sim.pending()),
+                (None, None, vec![])
             );
             assert_eq!(shown(&sim), (None, 0, DeviceOpState::Idle));
             sim.give(Reboot, 2);
@@ -288,10 +288,10 @@ fn d14_a_take_back_after_the_release_waits_for_nodeagent() {
     assert_eq!(sim.done, ["clear"], "cleared, then nodeagent's file decides");
     let mut dead = sim.clone();
     sim.nodeagent(Idle);
-    assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
+    assert_eq!((sim.zedkube.request, sim.pending()), (None, vec![]));
     dead.nodeagent.is_running = false;
     dead.run();
-    assert_eq!((dead.zedkube.request, dead.record.memory), (None, None), "Taken with a free lock");
+    assert_eq!((dead.zedkube.request, dead.pending()), (None, vec![]), "Taken with a free lock");
 }
 
 /// On a disk that takes nothing more, what a take-back can undo is undone.
@@ -311,17 +311,16 @@ fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
         sim
     };
     let another = |sim: &mut Sim| {
-        let command = schemas::DeviceOpsCmd { counter: 2, desired_state: true, ops_time: String::new() };
-        sim.commands.insert(Shutdown, Commanded::Given(command));
+        sim.commands.insert(controllers(Shutdown), said(2, true));
         sim.look_around();
-        sim.commands.insert(Shutdown, Commanded::Absent);
+        sim.commands.insert(controllers(Shutdown), Commanded::Absent);
     };
     let done = |sim: &mut Sim| sim.nodeagent_ends(Done);
     let failed = |sim: &mut Sim| sim.nodeagent_ends(Failed);
     let sims = [waiting(), released(), not_recorded(another), not_recorded(done), not_recorded(failed)];
     for (number, mut sim) in sims.into_iter().enumerate() {
         sim.faults.takes_no_record = true;
-        sim.commands.insert(Reboot, Commanded::Absent);
+        sim.commands.insert(controllers(Reboot), Commanded::Absent);
         for _ in 0..3 {
             sim.look_around();
             // It finds the command cleared.
@@ -333,7 +332,7 @@ fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
         assert_eq!((sim.command.clone(), sim.zedkube.request), (None, None), "{number}");
         sim.faults.takes_no_record = false;
         sim.run();
-        assert_eq!((sim.record.memory.clone(), sim.state.phase.clone()), (None, Phase::Idle), "{number}");
+        assert_eq!((sim.pending(), sim.state.phase.clone()), (vec![], Phase::Idle), "{number}");
     }
 }
 
@@ -366,7 +365,7 @@ fn d14_a_take_back_that_is_too_late_is_refused() {
         // Should the device stay up, it is as if it had not been too late.
         sim.nodeagent(Failed);
         sim.nodeagent(Idle);
-        assert_eq!((sim.command, sim.zedkube.request, sim.record.memory), (None, None, None));
+        assert_eq!((sim.command.clone(), sim.zedkube.request, sim.pending()), (None, None, vec![]));
     }
 }
 
@@ -405,31 +404,54 @@ fn d16_a_crash_or_a_full_disk_at_any_point_loses_no_command() {
             sim.faults.after = Some(effects_done);
             sim.give(operation, 2);
             sim.answer(DrainStatus::Complete);
-            assert_eq!(sim.command.map(|(operation, _)| operation), Some(operation), "after {effects_done}");
-            assert_eq!(sim.counters[&operation], Recorded::Counter(2));
+            assert_eq!(sim.command.as_ref().map(|(operation, _)| *operation), Some(operation), "after {effects_done}");
+            assert_eq!(sim.recorded(operation), Recorded::Counter(2));
         }
     }
 }
 
+/// How far an operation was when the power went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Before {
+    Waiting,
+    HandedOver,
+    /// nodeagent has taken it: hooks and inhibitors may last for minutes.
+    Taken,
+    /// nodeagent's own record is on disk.
+    Acting,
+}
+
+/// A command must not be lost because nodeagent had taken it and not begun.
 #[test]
-fn d16_what_a_boot_leaves() {
-    /// Operation, handed over before the boot, still due after it.
-    const CASES: [(Operation, bool, bool); 6] = [
-        (Reboot, false, false),
-        (Reboot, true, false),
-        (Shutdown, false, true),
-        (Shutdown, true, false),
-        (Poweroff, false, true),
-        (Poweroff, true, false),
-    ];
-    for (operation, is_handed_over, is_still_due) in CASES {
+fn d16_what_a_power_cut_leaves() {
+    use schemas::CommandState as State;
+    let all = [Before::Waiting, Before::HandedOver, Before::Taken, Before::Acting];
+    for (operation, before) in Operation::ALL.into_iter().flat_map(|all_of| all.map(|before| (all_of, before))) {
         let mut sim = Sim::new();
         sim.give(operation, 2);
-        if is_handed_over {
+        if before != Before::Waiting {
             sim.answer(DrainStatus::Complete);
         }
+        match before {
+            Before::Waiting | Before::HandedOver => {}
+            Before::Taken => sim.nodeagent(Taken),
+            Before::Acting => sim.nodeagent(Acting),
+        }
         sim.boot("boot-2");
-        assert_eq!(sim.zedkube.request.is_some(), is_still_due, "{operation}, handed over: {is_handed_over}");
+        let expected = match (operation, before) {
+            (Reboot, _) | (_, Before::Acting) => State::Done,
+            (Shutdown, _) => State::Waiting,
+            (Poweroff, _) => State::Failed,
+        };
+        let is_still_due = expected == State::Waiting;
+        assert_eq!(
+            sim.line(Source::Controller, operation),
+            Some((2, expected)),
+            "{operation}, {before:?} before the boot"
+        );
+        let done = sim.shown.done.get(&Source::Controller).and_then(|done| done.get(operation));
+        assert_eq!(done, (expected == State::Done).then_some(2), "carried out, not merely accepted");
+        assert_eq!(sim.zedkube.request.is_some(), is_still_due, "{operation}, {before:?}");
         // Its item is gone with the boot; only `DesiredState` false takes it back now.
         sim.restart();
         assert_eq!(sim.zedkube.request.is_some(), is_still_due);
@@ -437,23 +459,62 @@ fn d16_what_a_boot_leaves() {
         assert_eq!(sim.command.is_some(), is_still_due);
         sim.restart();
         assert_eq!(sim.command.is_some(), is_still_due, "this boot's hand-over is not the last boot's");
+        // Said again by a controller that says everything again after a boot: nothing begins anew.
+        sim.give(operation, 2);
+        assert_eq!(sim.command.is_some(), is_still_due, "{operation}, {before:?}");
         sim.say(operation, 2, false);
-        assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
+        assert_eq!((sim.zedkube.request, sim.pending()), (None, vec![]));
     }
+}
+
+/// A site that was just switched on does not switch itself off, and somebody is told.
+#[test]
+fn a_poweroff_that_the_power_came_before_has_failed_until_it_is_commanded_again() {
+    let mut sim = Sim::new();
+    sim.give(Poweroff, 2);
+    sim.answer(DrainStatus::Complete);
+    sim.nodeagent(Taken);
+    sim.boot("boot-2");
+    assert_eq!(shown(&sim), (Some(Poweroff), 2, DeviceOpState::Failed));
+    assert!(sim.shown.blocked_by.contains("the power went first: command it again"), "{}", sim.shown.blocked_by);
+    sim.sleep(1000 * RETRY_MS);
+    assert_eq!((sim.zedkube.request, sim.pending()), (None, vec![]), "it is not tried again");
+    let mut later = sim.clone();
+    later.boot("boot-3");
+    assert_eq!(shown(&later).2, DeviceOpState::Idle, "of an earlier boot it is told only when asked for");
+    assert_eq!(later.line(Source::Controller, Poweroff), Some((2, schemas::CommandState::Failed)));
+    let mut taken_back = sim.clone();
+    taken_back.say(Poweroff, 2, false);
+    assert_eq!(shown(&taken_back), (None, 0, DeviceOpState::Idle));
+    sim.give(Poweroff, 3);
+    assert!(sim.zedkube.request.is_some());
+}
+
+/// A record of an earlier command with the same counter proves nothing.
+#[test]
+fn only_the_boot_that_was_told_to_go_down_counts_as_the_proof() {
+    let mut sim = Sim::new();
+    sim.give(Poweroff, 5);
+    sim.answer(DrainStatus::Complete);
+    sim.nodeagent(Acting);
+    sim.boot("boot-2");
+    sim.give(Poweroff, 6);
+    sim.say(Poweroff, 6, false);
+    sim.give(Poweroff, 5);
+    sim.answer(DrainStatus::Complete);
+    sim.boot("boot-3");
+    assert_eq!(sim.line(Source::Controller, Poweroff), Some((5, schemas::CommandState::Failed)));
 }
 
 #[test]
 fn d16_a_boot_between_record_and_counter_repeats_no_reboot() {
     let mut sim = Sim::new();
-    sim.commands.insert(
-        Reboot,
-        Commanded::Given(schemas::DeviceOpsCmd { counter: 2, desired_state: true, ops_time: String::new() }),
-    );
+    sim.commands.insert(controllers(Reboot), said(2, true));
     sim.faults.after = Some(1);
     sim.turn();
-    assert_eq!((sim.record.memory.is_some(), sim.counters[&Reboot]), (true, Recorded::Counter(1)));
+    assert_eq!((sim.record.memory.is_some(), sim.recorded(Reboot)), (true, Recorded::Counter(1)));
     sim.boot("boot-2");
-    assert_eq!(sim.counters[&Reboot], Recorded::Counter(2));
+    assert_eq!(sim.recorded(Reboot), Recorded::Counter(2));
     sim.give(Reboot, 2);
     assert_eq!(sim.zedkube.request, None);
 }
@@ -510,7 +571,7 @@ fn d16_a_shutdown_that_is_recalled_too_late_is_not_carried_out_once_more() {
         sim.answer(DrainStatus::Complete);
         assert!(!sim.done.contains(&"command shutdown".to_owned()), "{:?}", sim.done);
         sim.say(Shutdown, 2, false);
-        assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
+        assert_eq!((sim.zedkube.request, sim.pending()), (None, vec![]));
     }
 }
 
@@ -527,15 +588,19 @@ fn a_nodeagent_that_forgot_does_not_begin_what_is_done() {
     assert_eq!(shown(&sim), (Some(Shutdown), 2, DeviceOpState::HandedOver));
     assert!(sim.zedkube.request.is_some(), "the node is down for it");
     sim.say(Shutdown, 2, false);
-    assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
+    assert_eq!((sim.zedkube.request, sim.pending()), (None, vec![]));
 }
 
 #[test]
 fn the_first_boot_only_records() {
     let mut sim = Sim::new();
-    sim.counters.insert(Reboot, Recorded::Nothing);
+    sim.counters.insert(controllers(Reboot), Recorded::Nothing);
     sim.give(Reboot, 9);
-    assert_eq!(sim.done, ["counter reboot 9"]);
+    assert_eq!(sim.done, ["record", "counter reboot 9"]);
+    assert_eq!(sim.line(Source::Controller, Reboot), Some((9, schemas::CommandState::Recorded)));
+    let words = "reboot 9 of controller: only recorded: it is the first of its kind";
+    assert!(sim.shown.blocked_by.starts_with(words), "{}", sim.shown.blocked_by);
+    assert!(sim.shown.blocked_by.ends_with("give another counter"), "{}", sim.shown.blocked_by);
     sim.give(Reboot, 10);
     assert!(sim.zedkube.request.is_some());
 }
@@ -552,13 +617,13 @@ fn a_command_that_asks_for_nothing_is_only_recorded() {
 #[test]
 fn what_cannot_be_read_says_nothing() {
     let mut sim = Sim::new();
-    sim.counters.insert(Reboot, Recorded::Unreadable);
+    sim.counters.insert(controllers(Reboot), Recorded::Unreadable);
     sim.give(Reboot, 2);
     assert!(sim.done.is_empty(), "{:?}", sim.done);
-    sim.counters.insert(Reboot, Recorded::Counter(1));
+    sim.counters.insert(controllers(Reboot), Recorded::Counter(1));
     sim.run();
     assert!(sim.zedkube.request.is_some());
-    sim.commands.insert(Reboot, Commanded::Unreadable);
+    sim.commands.insert(controllers(Reboot), Commanded::Unreadable);
     sim.restart();
     assert!(sim.zedkube.request.is_some(), "half a file is no take-back");
 }
@@ -643,7 +708,7 @@ fn a_dry_run_stands_until_it_is_taken_back() {
     sim.remove(Reboot);
     assert_eq!(sim.command, None);
     sim.nodeagent(Idle);
-    assert_eq!((sim.zedkube.request, sim.record.memory), (None, None));
+    assert_eq!((sim.zedkube.request, sim.pending()), (None, vec![]));
 }
 
 #[test]

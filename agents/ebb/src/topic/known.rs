@@ -1,8 +1,8 @@
 //! The topics that our schemas know.
 
 use schemas::{
-    BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
-    DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
+    ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
+    ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
     EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
     NodeDrainStatus, ParseError, Topic, ZedAgentStatus, parse, to_bytes,
 };
@@ -11,10 +11,12 @@ use schemas::{
 pub(super) type Check = fn(&[u8]) -> Result<Vec<u8>, ParseError>;
 
 /// All types that `schemas` exports as topics, in the order of their names.
-const KNOWN: [(&str, Check); 20] = [
+const KNOWN: [(&str, Check); 22] = [
+    known::<ActionRecord>(),
     known::<BaseOsConfig>(),
     known::<BaseOsHold>(),
     known::<BaseOsStatus>(),
+    known::<CancelCommand>(),
     known::<CommandFreeze>(),
     known::<ConfigItemValueMap>(),
     known::<ContentTreeStatus>(),

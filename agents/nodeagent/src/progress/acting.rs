@@ -1,9 +1,21 @@
 //! Past the point of no return: one means after the other.
 
-use schemas::Operation;
+use schemas::{ActionRecord, DeviceTrial, Operation, SCHEMA_VERSION};
 
-use super::{Event, Moment, Outcome, Phase, Policy, STILL_UP, State, Trial, stands};
+use super::{Event, Facts, MOST_TRIES, Moment, Outcome, Phase, Policy, State, Trial, stands};
 use crate::effect::Effect;
+use crate::standing::Command;
+
+/// From here on nothing can be taken back. The word goes first, then the proof, then the device.
+pub(super) fn pass_no_return(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+    if let Some(command) = next.command.clone() {
+        next.action.tries = next.tries_of(&command).saturating_add(1);
+        next.action.acted = Some(command.named());
+    }
+    next.action.trial = None;
+    let trial = Trial { dry_run: policy.dry_run, ..Trial::default() };
+    prove(next, trial, facts, now, policy)
+}
 
 /// A means runs, or one is to be used.
 pub(super) fn acting(
@@ -19,20 +31,78 @@ pub(super) fn acting(
             if stands(next, facts) {
                 next.command.clone_from(&facts.command);
             }
-            match trial.running {
-                None => begin(next, trial, now, policy),
-                Some((_, until_ms)) if until_ms <= now.boot_ms => {
-                    let error = still_up(next, &trial);
-                    try_next(next, trial.with_error(error), now, policy)
-                }
+            match trial.until_ms {
+                None => prove(next, trial, facts, now, policy),
+                Some(until_ms) if until_ms <= now.boot_ms => time_is_over(next, trial, facts, now, policy),
                 Some(_) => Vec::new(),
             }
         }
-        Event::Acted { serial, outcome } if trial.running.is_some_and(|(running, _)| running == *serial) => {
+        Event::Acted { serial, outcome } if trial.running == Some(*serial) => {
             acted(next, trial, *serial, outcome, now, policy)
         }
-        Event::Acted { .. } | Event::HooksEnded { .. } => Vec::new(),
+        Event::Acted { .. } | Event::HooksEnded { .. } | Event::MeansFound(_) => Vec::new(),
     }
+}
+
+/// A means is used once the proof is on disk: a later boot must not take the command for one that was never begun.
+fn prove(next: &mut State, trial: Trial, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+    let Some(command) = next.command.clone() else {
+        next.phase = Phase::Idle;
+        return Vec::new();
+    };
+    let record = record(next, &command);
+    let refused = facts.proof.refused.as_ref().filter(|(refused, _)| *refused == record);
+    match refused {
+        _ if facts.proof.on_disk.as_ref() == Some(&record) => begin(next, trial, now, policy),
+        None => {
+            next.phase = Phase::Acting(trial);
+            vec![Effect::Record(record)]
+        }
+        Some(_) if command.without_record => begin(next, trial, now, policy),
+        Some((_, error)) => {
+            // The device was not touched.
+            next.action.tries = next.action.tries.saturating_sub(1);
+            next.phase = Phase::Failed(format!(
+                "cannot {}: {error}; without this record a later boot would not know that it was carried out",
+                command.operation
+            ));
+            vec![Effect::ForgetRecord]
+        }
+    }
+}
+
+fn record(next: &State, command: &Command) -> ActionRecord {
+    ActionRecord {
+        schema_version: SCHEMA_VERSION,
+        boot_id: next.boot_id.clone(),
+        source: command.source,
+        command: Some(command.operation),
+        counter: command.counter,
+        content_tree_uuid: command.image.clone(),
+        tries: next.action.tries,
+    }
+}
+
+/// The command has failed, and there is a proof of the opposite.
+pub(super) fn is_proof_wrong(next: &State, facts: &Facts) -> bool {
+    let has_failed = matches!(next.phase, Phase::Failed(_));
+    let is_about = |record: &ActionRecord| {
+        let command = next.command.as_ref().map(|command| self::record(next, command));
+        command.is_some_and(|wanted| ActionRecord { tries: wanted.tries, ..record.clone() } == wanted)
+    };
+    has_failed && facts.proof.on_disk.as_ref().is_some_and(is_about)
+}
+
+/// The device is still up. A nodeagent before this one may have begun the means: then it gave no answer that we know of.
+fn time_is_over(next: &mut State, trial: Trial, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+    let is_ours = trial.running.is_some();
+    let stays_up = !operation(next).is_some_and(goes_down);
+    if stays_up && !is_ours && next.action.tries < MOST_TRIES {
+        // Its end was not seen, and there is no other means for it.
+        return pass_no_return(next, facts, now, policy);
+    }
+    let error = still_up(next, &trial, policy);
+    try_next(next, trial.with_error(error), now, policy)
 }
 
 fn acted(
@@ -46,16 +116,16 @@ fn acted(
     match outcome {
         Outcome::Started(begun) => {
             // From here on, and not from when the means was asked: everything is being stopped in order.
-            let running = Some((serial, limit(now)));
-            next.phase = Phase::Acting(Trial { running, begun: Some(begun.clone()), ..trial });
+            begin_trial(next, Trial { begun: Some(begun.clone()), ..trial }, serial, now, policy);
             Vec::new()
         }
         Outcome::Done => {
             next.phase = Phase::Done;
             let is_halted = !trial.dry_run && operation(next) == Some(Operation::Shutdown);
             next.status.all_domains_halted = is_halted;
-            if is_halted {
-                next.action.shutdown_done = next.command.as_ref().map(|command| command.counter);
+            if let Some(command) = next.command.as_ref().filter(|_| is_halted) {
+                next.action.shutdown_done = Some(command.counter);
+                next.action.shutdown_source = command.source;
             }
             Vec::new()
         }
@@ -67,7 +137,7 @@ fn acted(
         }
         Outcome::NoMeans => {
             next.phase = Phase::Failed(no_means(next, &trial));
-            vec![Effect::ForgetReason]
+            vec![Effect::ForgetReason, Effect::ForgetRecord]
         }
     }
 }
@@ -83,20 +153,29 @@ fn try_next(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<
 }
 
 /// Uses one means. The reason is left behind first: the device may be gone in the next moment.
-pub(super) fn begin(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<Effect> {
+fn begin(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<Effect> {
     let Some(command) = next.command.clone() else {
         next.phase = Phase::Idle;
         return Vec::new();
     };
     let serial = next.next_serial();
     let (means, dry_run) = (trial.means, policy.dry_run);
-    next.phase = Phase::Acting(Trial { running: Some((serial, limit(now))), begun: None, dry_run, ..trial });
+    begin_trial(next, Trial { begun: None, dry_run, ..trial }, serial, now, policy);
     let mut effects = Vec::new();
     if !dry_run && goes_down(command.operation) {
-        effects.push(Effect::LeaveReason(command.reason.clone()));
+        effects.push(Effect::LeaveReason(command.clone()));
     }
     effects.push(Effect::Act { serial, means, command, dry_run });
     effects
+}
+
+/// A means has its whole time from now on. That is published, so that a restart does not use it once more; a dry run may
+/// be repeated at any time.
+fn begin_trial(next: &mut State, trial: Trial, serial: u32, now: Moment, policy: Policy) {
+    let until_ms = now.boot_ms.saturating_add(u64::try_from(policy.still_up.as_millis()).unwrap_or(u64::MAX));
+    let means = u32::try_from(trial.means).unwrap_or(u32::MAX);
+    next.action.trial = (!trial.dry_run).then_some(DeviceTrial { means, until_ms });
+    next.phase = Phase::Acting(Trial { running: Some(serial), until_ms: Some(until_ms), ..trial });
 }
 
 const fn goes_down(operation: Operation) -> bool {
@@ -106,12 +185,8 @@ const fn goes_down(operation: Operation) -> bool {
     }
 }
 
-fn limit(now: Moment) -> u64 {
-    now.boot_ms.saturating_add(u64::try_from(STILL_UP.as_millis()).unwrap_or(u64::MAX))
-}
-
-fn still_up(next: &State, trial: &Trial) -> String {
-    let minutes = STILL_UP.as_secs() / 60;
+fn still_up(next: &State, trial: &Trial, policy: Policy) -> String {
+    let minutes = policy.still_up.as_secs() / 60;
     match &trial.begun {
         Some(begun) => format!("{begun}, but the device is still up after {minutes} minutes"),
         None if operation(next).is_some_and(goes_down) => {
@@ -119,6 +194,15 @@ fn still_up(next: &State, trial: &Trial) -> String {
         }
         None => format!("it has not ended within {minutes} minutes"),
     }
+}
+
+/// Why a command is not begun once more.
+pub(super) fn too_often(command: &Command) -> String {
+    format!(
+        "cannot {}: it was begun {MOST_TRIES} times in this boot and the device is still up; see the log of nodeagent, \
+         then command it again with a new counter",
+        command.operation
+    )
 }
 
 fn no_means(next: &State, trial: &Trial) -> String {

@@ -15,6 +15,9 @@ enum Happening {
     Hooks(bool),
     Acted(bool, Outcome),
     Settings(bool, bool),
+    FullDisk(bool),
+    Means(usize),
+    Boot(bool),
     Fail(usize),
     Restart,
     Sleep(u64),
@@ -39,6 +42,9 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         1 => (any::<bool>(), any::<bool>()).prop_map(|(hooks, dry)| Happening::Settings(hooks, dry)),
         1 => (0..5_usize).prop_map(Happening::Fail),
         1 => Just(Happening::Restart),
+        1 => prop::bool::weighted(0.4).prop_map(Happening::FullDisk),
+        1 => (0..2_usize).prop_map(Happening::Means),
+        1 => any::<bool>().prop_map(Happening::Boot),
         2 => prop::sample::select(vec![1, 1000, 300_000]).prop_map(Happening::Sleep),
     ]
 }
@@ -62,7 +68,14 @@ fn play(sim: &mut Sim, happening: Happening) {
             let serial = serial(sim, current);
             sim.send(&Event::Acted { serial, outcome });
         }
-        Happening::Settings(has_hooks, dry_run) => sim.policy = Policy { has_hooks, dry_run },
+        Happening::Settings(has_hooks, dry_run) => {
+            sim.policy = Policy { has_hooks, dry_run, ..sim.policy };
+        }
+        Happening::FullDisk(is_full) => sim.takes_no_proof = is_full,
+        Happening::Means(count) => {
+            sim.send(&Event::MeansFound(vec!["means".to_owned(); count]));
+        }
+        Happening::Boot(is_second) => sim.boot(if is_second { "boot-2" } else { "boot-1" }),
         Happening::Fail(after) => sim.fails_after = Some(after),
         Happening::Restart => sim.restart(),
         Happening::Sleep(millis) => sim.now.boot_ms += millis,

@@ -17,6 +17,11 @@ pub(super) struct Sim {
     pub(super) status: NodeAgentStatus,
     /// The reason's file.
     pub(super) reason: Option<String>,
+    /// The proof as nodeagent knows it, and as its file is.
+    pub(super) proof: Proof,
+    /// The disk takes no proof.
+    pub(super) takes_no_proof: bool,
+    pub(super) boot_id: &'static str,
     pub(super) done: Vec<String>,
     /// The hooks or means that run.
     pub(super) running: Option<u32>,
@@ -37,13 +42,22 @@ pub(super) fn command(operation: Operation, counter: u32) -> Command {
 impl Sim {
     pub(super) fn new() -> Self {
         let mut sim = Self {
-            state: State::resume(DeviceAction::default(), NodeAgentStatus::default(), None),
+            state: State::resume(DeviceAction::default(), NodeAgentStatus::default(), None, "boot-1"),
             now: Moment { boot_ms: 1_000_000, wall: GoTime::ZERO },
-            policy: Policy { has_hooks: false, dry_run: false },
-            facts: Facts { drain: None, is_activating: false, is_released: true, command: None },
+            policy: Policy { has_hooks: false, dry_run: false, still_up: STILL_UP },
+            facts: Facts {
+                drain: None,
+                is_activating: false,
+                is_released: true,
+                command: None,
+                proof: Proof::default(),
+            },
             action: DeviceAction::default(),
             status: NodeAgentStatus::default(),
             reason: None,
+            proof: Proof::default(),
+            takes_no_proof: false,
+            boot_id: "boot-1",
             done: Vec::new(),
             running: None,
             acted_dry: false,
@@ -82,15 +96,24 @@ impl Sim {
 
     pub(super) fn restart(&mut self) {
         self.running = None;
+        self.proof.refused = None;
         self.state = self.resumed();
         self.run();
+    }
+
+    /// The device goes down and comes up again; `/run` is kept.
+    pub(super) fn boot(&mut self, boot_id: &'static str) {
+        self.boot_id = boot_id;
+        self.facts.command = None;
+        self.done.clear();
+        self.restart();
     }
 
     /// From what is on disk, as the shell does it.
     fn resumed(&self) -> State {
         let is_acting = self.action.state == DeviceActionState::Acting;
         let reason = self.reason.clone().filter(|_| is_acting);
-        State::resume(self.action.clone(), self.status.clone(), reason)
+        State::resume(self.action.clone(), self.status.clone(), reason, self.boot_id)
     }
 
     pub(super) fn run(&mut self) {
@@ -104,6 +127,7 @@ impl Sim {
 
     /// One look. Says whether there was anything to do.
     pub(super) fn look(&mut self) -> bool {
+        self.facts.proof = self.proof.clone();
         self.looked = Some((self.action.clone(), self.facts.clone()));
         self.send(&Event::Looked(self.facts.clone()))
     }
@@ -112,7 +136,7 @@ impl Sim {
         let (next, effects) = step(self.state.clone(), event, self.now, self.policy);
         for effect in &effects {
             // What runs beside the loop tells its own failures as its end.
-            let may_fail = !matches!(effect, Effect::Act { .. } | Effect::RunHooks { .. } | Effect::Drop);
+            let may_fail = matches!(effect, Effect::Action(_) | Effect::Status(_));
             if self.fails_after == Some(0) && may_fail {
                 self.fails_after = None;
                 self.state = self.state.clone().after_failure(self.resumed());
@@ -137,9 +161,18 @@ impl Sim {
                 self.action = action.clone();
             }
             Effect::Status(status) => self.status = (**status).clone(),
-            Effect::LeaveReason(reason) => {
+            Effect::Record(record) => {
+                assert_eq!(self.action.state, DeviceActionState::Acting, "the word goes first");
+                if self.takes_no_proof {
+                    self.proof.refused = Some((record.clone(), "ActionRecord: disk full".to_owned()));
+                } else {
+                    self.proof = Proof { on_disk: Some(record.clone()), refused: None };
+                }
+            }
+            Effect::ForgetRecord => self.proof = Proof::default(),
+            Effect::LeaveReason(command) => {
                 assert!(!self.policy.dry_run, "a dry run leaves a reason");
-                self.reason = Some(reason.clone());
+                self.reason = Some(command.reason.clone());
                 self.done.push("reason".to_owned());
             }
             Effect::ForgetReason => self.reason = None,
@@ -151,6 +184,7 @@ impl Sim {
             }
             Effect::Act { serial, means, command, dry_run } => {
                 self.invariant_acting_is_on_disk(command);
+                self.invariant_what_is_begun_is_in_its_file(*means, *dry_run);
                 assert_eq!(*dry_run, self.policy.dry_run);
                 self.acted_dry = *dry_run;
                 self.running = Some(*serial);
@@ -189,8 +223,23 @@ impl Sim {
 
     fn invariant_acting_is_on_disk(&self, command: &Command) {
         assert_eq!(self.action.state, DeviceActionState::Acting);
+        assert_eq!(
+            (self.action.acted.as_ref(), self.action.boot_id.as_str()),
+            (Some(&command.named()), self.boot_id)
+        );
         assert_eq!((self.action.command, self.action.counter), (Some(command.operation), command.counter));
+        let proof =
+            self.proof.on_disk.as_ref().map(|record| (record.counter, record.boot_id.as_str(), record.tries));
+        let is_proven = proof == Some((command.counter, self.boot_id, self.action.tries));
+        assert!(is_proven || command.without_record, "no proof on disk: {:?}", self.proof);
         let leaves_reason = !self.policy.dry_run && command.operation != Operation::Shutdown;
         assert!(!leaves_reason || self.reason.is_some(), "no reason is left for the next boot");
+    }
+
+    /// Or else a restart would begin it once more.
+    fn invariant_what_is_begun_is_in_its_file(&self, means: usize, dry_run: bool) {
+        assert!(self.action.tries <= MOST_TRIES, "begun too often");
+        let in_file = self.action.trial.as_ref().and_then(|trial| usize::try_from(trial.means).ok());
+        assert_eq!(in_file, (!dry_run).then_some(means));
     }
 }

@@ -1,10 +1,11 @@
 //! Rules of the specification, on a simulated device.
 
-use schemas::{DrainRequester, DrainStatus, Operation};
+use schemas::{DrainRequester, DrainStatus, Operation, Source};
 
 use super::sim::{Sim, command};
 use super::*;
 
+use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
 use Operation::{Poweroff, Reboot, Shutdown};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -138,7 +139,7 @@ fn acting_cannot_be_taken_back() {
     assert_eq!(sim.action.state, DeviceActionState::Acting);
     sim.restart();
     assert_eq!(sim.action.state, DeviceActionState::Acting);
-    assert_eq!(sim.done.last().unwrap(), "act 0", "and after a restart it goes on");
+    assert_eq!(sim.done, ["Taken", "Acting", "reason", "act 0"], "and after a restart it is waited for");
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn a_device_that_stays_up_gets_the_next_means_and_then_fails() {
         assert_eq!(sim.action.error.matches(';').count(), 1, "both reasons: {}", sim.action.error);
         assert_eq!(sim.reason, None, "the next boot will have another reason");
         sim.give(None);
-        assert_eq!(sim.action, DeviceAction { schema_version: 1, ..DeviceAction::default() });
+        assert_eq!((sim.action.state, sim.action.command, sim.action.error.as_str()), (Idle, None, ""));
     }
 }
 
@@ -251,7 +252,8 @@ fn the_reason_outlives_a_restart_without_its_command() {
     let reason = sim.reason.clone();
     sim.facts.command = None;
     sim.restart();
-    assert_eq!(sim.done.last().unwrap(), "act 0", "used again");
+    sim.sleep(STILL_UP);
+    assert_eq!(sim.done.last().unwrap(), "act 1", "the next means");
     assert_eq!(sim.reason, reason);
 }
 
@@ -302,7 +304,7 @@ fn a_shutdown_that_is_done_is_not_done_again() {
 fn a_dry_run_only_acts_once_and_stands() {
     for operation in Operation::ALL {
         let mut sim = Sim::new();
-        sim.policy = Policy { has_hooks: true, dry_run: true };
+        sim.policy = Policy { has_hooks: true, dry_run: true, ..sim.policy };
         sim.give(Some(command(operation, 7)));
         assert_eq!(sim.done, ["Taken", "Acting", "act 0"], "no hooks, no reason");
         nothing_is_under_way(&sim.status);
@@ -366,4 +368,182 @@ fn whether_a_drain_is_in_progress_follows_every_look() {
         sim.run();
         assert_eq!(sim.status.wait_drain_in_progress, expected, "{status}");
     }
+}
+
+/// F9: `/run` kept over a boot, with Acting in it, reboots the device in each boot once more.
+#[test]
+fn f9_what_another_boot_began_is_over() {
+    for state in [Taken, Acting, Done, Failed] {
+        let mut sim = Sim::new();
+        sim.facts.is_activating = state == Taken;
+        sim.give(Some(command(Reboot, 7)));
+        match state {
+            Done => sim.acted(Outcome::Done),
+            Failed => sim.acted(Outcome::NoMeans),
+            Idle | Taken | Acting => {}
+        }
+        assert_eq!(sim.action.state, state);
+        sim.facts.is_activating = false;
+        sim.boot("boot-2");
+        let expected = DeviceAction {
+            schema_version: 1,
+            boot_id: "boot-2".to_owned(),
+            since: sim.action.since,
+            ..DeviceAction::default()
+        };
+        assert_eq!(sim.action, expected, "{state:?}");
+        assert_eq!(sim.done, ["Idle"], "and nothing is used");
+    }
+}
+
+/// F9: a `device.command` that restarts only userspace is used again after each start of nodeagent.
+#[test]
+fn f9_a_means_is_not_used_again_by_a_restart() {
+    let mut sim = Sim::new();
+    sim.means = 2;
+    sim.give(Some(command(Reboot, 7)));
+    for _ in 0..4 {
+        sim.sleep(SECOND);
+        sim.restart();
+    }
+    assert_eq!(sim.done, ["Taken", "Acting", "reason", "act 0"]);
+    sim.sleep(STILL_UP.saturating_sub(5 * SECOND));
+    assert_eq!(sim.done.last().unwrap(), "act 0", "not yet");
+    sim.sleep(SECOND);
+    assert_eq!(sim.done.last().unwrap(), "act 1", "the rest of its time is over");
+    // The answer of the first process is lost, but not what it began.
+    sim.restart();
+    sim.sleep(STILL_UP);
+    sim.acted(Outcome::NoMeans);
+    assert_eq!(sim.action.state, Failed);
+    assert!(sim.action.error.ends_with("no answer, and the device is still up after 5 minutes"));
+}
+
+/// What logind has begun is given its whole time, also over a restart.
+#[test]
+fn the_time_of_what_was_begun_outlives_a_restart() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Reboot, 7)));
+    sim.sleep(4 * Duration::from_mins(1));
+    sim.acted(Outcome::Started("logind has begun".to_owned()));
+    sim.restart();
+    sim.sleep(STILL_UP.saturating_sub(SECOND));
+    assert_eq!(sim.done.last().unwrap(), "act 0");
+    sim.sleep(SECOND);
+    assert_eq!(sim.done.last().unwrap(), "act 1");
+}
+
+#[test]
+fn f9_a_command_is_begun_three_times_in_one_boot() {
+    let mut sim = Sim::new();
+    sim.means = 1;
+    for tries in 1..=5 {
+        sim.done.clear();
+        sim.give(Some(command(Reboot, 7)));
+        if tries <= MOST_TRIES {
+            assert_eq!((sim.action.state, sim.action.tries), (Acting, tries));
+            sim.restart();
+            sim.sleep(STILL_UP);
+            sim.acted(Outcome::NoMeans);
+        } else {
+            assert_eq!(sim.done, ["Taken", "Failed"]);
+            assert!(sim.action.error.contains("3 times in this boot"), "{}", sim.action.error);
+        }
+        assert_eq!((sim.action.state, sim.proof.on_disk.clone()), (Failed, None));
+        sim.give(None);
+        sim.restart();
+    }
+    for other in
+        [command(Reboot, 8), command(Poweroff, 7), Command { source: Source::Person, ..command(Reboot, 7) }]
+    {
+        sim.give(Some(other));
+        assert_eq!((sim.action.state, sim.action.tries), (Acting, 1), "another command");
+        sim.acted(Outcome::NoMeans);
+        sim.give(None);
+    }
+}
+
+/// A shutdown has one means, and nobody sees how it ended: it is begun anew, but not before its time.
+#[test]
+fn a_shutdown_whose_end_was_not_seen_is_begun_again_after_its_time() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Shutdown, 7)));
+    for tries in 1..=MOST_TRIES {
+        assert_eq!((sim.action.state, sim.action.tries), (Acting, tries));
+        sim.restart();
+        sim.sleep(STILL_UP);
+    }
+    sim.acted(Outcome::NoMeans);
+    assert_eq!(sim.action.state, Failed);
+    assert_eq!(sim.done.iter().filter(|done| *done == "act 0").count(), 3);
+}
+
+#[test]
+fn f10_the_proof_is_on_disk_before_the_device_is_touched() {
+    for operation in Operation::ALL {
+        let mut sim = Sim::new();
+        sim.facts.is_activating = true;
+        sim.give(Some(Command { source: Source::Host, ..command(operation, 7) }));
+        assert_eq!(sim.proof.on_disk, None, "Taken is no proof");
+        sim.facts.is_activating = false;
+        sim.run();
+        let proof = sim.proof.on_disk.clone().unwrap();
+        assert_eq!((proof.source, proof.command, proof.counter), (Source::Host, Some(operation), 7));
+        assert_eq!((proof.boot_id.as_str(), proof.tries), ("boot-1", 1));
+    }
+}
+
+#[test]
+fn f10_without_a_proof_nothing_is_done_but_on_an_operators_word() {
+    let mut sim = Sim::new();
+    sim.takes_no_proof = true;
+    for _ in 0..5 {
+        sim.give(Some(command(Poweroff, 7)));
+        assert_eq!(sim.done, ["Taken", "Acting", "Failed"]);
+        assert!(sim.action.error.starts_with("cannot poweroff: ActionRecord: disk full; "));
+        assert_eq!((sim.action.state, sim.action.tries, sim.reason.clone()), (Failed, 0, None));
+        sim.give(None);
+        sim.done.clear();
+    }
+    sim.give(Some(Command { without_record: true, ..command(Poweroff, 7) }));
+    assert_eq!(sim.done, ["Taken", "Acting", "reason", "act 0"]);
+    let mut again = Sim::new();
+    again.takes_no_proof = true;
+    again.give(Some(command(Poweroff, 7)));
+    again.give(None);
+    again.takes_no_proof = false;
+    again.give(Some(command(Poweroff, 7)));
+    assert_eq!(again.action.state, Acting, "a disk that takes it again");
+}
+
+/// A crash between the word and the removal of the proof.
+#[test]
+fn what_has_failed_leaves_no_proof() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Poweroff, 7)));
+    let proof = sim.proof.clone();
+    sim.acted(Outcome::NoMeans);
+    sim.proof = proof;
+    sim.restart();
+    assert_eq!((sim.action.state, sim.proof.on_disk.clone()), (Failed, None));
+}
+
+#[test]
+fn f13_the_means_are_told_while_nothing_is_commanded() {
+    let mut sim = Sim::new();
+    assert_eq!(sim.action.means, None, "not known yet");
+    for means in [vec![], vec!["device.command".to_owned()]] {
+        sim.send(&Event::MeansFound(means.clone()));
+        sim.run();
+        assert_eq!((sim.action.state, sim.action.means.clone()), (Idle, Some(means)));
+    }
+}
+
+#[test]
+fn a_shutdown_of_another_source_is_another_shutdown() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Shutdown, 7)));
+    sim.acted(Outcome::Done);
+    sim.give(Some(Command { source: Source::Person, ..command(Shutdown, 7) }));
+    assert_eq!(sim.action.state, Acting);
 }

@@ -23,7 +23,7 @@ async fn logind_is_asked_once_the_reason_is_on_disk() {
         let (mut device, _bus, mut logind) = device(&[], Script::default()).await;
         device.command(Some(operation), 7).await;
         let call = logind.call().await;
-        assert_eq!(call, Call { words: method.to_owned(), reason: Some("because".to_owned()) });
+        assert_eq!(call, Call { words: method.to_owned(), reason: Some("NORMAL: because".to_owned()) });
         let action = device.until_action(Acting).await;
         assert_eq!((action.command, action.counter), (Some(operation), 7));
         let status = device.until_status(|status| status.device_reboot || status.device_poweroff).await;
@@ -33,7 +33,7 @@ async fn logind_is_asked_once_the_reason_is_on_disk() {
         std::fs::remove_dir_all(device.path("run")).unwrap();
         device.write("proc/sys/kernel/random/boot_id", "boot-2");
         device.run().await;
-        device.until_status(|status| status.reboot_reason == "because").await;
+        device.until_status(|status| status.reboot_reason == "NORMAL: because").await;
         device.until_action(Idle).await;
         assert!(!device.path("persist/reboot-reason").exists());
         assert!(logind.calls().is_empty(), "the next boot asks for nothing");
@@ -73,12 +73,11 @@ async fn when_logind_refuses_and_nothing_else_is_there_it_says_why() {
     device.stop().await;
 }
 
-/// A device whose shutdown runs already answers so; it must not be cut short by the next means.
+/// A device that is going down must not be cut short: neither by asking once more nor by the next means.
 #[tokio::test]
-async fn restarted_on_the_way_down_it_asks_again_and_goes_on_waiting() {
-    let script = refusing("org.freedesktop.login1.OperationInProgress");
+async fn restarted_on_the_way_down_it_asks_nobody_and_goes_on_waiting() {
     let settings = [("device.command", r#"["false"]"#)];
-    let (mut device, _bus, mut logind) = device(&settings, script).await;
+    let (mut device, _bus, mut logind) = device(&settings, Script::default()).await;
     device.command(Some(Operation::Reboot), 7).await;
     logind.call().await;
     device.until_action(Acting).await;
@@ -86,10 +85,19 @@ async fn restarted_on_the_way_down_it_asks_again_and_goes_on_waiting() {
     device.stop().await;
     device.command(None, 0).await;
     device.run().await;
-    let call = logind.call().await;
-    assert_eq!(call.words, "Reboot false");
-    assert_eq!(call.reason.as_deref(), Some("because"), "the reason is kept");
+    device.looks().await;
     assert_eq!(device.until_action(Acting).await.counter, 7);
+    device.stop().await;
+    assert!(logind.calls().is_empty(), "it was asked once");
+    assert_eq!(device.read("persist/reboot-reason"), "NORMAL: because", "the reason is kept");
+}
+
+/// Before anybody drains the node for a reboot.
+#[tokio::test]
+async fn a_logind_that_is_there_is_a_means() {
+    let (mut device, _bus, _logind) = device(&[], Script::default()).await;
+    let action = until(&mut device.action, &TopicKey::global(), |action| action.means.is_some()).await;
+    assert_eq!(action.means, Some(vec!["systemd-logind".to_owned()]));
     device.stop().await;
 }
 

@@ -1,0 +1,75 @@
+//! Which means this device has to go down, found out before anybody drains it for nothing.
+
+use std::time::Duration;
+
+use pubsub::Root;
+use runtime::settings::DeviceSettings;
+use schemas::Operation;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::device::means;
+use crate::progress::Event;
+
+/// A device without means may get one: logind starts later than nodeagent.
+const LOOK_FOR_ONE: Duration = Duration::from_mins(1);
+/// One that has means may lose them.
+const LOOK_AGAIN: Duration = Duration::from_mins(10);
+
+/// Looks for the means beside the loop; ends with this value.
+#[derive(Debug, Default)]
+pub(crate) struct KnownMeans {
+    looking: Option<(DeviceSettings, JoinHandle<()>)>,
+}
+
+impl KnownMeans {
+    /// Looks for the means of these settings, again and again. What is found comes by `sender`.
+    pub(crate) fn look(
+        &mut self,
+        settings: &DeviceSettings,
+        root: &Root,
+        boot_id: &str,
+        sender: &mpsc::Sender<Event>,
+    ) {
+        if self.looking.as_ref().is_some_and(|(looked_for, _)| looked_for == settings) {
+            return;
+        }
+        self.end();
+        let (root, boot_id, sender, of) =
+            (root.clone(), boot_id.to_owned(), sender.clone(), settings.clone());
+        let task = tokio::spawn(async move {
+            loop {
+                let found = find(&of, &root, &boot_id).await;
+                let pause = if found.is_empty() { LOOK_FOR_ONE } else { LOOK_AGAIN };
+                if sender.send(Event::MeansFound(found)).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(pause).await;
+            }
+        });
+        self.looking = Some((settings.clone(), task));
+    }
+
+    fn end(&mut self) {
+        if let Some((_, task)) = self.looking.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for KnownMeans {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A reboot and a poweroff have the same means.
+async fn find(settings: &DeviceSettings, root: &Root, boot_id: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for device in means(settings, Operation::Reboot, settings.dry_run, root, boot_id) {
+        if device.is_there().await {
+            found.push(device.name().to_owned());
+        }
+    }
+    found
+}
