@@ -11,7 +11,7 @@ use crate::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
     DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
     EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
-    NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
+    NodeDrainStatus, OwnCordon, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// What the files of a topic are checked with.
@@ -33,6 +33,7 @@ fn all() -> BTreeMap<&'static str, Known> {
         known::<BaseOsConfig>(),
         known::<BaseOsHold>(),
         known::<Membership>(),
+        known::<OwnCordon>(),
         known::<BaseOsStatus>(),
         known::<CommandFreeze>(),
         known::<ConfigItemValueMap>(),

@@ -45,14 +45,14 @@ pub use drain_record::{
 };
 pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
 pub use gotime::{GoTime, GoTimeError};
-pub use membership::Membership;
+pub use membership::{Membership, OwnCordon};
 pub use node_agent::{
     BootReason, DeviceAction, DeviceActionState, NodeAgentStatus, RadioSilence, ZedAgentStatus,
 };
 pub use parse::{MAX_BYTES, ParseError, parse};
 pub use report::{
     Attempt, Blocked, Budget, Disabled, Forcing, Member, NodeDrainReport, Omitted, Outcome, PodLine,
-    Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, VolumeLine,
+    Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, VolumeLine,
 };
 pub use report_bounds::MAX_REPORT_BYTES;
 pub use topic::{Topic, agent};

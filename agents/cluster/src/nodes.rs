@@ -3,6 +3,7 @@
 use drain::view::NodeView;
 use kube::core::Request;
 use kube::core::params::GetParams;
+use serde::de::DeserializeOwned;
 
 use crate::failure::ApiFailure;
 use crate::list::Selection;
@@ -46,6 +47,14 @@ pub async fn get_node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>,
 
 /// One Node as the server has it.
 pub(crate) async fn read_node(cluster: &Cluster, name: &str) -> Result<Node, ApiFailure> {
+    read_node_as(cluster, name).await
+}
+
+/// One Node as the server has it, with what the type keeps of it.
+pub(crate) async fn read_node_as<T: DeserializeOwned>(
+    cluster: &Cluster,
+    name: &str,
+) -> Result<T, ApiFailure> {
     let operation = Operation::on_cluster("get", "nodes", name);
     check_name(&operation)?;
     cluster.fetch(&operation, Request::new(PATH).get(name, &GetParams::default())).await

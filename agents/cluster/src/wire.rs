@@ -20,6 +20,7 @@ use crate::clock::boot_time;
 use crate::daemon_sets::DaemonSets;
 use crate::failure::{ApiFailure, classify, json_text, refused, tls_error};
 use crate::operation::Operation;
+use crate::validity::Validity;
 
 /// An ordinary call has to be answered within this time.
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
@@ -52,6 +53,8 @@ struct Shared {
     old_evictions: AtomicBool,
     /// One side has not accepted the other's credentials.
     refused: AtomicBool,
+    /// When our credentials end.
+    validity: Option<Validity>,
 }
 
 impl fmt::Debug for Cluster {
@@ -64,11 +67,11 @@ impl Cluster {
     /// Uses this client. It must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
     /// kube repeats refused evictions itself, for minutes, and no refusal by a budget is ever seen.
     pub fn new(client: kube::Client) -> Self {
-        Self::at(client, "")
+        Self::at(client, "", None)
     }
 
-    /// Names the server, host and port, in messages about its absence.
-    pub(crate) fn at(client: kube::Client, server: &str) -> Self {
+    /// Names the server, host and port, in messages about its absence; and says when our credentials end.
+    pub(crate) fn at(client: kube::Client, server: &str, validity: Option<Validity>) -> Self {
         let shared = Shared {
             client,
             server: server.to_owned(),
@@ -76,6 +79,7 @@ impl Cluster {
             daemon_sets: DaemonSets::default(),
             old_evictions: AtomicBool::new(false),
             refused: AtomicBool::new(false),
+            validity,
         };
         Self { shared: Arc::new(shared), page: PAGE }
     }
@@ -112,6 +116,11 @@ impl Cluster {
     /// The server has not accepted our credentials (401), or we not its certificate: time to read them anew.
     pub(crate) fn is_refused(&self) -> bool {
         self.shared.refused.load(Ordering::Relaxed)
+    }
+
+    /// When our credentials end, if that is known.
+    pub(crate) fn validity(&self) -> Option<Validity> {
+        self.shared.validity
     }
 
     pub(crate) fn page(&self) -> u32 {

@@ -44,6 +44,8 @@ pub(crate) fn looked(
 ) {
     reached(state, serial, result.as_ref().err(), now, policy, effects);
     if let Ok(look) = result {
+        state.sight.identity = look.own.as_ref().err().cloned().unwrap_or_default();
+        returning::forget_what_is_gone(state, &look.nodes);
         state.slots.watched.see_nodes(&look.nodes, now);
         state.nodes.clone_from(&look.nodes);
         state.nodes_asked = serial;
@@ -114,6 +116,11 @@ fn reached(
     if state.api.asked == Some(serial) {
         state.api.asked = None;
         state.api.next = now + pause(state, trouble.is_some());
+    }
+    match trouble {
+        None => state.sight.refused.clear(),
+        Some(Trouble::Denied(text) | Trouble::Other(text)) => state.sight.refused.clone_from(text),
+        Some(Trouble::Unreachable(_)) => {}
     }
     note_api(state, trouble, now, policy, effects);
 }

@@ -29,6 +29,7 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     phase(&mut state, event, now, policy, &mut effects);
     forcing::pursue(&mut state, now, policy, &mut effects);
     begin_if_asked(&mut state, now);
+    returning::remember(&mut state, policy);
     let wakes = [
         leasing::pursue(&mut state, now, policy, &mut effects),
         show(&mut state, now, policy),
@@ -206,6 +207,8 @@ fn headline(state: &State) -> Headline {
 #[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about some calls only")]
 mod group_tests;
+#[cfg(test)]
+mod idle_tests;
 #[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
 mod properties;

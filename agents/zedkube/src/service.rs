@@ -17,7 +17,7 @@ use session::{Effect, Event, Policy, State};
 use uuid::Uuid;
 
 use crate::inbox::Inbox;
-use crate::membership::Stored;
+use crate::membership::{Stored, StoredCordon};
 use crate::narrate::Narrator;
 use crate::override_file::OverrideFile;
 use crate::perform::Performer;
@@ -25,7 +25,7 @@ use crate::publish::Output;
 use crate::record::{Found, RecordFile};
 use crate::report::Surroundings;
 use crate::shown_time::ShownTime;
-use crate::{looks, policy};
+use crate::{kubelet, looks, policy};
 
 /// Progress of pods is published at most so often; a change of status or phase at once.
 const AT_LEISURE: Duration = Duration::from_millis(250);
@@ -42,6 +42,7 @@ pub(crate) struct Service {
     performer: Performer,
     output: Output,
     stored: Stored,
+    stored_cordon: StoredCordon,
     state: State,
     policy: Policy,
     wanted_policy: Policy,
@@ -92,6 +93,7 @@ impl Service {
         let (root, lock) = (context.root(), context.lock());
         let inbox = Inbox::open(root);
         let stored = Stored::open(root, lock)?;
+        let stored_cordon = StoredCordon::open(root, lock);
         let record = RecordFile::open(root, lock, context.boot_id())?;
         let output = Output::open(root, lock)?;
         let settings = context.settings();
@@ -104,7 +106,8 @@ impl Service {
         }
         // Once there is a record, an override file that is there was written in this boot.
         let held = found.is_none().then(|| (VecDeque::from([Effect::Record]), now));
-        let (state, drain_id) = first_state(&stored, found, &inbox, context.boot_id(), now);
+        let (mut state, drain_id) = first_state(&stored, found, &inbox, context.boot_id(), now);
+        state.remembered = stored_cordon.remembered();
         Ok(Self {
             inbox,
             performer: Performer::start(root, settings.clone()),
@@ -113,6 +116,7 @@ impl Service {
             around: Surroundings { drain_id, ..Surroundings::default() },
             state,
             stored,
+            stored_cordon,
             record,
             overrides,
             wanted_policy: policy.clone(),
@@ -203,10 +207,22 @@ impl Service {
             Woken::Inbox => self.read_inbox(),
             Woken::Settings => self.read_settings(),
             Woken::Override => self.read_override(),
-            Woken::Event(event) => self.step(*event),
+            Woken::Event(event) => self.on_event(*event),
             Woken::Time => self.on_time(),
             Woken::Alive => self.context.liveness().progress(),
         }
+    }
+
+    /// What the device itself knows is looked at with each look at the cluster: a kubelet, or a kubeconfig, may come
+    /// after us.
+    fn on_event(&mut self, event: Event) {
+        if matches!(event, Event::Looked { .. }) {
+            let facts = self.facts();
+            if facts != self.state.facts {
+                self.step(Event::Facts(facts));
+            }
+        }
+        self.step(event);
     }
 
     fn on_time(&mut self) {
@@ -284,6 +300,7 @@ impl Service {
             eve_config_valid: self.inbox.eve_config_valid(),
             mode: policy::mode(&self.settings.current()),
             has_kubeconfig: self.performer.has_kubeconfig(),
+            has_kubelet: kubelet::is_at_home(self.context.root()),
         }
     }
 

@@ -348,7 +348,8 @@ fn hide_pods(event: &mut Event) {
 }
 
 /// A member of a cluster, as far as files tell.
-const FACTS: Facts = Facts { eve_config_valid: None, mode: Mode::Auto, has_kubeconfig: true };
+const FACTS: Facts =
+    Facts { eve_config_valid: None, mode: Mode::Auto, has_kubeconfig: true, has_kubelet: true };
 
 /// The requests as the inbox reads them.
 fn requests(files: &RunFiles) -> Vec<Request> {

@@ -112,10 +112,7 @@ impl World {
     }
 
     fn start(&mut self, index: usize) {
-        self.send(
-            index,
-            Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None }),
-        );
+        self.send(index, Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, ..Facts::default() }));
         self.ask(index);
     }
 

@@ -34,6 +34,12 @@ pub(super) enum Fault {
     RenameRefused,
     /// Fresh looks are not answered.
     ProofHangs,
+    /// The right to list nodes is lost.
+    LooksDenied,
+    /// No node is known to be ours.
+    NodeUnknown,
+    /// The peer is taken for ours.
+    TakenForPeer,
 }
 
 /// A cluster that answers effects at once, and a clock that jumps to the next wake-up.
@@ -83,7 +89,7 @@ impl Sim {
             shown: vec![],
             done: vec![],
         };
-        sim.send(Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None }));
+        sim.send(Event::Facts(Facts { mode: Mode::Auto, has_kubeconfig: true, ..Facts::default() }));
         sim
     }
 
@@ -123,8 +129,14 @@ impl Sim {
             }
             Effect::Look { serial } => {
                 let nodes = std::iter::once(&self.own).chain(&self.others).cloned().collect();
-                let look = Look { nodes, own: Ok(self.own.clone()) };
-                Some(Event::Looked { serial, result: self.answer(look) })
+                let own = if self.is_free_of(Fault::TakenForPeer) { &self.own } else { &self.others[0] };
+                let unknown = Err("no Node of this cluster is this machine".to_owned());
+                let own = if self.is_free_of(Fault::NodeUnknown) { Ok(own.clone()) } else { unknown };
+                let look = Look { nodes, own };
+                let denied = Err(Trouble::Denied("may not list nodes".to_owned()));
+                let is_allowed = self.is_free_of(Fault::LooksDenied);
+                let result = if is_allowed { self.answer(look) } else { denied };
+                Some(Event::Looked { serial, result })
             }
             Effect::Probe { serial } => {
                 Some(Event::Probed { serial, result: self.answer(Some(self.own.clone())) })
@@ -364,7 +376,7 @@ impl Sim {
     /// As the loop does: the facts first, then who asks.
     pub(super) fn start(&mut self, standing: Vec<Request>) {
         self.shown.clear();
-        let facts = Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: None };
+        let facts = Facts { mode: Mode::Auto, has_kubeconfig: true, ..Facts::default() };
         self.send_all([Event::Facts(facts), Event::Requests(standing)]);
     }
 

@@ -361,7 +361,8 @@ fn no_member_is_not_supported_and_nothing_is_drained() {
 
 #[test]
 fn d22_a_change_of_the_cluster_config_disturbs_no_drain() {
-    let facts = |valid| Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: valid };
+    let facts =
+        |valid| Facts { mode: Mode::Auto, has_kubeconfig: true, eve_config_valid: valid, ..Facts::default() };
     let mut sim = Sim::new();
     sim.set(Fault::EvictionRefused, true);
     sim.reboot();

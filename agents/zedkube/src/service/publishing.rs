@@ -34,6 +34,10 @@ impl Service {
             }
             Err(_) => {}
         }
+        // For words only; tried again with everything that is published.
+        if let Err(error) = self.stored_cordon.store(self.state.remembered.as_ref()) {
+            tracing::debug!("which node carries our cordon cannot be stored: {}", error_chain(&error));
+        }
     }
 
     /// Writes what is to be seen. A failure is said once and repeated with pauses.
@@ -41,6 +45,7 @@ impl Service {
         self.publish_at = Moment::NEVER;
         self.note_trouble();
         self.time.update(now, clock::wall());
+        self.around.preflight = self.performer.preflight.found(&self.time);
         let report = report(&self.state, &self.policy, &self.around, &self.time, now);
         let was_failing = self.output.retry_at();
         if was_failing.is_some_and(|at| now < at) {

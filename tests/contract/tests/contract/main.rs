@@ -107,6 +107,8 @@ contract::cases_for_both! {contract::run, {
         a_cordon_has_an_owner,
         a_cordon_by_hand_stays,
         a_cordon_lifted_by_hand_leaves_our_name,
+        a_cordon_that_a_person_wants_to_keep_stays,
+        a_cordon_that_a_person_set_after_us_stays,
         a_node_that_is_not_there,
         many_cordons_at_once_have_one_owner,
         the_taint_follows_the_cordon,
