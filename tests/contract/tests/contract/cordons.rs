@@ -23,7 +23,9 @@ async fn traces(place: &Place<'_>) -> Result<[Value; 3]> {
 
 async fn by_hand(place: &Place<'_>, unschedulable: Value) -> Result<()> {
     let patch = json!({"spec": {"unschedulable": unschedulable}});
-    place.caller().patch(&place.node_path(), Change::Merge, &patch).await?.object().map(drop)
+    // Named as kubectl does: our own client's name would make it ours.
+    let path = format!("{}?fieldManager=kubectl-cordon", place.node_path());
+    place.caller().patch(&path, Change::Merge, &patch).await?.object().map(drop)
 }
 
 async fn until_tainted(place: &Place<'_>, wanted: bool) -> Result<()> {

@@ -16,6 +16,8 @@ mod lists;
 #[cfg(test)]
 mod longhorn;
 #[cfg(test)]
+mod preflights;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod slots;
@@ -116,6 +118,10 @@ contract::cases_for_both! {contract::run, {
         a_cordon_without_owner_is_adopted,
         many_adoptions_at_once_have_one_owner,
         who_may_adopt,
+    }
+    preflights {
+        an_administrator_is_told_that_nodes_are_not_confined,
+        a_missing_right_is_found_before_it_is_needed,
     }
     slots {
         slots_are_created_read_and_replaced,
