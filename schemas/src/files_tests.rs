@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, schema_for};
 use crate::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
     ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
-    EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
-    NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
+    EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport,
+    NodeDrainRequest, NodeDrainStatus, OwnCordon, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// What the files of a topic are checked with.
@@ -35,6 +35,7 @@ fn all() -> BTreeMap<&'static str, Known> {
         known::<BaseOsHold>(),
         known::<KnownHolders>(),
         known::<Membership>(),
+        known::<OwnCordon>(),
         known::<BaseOsStatus>(),
         known::<CancelCommand>(),
         known::<CommandFreeze>(),

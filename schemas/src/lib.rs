@@ -48,7 +48,7 @@ pub use drain_record::{
 };
 pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
 pub use gotime::{GoTime, GoTimeError};
-pub use membership::{KnownHolders, Membership, OtherHolders};
+pub use membership::{KnownHolders, Membership, OtherHolders, OwnCordon};
 pub use node_agent::{
     ActedCommand, ActionRecord, BootReason, DeviceAction, DeviceActionState, DeviceTrial, NodeAgentStatus,
     RadioSilence, ZedAgentStatus,
@@ -56,7 +56,8 @@ pub use node_agent::{
 pub use parse::{MAX_BYTES, ParseError, parse};
 pub use report::{
     Attempt, Blocked, Budget, Disabled, Forcing, Member, NodeDrainReport, Omitted, Outcome, PodLine,
-    Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, SpentOrder, VolumeLine,
+    Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, SpentOrder,
+    VolumeLine,
 };
 pub use report_bounds::MAX_REPORT_BYTES;
 pub use topic::{Topic, agent};

@@ -46,3 +46,22 @@ pub enum OtherHolders {
     /// At least one has, or may be down for a drain.
     Hold,
 }
+
+/// The node on which zedkube has left, or may have left, its cordon or its entry in the slots, until it has seen both
+/// given back. Persistent, of zedkube, key `global`; no item when there is none. After a boot under another name, or
+/// with another kubeconfig, nobody else knows of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct OwnCordon {
+    /// [`crate::SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Name of the Node.
+    pub node: String,
+    /// Its UID: a Node of the same name with another UID is another Node.
+    #[serde(rename = "NodeUID")]
+    pub node_uid: String,
+}
+
+impl Topic for OwnCordon {
+    const NAME: &'static str = "OwnCordon";
+}

@@ -101,6 +101,9 @@ pub struct NodeDrainReport {
     pub cordoned_before: bool,
     /// Input files that were refused, and why.
     pub refused: Vec<RefusedInput>,
+    /// What was found when everything that a drain needs was tried out, before anybody asks for one; null before the
+    /// first time.
+    pub preflight: Option<Preflight>,
     /// Entries that were left out so that the report fits [`crate::MAX_REPORT_BYTES`].
     pub omitted: Omitted,
 }
@@ -302,6 +305,31 @@ pub struct RefusedInput {
     pub path: String,
     /// Why, and what is accepted.
     pub reason: String,
+}
+
+/// What a drain would need, tried out without one: at the start, with new credentials, after a refusal, and daily.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Preflight {
+    /// When that was last done.
+    pub at: GoTime,
+    /// What would fail, most important first; at most 16.
+    pub problems: Vec<PreflightProblem>,
+    /// Whole days until our client certificate or token ends, rounded down, negative when it has ended; null when no end
+    /// is known.
+    pub credentials_expire_in_days: Option<i64>,
+}
+
+/// Something that a drain would need and that does not work now.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PreflightProblem {
+    /// What was tried: API, Identity, Rights, Confinement, Slots, Budgets, Credentials.
+    pub what: String,
+    /// What happened.
+    pub text: String,
+    /// What a person can do.
+    pub hint: String,
 }
 
 /// How many entries of each list were left out.

@@ -66,6 +66,10 @@ impl NodeDrainReport {
             shorten(&mut volume.pod);
             shorten(&mut volume.stage);
         }
+        for problem in self.preflight.iter_mut().flat_map(|preflight| &mut preflight.problems) {
+            shorten(&mut problem.text);
+            shorten(&mut problem.hint);
+        }
         for refused in &mut self.refused {
             shorten(&mut refused.path);
             shorten(&mut refused.reason);

@@ -23,6 +23,7 @@ use crate::exec_plugin;
 use crate::failure::{ApiFailure, classify};
 use crate::kubeconfig::{Description, Fingerprint, Origin, Search};
 use crate::operation::Operation;
+use crate::validity::{self, Validity};
 use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
 
 /// A TCP connection has to stand within this time.
@@ -94,9 +95,23 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
         description.ok().and_then(Result::ok).ok_or_else(late)??;
     let made = boot_time();
     let cannot = |why: String| ApiFailure::unreachable(format!("cannot use {origin}: {why}"));
+    // What a plugin gives is renewed by it.
+    let is_renewed = matches!(tokens, credentials::Origin::Plugin(_));
     let (tokens, ends) = begin(&mut config, tokens, made).await.map_err(cannot)?;
-    let cluster = Cluster::made(config, tokens, suffix)?;
+    let validity = if is_renewed { None } else { validity_of(&config, tokens.as_ref()).await };
+    let cluster = Cluster::made(config, tokens, validity, suffix)?;
     Ok(Connection { cluster, origin, seen, made, ends })
+}
+
+/// The earliest end of our credentials.
+async fn validity_of(config: &Config, tokens: Option<&Tokens>) -> Option<Validity> {
+    let token = match tokens {
+        Some(tokens) => tokens.header().await.ok().flatten(),
+        None => None,
+    };
+    let token =
+        token.as_ref().and_then(|header| validity::of_token(header.to_str().ok()?.strip_prefix("Bearer ")?));
+    validity::of_user(&config.auth_info).into_iter().chain(token).min_by_key(|validity| validity.ends)
 }
 
 /// Gets the first token, or certificate, so that a description that cannot work is named at once. Also says when a
@@ -133,15 +148,21 @@ impl Cluster {
     /// Makes a client from kube's configuration, with this crate's rules instead of kube's: no retries, no waiting
     /// without end, HTTP/2 where the server has it. Must be called in a tokio runtime.
     pub fn from_config(config: Config, suffix: &str) -> Result<Self, ApiFailure> {
-        Self::made(config, None, suffix)
+        let validity = validity::of_user(&config.auth_info);
+        Self::made(config, None, validity, suffix)
     }
 
-    fn made(mut config: Config, tokens: Option<Tokens>, suffix: &str) -> Result<Self, ApiFailure> {
+    fn made(
+        mut config: Config,
+        tokens: Option<Tokens>,
+        validity: Option<Validity>,
+        suffix: &str,
+    ) -> Result<Self, ApiFailure> {
         config.headers.push((USER_AGENT, user_agent(suffix)));
         let client = client(&config, tokens)
             .map_err(|error| classify(&Operation::on_cluster("connect", "to the cluster", ""), &error))?;
         let server = config.cluster_url.authority().map_or("", |server| host_and_port(server.as_str()));
-        Ok(Self::at(client, server))
+        Ok(Self::at(client, server, validity))
     }
 }
 

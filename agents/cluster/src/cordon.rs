@@ -5,16 +5,17 @@
 use std::fmt;
 
 use drain::cordon::{
-    CORDON_REASON, CORDONED_BY, CordonChange, UncordonChange, cordon_change, uncordon_change,
+    ADOPTED_FROM, CORDON_REASON, CORDONED_BY, Claims, CordonChange, KEEP_CORDONED, UncordonChange,
+    cordon_change, field_manager, uncordon_change,
 };
 use drain::view::NodeView;
 use kube::core::Request;
 use kube::core::params::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::failure::ApiFailure;
+use crate::failure::{ApiFailure, json_text};
 use crate::node_facts::{NodeFacts, is_unschedulable};
-use crate::nodes::{PATH, read_node};
+use crate::nodes::{PATH, read_node, read_node_as};
 use crate::objects::{Node, version};
 use crate::operation::{DryRun, Operation, TRIES};
 use crate::views::annotation;
@@ -45,6 +46,9 @@ pub enum Uncordoned {
     Changed,
     /// Somebody had lifted it by hand; our annotation is gone now.
     AnnotationRemoved,
+    /// Our annotations are gone, the cordon stays: annotation `ebb.dev/keep-cordoned` is there, or somebody else has
+    /// cordoned the node after us.
+    StaysCordoned,
     /// There was none of ours.
     NotOurs,
     /// Nobody had cordoned the node ([`uncordon_any`] only).
@@ -127,6 +131,7 @@ async fn set_cordon(
     let change = Change {
         spec: Some(json!({"unschedulable": true})),
         annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason}),
+        manager: field_manager(owner),
         dry_run,
     };
     for _ in 0..TRIES {
@@ -152,20 +157,22 @@ async fn set_cordon(
 }
 
 /// Lifts the cordon of `owner`, spec and annotations in one patch of the version just read: two calls. Somebody else's
-/// cordon stays: one call. A conflict reads again at once.
+/// cordon stays: one call. One that a person wants to keep, or has set after us, stays without our annotations: two
+/// calls. A conflict reads again at once.
 pub async fn uncordon(cluster: &Cluster, node: &str, owner: &str) -> Result<Uncordoned, ApiFailure> {
-    let decide = |node: &Node| match uncordon_change(&by_field(node), owner) {
+    let decide = |node: &Node, claims: &Claims| match uncordon_change(&by_field(node), owner, claims) {
         UncordonChange::Uncordon => Uncordoned::Changed,
         UncordonChange::RemoveAnnotation => Uncordoned::AnnotationRemoved,
+        UncordonChange::LeaveCordoned => Uncordoned::StaysCordoned,
         UncordonChange::Nothing => Uncordoned::NotOurs,
     };
-    lift_cordon(cluster, node, decide).await
+    lift_cordon(cluster, node, field_manager(owner), decide).await
 }
 
 /// Lifts the cordon whoever set it, for a person who says so; an annotation that names an owner goes as well. Two calls,
 /// or one for a node that nothing marks. A conflict reads again at once.
 pub async fn uncordon_any(cluster: &Cluster, node: &str) -> Result<Uncordoned, ApiFailure> {
-    let decide = |node: &Node| {
+    let decide = |node: &Node, _: &Claims| {
         let is_marked =
             [CORDONED_BY, CORDON_REASON].iter().any(|key| annotation(&node.metadata, key).is_some());
         match (is_unschedulable(node), is_marked) {
@@ -174,30 +181,31 @@ pub async fn uncordon_any(cluster: &Cluster, node: &str) -> Result<Uncordoned, A
             (false, false) => Uncordoned::AlreadySchedulable,
         }
     };
-    lift_cordon(cluster, node, decide).await
+    lift_cordon(cluster, node, field_manager("ebb:"), decide).await
 }
 
 async fn lift_cordon(
     cluster: &Cluster,
     node: &str,
-    decide: impl Fn(&Node) -> Uncordoned,
+    manager: &'static str,
+    decide: impl Fn(&Node, &Claims) -> Uncordoned,
 ) -> Result<Uncordoned, ApiFailure> {
     for _ in 0..TRIES {
-        let found = match read_node(cluster, node).await {
+        let (found, claims) = match read_claims(cluster, node).await {
             Ok(found) => found,
             Err(ApiFailure::NotFound { .. }) => return Ok(Uncordoned::NodeGone),
             Err(failure) => return Err(failure),
         };
-        let outcome = decide(&found);
+        let outcome = decide(&found, &claims);
         let spec = match outcome {
             Uncordoned::Changed => Some(json!({"unschedulable": null})),
-            Uncordoned::AnnotationRemoved => None,
+            Uncordoned::AnnotationRemoved | Uncordoned::StaysCordoned => None,
             Uncordoned::NotOurs | Uncordoned::AlreadySchedulable | Uncordoned::NodeGone => {
                 return Ok(outcome);
             }
         };
-        let annotations = json!({CORDONED_BY: null, CORDON_REASON: null});
-        match patch(cluster, &found, &Change { spec, annotations, dry_run: DryRun::No }).await {
+        let annotations = json!({CORDONED_BY: null, CORDON_REASON: null, ADOPTED_FROM: null});
+        match patch(cluster, &found, &Change { spec, annotations, manager, dry_run: DryRun::No }).await {
             Ok(_) => return Ok(outcome),
             Err(ApiFailure::NotFound { .. }) => return Ok(Uncordoned::NodeGone),
             Err(ApiFailure::Conflict { .. }) => {}
@@ -214,13 +222,8 @@ async fn lift_cordon(
 /// For a cordon that EVE's zedkube left behind, which knows no owners (`agents.md` 2, "Cordon ownership"): whether this
 /// is one, the caller has to know.
 pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> Result<bool, ApiFailure> {
-    let change = Change {
-        spec: None,
-        annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason}),
-        dry_run: DryRun::No,
-    };
     for _ in 0..TRIES {
-        let found = match read_node(cluster, node).await {
+        let (found, claims) = match read_claims(cluster, node).await {
             Ok(found) => found,
             Err(ApiFailure::NotFound { .. }) => return Ok(false),
             Err(failure) => return Err(failure),
@@ -228,6 +231,17 @@ pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> 
         if !is_unschedulable(&found) || annotation(&found.metadata, CORDONED_BY).is_some() {
             return Ok(false);
         }
+        let change = Change {
+            spec: None,
+            // Null where the server does not say who cordoned it: then the annotation alone counts.
+            annotations: json!({
+                CORDONED_BY: owner,
+                CORDON_REASON: reason,
+                ADOPTED_FROM: claims.managers.first(),
+            }),
+            manager: field_manager(owner),
+            dry_run: DryRun::No,
+        };
         match patch(cluster, &found, &change).await {
             Ok(_) => return Ok(true),
             Err(ApiFailure::NotFound { .. }) => return Ok(false),
@@ -236,6 +250,29 @@ pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> 
         }
     }
     Err(contended("adopt the cordon of", node))
+}
+
+/// The node, and who has a say about its cordon. Managed fields are long and are read only here.
+async fn read_claims(cluster: &Cluster, name: &str) -> Result<(Node, Claims), ApiFailure> {
+    let whole: Value = read_node_as(cluster, name).await?;
+    let annotation =
+        |key: &str| whole.get("metadata")?.get("annotations")?.get(key)?.as_str().map(str::to_owned);
+    let claims = Claims {
+        managers: managers_of_cordon(&whole),
+        adopted_from: annotation(ADOPTED_FROM),
+        keep: annotation(KEEP_CORDONED).is_some(),
+    };
+    let node = serde_json::from_value(whole);
+    let node =
+        node.map_err(|error| ApiFailure::other(format!("cannot get nodes {name}: {}", json_text(&error))))?;
+    Ok((node, claims))
+}
+
+/// The field managers of `spec.unschedulable`.
+fn managers_of_cordon(node: &Value) -> Vec<String> {
+    let entries = node.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let owners = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:unschedulable").is_some());
+    owners.filter_map(|entry| entry.get("manager")?.as_str().map(str::to_owned)).collect()
 }
 
 /// The node with `spec.unschedulable` alone as its cordon. A taint that outlives the field for a moment is not a
@@ -248,6 +285,8 @@ fn by_field(node: &Node) -> NodeView {
 struct Change {
     spec: Option<Value>,
     annotations: Value,
+    /// Under this name the server notes who changed it.
+    manager: &'static str,
     dry_run: DryRun,
 }
 
@@ -259,7 +298,11 @@ async fn patch(cluster: &Cluster, node: &Node, change: &Change) -> Result<Node, 
     if let (Some(spec), Some(body)) = (&change.spec, body.as_object_mut()) {
         body.insert("spec".to_owned(), spec.clone());
     }
-    let params = PatchParams { dry_run: change.dry_run == DryRun::Yes, ..PatchParams::default() };
+    let params = PatchParams {
+        dry_run: change.dry_run == DryRun::Yes,
+        field_manager: Some(change.manager.to_owned()),
+        ..PatchParams::default()
+    };
     let request = Request::new(PATH).patch(name, &params, &Patch::Merge(body));
     cluster.fetch(&operation, request).await
 }

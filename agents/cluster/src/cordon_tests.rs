@@ -206,7 +206,7 @@ async fn a_dry_run_of_a_cordon_is_checked_by_the_server_and_changes_nothing() {
     let (fake, cluster) = still_cluster();
     would_cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
     let patch = last(&fake, "patch", "nodes");
-    assert_eq!(patch.query, "&dryRun=All");
+    assert_eq!(patch.query, "&dryRun=All&fieldManager=ebb-zedkube");
     assert_eq!(json(&patch.body)["metadata"]["annotations"][CORDONED_BY], "zedkube");
     let denied = Reply::forbidden("edge", "patch", "nodes", "", "edge-a");
     fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied)));
@@ -276,4 +276,62 @@ async fn an_adoption_overwrites_nobody() {
     fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied)));
     let failure = adopt(&cluster, "edge-a", "zedkube", "update").await.unwrap_err();
     assert!(failure.to_string().contains("needs the right to `patch` `nodes`"), "{failure}");
+}
+
+/// `kubectl uncordon` and `kubectl cordon` while zedkube is dead leave our annotation on a person's cordon.
+#[tokio::test]
+async fn a_cordon_that_somebody_set_after_us_or_wants_to_keep_stays() {
+    let managed = |manager: &str| {
+        json!([
+            {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {}}},
+            {"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
+        ])
+    };
+    let cases = [
+        (managed("ebb-zedkube"), None, Uncordoned::Changed, false),
+        (managed("ebb"), None, Uncordoned::Changed, false),
+        (json!([]), None, Uncordoned::Changed, false),
+        (json!("nonsense"), None, Uncordoned::Changed, false),
+        (managed("kubectl-cordon"), None, Uncordoned::StaysCordoned, true),
+        (managed("ebb-zedkube"), Some(""), Uncordoned::StaysCordoned, true),
+    ];
+    for (fields, keep, expected, stays) in cases {
+        let (fake, cluster) = still_cluster();
+        cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+        assert!(last(&fake, "patch", "nodes").query.contains("fieldManager=ebb-zedkube"));
+        fake.edit("nodes", "", "edge-a", |node| {
+            node["metadata"]["managedFields"] = fields.clone();
+            if let Some(keep) = keep {
+                node["metadata"]["annotations"][KEEP_CORDONED] = json!(keep);
+            }
+        })
+        .unwrap();
+        assert_eq!(uncordon(&cluster, "edge-a", "zedkube").await, Ok(expected), "{fields} {keep:?}");
+        let (unschedulable, owner, reason) = marks(&fake);
+        assert_eq!(unschedulable == Some(json!(true)), stays, "{fields} {keep:?}");
+        assert_eq!((owner, reason), (None, None), "{fields} {keep:?}");
+        assert_eq!(uncordon(&cluster, "edge-a", "zedkube").await, Ok(Uncordoned::NotOurs));
+    }
+}
+
+/// What EVE's zedkube cordoned is EVE's by its managed fields, and ours by adoption.
+#[tokio::test]
+async fn an_adopted_cordon_is_lifted_unless_a_person_set_it_anew() {
+    for (later, expected) in [("zedbox", Uncordoned::Changed), ("kubectl", Uncordoned::StaysCordoned)] {
+        let (fake, cluster) = still_cluster();
+        let set = |manager: &str| {
+            fake.edit("nodes", "", "edge-a", |node| {
+                node["spec"]["unschedulable"] = json!(true);
+                node["metadata"]["managedFields"] =
+                    json!([{"manager": manager, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]);
+            })
+            .unwrap();
+        };
+        set("zedbox");
+        assert!(adopt(&cluster, "edge-a", "zedkube", "update").await.unwrap());
+        set(later);
+        assert_eq!(uncordon(&cluster, "edge-a", "zedkube").await, Ok(expected), "{later}");
+        let node = fake.get("nodes", "", "edge-a").unwrap();
+        assert!(node["metadata"]["annotations"].get(ADOPTED_FROM).is_none(), "{node}");
+    }
 }

@@ -123,7 +123,10 @@ pub(crate) fn tls_error(error: &kube::Error) -> Option<&rustls::Error> {
 
 /// A certificate of the server that does not hold at the time which this machine's clock shows. A clock that is wrong
 /// looks like a server that is: it is the first thing to be looked at.
-#[expect(clippy::wildcard_enum_match_arm, reason = "every other complaint is not about time; rustls adds more")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "every other complaint is not about time; rustls adds more"
+)]
 fn clock_text(error: &rustls::Error) -> Option<String> {
     use CertificateError as E;
     let rustls::Error::InvalidCertificate(error) = error else { return None };
@@ -142,9 +145,10 @@ fn clock_text(error: &rustls::Error) -> Option<String> {
     ))
 }
 
+/// The day alone: a reason that is another one at each look would be written and logged each time.
 fn shown(time: UnixTime) -> String {
     let time = i64::try_from(time.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(|| "an impossible time".to_owned(), |time| time.to_string())
+    time.map_or_else(|| "an impossible time".to_owned(), |time| time.strftime("%F").to_string())
 }
 
 /// What a status code of the API server means, outside evictions.

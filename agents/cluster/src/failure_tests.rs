@@ -135,11 +135,8 @@ fn a_clock_that_may_be_wrong_heads_the_text() {
     let early = E::NotValidYetContext { time: at(60), not_before: at(1_700_000_000) };
     let late = E::ExpiredContext { time: at(1_800_000_000), not_after: at(1_700_000_000) };
     let cases = [
-        (
-            early,
-            Some("shows 1970-01-01T00:01:00Z, the API server's certificate is not valid before 2023-11-14"),
-        ),
-        (late, Some("shows 2027-01-15T08:00:00Z, the API server's certificate expired at 2023-11-14")),
+        (early, Some("shows 1970-01-01, the API server's certificate is not valid before 2023-11-14")),
+        (late, Some("shows 2027-01-15, the API server's certificate expired at 2023-11-14")),
         (E::NotValidYet, Some("certificate is not valid yet")),
         (E::Expired, Some("certificate has expired")),
         (E::UnknownIssuer, None),

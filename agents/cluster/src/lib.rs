@@ -11,6 +11,7 @@
 //! | [`feed`], [`look`] | the picture of one node: by watches, or fresh from the server |
 //! | [`mod@inquire`] | what can be found out about pods that do not leave |
 //! | [`mod@cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which nothing is evicted |
+//! | [`mod@preflight`] | what a drain needs, tried out before anybody asks for one |
 //! | [`slots`] | who may be down for a drain: read, written and watched in one Lease |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
@@ -34,6 +35,7 @@ pub mod kubeconfig;
 pub mod longhorn;
 pub mod look;
 pub mod nodes;
+pub mod preflight;
 pub mod slots;
 
 mod credentials;
@@ -48,6 +50,7 @@ mod pace;
 mod probe;
 mod shelf;
 mod storage;
+mod validity;
 mod views;
 mod watches;
 mod wire;

@@ -3,6 +3,7 @@
 use drain::view::NodeView;
 use kube::core::Request;
 use kube::core::params::GetParams;
+use serde::de::DeserializeOwned;
 
 use crate::failure::ApiFailure;
 use crate::list::Selection;
@@ -38,18 +39,27 @@ async fn list(cluster: &Cluster, selection: &Selection) -> Result<Vec<NodeFacts>
 /// One Node, consistent from the server; `None` when the server says that there is none: by a Status that names this
 /// Node. Any other 404 is a failure.
 pub async fn get_node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>, ApiFailure> {
-    let found = find_node(cluster, name).await?;
+    let found = find_node::<Node>(cluster, name).await?;
     Ok(found.map(|node| NodeFacts::of(&node).at(cluster.server_time())))
 }
 
 /// One Node as the server has it; one that does not exist is a failure.
 pub(crate) async fn read_node(cluster: &Cluster, name: &str) -> Result<Node, ApiFailure> {
-    let missing = || ApiFailure::NotFound { text: format!("cannot get nodes {name}: nodes \"{name}\" not found") };
+    read_node_as(cluster, name).await
+}
+
+/// One Node as the server has it, with what the type keeps of it; one that does not exist is a failure.
+pub(crate) async fn read_node_as<T: DeserializeOwned>(
+    cluster: &Cluster,
+    name: &str,
+) -> Result<T, ApiFailure> {
+    let missing =
+        || ApiFailure::NotFound { text: format!("cannot get nodes {name}: nodes \"{name}\" not found") };
     find_node(cluster, name).await?.ok_or_else(missing)
 }
 
 /// One Node; `None` only if the API server itself says, by name, that there is none.
-async fn find_node(cluster: &Cluster, name: &str) -> Result<Option<Node>, ApiFailure> {
+async fn find_node<T: DeserializeOwned>(cluster: &Cluster, name: &str) -> Result<Option<T>, ApiFailure> {
     let operation = Operation::on_cluster("get", "nodes", name);
     check_name(&operation)?;
     cluster.find(&operation, Request::new(PATH).get(name, &GetParams::default())).await

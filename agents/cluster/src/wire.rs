@@ -21,6 +21,7 @@ use crate::daemon_sets::DaemonSets;
 use crate::failure::{ApiFailure, classify, json_text, refused, tls_error, words};
 use crate::operation::Operation;
 use crate::pace::Pace;
+use crate::validity::Validity;
 
 /// An ordinary call has to be answered within this time.
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
@@ -54,6 +55,8 @@ struct Shared {
     old_evictions: AtomicBool,
     /// One side has not accepted the other's credentials.
     refused: AtomicBool,
+    /// When our credentials end.
+    validity: Option<Validity>,
 }
 
 impl fmt::Debug for Cluster {
@@ -66,11 +69,11 @@ impl Cluster {
     /// Uses this client. It must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
     /// kube repeats refused evictions itself, for minutes, and no refusal by a budget is ever seen.
     pub fn new(client: kube::Client) -> Self {
-        Self::at(client, "")
+        Self::at(client, "", None)
     }
 
-    /// Names the server, host and port, in messages about its absence.
-    pub(crate) fn at(client: kube::Client, server: &str) -> Self {
+    /// Names the server, host and port, in messages about its absence; and says when our credentials end.
+    pub(crate) fn at(client: kube::Client, server: &str, validity: Option<Validity>) -> Self {
         let shared = Shared {
             client,
             server: server.to_owned(),
@@ -79,6 +82,7 @@ impl Cluster {
             pace: Pace::default(),
             old_evictions: AtomicBool::new(false),
             refused: AtomicBool::new(false),
+            validity,
         };
         Self { shared: Arc::new(shared), page: PAGE }
     }
@@ -115,6 +119,11 @@ impl Cluster {
     /// The server has not accepted our credentials (401), or we not its certificate: time to read them anew.
     pub(crate) fn is_refused(&self) -> bool {
         self.shared.refused.load(Ordering::Relaxed)
+    }
+
+    /// When our credentials end, if that is known.
+    pub(crate) fn validity(&self) -> Option<Validity> {
+        self.shared.validity
     }
 
     pub(crate) fn page(&self) -> u32 {
@@ -244,7 +253,8 @@ impl Reply {
     /// A Status of an API server, which names the very object as missing.
     pub(crate) fn says_missing(&self, operation: &Operation<'_>) -> bool {
         let status: Option<Value> = serde_json::from_slice(&self.body).ok();
-        let field = |path: &str| status.as_ref().and_then(|status| status.pointer(path)).and_then(Value::as_str);
+        let field =
+            |path: &str| status.as_ref().and_then(|status| status.pointer(path)).and_then(Value::as_str);
         self.status == StatusCode::NOT_FOUND
             && field("/kind") == Some("Status")
             && field("/reason") == Some("NotFound")

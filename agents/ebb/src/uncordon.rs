@@ -81,9 +81,12 @@ async fn one(cluster: &Cluster, node: &NodeView, force: bool, mode: DryRun) -> R
     }
     match uncordon_any(cluster, &node.name).await {
         Ok(Uncordoned::Changed) => Ok(already(true)),
-        Ok(Uncordoned::AlreadySchedulable | Uncordoned::AnnotationRemoved | Uncordoned::NotOurs) => {
-            Ok(already(false))
-        }
+        Ok(
+            Uncordoned::AlreadySchedulable
+            | Uncordoned::AnnotationRemoved
+            | Uncordoned::StaysCordoned
+            | Uncordoned::NotOurs,
+        ) => Ok(already(false)),
         Ok(Uncordoned::NodeGone) => Err("it does not exist any more".to_owned()),
         Err(failure) => Err(failure.to_string()),
     }

@@ -45,6 +45,8 @@ pub(crate) fn looked(
 ) {
     reached(state, serial, result.as_ref().err(), now, policy, effects);
     if let Ok(look) = result {
+        state.sight.identity = look.own.as_ref().err().cloned().unwrap_or_default();
+        returning::forget_what_is_gone(state, &look.nodes);
         state.slots.watched.see_nodes(&look.nodes, now);
         state.nodes.clone_from(&look.nodes);
         state.nodes_asked = serial;
@@ -131,6 +133,11 @@ fn reached(
         state.api.asked = None;
         state.api.next = now + pause(state, trouble.is_some());
     }
+    match trouble {
+        None => state.sight.refused.clear(),
+        Some(Trouble::Denied(text) | Trouble::Other(text)) => state.sight.refused.clone_from(text),
+        Some(Trouble::Unreachable(_)) => {}
+    }
     note_api(state, trouble, now, policy, effects);
 }
 
@@ -140,10 +147,7 @@ fn pause(state: &State, failed: bool) -> Duration {
         // Each of them may be taken back.
         Phase::Complete {
             outcome:
-                Outcome::Drained
-                | Outcome::ApiUnreachable
-                | Outcome::NoSchedulablePeer
-                | Outcome::NodeGone,
+                Outcome::Drained | Outcome::ApiUnreachable | Outcome::NoSchedulablePeer | Outcome::NodeGone,
             ..
         } => BUSY,
         Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } | Phase::Failed(_) => {

@@ -38,6 +38,15 @@ pub struct Facts {
     pub has_kubeconfig: bool,
     /// How far the device's nodeagent is.
     pub nodeagent: NodeAgent,
+    /// A kubelet is at home on this machine: an enabled unit, a live process or its kubeconfig.
+    pub has_kubelet: bool,
+}
+
+impl Facts {
+    /// This machine runs a kubelet, and there is no way to ask its cluster.
+    pub fn lacks_access(&self) -> bool {
+        self.mode == Mode::Auto && self.eve_config_valid.is_none() && self.has_kubelet && !self.has_kubeconfig
+    }
 }
 
 /// How far the device's nodeagent is, as its topic DeviceAction says.
@@ -89,7 +98,15 @@ fn by_mode(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
         (Mode::Auto, Some(Listed { nodes: 0, .. })) => before,
         (Mode::Auto, Some(Listed { nodes: 1, .. })) => Member::No,
         (Mode::Auto, Some(_)) => Member::Yes,
-        (Mode::Auto, None) if !facts.has_kubeconfig && before != Member::Yes => Member::No,
+        // A kubelet without access for us is no plain single device: a worker of k3s or kubeadm has no kubeconfig that
+        // we would find.
+        (Mode::Auto, None) if !facts.has_kubeconfig && before != Member::Yes => {
+            if facts.has_kubelet {
+                Member::Unknown
+            } else {
+                Member::No
+            }
+        }
         (Mode::Auto, None) => before,
     }
 }
@@ -101,7 +118,12 @@ mod tests {
     /// EVE publishes the same for a leave and for a parse error, and then drains and deletes its own Node.
     #[test]
     fn d20_an_invalid_config_alone_takes_no_membership() {
-        let facts = Facts { eve_config_valid: Some(false), has_kubeconfig: true, ..Facts::default() };
+        let facts = Facts {
+            eve_config_valid: Some(false),
+            has_kubeconfig: true,
+            has_kubelet: true,
+            ..Facts::default()
+        };
         for (listed, expected) in [
             (None, Member::Yes),
             (Some(Listed { nodes: 3, has_own: true }), Member::Yes),
@@ -143,6 +165,26 @@ mod tests {
         for (before, eve_config_valid, mode, has_kubeconfig, listed, expected) in cases {
             let facts = Facts { eve_config_valid, mode, has_kubeconfig, ..Facts::default() };
             assert_eq!(next(before, &facts, listed), expected, "{before:?} {facts:?} {listed:?}");
+        }
+    }
+
+    /// A k3s agent or a kubeadm worker: its kubelet has credentials, we have none.
+    #[test]
+    fn a_kubelet_without_access_for_us_is_never_a_no() {
+        use Member::{No, Unknown, Yes};
+        let cases = [
+            (Unknown, Mode::Auto, false, None, Unknown, true),
+            (No, Mode::Auto, false, None, Unknown, true),
+            (Yes, Mode::Auto, false, None, Yes, true),
+            (No, Mode::Auto, true, None, No, false),
+            (Unknown, Mode::Never, false, None, No, false),
+            (Unknown, Mode::Always, false, None, Yes, false),
+            (Unknown, Mode::Auto, false, Some(false), No, false),
+        ];
+        for (before, mode, has_kubeconfig, eve_config_valid, expected, lacks_access) in cases {
+            let facts = Facts { eve_config_valid, mode, has_kubeconfig, has_kubelet: true };
+            assert_eq!(next(before, &facts, None), expected, "{before:?} {facts:?}");
+            assert_eq!(facts.lacks_access(), lacks_access, "{facts:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::effect::Effect;
 use crate::health::Purpose;
 use crate::leasing;
 use crate::policy::Policy;
-use crate::state::{OWNER, Phase, State};
+use crate::state::{OWNER, Phase, Remembered, State};
 
 /// First pause after a write that failed; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -69,6 +69,37 @@ fn is_stray(state: &State) -> bool {
         Phase::Cordoning(_) | Phase::Attempting { .. } => false,
     };
     quiet && state.own.as_ref().is_some_and(|node| is_marked(node) && !node.cordoned)
+}
+
+/// Remembers the node that carries something of ours, and forgets it once it is seen to carry nothing any more.
+pub(crate) fn remember(state: &mut State, policy: &Policy) {
+    let Some(own) = &state.own else { return };
+    let own_is = |remembered: &Remembered| remembered.node_uid == own.uid;
+    if has_cordon(state) || leasing::is_held(state) {
+        // What was left on another node is not forgotten for that.
+        if state.remembered.is_none() {
+            state.remembered = Some(Remembered { node: own.name.clone(), node_uid: own.uid.clone() });
+        }
+    } else if state.remembered.as_ref().is_some_and(own_is)
+        && (state.slots.lease.is_some() || policy.slots_limit == 0)
+    {
+        state.remembered = None;
+    }
+}
+
+/// A Node that exists no more carries nothing.
+pub(crate) fn forget_what_is_gone(state: &mut State, nodes: &[NodeView]) {
+    let is_there = |remembered: &Remembered| nodes.iter().any(|node| node.uid == remembered.node_uid);
+    if !nodes.is_empty() && state.remembered.as_ref().is_some_and(|remembered| !is_there(remembered)) {
+        state.remembered = None;
+    }
+}
+
+/// The node that we left something on, as long as it is not known to be this machine: nobody takes it back.
+pub fn left_behind(state: &State) -> Option<&Remembered> {
+    let is_own =
+        |remembered: &&Remembered| state.own.as_ref().is_some_and(|own| own.uid == remembered.node_uid);
+    state.remembered.as_ref().filter(|remembered| !is_own(remembered))
 }
 
 /// Why a return that is due has to wait; `None` when nothing is in its way.

@@ -51,6 +51,10 @@ pub struct State {
     pub forcing: Forcing,
     /// Taking our cordon back.
     pub returning: Returning,
+    /// What the last look at the cluster did not show.
+    pub sight: Sight,
+    /// The node that carries, or may carry, our cordon or our slot, until that is seen given back. Outlives boots.
+    pub remembered: Option<Remembered>,
     /// An unannotated cordon on our node is EVE's, and becomes ours.
     pub adopts: bool,
     /// What a process before this one has left of its last attempt.
@@ -122,6 +126,24 @@ impl State {
         }
         self.phase = phase;
     }
+}
+
+/// What the last look at the cluster did not show, although the API server answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Why no Node is known to be this machine; empty when one is.
+    pub identity: String,
+    /// Why the nodes could not be listed or ours not be read; empty when they could.
+    pub refused: String,
+}
+
+/// A node that we may have left cordoned, or with a slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Its name.
+    pub node: String,
+    /// Its UID.
+    pub node_uid: String,
 }
 
 /// One drain from its request to its end: what the report tells about it.

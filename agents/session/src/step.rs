@@ -32,6 +32,7 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     // Once more: each of these may have begun a drain.
     stop_if_not_needed(&mut state, now, policy, &mut effects);
     begin_if_asked(&mut state, now);
+    returning::remember(&mut state, policy);
     let wakes = [
         leasing::pursue(&mut state, now, policy, &mut effects),
         show(&mut state, now, policy),
@@ -219,15 +220,17 @@ fn headline(state: &State) -> Headline {
 }
 
 #[cfg(test)]
+mod complete_tests;
+#[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about some calls only")]
 mod group_tests;
 #[cfg(test)]
-#[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
-mod properties;
-#[cfg(test)]
-mod complete_tests;
+mod idle_tests;
 #[cfg(test)]
 mod member_tests;
+#[cfg(test)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
+mod properties;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]

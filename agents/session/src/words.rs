@@ -40,14 +40,8 @@ pub fn hint(state: &State) -> String {
             "see Blocked in the report: each entry names what holds the pod and what to do"
         }
         Phase::Failed(_) => "mend the cause, then ask again: a new request or command begins a new drain",
-        Phase::Idle if returning::is_due(state) && !state.returning.error.is_empty() => {
-            "look at the API server; the uncordon is tried again by itself"
-        }
-        Phase::Idle
-        | Phase::Cordoning(_)
-        | Phase::Attempting { .. }
-        | Phase::Pausing { .. }
-        | Phase::Complete { .. } => "",
+        Phase::Idle => return idle_hint(state),
+        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Complete { .. } => "",
     };
     text.to_owned()
 }
@@ -162,12 +156,81 @@ fn idle(state: &State) -> String {
         }
         return "taking our cordon and slot back".to_owned();
     }
-    let text = match state.member_now() {
+    let quiet = match state.member_now() {
         Member::Yes => "nobody asks for a drain",
         Member::No => "not a member of a cluster: nothing has to be drained",
         Member::Unknown => "nobody asks for a drain; whether this device is in a cluster is not known yet",
     };
-    text.to_owned()
+    let mut text = match unseen(state) {
+        Some((why, _)) => format!("nobody asks for a drain, and none would be possible now: {why}"),
+        None => quiet.to_owned(),
+    };
+    if let Some(left) = returning::left_behind(state) {
+        text = format!(
+            "our cordon or slot may still be on node {}, and nobody takes it back: {text}",
+            left.node
+        );
+    }
+    text
+}
+
+/// What a drain would need and cannot have now, and what to do about it. Looked at while nobody asks: by the next
+/// request it is too late.
+fn unseen(state: &State) -> Option<(String, &'static str)> {
+    if state.member == Member::No {
+        return None;
+    }
+    if state.facts.lacks_access() {
+        return Some((
+            "a kubelet runs on this machine, and zedkube has no kubeconfig".to_owned(),
+            "give zedkube access (cluster.kubeconfig, packaging/kubernetes), or set cluster.mode = never if nothing here \
+             needs a drain; ebb force complete lets one operation pass",
+        ));
+    }
+    if state.api.away_since.is_some() {
+        return Some((
+            format!("the Kubernetes API server cannot be reached: {}", state.api.error),
+            "look at the API server (k3s) of this node and at the kubeconfig",
+        ));
+    }
+    if !state.sight.refused.is_empty() {
+        return Some((
+            format!("the Kubernetes API server was asked for its nodes in vain: {}", state.sight.refused),
+            "give zedkube's user the right that the reason names, or valid credentials",
+        ));
+    }
+    if !state.sight.identity.is_empty() {
+        return Some((
+            state.sight.identity.clone(),
+            "set node.name to this machine's own Node, or cluster.mode = never, and restart zedkube",
+        ));
+    }
+    (!state.slots.error.is_empty()).then(|| {
+        (
+            format!("the slots of the cluster cannot be read or written: {}", state.slots.error),
+            "mend what the reason names (rights, the Lease), or set slots.limit = 0",
+        )
+    })
+}
+
+fn idle_hint(state: &State) -> String {
+    let mut hints = Vec::new();
+    if state.forcing.disabled.is_none() {
+        if returning::is_due(state) {
+            let fails = !state.returning.error.is_empty();
+            return if fails { "look at the API server; the uncordon is tried again by itself" } else { "" }
+                .to_owned();
+        }
+        hints.extend(unseen(state).map(|(_, hint)| hint.to_owned()));
+        hints.extend(returning::left_behind(state).map(|left| {
+            let node = &left.node;
+            format!(
+                "if this machine is node {node} no more, take back by hand: ebb uncordon --force {node}, \
+                 ebb slots release {node}"
+            )
+        }));
+    }
+    hints.join("; ")
 }
 
 fn cordoning_text(state: &State, cordoning: &Cordoning) -> String {

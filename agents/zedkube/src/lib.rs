@@ -5,6 +5,7 @@
 
 mod health;
 mod inbox;
+mod kubelet;
 mod link;
 mod longhorn;
 mod looks;
@@ -14,6 +15,7 @@ mod node_writes;
 mod override_file;
 mod perform;
 mod policy;
+mod preflight;
 mod publish;
 mod record;
 mod report;

@@ -1,24 +1,32 @@
-//! What was known of the cluster before this start: whether this device is a member, and whether others have slots.
+//! What was known of the cluster before this start: whether this device is a member, whether others have slots, and which
+//! node may still carry our cordon or slot.
 
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
 use runtime::{AgentContext, error_chain};
-use schemas::{KnownHolders, Membership, OtherHolders, SCHEMA_VERSION, Topic, agent};
+use schemas::{KnownHolders, Membership, OtherHolders, OwnCordon, SCHEMA_VERSION, Topic, agent};
 use session::Member;
 use session::slots::Others;
+use session::state::Remembered;
 
 use crate::report::member_of;
 
-/// What is kept over a boot: `global.json` of the topics Membership and KnownHolders in `ROOT/persist/status/zedkube`.
+/// What is kept over a boot: `global.json` of the topics Membership, KnownHolders and OwnCordon in
+/// `ROOT/persist/status/zedkube`.
 #[derive(Debug)]
 pub(crate) struct Stored {
     membership: Kept<Membership>,
     holders: Kept<KnownHolders>,
+    cordon: Kept<OwnCordon>,
 }
 
 impl Stored {
     /// Opens it, with what was stored.
     pub(crate) fn open(context: &AgentContext) -> Result<Self, PublishError> {
-        Ok(Self { membership: Kept::open(context)?, holders: Kept::open(context)? })
+        Ok(Self {
+            membership: Kept::open(context)?,
+            holders: Kept::open(context)?,
+            cordon: Kept::open(context)?,
+        })
     }
 
     /// What was stored; unknown if nothing was.
@@ -40,19 +48,37 @@ impl Stored {
         self.membership.topic.is_none() || self.membership.get().is_some()
     }
 
-    /// Stores what differs.
+    /// The node that may still carry our cordon or slot.
+    pub(crate) fn remembered(&self) -> Option<Remembered> {
+        let stored = self.cordon.get()?;
+        (!stored.node.is_empty())
+            .then(|| Remembered { node: stored.node.clone(), node_uid: stored.node_uid.clone() })
+    }
+
+    /// Stores the node that may still carry our cordon or slot if it differs; no node is no item.
+    pub(crate) fn store_cordon(&mut self, remembered: Option<&Remembered>) -> Result<(), PublishError> {
+        if self.remembered().as_ref() == remembered {
+            return Ok(());
+        }
+        match remembered {
+            Some(Remembered { node, node_uid }) => self.cordon.publish(&OwnCordon {
+                schema_version: SCHEMA_VERSION,
+                node: node.clone(),
+                node_uid: node_uid.clone(),
+            }),
+            None => self.cordon.unpublish(),
+        }
+    }
+
+    /// Stores what differs of the membership and of other holders.
     pub(crate) fn store(&mut self, member: Member, others: Others) -> Result<(), PublishError> {
         if member != self.member() || self.membership.get().is_none() {
-            self.membership.publish(&Membership {
-                schema_version: SCHEMA_VERSION,
-                member: member_of(member),
-            })?;
+            self.membership
+                .publish(&Membership { schema_version: SCHEMA_VERSION, member: member_of(member) })?;
         }
         if others != self.others() {
-            self.holders.publish(&KnownHolders {
-                schema_version: SCHEMA_VERSION,
-                others: others_of(others),
-            })?;
+            self.holders
+                .publish(&KnownHolders { schema_version: SCHEMA_VERSION, others: others_of(others) })?;
         }
         Ok(())
     }
@@ -88,11 +114,20 @@ impl<T: Topic> Kept<T> {
     }
 
     fn publish(&mut self, value: &T) -> Result<(), PublishError> {
+        self.opened()?.publish(&TopicKey::global(), value).map(|_| ())
+    }
+
+    fn unpublish(&mut self) -> Result<(), PublishError> {
+        self.opened()?.unpublish(&TopicKey::global()).map(|_| ())
+    }
+
+    /// Opens it now where it could not be opened before.
+    fn opened(&mut self) -> Result<&mut Publisher<T>, PublishError> {
         let topic = match self.topic.take() {
             Some(topic) => topic,
             None => Self::publisher(&self.context)?,
         };
-        self.topic.insert(topic).publish(&TopicKey::global(), value).map(|_| ())
+        Ok(self.topic.insert(topic))
     }
 }
 

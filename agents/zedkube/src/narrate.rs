@@ -65,8 +65,9 @@ impl Narrator {
     fn tell_phase(&mut self, state: &State, drain_id: &str) {
         let phase = state.phase.name();
         let is_new = self.phase != phase || self.drain != state.session.number;
-        // Why a drain waits may change without a change of phase; how many pods have left is told pod by pod.
-        let waits = matches!(state.phase, Phase::Waiting(_) | Phase::Cordoning(_));
+        // Why a drain waits, or none would be possible, may change without a change of phase; how many pods have left
+        // is told pod by pod.
+        let waits = matches!(state.phase, Phase::Idle | Phase::Waiting(_) | Phase::Cordoning(_));
         let reason = words::reason(state);
         if !is_new && (!waits || self.reason == reason) {
             return;

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::cordon::{Before, CordonFailure, Cordoned, adopt, cordon, uncordon};
+use cluster::cordon::{Before, CordonFailure, Cordoned, Uncordoned, adopt, cordon, uncordon};
 use session::Event;
 use session::event::Trouble;
 use session::state::OWNER;
@@ -101,10 +101,14 @@ async fn carry_out(link: &Link, write: Write, kept: &Mutex<Option<Cordoned>>) ->
             keep(None);
             let result = try_uncordon(link, &node).await;
             match &result {
-                Ok(()) => tracing::info!("cordonNode: {node} is not cordoned by us any more"),
+                Ok(Uncordoned::StaysCordoned) => tracing::warn!(
+                    "cordonNode: {node} stays cordoned: annotation ebb.dev/keep-cordoned is on it, or somebody has \
+                     cordoned it after us"
+                ),
+                Ok(_) => tracing::info!("cordonNode: {node} is not cordoned by us any more"),
                 Err(error) => tracing::warn!("cordonNode: cannot uncordon {node}: {error}"),
             }
-            Event::Uncordoned { serial, result }
+            Event::Uncordoned { serial, result: result.map(drop) }
         }
         Write::Adopt { serial, node } => {
             let result = try_adopt(link, &node).await;
@@ -126,9 +130,9 @@ async fn try_cordon(link: &Link, node: &str, reason: &str) -> Result<Cordoned, T
     })
 }
 
-async fn try_uncordon(link: &Link, node: &str) -> Result<(), String> {
+async fn try_uncordon(link: &Link, node: &str) -> Result<Uncordoned, String> {
     let (cluster, _) = link.cluster().await.map_err(|failure| failure.text().to_owned())?;
-    uncordon(&cluster, node, OWNER).await.map(|_| ()).map_err(|failure| failure.text().to_owned())
+    uncordon(&cluster, node, OWNER).await.map_err(|failure| failure.text().to_owned())
 }
 
 async fn try_adopt(link: &Link, node: &str) -> Result<bool, String> {

@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use crate::link::Link;
 use crate::looks::{look, probe};
 use crate::node_writes::{NodeWrites, Write};
+use crate::preflight::Preflights;
 use crate::{health, longhorn, slots};
 
 /// Answers that wait to be taken in. The tasks wait when it is full.
@@ -47,6 +48,8 @@ pub(crate) struct Performer {
     longhorn: Option<AbortHandle>,
     /// The calls that have not answered: what they are and since when, by serial.
     calling: BTreeMap<u32, (&'static str, Moment)>,
+    /// Tries out what a drain needs.
+    pub(crate) preflight: Preflights,
 }
 
 impl Drop for Performer {
@@ -73,6 +76,7 @@ impl Performer {
         let writes = NodeWrites::start(link.clone(), answers.clone());
         Self {
             lease: slots::lease(&settings.current()),
+            preflight: Preflights::new(),
             link,
             identity: Identity::default(),
             writes,
@@ -93,6 +97,7 @@ impl Performer {
     pub(crate) fn begin_housekeeping(&mut self) {
         let task = longhorn::follow(self.link.clone(), self.settings.clone());
         self.longhorn = Some(tokio::spawn(task).abort_handle());
+        self.preflight.start(self.link.clone(), self.lease.clone(), self.settings.current().slots.limit > 0);
     }
 
     /// There is a kubeconfig, good or broken.
@@ -102,6 +107,7 @@ impl Performer {
 
     /// From now on this is how our node is recognised.
     pub(crate) fn identify_as(&mut self, identity: Identity) {
+        self.preflight.identify_as(&identity);
         self.identity = identity;
     }
 
@@ -161,6 +167,7 @@ impl Performer {
     pub(crate) fn follow(&mut self, state: &State) {
         self.follow_slots(state);
         self.follow_node(state);
+        self.preflight.follow(state);
     }
 
     fn follow_slots(&mut self, state: &State) {
@@ -231,6 +238,8 @@ impl Performer {
         tokio::select! {
             Some(event) = self.events.recv() => event,
             () = lease => Event::SlotsChanged,
+            // Whatever happens is published.
+            () = self.preflight.changed() => Event::Tick,
             event = call => of_call(event),
             picture = picture => {
                 self.last = Some(Arc::clone(&picture));

@@ -6,8 +6,8 @@ use drain::state::Stage;
 use drain::{Moment, Planned, Verdict, diagnosis};
 use schemas::{
     Attempt, Blocked, Budget, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member,
-    NodeDrainReport, NodeDrainStatus, Outcome, PodLine, Progress, RefusedInput, RequestLine, SCHEMA_VERSION,
-    Slot, SpentOrder, VolumeLine,
+    NodeDrainReport, NodeDrainStatus, Outcome, PodLine, Preflight, Progress, RefusedInput, RequestLine,
+    SCHEMA_VERSION, Slot, SpentOrder, VolumeLine,
 };
 use session::state::{Ended, Phase};
 use session::{Answer, Requester, State, Status, words};
@@ -31,6 +31,8 @@ pub(crate) struct Surroundings {
     pub(crate) hanging: Option<String>,
     /// Input files that are refused now.
     pub(crate) refused: Vec<RefusedInput>,
+    /// What was found when a drain's needs were tried out.
+    pub(crate) preflight: Option<Preflight>,
 }
 
 /// The status that the state shows.
@@ -81,6 +83,7 @@ pub(crate) fn report(
         slot: slot(state, time),
         cordoned_before: state.session.cordoned_before,
         refused: around.refused.clone(),
+        preflight: around.preflight.clone(),
         ..NodeDrainReport::default()
     };
     report.bounded()

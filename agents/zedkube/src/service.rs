@@ -25,7 +25,7 @@ use crate::publish::Output;
 use crate::record::{Found, RecordFile};
 use crate::report::Surroundings;
 use crate::shown_time::ShownTime;
-use crate::{looks, policy};
+use crate::{kubelet, looks, policy};
 pub use hanging::Hanging;
 
 /// Progress of pods is published at most so often; a change of status or phase at once.
@@ -107,7 +107,8 @@ impl Service {
         }
         // The first record is written before anything else is done.
         let record_again = found.is_none().then_some(now);
-        let (state, drain_id) = first_state(&stored, found, &inbox, context.boot_id(), now);
+        let (mut state, drain_id) = first_state(&stored, found, &inbox, context.boot_id(), now);
+        state.remembered = stored.remembered();
         Ok(Self {
             inbox,
             performer: Performer::start(root, settings.clone()),
@@ -207,10 +208,22 @@ impl Service {
             Woken::Inbox => self.read_inbox(),
             Woken::Settings => self.read_settings(),
             Woken::Override => self.read_override(),
-            Woken::Event(event) => self.step(*event),
+            Woken::Event(event) => self.on_event(*event),
             Woken::Time => self.on_time(),
             Woken::Alive => self.context.liveness().progress(),
         }
+    }
+
+    /// What the device itself knows is looked at with each look at the cluster: a kubelet, or a kubeconfig, may come
+    /// after us.
+    fn on_event(&mut self, event: Event) {
+        if matches!(event, Event::Looked { .. }) {
+            let facts = self.facts();
+            if facts != self.state.facts {
+                self.step(Event::Facts(facts));
+            }
+        }
+        self.step(event);
     }
 
     fn on_time(&mut self) {
@@ -282,6 +295,7 @@ impl Service {
             mode: policy::mode(&self.settings.current()),
             has_kubeconfig: self.performer.has_kubeconfig(),
             nodeagent: self.inbox.nodeagent(self.context.boot_id()),
+            has_kubelet: kubelet::is_at_home(self.context.root()),
         }
     }
 

@@ -365,6 +365,7 @@ const FACTS: Facts = Facts {
     mode: Mode::Auto,
     has_kubeconfig: true,
     nodeagent: NodeAgent::Silent,
+    has_kubelet: true,
 };
 
 /// How far nodeagent is, as the inbox reads it.

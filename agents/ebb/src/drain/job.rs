@@ -186,6 +186,11 @@ impl Job {
             Ok(Uncordoned::AnnotationRemoved) => {
                 vec![Print::Err(format!("node/{name} has been uncordoned by somebody else"))]
             }
+            Ok(Uncordoned::StaysCordoned) => {
+                vec![Print::Err(format!(
+                    "node/{name} stays cordoned: somebody else has cordoned it or wants it kept"
+                ))]
+            }
             Ok(Uncordoned::NotOurs | Uncordoned::AlreadySchedulable | Uncordoned::NodeGone) => Vec::new(),
             Err(failure) => vec![
                 Print::Err(format!("error: unable to uncordon node {name:?}: {failure}")),

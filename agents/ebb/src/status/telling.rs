@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemas::{
     BaseOsHold, BaseOsHoldState, Blocked, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
     Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport, Operation, Outcome,
-    RefusedInput, Slot,
+    Preflight, PreflightProblem, RefusedInput, Slot,
 };
 
 use super::seen::{AgentSeen, Seen};
@@ -16,6 +16,9 @@ const MOST_BLOCKED: usize = 10;
 
 /// Refused files that are told one by one.
 const MOST_REFUSED: usize = 10;
+
+/// Problems of a preflight that are told.
+const MOST_PROBLEMS: usize = 5;
 
 /// Holders of slots that are named.
 const MOST_HOLDERS: usize = 5;
@@ -27,6 +30,7 @@ pub(crate) fn tell(seen: &Seen, now: Timestamp) -> String {
     lines.extend(report.and_then(|report| report.disabled.as_ref()).map(|by| disabled(by, now)));
     // A setting or request that was not taken may be the reason for all that follows.
     lines.extend(refused(seen));
+    lines.extend(report.and_then(|report| report.preflight.as_ref()).into_iter().flat_map(preflight));
     headline(seen, &mut lines);
     if let Some(report) = &seen.report {
         drain(report, now, &mut lines);
@@ -61,6 +65,20 @@ fn disabled(disabled: &Disabled, now: Timestamp) -> String {
         "DRAINS ARE SWITCHED OFF since {time} (by {by}):\n  the device may go down undrained; `ebb force enable` switches \
          them on"
     )
+}
+
+/// What the next drain would stumble over, told while there is time.
+fn preflight(preflight: &Preflight) -> Vec<String> {
+    let line = |problem: &PreflightProblem| {
+        let PreflightProblem { what, text, hint } = problem;
+        format!("CHECK {what}: {text}\n  do:    {hint}")
+    };
+    let mut lines: Vec<String> = preflight.problems.iter().take(MOST_PROBLEMS).map(line).collect();
+    let more = preflight.problems.len().saturating_sub(MOST_PROBLEMS);
+    if more > 0 {
+        lines.push(format!("  and {more} more (ebb status --json)"));
+    }
+    lines
 }
 
 /// An operator's word that waits for requests which may still come.

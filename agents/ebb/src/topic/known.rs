@@ -3,15 +3,15 @@
 use schemas::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
     ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
-    EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
-    NodeDrainStatus, ParseError, Topic, ZedAgentStatus, parse, to_bytes,
+    EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport,
+    NodeDrainRequest, NodeDrainStatus, OwnCordon, ParseError, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// Reads an item as its type does, and writes it as its agent would.
 pub(super) type Check = fn(&[u8]) -> Result<Vec<u8>, ParseError>;
 
 /// All types that `schemas` exports as topics, in the order of their names.
-const KNOWN: [(&str, Check); 22] = [
+const KNOWN: [(&str, Check); 24] = [
     known::<ActionRecord>(),
     known::<BaseOsConfig>(),
     known::<BaseOsHold>(),
@@ -28,11 +28,13 @@ const KNOWN: [(&str, Check); 22] = [
     known::<DrainRecord>(),
     known::<EdgeNodeClusterConfig>(),
     known::<EdgeNodeInfo>(),
+    known::<KnownHolders>(),
     known::<Membership>(),
     known::<NodeAgentStatus>(),
     known::<NodeDrainReport>(),
     known::<NodeDrainRequest>(),
     known::<NodeDrainStatus>(),
+    known::<OwnCordon>(),
     known::<ZedAgentStatus>(),
 ];
 

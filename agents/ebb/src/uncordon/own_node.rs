@@ -90,6 +90,11 @@ async fn lift(cluster: &Cluster, node: &NodeView, force: bool) -> anyhow::Result
     match result {
         Uncordoned::Changed => Ok(true),
         Uncordoned::AnnotationRemoved | Uncordoned::NotOurs | Uncordoned::AlreadySchedulable => Ok(false),
+        Uncordoned::StaysCordoned => bail!(
+            "node {:?} stays cordoned: annotation ebb.dev/keep-cordoned is on it, or somebody has cordoned it after \
+             zedkube; --force lifts it all the same",
+            node.name
+        ),
         Uncordoned::NodeGone => bail!("unable to uncordon node {:?}: it does not exist any more", node.name),
     }
 }

@@ -35,6 +35,12 @@ pub(super) enum Fault {
     ProofHangs,
     /// The watch does not see that our Node is gone.
     WatchIsOld,
+    /// The right to list nodes is lost.
+    LooksDenied,
+    /// No node is known to be ours.
+    NodeUnknown,
+    /// The peer is taken for ours.
+    TakenForPeer,
 }
 
 /// A cluster that answers effects at once, and a clock that jumps to the next wake-up.
@@ -132,17 +138,19 @@ impl Sim {
                 None
             }
             Effect::Look { serial } => {
-                let own = self.own_node().ok_or(NoNode {
-                    why: "no Node of this cluster is this machine".into(),
-                    may_join: self.may_join,
-                });
+                let own = self.own_node();
                 let nodes = own.iter().chain(&self.others).cloned().collect();
-                let look = Look { nodes, own };
-                Some(Event::Looked { serial, result: self.answer(look) })
+                let unknown =
+                    NoNode { why: "no Node of this cluster is this machine".into(), may_join: self.may_join };
+                let own =
+                    if self.is_free_of(Fault::TakenForPeer) { own } else { self.others.first().cloned() };
+                let own = own.filter(|_| self.is_free_of(Fault::NodeUnknown)).ok_or(unknown);
+                let denied = Err(Trouble::Denied("may not list nodes".to_owned()));
+                let is_allowed = self.is_free_of(Fault::LooksDenied);
+                let result = if is_allowed { self.answer(Look { nodes, own }) } else { denied };
+                Some(Event::Looked { serial, result })
             }
-            Effect::Probe { serial } => {
-                Some(Event::Probed { serial, result: self.answer(self.own_node()) })
-            }
+            Effect::Probe { serial } => Some(Event::Probed { serial, result: self.answer(self.own_node()) }),
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
                 self.meddle();
@@ -314,12 +322,7 @@ impl Sim {
     pub(super) fn picture(&self) -> Arc<Picture> {
         let attachments = drain::storage::Attachments::Listed(vec![]);
         let storage = drain::storage::Storage { attachments, ..Default::default() };
-        Arc::new(Picture {
-            node: self.own_node(),
-            pods: self.pods.clone(),
-            storage,
-            ..Picture::default()
-        })
+        Arc::new(Picture { node: self.own_node(), pods: self.pods.clone(), storage, ..Picture::default() })
     }
 
     fn own_node(&self) -> Option<NodeView> {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::membership::others;
 use drain::Moment;
 use schemas::{
     DrainRecord, DrainRequester, DrainStatus, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase,
     RecordedPhaseName, RecordedRequest,
 };
-use crate::membership::others;
 use session::forcing::{Command, Disabled, Forced, Forcing, Needless, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::waiting::Waiting;

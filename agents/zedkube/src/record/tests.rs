@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use session::forcing::{Command, Disabled, Forced, Forcing, Needless, Order};
-use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::slots::Others;
+use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::waiting::Waiting;
 use session::{Answer, Outcome, Request, Requester, Status};
 

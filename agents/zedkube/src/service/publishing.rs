@@ -32,6 +32,10 @@ impl Service {
             tracing::error!("what is known of the cluster cannot be stored for the next boot: {text}");
         }
         self.around.unstored = error;
+        // For words only; tried again with everything that is published.
+        if let Err(error) = self.stored.store_cordon(self.state.remembered.as_ref()) {
+            tracing::debug!("which node carries our cordon cannot be stored: {}", error_chain(&error));
+        }
     }
 
     /// Writes what is to be seen. A failure is said once and repeated with pauses.
@@ -39,6 +43,7 @@ impl Service {
         self.publish_at = Moment::NEVER;
         self.note_trouble();
         self.time.update(now, clock::wall());
+        self.around.preflight = self.performer.preflight.found(&self.time);
         let was_failing = self.output.retry_at();
         if was_failing.is_some_and(|at| now < at) {
             self.publish_at = was_failing.unwrap_or(Moment::NEVER);

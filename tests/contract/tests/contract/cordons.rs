@@ -23,7 +23,9 @@ async fn traces(place: &Place<'_>) -> Result<[Value; 3]> {
 
 async fn by_hand(place: &Place<'_>, unschedulable: Value) -> Result<()> {
     let patch = json!({"spec": {"unschedulable": unschedulable}});
-    place.caller().patch(&place.node_path(), Change::Merge, &patch).await?.object().map(drop)
+    // Named as kubectl does: our own client's name would make it ours.
+    let path = format!("{}?fieldManager=kubectl-cordon", place.node_path());
+    place.caller().patch(&path, Change::Merge, &patch).await?.object().map(drop)
 }
 
 async fn until_tainted(place: &Place<'_>, wanted: bool) -> Result<()> {
@@ -83,6 +85,37 @@ pub(crate) async fn a_cordon_lifted_by_hand_leaves_our_name(target: &Target) -> 
         assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::AnnotationRemoved);
         assert_eq!(traces(&place).await?, [Value::Null, Value::Null, Value::Null]);
     }
+    Ok(())
+}
+
+/// A person's word on the Node: on the way back our name goes, the cordon stays.
+pub(crate) async fn a_cordon_that_a_person_wants_to_keep_stays(target: &Target) -> Result<()> {
+    let place = Place::new(target, "keep").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    cordon(cluster, node, "zedkube", "reboot").await?;
+    let keep = json!({"metadata": {"annotations": {"ebb.dev/keep-cordoned": ""}}});
+    place.caller().patch(&place.node_path(), Change::Merge, &keep).await?.object()?;
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::StaysCordoned);
+    assert_eq!(traces(&place).await?, [json!(true), Value::Null, Value::Null]);
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
+    Ok(())
+}
+
+/// `kubectl uncordon` and `kubectl cordon` leave our annotation on a person's cordon. Only a real server keeps managed
+/// fields; the fake keeps none, so there the annotation alone decides.
+pub(crate) async fn a_cordon_that_a_person_set_after_us_stays(target: &Target) -> Result<()> {
+    let place = Place::new(target, "anew").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    cordon(cluster, node, "zedkube", "reboot").await?;
+    by_hand(&place, Value::Null).await?;
+    by_hand(&place, json!(true)).await?;
+    assert_eq!(traces(&place).await?, [json!(true), json!("zedkube"), json!("reboot")]);
+    let (expected, left) = match target.as_fake() {
+        Some(_) => (Uncordoned::Changed, Value::Null),
+        None => (Uncordoned::StaysCordoned, json!(true)),
+    };
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, expected);
+    assert_eq!(traces(&place).await?, [left, Value::Null, Value::Null]);
     Ok(())
 }
 

@@ -16,6 +16,8 @@ mod lists;
 #[cfg(test)]
 mod longhorn;
 #[cfg(test)]
+mod preflights;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod slots;
@@ -107,6 +109,8 @@ contract::cases_for_both! {contract::run, {
         a_cordon_has_an_owner,
         a_cordon_by_hand_stays,
         a_cordon_lifted_by_hand_leaves_our_name,
+        a_cordon_that_a_person_wants_to_keep_stays,
+        a_cordon_that_a_person_set_after_us_stays,
         a_node_that_is_not_there,
         many_cordons_at_once_have_one_owner,
         the_taint_follows_the_cordon,
@@ -114,6 +118,10 @@ contract::cases_for_both! {contract::run, {
         a_cordon_without_owner_is_adopted,
         many_adoptions_at_once_have_one_owner,
         who_may_adopt,
+    }
+    preflights {
+        an_administrator_is_told_that_nodes_are_not_confined,
+        a_missing_right_is_found_before_it_is_needed,
     }
     slots {
         slots_are_created_read_and_replaced,

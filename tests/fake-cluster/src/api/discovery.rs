@@ -15,6 +15,9 @@ const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 /// Answers a path that names no objects.
 pub(super) fn answer(verb: Verb, path: &str, unserved: &BTreeSet<String>) -> Result<Reply, Refusal> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    if segments == ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"] {
+        return Ok(Reply::json(201, &everything_is_allowed()));
+    }
     if verb != Verb::Get {
         return if is_known(&segments) { Err(Refusal::unknown_path()) } else { Ok(page_not_found()) };
     }
@@ -31,6 +34,14 @@ pub(super) fn answer(verb: Verb, path: &str, unserved: &BTreeSet<String>) -> Res
         _ if is_known(&segments) => Err(Refusal::unknown_path()),
         _ => Ok(page_not_found()),
     }
+}
+
+/// Nobody is refused anything here, whatever he asks.
+fn everything_is_allowed() -> Value {
+    json!({
+        "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {}, "spec": {}, "status": {"allowed": true},
+    })
 }
 
 /// The path is of a group and version that are served, whatever follows.

@@ -83,9 +83,12 @@ pub(crate) fn unused(granted: &[Right], asked: &Requests) -> Vec<String> {
     granted.iter().filter(is_unused).map(Right::to_string).collect()
 }
 
-/// The requests that no right allows. What concerns no object, such as `/version`, everybody may ask.
+/// The requests that no right allows. What concerns no object, such as `/version`, everybody may ask; and what he may do
+/// himself (role system:basic-user).
 pub(crate) fn not_granted(granted: &[Right], asked: &Requests) -> Vec<String> {
-    let on_objects = asked.iter().filter(|asked| !asked.resource.is_empty());
+    let is_open_to_all =
+        |asked: &&AuditedRequest| asked.resource.is_empty() || asked.resource == "selfsubjectaccessreviews";
+    let on_objects = asked.iter().filter(|asked| !is_open_to_all(asked));
     let open = on_objects.filter(|asked| !granted.iter().any(|right| right.allows(asked)));
     open.map(|asked| format!("{} {} ({})", asked.verb, resource(asked), asked.uri)).collect()
 }

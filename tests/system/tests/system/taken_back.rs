@@ -101,7 +101,9 @@ fn an_api_server_that_comes_back_before_the_reboot_means_a_drain() -> Result<()>
     let statuses: Vec<String> = device
         .log("zedkube")?
         .lines()
-        .filter_map(|line| line.split_once("NodeDrainStatus: ")?.1.split_whitespace().next().map(str::to_owned))
+        .filter_map(|line| {
+            line.split_once("NodeDrainStatus: ")?.1.split_whitespace().next().map(str::to_owned)
+        })
         .collect();
     assert_eq!(
         statuses,
@@ -159,7 +161,11 @@ fn nobody_goes_down_undrained_beside_a_holder_whoever_is_killed() -> Result<()> 
         })?;
         #[expect(clippy::disallowed_methods, reason = "a blocking test has nothing else to do")]
         std::thread::sleep(LONGER_THAN_THE_TIMEOUT);
-        assert_eq!((second.status(), second.actions()?), (DrainStatus::Requested, vec![]), "{happens}: {reason}");
+        assert_eq!(
+            (second.status(), second.actions()?),
+            (DrainStatus::Requested, vec![]),
+            "{happens}: {reason}"
+        );
     }
     Ok(())
 }

@@ -174,3 +174,25 @@ fn ages_are_readable() {
         assert_eq!(since(time.parse().unwrap(), now()), expected);
     }
 }
+
+#[test]
+fn what_the_next_drain_would_stumble_over_heads_the_screen() {
+    let mut seen = seen(DrainStatus::NotRequested);
+    let problem = |what: &str, text: &str, hint: &str| PreflightProblem {
+        what: what.into(),
+        text: text.into(),
+        hint: hint.into(),
+    };
+    let rights = problem("Rights", "zedkube's user may not: patch nodes edge-a", "grant it");
+    let more =
+        problem("Confinement", "this cluster does not confine nodes", "use this node's own credentials");
+    let problems = std::iter::once(rights).chain(std::iter::repeat_n(more, MOST_PROBLEMS)).collect();
+    seen.report.as_mut().unwrap().preflight = Some(Preflight { problems, ..Preflight::default() });
+    let told = tell(&seen, now());
+    assert!(
+        told.starts_with("CHECK Rights: zedkube's user may not: patch nodes edge-a\n  do:    grant it\n"),
+        "{told}"
+    );
+    assert_eq!(told.matches("CHECK ").count(), MOST_PROBLEMS, "{told}");
+    assert!(told.contains("and 1 more (ebb status --json)\nNode edge-a: in service"), "{told}");
+}

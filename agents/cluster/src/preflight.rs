@@ -1,0 +1,346 @@
+//! What a drain needs, tried out before anybody asks for one.
+//!
+//! Rights are asked for with the very name, namespace and field selector that is used (SelfSubjectAccessReview: everybody
+//! may ask it of himself; SelfSubjectRulesReview leaves out what the node authorizer grants). Writes are tried with
+//! `dryRun=All`, because admission refuses what rights allow. At most [`MOST_CALLS`] calls, one at a time, each with a
+//! deadline; nothing is changed.
+
+use drain::cordon::field_manager;
+use kube::core::Request;
+use kube::core::params::{Patch, PatchParams, PostParams};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::failure::ApiFailure;
+use crate::identity::{Identity, identify};
+use crate::node_facts::NodeFacts;
+use crate::nodes::{PATH, list_nodes};
+use crate::operation::Operation;
+use crate::slots::{SlotFailure, SlotLease, read_slots};
+use crate::validity::Validity;
+use crate::wire::Cluster;
+
+/// No preflight makes more calls than this; a list of nodes counts once.
+pub const MOST_CALLS: usize = 32;
+
+/// Credentials that end within so many days are a problem, if that is less than a tenth of their whole life.
+const SOON: i64 = 14;
+
+/// Something that a drain would need and that does not work now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What was tried.
+    pub what: What,
+    /// What happened.
+    pub text: String,
+    /// What a person can do.
+    pub hint: &'static str,
+}
+
+/// What was tried; the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// To reach the API server.
+    Api,
+    /// To find the Node of this machine.
+    Identity,
+    /// To be allowed what a drain does.
+    Rights,
+    /// To read and write the slots.
+    Slots,
+    /// To use credentials that hold for some time.
+    Credentials,
+    /// To read budgets in a version that we know.
+    Budgets,
+    /// To be refused a change of another Node.
+    Confinement,
+}
+
+impl What {
+    /// The word in the report.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Api => "API",
+            Self::Identity => "Identity",
+            Self::Rights => "Rights",
+            Self::Slots => "Slots",
+            Self::Credentials => "Credentials",
+            Self::Budgets => "Budgets",
+            Self::Confinement => "Confinement",
+        }
+    }
+}
+
+/// What was found out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// What does not work, most important first.
+    pub problems: Vec<Problem>,
+    /// Whole days until our credentials end, negative when they have; `None`: no end is known.
+    pub days_left: Option<i64>,
+}
+
+impl Found {
+    fn add(&mut self, what: What, text: impl Into<String>, hint: &'static str) {
+        self.problems.push(Problem { what, text: text.into(), hint });
+    }
+}
+
+/// A connection could not be made.
+pub fn without_connection(failure: &ApiFailure) -> Found {
+    let mut found = Found::default();
+    found.add(What::Api, failure.text(), "look at the API server (k3s) of this node and at the kubeconfig");
+    found
+}
+
+/// Tries everything out. `lease` is `None` where slots are switched off.
+pub async fn preflight(cluster: &Cluster, identity: &Identity, lease: Option<&SlotLease>) -> Found {
+    let mut found = Found::default();
+    match list_nodes(cluster).await {
+        Ok(nodes) => {
+            let own = own_node(&nodes, identity, &mut found);
+            rights(cluster, own.as_deref(), lease, &mut found).await;
+            if let Some(own) = &own {
+                writes(cluster, &nodes, own, &mut found).await;
+            }
+        }
+        Err(failure @ ApiFailure::Denied { .. }) => {
+            found.add(
+                What::Rights,
+                failure.text(),
+                "grant it (packaging/kubernetes), or give valid credentials",
+            );
+        }
+        Err(failure) => return without_connection(&failure),
+    }
+    if let Some(lease) = lease {
+        slots(cluster, lease, &mut found).await;
+    }
+    budgets(cluster, &mut found).await;
+    credentials(cluster, &mut found);
+    found.problems.sort_by_key(|problem| problem.what);
+    found
+}
+
+fn own_node(nodes: &[NodeFacts], identity: &Identity, found: &mut Found) -> Option<String> {
+    match identify(nodes, identity) {
+        Ok(identified) => {
+            if let Some(doubt) = identified.doubt {
+                let hint = "nothing, if EVE gave the label to this device; else take the label off that Node";
+                found.add(What::Identity, format!("the Node of this machine is in doubt: {doubt}"), hint);
+            }
+            Some(identified.node.name)
+        }
+        Err(problem) => {
+            let hint =
+                "set node.name to this machine's own Node, or cluster.mode = never, and restart zedkube";
+            found.add(What::Identity, problem.to_string(), hint);
+            None
+        }
+    }
+}
+
+/// A right, as it is used.
+struct Right<'a> {
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
+    namespace: &'a str,
+    name: &'a str,
+    /// Of lists and watches.
+    field_selector: String,
+}
+
+impl Right<'_> {
+    fn of(verb: &'static str, group: &'static str, resource: &'static str) -> Self {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        Right { verb, group, resource, subresource, namespace: "", name: "", field_selector: String::new() }
+    }
+
+    fn shown(&self) -> String {
+        let mut text = format!("{} {}", self.verb, self.resource);
+        for (before, part) in [
+            ("/", self.subresource),
+            (" ", self.name),
+            (" in ", self.namespace),
+            (" where ", &self.field_selector),
+        ] {
+            if !part.is_empty() {
+                text.push_str(before);
+                text.push_str(part);
+            }
+        }
+        text
+    }
+
+    fn review(&self) -> Value {
+        let mut attributes = json!({
+            "verb": self.verb, "group": self.group, "resource": self.resource,
+            "subresource": self.subresource, "namespace": self.namespace, "name": self.name,
+        });
+        if let Some(attributes) = attributes.as_object_mut().filter(|_| !self.field_selector.is_empty()) {
+            attributes.insert("fieldSelector".to_owned(), json!({"rawSelector": self.field_selector}));
+        }
+        json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        })
+    }
+}
+
+/// All that a drain and the way back use; what is for words only is left out.
+fn needed<'a>(node: Option<&'a str>, lease: Option<&'a SlotLease>, lease_name: &'a str) -> Vec<Right<'a>> {
+    let of_node = |verb| Right { name: node.unwrap_or_default(), ..Right::of(verb, "", "nodes") };
+    let field_selector = node.map(|node| format!("spec.nodeName={node}")).unwrap_or_default();
+    let of_pods = |verb| Right { field_selector: field_selector.clone(), ..Right::of(verb, "", "pods") };
+    let mut needed = vec![
+        Right::of("list", "", "nodes"),
+        of_node("get"),
+        of_node("patch"),
+        Right::of("watch", "", "nodes"),
+        of_pods("list"),
+        of_pods("watch"),
+        Right::of("create", "", "pods/eviction"),
+        Right::of("delete", "", "pods"),
+        Right::of("list", "policy", "poddisruptionbudgets"),
+        Right::of("watch", "policy", "poddisruptionbudgets"),
+        Right::of("get", "apps", "daemonsets"),
+        Right::of("list", "", "persistentvolumeclaims"),
+        Right::of("list", "", "persistentvolumes"),
+        Right::of("list", "storage.k8s.io", "volumeattachments"),
+        Right::of("list", "storage.k8s.io", "csidrivers"),
+    ];
+    if let Some(lease) = lease {
+        let of_lease = |verb, name| Right {
+            namespace: &lease.namespace,
+            name,
+            ..Right::of(verb, "coordination.k8s.io", "leases")
+        };
+        needed.extend(["get", "patch", "list", "watch"].map(|verb| of_lease(verb, lease_name)));
+        // A creation has no name yet.
+        needed.push(of_lease("create", ""));
+    }
+    needed
+}
+
+#[derive(Deserialize)]
+struct Review {
+    status: Option<ReviewStatus>,
+}
+
+#[derive(Deserialize)]
+struct ReviewStatus {
+    #[serde(default)]
+    allowed: bool,
+}
+
+async fn rights(cluster: &Cluster, node: Option<&str>, lease: Option<&SlotLease>, found: &mut Found) {
+    const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let lease_name = lease.map(SlotLease::name).unwrap_or_default();
+    let mut missing = Vec::new();
+    for right in needed(node, lease, &lease_name) {
+        let operation = Operation::on_cluster("create", "selfsubjectaccessreviews", "");
+        let body = serde_json::to_vec(&right.review()).unwrap_or_default();
+        let request = Request::new(REVIEWS).create(&PostParams::default(), body);
+        match cluster.fetch::<Review>(&operation, request).await {
+            Ok(review) if review.status.as_ref().is_some_and(|status| status.allowed) => {}
+            Ok(_) => missing.push(right.shown()),
+            Err(failure) => {
+                let hint = "nothing, if drains work; such questions are allowed to everybody by default";
+                found.add(What::Rights, format!("our rights cannot be found out: {}", failure.text()), hint);
+                break;
+            }
+        }
+    }
+    if !missing.is_empty() {
+        let text = format!("zedkube's user may not: {}", missing.join("; "));
+        found.add(What::Rights, text, "grant it: packaging/kubernetes has all rights that zedkube uses");
+    }
+}
+
+/// What [`crate::cordon()`] changes, as the server would take it.
+async fn try_cordon(cluster: &Cluster, node: &str) -> Result<(), ApiFailure> {
+    let operation = Operation::on_cluster("patch", "nodes", node);
+    let body =
+        json!({"spec": {"unschedulable": true}, "metadata": {"annotations": {"ebb.dev/preflight": "tried"}}});
+    let manager = Some(field_manager("zedkube").to_owned());
+    let params = PatchParams { dry_run: true, field_manager: manager, ..PatchParams::default() };
+    let request = Request::new(PATH).patch(node, &params, &Patch::Merge(body));
+    cluster.fetch::<Value>(&operation, request).await.map(drop)
+}
+
+async fn writes(cluster: &Cluster, nodes: &[NodeFacts], own: &str, found: &mut Found) {
+    if let Err(failure @ ApiFailure::Denied { .. }) = try_cordon(cluster, own).await {
+        let text = format!("a cordon of our own node would be refused: {}", failure.text());
+        found.add(
+            What::Rights,
+            text,
+            "grant it (packaging/kubernetes), or mend the admission policy that the text names",
+        );
+    }
+    // Tie-breakers last: whoever confines nodes may think of them otherwise.
+    let others = nodes.iter().filter(|node| node.view.name != own);
+    let Some(other) = others.min_by_key(|node| node.view.tie_breaker).map(|node| &node.view.name) else {
+        return;
+    };
+    if try_cordon(cluster, other).await.is_ok() {
+        let text =
+            format!("this cluster does not confine nodes: our credentials may change Node {other} as well");
+        let hint = "use this node's own credentials, or an admission policy (packaging/kubernetes): whoever has this \
+                    device may drain every node";
+        found.add(What::Confinement, text, hint);
+    }
+}
+
+async fn slots(cluster: &Cluster, lease: &SlotLease, found: &mut Found) {
+    let hint = "mend what the text names (rights, the Lease), or set slots.limit = 0";
+    match read_slots(cluster, lease).await {
+        // Rights have been told.
+        Ok(_) | Err(SlotFailure::Conflict | SlotFailure::Api(ApiFailure::Denied { .. })) => {}
+        Err(failure) => found.add(What::Slots, failure.to_string(), hint),
+    }
+}
+
+async fn budgets(cluster: &Cluster, found: &mut Found) {
+    let operation = Operation::on_cluster("get", "apis/policy", "");
+    let request = Request::new("/apis/policy").list(&kube::core::params::ListParams::default());
+    let Ok(group) = cluster.fetch::<Value>(&operation, request).await else { return };
+    let versions = group.get("versions").and_then(Value::as_array).into_iter().flatten();
+    let has_v1 = versions.into_iter().any(|version| version.get("version").is_some_and(|name| name == "v1"));
+    if !has_v1 {
+        let hint = "bring the cluster to Kubernetes 1.21 or newer";
+        found.add(What::Budgets, "the API server has no PodDisruptionBudgets of policy/v1", hint);
+    }
+}
+
+fn credentials(cluster: &Cluster, found: &mut Found) {
+    let Some((validity, now)) = cluster.validity().zip(cluster.server_time()) else { return };
+    let seconds = validity.ends.duration_since(now).as_secs();
+    let days = seconds.div_euclid(24 * 60 * 60);
+    found.days_left = Some(days);
+    if !is_soon(validity, seconds) {
+        return;
+    }
+    let Validity { what, ends, .. } = validity;
+    let text = if seconds < 0 {
+        format!("our {what} ended at {ends}")
+    } else {
+        format!("our {what} ends at {ends}, in {days} days")
+    };
+    found.add(
+        What::Credentials,
+        text,
+        "renew it, and see that it is renewed by itself: zedkube notices a new file",
+    );
+}
+
+/// What is renewed all the time, such as a bound token of one hour, is no problem for being short.
+fn is_soon(validity: Validity, seconds: i64) -> bool {
+    let life = validity.begins.map(|begins| validity.ends.duration_since(begins).as_secs());
+    seconds < SOON * 24 * 60 * 60 && life.is_none_or(|life| seconds < life / 10)
+}
+
+#[cfg(test)]
+#[path = "preflight_tests.rs"]
+mod tests;

@@ -1,0 +1,142 @@
+use fake_cluster::{Effect, FakeCluster, Fault, Reply};
+
+use super::*;
+use crate::testing::{at, json as body_of, still_cluster};
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+fn ours() -> Identity {
+    Identity { node_name: Some("edge-a".to_owned()), ..Identity::default() }
+}
+
+fn lease() -> SlotLease {
+    SlotLease { namespace: "kube-system".to_owned(), group: "default".to_owned() }
+}
+
+fn words(found: &Found) -> Vec<&'static str> {
+    found.problems.iter().map(|problem| problem.what.word()).collect()
+}
+
+fn forbid(fake: &FakeCluster, verb: &str, name: &str) {
+    let refusal = Reply::forbidden("zedkube", verb, "nodes", "", name);
+    fake.faults().add(Fault::on(verb, "nodes", Effect::Answer(refusal)).named(name).always());
+}
+
+#[tokio::test]
+async fn what_works_is_no_problem_and_nothing_is_changed() {
+    let (fake, cluster) = still_cluster();
+    let before = fake.get("nodes", "", "edge-a");
+    assert_eq!(preflight(&cluster, &ours(), Some(&lease())).await, Found::default());
+    assert_eq!(fake.get("nodes", "", "edge-a"), before);
+    let asked = fake.requests().recent();
+    assert!(asked.len() <= MOST_CALLS, "{}", asked.len());
+}
+
+#[tokio::test]
+async fn rights_are_asked_for_as_they_are_used() {
+    let (fake, cluster) = still_cluster();
+    preflight(&cluster, &ours(), Some(&lease())).await;
+    let reviews = fake.requests().recent().into_iter().filter(|request| request.resource == REVIEWS);
+    let asked: Vec<Value> =
+        reviews.map(|request| body_of(&request.body)["spec"]["resourceAttributes"].clone()).collect();
+    let has = |verb: &str, resource: &str, more: &[(&str, Value)]| {
+        asked.iter().any(|one| {
+            one["verb"] == verb
+                && one["resource"] == resource
+                && more.iter().all(|(key, value)| one[*key] == *value)
+        })
+    };
+    assert!(has("patch", "nodes", &[("name", json!("edge-a"))]), "{asked:?}");
+    let selector = json!({"rawSelector": "spec.nodeName=edge-a"});
+    assert!(has("list", "pods", &[("fieldSelector", selector)]), "{asked:?}");
+    assert!(has("create", "pods", &[("subresource", json!("eviction"))]), "{asked:?}");
+    let of_lease = [("namespace", json!("kube-system")), ("name", json!("ebb-slots-default"))];
+    assert!(has("patch", "leases", &of_lease), "{asked:?}");
+    assert!(has("create", "leases", &[("name", json!(""))]), "{asked:?}");
+}
+
+#[tokio::test]
+async fn missing_rights_are_named_together() {
+    let (fake, cluster) = still_cluster();
+    let no = Reply::json(201, &json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": false}}));
+    fake.faults().add(Fault::on("*", REVIEWS, Effect::Answer(no)).always());
+    let found = preflight(&cluster, &ours(), Some(&lease())).await;
+    assert_eq!(words(&found), ["Rights"]);
+    let text = &found.problems[0].text;
+    for part in ["patch nodes edge-a", "list pods where spec.nodeName=edge-a", "create pods/eviction"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains("get leases ebb-slots-default in kube-system"), "{text}");
+    // Nobody answers such questions: told once.
+    fake.faults().clear();
+    fake.faults().add(Fault::on("*", REVIEWS, Effect::Answer(Reply::text(404, "no"))).always());
+    fake.requests().clear();
+    let found = preflight(&cluster, &ours(), None).await;
+    assert_eq!(words(&found), ["Rights"]);
+    assert!(found.problems[0].text.starts_with("our rights cannot be found out"), "{found:?}");
+    assert_eq!(fake.requests().count("ebb/", "*", REVIEWS), 1);
+}
+
+#[tokio::test]
+async fn whether_nodes_are_confined() {
+    let (fake, cluster) = still_cluster();
+    fake.node("edge-b").unwrap();
+    let found = preflight(&cluster, &ours(), None).await;
+    assert_eq!(words(&found), ["Confinement"]);
+    assert!(found.problems[0].text.contains("does not confine nodes"), "{found:?}");
+    forbid(&fake, "patch", "edge-b");
+    assert_eq!(preflight(&cluster, &ours(), None).await, Found::default());
+    forbid(&fake, "patch", "edge-a");
+    let found = preflight(&cluster, &ours(), None).await;
+    assert_eq!(words(&found), ["Rights"]);
+    assert!(found.problems[0].text.starts_with("a cordon of our own node would be refused"), "{found:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_seen_comes_first() {
+    let (fake, cluster) = still_cluster();
+    let stranger = Identity { node_name: Some("edge-x".to_owned()), ..Identity::default() };
+    let found = preflight(&cluster, &stranger, Some(&lease())).await;
+    assert_eq!(words(&found), ["Identity"]);
+    assert!(found.problems[0].text.contains("node.name edge-x"), "{found:?}");
+
+    fake.edit("nodes", "", "edge-a", |node| {
+        node["metadata"]["labels"]["node-uuid"] = json!("device");
+        node["status"]["nodeInfo"] = json!({"machineID": "theirs"});
+    })
+    .unwrap();
+    let device = Identity {
+        device_id: Some("device".to_owned()),
+        machine_id: Some("ours".to_owned()),
+        ..Identity::default()
+    };
+    let found = preflight(&cluster, &device, None).await;
+    assert_eq!(words(&found), ["Identity"]);
+    assert!(found.problems[0].text.starts_with("the Node of this machine is in doubt"), "{found:?}");
+
+    let refusal = Reply::forbidden("zedkube", "list", "nodes", "", "");
+    fake.faults().add(Fault::on("list", "nodes", Effect::Answer(refusal)));
+    assert_eq!(words(&preflight(&cluster, &ours(), None).await), ["Rights"]);
+    assert_eq!(words(&preflight(&at("http://127.0.0.1:1"), &ours(), None).await), ["API"]);
+}
+
+#[test]
+fn what_ends_soon() {
+    let at = |seconds| jiff::Timestamp::from_second(seconds).unwrap();
+    const DAY: i64 = 24 * 60 * 60;
+    // Life, what is left of it.
+    let cases = [
+        (Some(365 * DAY), 13 * DAY, true),
+        (Some(365 * DAY), 15 * DAY, false),
+        (Some(3600), 720, false),
+        (Some(3600), 300, true),
+        (Some(3600), -1, true),
+        (None, 13 * DAY, true),
+        (None, 15 * DAY, false),
+    ];
+    for (life, left, expected) in cases {
+        let validity =
+            Validity { what: "token", begins: life.map(|life| at(400 * DAY - life)), ends: at(400 * DAY) };
+        assert_eq!(is_soon(validity, left), expected, "{life:?} {left}");
+    }
+}

@@ -1,0 +1,235 @@
+//! When what a drain needs is tried out: at the start, with new credentials, after a refusal, and daily.
+//!
+//! A task of its own, one run at a time and each with a limit: the loop never waits for it.
+
+use std::time::Duration;
+
+use cluster::identity::Identity;
+use cluster::preflight::{Found, What, preflight, without_connection};
+use cluster::slots::SlotLease;
+use drain::Moment;
+use schemas::{Preflight, PreflightProblem};
+use session::{Member, State};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::link::Link;
+use crate::shown_time::ShownTime;
+
+/// Credentials end and rights change without a word.
+const DAILY: Duration = Duration::from_hours(24);
+
+/// As long as a right, the slots or our Node is missing: a thousand nodes may have the same problem for long.
+const WITH_PROBLEMS: Duration = Duration::from_hours(1);
+
+/// As long as the API server is not reached: costs it nothing.
+const UNREACHED: Duration = Duration::from_mins(5);
+
+/// Two runs are never closer together, whatever happens.
+const LEAST: Duration = Duration::from_mins(1);
+
+/// One run must not take longer.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// How often is looked whether a run is due.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The report has room for so many.
+const MOST_PROBLEMS: usize = 16;
+
+/// What a run is about; another one makes a run due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Subject {
+    identity: Identity,
+    /// On a device that is in no cluster there is nothing to try.
+    is_member: bool,
+    /// The API server refuses us, or a Node that is not ours was found.
+    refusal: String,
+    /// Of the connection.
+    generation: u64,
+}
+
+/// The task, and what it found last.
+#[derive(Debug)]
+pub(crate) struct Preflights {
+    subject: watch::Sender<Subject>,
+    tell: watch::Sender<Option<(Moment, Found)>>,
+    found: watch::Receiver<Option<(Moment, Found)>>,
+    task: Option<AbortHandle>,
+}
+
+impl Drop for Preflights {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl Preflights {
+    /// Nothing runs yet.
+    pub(crate) fn new() -> Self {
+        let (tell, found) = watch::channel(None);
+        Self { subject: watch::Sender::default(), tell, found, task: None }
+    }
+
+    /// Begins.
+    pub(crate) fn start(&mut self, link: Link, lease: SlotLease, uses_slots: bool) {
+        let lease = uses_slots.then_some(lease);
+        let task = follow(link, lease, self.subject.subscribe(), self.tell.clone());
+        self.task = Some(tokio::spawn(task).abort_handle());
+    }
+
+    /// How our node is recognised.
+    pub(crate) fn identify_as(&self, identity: &Identity) {
+        self.subject.send_if_modified(|subject| {
+            let is_new = subject.identity != *identity;
+            subject.identity.clone_from(identity);
+            is_new
+        });
+    }
+
+    /// What the loop knows.
+    pub(crate) fn follow(&self, state: &State) {
+        let refusal =
+            if state.sight.refused.is_empty() { &state.sight.identity } else { &state.sight.refused };
+        let is_member = state.member != Member::No && state.forcing.disabled.is_none();
+        self.subject.send_if_modified(|subject| {
+            let is_new = subject.is_member != is_member || subject.refusal != *refusal;
+            subject.is_member = is_member;
+            subject.refusal.clone_from(refusal);
+            is_new
+        });
+    }
+
+    /// Waits until something else is found. Can be dropped and called again.
+    pub(crate) async fn changed(&mut self) {
+        if self.found.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What was found last; nothing on a device that is in no cluster.
+    pub(crate) fn found(&self, time: &ShownTime) -> Option<Preflight> {
+        if !self.subject.borrow().is_member {
+            return None;
+        }
+        let found = self.found.borrow();
+        let (at, found) = found.as_ref()?;
+        let problem = |problem: &cluster::preflight::Problem| PreflightProblem {
+            what: problem.what.word().to_owned(),
+            text: problem.text.clone(),
+            hint: problem.hint.to_owned(),
+        };
+        Some(Preflight {
+            at: time.show(*at),
+            problems: found.problems.iter().take(MOST_PROBLEMS).map(problem).collect(),
+            credentials_expire_in_days: found.days_left,
+        })
+    }
+}
+
+async fn follow(
+    link: Link,
+    lease: Option<SlotLease>,
+    subject: watch::Receiver<Subject>,
+    tell: watch::Sender<Option<(Moment, Found)>>,
+) {
+    let mut last: Option<(Moment, Subject, Found)> = None;
+    loop {
+        let mut now_about = subject.borrow().clone();
+        now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
+        if now_about.is_member && is_due(last.as_ref(), &now_about, now()) {
+            let found = tokio::time::timeout(LIMIT, one(&link, &now_about.identity, lease.as_ref())).await;
+            if let Ok(found) = found {
+                say(last.as_ref().map(|(_, _, before)| before), &found);
+                // Connecting is what a run begins with.
+                now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
+                last = Some((now(), now_about, found.clone()));
+                tell.send_replace(Some((now(), found)));
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Whether to try again now.
+fn is_due(last: Option<&(Moment, Subject, Found)>, subject: &Subject, now: Moment) -> bool {
+    let Some((at, before, found)) = last else { return true };
+    let age = now.since(*at);
+    age >= pause_after(found) || (age >= LEAST && before != subject)
+}
+
+/// The most important problem comes first. What only a person's decision changes is no reason to ask more often.
+fn pause_after(found: &Found) -> Duration {
+    match found.problems.first().map(|problem| problem.what) {
+        Some(What::Api) => UNREACHED,
+        Some(What::Identity | What::Rights | What::Slots) => WITH_PROBLEMS,
+        Some(What::Credentials | What::Budgets | What::Confinement) | None => DAILY,
+    }
+}
+
+async fn one(link: &Link, identity: &Identity, lease: Option<&SlotLease>) -> Found {
+    match link.cluster().await {
+        Ok((cluster, _)) => preflight(&cluster, identity, lease).await,
+        Err(failure) => without_connection(&failure),
+    }
+}
+
+/// Each problem once.
+fn say(before: Option<&Found>, found: &Found) {
+    let known = before.map(|before| before.problems.as_slice()).unwrap_or_default();
+    for problem in found.problems.iter().filter(|problem| !known.contains(problem)) {
+        tracing::warn!("preflight: {}: {}; {}", problem.what.word(), problem.text, problem.hint);
+    }
+    if found.problems.is_empty() && !known.is_empty() {
+        tracing::info!("preflight: everything that a drain needs works again");
+    }
+}
+
+fn now() -> Moment {
+    Moment(runtime::clock::boot_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::ApiFailure;
+    use cluster::preflight::Problem;
+
+    use super::*;
+
+    #[test]
+    fn when_it_is_tried_again() {
+        let subject = |refusal: &str, generation| Subject {
+            is_member: true,
+            refusal: refusal.to_owned(),
+            generation,
+            ..Subject::default()
+        };
+        let good = Found::default();
+        let away = without_connection(&ApiFailure::Other { text: "away".to_owned() });
+        let with = |what| {
+            let problem = Problem { what, text: String::new(), hint: "" };
+            Found { problems: vec![problem], days_left: None }
+        };
+        let (denied, unconfined) = (with(What::Rights), with(What::Confinement));
+        let at = Moment(1_000_000);
+        assert!(is_due(None, &subject("", 0), at), "at the start");
+        // Found before, what is known now, and after how long it is due.
+        let cases = [
+            (&good, subject("", 1), DAILY, "daily"),
+            (&unconfined, subject("", 1), DAILY, "what is so by somebody's decision"),
+            (&denied, subject("", 1), WITH_PROBLEMS, "until it is mended"),
+            (&away, subject("", 1), UNREACHED, "until it is there"),
+            (&good, subject("", 2), LEAST, "with new credentials"),
+            (&good, subject("401", 1), LEAST, "after a refusal"),
+            (&denied, subject("403", 2), LEAST, "never more often"),
+        ];
+        for (found, now_about, pause, why) in cases {
+            let last = (at, subject("", 1), found.clone());
+            let early = at + (pause - Duration::from_millis(1));
+            assert!(!is_due(Some(&last), &now_about, early), "{why}");
+            assert!(is_due(Some(&last), &now_about, at + pause), "{why}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a drain needs, tried out.
+
+use anyhow::Result;
+use cluster::identity::Identity;
+use cluster::preflight::{Found, What, preflight};
+use cluster::slots::SlotLease;
+use contract::{Place, Target};
+
+fn ours(place: &Place<'_>) -> (Identity, SlotLease) {
+    let lease = SlotLease { namespace: place.namespace.clone(), group: "default".to_owned() };
+    (Identity { node_name: Some(place.node.clone()), ..Identity::default() }, lease)
+}
+
+fn text_of(found: &Found, what: What) -> &str {
+    found.problems.iter().find(|problem| problem.what == what).map_or("", |problem| problem.text.as_str())
+}
+
+/// Nobody confines an administrator; everything else is there.
+pub(crate) async fn an_administrator_is_told_that_nodes_are_not_confined(target: &Target) -> Result<()> {
+    let place = Place::new(target, "preflight").await?;
+    place.add_node("b").await?;
+    let (identity, lease) = ours(&place);
+    let before = place.caller().get(&place.node_path()).await?.object()?;
+    let found = preflight(place.caller().cluster(), &identity, Some(&lease)).await;
+    let whats: Vec<What> = found.problems.iter().map(|problem| problem.what).collect();
+    assert_eq!(whats, [What::Confinement], "{found:?}");
+    assert!(
+        text_of(&found, What::Confinement).starts_with("this cluster does not confine nodes"),
+        "{found:?}"
+    );
+    let after = place.caller().get(&place.node_path()).await?.object()?;
+    assert_eq!(after["spec"], before["spec"], "nothing is changed");
+    assert_eq!(after["metadata"]["annotations"], before["metadata"]["annotations"]);
+    Ok(())
+}
+
+pub(crate) async fn a_missing_right_is_found_before_it_is_needed(target: &Target) -> Result<()> {
+    let place = Place::new(target, "preflight-right").await?;
+    place.add_node("b").await?;
+    let (identity, lease) = ours(&place);
+    let client = target.client_without(&place.namespace, "patch", "nodes").await?;
+    let found = preflight(client.cluster(), &identity, Some(&lease)).await;
+    let text = text_of(&found, What::Rights);
+    // The fake refuses the patch and knows nothing of access reviews.
+    let part = match target.as_fake() {
+        Some(_) => "a cordon of our own node would be refused".to_owned(),
+        None => format!("patch nodes {}", place.node),
+    };
+    assert!(text.contains(&part), "{found:?}");
+    assert_eq!(text_of(&found, What::Confinement), "", "{found:?}");
+    Ok(())
+}
