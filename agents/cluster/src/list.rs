@@ -5,9 +5,9 @@ use kube::core::params::ListParams;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::clock::boot_time;
 use crate::failure::ApiFailure;
 use crate::operation::Operation;
-use crate::clock::boot_time;
 use crate::wire::{Cluster, Reply};
 
 /// No list has more pages: a server that never ends one must not fill the memory.

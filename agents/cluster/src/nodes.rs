@@ -44,7 +44,8 @@ pub async fn get_node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>,
 
 /// One Node as the server has it; one that does not exist is a failure.
 pub(crate) async fn read_node(cluster: &Cluster, name: &str) -> Result<Node, ApiFailure> {
-    let missing = || ApiFailure::NotFound { text: format!("cannot get nodes {name}: nodes \"{name}\" not found") };
+    let missing =
+        || ApiFailure::NotFound { text: format!("cannot get nodes {name}: nodes \"{name}\" not found") };
     find_node(cluster, name).await?.ok_or_else(missing)
 }
 

@@ -228,7 +228,8 @@ impl Reply {
     /// A Status of an API server, which names the very object as missing.
     pub(crate) fn says_missing(&self, operation: &Operation<'_>) -> bool {
         let status: Option<Value> = serde_json::from_slice(&self.body).ok();
-        let field = |path: &str| status.as_ref().and_then(|status| status.pointer(path)).and_then(Value::as_str);
+        let field =
+            |path: &str| status.as_ref().and_then(|status| status.pointer(path)).and_then(Value::as_str);
         self.status == StatusCode::NOT_FOUND
             && field("/kind") == Some("Status")
             && field("/reason") == Some("NotFound")

@@ -97,7 +97,8 @@ async fn claims(cluster: &Cluster, pods: &[PodView], known: &Storage) -> Result<
             Operation { verb: "get", resource: "persistentvolumeclaims", namespace: &namespace, name: &name };
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
         let found: Option<Claim> = by_name(cluster, &operation, path).await?;
-        let missing = || ClaimView { namespace: namespace.clone(), name: name.clone(), ..ClaimView::default() };
+        let missing =
+            || ClaimView { namespace: namespace.clone(), name: name.clone(), ..ClaimView::default() };
         Ok(found.map_or_else(missing, |claim| claim_view(&claim)))
     };
     stream::iter(named_claims(pods)).map(one).buffered(AT_A_TIME).try_collect().await
