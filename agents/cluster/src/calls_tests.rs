@@ -48,9 +48,10 @@ async fn each_effect_ends_in_its_event() {
 #[tokio::test]
 async fn a_proof_looks_at_volumes_only_if_it_has_to() {
     let (fake, mut calls, _) = calls_on(&[]).await;
-    attach(&fake, "vol-1", "edge-b");
+    attach(&fake, "vol-1", "edge-a");
+    attach(&fake, "vol-2", "edge-b");
     let cases =
-        [(false, Attachments::NotAsked), (true, Attachments::Listed(vec![attached("vol-1", "edge-b")]))];
+        [(false, Attachments::NotAsked), (true, Attachments::Listed(vec![attached("vol-1", "edge-a")]))];
     for (volumes, expected) in cases {
         calls.perform(Effect::Prove { attempt: 1, volumes }, Some(&Arc::default()));
         let Event::Proof { look: Ok(picture), .. } = soon(calls.next()).await else { panic!("no proof") };

@@ -153,6 +153,14 @@ async fn a_node_that_goes_away() {
     let remove = |state: &State| {
         if progress::attempt(state).is_some_and(|attempt| attempt.seen_cordoned) {
             fake.delete("nodes", "", "edge-a");
+            // The controller manager's collector of pods whose node is gone.
+            for pod in fake.pods_on("edge-a") {
+                let name = pod.pointer("/metadata/name").and_then(serde_json::Value::as_str).unwrap();
+                fake.delete("pods", "default", name);
+                let now =
+                    |pod: &mut serde_json::Value| pod["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+                fake.edit("pods", "default", name, now).unwrap();
+            }
         }
     };
     let drainer = Drainer::new(cluster.clone(), policy());

@@ -1,4 +1,4 @@
-use drain::storage::Attachments;
+use drain::storage::{Attachments, ClaimView};
 use drain::view::Existence;
 use fake_cluster::{Effect, Fault, Limit, Reply, objects};
 use serde_json::json;
@@ -164,21 +164,68 @@ async fn a_daemon_set_that_cannot_be_read_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_look_at_volumes_costs_one_call_more() {
+async fn a_look_at_volumes_costs_one_call_more_for_what_is_known() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
-    attach(&fake, "vol-x", "edge-b");
+    for (volume, node) in [("vol-db", "edge-b"), ("vol-x", "edge-b"), ("vol-left", "edge-a")] {
+        attach(&fake, volume, node);
+    }
     let storage = Storage { attachments: Attachments::NotAsked, ..storage_of("db") };
     let last = Picture { storage: storage.clone(), ..Picture::default() };
     let look = fresh_look(&cluster, "edge-a", Some(&last), false).await.unwrap();
     assert_eq!(look.storage, storage, "taken over");
     fake.requests().clear();
     let look = fresh_look(&cluster, "edge-a", Some(&last), true).await.unwrap();
-    let both = vec![attached("vol-db", "edge-a"), attached("vol-x", "edge-b")];
-    assert_eq!(look.storage, Storage { attachments: Attachments::Listed(both), ..storage });
-    assert_eq!(fake.requests().count("ebb/", "*", "*"), 3);
+    let found = [("vol-db", "edge-a"), ("vol-db", "edge-b"), ("vol-left", "edge-a")];
+    let found = found.map(|(volume, node)| attached(volume, node)).to_vec();
+    let expected = Storage { attachments: Attachments::Listed(found), ..storage };
+    assert_eq!(look.storage, expected, "all of the node, and the pod's volumes wherever they are");
+    assert_eq!(fake.requests().count("ebb/", "list", "*"), 2);
+    assert_eq!(fake.requests().count("ebb/", "get", "*"), 2, "the node, and the driver");
     let asked = fake.requests().recent().into_iter().find(|request| request.resource == "volumeattachments");
     assert_eq!(asked.unwrap().query, "&limit=500", "no resourceVersion: from the store");
+}
+
+#[tokio::test]
+async fn a_look_at_volumes_reads_by_name_what_the_pods_hang_on() {
+    let (fake, cluster) = still_cluster();
+    pod_with_volume(&fake, "db");
+    driver(&fake, "csi.bench", false);
+    let mut pod = objects::pod("lost", "edge-a");
+    pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]);
+    fake.apply(pod).unwrap();
+    for number in 0..1_200 {
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": format!("x{number}")}});
+        fake.apply(claim).unwrap();
+    }
+    fake.requests().clear();
+    let look = fresh_look(&cluster, "edge-a", None, true).await.unwrap();
+    let missing = ClaimView { namespace: "default".into(), name: "missing".into(), ..ClaimView::default() };
+    let db = storage_of("db");
+    let expected = Storage {
+        claims: vec![db.claims[0].clone(), missing],
+        drivers_without_attach: vec!["csi.bench".to_owned()],
+        peer_takes_pods: None,
+        ..db
+    };
+    assert_eq!(look.storage, expected);
+    assert_eq!(fake.requests().count("ebb/", "list", "persistentvolumeclaims"), 0);
+    assert_eq!(fake.requests().count("ebb/", "get", "*"), 5, "the node, two claims, a volume, a driver");
+    // A driver that cannot be read counts as one that attaches; anything else makes the look fail.
+    for (resource, is_needed) in
+        [("csidrivers", false), ("persistentvolumeclaims", true), ("persistentvolumes", true)]
+    {
+        let away = Effect::Answer(Reply::text(503, "no"));
+        fake.faults().add(Fault::on("get", resource, away).always());
+        let look = fresh_look(&cluster, "edge-a", None, true).await;
+        assert_eq!(look.is_err(), is_needed, "{resource}: {look:?}");
+        fake.faults().clear();
+    }
+    let denied = Reply::forbidden("edge", "get", "persistentvolumeclaims", "default", "db");
+    fake.faults().add(Fault::on("get", "persistentvolumeclaims", Effect::Answer(denied)).always());
+    let storage = fresh_look(&cluster, "edge-a", None, true).await.unwrap().storage;
+    let needed = "needs the right to `get` `persistentvolumeclaims`";
+    assert!(storage.claims_unreadable.is_some_and(|text| text.contains(needed)));
 }
 
 #[tokio::test]
@@ -186,7 +233,11 @@ async fn a_look_without_attachments() {
     let (fake, cluster) = still_cluster();
     let look = async || fresh_look(&cluster, "edge-a", Some(&Picture::default()), true).await;
     fake.faults().unserve("volumeattachments");
-    assert_eq!(look().await.unwrap().storage.attachments, Attachments::NotServed);
+    assert_eq!(
+        look().await.unwrap().storage.attachments,
+        Attachments::NotServed,
+        "the server says so itself"
+    );
     fake.faults().clear();
     let fault = |effect| fake.faults().add(Fault::on("list", "volumeattachments", effect));
     fault(Effect::Answer(Reply::forbidden("edge", "list", "volumeattachments", "", "")));
@@ -199,13 +250,44 @@ async fn a_look_without_attachments() {
     for effect in [
         Effect::ResetBefore,
         Effect::Answer(Reply::timeout()),
-        Effect::Answer(Reply::too_many_requests()),
+        Effect::Answer(Reply::text(429, "busy")),
         Effect::Answer(Reply::text(200, "nonsense")),
+        Effect::Answer(Reply::text(404, "404 page not found")),
     ] {
         fault(effect.clone());
         let failure = look().await.unwrap_err();
         assert!(failure.text().starts_with("cannot list volumeattachments: "), "{effect:?}: {failure}");
     }
+}
+
+#[tokio::test]
+async fn only_an_api_servers_word_makes_a_node_gone() {
+    let (fake, cluster) = still_cluster();
+    let status = |name: &str, kind: &str, reason: &str| {
+        let details = json!({"name": name, "kind": kind});
+        Reply::json(
+            404,
+            &json!({"kind": "Status", "status": "Failure", "reason": reason, "code": 404, "details": details}),
+        )
+    };
+    for (answer, is_gone) in [
+        (Reply::text(404, "404 page not found"), false),
+        (Reply::json(404, &json!({"error": "no route"})), false),
+        (status("edge-b", "nodes", "NotFound"), false),
+        (status("edge-a", "pods", "NotFound"), false),
+        (status("edge-a", "nodes", "Expired"), false),
+        (status("edge-a", "nodes", "NotFound"), true),
+    ] {
+        fake.faults().add(Fault::on("get", "nodes", Effect::Answer(answer.clone())));
+        let found = get_node(&cluster, "edge-a").await;
+        assert_eq!(found == Ok(None), is_gone, "{answer:?}: {found:?}");
+        if let Err(failure) = found {
+            assert!(failure.text().contains("404, but not an API server's word"), "{failure}");
+            assert!(!failure.is_unreachable() && !matches!(failure, ApiFailure::NotFound { .. }));
+        }
+    }
+    fake.delete("nodes", "", "edge-a");
+    assert_eq!(get_node(&cluster, "edge-a").await, Ok(None), "as the server itself says it");
 }
 
 #[tokio::test]
@@ -220,22 +302,17 @@ async fn a_full_look_is_as_good_as_a_feed() {
     pod_with_volume(&fake, "elsewhere");
     fake.delete("pods", "default", "elsewhere");
     fake.edit("pods", "default", "elsewhere", |pod| pod["spec"]["nodeName"] = json!("edge-b")).unwrap();
-    driver(&fake, "nfs.csi", false);
     driver(&fake, "csi.bench", true);
     fake.node("edge-b").unwrap();
     fake.requests().clear();
     let look = full_look(&cluster, "edge-a").await.unwrap();
     let both = vec![attached("vol-db", "edge-a"), attached("vol-elsewhere", "edge-a")];
-    let expected = Storage {
-        drivers_without_attach: vec!["nfs.csi".to_owned()],
-        attachments: Attachments::Listed(both),
-        peer_takes_pods: Some(true),
-        ..storage_of("db")
-    };
+    let expected =
+        Storage { attachments: Attachments::Listed(both), peer_takes_pods: Some(true), ..storage_of("db") };
     assert_eq!(look.storage, expected);
     assert_eq!(fake.requests().count("ebb/", "*", "*"), 8);
     let mut feed = crate::Feed::start(&connect_to(&fake), "edge-a");
-    assert_eq!(*crate::testing::soon(feed.changed()).await, look, "a feed shows the same");
+    crate::testing::soon(async { while *feed.changed().await != look {} }).await;
 }
 
 #[tokio::test]
@@ -244,26 +321,20 @@ async fn a_full_look_does_without_what_it_is_not_shown() {
     pod_with_volume(&fake, "db");
     let known = storage_of("db");
     let cases = [
-        (
-            "persistentvolumeclaims",
-            Storage {
-                claims: vec![],
-                claims_unreadable: Some("cannot list persistentvolumeclaims: 404 page not found".to_owned()),
-                volumes: vec![],
-                ..known.clone()
-            },
-        ),
-        ("persistentvolumes", Storage { volumes: vec![], ..known.clone() }),
-        ("volumeattachments", Storage { attachments: Attachments::NotServed, ..known.clone() }),
-        ("csidrivers", known.clone()),
-        ("nodes", Storage { peer_takes_pods: None, ..known }),
+        ("get", "persistentvolumes", Storage { volumes: vec![], ..known.clone() }),
+        ("get", "csidrivers", known.clone()),
+        ("list", "nodes", Storage { peer_takes_pods: None, ..known }),
     ];
-    for (resource, expected) in cases {
-        let missing = || Effect::Answer(Reply::text(404, "404 page not found"));
-        fake.faults().add(Fault::on("list", resource, missing()).always());
+    for (verb, resource, expected) in cases {
+        let denied = || Effect::Answer(Reply::forbidden("edge", verb, resource, "", ""));
+        fake.faults().add(Fault::on(verb, resource, denied()).always());
         assert_eq!(full_look(&cluster, "edge-a").await.unwrap().storage, expected, "{resource}");
         fake.faults().clear();
-        fake.faults().add(Fault::on("list", resource, Effect::ResetBefore).always());
+    }
+    for (verb, resource) in
+        [("get", "persistentvolumeclaims"), ("list", "volumeattachments"), ("list", "nodes")]
+    {
+        fake.faults().add(Fault::on(verb, resource, Effect::ResetBefore).always());
         let failure = full_look(&cluster, "edge-a").await.unwrap_err();
         assert!(failure.is_unreachable(), "{resource}: {failure}");
         fake.faults().clear();

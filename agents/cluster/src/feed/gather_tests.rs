@@ -68,13 +68,11 @@ fn key(name: &str) -> crate::shelf::Key {
 }
 
 #[tokio::test]
-async fn a_pod_with_a_claim_is_not_shown_until_every_watch_has_settled() {
-    let settled: [(Source, fn() -> Says); 5] = [
+async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachments_have_settled() {
+    let settled: [(Source, fn() -> Says); 3] = [
         (Source::Claims, || Says::Claims(Event::InitDone)),
         (Source::Volumes, || Says::Volumes(Event::InitDone)),
         (Source::Attachments, || Says::Attachments(Event::InitDone)),
-        (Source::Drivers, || Says::Drivers(Event::InitDone)),
-        (Source::Peers, || Says::Peers(Event::InitDone)),
     ];
     for last in 0..settled.len() {
         let mut bench = Bench::new();
@@ -82,6 +80,8 @@ async fn a_pod_with_a_claim_is_not_shown_until_every_watch_has_settled() {
         assert_eq!(bench.updates.len(), 0);
         assert!(!bench.pod(Event::Apply, Some("data")));
         assert_eq!(bench.updates.len(), 5, "the watches have begun");
+        assert!(!bench.tell(Source::Drivers, Ok(Says::Drivers(Event::InitDone))), "nobody waits for drivers");
+        assert!(!bench.refuse(Source::Peers, true), "nor for other nodes");
         for (source, says) in settled.iter().cycle().skip(last + 1).take(settled.len() - 1) {
             assert!(!bench.tell(*source, Ok(says())), "{source:?} alone is not enough");
         }
@@ -97,12 +97,12 @@ async fn a_pod_with_a_claim_is_not_shown_until_every_watch_has_settled() {
 async fn refusals_settle_as_well_and_the_watches_stay() {
     let mut bench = Bench::new();
     assert!(!bench.begin(Some("data")), "not even a first picture");
-    for source in [Source::Claims, Source::Volumes, Source::Attachments, Source::Drivers] {
+    for source in [Source::Claims, Source::Volumes] {
         assert!(!bench.refuse(source, true), "{source:?}");
     }
-    assert!(bench.refuse(Source::Peers, true));
+    assert!(bench.refuse(Source::Attachments, true));
     assert_eq!(bench.attachments(), Attachments::Unreadable("no Attachments".to_owned()));
-    assert!(!bench.refuse(Source::Peers, true), "the same again is no news");
+    assert!(!bench.refuse(Source::Attachments, true), "the same again is no news");
     assert!(bench.pod(Event::Apply, None));
     assert_eq!(bench.updates.len(), 5, "they stay on");
     assert_eq!(bench.attachments(), Attachments::Unreadable("no Attachments".to_owned()));

@@ -80,9 +80,14 @@ fn only_what_pods_use_or_have_used_is_shown() {
     let claims = [("a", "vol-a"), ("b", "vol-b"), ("open", "")];
     let mut shelves = listed(&claims, &["vol-a", "vol-b", "vol-x"], &[]);
     let first = shelves.view(&[pod(&["a", "open", "missing"])]);
-    assert_eq!(names(&first), (texts(["a=vol-a", "open="]), texts(["vol-a"])));
+    assert_eq!(
+        names(&first),
+        (texts(["a=vol-a", "missing=", "open="]), texts(["vol-a"])),
+        "a missing one is not bound"
+    );
     let other_namespace = PodView { id: PodId::default(), ..pod(&["b"]) };
-    assert_eq!(names(&shelves.view(&[other_namespace])), names(&first), "remembered, and no more");
+    let (claims, volumes) = names(&shelves.view(&[other_namespace]));
+    assert_eq!((claims.len(), volumes), (4, names(&first).1), "remembered, and no more bound");
     assert_eq!(names(&shelves.view(&[pod(&["b"])])).1, texts(["vol-a", "vol-b"]));
 }
 
@@ -119,8 +124,8 @@ fn too_many_remembered_are_forgotten_unless_they_are_in_use() {
 fn a_refusal_settles_a_watch_and_a_finished_list_lifts_it() {
     let denied = ApiFailure::Denied { text: "cannot list volumeattachments".to_owned() };
     let missing = ApiFailure::NotFound { text: "no".to_owned() };
-    let mut shelves = listed(&[], &[], &[("vol-a", "edge-b")]);
-    let listed = Attachments::Listed(vec![attachment("vol-a", "edge-b").1]);
+    let mut shelves = listed(&[], &[], &[("vol-a", "edge-a"), ("vol-b", "edge-b")]);
+    let listed = Attachments::Listed(vec![attachment("vol-a", "edge-a").1]);
     assert_eq!(shelves.view(&[]).attachments, listed);
     assert!(shelves.refuse(Source::Attachments, &denied));
     assert!(!shelves.refuse(Source::Attachments, &denied), "the same again is no news");
@@ -128,16 +133,16 @@ fn a_refusal_settles_a_watch_and_a_finished_list_lifts_it() {
     assert!(shelves.refuse(Source::Attachments, &missing));
     assert_eq!(shelves.view(&[]).attachments, Attachments::NotServed);
     assert!(!shelves.apply(Says::Attachments(Event::Init)));
-    assert!(!shelves.apply(Says::Attachments(Event::InitApply(attachment("vol-a", "edge-b")))));
+    assert!(!shelves.apply(Says::Attachments(Event::InitApply(attachment("vol-a", "edge-a")))));
     assert_eq!(shelves.view(&[]).attachments, Attachments::NotServed, "not before the end of the list");
     assert!(shelves.apply(Says::Attachments(Event::InitDone)), "the same objects, but readable again");
     assert_eq!(shelves.view(&[]).attachments, listed);
 }
 
 #[test]
-fn each_watch_has_to_settle() {
+fn claims_volumes_and_attachments_have_to_settle() {
     let denied = ApiFailure::Denied { text: "no".to_owned() };
-    let sources = [Source::Claims, Source::Volumes, Source::Attachments, Source::Drivers, Source::Peers];
+    let sources = [Source::Drivers, Source::Peers, Source::Claims, Source::Volumes, Source::Attachments];
     let mut shelves = StorageShelves::of("edge-a");
     for source in sources {
         assert!(!shelves.is_settled(), "before {source:?}");
