@@ -12,7 +12,7 @@ use crate::effect::Effect;
 use crate::policy::Policy;
 use crate::requests::{Answer, Request, Requester};
 use crate::showing::BETWEEN_ANSWERS;
-use crate::state::{Ended, Outcome, Phase, State};
+use crate::state::{Ended, Failed, Outcome, Phase, State};
 use crate::step::begin;
 
 /// What an operator orders.
@@ -204,7 +204,19 @@ pub(crate) fn step(state: &mut State, now: Moment) {
         state.enter(Phase::Complete { outcome: Outcome::Drained, recheck: None }, now);
     } else if state.requests.is_empty() {
         state.enter(Phase::Idle, now);
+    } else if let Some(failed) = failed_before(state) {
+        state.enter(Phase::Failed(failed), now);
     }
+}
+
+/// How the drain had failed for those who ask still, whom the order did not mean.
+fn failed_before(state: &State) -> Option<Failed> {
+    let text = || "the drain had failed before an operator's order came for somebody else".to_owned();
+    state.requests.iter().find_map(|request| match request.answer {
+        Answer::FailedCordon => Some(Failed::Cordon(text())),
+        Answer::FailedDrain => Some(Failed::Drain(text())),
+        Answer::None | Answer::Complete | Answer::Forced => None,
+    })
 }
 
 /// An order is being carried out: somebody has to see an answer still.

@@ -147,7 +147,10 @@ fn announce(
     now: Moment,
     policy: &Policy,
 ) -> Option<Moment> {
-    let requester = state.requests.next_unanswered()?;
+    let Some(requester) = state.requests.next_unanswered() else {
+        show_again(state, status, answer);
+        return None;
+    };
     if let Some(earliest) = too_early(state, now, policy) {
         return Some(earliest);
     }
@@ -155,6 +158,18 @@ fn announce(
     (shown.status, shown.requested_by, shown.announced) = (status, requester, Some(now));
     state.requests.answer(requester, answer);
     state.requests.next_unanswered().map(|_| now + BETWEEN_ANSWERS)
+}
+
+/// All are answered. An order of an operator may have been shown since, to somebody who has not asked: that is over.
+fn show_again(state: &mut State, status: Status, answer: Answer) {
+    let told = |requester: &Requester| {
+        state.requests.iter().any(|request| request.requester == *requester && request.answer == answer)
+    };
+    let shown = (state.shown.status == status).then_some(state.shown.requested_by).filter(told);
+    let last = || Requester::ANSWERED.into_iter().rev().find(told);
+    if let Some(requester) = shown.or_else(last) {
+        (state.shown.status, state.shown.requested_by) = (status, requester);
+    }
 }
 
 /// Shows COMPLETE to the next requester whom an operator's word covers; when nobody asks, to whom it was meant for.

@@ -102,6 +102,29 @@ fn after_a_failed_drain_it_answers_what_stands() {
     assert_eq!(sim.shown.last(), Some(&(9, 2)));
 }
 
+/// For somebody who has not asked it is shown long enough to be seen; then those who did see their own answer again.
+#[test]
+fn d29_an_answer_that_nobody_asked_for_does_not_stay() {
+    for (fault, answer) in [(None, (9, 2)), (Some(Fault::CordonRefused), (6, 2))] {
+        let mut sim = Sim::new();
+        if let Some(fault) = fault {
+            sim.set(fault, true);
+        }
+        sim.reboot();
+        sim.pass(2 * MINUTE);
+        assert_eq!(sim.shown.last(), Some(&answer));
+        sim.send(order(Command::Complete(Update)));
+        assert_eq!(sim.shown.last(), Some(&(9, 3)));
+        sim.pass(4 * SECOND);
+        assert_eq!(sim.shown.last(), Some(&(9, 3)), "long enough to be seen");
+        sim.pass(2 * SECOND);
+        assert_eq!(sim.shown.last(), Some(&answer));
+        sim.restart();
+        sim.pass(2 * SECOND);
+        assert_eq!(sim.state.shown.status as u8, answer.0);
+    }
+}
+
 #[test]
 fn d30_disable_releases_who_waits_and_stays() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
