@@ -131,7 +131,7 @@ impl Inbox {
         let of_requests = self.folders().into_iter().flat_map(Folder::refusals);
         let others = self.cluster_config.refused().into_iter();
         let others = others.chain(self.node_info.refused()).chain(self.device_action.refused());
-        of_requests.chain(others).map(refused_input).collect()
+        of_requests.chain(others).map(|refusal| refused_input(&refusal)).collect()
     }
 
     fn folders(&self) -> [&Folder; 3] {
@@ -144,7 +144,7 @@ impl Inbox {
 }
 
 /// A refusal as the report lists it.
-pub(crate) fn refused_input(refusal: Refusal) -> RefusedInput {
+pub(crate) fn refused_input(refusal: &Refusal) -> RefusedInput {
     RefusedInput {
         path: refusal.path.display().to_string(),
         reason: format!("{}; accepted: {}", refusal.reason, refusal.accepted),

@@ -3,6 +3,7 @@
 //! One loop owns the state: it waits for one thing to happen, shows it to [`session::step()`], publishes what is to
 //! be seen, and carries the effects out. Whatever takes time runs in a task that answers with an event.
 
+mod calling;
 mod health;
 mod inbox;
 mod kubelet;

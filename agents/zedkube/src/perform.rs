@@ -1,6 +1,5 @@
 //! Effects carried out: each becomes a task that answers with an event.
 
-use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use session::{Effect, Event, State, leasing};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::calling::Calling;
 use crate::link::Link;
 use crate::looks::{look, probe};
 use crate::node_writes::{NodeWrites, Write};
@@ -46,8 +46,8 @@ pub(crate) struct Performer {
     slot_watch: Option<(SlotWatch, u64)>,
     /// Writes Longhorn's setting.
     longhorn: Option<AbortHandle>,
-    /// The calls that have not answered: what they are and since when, by serial.
-    calling: BTreeMap<u32, (&'static str, Moment)>,
+    /// The calls that have not answered.
+    calling: Calling,
     /// Tries out what a drain needs.
     pub(crate) preflight: Preflights,
 }
@@ -89,7 +89,7 @@ impl Performer {
             settings,
             slot_watch: None,
             longhorn: None,
-            calling: BTreeMap::new(),
+            calling: Calling::default(),
         }
     }
 
@@ -116,9 +116,7 @@ impl Performer {
         if let Some(own) = &state.own {
             self.node = Some(own.name.clone());
         }
-        if let Some((serial, call)) = call(&effect) {
-            self.calling.insert(serial, (call, Moment(clock::boot_millis())));
-        }
+        self.calling.begin(&effect, Moment(clock::boot_millis()));
         if changes_the_cluster(&effect) {
             failure_point::reached(format_args!("before {effect:?}"));
         }
@@ -155,9 +153,7 @@ impl Performer {
                 None,
             ) => {
                 tracing::error!("no node is known to be ours: {effect:?} is not carried out");
-                if let Some((serial, _)) = call(&effect) {
-                    self.calling.remove(&serial);
-                }
+                self.calling.forget(&effect);
             }
             (Effect::Record | Effect::Publish | Effect::TakeOverride | Effect::WakeAt(_), _) => {}
         }
@@ -204,15 +200,13 @@ impl Performer {
 
     /// The call that has been waited for longest, and since when.
     pub(crate) fn longest(&self) -> Option<(&'static str, Moment)> {
-        self.calling.values().copied().min_by_key(|(_, since)| *since)
+        self.calling.longest()
     }
 
     /// The next answer or picture. Can be dropped and called again.
     pub(crate) async fn event(&mut self) -> Event {
         let event = self.next_event().await;
-        if let Some(serial) = answered(&event) {
-            self.calling.remove(&serial);
-        }
+        self.calling.end(&event);
         event
     }
 
@@ -284,46 +278,6 @@ impl Performer {
                 tracing::debug!("an answer came after the end");
             }
         });
-    }
-}
-
-/// Which call an effect is, with the serial of its answer. Evictions and proofs are [`Calls`]'.
-fn call(effect: &Effect) -> Option<(u32, &'static str)> {
-    match effect {
-        Effect::Look { serial } => Some((*serial, "the list of nodes")),
-        Effect::Probe { serial } => Some((*serial, "the look at our node")),
-        Effect::Cordon { serial } => Some((*serial, "the cordon")),
-        Effect::Uncordon { serial } => Some((*serial, "the uncordon")),
-        Effect::Adopt { serial } => Some((*serial, "the adoption of EVE's cordon")),
-        Effect::ReadSlots { serial } => Some((*serial, "the look at the slots")),
-        Effect::WriteSlots { serial, .. } => Some((*serial, "the write of the slots")),
-        Effect::AskHealth { serial } => Some((*serial, "the health command")),
-        Effect::Record | Effect::Publish | Effect::TakeOverride | Effect::Drain(_) | Effect::WakeAt(_) => {
-            None
-        }
-    }
-}
-
-/// Which call an event answers.
-fn answered(event: &Event) -> Option<u32> {
-    match event {
-        Event::Looked { serial, .. }
-        | Event::Probed { serial, .. }
-        | Event::Cordoned { serial, .. }
-        | Event::Uncordoned { serial, .. }
-        | Event::Adopted { serial, .. }
-        | Event::Slots { serial, .. }
-        | Event::Health { serial, .. } => Some(*serial),
-        Event::Requests(_)
-        | Event::Facts(_)
-        | Event::SlotsChanged
-        | Event::Override(_)
-        | Event::OverrideTaken { .. }
-        | Event::Picture(_)
-        | Event::Answer { .. }
-        | Event::Proof { .. }
-        | Event::Found { .. }
-        | Event::Tick => None,
     }
 }
 

@@ -284,7 +284,7 @@ impl Service {
             reason: problem.to_string(),
         };
         let loaded = self.settings.loaded();
-        let of_controller = loaded.refused.iter().cloned().map(refused_input);
+        let of_controller = loaded.refused.iter().map(refused_input);
         let problems = loaded.problems.iter().map(line);
         problems.chain(of_controller).chain(self.overrides.refused()).chain(self.inbox.refused()).collect()
     }
@@ -332,12 +332,10 @@ impl Service {
         self.state = state;
         self.name_the_drain();
         self.wake = Moment::NEVER;
-        effects.retain(|effect| match effect {
-            Effect::WakeAt(moment) => {
-                self.wake = *moment;
-                false
-            }
-            _ => true,
+        effects.retain(|effect| {
+            let wake = if let Effect::WakeAt(moment) = effect { Some(*moment) } else { None };
+            self.wake = wake.unwrap_or(self.wake);
+            wake.is_none()
         });
         effects
     }

@@ -189,3 +189,25 @@ fn another_boot_or_nonsense_is_no_record() {
         assert!(file(folder.path(), "boot").found().is_none(), "{to}");
     }
 }
+
+#[test]
+fn a_complete_that_was_taken_back_does_not_stay_on_disk() {
+    let complete = |answer| Record {
+        requests: vec![request(Requester::DeviceOp, answer)],
+        ..full(Phase::Complete { outcome: Outcome::Drained, recheck: None })
+    };
+    for (told, now, stays) in [
+        (Answer::Complete, Answer::None, false),
+        (Answer::Complete, Answer::Complete, true),
+        (Answer::Complete, Answer::Forced, true),
+        (Answer::None, Answer::None, true),
+        (Answer::Forced, Answer::None, true),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = file(folder.path(), "boot");
+        kept.write(&complete(told), "id").unwrap();
+        kept.failed(&complete(now), Moment(0));
+        drop(kept);
+        assert_eq!(file(folder.path(), "boot").found().is_some(), stays, "{told:?} {now:?}");
+    }
+}

@@ -18,10 +18,21 @@ impl Service {
                 Effect::Publish if self.is_open => self.publish(now),
                 Effect::Publish => {}
                 Effect::TakeOverride => taken = Some(self.take_override()),
-                effect if self.record_again.is_some() && unrecorded::has_to_wait(&effect, &self.state) => {
-                    self.held.push(effect);
+                effect @ (Effect::Look { .. }
+                | Effect::Probe { .. }
+                | Effect::Cordon { .. }
+                | Effect::Uncordon { .. }
+                | Effect::Adopt { .. }
+                | Effect::ReadSlots { .. }
+                | Effect::WriteSlots { .. }
+                | Effect::AskHealth { .. }
+                | Effect::Drain(_)) => {
+                    if self.record_again.is_some() && unrecorded::has_to_wait(&effect, &self.state) {
+                        self.held.push(effect);
+                    } else {
+                        self.perform(effect);
+                    }
                 }
-                effect => self.perform(effect),
             }
         }
         // What is not wanted any more, or for the second time, does not wait: there is never more than a state asks for.
@@ -73,14 +84,15 @@ impl Service {
         if self.record_again.is_some_and(|at| now < at) {
             return false;
         }
-        match self.record.write(&session::record::record(&self.state), &self.around.drain_id) {
+        let record = session::record::record(&self.state);
+        match self.record.write(&record, &self.around.drain_id) {
             Ok(()) => {
                 self.record_again = None;
                 self.around.unrecorded = None;
                 true
             }
             Err(error) => {
-                self.record_again = Some(self.record.failed(now));
+                self.record_again = Some(self.record.failed(&record, now));
                 self.tell_unrecorded(&error);
                 false
             }

@@ -1,0 +1,119 @@
+//! Which calls have not answered yet, and since when: one that never answers is found out by that.
+
+use std::collections::BTreeMap;
+
+use drain::Moment;
+use session::{Effect, Event};
+
+/// The calls that are waited for, by serial: what they are, and since when. Never more than the session has in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Calling(BTreeMap<u32, (&'static str, Moment)>);
+
+impl Calling {
+    /// The effect is being carried out.
+    pub(crate) fn begin(&mut self, effect: &Effect, now: Moment) {
+        if let Some((serial, call)) = call(effect) {
+            self.0.insert(serial, (call, now));
+        }
+    }
+
+    /// The effect was not carried out after all.
+    pub(crate) fn forget(&mut self, effect: &Effect) {
+        if let Some((serial, _)) = call(effect) {
+            self.0.remove(&serial);
+        }
+    }
+
+    /// The answer has come.
+    pub(crate) fn end(&mut self, event: &Event) {
+        if let Some(serial) = answered(event) {
+            self.0.remove(&serial);
+        }
+    }
+
+    /// The call that has been waited for longest, and since when.
+    pub(crate) fn longest(&self) -> Option<(&'static str, Moment)> {
+        self.0.values().copied().min_by_key(|(_, since)| *since)
+    }
+}
+
+/// Which call an effect is, with the serial of its answer. Evictions and proofs are not among them: they share the
+/// connection with the look at our node that goes on beside them.
+fn call(effect: &Effect) -> Option<(u32, &'static str)> {
+    match effect {
+        Effect::Look { serial } => Some((*serial, "the list of nodes")),
+        Effect::Probe { serial } => Some((*serial, "the look at our node")),
+        Effect::Cordon { serial } => Some((*serial, "the cordon")),
+        Effect::Uncordon { serial } => Some((*serial, "the uncordon")),
+        Effect::Adopt { serial } => Some((*serial, "the adoption of EVE's cordon")),
+        Effect::ReadSlots { serial } => Some((*serial, "the look at the slots")),
+        Effect::WriteSlots { serial, .. } => Some((*serial, "the write of the slots")),
+        Effect::AskHealth { serial } => Some((*serial, "the health command")),
+        Effect::Record | Effect::Publish | Effect::TakeOverride | Effect::Drain(_) | Effect::WakeAt(_) => {
+            None
+        }
+    }
+}
+
+/// Which call an event answers.
+fn answered(event: &Event) -> Option<u32> {
+    match event {
+        Event::Looked { serial, .. }
+        | Event::Probed { serial, .. }
+        | Event::Cordoned { serial, .. }
+        | Event::Uncordoned { serial, .. }
+        | Event::Adopted { serial, .. }
+        | Event::Slots { serial, .. }
+        | Event::Health { serial, .. } => Some(*serial),
+        Event::Requests(_)
+        | Event::Facts(_)
+        | Event::SlotsChanged
+        | Event::Override(_)
+        | Event::OverrideTaken { .. }
+        | Event::Picture(_)
+        | Event::Answer { .. }
+        | Event::Proof { .. }
+        | Event::Found { .. }
+        | Event::Tick => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use session::event::Trouble;
+    use session::leasing::SlotTrouble;
+
+    use super::*;
+
+    #[test]
+    fn every_call_is_waited_for_until_its_answer_comes() {
+        let trouble = || Trouble::Other(String::new());
+        let failed = || Err(SlotTrouble::Failed(trouble()));
+        let cases = [
+            (Effect::Look { serial: 1 }, Event::Looked { serial: 1, result: Err(trouble()) }),
+            (Effect::Probe { serial: 2 }, Event::Probed { serial: 2, result: Err(trouble()) }),
+            (Effect::Cordon { serial: 3 }, Event::Cordoned { serial: 3, result: Err(trouble()) }),
+            (Effect::Uncordon { serial: 4 }, Event::Uncordoned { serial: 4, result: Ok(()) }),
+            (Effect::Adopt { serial: 5 }, Event::Adopted { serial: 5, result: Ok(true) }),
+            (Effect::ReadSlots { serial: 6 }, Event::Slots { serial: 6, result: failed() }),
+            (
+                Effect::WriteSlots { serial: 7, based_on: None, holders: vec![] },
+                Event::Slots { serial: 7, result: failed() },
+            ),
+            (Effect::AskHealth { serial: 8 }, Event::Health { serial: 8, result: Ok(()) }),
+        ];
+        let mut calling = Calling::default();
+        for (effect, _) in &cases {
+            calling.begin(effect, Moment(100));
+        }
+        calling.begin(&Effect::Probe { serial: 9 }, Moment(200));
+        for (effect, answer) in &cases {
+            assert_eq!(calling.longest().map(|(_, since)| since), Some(Moment(100)), "{effect:?}");
+            calling.end(answer);
+            calling.end(answer);
+        }
+        assert_eq!(calling.longest(), Some(("the look at our node", Moment(200))));
+        calling.forget(&Effect::Probe { serial: 9 });
+        assert_eq!(calling.longest(), None);
+    }
+}
