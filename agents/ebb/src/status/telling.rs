@@ -4,12 +4,13 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use schemas::{
-    BaseOsHold, BaseOsHoldState, Blocked, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
+    BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
     Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport, Operation, Outcome,
     RefusedInput, Slot,
 };
 
 use super::seen::{AgentSeen, Seen};
+use crate::freeze::told;
 
 /// Blocked pods that are told one by one; the rest are counted.
 const MOST_BLOCKED: usize = 10;
@@ -25,6 +26,7 @@ pub(crate) fn tell(seen: &Seen, now: Timestamp) -> String {
     let mut lines = Vec::new();
     let report = seen.report.as_ref();
     lines.extend(report.and_then(|report| report.disabled.as_ref()).map(|by| disabled(by, now)));
+    lines.extend(seen.freeze.as_ref().map(frozen));
     // A setting or request that was not taken may be the reason for all that follows.
     lines.extend(refused(seen));
     headline(seen, &mut lines);
@@ -61,6 +63,11 @@ fn disabled(disabled: &Disabled, now: Timestamp) -> String {
         "DRAINS ARE SWITCHED OFF since {time} (by {by}):\n  the device may go down undrained; `ebb force enable` switches \
          them on"
     )
+}
+
+/// Nothing that is commanded begins: whoever waits for it reads that first.
+fn frozen(freeze: &CommandFreeze) -> String {
+    format!("COMMANDS ARE FROZEN {}:\n  none begins, of whatever source; `ebb unfreeze` ends that", told(freeze))
 }
 
 /// An operator's word that waits for requests which may still come.
