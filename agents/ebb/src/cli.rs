@@ -7,10 +7,12 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use runtime::AgentFlags;
 
 use crate::cancel::CancelArguments;
+use crate::commands::CommandsArguments;
 use crate::config::ConfigArguments;
 use crate::cordon::CordonArguments;
 use crate::drain::DrainArguments;
 use crate::force::ForceArguments;
+use crate::freeze::{FreezeArguments, UnfreezeArguments};
 use crate::operation::OperationArguments;
 use crate::parent::{ChildArguments, RunArguments};
 use crate::plan::PlanArguments;
@@ -60,6 +62,12 @@ pub(crate) enum Command {
     Request(RequestArguments),
     /// Withdraw what `ebb request` asked for, or take a reboot, shutdown or poweroff back
     Cancel(CancelArguments),
+    /// List the commands of all sources, and what has become of each
+    Commands(CommandsArguments),
+    /// Let no command of any source begin until a time, or until `ebb unfreeze`
+    Freeze(FreezeArguments),
+    /// Let commands begin again
+    Unfreeze(UnfreezeArguments),
     /// Override the drain of this node: let the device go down WITHOUT one
     Force(ForceArguments),
     /// Show or free the slots: which nodes of the group may be down for a drain

@@ -6,12 +6,14 @@
 mod agents;
 mod cancel;
 mod cli;
+mod commands;
 mod config;
 mod cordon;
 mod demo;
 mod device;
 mod drain;
 mod force;
+mod freeze;
 mod interrupt;
 mod journal;
 mod kubectl;
@@ -70,6 +72,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Update(arguments) => update::run(&arguments),
         Command::Request(arguments) => request::run(&arguments),
         Command::Cancel(arguments) => cancel::run(&arguments),
+        Command::Commands(arguments) => done(commands::run(&arguments)),
+        Command::Freeze(arguments) => freeze::freeze(&arguments),
+        Command::Unfreeze(arguments) => freeze::unfreeze(&arguments),
         Command::Force(arguments) => force::run(&arguments),
         Command::Slots(arguments) => slots::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),

@@ -1,26 +1,30 @@
-//! `ebb reboot`, `ebb shutdown`, `ebb poweroff`: the controller's command, given by a person on the device.
+//! `ebb reboot`, `ebb shutdown`, `ebb poweroff`: a command that a person gives on the device.
 //!
-//! They write topic DeviceOpsCmd of agent `controller`; device-op does the rest, the drain first. With `--cancel` the
-//! command is taken back.
+//! They write topic DeviceOpsCmd of agent `ebb`, with counters of its own; device-op does the rest, the drain first. With
+//! `--cancel` the command is taken back.
 
 mod command;
-mod standing;
+pub(crate) mod standing;
 mod take_back;
 
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey};
+use device_op::facts::Kind;
+use pubsub::{Persistence, Publisher, Root, TopicKey, read_item};
 use runtime::clock;
-use schemas::{DeviceOpsCmd, GoTime, Operation, agent};
+use schemas::{DeviceOpsCmd, GoTime, Member, NodeDrainReport, Operation, Source, agent};
 use serde::Serialize;
 
 use crate::place::{Place, reason};
-use crate::{journal, peers};
+use crate::{freeze, journal, peers};
 
-use command::give;
+use command::{Given, give};
 use take_back::{Became, take_back};
+
+/// What a person on the device says.
+const OPERATOR: Source = Source::Person;
 
 /// What the three verbs take.
 #[derive(Args, Debug)]
@@ -31,8 +35,24 @@ pub(crate) struct OperationArguments {
     /// Take the command back
     #[arg(long)]
     cancel: bool,
+    /// Begin although commands are frozen (`ebb freeze`); the drain is done all the same
+    #[arg(long, conflicts_with = "cancel")]
+    now: bool,
+    /// Only for a reboot, where /persist is full or broken: keep the record in /run, so that any other boot counts as this
+    /// reboot; the drain is done all the same
+    #[arg(long, conflicts_with = "cancel")]
+    without_record: bool,
     #[command(flatten)]
     place: Place,
+}
+
+/// What an operator says besides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Words {
+    /// A freeze does not hold it.
+    now: bool,
+    /// It needs no record on `/persist`.
+    without_record: bool,
 }
 
 /// The answer as JSON.
@@ -40,6 +60,7 @@ pub(crate) struct OperationArguments {
 #[serde(rename_all = "PascalCase")]
 struct Document<'a> {
     operation: Operation,
+    source: Source,
     counter: u32,
     desired_state: bool,
     ops_time: &'a str,
@@ -55,20 +76,27 @@ struct Document<'a> {
 pub(crate) fn run(operation: Operation, arguments: &OperationArguments) -> anyhow::Result<ExitCode> {
     let why = arguments.reason.as_deref().unwrap_or_default();
     if arguments.cancel {
-        cancel(operation, why, &arguments.place)
-    } else {
-        order(operation, why, &arguments.place)
+        return cancel((OPERATOR, operation), why, &arguments.place);
     }
+    if arguments.without_record && operation != Operation::Reboot {
+        bail!("--without-record is for a reboot only: any boot counts as it, and no {operation} is a boot");
+    }
+    let words = Words { now: arguments.now, without_record: arguments.without_record };
+    order(operation, words, why, &arguments.place)
 }
 
 /// Takes a command back and says what became of it.
-pub(crate) fn cancel(operation: Operation, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
+pub(crate) fn cancel(kind: Kind, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
     let root = place.root();
-    let taken = crate::in_runtime(take_back(&root, operation))?;
-    let command = &taken.command;
-    record(&root, operation, command, why);
-    let text = format!("{operation} {}{}", command.counter, because(why));
-    let document = Document { became: Some(taken.became), ..document(operation, command, why) };
+    let (source, operation) = kind;
+    let taken = crate::in_runtime(take_back(&root, kind, why))?;
+    record(&root, kind, taken.counter, "taken back", why);
+    let whose = if source == OPERATOR { String::new() } else { format!(" of {source}") };
+    let text = format!("{operation} {}{whose}{}", taken.counter, because(why));
+    let document = Document {
+        became: Some(taken.became),
+        ..document(kind, taken.counter, false, &taken.ops_time, why)
+    };
     match taken.became {
         Became::TakenBack => place.answer(&format!("{text} is taken back"), &document)?,
         Became::Pending => place.answer(
@@ -87,33 +115,86 @@ pub(crate) fn cancel(operation: Operation, why: &str, place: &Place) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-fn order(operation: Operation, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
+fn order(operation: Operation, words: Words, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
     let root = place.root();
-    let given = crate::in_runtime(give(&root, operation))?;
+    let kind = (OPERATOR, operation);
+    let given = crate::in_runtime(give(&root, operation, words))?;
     let command = &given.command;
-    record(&root, operation, command, why);
+    record(&root, kind, command.counter, "commanded", why);
     peers::warn_without_zedkube(&root);
     let text = format!("{operation} {}{} is commanded", command.counter, because(why));
-    let first =
-        given.first.map_or_else(String::new, |(other, counter)| format!("; {other} {counter} goes first"));
-    let line = if given.is_accepted {
-        format!(
-            "{text}: once the node is drained{first}; `ebb status` follows it, `ebb cancel {operation}` takes it back"
-        )
-    } else {
-        format!("{text}, but zedagent has not taken it yet: see `ebb status` and its log")
+    let document = Document {
+        accepted: Some(given.is_accepted),
+        ..document(kind, command.counter, true, &command.ops_time, why)
     };
-    let document = Document { accepted: Some(given.is_accepted), ..document(operation, command, why) };
+    if !given.is_accepted {
+        place.answer(&format!("{text}, but zedagent has not taken it yet"), &document)?;
+        bail!(
+            "zedagent has not taken {operation} {} in time: `ebb status` and its log say why; it stands, and is carried \
+             out when zedagent takes it: `ebb cancel {operation}` takes it back",
+            command.counter
+        );
+    }
+    let line = format!(
+        "{text}: {}{}; `ebb status` follows it, `ebb cancel {operation}` takes it back",
+        when(&root, words),
+        besides(&given, words)
+    );
     place.answer(&line, &document)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn document<'a>(operation: Operation, command: &'a DeviceOpsCmd, why: &'a str) -> Document<'a> {
+/// When it is carried out, as far as that can be told now.
+fn when(root: &Root, words: Words) -> String {
+    if let Some(freeze) = freeze::standing(root, clock::wall()).filter(|_| !words.now) {
+        return format!("once commands are not frozen any more ({}) and the node is drained", freeze::told(&freeze));
+    }
+    undrained(root).map_or_else(
+        || "once the node is drained".to_owned(),
+        |why| format!("at once, WITHOUT a drain: {why}"),
+    )
+}
+
+/// Why zedkube would not drain this node now.
+fn undrained(root: &Root) -> Option<String> {
+    let report: Option<NodeDrainReport> =
+        read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten();
+    let report = report?;
+    if let Some(disabled) = &report.disabled {
+        return Some(format!("drains are switched off (by {})", disabled.by));
+    }
+    (report.member == Member::No).then(|| "this device is in no cluster".to_owned())
+}
+
+/// What else the operator has to know.
+fn besides(given: &Given, words: Words) -> String {
+    let mut text = String::new();
+    if let Some((other, counter)) = given.first {
+        text.push_str(&format!("; {other} {counter} goes first"));
+    }
+    for (source, counter) in &given.served_too {
+        text.push_str(&format!("; {counter} of {source} asks for the same, and is done with it"));
+    }
+    if words.without_record {
+        text.push_str("; WITHOUT a record: any other boot counts as this one, a power cut, too");
+    }
+    text
+}
+
+fn document<'a>(
+    kind: Kind,
+    counter: u32,
+    desired_state: bool,
+    ops_time: &'a str,
+    why: &'a str,
+) -> Document<'a> {
+    let (source, operation) = kind;
     Document {
         operation,
-        counter: command.counter,
-        desired_state: command.desired_state,
-        ops_time: &command.ops_time,
+        source,
+        counter,
+        desired_state,
+        ops_time,
         reason: why,
         by: peers::user(),
         accepted: None,
@@ -125,35 +206,28 @@ fn because(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!(" ({why})") }
 }
 
-fn record(root: &Root, operation: Operation, command: &DeviceOpsCmd, why: &str) {
-    let what = if command.desired_state { "commanded" } else { "taken back" };
-    let text =
-        format!("DeviceOpsCmd: {operation} {} {what} by {}{}", command.counter, peers::user(), because(why));
-    journal::record(root, &text);
+fn record(root: &Root, (source, operation): Kind, counter: u32, what: &str, why: &str) {
+    let by = peers::user();
+    journal::record(root, &format!("DeviceOpsCmd: {operation} {counter} of {source} {what} by {by}{}", because(why)));
 }
 
-/// The controller's commands, for as long as this is the controller.
-struct Commands {
-    publisher: Publisher<DeviceOpsCmd>,
-    key: TopicKey,
-    _lock: AgentLock,
+fn now() -> String {
+    GoTime::from(clock::wall()).to_string()
 }
 
-impl Commands {
-    /// # Errors
-    /// A controller publishes itself; the folder cannot be used.
-    fn open(root: &Root, operation: Operation) -> anyhow::Result<Self> {
-        let lock = peers::speak_as(root, agent::CONTROLLER)?;
-        let publisher = Publisher::open(root, agent::CONTROLLER, Persistence::Volatile, &lock)?;
-        Ok(Self { publisher, key: TopicKey::parse(operation.name())?, _lock: lock })
-    }
-
-    /// # Errors
-    /// The file cannot be written.
-    fn publish(&mut self, counter: u32, desired_state: bool) -> anyhow::Result<DeviceOpsCmd> {
-        let ops_time = GoTime::from(clock::wall()).to_string();
-        let command = DeviceOpsCmd { counter, desired_state, ops_time };
-        self.publisher.publish(&self.key, &command)?;
-        Ok(command)
-    }
+/// Writes the operator's command, made while nobody else can write one. The lock is held for that moment only: a program
+/// that stands as the controller is not in the way.
+///
+/// # Errors
+/// Another `ebb` writes just now; the command cannot be made; the file cannot be written.
+fn publish(
+    root: &Root,
+    operation: Operation,
+    make: impl FnOnce(String) -> anyhow::Result<DeviceOpsCmd>,
+) -> anyhow::Result<DeviceOpsCmd> {
+    let lock = peers::speak_as(root, OPERATOR.agent())?;
+    let mut publisher = Publisher::open(root, OPERATOR.agent(), Persistence::Volatile, &lock)?;
+    let command = make(now())?;
+    publisher.publish(&TopicKey::parse(operation.name())?, &command)?;
+    Ok(command)
 }

@@ -212,6 +212,9 @@ impl World {
                 if let Some(device_op) = self.device_op.change() {
                     self.last.1 = device_op.todo.front().is_some_and(is_visible);
                     self.device.requests_made += i64::from(device_op.perform(files, scenario));
+                    if let Some(record) = &files.persist.operations {
+                        self.monitor.said(record);
+                    }
                 }
             }
             Agent::BaseOs => {
@@ -272,14 +275,16 @@ impl World {
                     let (server, left) = (&self.server, self.left);
                     self.monitor.acting(action.command, action.counter, is_up, server, left);
                 }
-                DeviceActionState::Done if was_acting => self.monitor.shut_down(action.counter),
+                DeviceActionState::Done if was_acting => {
+                    self.monitor.shut_down(action.source, action.counter);
+                }
                 _ => {}
             },
             Some(NodeAgentEffect::Act { command, means: 0, .. }) => {
                 let is_activating = self.baseos.up().is_some_and(|baseos| baseos.command.is_some());
                 self.monitor.acts(is_activating);
                 if command.operation != Operation::Shutdown {
-                    self.device.going_down = Some((command.operation, command.counter));
+                    self.device.going_down = Some(((command.source, command.operation), command.counter));
                 }
             }
             Some(

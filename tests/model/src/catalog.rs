@@ -3,7 +3,8 @@
 use schemas::Operation::{Poweroff, Reboot, Shutdown};
 
 use crate::scenario::Order::{
-    Activate, Command, CordonByHand, Override, Remove, Revert, TakeBack, UncordonByHand,
+    Activate, Command, CordonByHand, Override, PersonCommands, PersonTakesBack, Remove, Revert, TakeBack,
+    UncordonByHand,
 };
 use crate::scenario::{Kind, Scenario, Word};
 
@@ -19,6 +20,11 @@ pub fn all(deviations: u8) -> Vec<Scenario> {
             Command(Poweroff),
             TakeBack(Poweroff),
             TakeBack(Reboot),
+        ]),
+        any("sources", &[Command(Reboot), PersonCommands(Shutdown)]).orders(&[
+            PersonCommands(Reboot),
+            PersonTakesBack(Reboot),
+            Command(Shutdown),
         ]),
         any("override", &[Command(Reboot)]).orders(&[
             Override(Word::ForDeviceOp),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use schemas::DeviceOpsCmd;
+use schemas::{DeviceOpsCmd, Source};
 
 use crate::action::{Agent, Deviation};
 use crate::nodeagent::Beside;
@@ -116,22 +116,25 @@ impl World {
         let before = Arc::clone(&self.files);
         let files = Arc::make_mut(&mut self.files);
         match order {
-            Order::Command(operation) => {
-                let given = files.run.commands.get(&operation).map_or(0, |command| command.counter);
-                let counter = 1 + given.max(files.persist.counters.get(&operation).copied().unwrap_or(0));
-                let command = DeviceOpsCmd { counter, desired_state: true, ops_time: String::new() };
-                files.run.commands.insert(operation, command);
-                self.monitor.commanded(operation, counter, true);
+            Order::Command(operation) | Order::PersonCommands(operation) => {
+                let kind = (order.source(), operation);
+                let given = files.run.commands.get(&kind).map_or(0, |command| command.counter);
+                let counter = 1 + given.max(files.persist.counters.get(&kind).copied().unwrap_or(0));
+                let command = DeviceOpsCmd { counter, desired_state: true, ..DeviceOpsCmd::default() };
+                files.run.commands.insert(kind, command);
+                self.monitor.commanded(kind, counter, true);
             }
-            Order::TakeBack(operation) => {
-                if let Some(command) = files.run.commands.get_mut(&operation) {
+            Order::TakeBack(operation) | Order::PersonTakesBack(operation) => {
+                let kind = (order.source(), operation);
+                if let Some(command) = files.run.commands.get_mut(&kind) {
                     command.desired_state = false;
-                    self.monitor.commanded(operation, command.counter, false);
+                    self.monitor.commanded(kind, command.counter, false);
                 }
             }
             Order::Remove(operation) => {
-                if let Some(command) = files.run.commands.remove(&operation) {
-                    self.monitor.commanded(operation, command.counter, false);
+                let kind = (order.source(), operation);
+                if let Some(command) = files.run.commands.remove(&kind) {
+                    self.monitor.commanded(kind, command.counter, false);
                 }
             }
             Order::Activate | Order::Revert => {
@@ -146,7 +149,8 @@ impl World {
                 self.monitor.by_hand(cordons);
             }
         }
-        self.device.commands = self.files.run.commands.clone();
+        let commands = self.files.run.commands.clone().into_iter();
+        self.device.commands = commands.filter(|((source, _), _)| *source == Source::Controller).collect();
         self.files_changed(&before);
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use device_op::effect::Effect;
-use device_op::facts::{Commanded, Facts, Recorded};
+use device_op::facts::{Commanded, Facts, Kind, Recorded, all_kinds};
 use device_op::operation::{Policy, step};
 use device_op::{Phase, State};
 use runtime::Gate;
 use runtime::siblings::NodeAgentView;
-use schemas::{DrainRequester, GoTime, NodeDrainRequest, Operation};
+use schemas::{DrainRequester, GoTime, NodeDrainRequest};
 
 use crate::files::Files;
 use crate::requester::Requester;
@@ -91,6 +91,7 @@ impl DeviceOp {
             Phase::Deferred | Phase::HandedOver => true,
             Phase::NewBoot
             | Phase::Idle
+            | Phase::Held
             | Phase::Acting
             | Phase::Done
             | Phase::Recalling(_)
@@ -133,16 +134,12 @@ impl DeviceOp {
     }
 
     fn begin(&mut self, files: &Files, around: &Around<'_>) -> Facts {
-        let all = Operation::ALL.into_iter();
-        let command = |operation| {
-            files.run.commands.get(&operation).cloned().map_or(Commanded::Absent, Commanded::Given)
+        let command = |kind: Kind| {
+            files.run.commands.get(&kind).cloned().map_or(Commanded::Absent, Commanded::Given)
         };
-        let counter = |operation| {
-            files
-                .persist
-                .counters
-                .get(&operation)
-                .map_or(Recorded::Nothing, |counter| Recorded::Counter(*counter))
+        let counter = |kind: Kind| {
+            let recorded = files.persist.counters.get(&kind);
+            recorded.map_or(Recorded::Nothing, |counter| Recorded::Counter(*counter))
         };
         let gate = self.listens_to_gate().then(|| {
             let (now, is_away) = (around.now, around.is_zedkube_away);
@@ -150,8 +147,11 @@ impl DeviceOp {
             Gate { verdict, blocked_by: String::new(), release: String::new() }
         });
         Facts {
-            commands: all.clone().map(|operation| (operation, command(operation))).collect(),
-            counters: all.map(|operation| (operation, counter(operation))).collect::<BTreeMap<_, _>>(),
+            commands: all_kinds().map(|kind| (kind, command(kind))).collect(),
+            counters: all_kinds().map(|kind| (kind, counter(kind))).collect(),
+            cancelled: BTreeMap::new(),
+            freeze: None,
+            acted: files.persist.action.clone().filter(|_| self.state.phase == Phase::NewBoot),
             gate,
             needs_no_pause: self.listens_to_report() && self.requester.needs_no_pause(&files.run),
             own: self.requester.own,
@@ -188,8 +188,8 @@ impl DeviceOp {
             Some(Effect::Record(record)) => {
                 files.persist.operations = (!record.is_empty()).then_some(record);
             }
-            Some(Effect::Counter(operation, command)) => {
-                files.persist.counters.insert(operation, command.counter);
+            Some(Effect::Counter(kind, command)) => {
+                files.persist.counters.insert(kind, command.counter);
             }
             Some(Effect::Withdraw) => self.requester.withdraw(&mut files.run),
             Some(Effect::Request { own, operation }) => {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use device_op::OperationRecord;
+use device_op::facts::Kind;
 use schemas::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, DeviceAction, DeviceOpStatus, DeviceOpsCmd,
     DrainRequester, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation,
@@ -32,8 +33,8 @@ pub struct RunFiles {
     pub report: Option<Arc<NodeDrainReport>>,
     /// DrainRecord, as the session knows it.
     pub drain_record: Option<Arc<session::Record>>,
-    /// DeviceOpsCmd of the controller.
-    pub commands: BTreeMap<Operation, DeviceOpsCmd>,
+    /// DeviceOpsCmd of each source.
+    pub commands: BTreeMap<Kind, DeviceOpsCmd>,
     /// ZedAgentStatus: the command in it, with its reason.
     pub zedagent: Option<(Operation, String)>,
     /// DeviceOpStatus.
@@ -56,7 +57,7 @@ pub struct PersistFiles {
     /// The override file, which an operator writes.
     pub order: Option<Command>,
     /// The counter files of device-op.
-    pub counters: BTreeMap<Operation, u32>,
+    pub counters: BTreeMap<Kind, u32>,
     /// OperationRecord.
     pub operations: Option<OperationRecord>,
     /// ActivationRecord.

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drain::plan;
 use drain::view::NodeView;
-use schemas::{DrainRequester, DrainStatus, GoTime, NodeDrainReport, Operation};
+use device_op::OperationRecord;
+use device_op::facts::Kind;
+use schemas::{CommandState, DrainRequester, DrainStatus, GoTime, NodeDrainReport, Operation, Source};
 use session::forcing::Command;
 use session::slots::{Lease, Others};
 
@@ -55,9 +57,11 @@ pub struct Monitor {
     /// Lists showed the peer unable to take pods, the first then, the last then.
     peer_seen_down: Option<(u64, u64)>,
     /// The commands, and what became of them.
-    commands: BTreeMap<Operation, (u32, Fate)>,
+    commands: BTreeMap<Kind, (u32, Fate)>,
     /// The device went down for these.
-    done: BTreeSet<(Operation, u32)>,
+    done: BTreeSet<(Kind, u32)>,
+    /// These operations were carried out in this boot, for whomever.
+    done_now: BTreeSet<Operation>,
     /// The cordon on the node is somebody else's.
     is_foreign: bool,
     uncordoned_by_hand: bool,
@@ -93,6 +97,8 @@ enum Fate {
     Done,
     /// Taken back, or lost with `/run` before anybody had taken it.
     Void,
+    /// A poweroff that the power went before: it has to be said.
+    Refused,
 }
 
 impl Monitor {
@@ -259,8 +265,25 @@ impl Monitor {
     }
 
     /// The shutdown of this counter is done.
-    pub(crate) fn shut_down(&mut self, counter: u32) {
-        self.carried_out(Operation::Shutdown, counter);
+    pub(crate) fn shut_down(&mut self, source: Source, counter: u32) {
+        self.carried_out((source, Operation::Shutdown), counter);
+    }
+
+    /// device-op has noted what became of commands. One source's command may be done by another's.
+    pub(crate) fn said(&mut self, record: &OperationRecord) {
+        for line in record.ended.iter().filter(|line| line.state == CommandState::Done) {
+            let kind = (line.source, line.operation);
+            let is_done = self.done_now.contains(&line.operation);
+            match self.commands.get_mut(&kind) {
+                Some((counter, fate)) if *counter == line.counter && *fate == Fate::Open && is_done => {
+                    *fate = Fate::Done;
+                }
+                Some((counter, Fate::Open)) if *counter == line.counter => {
+                    self.broken(Rule::EveryCommandIsCarriedOut, format!("{kind:?} is said to be done: {line:?}"));
+                }
+                Some(_) | None => {}
+            }
+        }
     }
 
     // What happens around them.
@@ -325,39 +348,57 @@ impl Monitor {
     }
 
     /// A command was given, or was taken back.
-    pub(crate) fn commanded(&mut self, operation: Operation, counter: u32, is_wanted: bool) {
-        let was_open = matches!(self.commands.get(&operation), Some((_, Fate::Open)));
+    pub(crate) fn commanded(&mut self, kind: Kind, counter: u32, is_wanted: bool) {
+        let was_open = matches!(self.commands.get(&kind), Some((_, Fate::Open | Fate::Refused)));
         if is_wanted {
-            self.commands.insert(operation, (counter, Fate::Open));
+            self.commands.insert(kind, (counter, Fate::Open));
         } else if was_open {
-            self.commands.insert(operation, (counter, Fate::Void));
+            self.commands.insert(kind, (counter, Fate::Void));
         }
     }
 
     /// The device goes down, for a command or for want of power, and comes up again.
-    pub(crate) fn boots(&mut self, cause: Option<(Operation, u32)>, files: &Files, republishes: bool) {
-        if let Some((operation, counter)) = cause.filter(|(_, counter)| *counter > 0) {
-            self.carried_out(operation, counter);
+    ///
+    /// Any boot is a reboot. Of the other operations one is done that nodeagent had begun in this very boot, by its own
+    /// record; else a shutdown is still to be done, and a poweroff is refused.
+    pub(crate) fn boots(
+        &mut self,
+        cause: Option<(Kind, u32)>,
+        files: &Files,
+        boot_id: &str,
+        republishes: bool,
+    ) {
+        if let Some((kind, counter)) = cause.filter(|(_, counter)| *counter > 0) {
+            self.carried_out(kind, counter);
         }
         let record = files.persist.operations.clone().unwrap_or_default();
-        let is_known = |operation: Operation, counter: u32| {
-            record.latest(operation).is_some_and(|accepted| accepted.counter == counter)
-                || files.persist.counters.get(&operation) == Some(&counter)
+        let is_known = |kind: Kind, counter: u32| {
+            record.latest(kind).is_some_and(|accepted| accepted.counter == counter)
+                || files.persist.counters.get(&kind) == Some(&counter)
         };
-        for (operation, (counter, fate)) in &mut self.commands {
-            let is_handed_over = record
-                .handed_over
-                .is_some_and(|accepted| accepted.operation == *operation && accepted.counter == *counter);
-            let is_open = *fate == Fate::Open;
-            if is_open
-                && is_known(*operation, *counter)
-                && (*operation == Operation::Reboot || is_handed_over)
-            {
-                *fate = Fate::Done;
-            } else if is_open && !is_known(*operation, *counter) && !republishes {
-                *fate = Fate::Void;
+        let begun = files.persist.action.as_ref().filter(|acted| acted.boot_id == boot_id);
+        let is_begun = |operation: Operation| {
+            record.handed_over.is_some_and(|handed_over| {
+                let acted = begun.map(|acted| (acted.source, acted.command, acted.counter));
+                handed_over.operation == operation
+                    && acted == Some((handed_over.source, Some(operation), handed_over.counter))
+            })
+        };
+        for (kind, (counter, fate)) in &mut self.commands {
+            let (source, operation) = *kind;
+            let is_known = is_known(*kind, *counter);
+            match operation {
+                _ if *fate != Fate::Open => {}
+                Operation::Reboot if is_known => *fate = Fate::Done,
+                Operation::Shutdown | Operation::Poweroff if is_known && is_begun(operation) => {
+                    *fate = Fate::Done;
+                }
+                Operation::Poweroff if is_known => *fate = Fate::Refused,
+                _ if !is_known && (!republishes || source == Source::Person) => *fate = Fate::Void,
+                _ => {}
             }
         }
+        self.done_now.clear();
         self.asked.clear();
         self.gate.clear();
         self.gate_then.clear();
@@ -370,11 +411,14 @@ impl Monitor {
         self.peer_had_slot &= files.persist.others == Others::Hold;
     }
 
-    fn carried_out(&mut self, operation: Operation, counter: u32) {
-        if !self.done.insert((operation, counter)) {
-            self.broken(Rule::NothingTwice, format!("{operation} {counter} is carried out once more"));
+    fn carried_out(&mut self, kind: Kind, counter: u32) {
+        let (source, operation) = kind;
+        self.done_now.insert(operation);
+        if !self.done.insert((kind, counter)) {
+            let text = format!("{operation} {counter} of {source} is carried out once more");
+            self.broken(Rule::NothingTwice, text);
         }
-        if let Some((known, fate)) = self.commands.get_mut(&operation)
+        if let Some((known, fate)) = self.commands.get_mut(&kind)
             && *known == counter
         {
             *fate = Fate::Done;

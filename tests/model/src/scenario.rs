@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use runtime::settings::Retry;
-use schemas::Operation;
+use schemas::{Operation, Source};
 use session::Policy;
 use session::forcing::Command;
 
@@ -17,6 +17,10 @@ pub enum Order {
     TakeBack(Operation),
     /// Takes it back by removing its item.
     Remove(Operation),
+    /// A person on the device gives a command, with the next counter of a person's.
+    PersonCommands(Operation),
+    /// And takes it back.
+    PersonTakesBack(Operation),
     /// Wants the new image.
     Activate,
     /// Does not want it any more.
@@ -27,6 +31,23 @@ pub enum Order {
     CordonByHand,
     /// `kubectl uncordon`.
     UncordonByHand,
+}
+
+impl Order {
+    /// Who gives it, of a command.
+    pub const fn source(self) -> Source {
+        match self {
+            Self::PersonCommands(_) | Self::PersonTakesBack(_) => Source::Person,
+            Self::Command(_)
+            | Self::TakeBack(_)
+            | Self::Remove(_)
+            | Self::Activate
+            | Self::Revert
+            | Self::Override(_)
+            | Self::CordonByHand
+            | Self::UncordonByHand => Source::Controller,
+        }
+    }
 }
 
 /// The override files that are tried.

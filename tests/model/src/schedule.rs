@@ -294,13 +294,16 @@ impl World {
 
     fn can_order(&self, order: Order) -> bool {
         let commands = &self.files.run.commands;
-        let is_commanded =
-            |operation: Operation| commands.get(&operation).is_some_and(|command| command.desired_state);
+        let is_commanded = |operation: Operation| {
+            commands.get(&(order.source(), operation)).is_some_and(|command| command.desired_state)
+        };
         match order {
             // The controller says first what it said before.
             _ if self.device.is_unsaid => false,
-            Order::Command(operation) => !is_commanded(operation),
-            Order::TakeBack(operation) | Order::Remove(operation) => is_commanded(operation),
+            Order::Command(operation) | Order::PersonCommands(operation) => !is_commanded(operation),
+            Order::TakeBack(operation) | Order::Remove(operation) | Order::PersonTakesBack(operation) => {
+                is_commanded(operation)
+            }
             Order::Activate => !self.device.config.as_ref().is_some_and(|config| config.activate),
             Order::Revert => self.device.config.as_ref().is_some_and(|config| config.activate),
             Order::Override(_) => self.files.persist.order.is_none(),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use schemas::{BaseOsConfig, BaseOsStatus, DeviceOpsCmd, Operation};
+use device_op::OperationRecord;
+use device_op::facts::{Kind, all_kinds};
+use schemas::{BaseOsConfig, BaseOsStatus, DeviceOpsCmd};
 use session::Member;
 
 use crate::action::{Agent, Party};
@@ -114,9 +116,9 @@ pub struct Device {
     /// The version that the next boot runs.
     pub next: String,
     /// It is going down for this.
-    pub going_down: Option<(Operation, u32)>,
+    pub going_down: Option<(Kind, u32)>,
     /// What the controller commands.
-    pub commands: std::collections::BTreeMap<Operation, DeviceOpsCmd>,
+    pub commands: std::collections::BTreeMap<Kind, DeviceOpsCmd>,
     /// The image that it wants.
     pub config: Option<BaseOsConfig>,
     /// It has still to say all that again after a boot.
@@ -149,7 +151,7 @@ impl World {
     pub fn new(scenario: &Scenario) -> Self {
         let mut files = Files::default();
         files.persist.member = Some(Member::Yes);
-        files.persist.counters = Operation::ALL.into_iter().map(|operation| (operation, 1)).collect();
+        files.persist.counters = all_kinds().map(|kind| (kind, 1)).collect();
         let down = FIRST_MS;
         let mut server = Server::new(scenario.pods, boot_id(1));
         let peer_slot_until = (scenario.peer_holds_ms > 0).then_some(FIRST_MS + scenario.peer_holds_ms);
@@ -237,12 +239,15 @@ impl World {
     }
 
     /// The device goes down and comes up again: `/run` is empty, nobody runs, the kubelet has still to report.
-    pub(crate) fn boots(&mut self, cause: Option<(Operation, u32)>, scenario: &Scenario) {
-        self.monitor.boots(cause, &self.files, scenario.republishes);
+    pub(crate) fn boots(&mut self, cause: Option<(Kind, u32)>, scenario: &Scenario) {
+        let boot_id = self.boot_id();
+        self.monitor.boots(cause, &self.files, &boot_id, scenario.republishes);
         let files = Arc::make_mut(&mut self.files);
         files.run = crate::files::RunFiles::default();
         if scenario.mutation == Some(Mutation::PersistIsLost) {
-            files.persist.operations = None;
+            // Else all that stands would only be recorded.
+            let record = OperationRecord { has_sources: true, ..OperationRecord::new(&boot_id) };
+            files.persist.operations = Some(record);
             files.persist.counters.values_mut().for_each(|counter| *counter = 1);
         }
         for agent in Agent::ALL {

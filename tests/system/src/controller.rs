@@ -41,7 +41,8 @@ impl Controller {
 
     /// Wants the operation, or wants it no more.
     pub fn command(&mut self, operation: Operation, counter: u32, desired_state: bool) -> Result<()> {
-        let command = DeviceOpsCmd { counter, desired_state, ops_time: "2026-01-01T00:00:00Z".into() };
+        let ops_time = "2026-01-01T00:00:00Z".into();
+        let command = DeviceOpsCmd { counter, desired_state, ops_time, ..DeviceOpsCmd::default() };
         self.topics.commands.publish(&TopicKey::parse(operation.name())?, &command)?;
         self.commands.insert(operation.name(), command);
         Ok(())

@@ -133,7 +133,8 @@ impl Story {
 
     fn command(&mut self, counter: u32, desired_state: bool) -> anyhow::Result<()> {
         let ops_time = clock::wall().to_string();
-        self.commands.publish(&reboot_key(), &DeviceOpsCmd { counter, desired_state, ops_time })?;
+        let command = DeviceOpsCmd { counter, desired_state, ops_time, ..DeviceOpsCmd::default() };
+        self.commands.publish(&reboot_key(), &command)?;
         Ok(())
     }
 

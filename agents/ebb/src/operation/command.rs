@@ -1,13 +1,14 @@
-//! Giving a command: with a counter that nobody has used.
+//! Giving a command: with a counter that this operator's commands have not used.
 
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use device_op::facts::Kind;
 use pubsub::Root;
-use schemas::{DeviceOpsCmd, Operation, agent};
+use schemas::{DeviceOpsCmd, Operation, Source, agent};
 
-use super::Commands;
 use super::standing::{Stand, Standing};
+use super::{OPERATOR, Words, publish};
 use crate::peers;
 use crate::waiting::{SOON, until};
 
@@ -20,44 +21,84 @@ pub(super) struct Given {
     pub(super) command: DeviceOpsCmd,
     /// device-op has it in its record.
     pub(super) is_accepted: bool,
+    /// device-op took it for an old one.
+    is_only_recorded: bool,
     /// Another operation that is served before it.
     pub(super) first: Option<(Operation, u32)>,
+    /// Other sources that have commanded the same.
+    pub(super) served_too: Vec<(Source, u32)>,
 }
 
 /// Gives the command.
 ///
 /// # Errors
-/// device-op does not run; somebody else is the controller; the same operation is pending; no counter is left; a file
-/// cannot be read or written.
-pub(super) async fn give(root: &Root, operation: Operation) -> anyhow::Result<Given> {
+/// device-op does not run; somebody else writes as the operator just now; the same operation is pending; no counter is
+/// left; a file cannot be read or written.
+pub(super) async fn give(root: &Root, operation: Operation, words: Words) -> anyhow::Result<Given> {
     peers::require(root, agent::ZEDAGENT)?;
-    let mut commands = Commands::open(root, operation)?;
-    let standing = Standing::read(root, operation).context("nobody knows what is commanded now")?;
-    if let Some(refusal) = &standing.refused {
+    let kind = (OPERATOR, operation);
+    let standing = read(root, kind, words)?;
+    if standing.recorded.is_none() && !words.without_record {
+        let first = DeviceOpsCmd { counter: 0, ..DeviceOpsCmd::default() };
+        publish(root, operation, |_| Ok(first))?;
+        wait_for_first_counter(root, kind).await?;
+    }
+    let mut given = give_once(root, kind, words).await?;
+    if given.is_only_recorded {
+        // device-op has just begun to tell sources apart, and took it for one that stood before.
+        given = give_once(root, kind, words).await?;
+    }
+    Ok(given)
+}
+
+async fn give_once(root: &Root, kind: Kind, words: Words) -> anyhow::Result<Given> {
+    let command = publish(root, kind.1, |ops_time| {
+        let standing = read(root, kind, words)?;
+        let counter = next_counter(&standing, kind).with_context(|| no_counter_left(root, kind))?;
+        let Words { now, without_record } = words;
+        Ok(DeviceOpsCmd { counter, desired_state: true, ops_time, now, without_record })
+    })?;
+    let counter = command.counter;
+    let is_answered = |seen: &Standing| seen.has_accepted(kind, counter) || seen.has_only_recorded(kind, counter);
+    let look = || Standing::read(root, kind).ok().filter(is_answered);
+    let seen = until(Standing::folders(root, kind.0), SOON, look).await;
+    let is = |answer: fn(&Standing, Kind, u32) -> bool| {
+        seen.as_ref().is_some_and(|seen| answer(seen, kind, counter))
+    };
+    Ok(Given {
+        command,
+        is_accepted: is(Standing::has_accepted),
+        is_only_recorded: is(Standing::has_only_recorded),
+        first: seen.as_ref().and_then(|seen| seen.ahead_of(kind.1)),
+        served_too: seen.as_ref().map_or_else(Vec::new, |seen| seen.served_too(kind)),
+    })
+}
+
+/// What stands now, if a command may be given on top of it.
+fn read(root: &Root, kind: Kind, words: Words) -> anyhow::Result<Standing> {
+    let standing = Standing::read(root, kind).context("nobody knows what is commanded now")?;
+    // On a disk that cannot be read that is what the operator's word is for.
+    if let Some(refusal) = standing.refused.as_ref().filter(|_| !words.without_record) {
         bail!("nobody knows what is pending, zedagent neither: {refusal}");
     }
-    refuse_pending(&standing, operation)?;
-    let counter = next_counter(&standing).with_context(|| no_counter_left(root, operation))?;
-    if standing.recorded.is_none() {
-        commands.publish(0, false)?;
-        wait_for_first_counter(root, operation).await?;
+    // With more words it is more than what is pending, and goes on with the same drain.
+    if words == Words::default() {
+        refuse_pending(&standing, kind)?;
     }
-    let command = commands.publish(counter, true)?;
-    drop(commands);
-    let taken = || Standing::read(root, operation).ok().filter(|seen| seen.has_accepted(operation, counter));
-    let seen = until(Standing::folders(root), SOON, taken).await;
-    Ok(Given { command, is_accepted: seen.is_some(), first: seen.and_then(|seen| seen.ahead_of(operation)) })
+    Ok(standing)
 }
 
 /// One more than any that was used; nothing if there is no greater number.
-fn next_counter(standing: &Standing) -> Option<u32> {
+fn next_counter(standing: &Standing, kind: Kind) -> Option<u32> {
     let published = standing.published.as_ref().map_or(0, |command| command.counter);
-    published.max(standing.recorded.unwrap_or(0)).checked_add(1)
+    let ended = standing.record.ended(kind).map_or(0, |line| line.counter);
+    published.max(standing.recorded.unwrap_or(0)).max(ended).checked_add(1)
 }
 
 /// A command on top of one that is pending would only begin its drain anew. After a failure it is a new try.
-fn refuse_pending(standing: &Standing, operation: Operation) -> anyhow::Result<()> {
-    let (counter, words) = match standing.of(operation) {
+fn refuse_pending(standing: &Standing, kind: Kind) -> anyhow::Result<()> {
+    let (_, operation) = kind;
+    let (counter, words) = match standing.of(kind) {
         Stand::Nothing | Stand::Failed(_) => return Ok(()),
         Stand::Given(counter) => (counter, "zedagent has not taken it yet".to_owned()),
         Stand::Accepted(counter) => (counter, standing.words(operation)),
@@ -69,24 +110,26 @@ fn refuse_pending(standing: &Standing, operation: Operation) -> anyhow::Result<(
 }
 
 /// The first command that a device ever sees is only recorded: it may be an old one.
-async fn wait_for_first_counter(root: &Root, operation: Operation) -> anyhow::Result<()> {
-    let recorded = || Standing::read(root, operation).ok()?.recorded;
-    if until(Standing::folders(root), FIRST_COUNTER, recorded).await.is_none() {
+async fn wait_for_first_counter(root: &Root, kind: Kind) -> anyhow::Result<()> {
+    let recorded = || Standing::read(root, kind).ok()?.recorded;
+    if until(Standing::folders(root, kind.0), FIRST_COUNTER, recorded).await.is_none() {
         bail!(
-            "no {operation} was commanded: zedagent has not recorded the first counter within {} s; see its log and \
+            "no {} was commanded: zedagent has not recorded the first counter within {} s; see its log and \
              `ebb status`, and try again",
+            kind.1,
             FIRST_COUNTER.as_secs()
         );
     }
     Ok(())
 }
 
-fn no_counter_left(root: &Root, operation: Operation) -> String {
+fn no_counter_left(root: &Root, (source, operation): Kind) -> String {
+    let counter_file = format!("{}/{}", source.counter_folder(), operation.counter_file());
     format!(
         "{operation} has used the last counter, {}; to begin at 1 again remove {} first, then {}",
         u32::MAX,
-        root.join(format!("/run/controller/DeviceOpsCmd/{operation}.json")).display(),
-        root.join(format!("/persist/status/{}", operation.counter_file())).display()
+        root.join(format!("/run/{}/DeviceOpsCmd/{operation}.json", source.agent())).display(),
+        root.join(counter_file).display()
     )
 }
 

@@ -15,6 +15,6 @@ fn a_counter_is_one_more_than_any_that_was_used() {
     ] {
         let published = published.map(|counter| DeviceOpsCmd { counter, ..DeviceOpsCmd::default() });
         let standing = Standing { published, recorded, ..Standing::default() };
-        assert_eq!(next_counter(&standing), expected, "{standing:?}");
+        assert_eq!(next_counter(&standing, (OPERATOR, Operation::Reboot)), expected, "{standing:?}");
     }
 }

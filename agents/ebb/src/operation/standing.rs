@@ -1,21 +1,19 @@
-//! What stands of an operation: the controller's command, the recorded counter, and device-op's own record.
+//! What stands of a command: its source's file, the recorded counter, and device-op's own record.
 
 use std::path::{Path, PathBuf};
 
 use device_op::OperationRecord;
+use device_op::facts::Kind;
 use pubsub::{MAX_FILE_BYTES, Owner, Persistence, Refusal, Root, TopicKey, read_checked, read_item};
 use schemas::{
-    DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Operation, Topic, agent,
-    parse,
+    CommandState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Operation,
+    Source, Topic, agent, parse,
 };
-
-/// Folder of the counter files.
-const COUNTER_FOLDER: &str = "/persist/status";
 
 /// One look at the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// The controller's command.
+    /// The source's command.
     pub(crate) published: Option<DeviceOpsCmd>,
     /// The counter that counts as done; nothing as well if the file holds none, as device-op takes it.
     pub(crate) recorded: Option<u32>,
@@ -46,14 +44,14 @@ impl Standing {
     /// Reads the files.
     ///
     /// # Errors
-    /// The controller's command cannot be read.
-    pub(crate) fn read(root: &Root, operation: Operation) -> Result<Self, Refusal> {
-        let mut standing = Self { published: published(root, operation)?, ..Self::default() };
-        match recorded(root, operation) {
+    /// The source's command cannot be read.
+    pub(crate) fn read(root: &Root, kind: Kind) -> Result<Self, Refusal> {
+        let mut standing = Self { published: published(root, kind)?, ..Self::default() };
+        match recorded(root, kind) {
             Ok(recorded) => standing.recorded = recorded,
             Err(refusal) => standing.refused = Some(refusal),
         }
-        match read_item(root, agent::ZEDAGENT, Persistence::Persistent, &TopicKey::global()) {
+        match record(root) {
             Ok(record) => standing.record = record.unwrap_or_default(),
             Err(refusal) => standing.refused = Some(refusal),
         }
@@ -63,19 +61,20 @@ impl Standing {
     }
 
     /// The folders whose changes change it.
-    pub(crate) fn folders(root: &Root) -> [PathBuf; 5] {
+    pub(crate) fn folders(root: &Root, source: Source) -> [PathBuf; 6] {
         [
-            root.join(COUNTER_FOLDER),
-            root.folder::<DeviceOpsCmd>(agent::CONTROLLER, Persistence::Volatile),
+            root.join(source.counter_folder()),
+            root.folder::<DeviceOpsCmd>(source.agent(), Persistence::Volatile),
             root.folder::<OperationRecord>(agent::ZEDAGENT, Persistence::Persistent),
+            root.folder::<OperationRecord>(agent::ZEDAGENT, Persistence::Volatile),
             root.folder::<DeviceOpStatus>(agent::ZEDAGENT, Persistence::Volatile),
             root.folder::<DeviceAction>(agent::NODEAGENT, Persistence::Volatile),
         ]
     }
 
-    /// What there is of this operation.
-    pub(crate) fn of(&self, operation: Operation) -> Stand {
-        let accepted = self.record.latest(operation).map(|accepted| accepted.counter);
+    /// What there is of this command.
+    pub(crate) fn of(&self, kind: Kind) -> Stand {
+        let accepted = self.record.latest(kind).map(|accepted| accepted.counter);
         let given =
             self.published.as_ref().filter(|command| command.desired_state).map(|command| command.counter);
         match (given, accepted) {
@@ -87,26 +86,40 @@ impl Standing {
             }
             (_, None) => Stand::Nothing,
             (_, Some(counter)) if self.record.failed.is_some() => Stand::Failed(counter),
-            (_, Some(counter)) if self.is(DeviceActionState::Done, operation, counter) => Stand::Nothing,
+            (_, Some(counter)) if self.is(DeviceActionState::Done, kind, counter) => Stand::Nothing,
             (_, Some(counter)) => Stand::Accepted(counter),
         }
     }
 
     /// device-op has this command in its record: a counter alone may be recorded and nothing done.
-    pub(crate) fn has_accepted(&self, operation: Operation, counter: u32) -> bool {
-        self.record.latest(operation).is_some_and(|accepted| accepted.counter == counter)
+    pub(crate) fn has_accepted(&self, kind: Kind, counter: u32) -> bool {
+        self.record.latest(kind).is_some_and(|accepted| accepted.counter == counter)
+    }
+
+    /// device-op has taken this command for an old one.
+    pub(crate) fn has_only_recorded(&self, kind: Kind, counter: u32) -> bool {
+        let line = self.record.ended(kind).filter(|line| line.state == CommandState::Recorded);
+        line.is_some_and(|line| line.counter == counter)
     }
 
     /// nodeagent is that far with this command.
-    pub(crate) fn is(&self, state: DeviceActionState, operation: Operation, counter: u32) -> bool {
+    pub(crate) fn is(&self, state: DeviceActionState, (source, operation): Kind, counter: u32) -> bool {
         let action = &self.action;
-        (action.state, action.command, action.counter) == (state, Some(operation), counter)
+        (action.state, action.command, action.counter, action.source)
+            == (state, Some(operation), counter, source)
     }
 
     /// The operation that is served first, if it is another one.
     pub(crate) fn ahead_of(&self, operation: Operation) -> Option<(Operation, u32)> {
         let current = self.record.current().filter(|current| current.operation != operation);
         current.map(|current| (current.operation, current.counter))
+    }
+
+    /// The other sources whose command of this operation is served at the same time.
+    pub(crate) fn served_too(&self, (source, operation): Kind) -> Vec<(Source, u32)> {
+        let all = self.record.waiting.iter().chain(&self.record.handed_over);
+        let others = all.filter(|other| other.operation == operation && other.source != source);
+        others.map(|other| (other.source, other.counter)).collect()
     }
 
     /// In words, how far an accepted command is.
@@ -132,14 +145,20 @@ fn shown<T: Topic + Default>(root: &Root, agent: &str) -> T {
     item.ok().flatten().unwrap_or_default()
 }
 
-fn published(root: &Root, operation: Operation) -> Result<Option<DeviceOpsCmd>, Refusal> {
+fn published(root: &Root, (source, operation): Kind) -> Result<Option<DeviceOpsCmd>, Refusal> {
     let key = TopicKey::parse(operation.name());
-    key.map_or(Ok(None), |key| read_item(root, agent::CONTROLLER, Persistence::Volatile, &key))
+    key.map_or(Ok(None), |key| read_item(root, source.agent(), Persistence::Volatile, &key))
+}
+
+/// As device-op reads it: while there is one in `/run`, that is the newer.
+fn record(root: &Root) -> Result<Option<OperationRecord>, Refusal> {
+    let read = |persistence| read_item(root, agent::ZEDAGENT, persistence, &TopicKey::global());
+    read(Persistence::Volatile)?.map_or_else(|| read(Persistence::Persistent), |record| Ok(Some(record)))
 }
 
 /// As device-op reads it: a file without a counter is none.
-fn recorded(root: &Root, operation: Operation) -> Result<Option<u32>, Refusal> {
-    let path = root.join(Path::new(COUNTER_FOLDER).join(operation.counter_file()));
+fn recorded(root: &Root, (source, operation): Kind) -> Result<Option<u32>, Refusal> {
+    let path = root.join(Path::new(source.counter_folder()).join(operation.counter_file()));
     let bytes = read_checked(&path, MAX_FILE_BYTES, Owner::RootOrSelf)?;
     Ok(bytes.and_then(|bytes| parse::<DeviceOpsCmd>(&bytes).ok()).map(|command| command.counter))
 }

@@ -4,17 +4,18 @@ use device_op::{Accepted, Failure};
 
 use super::*;
 
-const REBOOT: Operation = Operation::Reboot;
+const REBOOT: Kind = (Source::Person, Operation::Reboot);
+const POWEROFF: Kind = (Source::Person, Operation::Poweroff);
 
 /// `published` with its DesiredState, the recorded counter, the accepted ones with `!` for the one handed over.
 fn standing(
     published: Option<(u32, bool)>,
     recorded: Option<u32>,
-    accepted: &[(Operation, u32)],
+    accepted: &[(Kind, u32)],
 ) -> Standing {
-    let command = |(counter, desired_state)| DeviceOpsCmd { counter, desired_state, ops_time: String::new() };
-    let waiting =
-        accepted.iter().map(|&(operation, counter)| Accepted { operation, counter, carried_over: false });
+    let command =
+        |(counter, desired_state)| DeviceOpsCmd { counter, desired_state, ..DeviceOpsCmd::default() };
+    let waiting = accepted.iter().map(|&(kind, counter)| Accepted::new(kind, counter));
     Standing {
         published: published.map(command),
         recorded,
@@ -40,7 +41,10 @@ fn what_stands() {
         // Taken back, and device-op has not read it yet.
         (Some((8, false)), Some(8), &[(REBOOT, 8)], Stand::Accepted(8)),
         (None, Some(8), &[(REBOOT, 8)], Stand::Accepted(8)),
-        (Some((8, true)), Some(8), &[(Operation::Poweroff, 3)], Stand::Nothing),
+        (Some((8, true)), Some(8), &[(POWEROFF, 3)], Stand::Nothing),
+        // Another source's command with the same counter.
+        (Some((8, true)), Some(7), &[((Source::Controller, Operation::Reboot), 8)], Stand::Given(8)),
+        (None, Some(8), &[((Source::Controller, Operation::Reboot), 8)], Stand::Nothing),
     ] {
         let found = standing(published, recorded, accepted).of(REBOOT);
         assert_eq!(found, expected, "{published:?} {recorded:?} {accepted:?}");
@@ -54,7 +58,8 @@ fn a_failure_and_an_end_are_seen() {
     assert_eq!(seen.of(REBOOT), Stand::Failed(8));
     seen.record.failed = None;
     seen.action = DeviceAction {
-        command: Some(REBOOT),
+        command: Some(REBOOT.1),
+        source: REBOOT.0,
         counter: 8,
         state: DeviceActionState::Done,
         ..DeviceAction::default()
@@ -66,8 +71,8 @@ fn a_failure_and_an_end_are_seen() {
 
 #[test]
 fn how_far_it_is_in_words() {
-    let mut seen = standing(None, Some(8), &[(Operation::Poweroff, 3), (REBOOT, 8)]);
-    assert_eq!(seen.words(REBOOT), "it waits behind poweroff 3");
+    let mut seen = standing(None, Some(8), &[(POWEROFF, 3), (REBOOT, 8)]);
+    assert_eq!(seen.words(REBOOT.1), "it waits behind poweroff 3");
     seen.shown.blocked_by = "the node is being drained".to_owned();
     for (state, expected) in [
         (DeviceOpState::Deferred, "it is held back: the node is being drained"),
@@ -75,6 +80,6 @@ fn how_far_it_is_in_words() {
         (DeviceOpState::Idle, "it is held back"),
     ] {
         seen.shown.state = state;
-        assert_eq!(seen.words(Operation::Poweroff), expected);
+        assert_eq!(seen.words(POWEROFF.1), expected);
     }
 }

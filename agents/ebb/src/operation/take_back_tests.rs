@@ -6,11 +6,12 @@ use schemas::DeviceAction;
 
 use super::*;
 
-const REBOOT: Operation = Operation::Reboot;
+const REBOOT: Kind = (Source::Person, Operation::Reboot);
 
 fn standing(published: Option<(u32, bool)>, recorded: Option<u32>, accepted: Option<u32>) -> Standing {
-    let command = |(counter, desired_state)| DeviceOpsCmd { counter, desired_state, ops_time: String::new() };
-    let handed_over = accepted.map(|counter| Accepted { operation: REBOOT, counter, carried_over: false });
+    let command =
+        |(counter, desired_state)| DeviceOpsCmd { counter, desired_state, ..DeviceOpsCmd::default() };
+    let handed_over = accepted.map(|counter| Accepted::new(REBOOT, counter));
     Standing {
         published: published.map(command),
         recorded,
@@ -51,7 +52,8 @@ fn what_cannot_be_read_does_not_stop_a_take_back() {
 #[test]
 fn what_became_of_it() {
     let acting = |counter| DeviceAction {
-        command: Some(REBOOT),
+        command: Some(REBOOT.1),
+        source: REBOOT.0,
         counter,
         state: DeviceActionState::Acting,
         ..DeviceAction::default()
@@ -66,5 +68,19 @@ fn what_became_of_it() {
     ] {
         let seen = Standing { action, ..standing(Some((8, false)), recorded, accepted) };
         assert_eq!(became(&seen, REBOOT, 8), expected, "{seen:?}");
+    }
+}
+
+#[test]
+fn a_command_of_another_source_is_named_with_the_way_to_take_it_back() {
+    for (source, there) in [
+        (Source::Controller, "take it back at the controller, or here"),
+        (Source::Cluster, "remove its annotation"),
+        (Source::Host, "remove what asks for it"),
+    ] {
+        let said = not_ours(Operation::Reboot, &[(source, 1001)]);
+        assert!(said.contains(&format!("reboot 1001 is one of source {source}")), "{said}");
+        assert!(said.contains(there), "{said}");
+        assert!(said.contains(&format!("`ebb cancel reboot --source {source}`")), "{said}");
     }
 }

@@ -1,10 +1,13 @@
 //! What the agents' files say now.
 
 use pubsub::{Persistence, Root, TopicKey, lock_holder, read_item, read_items};
+use runtime::clock;
 use schemas::{
-    BaseOsHold, DeviceAction, DeviceOpStatus, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Topic, agent,
+    BaseOsHold, CommandFreeze, DeviceAction, DeviceOpStatus, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Topic, agent,
 };
 use serde::Serialize;
+
+use crate::freeze;
 
 /// Everything that `ebb status` knows; its JSON form is `ebb status --json`.
 #[derive(Debug, Default, Serialize)]
@@ -16,6 +19,8 @@ pub(crate) struct Seen {
     pub(crate) status_name: String,
     /// Topic NodeDrainReport of zedkube; null if there is none.
     pub(crate) report: Option<NodeDrainReport>,
+    /// Topic CommandFreeze of ebb, if it is in force.
+    pub(crate) freeze: Option<CommandFreeze>,
     /// Topic DeviceOpStatus of zedagent.
     pub(crate) device_op: Option<DeviceOpStatus>,
     /// Topic DeviceAction of nodeagent.
@@ -51,6 +56,7 @@ impl Seen {
             status_name: status.map(|status| status.status.constant().to_owned()).unwrap_or_default(),
             status,
             report: global(root, agent::ZEDKUBE, &mut refused),
+            freeze: freeze::standing(root, clock::wall()),
             device_op: global(root, agent::ZEDAGENT, &mut refused),
             device_action: global(root, agent::NODEAGENT, &mut refused),
             wait_drain_in_progress: wait_drain(root, &mut refused),

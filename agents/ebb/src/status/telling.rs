@@ -4,12 +4,13 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use schemas::{
-    BaseOsHold, BaseOsHoldState, Blocked, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
+    BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
     Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport, Operation, Outcome,
     Preflight, PreflightProblem, RefusedInput, Slot,
 };
 
 use super::seen::{AgentSeen, Seen};
+use crate::freeze::told;
 
 /// Blocked pods that are told one by one; the rest are counted.
 const MOST_BLOCKED: usize = 10;
@@ -28,6 +29,7 @@ pub(crate) fn tell(seen: &Seen, now: Timestamp) -> String {
     let mut lines = Vec::new();
     let report = seen.report.as_ref();
     lines.extend(report.and_then(|report| report.disabled.as_ref()).map(|by| disabled(by, now)));
+    lines.extend(seen.freeze.as_ref().map(frozen));
     // A setting or request that was not taken may be the reason for all that follows.
     lines.extend(refused(seen));
     lines.extend(report.and_then(|report| report.preflight.as_ref()).into_iter().flat_map(preflight));
@@ -79,6 +81,11 @@ fn preflight(preflight: &Preflight) -> Vec<String> {
         lines.push(format!("  and {more} more (ebb status --json)"));
     }
     lines
+}
+
+/// Nothing that is commanded begins: whoever waits for it reads that first.
+fn frozen(freeze: &CommandFreeze) -> String {
+    format!("COMMANDS ARE FROZEN {}:\n  none begins, of whatever source; `ebb unfreeze` ends that", told(freeze))
 }
 
 /// An operator's word that waits for requests which may still come.

@@ -59,6 +59,13 @@ impl Device {
         Ok(())
     }
 
+    /// The agent that was started last hangs from now on.
+    pub(crate) fn pause(&self) -> Result<()> {
+        let id = self.agents.last().and_then(Child::id).context("no agent runs")?;
+        kill(Pid::from_raw(i32::try_from(id)?), Signal::SIGSTOP)?;
+        Ok(())
+    }
+
     /// Runs `ebb` with these words and this root.
     pub(crate) async fn ebb(&self, words: &[&str]) -> Result<Said> {
         said(timeout(PATIENCE, self.command(words).output()).await.context("the program did not end")??)

@@ -6,19 +6,20 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use anyhow::Result;
 use pubsub::AgentLock;
 use schemas::{
-    DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Operation, agent, parse,
+    CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Member,
+    NodeDrainReport, Operation, Source, agent, parse,
 };
 use serde_json::json;
 
 use crate::device::Device;
 
 fn recorded(device: &Device, operation: Operation) -> Option<u32> {
-    let bytes = std::fs::read(device.path(&format!("/persist/status/{}", operation.counter_file()))).ok()?;
+    let bytes = std::fs::read(device.path(&format!("/persist/status/ebb/{}", operation.counter_file()))).ok()?;
     parse::<DeviceOpsCmd>(&bytes).ok().map(|command| command.counter)
 }
 
 fn commanded(device: &Device, operation: Operation) -> Option<(u32, bool)> {
-    let command: DeviceOpsCmd = device.item(agent::CONTROLLER, operation.name())?;
+    let command: DeviceOpsCmd = device.item(agent::EBB, operation.name())?;
     Some((command.counter, command.desired_state))
 }
 
@@ -40,7 +41,7 @@ async fn a_command_goes_to_device_op_and_can_be_taken_back() -> Result<()> {
         assert!(said.code == 0 && said.out.starts_with(&start) && said.out.lines().count() == 1, "{said:?}");
         assert!(said.err.starts_with("Warning: zedkube does not run"), "{said:?}");
         assert_eq!(commanded(&device, operation), Some((1, true)));
-        let file: DeviceOpsCmd = device.item(agent::CONTROLLER, name).unwrap_or_default();
+        let file: DeviceOpsCmd = device.item(agent::EBB, name).unwrap_or_default();
         assert!(file.ops_time.parse::<schemas::GoTime>().is_ok(), "{file:?}");
 
         until_shown(&device, DeviceOpState::Deferred).await?;
@@ -91,11 +92,11 @@ async fn counters_go_on_from_the_greater_one() -> Result<()> {
         let mut device = Device::new()?;
         let case = (published, on_disk);
         if let Some((counter, desired_state)) = published {
-            let command = DeviceOpsCmd { counter, desired_state, ops_time: String::new() };
-            device.publish(agent::CONTROLLER, "reboot", &command)?;
+            let command = DeviceOpsCmd { counter, desired_state, ..DeviceOpsCmd::default() };
+            device.publish(agent::EBB, "reboot", &command)?;
         }
         if let Some(counter) = on_disk {
-            device.write("/persist/status/rebootConfig", &format!("{{\"Counter\":{counter}}}"))?;
+            device.write("/persist/status/ebb/rebootConfig", &format!("{{\"Counter\":{counter}}}"))?;
         }
         device.start_device_op().await?;
         let document = device.json(&["reboot"]).await?;
@@ -122,23 +123,23 @@ async fn nothing_is_commanded_that_nobody_would_do() -> Result<()> {
         )
         .await?;
     device.refuses(&["reboot", "--cancel"], 1, "there is no reboot to take back").await?;
-    assert!(!device.path("/run/controller").exists());
+    assert!(!device.path("/run/ebb").exists());
 
     device.start_device_op().await?;
-    let lock = AgentLock::acquire(&device.root, agent::CONTROLLER)?;
-    let part = format!("process {} publishes as controller now", std::process::id());
+    let lock = AgentLock::acquire(&device.root, agent::EBB)?;
+    let part = format!("process {} publishes as ebb now", std::process::id());
     device.refuses(&["reboot"], 1, &part).await?;
     drop(lock);
 
-    device.write("/persist/status/rebootConfig", "{\"Counter\":4294967295}")?;
+    device.write("/persist/status/ebb/rebootConfig", "{\"Counter\":4294967295}")?;
     device
         .refuses(&["reboot"], 1, "reboot has used the last counter, 4294967295; to begin at 1 again remove ")
         .await?;
     assert_eq!(commanded(&device, Operation::Reboot), None);
 
     for (path, part) in [
-        ("/persist/status/shutdownConfig", "nobody knows what is pending, zedagent neither: refused"),
-        ("/run/controller/DeviceOpsCmd/shutdown.json", "nobody knows what is commanded now: refused"),
+        ("/persist/status/ebb/shutdownConfig", "nobody knows what is pending, zedagent neither: refused"),
+        ("/run/ebb/DeviceOpsCmd/shutdown.json", "nobody knows what is commanded now: refused"),
     ] {
         device.write(path, "{\"Counter\":1}")?;
         std::fs::set_permissions(device.path(path), std::fs::Permissions::from_mode(0o666))?;
@@ -189,14 +190,13 @@ async fn a_take_back_is_possible_without_device_op_and_says_when_it_is_too_late(
     // A command that nodeagent carries out: device-op finds it handed over when it starts.
     let record = device.path("/persist/status/zedagent/OperationRecord/global.json");
     let text = std::fs::read_to_string(&record)?;
-    let waiting = r#""HandedOver":null,"Waiting":[{"Operation":"reboot","Counter":2,"CarriedOver":false}]"#;
-    let handed_over = r#""HandedOver":{"Operation":"reboot","Counter":2,"CarriedOver":false},"Waiting":[]"#;
-    assert!(text.contains(waiting), "{text}");
-    device
-        .write("/persist/status/zedagent/OperationRecord/global.json", &text.replace(waiting, handed_over))?;
+    let mut record: device_op::OperationRecord = parse(text.as_bytes())?;
+    record.handed_over = record.waiting.pop();
+    device.write("/persist/status/zedagent/OperationRecord/global.json", &serde_json::to_string(&record)?)?;
     let action = DeviceAction {
         command: Some(Operation::Reboot),
         counter: 2,
+        source: Source::Person,
         state: DeviceActionState::Acting,
         ..DeviceAction::default()
     };
@@ -205,5 +205,159 @@ async fn a_take_back_is_possible_without_device_op_and_says_when_it_is_too_late(
     let said = device.ebb(&["reboot", "--cancel"]).await?;
     assert_eq!((said.code, said.out.as_str()), (1, "reboot 2 can not be taken back\n"), "{said:?}");
     assert!(said.err.starts_with("error: too late: nodeagent is carrying reboot out"), "{said:?}");
+    Ok(())
+}
+
+/// A program that stands as the controller keeps its place, and its commands are its own.
+#[tokio::test]
+async fn an_operator_commands_beside_a_controller() -> Result<()> {
+    let mut device = Device::new()?;
+    device.write("/persist/status/rebootConfig", "{\"Counter\":1000}")?;
+    device.start_device_op().await?;
+    let controller = AgentLock::acquire(&device.root, agent::CONTROLLER)?;
+    let give = |counter: u32| {
+        let text = format!("{{\"Counter\":{counter},\"DesiredState\":true}}");
+        device.write("/run/controller/DeviceOpsCmd/reboot.json", &text)
+    };
+    until_shown(&device, DeviceOpState::Idle).await?;
+    device.refuses(&["cancel", "reboot"], 1, "there is no reboot to take back").await?;
+    give(1001)?;
+    until_shown(&device, DeviceOpState::Deferred).await?;
+    let part = "reboot 1001 is one of source controller: take it back at the controller, or here with `ebb cancel reboot \
+                --source controller`";
+    device.refuses(&["cancel", "reboot"], 1, part).await?;
+    device.refuses(&["reboot", "--cancel"], 1, part).await?;
+
+    let said = device.ebb(&["reboot"]).await?;
+    assert!(said.out.contains("; 1001 of controller asks for the same, and is done with it; "), "{said:?}");
+    assert_eq!(commanded(&device, Operation::Reboot), Some((1, true)), "a counter of its own");
+    let listed = device.ebb(&["commands"]).await?;
+    assert_eq!(
+        listed.out,
+        "SOURCE      OPERATION  COUNTER  STATE    WHY\n\
+         person      reboot     1        waiting\n\
+         controller  reboot     1001     waiting\n"
+    );
+
+    let said = device.ebb(&["cancel", "reboot"]).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "reboot 1 is taken back\n"), "{said:?}");
+    until_shown(&device, DeviceOpState::Deferred).await?;
+    let document = device.json(&["cancel", "reboot", "--source", "controller", "--reason", "store open"]).await?;
+    assert_eq!((&document["Became"], &document["Counter"]), (&json!("TakenBack"), &json!(1001)));
+    assert_eq!(document["Source"], json!("Controller"));
+    until_shown(&device, DeviceOpState::Idle).await?;
+    let rows = device.json(&["commands"]).await?;
+    assert_eq!((&rows[1]["Counter"], &rows[1]["State"]), (&json!(1001), &json!("TakenBack")), "{rows}");
+    // It counts as done until a new one comes.
+    give(1001)?;
+    give(1002)?;
+    until_shown(&device, DeviceOpState::Deferred).await?;
+    let rows = device.json(&["commands"]).await?;
+    assert_eq!((&rows[1]["Counter"], &rows[1]["State"]), (&json!(1002), &json!("Waiting")), "{rows}");
+    drop(controller);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_first_command_of_a_controller_is_said_to_be_only_recorded() -> Result<()> {
+    let mut device = Device::new()?;
+    assert_eq!(device.ebb(&["commands"]).await?.out, "no command was ever given\n");
+    device.start_device_op().await?;
+    until_shown(&device, DeviceOpState::Idle).await?;
+    device.write("/run/controller/DeviceOpsCmd/shutdown.json", "{\"Counter\":9,\"DesiredState\":true}")?;
+    let recorded = || {
+        let status: DeviceOpStatus = device.item(agent::ZEDAGENT, "global")?;
+        status.blocked_by.contains("shutdown 9 of controller: only recorded").then_some(())
+    };
+    device.until("it is said", recorded).await?;
+    let listed = device.ebb(&["commands"]).await?;
+    assert!(listed.out.contains("shutdown   9        only recorded  only recorded: it is"), "{listed:?}");
+    let status = device.ebb(&["status"]).await?;
+    assert!(status.out.contains("none is pending; shutdown 9 of controller: only recorded"), "{status:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_freeze_holds_all_but_an_operators_now() -> Result<()> {
+    let mut device = Device::new()?;
+    device.refuses(&["unfreeze"], 1, "commands are not frozen").await?;
+    device.refuses(&["freeze", "--until", "2001-01-01T00:00:00Z", "--reason", "x"], 1, "is over").await?;
+    device.refuses(&["freeze", "--until", "tomorrow", "--reason", "x"], 2, "a time with its zone").await?;
+    let said = device.ebb(&["freeze", "--until", "2199-01-01T00:00:00Z", "--reason", "stocktaking"]).await?;
+    let words = "commands are frozen until 2199-01-01T00:00:00Z (by root: stocktaking)";
+    assert!(said.code == 0 && said.out.starts_with(words), "{said:?}");
+    let status = device.ebb(&["status"]).await?;
+    assert!(status.out.starts_with("COMMANDS ARE FROZEN until 2199-01-01T00:00:00Z (by root: stocktaking)"));
+    device.start_device_op().await?;
+    let said = device.ebb(&["reboot"]).await?;
+    assert!(said.out.contains("once commands are not frozen any more (until 2199-01-01T00:00:00Z"), "{said:?}");
+    let asks = || device.item::<schemas::NodeDrainRequest>(agent::ZEDAGENT, "global");
+    until_shown(&device, DeviceOpState::Deferred).await?;
+    assert_eq!(asks(), None);
+    let said = device.ebb(&["reboot", "--now"]).await?;
+    assert!(said.code == 0 && said.out.starts_with("reboot 2 is commanded: once the node is drained"), "{said:?}");
+    device.until("a drain is asked for", asks).await?;
+    device.json(&["cancel", "reboot"]).await?;
+    device.json(&["poweroff"]).await?;
+    device.json(&["unfreeze"]).await?;
+    device.until("a drain is asked for", asks).await?;
+    assert_eq!(
+        pubsub::read_item::<CommandFreeze>(
+            &device.root,
+            agent::EBB,
+            pubsub::Persistence::Persistent,
+            &pubsub::TopicKey::global()
+        )?,
+        None
+    );
+    Ok(())
+}
+
+/// What the operator reads is what will happen.
+#[tokio::test]
+async fn a_command_that_would_not_drain_says_so() -> Result<()> {
+    let mut device = Device::new()?;
+    let report = NodeDrainReport { member: Member::No, ..NodeDrainReport::default() };
+    device.publish(agent::ZEDKUBE, "global", &report)?;
+    let _zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
+    device.start_device_op().await?;
+    let said = device.ebb(&["reboot"]).await?;
+    let start = "reboot 1 is commanded: at once, WITHOUT a drain: this device is in no cluster; ";
+    assert!(said.code == 0 && said.out.starts_with(start), "{said:?}");
+    Ok(())
+}
+
+/// A disk that takes nothing: the order is refused, and `--without-record` goes on.
+#[tokio::test]
+async fn a_persist_that_takes_nothing() -> Result<()> {
+    let mut device = Device::new()?;
+    device.start_device_op().await?;
+    device.json(&["reboot"]).await?;
+    device.json(&["cancel", "reboot"]).await?;
+    until_shown(&device, DeviceOpState::Idle).await?;
+    let folder = device.path("/persist/status/zedagent/OperationRecord");
+    std::fs::remove_dir_all(&folder)?;
+    device.write("/persist/status/zedagent/OperationRecord", "in the way")?;
+    device.refuses(&["reboot"], 1, "nobody knows what is pending, zedagent neither").await?;
+    device.refuses(&["shutdown", "--without-record"], 1, "--without-record is for a reboot only").await?;
+    let said = device.ebb(&["reboot", "--without-record"]).await?;
+    assert!(said.code == 0 && said.out.contains("; WITHOUT a record: any other boot counts"), "{said:?}");
+    let shown = || device.item::<DeviceOpStatus>(agent::ZEDAGENT, "global").filter(|status| status.without_record);
+    device.until("it is shown", shown).await?;
+    Ok(())
+}
+
+/// Whoever calls this from a script has to see that nothing happens yet.
+#[tokio::test]
+async fn a_command_that_is_not_taken_is_a_failure() -> Result<()> {
+    let mut device = Device::new()?;
+    device.start_device_op().await?;
+    device.json(&["reboot"]).await?;
+    device.json(&["cancel", "reboot"]).await?;
+    device.pause()?;
+    let said = device.ebb(&["reboot"]).await?;
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.out.contains("reboot 2 is commanded, but zedagent has not taken it yet"), "{said:?}");
+    assert!(said.err.contains("zedagent has not taken reboot 2 in time"), "{said:?}");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What has to be true once nothing goes wrong any more and nothing changes.
 
-use schemas::DrainStatus;
+use device_op::facts::Kind;
+use schemas::{CommandState, DrainStatus};
 use session::state::OWNER;
 
 use super::{Fate, Monitor};
@@ -27,8 +28,20 @@ impl Monitor {
             }
         }
         let open = self.commands.iter().find(|(_, (_, fate))| *fate == Fate::Open);
-        if let Some((operation, (counter, _))) = open {
-            self.broken(Rule::EveryCommandIsCarriedOut, format!("{operation} {counter} was not carried out"));
+        if let Some(((source, operation), (counter, _))) = open {
+            let text = format!("{operation} {counter} of {source} was not carried out");
+            self.broken(Rule::EveryCommandIsCarriedOut, text);
+        }
+        let lines = files.run.device_op.as_ref().map(|status| status.commands.as_slice()).unwrap_or_default();
+        let is_said = |kind: &Kind, counter: u32| {
+            lines.iter().any(|line| {
+                ((line.source, line.operation), line.counter, line.state) == (*kind, counter, CommandState::Failed)
+            })
+        };
+        let refused = self.commands.iter().filter(|(_, (_, fate))| *fate == Fate::Refused);
+        if let Some((kind, _)) = refused.clone().find(|(kind, (counter, _))| !is_said(kind, *counter)) {
+            let text = format!("{kind:?} was not carried out, and nobody says so");
+            self.broken(Rule::EveryCommandIsCarriedOut, text);
         }
         let is_failed =
             |uuid: &String| files.run.images.get(uuid).is_some_and(|image| !image.error.is_empty());

@@ -1,0 +1,164 @@
+//! `ebb commands`: every source's last command of each operation, and what has become of it.
+
+use clap::Args;
+use device_op::facts::{Kind, all_kinds};
+use pubsub::Root;
+use schemas::{CommandLine, CommandState, Operation, Source};
+use serde::Serialize;
+
+use crate::operation::standing::Standing;
+use crate::place::Place;
+use crate::screen::table;
+
+/// What `ebb commands` takes.
+#[derive(Args, Debug)]
+pub(crate) struct CommandsArguments {
+    #[command(flatten)]
+    place: Place,
+}
+
+/// One command; the list is the answer as JSON.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Row {
+    source: Source,
+    operation: Operation,
+    counter: u32,
+    state: State,
+    reason: String,
+}
+
+/// What is known of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum State {
+    /// What device-op says.
+    Known(CommandState),
+    /// What it does not say, because it has not seen it, or forgot.
+    Else(Else),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+enum Else {
+    /// It stands, and device-op has not taken it.
+    Given,
+    /// Its counter is recorded, and nobody knows any more what became of it.
+    Over,
+}
+
+/// Prints the list.
+pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
+    let root = arguments.place.root();
+    let mut rows: Vec<Row> = all_kinds().filter_map(|kind| row(&root, kind)).collect();
+    rows.sort_by_key(|row| (row.source, row.operation));
+    arguments.place.answer(told(&rows).trim_end(), &rows)
+}
+
+fn row(root: &Root, kind: Kind) -> Option<Row> {
+    let (source, operation) = kind;
+    match Standing::read(root, kind) {
+        Ok(standing) => judge(&standing, kind),
+        Err(refusal) => {
+            let (state, reason) = (State::Else(Else::Given), refusal.to_string());
+            Some(Row { source, operation, counter: 0, state, reason })
+        }
+    }
+}
+
+fn judge(standing: &Standing, kind: Kind) -> Option<Row> {
+    let (source, operation) = kind;
+    let row = |counter, state, reason| Row { source, operation, counter, state, reason };
+    let is_it = |line: &&CommandLine| (line.source, line.operation) == kind;
+    let shown = standing.shown.commands.iter().find(is_it).or_else(|| standing.record.ended(kind));
+    let known = shown.map(|line| row(line.counter, State::Known(line.state), line.reason.clone()));
+    let given = standing.published.as_ref().filter(|command| command.desired_state);
+    let is_known = |counter| {
+        standing.recorded == Some(counter) || known.as_ref().is_some_and(|row| row.counter == counter)
+    };
+    if let Some(command) = given.filter(|command| !is_known(command.counter)) {
+        let reason = "zedagent has not taken it".to_owned();
+        return Some(row(command.counter, State::Else(Else::Given), reason));
+    }
+    let over = |counter| row(counter, State::Else(Else::Over), String::new());
+    known.or_else(|| standing.recorded.filter(|counter| *counter > 0).map(over))
+}
+
+fn told(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "no command was ever given".to_owned();
+    }
+    let cells = |row: &Row| {
+        let Row { source, operation, counter, state, reason } = row;
+        [source.to_string(), operation.to_string(), counter.to_string(), word(*state).to_owned(), reason.clone()]
+    };
+    table(["SOURCE", "OPERATION", "COUNTER", "STATE", "WHY"], &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+const fn word(state: State) -> &'static str {
+    match state {
+        State::Known(CommandState::Recorded) => "only recorded",
+        State::Known(CommandState::Waiting) => "waiting",
+        State::Known(CommandState::HandedOver) => "handed over",
+        State::Known(CommandState::Done) => "done",
+        State::Known(CommandState::TakenBack) => "taken back",
+        State::Known(CommandState::Failed) => "failed",
+        State::Else(Else::Given) => "given",
+        State::Else(Else::Over) => "over",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::DeviceOpsCmd;
+
+    use super::*;
+
+    const REBOOT: Kind = (Source::Controller, Operation::Reboot);
+
+    #[test]
+    fn a_command_is_shown_as_device_op_has_it_or_as_it_stands() {
+        let line = |counter, state| CommandLine {
+            source: REBOOT.0,
+            operation: REBOOT.1,
+            counter,
+            state,
+            reason: "why".to_owned(),
+        };
+        for (given, recorded, shown, expected) in [
+            (None, None, None, None),
+            (None, Some(0), None, None),
+            (None, Some(7), None, Some((7, "over"))),
+            (Some(8), Some(7), None, Some((8, "given"))),
+            (Some(8), Some(8), None, Some((8, "over"))),
+            (Some(8), Some(8), Some(line(8, CommandState::Recorded)), Some((8, "only recorded"))),
+            (Some(8), Some(8), Some(line(8, CommandState::Waiting)), Some((8, "waiting"))),
+            (Some(9), Some(8), Some(line(8, CommandState::Done)), Some((9, "given"))),
+            (None, Some(8), Some(line(8, CommandState::TakenBack)), Some((8, "taken back"))),
+            (None, Some(8), Some(line(8, CommandState::Failed)), Some((8, "failed"))),
+        ] {
+            let command =
+                |counter| DeviceOpsCmd { counter, desired_state: true, ..DeviceOpsCmd::default() };
+            let mut standing = Standing { published: given.map(command), recorded, ..Standing::default() };
+            standing.shown.commands.extend(shown);
+            let row = judge(&standing, REBOOT);
+            assert_eq!(row.map(|row| (row.counter, word(row.state))), expected, "{standing:?}");
+        }
+    }
+
+    #[test]
+    fn the_list_is_a_table() {
+        let row = Row {
+            source: REBOOT.0,
+            operation: REBOOT.1,
+            counter: 1001,
+            state: State::Known(CommandState::Recorded),
+            reason: "give another counter".to_owned(),
+        };
+        assert_eq!(
+            told(&[row]),
+            "SOURCE      OPERATION  COUNTER  STATE          WHY\n\
+             controller  reboot     1001     only recorded  give another counter\n"
+        );
+        assert_eq!(told(&[]), "no command was ever given");
+    }
+}

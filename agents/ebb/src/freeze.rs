@@ -1,0 +1,107 @@
+//! `ebb freeze`, `ebb unfreeze`: the brake on the commands of all sources.
+//!
+//! They write topic CommandFreeze of agent `ebb`, on `/persist`; device-op and baseos obey. What is being carried out goes
+//! on, an operator's `--now` passes.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use jiff::Timestamp;
+use pubsub::{Persistence, Publisher, Root, TopicKey, read_item};
+use runtime::clock;
+use schemas::{CommandFreeze, GoTime, SCHEMA_VERSION, agent};
+
+use crate::place::{Place, reason};
+use crate::{journal, peers};
+
+/// What `ebb freeze` takes.
+#[derive(Args, Debug)]
+pub(crate) struct FreezeArguments {
+    /// Until when, such as 2026-11-30T06:00:00Z; without it until `ebb unfreeze`
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<Timestamp>,
+    /// Why: shown wherever a command waits for it
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What `ebb unfreeze` takes.
+#[derive(Args, Debug)]
+pub(crate) struct UnfreezeArguments {
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Puts the brake on, or changes its end and reason.
+pub(crate) fn freeze(arguments: &FreezeArguments) -> anyhow::Result<ExitCode> {
+    let root = arguments.place.root();
+    let wall = clock::wall();
+    if let Some(until) = arguments.until.filter(|until| *until <= wall) {
+        bail!("{until} is over: it is {wall} by this device's clock; give a time that comes");
+    }
+    let freeze = CommandFreeze {
+        schema_version: SCHEMA_VERSION,
+        since: GoTime::from(wall),
+        until: arguments.until.map_or(GoTime::ZERO, GoTime::from),
+        by: peers::user(),
+        reason: arguments.reason.clone(),
+    };
+    let lock = peers::speak_as(&root, agent::EBB)?;
+    Publisher::open(&root, agent::EBB, Persistence::Persistent, &lock)?
+        .publish(&TopicKey::global(), &freeze)
+        .context("commands are NOT frozen")?;
+    journal::record(&root, &format!("CommandFreeze: commands are frozen {}", told(&freeze)));
+    let line = format!(
+        "commands are frozen {}: none begins, of whatever source; what is being carried out goes on; `ebb unfreeze` ends \
+         it, `--now` passes one command",
+        told(&freeze)
+    );
+    arguments.place.answer(&line, &freeze)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the brake off.
+pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode> {
+    let root = arguments.place.root();
+    let freeze = read(&root);
+    if matches!(freeze, Ok(None)) {
+        bail!("commands are not frozen");
+    }
+    let lock = peers::speak_as(&root, agent::EBB)?;
+    Publisher::<CommandFreeze>::open(&root, agent::EBB, Persistence::Persistent, &lock)?
+        .unpublish(&TopicKey::global())
+        .context("commands are still frozen")?;
+    // One that could not be read is gone all the same.
+    let freeze = freeze.ok().flatten().unwrap_or_default();
+    journal::record(&root, &format!("CommandFreeze: taken off by {}", peers::user()));
+    let line = "commands are not frozen any more: those that waited begin, `ebb commands` lists them";
+    arguments.place.answer(line, &freeze)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The brake, if it is on at this time. One that cannot be read is none here: device-op says so in its status.
+pub(crate) fn standing(root: &Root, wall: Timestamp) -> Option<CommandFreeze> {
+    let freeze = read(root).ok().flatten();
+    freeze.filter(|freeze| freeze.until.set().is_none_or(|until| until > wall))
+}
+
+/// `until 2026-11-30T06:00:00Z (by alice: stocktaking)`.
+pub(crate) fn told(freeze: &CommandFreeze) -> String {
+    let CommandFreeze { until, by, reason, .. } = freeze;
+    let until = until.set().map_or_else(
+        || "until `ebb unfreeze`".to_owned(),
+        |until| until.strftime("until %FT%TZ").to_string(),
+    );
+    format!("{until} (by {by}: {reason})")
+}
+
+fn read(root: &Root) -> Result<Option<CommandFreeze>, pubsub::Refusal> {
+    read_item(root, agent::EBB, Persistence::Persistent, &TopicKey::global())
+}
+
+fn until(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "accepted: a time with its zone, such as 2026-11-30T06:00:00Z".to_owned())
+}
