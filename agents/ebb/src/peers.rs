@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, bail};
 use nix::unistd::{User, geteuid};
-use pubsub::{AgentLock, Holder, LockError, Persistence, Root, TopicKey, lock_holder, read_item};
+use pubsub::{AgentLock, Holder, LockError, Persistence, Presence, Root, TopicKey, presence, read_item};
 use schemas::{NodeDrainReport, NodeDrainStatus, agent};
 
 use crate::screen;
@@ -14,13 +14,14 @@ use crate::screen;
 /// # Errors
 /// It does not run; it runs as another user, whose files it would refuse or could not read.
 pub(crate) fn require(root: &Root, agent: &str) -> anyhow::Result<()> {
-    let Some(holder) = lock_holder(root, agent)? else {
+    let presence = presence(root, agent)?;
+    if !presence.is_running() {
         bail!(
             "nothing would happen: {agent} does not run here; start it with `ebb {}` or `ebb run`",
             verb(agent)
         );
-    };
-    let (me, other) = (geteuid().as_raw(), holder.pid.and_then(user_of));
+    }
+    let (me, other) = (geteuid().as_raw(), presence.pid().and_then(user_of));
     if let Some(other) = other.filter(|other| *other != me) {
         bail!(
             "nothing would happen: {agent} runs as user {}, and takes no files of user {}; run this as user {}",
@@ -34,7 +35,7 @@ pub(crate) fn require(root: &Root, agent: &str) -> anyhow::Result<()> {
 
 /// Whether the agent runs. One that cannot be asked counts as running.
 pub(crate) fn runs(root: &Root, agent: &str) -> bool {
-    lock_holder(root, agent).map_or(true, |holder| holder.is_some())
+    presence(root, agent).map_or(true, Presence::is_running)
 }
 
 /// Becomes the publisher `agent` (the controller, or the operator) until the lock is dropped.
@@ -53,7 +54,7 @@ pub(crate) fn speak_as(root: &Root, agent: &str) -> anyhow::Result<AgentLock> {
                 "try again when it has ended"
             }
         ),
-        Err(error @ LockError::Store(_)) => {
+        Err(error @ (LockError::Reader { .. } | LockError::Store(_))) => {
             Err(error).with_context(|| format!("cannot publish as {agent} (are you root?)"))
         }
     }
