@@ -11,7 +11,7 @@ use crate::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
     DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
     EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
-    NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
+    NodeDrainStatus, PassGate, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// What the files of a topic are checked with.
@@ -49,6 +49,7 @@ fn all() -> BTreeMap<&'static str, Known> {
         known::<NodeDrainReport>(),
         known::<NodeDrainRequest>(),
         known::<NodeDrainStatus>(),
+        known::<PassGate>(),
         known::<ZedAgentStatus>(),
     ])
 }

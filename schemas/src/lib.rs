@@ -22,6 +22,7 @@ mod gotime;
 mod membership;
 mod node_agent;
 mod parse;
+mod pass_gate;
 mod report;
 mod report_bounds;
 mod topic;
@@ -43,13 +44,17 @@ pub use drain_record::{
     DrainRecord, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase, RecordedPhaseName,
     RecordedRequest, RecordedVolume, RecordedVolumeStage,
 };
-pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
+pub use gate::{
+    Absence, DeferReason, GateFacts, NOT_DRAINED, OnTimeout, ProceedReason, Row, Verdict, ZedkubeSeen, age,
+    gate,
+};
 pub use gotime::{GoTime, GoTimeError};
 pub use membership::Membership;
 pub use node_agent::{
     BootReason, DeviceAction, DeviceActionState, NodeAgentStatus, RadioSilence, ZedAgentStatus,
 };
 pub use parse::{MAX_BYTES, ParseError, parse};
+pub use pass_gate::PassGate;
 pub use report::{
     Attempt, Blocked, Budget, Disabled, Forcing, Member, NodeDrainReport, Omitted, Outcome, PodLine,
     Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, VolumeLine,

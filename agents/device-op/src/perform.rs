@@ -93,13 +93,13 @@ impl Desk {
     }
 
     /// Reads everything anew.
-    pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
+    pub(crate) fn look(&mut self, state: &State) -> Facts {
         let root = self.context.root();
         let commands =
             Operation::ALL.into_iter().map(|operation| (operation, looking::command(root, operation)));
         let commands = commands.collect();
         let counters = self.counters.look(root);
-        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask(now_ms));
+        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask());
         let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
         Facts {
             commands,

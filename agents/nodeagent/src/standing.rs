@@ -2,7 +2,7 @@
 
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester, DrainStatus,
-    Member, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, ZedAgentStatus, agent,
+    Member, NOT_DRAINED, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, ZedAgentStatus, agent,
 };
 
 /// EVE's word for a partition that the device boots next.
@@ -78,7 +78,10 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
             && hold.content_tree_uuid == image.content_tree_uuid
     };
     let image = images.iter().find(is_due)?;
-    let reason = format!("reboot into image {} ({})", image.base_os_version, image.content_tree_uuid);
+    let mut reason = format!("reboot into image {} ({})", image.base_os_version, image.content_tree_uuid);
+    if hold.release.starts_with(NOT_DRAINED) {
+        reason = format!("{reason}: {}", hold.release);
+    }
     Some(Command { operation: Operation::Reboot, counter: 0, image: image.content_tree_uuid.clone(), reason })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drain::progress::{attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, PodId};
-use schemas::NodeDrainStatus;
+use schemas::{NOT_DRAINED, NodeDrainStatus};
 use session::state::Phase;
 use session::{Outcome, State, words};
 
@@ -31,7 +31,14 @@ impl Narrator {
         let status = crate::report::status(state);
         if self.status != Some(status) {
             let (name, by) = (status.status.constant(), status.requested_by);
-            tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {}", words::reason(state));
+            let reason = words::reason(state);
+            if is_undrained(state) {
+                tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: {NOT_DRAINED}: {reason}");
+            } else if status.status.is_failed() {
+                tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
+            } else {
+                tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
+            }
             self.status = Some(status);
         }
     }
@@ -87,6 +94,15 @@ impl Narrator {
             }
         }
         self.pods = seen;
+    }
+}
+
+/// The device may go down, and its pods were not moved.
+fn is_undrained(state: &State) -> bool {
+    let Phase::Complete { outcome, .. } = state.phase else { return false };
+    match outcome {
+        Outcome::ApiUnreachable | Outcome::NoSchedulablePeer | Outcome::Forced => true,
+        Outcome::Drained | Outcome::NodeGone => false,
     }
 }
 

@@ -4,14 +4,14 @@ use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
     DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
     EdgeNodeClusterConfig, EdgeNodeInfo, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
-    NodeDrainStatus, ParseError, Topic, ZedAgentStatus, parse, to_bytes,
+    NodeDrainStatus, ParseError, PassGate, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// Reads an item as its type does, and writes it as its agent would.
 pub(super) type Check = fn(&[u8]) -> Result<Vec<u8>, ParseError>;
 
 /// All types that `schemas` exports as topics, in the order of their names.
-const KNOWN: [(&str, Check); 20] = [
+const KNOWN: [(&str, Check); 21] = [
     known::<BaseOsConfig>(),
     known::<BaseOsHold>(),
     known::<BaseOsStatus>(),
@@ -31,6 +31,7 @@ const KNOWN: [(&str, Check); 20] = [
     known::<NodeDrainReport>(),
     known::<NodeDrainRequest>(),
     known::<NodeDrainStatus>(),
+    known::<PassGate>(),
     known::<ZedAgentStatus>(),
 ];
 
