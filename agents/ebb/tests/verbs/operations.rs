@@ -170,6 +170,31 @@ async fn an_agent_of_another_user_is_named() -> Result<()> {
     Ok(())
 }
 
+/// It was six lines that said nothing of the reason, a wrong headline, and exit code 0.
+#[tokio::test]
+async fn without_rights_the_status_says_so_in_one_line() -> Result<()> {
+    let mut device = Device::new()?;
+    device.start_device_op().await?;
+    let others = tempfile::tempdir()?;
+    chown(others.path(), Some(12345), None)?;
+    // The program may lie where that user may not go.
+    let program = others.path().join("ebb");
+    std::fs::copy(crate::site::PROGRAM, &program)?;
+    std::fs::set_permissions(device.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    for words in [&["status"][..], &["status", "--json"]] {
+        let mut status = tokio::process::Command::new(&program);
+        let output = status.args(words).arg("--root").arg(device.root.path()).uid(12345).output().await?;
+        let text = String::from_utf8(output.stderr)?;
+        assert_eq!(
+            (output.status.code(), output.stdout.len(), text.lines().count()),
+            (Some(4), 0, 1),
+            "{text}"
+        );
+        assert!(text.contains("run this as root"), "{text}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_take_back_is_possible_without_device_op_and_says_when_it_is_too_late() -> Result<()> {
     let mut device = Device::new()?;
