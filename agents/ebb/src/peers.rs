@@ -1,10 +1,14 @@
 //! The agents of this device as a verb meets them: do they run, may we write in their neighbourhood, who are we.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use anyhow::{Context, bail};
 use nix::unistd::{User, geteuid};
-use pubsub::{AgentLock, Holder, LockError, Persistence, Presence, Root, TopicKey, presence, read_item};
+use pubsub::presence::{is_alive, pid_in};
+use pubsub::{
+    AgentLock, Holder, LockError, Persistence, Presence, Root, StoreError, TopicKey, presence, read_item,
+};
 use schemas::{NodeDrainReport, NodeDrainStatus, agent};
 
 use crate::screen;
@@ -14,7 +18,7 @@ use crate::screen;
 /// # Errors
 /// It does not run; it runs as another user, whose files it would refuse or could not read.
 pub(crate) fn require(root: &Root, agent: &str) -> anyhow::Result<()> {
-    let presence = presence(root, agent)?;
+    let presence = seen(root, agent)?;
     if !presence.is_running() {
         bail!(
             "nothing would happen: {agent} does not run here; start it with `ebb {}` or `ebb run`",
@@ -31,6 +35,15 @@ pub(crate) fn require(root: &Root, agent: &str) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// The lock of another user's agent cannot be asked; its pid file can be read by everybody.
+fn seen(root: &Root, agent: &str) -> Result<Presence, StoreError> {
+    presence(root, agent).or_else(|error| {
+        let is_others = error.io().kind() == ErrorKind::PermissionDenied;
+        let pid = pid_in(&root.pid(agent)).filter(|pid| is_others && is_alive(*pid));
+        pid.map(Presence::Process).ok_or(error)
+    })
 }
 
 /// Whether the agent runs. One that cannot be asked counts as running.

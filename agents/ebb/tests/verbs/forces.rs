@@ -201,7 +201,8 @@ async fn beside_a_zedkube_that_hangs_the_request_that_stands_passes() -> Result<
     let word =
         "NOT DRAINED: an operator let it pass beside a zedkube that hangs (root: the disk does not answer)";
     assert_eq!(status.release, word);
-    let command = device.item::<ZedAgentStatus>(agent::ZEDAGENT, agent::ZEDAGENT).unwrap_or_default();
-    assert!(command.requested_reboot_reason.contains(word), "{command:?}");
+    let command = || device.item::<ZedAgentStatus>(agent::ZEDAGENT, agent::ZEDAGENT);
+    let says_so = |command: &ZedAgentStatus| command.requested_reboot_reason.contains(word);
+    device.until("the reboot's reason says so", || command().filter(says_so)).await?;
     Ok(())
 }
