@@ -1,9 +1,10 @@
 //! One process per agent: a lock that is held from the first line to the exit.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -13,6 +14,12 @@ use thiserror::Error;
 use crate::Root;
 use crate::store::{self, StoreError};
 
+/// A lock file is its owner's alone: whoever can read it could hold a read lock on it, and keep the agent from starting.
+const LOCK_MODE: u32 = 0o600;
+
+/// So often a lock file that is removed or replaced while it is being locked is opened again.
+const MOST_TRIES: u32 = 8;
+
 /// Proof that this process is the agent. Released by the kernel when the process ends, however it ends.
 ///
 /// It is an open-file-description lock, so it also excludes a second agent in the same process, and asking
@@ -21,11 +28,11 @@ use crate::store::{self, StoreError};
 pub struct AgentLock {
     root: Root,
     agent: String,
-    // Locked as long as it is open.
-    _file: File,
+    // Locked as long as it is open. Replaced when the file was removed from its place.
+    file: Mutex<File>,
 }
 
-/// Why an agent cannot start.
+/// Why an agent cannot start, or not go on.
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process is this agent.
@@ -37,6 +44,17 @@ pub enum LockError {
         path: PathBuf,
         /// The first's process id, unless it has not written it yet.
         pid: Option<u32>,
+    },
+    /// A program that is no agent has a read lock on the file.
+    #[error(
+        "a program that is no agent holds a read lock on {path:?}, so {agent} cannot lock it: remove that file, the agent \
+         makes a new one"
+    )]
+    Reader {
+        /// The agent.
+        agent: String,
+        /// The lock.
+        path: PathBuf,
     },
     /// The lock cannot be made or asked.
     #[error(transparent)]
@@ -50,20 +68,20 @@ pub struct Holder {
     pub pid: Option<u32>,
 }
 
+/// What [`AgentLock::keep`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// The lock file is in its place.
+    InPlace,
+    /// It was removed or replaced, and has been made and locked again.
+    MadeAgain,
+}
+
 impl AgentLock {
     /// Becomes the agent, and writes `<agent>.pid`.
     pub fn acquire(root: &Root, agent: &str) -> Result<Self, LockError> {
-        let path = root.lock(agent);
-        let folder = root.join("/run");
-        store::create_folder(&folder)?;
-        let mut file = open(&path, true).map_err(|error| StoreError::new("open", &path, error))?;
-        if !try_lock(&file).map_err(|error| StoreError::new("lock", &path, error))? {
-            return Err(LockError::Held { agent: agent.to_owned(), pid: read_pid(&mut file), path });
-        }
-        let pid = std::process::id().to_string();
-        write_pid(&mut file, &pid).map_err(|error| StoreError::new("write", &path, error))?;
-        store::write_public(&folder, &format!("{agent}.pid"), pid.as_bytes())?;
-        Ok(Self { root: root.clone(), agent: agent.to_owned(), _file: file })
+        let file = lock_file(root, agent)?;
+        Ok(Self { root: root.clone(), agent: agent.to_owned(), file: Mutex::new(file) })
     }
 
     /// The agent that this process is.
@@ -75,23 +93,128 @@ impl AgentLock {
     pub const fn root(&self) -> &Root {
         &self.root
     }
+
+    /// Writes the process id also where EVE's watchdog looks for it: for an agent beside EVE's zedbox.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_eves_pid(&self) -> Result<(), StoreError> {
+        store::write_public(&self.root.join("/run"), &format!("{}.pid", self.agent), own_pid().as_bytes())
+    }
+
+    /// Looks whether the lock file is still in its place, and makes it again if it is not. Call it every few seconds:
+    /// without its file a running agent looks as if it did not run, and a second one could start.
+    ///
+    /// # Errors
+    /// Another process has become the agent meanwhile ([`LockError::Held`]): this one has to end. Anything else is worth
+    /// another try.
+    pub fn keep(&self) -> Result<Kept, LockError> {
+        let mut held = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_in_place(&held, &self.root.lock(&self.agent)) {
+            if !self.root.pid(&self.agent).exists() {
+                write_pid_file(&self.root, &self.agent)?;
+            }
+            return Ok(Kept::InPlace);
+        }
+        *held = lock_file(&self.root, &self.agent)?;
+        Ok(Kept::MadeAgain)
+    }
+}
+
+/// An agent that has ended in good order leaves no pid file: its number may soon be another program's.
+impl Drop for AgentLock {
+    fn drop(&mut self) {
+        let held = self.file.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if is_in_place(held, &self.root.lock(&self.agent)) {
+            // Not durable, and nothing depends on it: who is killed leaves it, too.
+            fs::remove_file(self.root.pid(&self.agent)).unwrap_or_default();
+        }
+    }
 }
 
 /// Who is the agent now; nobody when its lock is free or was never made. Takes no lock.
+///
+/// A read lock is nobody's agent. See [`crate::presence`] for whether an agent runs.
 pub fn lock_holder(root: &Root, agent: &str) -> Result<Option<Holder>, StoreError> {
     let path = root.lock(agent);
-    let mut file = match open(&path, false) {
+    let mut file = match open(&path, Access::Ask) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::new("open", &path, error)),
     };
-    let held = is_locked(&file).map_err(|error| StoreError::new("ask for the lock of", &path, error))?;
-    Ok(held.then(|| Holder { pid: read_pid(&mut file) }))
+    let found = ask(&file).map_err(|error| StoreError::new("ask for the lock of", &path, error))?;
+    Ok((found == Found::WriteLock).then(|| Holder { pid: read_pid(&mut file) }))
 }
 
-fn open(path: &Path, write: bool) -> io::Result<File> {
+/// Makes, locks and fills the files of an agent.
+fn lock_file(root: &Root, agent: &str) -> Result<File, LockError> {
+    let path = root.lock(agent);
+    store::create_public_folder(&root.lock_folder())?;
+    let mut file = locked(&path, agent)?;
+    write_pid(&mut file, &own_pid()).map_err(|error| StoreError::new("write", &path, error))?;
+    write_pid_file(root, agent)?;
+    Ok(file)
+}
+
+fn write_pid_file(root: &Root, agent: &str) -> Result<(), StoreError> {
+    store::write_public(&root.lock_folder(), &format!("{agent}.pid"), own_pid().as_bytes())
+}
+
+fn own_pid() -> String {
+    std::process::id().to_string()
+}
+
+/// The file at `path`, locked. One that is removed between opening and locking is not the lock any more.
+fn locked(path: &Path, agent: &str) -> Result<File, LockError> {
+    let failed = |operation| move |error| LockError::from(StoreError::new(operation, path, error));
+    for _ in 0..MOST_TRIES {
+        let mut file = open(path, Access::Lock).map_err(failed("open"))?;
+        // Older versions made it readable by everybody.
+        file.set_permissions(Permissions::from_mode(LOCK_MODE)).map_err(failed("change the mode of"))?;
+        if !try_lock(&file).map_err(failed("lock"))? {
+            let (agent, path) = (agent.to_owned(), path.to_owned());
+            return Err(match ask(&file) {
+                Ok(Found::ReadLock) => LockError::Reader { agent, path },
+                Ok(Found::WriteLock | Found::Nothing) | Err(_) => {
+                    LockError::Held { agent, pid: read_pid(&mut file), path }
+                }
+            });
+        }
+        if is_in_place(&file, path) {
+            return Ok(file);
+        }
+    }
+    Err(failed("lock")(io::Error::other("somebody removes it again and again")))
+}
+
+/// Whether the path still leads to the opened file.
+fn is_in_place(file: &File, path: &Path) -> bool {
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(opened), Ok(placed)) => identity(opened) == identity(placed),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
+
+/// What a lock file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// To ask who has it.
+    Ask,
+    /// To lock it; made if it is missing.
+    Lock,
+}
+
+fn open(path: &Path, access: Access) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-    OpenOptions::new().read(true).write(write).create(write).mode(0o644).custom_flags(flags.bits()).open(path)
+    let write = access == Access::Lock;
+    OpenOptions::new()
+        .read(true)
+        .write(write)
+        .create(write)
+        .mode(LOCK_MODE)
+        .custom_flags(flags.bits())
+        .open(path)
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {
@@ -102,10 +225,24 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-fn is_locked(file: &File) -> io::Result<bool> {
+/// Whose lock is in the way of an agent's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    /// An agent's.
+    WriteLock,
+    /// Somebody's who may only read the file.
+    ReadLock,
+}
+
+fn ask(file: &File) -> io::Result<Found> {
     let mut lock = whole_file_write_lock();
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock))?;
-    Ok(i32::from(lock.l_type) != libc::F_UNLCK)
+    Ok(match i32::from(lock.l_type) {
+        libc::F_UNLCK => Found::Nothing,
+        libc::F_RDLCK => Found::ReadLock,
+        _ => Found::WriteLock,
+    })
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the constants are small; the structure wants 16 bits")]

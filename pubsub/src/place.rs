@@ -81,19 +81,34 @@ impl Root {
         self.topic::<T>(agent, persistence).item(key)
     }
 
+    /// The folder of the agents' locks, pid and touch files.
+    pub fn lock_folder(&self) -> PathBuf {
+        self.join("/run/ebb/lock")
+    }
+
     /// Touched by an agent's loop while it makes progress.
     pub fn touch(&self, agent: &str) -> PathBuf {
-        self.join(format!("/run/{agent}.touch"))
+        self.lock_folder().join(format!("{agent}.touch"))
     }
 
     /// The process id of an agent, decimal.
     pub fn pid(&self, agent: &str) -> PathBuf {
-        self.join(format!("/run/{agent}.pid"))
+        self.lock_folder().join(format!("{agent}.pid"))
     }
 
     /// Locked by an agent for its life.
     pub fn lock(&self, agent: &str) -> PathBuf {
-        self.join(format!("/run/{agent}.lock"))
+        self.lock_folder().join(format!("{agent}.lock"))
+    }
+
+    /// Where EVE's watchdog looks for the touch file of an agent; written only beside EVE's zedbox.
+    pub fn eves_touch(&self, agent: &str) -> PathBuf {
+        self.join(format!("/run/{agent}.touch"))
+    }
+
+    /// Where EVE's watchdog looks for the process id of an agent; written only beside EVE's zedbox.
+    pub fn eves_pid(&self, agent: &str) -> PathBuf {
+        self.join(format!("/run/{agent}.pid"))
     }
 }
 
@@ -202,7 +217,7 @@ mod tests {
         check(&root.join("etc/ebb"), "/srv/test/etc/ebb");
         check(&root.join("/../../etc/./ebb"), "/srv/test/etc/ebb");
         check(&root.join("/a/../../b"), "/srv/test/b");
-        check(&Root::new("/").join("/run/zedkube.lock"), "/run/zedkube.lock");
+        check(&Root::new("/").join("/run/zedkube"), "/run/zedkube");
         assert!(Root::new("/").is_system());
         assert!(!root.is_system());
     }
@@ -240,8 +255,10 @@ mod tests {
             check(&topic.socket(), "/r/run/zedkube/NodeDrainStatus.sock");
             assert_eq!(topic.to_string(), "NodeDrainStatus of zedkube");
         }
-        check(&root.touch(agent::ZEDKUBE), "/r/run/zedkube.touch");
-        check(&root.pid(agent::ZEDKUBE), "/r/run/zedkube.pid");
-        check(&root.lock(agent::ZEDKUBE), "/r/run/zedkube.lock");
+        check(&root.touch(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube.touch");
+        check(&root.pid(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube.pid");
+        check(&root.lock(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube.lock");
+        check(&root.eves_touch(agent::ZEDKUBE), "/r/run/zedkube.touch");
+        check(&root.eves_pid(agent::ZEDKUBE), "/r/run/zedkube.pid");
     }
 }

@@ -16,6 +16,8 @@ use crate::read::{MAX_FILE_BYTES, Owner, read_checked};
 const FOLDER_MODE: u32 = 0o700;
 /// Files of topics are their owner's alone.
 const FILE_MODE: u32 = 0o600;
+/// Everybody may look into the folder of the process ids.
+const PUBLIC_FOLDER_MODE: u32 = 0o755;
 /// Everybody may read a process id.
 const PUBLIC_FILE_MODE: u32 = 0o644;
 /// Start of the names of our temporary files. They do not end in `.json`, so no reader takes them for an item.
@@ -155,13 +157,22 @@ fn ends_inside_a_line(file: &File) -> io::Result<bool> {
 
 /// Makes a folder (0700) and those above it that are missing, such that they survive a power cut.
 pub fn create_folder(folder: &Path) -> Result<(), StoreError> {
+    create_folder_with(folder, FOLDER_MODE)
+}
+
+/// As [`create_folder`], but everybody may look into what is made (0755).
+pub(crate) fn create_public_folder(folder: &Path) -> Result<(), StoreError> {
+    create_folder_with(folder, PUBLIC_FOLDER_MODE)
+}
+
+fn create_folder_with(folder: &Path, mode: u32) -> Result<(), StoreError> {
     if folder.is_dir() {
         return Ok(());
     }
     if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        create_folder(parent)?;
+        create_folder_with(parent, mode)?;
     }
-    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+    match DirBuilder::new().mode(mode).create(folder) {
         Ok(()) => folder.parent().map_or(Ok(()), sync_folder),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         Err(error) => Err(StoreError::new("create folder", folder, error)),

@@ -11,7 +11,7 @@ use crate::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
     ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
     EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport,
-    NodeDrainRequest, NodeDrainStatus, OwnCordon, Topic, ZedAgentStatus, parse, to_bytes,
+    NodeDrainRequest, NodeDrainStatus, OwnCordon, PassGate, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// What the files of a topic are checked with.
@@ -53,6 +53,7 @@ fn all() -> BTreeMap<&'static str, Known> {
         known::<NodeDrainReport>(),
         known::<NodeDrainRequest>(),
         known::<NodeDrainStatus>(),
+        known::<PassGate>(),
         known::<ZedAgentStatus>(),
     ])
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::{DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus};
+use crate::{DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus, Outcome};
 
 /// What to do when zedkube has been away for `drain.start.timeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,6 +14,26 @@ pub enum OnTimeout {
     Proceed,
     /// Wait for zedkube.
     Wait,
+}
+
+/// The word of every release of a device that was not drained: in the log, the status and the reboot reason.
+pub const NOT_DRAINED: &str = "NOT DRAINED";
+
+/// What is seen of zedkube.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZedkubeSeen {
+    /// Ours runs: its lock is held, or its process lives.
+    Running,
+    /// Ours runs, and its loop has made no progress for so long, in milliseconds: at least `drain.start.timeout`.
+    Hung {
+        /// So long, in milliseconds.
+        silent_ms: u64,
+    },
+    /// Its topics are served, but no lock is held and no process of ours is known: EVE's zedkube, or ours whose files
+    /// were removed.
+    Served,
+    /// It does not run: lock and socket are free, and its process is gone.
+    Away,
 }
 
 /// All that the verdict depends on, read as freshly as possible.
@@ -31,8 +51,12 @@ pub struct GateFacts {
     pub ours: Option<GoTime>,
     /// The report's answer to our request; nothing when the report does not list it.
     pub answer: Option<DrainStatus>,
-    /// Nobody holds zedkube's lock.
-    pub zedkube_lock_free: bool,
+    /// How the drain ended that the answer is about; nothing when the report does not say.
+    pub outcome: Option<Outcome>,
+    /// An operator lets this very request pass: [`crate::PassGate::covers`].
+    pub is_passed: bool,
+    /// Whether zedkube runs.
+    pub zedkube: ZedkubeSeen,
     /// What zedkube publishes; [`DrainStatus::Unknown`] for a file that cannot be read.
     pub status: Option<NodeDrainStatus>,
     /// There is a report of ours, perhaps one that cannot be read.
@@ -42,7 +66,7 @@ pub struct GateFacts {
     pub seen_other_status_since_publish: Option<bool>,
     /// `Valid` of an initialised `EdgeNodeClusterConfig`; nothing without one. Only looked at beside EVE's zedkube.
     pub cluster_config_valid: Option<bool>,
-    /// How long zedkube has been away, in milliseconds: [`Absence::observe`].
+    /// How long zedkube has been away while the machine was awake, in milliseconds: [`Absence::observe`].
     pub absent_ms: u64,
     /// `drain.start.timeout` in milliseconds.
     pub start_timeout_ms: u64,
@@ -59,12 +83,16 @@ pub enum Row {
     NoRequest,
     /// 3: our request is answered.
     Answered,
-    /// 4: zedkube is away.
-    Away,
-    /// 5: zedkube of ours is at work.
-    AtWork,
+    /// An operator lets our request pass.
+    Passed,
     /// 6: EVE's zedkube.
     Eve,
+    /// 4: zedkube is away.
+    Away,
+    /// zedkube of ours hangs.
+    Hung,
+    /// 5: zedkube of ours is at work.
+    AtWork,
 }
 
 /// What the agent has to do.
@@ -87,9 +115,11 @@ pub enum ProceedReason {
     NotAMember,
     /// An operator switched drains off.
     Disabled,
-    /// Our request is answered: the node may go down.
-    Answered,
-    /// zedkube was away too long. The node is not drained: say so loudly.
+    /// Our request is answered: the node may go down. So the drain ended, if the report says how.
+    Answered(Option<Outcome>),
+    /// An operator lets our request pass beside a zedkube that hangs.
+    Passed,
+    /// zedkube was away too long.
     ZedkubeAway,
     /// EVE's zedkube says complete, to us.
     EveComplete,
@@ -98,29 +128,70 @@ pub enum ProceedReason {
 }
 
 impl ProceedReason {
-    /// The device goes down without a drain that was needed.
+    /// The device goes down without a drain that was needed. Its words begin with [`NOT_DRAINED`].
     pub const fn is_undrained(self) -> bool {
         match self {
-            Self::ZedkubeAway => true,
-            Self::NotAMember
-            | Self::Disabled
-            | Self::Answered
-            | Self::EveComplete
-            | Self::EveNotSupported => false,
+            Self::ZedkubeAway | Self::Disabled | Self::Passed => true,
+            Self::Answered(Some(outcome)) => !is_nothing_left(outcome),
+            Self::NotAMember | Self::Answered(None) | Self::EveComplete | Self::EveNotSupported => false,
         }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::NotAMember => "this device is in no cluster",
+            Self::Disabled => "an operator switched drains off",
+            Self::Answered(None | Some(Outcome::Drained)) => {
+                "zedkube answered the request: the node may go down"
+            }
+            Self::Answered(Some(Outcome::NodeGone)) => "the node is not in the cluster any more",
+            Self::Answered(Some(Outcome::ApiUnreachable)) => {
+                "the Kubernetes API server could not be reached for too long"
+            }
+            Self::Answered(Some(Outcome::NoSchedulablePeer)) => {
+                "no other node could take the pods for too long"
+            }
+            Self::Answered(Some(Outcome::Forced)) => "an operator forced it",
+            Self::Answered(Some(Outcome::CordonFailed | Outcome::DrainFailed | Outcome::Cancelled)) => {
+                "zedkube answered the request, but its drain did not end well"
+            }
+            Self::Passed => "an operator let it pass beside a zedkube that hangs",
+            Self::ZedkubeAway => "zedkube did not run for drain.start.timeout",
+            Self::EveComplete => "the drain is complete",
+            Self::EveNotSupported => "zedkube does not drain this device and there is no cluster",
+        }
+    }
+}
+
+/// A drain that ended so left no pod behind that had to move.
+const fn is_nothing_left(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Drained | Outcome::NodeGone => true,
+        Outcome::ApiUnreachable
+        | Outcome::NoSchedulablePeer
+        | Outcome::Forced
+        | Outcome::CordonFailed
+        | Outcome::DrainFailed
+        | Outcome::Cancelled => false,
     }
 }
 
 impl fmt::Display for ProceedReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::NotAMember => "this device is in no cluster",
-            Self::Disabled => "an operator switched drains off",
-            Self::Answered => "zedkube answered the request: the node may go down",
-            Self::ZedkubeAway => "NOT DRAINED: zedkube did not run for drain.start.timeout",
-            Self::EveComplete => "the drain is complete",
-            Self::EveNotSupported => "zedkube does not drain this device and there is no cluster",
-        })
+        if self.is_undrained() {
+            write!(formatter, "{NOT_DRAINED}: ")?;
+        }
+        formatter.write_str(self.words())?;
+        match self {
+            Self::Answered(Some(outcome)) => write!(formatter, " ({outcome:?})"),
+            Self::NotAMember
+            | Self::Disabled
+            | Self::Answered(None)
+            | Self::Passed
+            | Self::ZedkubeAway
+            | Self::EveComplete
+            | Self::EveNotSupported => Ok(()),
+        }
     }
 }
 
@@ -137,6 +208,11 @@ pub enum DeferReason {
         absent_ms: u64,
         /// When the device goes down undrained.
         limit_ms: Option<u64>,
+    },
+    /// zedkube runs and hangs; milliseconds since its loop last made progress. No time-out ends this.
+    Hung {
+        /// So long, in milliseconds.
+        silent_ms: u64,
     },
     /// EVE's zedkube is busy with another request and would lose ours (D21).
     EveBusy(DrainStatus),
@@ -162,6 +238,9 @@ impl fmt::Display for DeferReason {
                     absent_ms / 1000
                 )
             }
+            Self::Hung { silent_ms } => {
+                write!(formatter, "zedkube hangs: its touch file is {} old", age(*silent_ms))
+            }
             Self::EveBusy(status) => write!(formatter, "zedkube drains for another request: {status}"),
             Self::EveStale(status) => {
                 write!(formatter, "zedkube shows the answer to another request: {status}")
@@ -173,6 +252,15 @@ impl fmt::Display for DeferReason {
     }
 }
 
+/// `98 s`, `12 min`, `3 h`: how long something has stood still, from milliseconds.
+pub fn age(ms: u64) -> String {
+    match ms / 1000 {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
 /// The verdict of the first matching row.
 pub fn gate(facts: &GateFacts) -> Verdict {
     match facts.row() {
@@ -180,9 +268,10 @@ pub fn gate(facts: &GateFacts) -> Verdict {
         Row::NotNeeded => Verdict::Proceed(ProceedReason::NotAMember),
         Row::NoRequest => facts.without_request(),
         Row::Answered => facts.answered(),
-        Row::Away => facts.away(),
-        Row::AtWork => facts.at_work(),
+        Row::Passed => Verdict::Proceed(ProceedReason::Passed),
         Row::Eve => facts.beside_eve(),
+        Row::Away => facts.away(),
+        Row::Hung | Row::AtWork => facts.at_work(),
     }
 }
 
@@ -195,12 +284,16 @@ impl GateFacts {
             Row::NoRequest
         } else if self.answer.is_some_and(is_final) {
             Row::Answered
+        } else if self.is_passed {
+            Row::Passed
         } else if self.is_eve() {
             Row::Eve
-        } else if self.zedkube_lock_free {
-            Row::Away
         } else {
-            Row::AtWork
+            match self.zedkube {
+                ZedkubeSeen::Away => Row::Away,
+                ZedkubeSeen::Hung { .. } => Row::Hung,
+                ZedkubeSeen::Running | ZedkubeSeen::Served => Row::AtWork,
+            }
         }
     }
 
@@ -211,7 +304,11 @@ impl GateFacts {
 
     /// Only EVE's zedkube publishes a status without a report and without our lock.
     fn is_eve(&self) -> bool {
-        self.zedkube_lock_free && !self.report_present && self.status.is_some()
+        let is_ours = match self.zedkube {
+            ZedkubeSeen::Running | ZedkubeSeen::Hung { .. } => true,
+            ZedkubeSeen::Served | ZedkubeSeen::Away => false,
+        };
+        !is_ours && !self.report_present && self.status.is_some()
     }
 
     fn shown(&self) -> DrainStatus {
@@ -228,7 +325,7 @@ impl GateFacts {
 
     fn answered(&self) -> Verdict {
         match self.answer {
-            Some(DrainStatus::Complete) => Verdict::Proceed(ProceedReason::Answered),
+            Some(DrainStatus::Complete) => Verdict::Proceed(ProceedReason::Answered(self.outcome)),
             Some(failed @ (DrainStatus::FailedCordon | DrainStatus::FailedDrain)) => Verdict::Failed(failed),
             Some(
                 DrainStatus::Unknown
@@ -254,8 +351,12 @@ impl GateFacts {
         }
     }
 
-    /// Ours runs. Without a report it has only just started: whatever status is there is not its own.
+    /// Ours runs. Without a report it has only just started: whatever status is there is not its own. One that hangs is
+    /// waited for, however long: it may hold the node cordoned and half drained.
     fn at_work(&self) -> Verdict {
+        if let ZedkubeSeen::Hung { silent_ms } = self.zedkube {
+            return Verdict::Defer(DeferReason::Hung { silent_ms });
+        }
         if self.report_present {
             return Verdict::Defer(DeferReason::Draining(self.status.map(|status| status.status)));
         }
@@ -322,7 +423,8 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// Notes what is seen at `now_ms` (`CLOCK_BOOTTIME`) and gives the milliseconds away so far.
+    /// Notes what is seen at `now_ms`, of a clock that stands still while the machine is suspended (`CLOCK_MONOTONIC`), and
+    /// gives the milliseconds away so far.
     ///
     /// `away` = [`GateFacts::row`] is [`Row::Away`]. Time counts from one look to the next only if zedkube was
     /// away at both, so look at each change and at least every few seconds.

@@ -22,6 +22,7 @@ mod gotime;
 mod membership;
 mod node_agent;
 mod parse;
+mod pass_gate;
 mod report;
 mod report_bounds;
 mod topic;
@@ -46,7 +47,10 @@ pub use drain_record::{
     DrainRecord, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase, RecordedPhaseName,
     RecordedRequest,
 };
-pub use gate::{Absence, DeferReason, GateFacts, OnTimeout, ProceedReason, Row, Verdict, gate};
+pub use gate::{
+    Absence, DeferReason, GateFacts, NOT_DRAINED, OnTimeout, ProceedReason, Row, Verdict, ZedkubeSeen, age,
+    gate,
+};
 pub use gotime::{GoTime, GoTimeError};
 pub use membership::{KnownHolders, Membership, OtherHolders, OwnCordon};
 pub use node_agent::{
@@ -54,6 +58,7 @@ pub use node_agent::{
     RadioSilence, ZedAgentStatus,
 };
 pub use parse::{MAX_BYTES, ParseError, parse};
+pub use pass_gate::PassGate;
 pub use report::{
     Attempt, Blocked, Budget, Disabled, Forcing, Member, NodeDrainReport, Omitted, Outcome, PodLine,
     Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, SpentOrder,

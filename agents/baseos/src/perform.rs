@@ -151,7 +151,7 @@ impl Desk {
         let contents = looking::contents(root, &self.contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
         let running = self.current.running(settings.baseos.current.as_ref(), root, now_ms, &self.sender);
-        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask(now_ms));
+        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask());
         let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
         let refused = looking::refused(&configs);
         self.told.tell(&refused);

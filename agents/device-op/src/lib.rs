@@ -48,7 +48,7 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
     let mut rhythm = AgentLoop::begin(&context, stop);
     while !rhythm.is_over() {
         let now_ms = clock::boot_millis();
-        let facts = desk.look(&state, now_ms);
+        let facts = desk.look(&state);
         let (next, effects) = operation::step(state, &facts, now_ms, &desk.policy());
         match desk.perform(&effects) {
             Ok(()) => {

@@ -105,11 +105,11 @@ impl Desk {
     }
 
     /// Reads everything anew.
-    pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
+    pub(crate) fn look(&mut self, state: &State) -> Facts {
         let root = self.context.root();
         let commands = all_kinds().map(|kind| (kind, looking::command(root, kind))).collect();
         let counters = self.counters.look(root);
-        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask(now_ms));
+        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask());
         let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
         Facts {
             commands,

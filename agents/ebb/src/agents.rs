@@ -74,6 +74,8 @@ pub(crate) async fn work(kind: Kind, agent: Agent, stop: Stop) -> anyhow::Result
 }
 
 fn fail(error: &(dyn std::error::Error + 'static), code: u8) -> ExitCode {
-    screen::say(&format!("error: {}", error_chain(error)));
+    // What was logged comes first.
+    logs::flush();
+    screen::say_soon(&format!("error: {}", error_chain(error)));
     ExitCode::from(code)
 }

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use pubsub::{Persistence, TopicKey, read_item};
+use pubsub::{Persistence, Root, TopicKey, read_item};
 use runtime::settings::{Origin, Problem, load, settings_files};
 use runtime::{AgentFlags, Loaded};
-use schemas::{ConfigItemValueMap, agent};
+use schemas::{ConfigItemValueMap, NodeDrainReport, agent};
 use serde::Serialize;
 
-use crate::screen;
+use crate::{peers, screen};
 
 /// What a program exits with for a mistake on the command line.
 const BAD_FLAG: u8 = 2;
@@ -53,10 +53,11 @@ pub(crate) fn run(arguments: &ConfigArguments) -> anyhow::Result<ExitCode> {
 
 fn show(view: &View) -> anyhow::Result<ExitCode> {
     let loaded = read(&view.flags);
+    let running = running(&view.flags.root(), &loaded);
     if view.json {
-        print(&document::of_settings(&loaded))?;
+        print(&document::of_settings(&loaded, running))?;
     } else {
-        screen::line(telling::settings(&loaded).trim_end());
+        screen::line(telling::settings(&loaded, &running).trim_end());
     }
     Ok(bad_flags(&loaded).unwrap_or(ExitCode::SUCCESS))
 }
@@ -64,10 +65,11 @@ fn show(view: &View) -> anyhow::Result<ExitCode> {
 fn check(view: &View) -> anyhow::Result<ExitCode> {
     let loaded = read(&view.flags);
     let files = settings_files(&view.flags.root(), &view.flags);
+    let running = running(&view.flags.root(), &loaded);
     if view.json {
-        print(&document::of_problems(&loaded, &files))?;
+        print(&document::of_problems(&loaded, &files, running))?;
     } else {
-        screen::line(telling::problems(&loaded, files.len()).trim_end());
+        screen::line(telling::problems(&loaded, files.len(), &running).trim_end());
     }
     let code = if loaded.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(bad_flags(&loaded).unwrap_or(code))
@@ -93,6 +95,22 @@ fn read(flags: &AgentFlags) -> Loaded {
             loaded
         }
     }
+}
+
+/// What the zedkube that runs says of the same places, with the values that it kept: a file that becomes bad while an agent
+/// runs changes nothing in that agent.
+fn running(root: &Root, loaded: &Loaded) -> Vec<String> {
+    if loaded.problems.is_empty() || !peers::runs(root, agent::ZEDKUBE) {
+        return Vec::new();
+    }
+    let key = TopicKey::global();
+    let report = read_item::<NodeDrainReport>(root, agent::ZEDKUBE, Persistence::Volatile, &key);
+    let refused = report.ok().flatten().map(|report| report.refused).unwrap_or_default();
+    let is_problem = |path: &str| {
+        let places = loaded.problems.iter().map(|problem| problem.origin.to_string());
+        places.into_iter().any(|place| place.starts_with(path))
+    };
+    refused.into_iter().filter(|refused| is_problem(&refused.path)).map(|refused| refused.reason).collect()
 }
 
 fn bad_flags(loaded: &Loaded) -> Option<ExitCode> {

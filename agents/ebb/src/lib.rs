@@ -47,6 +47,12 @@ const THREADS: usize = 2;
 /// process's exit code: 0 done, 1 refused or failed, 2 for arguments that make no sense. The verbs that stand in for
 /// kubectl's have its code for the latter, 1; and 130 when Ctrl-C ended them.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    let code = run_verb(arguments);
+    runtime::logs::flush();
+    code
+}
+
+fn run_verb(arguments: Vec<OsString>) -> ExitCode {
     let usage = cli::usage_code(&arguments);
     let command = match cli::parse(arguments) {
         Ok(command) => command,
@@ -60,7 +66,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Command::Baseos(flags) => return agents::run(agents::Kind::Baseos, &flags),
         Command::Run(arguments) => return parent::run(&arguments),
         Command::Child(arguments) => return parent::run_child(&arguments),
-        Command::Status(arguments) => done(status::run(&arguments)),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Demo(arguments) => done(demo::run(&arguments)),
         Command::Drain(arguments) => crate::drain::run(&arguments),
         Command::Cordon(arguments) => cordon::run(&arguments),

@@ -8,24 +8,25 @@ mod child;
 mod keeper;
 mod reaping;
 
+use std::fs;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
 use nix::sys::signal::{Signal, kill};
-use pubsub::AgentLock;
+use pubsub::{AgentLock, Root};
 use runtime::signals::STOP_LIMIT;
 use runtime::{AgentFlags, Stop, clock, logs};
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use child::{ChildArguments, run_child};
-use keeper::{Keeper, Pause};
+use keeper::{Hung, Keeper, Pause};
 
 use crate::agents::Kind;
 use crate::screen;
 
-/// Who logs, and the name of the parent's lock and pid file, `ROOT/run/ebb-run.pid`. Not `ebb`: that is the agent
+/// Who logs, and the name of the parent's lock and pid file, `ROOT/run/ebb/lock/ebb-run.pid`. Not `ebb`: that is the agent
 /// that asks for drains on the command line.
 const NAME: &str = "ebb-run";
 
@@ -42,6 +43,12 @@ const PATIENCE: Duration = STOP_LIMIT.saturating_mul(2);
 
 /// So long a killed process is waited for. One that hangs in a disk that does not answer cannot be ended.
 const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Between two looks at the agents' touch files, which are touched every 25 s.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Between two looks when an agent was asked to end because it hangs.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// What `ebb run` takes.
 #[derive(Args, Clone, Debug)]
@@ -82,11 +89,11 @@ fn agent(name: &str) -> Result<Kind, String> {
 fn keep(agents: &[Kind], flags: &AgentFlags) -> anyhow::Result<()> {
     logs::init(flags.log_format, NAME)?;
     // Held to the end: two parents would fight over the agents' locks for ever.
-    let _lock = AgentLock::acquire(&flags.root(), NAME).context("cannot start the agents")?;
+    let lock = AgentLock::acquire(&flags.root(), NAME).context("cannot start the agents")?;
     // One thread, the main one: the kernel tells children of the end of the thread that has started them.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot wait for signals")?.block_on(async {
-        let mut parent = Parent::new(agents, flags)?;
+        let mut parent = Parent::new(agents, flags, lock)?;
         parent.keep_until_told().await;
         parent.end_all().await;
         Ok(())
@@ -95,6 +102,9 @@ fn keep(agents: &[Kind], flags: &AgentFlags) -> anyhow::Result<()> {
 
 /// The loop's state, and what wakes it.
 struct Parent {
+    lock: AgentLock,
+    /// An agent was asked to end because it hangs.
+    waits_for_end: bool,
     child_arguments: child::Arguments,
     keeper: Keeper,
     stop: Stop,
@@ -102,8 +112,10 @@ struct Parent {
 }
 
 impl Parent {
-    fn new(agents: &[Kind], flags: &AgentFlags) -> anyhow::Result<Self> {
+    fn new(agents: &[Kind], flags: &AgentFlags, lock: AgentLock) -> anyhow::Result<Self> {
         Ok(Self {
+            lock,
+            waits_for_end: false,
             child_arguments: child::Arguments::new(flags),
             keeper: Keeper::new(agents),
             stop: Stop::on_signals()?,
@@ -113,23 +125,46 @@ impl Parent {
 
     async fn keep_until_told(&mut self) {
         while !self.stop.is_requested() {
-            for kind in self.keeper.due(clock::boot_millis()) {
+            for kind in self.keeper.due(clock::awake_millis()) {
                 self.start(kind);
             }
             self.wait().await;
             self.bury();
+            self.end_hung();
+            if let Err(error) = self.lock.keep() {
+                tracing::warn!("the lock file of {NAME} was removed: {}", runtime::error_chain(&error));
+            }
+        }
+    }
+
+    /// Ends who hangs. As systemd's watchdog does it for the units; it is started again as after a crash.
+    fn end_hung(&mut self) {
+        let root: &Root = self.lock.root();
+        let touched = |kind: Kind| {
+            let time = fs::symlink_metadata(root.touch(kind.name())).and_then(|file| file.modified()).ok()?;
+            time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_nanos())
+        };
+        let hung = self.keeper.hung(touched, clock::awake_millis());
+        self.waits_for_end = !hung.is_empty();
+        for Hung { kind, pid, silent_ms, signal } in hung {
+            let (name, age) = (kind.name(), schemas::age(silent_ms));
+            tracing::error!(
+                agent = name,
+                process = pid.as_raw(),
+                "{name} hangs: its touch file is {age} old; sending {signal} to process {pid}"
+            );
+            if let Err(error) = kill(pid, signal) {
+                tracing::warn!("cannot send {signal} to {name}, process {pid}: {error}");
+            }
         }
     }
 
     /// Until a child may have ended, one is to be started, or somebody asks to stop.
     async fn wait(&mut self) {
-        let pause = self.keeper.wake_at().map(|at_ms| at_ms.saturating_sub(clock::boot_millis()));
-        let paused = async {
-            match pause {
-                Some(pause_ms) => tokio::time::sleep(Duration::from_millis(pause_ms)).await,
-                None => std::future::pending().await,
-            }
-        };
+        let pause = self.keeper.wake_at().map(|at_ms| at_ms.saturating_sub(clock::awake_millis()));
+        let look = if self.waits_for_end { LOOK_AGAIN } else { LOOK };
+        let paused =
+            tokio::time::sleep(pause.map_or(look, |pause_ms| Duration::from_millis(pause_ms).min(look)));
         tokio::select! {
             biased;
             () = self.stop.requested() => {}
@@ -143,10 +178,10 @@ impl Parent {
         match self.child_arguments.start(kind) {
             Ok(pid) => {
                 tracing::info!(agent = name, process = pid.as_raw(), "started {name} as process {pid}");
-                self.keeper.started(kind, pid, clock::boot_millis());
+                self.keeper.started(kind, pid, clock::awake_millis());
             }
             Err(error) => {
-                let pause = self.keeper.did_not_start(kind, clock::boot_millis());
+                let pause = self.keeper.did_not_start(kind, clock::awake_millis());
                 tracing::error!(agent = name, "cannot start {name}: {error}; {}", again(pause));
             }
         }
@@ -156,7 +191,7 @@ impl Parent {
     fn bury(&mut self) {
         while let Some((pid, how)) = reaping::next_ended() {
             // Process 1 of a container inherits the orphans of its agents' commands.
-            let Some(ended) = self.keeper.ended(pid, how, clock::boot_millis()) else { continue };
+            let Some(ended) = self.keeper.ended(pid, how, clock::awake_millis()) else { continue };
             let name = ended.kind.name();
             let lived = Duration::from_millis(ended.lived_ms).as_secs();
             let pause_seconds = ended.pause.as_secs();

@@ -1,10 +1,14 @@
 //! The agents of this device as a verb meets them: do they run, may we write in their neighbourhood, who are we.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use anyhow::{Context, bail};
 use nix::unistd::{User, geteuid};
-use pubsub::{AgentLock, Holder, LockError, Persistence, Root, TopicKey, lock_holder, read_item};
+use pubsub::presence::{is_alive, pid_in};
+use pubsub::{
+    AgentLock, Holder, LockError, Persistence, Presence, Root, StoreError, TopicKey, presence, read_item,
+};
 use schemas::{NodeDrainReport, NodeDrainStatus, agent};
 
 use crate::screen;
@@ -14,13 +18,14 @@ use crate::screen;
 /// # Errors
 /// It does not run; it runs as another user, whose files it would refuse or could not read.
 pub(crate) fn require(root: &Root, agent: &str) -> anyhow::Result<()> {
-    let Some(holder) = lock_holder(root, agent)? else {
+    let presence = seen(root, agent)?;
+    if !presence.is_running() {
         bail!(
             "nothing would happen: {agent} does not run here; start it with `ebb {}` or `ebb run`",
             verb(agent)
         );
-    };
-    let (me, other) = (geteuid().as_raw(), holder.pid.and_then(user_of));
+    }
+    let (me, other) = (geteuid().as_raw(), presence.pid().and_then(user_of));
     if let Some(other) = other.filter(|other| *other != me) {
         bail!(
             "nothing would happen: {agent} runs as user {}, and takes no files of user {}; run this as user {}",
@@ -32,9 +37,18 @@ pub(crate) fn require(root: &Root, agent: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The lock of another user's agent cannot be asked; its pid file can be read by everybody.
+fn seen(root: &Root, agent: &str) -> Result<Presence, StoreError> {
+    presence(root, agent).or_else(|error| {
+        let is_others = error.io().kind() == ErrorKind::PermissionDenied;
+        let pid = pid_in(&root.pid(agent)).filter(|pid| is_others && is_alive(*pid));
+        pid.map(Presence::Process).ok_or(error)
+    })
+}
+
 /// Whether the agent runs. One that cannot be asked counts as running.
 pub(crate) fn runs(root: &Root, agent: &str) -> bool {
-    lock_holder(root, agent).map_or(true, |holder| holder.is_some())
+    presence(root, agent).map_or(true, Presence::is_running)
 }
 
 /// Becomes the publisher `agent` (the controller, or the operator) until the lock is dropped.
@@ -53,7 +67,7 @@ pub(crate) fn speak_as(root: &Root, agent: &str) -> anyhow::Result<AgentLock> {
                 "try again when it has ended"
             }
         ),
-        Err(error @ LockError::Store(_)) => {
+        Err(error @ (LockError::Reader { .. } | LockError::Store(_))) => {
             Err(error).with_context(|| format!("cannot publish as {agent} (are you root?)"))
         }
     }

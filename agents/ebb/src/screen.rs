@@ -5,10 +5,14 @@ mod table;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 pub(crate) use bars::Bar;
 use bars::Bars;
 pub(crate) use table::table;
+
+/// A reader has so long for the last line of an agent.
+const SAY_LIMIT: Duration = Duration::from_millis(250);
 
 /// One line, and where it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +105,17 @@ pub(crate) fn complaint(error: &anyhow::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     let text = causes.join(": ");
     if text.starts_with("Error from server") { text } else { format!("error: {text}") }
+}
+
+/// As [`say`], but gives up when nobody reads: an agent that was told to stop has to end.
+pub(crate) fn say_soon(text: &str) {
+    let (done, said) = std::sync::mpsc::channel();
+    let text = text.to_owned();
+    std::thread::spawn(move || {
+        say(&text);
+        done.send(()).unwrap_or_default();
+    });
+    said.recv_timeout(SAY_LIMIT).unwrap_or_default();
 }
 
 /// Prints one line for people, beside the data.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use pubsub::{
-    Persistence, PublishError, Publisher, Subscription, TopicKey, failure_point, lock_holder, read_item,
-    read_items,
+    Persistence, Presence, PublishError, Publisher, Subscription, TopicKey, failure_point, presence,
+    read_item, read_items,
 };
 use runtime::activation_lock::ActivationLock;
+use runtime::requester::standing_pass;
 use runtime::{AgentContext, SettingsWatch, error_chain, program};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
@@ -124,6 +125,10 @@ impl Desk {
 
     /// The report is read last, and after the locks: what a process wrote before it died is seen.
     fn is_released(&self, requester: &str) -> bool {
+        // As the gate of the agent that has let it go.
+        if standing_pass(&self.context, requester).is_some() {
+            return true;
+        }
         let alive = Alive { zedkube: self.is_running(agent::ZEDKUBE), requester: self.is_running(requester) };
         let report = read_item::<NodeDrainReport>(
             self.context.root(),
@@ -264,9 +269,9 @@ impl Desk {
         }
     }
 
-    /// The agent's lock is held, or cannot be asked.
+    /// The agent runs, or its lock cannot be asked.
     fn is_running(&self, name: &str) -> bool {
-        lock_holder(self.context.root(), name).map_or(true, |holder| holder.is_some())
+        presence(self.context.root(), name).map_or(true, Presence::is_running)
     }
 
     /// An item as its file has it now; one that is absent or cannot be read commands nothing.

@@ -3,8 +3,8 @@
 use runtime::plain_text::one_line;
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester,
-    DrainStatus, Member, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, Source, ZedAgentStatus,
-    agent,
+    DrainStatus, Member, NOT_DRAINED, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, Source,
+    ZedAgentStatus, agent,
 };
 
 /// EVE's word for a partition that the device boots next.
@@ -114,7 +114,10 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
             && image.content_tree_uuid.len() <= MOST_ID_BYTES
     };
     let image = images.iter().find(is_due)?;
-    let reason = format!("reboot into image {} ({})", image.base_os_version, image.content_tree_uuid);
+    let mut reason = format!("reboot into image {} ({})", image.base_os_version, image.content_tree_uuid);
+    if hold.release.starts_with(NOT_DRAINED) {
+        reason = format!("{reason}: {}", hold.release);
+    }
     Some(Command {
         image: image.content_tree_uuid.clone(),
         source: hold.source,

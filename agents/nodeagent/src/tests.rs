@@ -9,8 +9,8 @@ use runtime::flags::Assignment;
 use runtime::{Agent, AgentFlags, StartError};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DeviceLine, DeviceOpState,
-    DeviceOpStatus, DrainRequester, DrainStatus, Member, NodeAgentStatus, NodeDrainReport, NodeDrainStatus,
-    Operation, RequestLine, Topic, ZedAgentStatus, agent, parse,
+    DeviceOpStatus, DrainRequester, DrainStatus, Member, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
+    NodeDrainStatus, Operation, PassGate, RequestLine, Topic, ZedAgentStatus, agent, parse,
 };
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -330,6 +330,25 @@ async fn a_command_of_a_dead_requester_waits_for_zedkubes_answer() {
     assert_eq!(taken.state, Taken);
     assert!(device.lines().is_empty());
     device.publish_with(&zedkube, "global", &answer(DrainStatus::Complete));
+    device.until_action(Done).await;
+    device.stop().await;
+}
+
+/// zedkube hangs and answers nobody; device-op let the command go on an operator's word, and died.
+#[tokio::test]
+async fn an_operators_word_beside_a_zedkube_that_hangs_counts_here_too() {
+    let mut device = Device::start(&[("device.dry-run", "true")]).await;
+    let zedkube = lock(&device.root, agent::ZEDKUBE).await;
+    let report = NodeDrainReport { member: Member::Yes, ..NodeDrainReport::default() };
+    device.publish_with(&zedkube, "global", &report);
+    let requested_at = "2026-08-22T16:10:11Z".parse().unwrap();
+    let requested_by = DrainRequester::DeviceOp;
+    let request = NodeDrainRequest { requested_at, requested_by, context: "reboot".to_owned() };
+    device.publish(agent::ZEDAGENT, "global", &request).await;
+    let boot_id = runtime::boot::boot_id(&device.root).unwrap();
+    let pass = PassGate { boot_id, requested_by, requested_at, ..PassGate::default() };
+    device.publish(agent::EBB, agent::ZEDAGENT, &pass).await;
+    device.command(Some(Operation::Reboot), 7).await;
     device.until_action(Done).await;
     device.stop().await;
 }

@@ -1,14 +1,15 @@
 //! Starting an agent: all that has to be right before its first decision.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use pubsub::{AgentLock, LockError, Root};
+use pubsub::{AgentLock, Kept, LockError, Root};
 use thiserror::Error;
 
 use crate::boot::{BootIdError, boot_id, machine_id};
+use crate::error_chain;
 use crate::flags::AgentFlags;
-use crate::liveness::Liveness;
+use crate::liveness::{BEAT, Liveness};
 use crate::settings::{Problem, SettingsWatch};
 use crate::signals::{Overdue, Stop};
 use crate::zedbox::{ZedboxError, check_zedbox};
@@ -105,10 +106,17 @@ impl Agent {
         if !problems.is_empty() {
             return Err(StartError::Flags { agent: agent(), problems });
         }
+        let mut touch = vec![root.touch(name)];
+        if flags.beside_zedbox {
+            touch.push(root.eves_touch(name));
+            if let Err(error) = lock.write_eves_pid() {
+                tracing::warn!("{}; EVE's watchdog does not see this process", error_chain(&error));
+            }
+        }
         let parts = Parts {
             name: agent(),
             machine_id: machine_id(&root),
-            liveness: Liveness::start(root.touch(name)),
+            liveness: Liveness::start(touch),
             is_beside_zedbox: flags.beside_zedbox,
             root,
             lock,
@@ -123,13 +131,40 @@ impl Agent {
         self.context.clone()
     }
 
-    /// Runs the agent's loop until it ends, or for [`crate::signals::STOP_LIMIT`] after `stop` was requested.
+    /// Runs the agent's loop until it ends, or for [`crate::signals::STOP_LIMIT`] after `stop` was requested. Requests the
+    /// stop itself when another process has become the agent.
     pub async fn run<F, W>(self, stop: Stop, run: F) -> Result<W::Output, Overdue>
     where
         F: FnOnce(AgentContext, Stop) -> W,
         W: Future,
     {
+        tokio::spawn(keep_lock(Arc::downgrade(&self.context.0), stop.clone()));
         stop.limit(run(self.context, stop.clone())).await
+    }
+}
+
+/// Looks at each beat whether the agent's lock is in its place: anybody who may write to `/run` can remove it.
+async fn keep_lock(agent: Weak<Parts>, stop: Stop) {
+    while let Some(parts) = agent.upgrade() {
+        let (name, lock) = (&parts.name, parts.root.lock(&parts.name));
+        match parts.lock.keep() {
+            Ok(Kept::InPlace) => {}
+            Ok(Kept::MadeAgain) => {
+                tracing::warn!("somebody removed the lock file {}: {name} has made it again", lock.display());
+            }
+            Err(error @ LockError::Held { .. }) => {
+                tracing::error!(
+                    "{error}: the lock file was removed, and another process took it; this one ends"
+                );
+                stop.request();
+                return;
+            }
+            Err(error @ (LockError::Reader { .. } | LockError::Store(_))) => {
+                tracing::warn!("the lock file was removed and cannot be made again: {}", error_chain(&error));
+            }
+        }
+        drop(parts);
+        tokio::time::sleep(BEAT).await;
     }
 }
 

@@ -33,7 +33,7 @@ async fn an_agent_has_its_lock_its_boot_and_its_settings() {
     assert_eq!(context.settings().loaded().problems.len(), 1, "a mistake in a file does not stop it");
     assert!(!context.is_beside_zedbox());
     let own = std::process::id();
-    assert_eq!(fs::read_to_string(folder.path().join("run/zedkube.pid")).unwrap(), own.to_string());
+    assert_eq!(fs::read_to_string(folder.path().join("run/ebb/lock/zedkube.pid")).unwrap(), own.to_string());
 
     let error = Agent::start("zedkube", &flags(folder.path())).await.unwrap_err();
     assert_eq!(error.exit_code(), 1);
@@ -62,13 +62,23 @@ async fn bad_flags_are_told_together_and_exit_with_2() {
 #[tokio::test]
 async fn zedbox_is_kept_clear_of() {
     let folder = tempfile::tempdir().unwrap();
-    write(&folder.path().join("run/zedbox.pid"), &std::process::id().to_string());
+    let mut zedbox = crate::zedbox::tests::start_zedbox(folder.path());
+    write(&folder.path().join("run/zedbox.pid"), &zedbox.id().to_string());
     let error = Agent::start("zedkube", &flags(folder.path())).await.unwrap_err();
     assert_eq!(error.exit_code(), 1);
     assert!(error_chain(&error).contains("--beside-zedbox"), "{}", error_chain(&error));
 
     let beside = AgentFlags { beside_zedbox: true, ..flags(folder.path()) };
-    assert!(Agent::start("zedkube", &beside).await.unwrap().context().is_beside_zedbox());
+    let agent = Agent::start("zedkube", &beside).await.unwrap();
+    assert!(agent.context().is_beside_zedbox());
+    tokio::task::yield_now().await;
+    let own = std::process::id().to_string();
+    assert_eq!(fs::read_to_string(folder.path().join("run/zedkube.pid")).unwrap(), own, "for EVE's watchdog");
+    for touch in ["run/zedkube.touch", "run/ebb/lock/zedkube.touch"] {
+        assert!(folder.path().join(touch).exists(), "{touch}");
+    }
+    zedbox.kill().unwrap();
+    zedbox.wait().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,4 +96,35 @@ async fn an_agent_that_does_not_end_is_overdue() {
     let agent = Agent::start("zedkube", &flags(folder.path())).await.unwrap();
     let deaf = agent.run(stop, async |_: AgentContext, _: Stop| std::future::pending::<()>().await);
     assert_eq!(deaf.await, Err(Overdue));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_lock_is_made_again_by_the_agent_that_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = pubsub::Root::new(folder.path());
+    let agent = Agent::start("zedkube", &flags(folder.path())).await.unwrap();
+    let stop = Stop::new();
+    let looking = agent.run(stop.clone(), async |_: AgentContext, _: Stop| {
+        fs::remove_dir_all(folder.path().join("run")).unwrap();
+        assert_eq!(pubsub::lock_holder(&root, "zedkube").unwrap(), None);
+        while pubsub::lock_holder(&root, "zedkube").unwrap().is_none() {
+            tokio::time::sleep(BEAT).await;
+        }
+    });
+    assert_eq!(looking.await, Ok(()));
+    assert!(!stop.is_requested());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_whose_lock_another_process_took_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = pubsub::Root::new(folder.path());
+    let agent = Agent::start("zedkube", &flags(folder.path())).await.unwrap();
+    let ending = agent.run(Stop::new(), async |_: AgentContext, stop: Stop| {
+        tokio::task::yield_now().await;
+        fs::remove_file(root.lock("zedkube")).unwrap();
+        let _other = AgentLock::acquire(&root, "zedkube").unwrap();
+        stop.requested().await;
+    });
+    assert_eq!(ending.await, Ok(()));
 }

@@ -17,6 +17,14 @@ pub fn boot_millis() -> u64 {
     millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0)
 }
 
+/// Milliseconds since this boot in which the machine was awake, time of suspend left out: for how long somebody else did
+/// or did not do something, who was suspended just as we were.
+pub fn awake_millis() -> u64 {
+    // As above.
+    let millis = clock_gettime(ClockId::CLOCK_MONOTONIC).map(|time| Duration::from(time).as_millis());
+    millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0)
+}
+
 /// What the wall clock shows now. Never decide by it.
 #[expect(clippy::disallowed_methods, reason = "this is the place that all others are sent to")]
 pub fn wall() -> Timestamp {

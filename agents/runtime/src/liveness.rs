@@ -1,25 +1,42 @@
 //! Showing that an agent is alive, as long as its loop makes progress.
 //!
-//! EVE's watchdog reboots a device whose `ROOT/run/<agent>.touch` is older than 300 s; systemd restarts an agent
-//! whose watchdog message is missing. Both are fed from here, and only while the loop itself says so: a loop that
-//! hangs is to be found out.
+//! Beside EVE's zedbox its watchdog reboots a device whose `ROOT/run/<agent>.touch` is older than 300 s; systemd restarts
+//! an agent whose watchdog message is missing; `ebb run` one whose `ROOT/run/ebb/lock/<agent>.touch` is old. All are fed
+//! from here, and only while the loop itself says so: a loop that hangs is to be found out.
 
-use std::fs::OpenOptions;
+use std::env;
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use nix::fcntl::OFlag;
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
+use pubsub::{Owner, Root, read_checked};
 use sd_notify::NotifyState;
 use tokio::time::Instant;
 
+use crate::clock;
+
 /// EVE's agents touch their file this often.
-const BEAT: Duration = Duration::from_secs(25);
+pub(crate) const BEAT: Duration = Duration::from_secs(25);
+/// A loop that has not shown progress for so long hangs, as an operator sees it: one beat may be late.
+pub const HANGS_AFTER: Duration = Duration::from_secs(45);
+/// A loop that has not shown progress for so long is ended by whoever keeps the agent running: systemd's units say the
+/// same (WatchdogSec), and it is well before EVE's watchdog reboots the device, after 300 s.
+pub const ENDED_AFTER: Duration = Duration::from_secs(180);
+/// Where the service manager listens: systemd's sd_notify(3).
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+/// A touch file of ours holds the time of the beat: a number of so many digits, so that a full disk has room for the next.
+const TIME_DIGITS: usize = 20;
 /// However short systemd's watchdog is.
 const SHORTEST_BEAT: Duration = Duration::from_millis(100);
 
@@ -29,8 +46,11 @@ pub struct Liveness(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    touch: PathBuf,
+    /// The agent's own file, and that of EVE's watchdog beside EVE's zedbox.
+    touch: Vec<PathBuf>,
     beat: Duration,
+    /// The agent has started, and the service manager does not know it yet.
+    owes_ready: AtomicBool,
     steps: AtomicU64,
     began: Instant,
     /// When the loop last showed progress, in milliseconds since it began.
@@ -38,13 +58,14 @@ struct Shared {
 }
 
 impl Liveness {
-    /// Touches the file now and from then on as long as the loop makes progress. Ends with its last handle.
+    /// Touches the files now and from then on as long as the loop makes progress. Ends with its last handle.
     /// Call it in a tokio runtime.
-    pub(crate) fn start(touch: PathBuf) -> Self {
+    pub(crate) fn start(touch: Vec<PathBuf>) -> Self {
         let beat = beat(sd_notify::watchdog_enabled());
         let shared = Arc::new(Shared {
             touch,
             beat,
+            owes_ready: AtomicBool::new(false),
             steps: AtomicU64::new(1),
             began: Instant::now(),
             shown_ms: AtomicU64::new(0),
@@ -69,7 +90,8 @@ impl Liveness {
 
     /// Tells systemd that the agent has started. Without systemd nothing happens.
     pub fn ready(&self) {
-        tell(&[NotifyState::Ready]);
+        self.0.owes_ready.store(true, Ordering::Relaxed);
+        self.0.tell_ready();
     }
 
     /// The line that `systemctl status` shows.
@@ -80,6 +102,29 @@ impl Liveness {
     }
 }
 
+impl Shared {
+    /// Says again what did not get through: a service that is never ready is ended by systemd.
+    fn tell_ready(&self) {
+        if self.owes_ready.load(Ordering::Relaxed) && tell(&[NotifyState::Ready]) {
+            self.owes_ready.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// For how long the loop of an agent has not shown progress; nothing when it has no touch file that says so.
+///
+/// A hung loop is told by two clocks, and the shorter time counts: the time in the file leaves out suspend and does not
+/// jump, the file's own time is right when the disk was too full for the other.
+pub fn silent_for(root: &Root, agent: &str) -> Option<Duration> {
+    let path = root.touch(agent);
+    let text = read_checked(&path, 64, Owner::RootOrSelf).ok().flatten()?;
+    let beat_ms: u64 = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;
+    let touched = fs::symlink_metadata(&path).ok()?.modified().ok()?;
+    let touched = Timestamp::try_from(touched).ok()?;
+    let by_wall = Duration::try_from(clock::wall().duration_since(touched)).unwrap_or_default();
+    Some(Duration::from_millis(clock::awake_millis().saturating_sub(beat_ms)).min(by_wall))
+}
+
 /// Half of systemd's limit, so that one late beat does no harm.
 fn beat(watchdog: Option<Duration>) -> Duration {
     watchdog.map_or(BEAT, |limit| (limit / 2).clamp(SHORTEST_BEAT, BEAT))
@@ -87,15 +132,19 @@ fn beat(watchdog: Option<Duration>) -> Duration {
 
 async fn feed(agent: Weak<Shared>) {
     let mut seen = 0;
-    let mut failing = false;
+    let mut failing: Vec<bool> = Vec::new();
     while let Some(shared) = agent.upgrade() {
         let steps = shared.steps.load(Ordering::Relaxed);
         if steps != seen {
             seen = steps;
-            let failed = touch(&shared.touch);
+            failing.resize(shared.touch.len(), false);
+            for (path, was_failing) in shared.touch.iter().zip(&mut failing) {
+                let failed = touch(path);
+                log_change(path, *was_failing, failed.as_ref().err());
+                *was_failing = failed.is_err();
+            }
+            shared.tell_ready();
             tell(&[NotifyState::Watchdog]);
-            log_change(&shared.touch, failing, failed.as_ref().err());
-            failing = failed.is_err();
         }
         let beat = shared.beat;
         drop(shared);
@@ -103,8 +152,11 @@ async fn feed(agent: Weak<Shared>) {
     }
 }
 
-/// Makes the file if it is missing, and sets its times to now.
+/// Makes the file if it is missing, writes the time of this beat, and sets the file's times to now.
 fn touch(path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        pubsub::store::create_folder(folder).map_err(io::Error::other)?;
+    }
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -112,7 +164,13 @@ fn touch(path: &Path) -> io::Result<()> {
         .mode(0o644)
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
         .open(path)?;
-    Ok(futimens(&file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?)
+    // The file's own time is what watchdogs look at: it must not depend on room on the disk.
+    let written = file.write_all_at(format!("{:0TIME_DIGITS$}\n", clock::awake_millis()).as_bytes(), 0);
+    futimens(&file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?;
+    if let Err(error) = written {
+        tracing::debug!("cannot write the time of the beat into {}: {error}", path.display());
+    }
+    Ok(())
 }
 
 /// A full disk lasts: one line when it begins, one when it is over.
@@ -126,10 +184,27 @@ fn log_change(path: &Path, was_failing: bool, error: Option<&io::Error>) {
     }
 }
 
-fn tell(state: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
+/// Gives whether it was said, or there is nobody to say it to.
+fn tell(state: &[NotifyState<'_>]) -> bool {
+    let Some(socket) = env::var_os(NOTIFY_SOCKET) else { return true };
+    let said = send(socket.as_bytes(), state);
+    if let Err(error) = &said {
         tracing::debug!("cannot tell the service manager: {error}");
     }
+    said.is_ok()
+}
+
+/// Does not wait: a service manager that does not read must not stop an agent.
+fn send(to: &[u8], state: &[NotifyState<'_>]) -> io::Result<()> {
+    let address = match to.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(Path::new(std::ffi::OsStr::from_bytes(to)))?,
+    };
+    let message: String = state.iter().flat_map(|state| [state.to_string(), "\n".to_owned()]).collect();
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(message.as_bytes(), &address)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -163,7 +238,7 @@ mod tests {
     async fn only_a_loop_that_turns_is_alive() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("zedkube.touch");
-        let liveness = Liveness::start(path.clone());
+        let liveness = Liveness::start(vec![path.clone()]);
         let a_beat = async || tokio::time::sleep(BEAT + Duration::from_millis(1)).await;
 
         a_beat().await;
@@ -188,7 +263,7 @@ mod tests {
     async fn a_loop_that_is_always_busy_is_alive() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("zedkube.touch");
-        let liveness = Liveness::start(path.clone());
+        let liveness = Liveness::start(vec![path.clone()]);
         tokio::task::yield_now().await;
         assert!(was_touched(&path), "at the start");
         // Each turn waits anew, and something else always comes first.
@@ -209,5 +284,41 @@ mod tests {
         std::os::unix::fs::symlink(folder.path().join("target"), &link).unwrap();
         assert!(touch(&link).is_err());
         assert!(!folder.path().join("target").exists());
+    }
+
+    #[test]
+    fn a_service_manager_that_does_not_read_stops_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let _manager = UnixDatagram::bind(&path).unwrap();
+        let to = path.as_os_str().as_bytes();
+        // The queue of a datagram socket has room for a few.
+        let refused = (0..10_000).find_map(|_| send(to, &[NotifyState::Watchdog]).err()).unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn how_long_a_loop_is_silent() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        assert_eq!(silent_for(&root, "zedkube"), None, "no file");
+        let path = root.touch("zedkube");
+        touch(&path).unwrap();
+        let is_short = |silent: Option<Duration>| silent.is_some_and(|silent| silent < HANGS_AFTER);
+        assert!(is_short(silent_for(&root, "zedkube")));
+
+        let hour = Duration::from_secs(3600);
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        let old = SystemTime::now() - hour;
+        file.set_modified(old).unwrap();
+        assert!(is_short(silent_for(&root, "zedkube")), "the wall clock jumped, or the device was suspended");
+        // A machine that has just been booted has no time that is an hour ago.
+        file.write_all_at(b"00000000000000000000", 0).unwrap();
+        file.set_modified(old).unwrap();
+        let up = Duration::from_millis(clock::awake_millis());
+        let silent = silent_for(&root, "zedkube").unwrap();
+        assert!(silent >= up.min(hour) - Duration::from_secs(60), "{silent:?}");
+        touch(&path).unwrap();
+        assert!(is_short(silent_for(&root, "zedkube")));
     }
 }

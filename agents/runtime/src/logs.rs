@@ -1,9 +1,21 @@
 //! Where log records go: to the journal where there is one, else to stderr as text or JSON.
 //!
 //! The message of a record stays as it was written, byte for byte, in one line, so that what EVE's users grep for
-//! is found: `kubevirt_node_drain_completion_time_seconds:12.500000` is a message, not a field.
+//! is found: `kubevirt_node_drain_completion_time_seconds:12.500000` is a message, not a field. Line breaks and other
+//! control characters in it are escaped.
+//!
+//! Whoever logs never waits: a thread of its own writes (`queue`).
+
+mod escaped;
+mod journal;
+mod queue;
 
 use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use thiserror::Error;
 use tracing::subscriber::SetGlobalDefaultError;
@@ -16,37 +28,90 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::flags::LogFormat;
+use escaped::Escaped;
+use journal::{Journal, JournalFields, JournalRecord};
+use queue::Queue;
 
 /// The environment variable that chooses records, in `tracing`'s words: `debug`, `pubsub=trace,info`.
 pub const FILTER_VARIABLE: &str = "EBB_LOG";
 
-/// Logs were set up before.
+/// So long the end of the process waits for records that are on their way.
+const LAST_WAIT: Duration = Duration::from_millis(250);
+
+/// The queue of this process, for [`flush`]. The log belongs to the process, as the subscriber does.
+static QUEUE: OnceLock<Queue> = OnceLock::new();
+
+/// The log cannot be set up.
 #[derive(Debug, Error)]
-#[error("cannot set up the log of {agent}")]
-pub struct LogError {
-    agent: String,
-    source: SetGlobalDefaultError,
+pub enum LogError {
+    /// It was set up before.
+    #[error("cannot set up the log of {agent}")]
+    Twice {
+        /// Whose.
+        agent: String,
+        /// What `tracing` says.
+        source: SetGlobalDefaultError,
+    },
+    /// There is no thread that could write it.
+    #[error("cannot start the thread that writes the log of {agent}")]
+    Thread {
+        /// Whose.
+        agent: String,
+        /// What the system says.
+        source: io::Error,
+    },
 }
 
 /// Sends this process's records to the journal if `format` is not given and there is one, else to stderr.
 ///
-/// Call it once, in the binary: it is the only thing in a process that belongs to all agents in it.
+/// Call it once, in the binary, and [`flush`] at the end: it is the only thing in a process that belongs to all agents in
+/// it.
 pub fn init(format: Option<LogFormat>, agent: &str) -> Result<(), LogError> {
-    let output = output(format, agent);
+    let output =
+        output(format, agent).map_err(|source| LogError::Thread { agent: agent.to_owned(), source })?;
     let subscriber = Registry::default().with(filter()).with(output);
     tracing::subscriber::set_global_default(subscriber)
-        .map_err(|source| LogError { agent: agent.to_owned(), source })
+        .map_err(|source| LogError::Twice { agent: agent.to_owned(), source })
 }
 
-fn output<S>(format: Option<LogFormat>, agent: &str) -> Box<dyn Layer<S> + Send + Sync>
+/// Waits until what was logged is written, for a quarter of a second at most. For the end of the process.
+pub fn flush() {
+    if let Some(queue) = QUEUE.get() {
+        queue.wait_until_written(LAST_WAIT);
+    }
+}
+
+fn output<S>(format: Option<LogFormat>, agent: &str) -> io::Result<Box<dyn Layer<S> + Send + Sync>>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {
-    match (format, tracing_journald::layer()) {
-        (None, Ok(journal)) => Box::new(journal.with_syslog_identifier(agent.to_owned())),
-        (None, Err(_)) => lines(LogFormat::Text, agent, std::io::stderr),
-        (Some(format), _) => lines(format, agent, std::io::stderr),
+    if format.is_none()
+        && let Some(socket) = Journal::open()
+    {
+        return Ok(Box::new(journal(start(socket)?, agent)));
     }
+    // Not `io::stderr()`: whoever prints there would wait for the thread that waits for the reader.
+    let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+    Ok(lines(format.unwrap_or(LogFormat::Text), agent, start(stderr)?))
+}
+
+fn start(out: impl io::Write + Send + 'static) -> io::Result<Queue> {
+    let queue = Queue::start(out, |dropped| {
+        tracing::warn!("{dropped} log records were dropped: whoever reads the log did not keep up");
+    })?;
+    Ok(QUEUE.get_or_init(|| queue).clone())
+}
+
+fn journal<S>(queue: Queue, agent: &str) -> impl Layer<S> + Send + Sync + use<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    let record = JournalRecord { agent: agent.to_owned() };
+    tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .fmt_fields(JournalFields)
+        .event_format(record)
+        .with_writer(queue)
 }
 
 /// From `info` on, unless the variable says otherwise; its mistakes are passed over.
@@ -99,8 +164,11 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        let mut record = String::new();
+        self.inner.format_event(context, Writer::new(&mut record), event)?;
         write!(writer, "{} ", self.agent)?;
-        self.inner.format_event(context, writer, event)
+        fmt::Write::write_str(&mut Escaped(&mut writer), record.trim_end_matches('\n'))?;
+        writeln!(writer)
     }
 }
 
@@ -182,6 +250,9 @@ mod tests {
         assert!(lines[0].contains(" INFO ") && lines[0].ends_with(METRIC), "{log}");
         assert!(lines[1].contains(r#"waits drain_id="d" pod="ns/a""#), "{log}");
         assert!(!log.contains('\u{1b}'), "no colours: {log}");
+        let log = logged(LogFormat::Text, || tracing::info!("context: a\nzedkube 2026 INFO forged\0"));
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(log.ends_with("context: a\\nzedkube 2026 INFO forged\\u{0}\n"), "{log}");
     }
 
     #[test]

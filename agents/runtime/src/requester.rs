@@ -10,11 +10,12 @@ mod words;
 use std::time::Duration;
 
 use pubsub::{
-    Persistence, PublishError, Published, Publisher, Refusal, Subscription, TopicKey, lock_holder, read_item,
+    Persistence, Presence, PublishError, Published, Publisher, Refusal, Subscription, TopicKey, presence,
+    read_item,
 };
 use schemas::{
     Absence, DrainRequester, EdgeNodeClusterConfig, GateFacts, GoTime, Member, NodeDrainReport,
-    NodeDrainRequest, NodeDrainStatus, OnTimeout, Row, Topic, Verdict, agent,
+    NodeDrainRequest, NodeDrainStatus, OnTimeout, PassGate, Row, Topic, Verdict, ZedkubeSeen, agent,
 };
 use thiserror::Error;
 
@@ -24,11 +25,12 @@ pub use own::OwnRequest;
 use crate::agent::AgentContext;
 use crate::clock;
 use crate::error_chain;
+use crate::liveness::silent_for;
 use crate::refused::with_refused;
 use crate::settings::SettingsWatch;
 use own::Seen;
 
-/// zedkube's lock makes no event, and its absence is summed from look to look.
+/// zedkube's end makes no event, and its absence is summed from look to look.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// One agent's way to ask zedkube for a drain.
@@ -42,10 +44,13 @@ pub struct Requester {
     status: Subscription<NodeDrainStatus>,
     report: Subscription<NodeDrainReport>,
     cluster: Subscription<EdgeNodeClusterConfig>,
+    passes: Subscription<PassGate>,
     own: Option<OwnRequest>,
     seen: Seen,
     absence: Absence,
     latest: Option<NodeDrainReport>,
+    /// An operator's word for the standing request.
+    pass: Option<PassGate>,
     told: Option<Verdict>,
     cannot_ask_lock: bool,
 }
@@ -112,10 +117,12 @@ impl Requester {
             status: Subscription::follow(root, agent::ZEDKUBE, volatile),
             report: Subscription::open(root, agent::ZEDKUBE, volatile),
             cluster: Subscription::open(root, agent::ZEDAGENT, volatile),
+            passes: Subscription::open(root, agent::EBB, volatile),
             seen: recorded.as_ref().map_or_else(Seen::default, Seen::recorded),
             own: recorded,
             absence: Absence::default(),
             latest: None,
+            pass: None,
             told: None,
             cannot_ask_lock: false,
             context: context.clone(),
@@ -123,7 +130,7 @@ impl Requester {
     }
 
     /// Returns when something has changed that the caller listens to; while it asks the gate also every 2 s, because
-    /// zedkube's lock makes no event. Can be dropped and called again.
+    /// zedkube's end makes no event. Can be dropped and called again.
     pub async fn changed(&mut self, listen: Listen) {
         match listen {
             Listen::ToGate => tokio::select! {
@@ -135,12 +142,12 @@ impl Requester {
         }
     }
 
-    /// May the device go down? Reads everything anew; `now_ms` is [`clock::boot_millis`].
+    /// May the device go down? Reads everything anew.
     ///
     /// The caller acts on it: `Publish` with [`Requester::next_request`] and [`Requester::publish`], `Failed` with
     /// [`Requester::withdraw`]. A changed verdict is logged here.
-    pub fn ask(&mut self, now_ms: u64) -> Gate {
-        let verdict = self.verdict(now_ms);
+    pub fn ask(&mut self) -> Gate {
+        let verdict = self.verdict(clock::awake_millis());
         Gate { verdict, blocked_by: self.blocked_by(), release: self.release() }
     }
 
@@ -156,6 +163,7 @@ impl Requester {
             .is_some_and(|report| report.disabled.is_some() || report.member == Member::No || forces(&report))
     }
 
+    /// At `now_ms` of [`clock::awake_millis`]: while the machine is suspended zedkube is not away.
     fn verdict(&mut self, now_ms: u64) -> Verdict {
         let look = self.look();
         self.observe(look.status);
@@ -163,7 +171,7 @@ impl Requester {
         let is_away = facts.row() == Row::Away;
         facts.absent_ms = self.absence.observe(now_ms, is_away, look.report.as_ref());
         let verdict = schemas::gate(&facts);
-        self.latest = look.report;
+        (self.latest, self.pass) = (look.report, look.pass);
         self.tell(verdict);
         verdict
     }
@@ -232,7 +240,9 @@ struct Look {
     report: Option<NodeDrainReport>,
     /// There is a report, perhaps one that cannot be read.
     is_report_there: bool,
-    is_lock_free: bool,
+    zedkube: ZedkubeSeen,
+    /// An operator's word for the request that stands.
+    pass: Option<PassGate>,
     cluster: Option<EdgeNodeClusterConfig>,
 }
 
@@ -243,6 +253,7 @@ impl Requester {
             () = self.status.changed() => {}
             () = self.report.changed() => {}
             () = self.cluster.changed() => {}
+            () = self.passes.changed() => {}
             () = self.settings.changed() => {}
         }
     }
@@ -254,9 +265,10 @@ impl Requester {
         let status = self.read_status();
         let (report, is_report_there) = self.read(agent::ZEDKUBE, &self.report);
         let status = if is_report_there { status } else { eves_status(&self.status, status) };
-        let is_lock_free = self.is_lock_free();
+        let zedkube = self.zedkube();
         let (cluster, _) = self.read(agent::ZEDAGENT, &self.cluster);
-        Look { standing, status, report, is_report_there, is_lock_free, cluster }
+        let pass = standing.as_ref().and_then(|request| self.pass_for(request));
+        Look { standing, status, report, is_report_there, zedkube, pass, cluster }
     }
 
     fn facts(&self, look: &Look) -> GateFacts {
@@ -271,7 +283,9 @@ impl Requester {
             own_request: look.standing.as_ref().map(|request| request.requested_at),
             ours,
             answer: ours.and_then(answer),
-            zedkube_lock_free: look.is_lock_free,
+            outcome: report.and_then(|report| report.outcome),
+            is_passed: look.pass.is_some(),
+            zedkube: look.zedkube,
             status: look.status,
             report_present: look.is_report_there,
             seen_other_status_since_publish: self.seen.other(),
@@ -281,7 +295,7 @@ impl Requester {
                 .filter(|config| config.initialized)
                 .map(|config| config.valid),
             absent_ms: 0,
-            start_timeout_ms: u64::try_from(settings.drain.start_timeout.as_millis()).unwrap_or(u64::MAX),
+            start_timeout_ms: millis(settings.drain.start_timeout),
             on_timeout: OnTimeout::from(settings.drain.start_on_timeout),
         }
     }
@@ -325,15 +339,29 @@ impl Requester {
     }
 
     /// A lock that cannot be asked counts as held: then the device waits.
-    fn is_lock_free(&mut self) -> bool {
-        let holder = lock_holder(self.context.root(), agent::ZEDKUBE);
-        if let Err(error) = &holder
+    fn zedkube(&mut self) -> ZedkubeSeen {
+        let root = self.context.root();
+        let seen = presence(root, agent::ZEDKUBE);
+        if let Err(error) = &seen
             && !self.cannot_ask_lock
         {
             tracing::warn!("{}; zedkube counts as running", error_chain(error));
         }
-        self.cannot_ask_lock = holder.is_err();
-        holder.is_ok_and(|holder| holder.is_none())
+        self.cannot_ask_lock = seen.is_err();
+        match seen {
+            Ok(Presence::Away) => ZedkubeSeen::Away,
+            Ok(Presence::Served(_)) => ZedkubeSeen::Served,
+            Ok(Presence::Locked(_) | Presence::Process(_)) | Err(_) => {
+                let limit = self.settings.current().drain.start_timeout;
+                let silent = silent_for(root, agent::ZEDKUBE).filter(|silent| limit <= *silent);
+                silent.map_or(ZedkubeSeen::Running, |silent| ZedkubeSeen::Hung { silent_ms: millis(silent) })
+            }
+        }
+    }
+
+    /// An operator's word for this request. One that cannot be read lets nobody pass.
+    fn pass_for(&self, request: &NodeDrainRequest) -> Option<PassGate> {
+        pass_for(&self.context, self.context.name(), request)
     }
 
     /// What holds the operation back, and files that are refused; empty when nothing does.
@@ -346,7 +374,8 @@ impl Requester {
     }
 
     fn release(&self) -> String {
-        self.told.map_or_else(String::new, |verdict| words::release(verdict, self.latest.as_ref()))
+        let (report, pass) = (self.latest.as_ref(), self.pass.as_ref());
+        self.told.map_or_else(String::new, |verdict| words::release(verdict, report, pass))
     }
 
     /// The files that are refused now, and why.
@@ -365,7 +394,7 @@ impl Requester {
         }
         match verdict {
             Verdict::Proceed(reason) if reason.is_undrained() => {
-                tracing::error!("nodedrain-step: proceed: {reason}");
+                tracing::warn!("nodedrain-step: proceed: {}", self.release());
             }
             Verdict::Proceed(reason) => tracing::info!("nodedrain-step: proceed: {reason}"),
             Verdict::Publish => {
@@ -375,6 +404,28 @@ impl Requester {
             Verdict::Failed(status) => tracing::warn!("nodedrain-step: {status}: {}", self.blocked_by()),
         }
     }
+}
+
+/// An operator's word for the request that an agent makes now: nodeagent has to know it, too.
+pub fn standing_pass(context: &AgentContext, requester: &str) -> Option<PassGate> {
+    let key = TopicKey::global();
+    let request = read_item(context.root(), requester, Persistence::Volatile, &key).ok().flatten()?;
+    pass_for(context, requester, &request)
+}
+
+/// One that cannot be read lets nobody pass.
+fn pass_for(context: &AgentContext, requester: &str, request: &NodeDrainRequest) -> Option<PassGate> {
+    let key = TopicKey::parse(requester).ok()?;
+    let item = read_item::<PassGate>(context.root(), agent::EBB, Persistence::Volatile, &key);
+    let pass = item.unwrap_or_else(|refusal| {
+        tracing::debug!("{refusal}");
+        None
+    });
+    pass.filter(|pass| pass.covers(request.requested_by, request.requested_at, context.boot_id()))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The status where no zedkube of ours is: EVE's publishes from two threads, and may leave an older value in its file than

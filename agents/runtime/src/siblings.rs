@@ -1,6 +1,6 @@
 //! What the agents that hold operations back see of nodeagent.
 
-use pubsub::{Persistence, Root, TopicKey, lock_holder, read_item};
+use pubsub::{Persistence, Root, TopicKey, presence, read_item};
 use schemas::{DeviceAction, DeviceActionState, agent};
 
 use crate::error_chain;
@@ -9,22 +9,22 @@ use crate::plain_text::one_line;
 /// So much of nodeagent's own words is repeated, in bytes.
 const MOST_WORDS: usize = 512;
 
-/// nodeagent as its files show it. Its lock is asked before its file is read: when the lock is free, nothing can be
+/// nodeagent as its files show it. Whether it runs is asked before its file is read: when it does not run, nothing can be
 /// written any more that the file does not show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAgentView {
-    /// Its lock is held, or cannot be asked.
+    /// It runs ([`pubsub::presence`]), or its lock cannot be asked.
     pub is_running: bool,
     /// Its progress; nothing when the file cannot be read. Without a file it is idle.
     pub action: Option<DeviceAction>,
 }
 
 impl NodeAgentView {
-    /// Its lock, then its file. What cannot be read counts as running, or as unknown; a last good value would say
+    /// Whether it runs, then its file. What cannot be read counts as running, or as unknown; a last good value would say
     /// Idle of a device that is going down.
     pub fn read(root: &Root) -> Self {
-        let is_running = match lock_holder(root, agent::NODEAGENT) {
-            Ok(holder) => holder.is_some(),
+        let is_running = match presence(root, agent::NODEAGENT) {
+            Ok(presence) => presence.is_running(),
             Err(error) => {
                 tracing::debug!("{}", error_chain(&error));
                 true
@@ -79,8 +79,11 @@ mod tests {
         }
         drop(lock);
         assert!(!NodeAgentView::read(&root).is_running);
+        let lock = AgentLock::acquire(&root, agent::NODEAGENT).unwrap();
         std::fs::remove_file(root.lock(agent::NODEAGENT)).unwrap();
+        assert!(NodeAgentView::read(&root).is_running, "its lock file is removed, it lives");
         std::os::unix::fs::symlink("elsewhere", root.lock(agent::NODEAGENT)).unwrap();
         assert!(NodeAgentView::read(&root).is_running, "a lock that cannot be asked");
+        drop(lock);
     }
 }

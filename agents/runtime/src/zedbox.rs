@@ -1,14 +1,13 @@
 //! Keeping out of the way of EVE's zedbox, which kills its process when it meets a second publisher of its topics.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 use pubsub::Root;
+use pubsub::presence::{is_alive, pid_in, process_name};
 use thiserror::Error;
+
+/// The name of EVE's process.
+const ZEDBOX: &str = "zedbox";
 
 /// EVE's zedbox is running.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -19,46 +18,49 @@ use thiserror::Error;
 )]
 pub struct ZedboxError {
     path: PathBuf,
-    pid: i32,
+    pid: u32,
 }
 
-/// Refuses while `ROOT/run/zedbox.pid` names a living process.
+/// Refuses while `ROOT/run/zedbox.pid` names a living process that is zedbox, or may be: one whose name cannot be seen
+/// from here counts.
 pub fn check_zedbox(root: &Root) -> Result<(), ZedboxError> {
     let path = root.join("/run/zedbox.pid");
-    match pid_in(&path) {
-        Some(pid) if is_alive(pid) => Err(ZedboxError { path, pid: pid.as_raw() }),
-        Some(_) | None => Ok(()),
+    let is_zedbox = |pid: &u32| is_alive(*pid) && process_name(*pid).is_none_or(|name| name == ZEDBOX);
+    match pid_in(&path).filter(is_zedbox) {
+        Some(pid) => Err(ZedboxError { path, pid }),
+        None => Ok(()),
     }
 }
 
-/// Zero and negative numbers are no processes: to `kill` they are groups.
-fn pid_in(path: &Path) -> Option<Pid> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok().filter(|&pid| pid > 0).map(Pid::from_raw)
-}
-
-/// A process of somebody else lives, too.
-fn is_alive(pid: Pid) -> bool {
-    matches!(kill(pid, None), Ok(()) | Err(Errno::EPERM))
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
+    /// A process of EVE's name, as a copy of `sleep`. Kill it.
+    pub(crate) fn start_zedbox(folder: &std::path::Path) -> std::process::Child {
+        let program = folder.join(ZEDBOX);
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let zedbox = std::process::Command::new(program).arg("60").spawn().unwrap();
+        while process_name(zedbox.id()).as_deref() != Some(ZEDBOX) {
+            std::thread::yield_now();
+        }
+        zedbox
+    }
+
     #[test]
-    fn only_a_living_process_refuses() {
+    fn only_a_living_zedbox_refuses() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         assert_eq!(check_zedbox(&root), Ok(()), "no file");
 
         std::fs::create_dir(folder.path().join("run")).unwrap();
+        let mut zedbox = start_zedbox(folder.path());
+        let (eves, own) = (zedbox.id().to_string(), std::process::id().to_string());
         // Linux has at most 2^22 processes, so the last one cannot exist.
-        let own = std::process::id().to_string();
         for (text, is_refused) in [
-            (own.as_str(), true),
-            ("1\n", true),
+            (eves.as_str(), true),
+            (own.as_str(), false), // The number was given to another program.
+            ("1\n", false),
             ("2147483647", false),
             ("0", false),
             ("-1", false),
@@ -69,5 +71,15 @@ mod tests {
             std::fs::write(folder.path().join("run/zedbox.pid"), text).unwrap();
             assert_eq!(check_zedbox(&root).is_err(), is_refused, "{text:?}");
         }
+        zedbox.kill().unwrap();
+        zedbox.wait().unwrap();
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_pid_file_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("run")).unwrap();
+        nix::unistd::mkfifo(&folder.path().join("run/zedbox.pid"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(check_zedbox(&Root::new(folder.path())), Ok(()));
     }
 }

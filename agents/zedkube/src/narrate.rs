@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drain::progress::{attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, PodId};
-use schemas::{DrainStatus, NodeDrainStatus};
+use schemas::{NOT_DRAINED, NodeDrainStatus};
 use session::state::Phase;
 use session::{Outcome, State, words};
 
@@ -40,23 +40,12 @@ impl Narrator {
         if self.status != Some(status) {
             let (name, by) = (status.status.constant(), status.requested_by);
             let reason = words::reason(state);
-            match &state.phase {
-                Phase::Complete { outcome: Outcome::Drained, .. } => {
-                    tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
-                }
-                // Whoever looks for a device that went down with pods on it looks for this word.
-                Phase::Complete { .. } if status.status == DrainStatus::Complete => {
-                    tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: NOT DRAINED: {reason}");
-                }
-                Phase::Failed(_) => tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}"),
-                Phase::Idle
-                | Phase::Waiting(_)
-                | Phase::Cordoning(_)
-                | Phase::Attempting { .. }
-                | Phase::Pausing { .. }
-                | Phase::Complete { .. } => {
-                    tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
-                }
+            if is_undrained(state) {
+                tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: {NOT_DRAINED}: {reason}");
+            } else if status.status.is_failed() {
+                tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
+            } else {
+                tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
             }
             self.status = Some(status);
         }
@@ -123,6 +112,15 @@ impl Narrator {
             }
         }
         self.pods = seen;
+    }
+}
+
+/// The device may go down, and its pods were not moved.
+fn is_undrained(state: &State) -> bool {
+    let Phase::Complete { outcome, .. } = state.phase else { return false };
+    match outcome {
+        Outcome::ApiUnreachable | Outcome::NoSchedulablePeer | Outcome::Forced => true,
+        Outcome::Drained | Outcome::NodeGone => false,
     }
 }
 

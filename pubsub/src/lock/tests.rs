@@ -65,7 +65,7 @@ fn the_pid_file_is_eves() {
 #[test]
 fn a_longer_pid_of_a_predecessor_leaves_no_digits() {
     let (_folder, root) = root();
-    store::create_folder(&root.join("/run")).unwrap();
+    store::create_folder(&root.lock_folder()).unwrap();
     File::create(root.lock("zedkube")).unwrap().write_all(b"999999999999").unwrap();
     let _lock = AgentLock::acquire(&root, "zedkube").unwrap();
     assert_eq!(lock_holder(&root, "zedkube").unwrap(), Some(Holder { pid: Some(std::process::id()) }));
@@ -74,8 +74,85 @@ fn a_longer_pid_of_a_predecessor_leaves_no_digits() {
 #[test]
 fn a_lock_that_is_a_link_is_not_followed() {
     let (folder, root) = root();
-    store::create_folder(&root.join("/run")).unwrap();
+    store::create_folder(&root.lock_folder()).unwrap();
     std::os::unix::fs::symlink(folder.path().join("elsewhere"), root.lock("zedkube")).unwrap();
     assert!(matches!(AgentLock::acquire(&root, "zedkube"), Err(LockError::Store(_))));
     assert!(!folder.path().join("elsewhere").exists());
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn only_the_owner_may_read_a_lock_file_and_everybody_a_pid() {
+    let (_folder, root) = root();
+    store::create_folder(&root.lock_folder()).unwrap();
+    // As older versions made it.
+    File::create(root.lock("zedkube")).unwrap();
+    fs::set_permissions(root.lock("zedkube"), Permissions::from_mode(0o644)).unwrap();
+    let _lock = AgentLock::acquire(&root, "zedkube").unwrap();
+    let _other = AgentLock::acquire(&root, "zedagent").unwrap();
+    assert_eq!([mode(&root.lock("zedkube")), mode(&root.lock("zedagent"))], [0o600, 0o600]);
+    assert_eq!(mode(&root.pid("zedkube")), 0o644);
+}
+
+/// A lock that needs no more than the right to read.
+fn read_lock(path: &Path) -> File {
+    let file = File::open(path).unwrap();
+    let lock =
+        libc::flock { l_type: libc::c_short::try_from(libc::F_RDLCK).unwrap(), ..whole_file_write_lock() };
+    fcntl(&file, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+    file
+}
+
+#[test]
+fn a_read_lock_is_nobodys_agent() {
+    let (_folder, root) = root();
+    drop(AgentLock::acquire(&root, "zedkube").unwrap());
+    let _reader = read_lock(&root.lock("zedkube"));
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), None);
+    let text = AgentLock::acquire(&root, "zedkube").unwrap_err().to_string();
+    assert!(text.contains("read lock") && text.contains("remove that file"), "{text}");
+    fs::remove_file(root.lock("zedkube")).unwrap();
+    AgentLock::acquire(&root, "zedkube").unwrap();
+}
+
+#[test]
+fn a_lock_file_that_is_removed_or_replaced_is_made_again() {
+    let (_folder, root) = root();
+    let lock = AgentLock::acquire(&root, "zedkube").unwrap();
+    let holder = Some(Holder { pid: Some(std::process::id()) });
+    assert_eq!(lock.keep().unwrap(), Kept::InPlace);
+
+    fs::remove_file(root.lock("zedkube")).unwrap();
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), None);
+    assert_eq!(lock.keep().unwrap(), Kept::MadeAgain);
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), holder);
+
+    fs::remove_file(root.lock("zedkube")).unwrap();
+    File::create(root.lock("zedkube")).unwrap();
+    assert_eq!(lock.keep().unwrap(), Kept::MadeAgain, "replaced");
+
+    fs::remove_dir_all(root.join("/run")).unwrap();
+    assert_eq!(lock.keep().unwrap(), Kept::MadeAgain, "all of /run is gone");
+    assert_eq!(lock_holder(&root, "zedkube").unwrap(), holder);
+    assert!(root.pid("zedkube").exists());
+    fs::remove_file(root.pid("zedkube")).unwrap();
+    assert_eq!(lock.keep().unwrap(), Kept::InPlace);
+    assert!(root.pid("zedkube").exists(), "a removed pid file is written again");
+}
+
+#[test]
+fn whoever_lost_its_lock_to_another_has_to_end() {
+    let (_folder, root) = root();
+    let first = AgentLock::acquire(&root, "zedkube").unwrap();
+    fs::remove_file(root.lock("zedkube")).unwrap();
+    let second = AgentLock::acquire(&root, "zedkube").unwrap();
+    assert!(matches!(first.keep(), Err(LockError::Held { .. })));
+    drop(first);
+    assert!(root.pid("zedkube").exists(), "the pid file is the second's");
+    assert_eq!(second.keep().unwrap(), Kept::InPlace);
+    drop(second);
+    assert!(!root.pid("zedkube").exists());
 }

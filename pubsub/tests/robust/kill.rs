@@ -208,8 +208,9 @@ fn a_kill_while_the_pid_file_is_written_leaves_nothing_behind() {
     for step in 2..=5 {
         let place = case.place();
         kill_at(number.unwrap(), &place, step);
-        drop(place.open());
-        let expected = [AGENT.to_owned(), format!("{AGENT}.lock"), format!("{AGENT}.pid")];
-        assert_eq!(names(&place.root.join("/run")), expected.into(), "killed at step {step}");
+        let open = place.open();
+        let expected = [format!("{AGENT}.lock"), format!("{AGENT}.pid")];
+        assert_eq!(names(&place.root.lock_folder()), expected.into(), "killed at step {step}");
+        drop(open);
     }
 }

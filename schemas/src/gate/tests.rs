@@ -22,7 +22,9 @@ fn at_work() -> GateFacts {
         own_request: time(REQUESTED),
         ours: time(REQUESTED),
         answer: Some(DrainStatus::Unknown),
-        zedkube_lock_free: false,
+        outcome: None,
+        is_passed: false,
+        zedkube: ZedkubeSeen::Running,
         status: status(DrainStatus::Cordoned, DrainRequester::DeviceOp),
         report_present: true,
         seen_other_status_since_publish: None,
@@ -39,7 +41,7 @@ fn eve(shown: DrainStatus, requester: DrainRequester) -> GateFacts {
         member: None,
         answer: None,
         report_present: false,
-        zedkube_lock_free: true,
+        zedkube: ZedkubeSeen::Away,
         status: status(shown, requester),
         seen_other_status_since_publish: Some(true),
         cluster_config_valid: Some(true),
@@ -49,7 +51,7 @@ fn eve(shown: DrainStatus, requester: DrainRequester) -> GateFacts {
 
 /// Our zedkube died, having left a report.
 fn away() -> GateFacts {
-    GateFacts { zedkube_lock_free: true, ..at_work() }
+    GateFacts { zedkube: ZedkubeSeen::Away, ..at_work() }
 }
 
 #[track_caller]
@@ -141,7 +143,7 @@ fn row_2_an_offset_in_the_file_is_the_same_request() {
 #[test]
 fn row_3_the_answer_decides() {
     let with = |answer| GateFacts { answer: Some(answer), ..at_work() };
-    check(&with(DrainStatus::Complete), Row::Answered, proceed(ProceedReason::Answered));
+    check(&with(DrainStatus::Complete), Row::Answered, proceed(ProceedReason::Answered(None)));
     for failed in [DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
         check(&with(failed), Row::Answered, Verdict::Failed(failed));
     }
@@ -150,7 +152,7 @@ fn row_3_the_answer_decides() {
 #[test]
 fn row_3_an_answer_counts_although_zedkube_died_after_it() {
     let facts = GateFacts { answer: Some(DrainStatus::Complete), absent_ms: 0, ..away() };
-    check(&facts, Row::Answered, proceed(ProceedReason::Answered));
+    check(&facts, Row::Answered, proceed(ProceedReason::Answered(None)));
 }
 
 #[test]
@@ -176,7 +178,6 @@ fn row_4_zedkube_away_is_waited_for_until_the_limit() {
         Row::Away,
         Verdict::Defer(DeferReason::Away { absent_ms: u64::MAX, limit_ms: None }),
     );
-    assert!(ProceedReason::ZedkubeAway.is_undrained());
 }
 
 #[test]
@@ -290,8 +291,8 @@ fn d1_a_drain_in_progress_lets_nothing_through() {
 /// there is nothing to drain.
 #[test]
 fn d7_what_is_not_known_yet_releases_nobody() {
-    let unknown = |zedkube_lock_free, status| GateFacts {
-        zedkube_lock_free,
+    let unknown = |is_away, status| GateFacts {
+        zedkube: if is_away { ZedkubeSeen::Away } else { ZedkubeSeen::Running },
         status,
         member: None,
         answer: None,
@@ -326,7 +327,7 @@ fn d13_the_number_in_the_status_neither_holds_nor_releases() {
         for shown in DrainStatus::ALL {
             let facts = GateFacts { status: status(shown, requested_by), ..at_work() };
             let with = |answer| gate(&GateFacts { answer: Some(answer), ..facts.clone() });
-            assert_eq!(with(DrainStatus::Complete), proceed(ProceedReason::Answered));
+            assert_eq!(with(DrainStatus::Complete), proceed(ProceedReason::Answered(None)));
             assert_eq!(with(DrainStatus::FailedDrain), Verdict::Failed(DrainStatus::FailedDrain));
             assert_eq!(with(DrainStatus::Unknown), draining(shown));
             let unasked = GateFacts { own_request: None, ..facts.clone() };
@@ -397,10 +398,11 @@ fn check_release(facts: &GateFacts, reason: ProceedReason) {
     let allowed = match reason {
         ProceedReason::NotAMember => facts.member == Some(Member::No),
         ProceedReason::Disabled => facts.disabled,
-        ProceedReason::Answered => asked && facts.answer == Some(DrainStatus::Complete),
+        ProceedReason::Answered(_) => asked && facts.answer == Some(DrainStatus::Complete),
+        ProceedReason::Passed => asked && facts.is_passed,
         ProceedReason::ZedkubeAway => {
             asked
-                && facts.zedkube_lock_free
+                && facts.zedkube == ZedkubeSeen::Away
                 && facts.on_timeout == OnTimeout::Proceed
                 && facts.start_timeout_ms <= facts.absent_ms
         }
@@ -437,7 +439,17 @@ fn every_combination() -> Vec<GateFacts> {
             .map(|code| GateFacts { answer: code.and_then(DrainStatus::from_code), ..f.clone() })
             .into()
     });
-    vary(&|f| [false, true].map(|zedkube_lock_free| GateFacts { zedkube_lock_free, ..f.clone() }).into());
+    vary(&|f| {
+        [
+            ZedkubeSeen::Running,
+            ZedkubeSeen::Hung { silent_ms: u64::MAX },
+            ZedkubeSeen::Served,
+            ZedkubeSeen::Away,
+        ]
+        .map(|zedkube| GateFacts { zedkube, ..f.clone() })
+        .into()
+    });
+    vary(&|f| [false, true].map(|is_passed| GateFacts { is_passed, ..f.clone() }).into());
     vary(&|f| [false, true].map(|report_present| GateFacts { report_present, ..f.clone() }).into());
     vary(&|f| {
         let requesters = [DrainRequester::DeviceOp, DrainRequester::Update];
@@ -503,5 +515,66 @@ fn absence_survives_a_clock_that_steps_back() {
 fn reasons_are_plain_sentences() {
     let text = DeferReason::Away { absent_ms: 90_500, limit_ms: Some(600_000) }.to_string();
     assert_eq!(text, "zedkube does not run (90 s of 600 s)");
-    assert!(ProceedReason::ZedkubeAway.to_string().starts_with("NOT DRAINED"));
+    for (silent_ms, old) in [(98_000, "98 s"), (12 * 60_000, "12 min"), (3 * 3_600_000, "3 h")] {
+        let text = DeferReason::Hung { silent_ms }.to_string();
+        assert_eq!(text, format!("zedkube hangs: its touch file is {old} old"));
+    }
+}
+
+/// One word for every way down without a drain, and in no other's text.
+#[test]
+fn every_undrained_release_says_so_in_the_same_word() {
+    let answered = |outcome| ProceedReason::Answered(Some(outcome));
+    for (reason, is_undrained) in [
+        (ProceedReason::NotAMember, false),
+        (ProceedReason::EveComplete, false),
+        (ProceedReason::EveNotSupported, false),
+        (ProceedReason::Answered(None), false),
+        (answered(Outcome::Drained), false),
+        (answered(Outcome::NodeGone), false),
+        (answered(Outcome::ApiUnreachable), true),
+        (answered(Outcome::NoSchedulablePeer), true),
+        (answered(Outcome::Forced), true),
+        (answered(Outcome::DrainFailed), true),
+        (ProceedReason::Disabled, true),
+        (ProceedReason::ZedkubeAway, true),
+        (ProceedReason::Passed, true),
+    ] {
+        assert_eq!(reason.is_undrained(), is_undrained, "{reason:?}");
+        assert_eq!(reason.to_string().starts_with("NOT DRAINED: "), is_undrained, "{reason}");
+    }
+    assert!(answered(Outcome::ApiUnreachable).to_string().ends_with("(ApiUnreachable)"));
+}
+
+#[test]
+fn a_zedkube_that_hangs_is_waited_for_without_limit() {
+    for on_timeout in [OnTimeout::Proceed, OnTimeout::Wait] {
+        for (report_present, absent_ms) in [(true, 0), (true, u64::MAX), (false, u64::MAX)] {
+            let zedkube = ZedkubeSeen::Hung { silent_ms: 720_000 };
+            let facts = GateFacts { zedkube, on_timeout, report_present, absent_ms, ..at_work() };
+            check(&facts, Row::Hung, Verdict::Defer(DeferReason::Hung { silent_ms: 720_000 }));
+        }
+    }
+}
+
+#[test]
+fn an_operators_word_passes_the_gate_for_its_request_alone() {
+    let hung = GateFacts { zedkube: ZedkubeSeen::Hung { silent_ms: 720_000 }, is_passed: true, ..at_work() };
+    check(&hung, Row::Passed, proceed(ProceedReason::Passed));
+    let ended = GateFacts { zedkube: ZedkubeSeen::Away, ..hung.clone() };
+    check(&ended, Row::Passed, proceed(ProceedReason::Passed));
+    let answered = GateFacts { answer: Some(DrainStatus::FailedDrain), ..hung.clone() };
+    check(&answered, Row::Answered, Verdict::Failed(DrainStatus::FailedDrain));
+    let unasked = GateFacts { own_request: None, ..hung };
+    check(&unasked, Row::NoRequest, Verdict::Publish);
+}
+
+/// Its lock and pid file were removed while it lives and serves: no time-out runs.
+#[test]
+fn a_zedkube_without_files_is_at_work() {
+    let facts = GateFacts { zedkube: ZedkubeSeen::Served, absent_ms: u64::MAX, ..at_work() };
+    check(&facts, Row::AtWork, draining(DrainStatus::Cordoned));
+    let eves =
+        GateFacts { zedkube: ZedkubeSeen::Served, ..eve(DrainStatus::Complete, DrainRequester::DeviceOp) };
+    check(&eves, Row::Eve, proceed(ProceedReason::EveComplete));
 }

@@ -6,7 +6,8 @@
 use jiff::{SignedDuration, Timestamp};
 use runtime::OwnRequest;
 use schemas::{
-    Absence, DrainRequester, GateFacts, GoTime, NodeDrainRequest, OnTimeout, Row, Verdict, agent, gate,
+    Absence, DrainRequester, GateFacts, GoTime, NodeDrainRequest, OnTimeout, Row, Verdict, ZedkubeSeen,
+    agent, gate,
 };
 
 use crate::files::RunFiles;
@@ -69,7 +70,9 @@ impl Requester {
             own_request: self.standing(files).map(|request| request.requested_at),
             ours,
             answer: if is_careless { any_answer() } else { ours.and_then(answer) },
-            zedkube_lock_free: is_zedkube_away,
+            outcome: report.and_then(|report| report.outcome),
+            is_passed: false,
+            zedkube: if is_zedkube_away { ZedkubeSeen::Away } else { ZedkubeSeen::Running },
             status: files.status,
             report_present: report.is_some(),
             seen_other_status_since_publish: None,

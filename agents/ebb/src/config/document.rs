@@ -12,6 +12,8 @@ use serde::Serialize;
 #[serde(rename_all = "PascalCase")]
 pub(super) struct SettingsDocument {
     problems: Vec<ProblemDocument>,
+    /// What the zedkube that runs says of these problems, with the values that it kept.
+    running: Vec<String>,
     settings: Vec<SettingDocument>,
     /// In the order in which they count.
     rules: Vec<RuleDocument>,
@@ -22,6 +24,8 @@ pub(super) struct SettingsDocument {
 #[serde(rename_all = "PascalCase")]
 pub(super) struct ProblemsDocument {
     problems: Vec<ProblemDocument>,
+    /// What the zedkube that runs says of these problems, with the values that it kept.
+    running: Vec<String>,
     /// The files that were read, the lowest layer first.
     files: Vec<PathBuf>,
 }
@@ -62,17 +66,18 @@ struct RuleDocument {
 }
 
 /// Every setting.
-pub(super) fn of_settings(loaded: &Loaded) -> SettingsDocument {
+pub(super) fn of_settings(loaded: &Loaded, running: Vec<String>) -> SettingsDocument {
     SettingsDocument {
         problems: problems(loaded),
+        running,
         settings: loaded.shown().into_iter().map(setting).collect(),
         rules: loaded.shown_rules().into_iter().map(rule).collect(),
     }
 }
 
 /// Every problem.
-pub(super) fn of_problems(loaded: &Loaded, files: &[PathBuf]) -> ProblemsDocument {
-    ProblemsDocument { problems: problems(loaded), files: files.to_vec() }
+pub(super) fn of_problems(loaded: &Loaded, files: &[PathBuf], running: Vec<String>) -> ProblemsDocument {
+    ProblemsDocument { problems: problems(loaded), running, files: files.to_vec() }
 }
 
 fn problems(loaded: &Loaded) -> Vec<ProblemDocument> {

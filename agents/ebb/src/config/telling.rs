@@ -8,8 +8,8 @@ use runtime::settings::ShownSetting;
 use crate::screen::table;
 
 /// `ebb config show`: what is wrong, the settings, the rules.
-pub(super) fn settings(loaded: &Loaded) -> String {
-    let mut text = list(loaded);
+pub(super) fn settings(loaded: &Loaded, running: &[String]) -> String {
+    let mut text = list(loaded, running);
     // The value comes last because it may be long.
     let row = |ShownSetting { key, value, origin, live, .. }| [key.to_owned(), origin, live, value];
     let rows: Vec<[String; 4]> = loaded.shown().into_iter().map(row).collect();
@@ -22,16 +22,25 @@ pub(super) fn settings(loaded: &Loaded) -> String {
 }
 
 /// `ebb config check`: what is wrong in these many files and beside them.
-pub(super) fn problems(loaded: &Loaded, files: usize) -> String {
+pub(super) fn problems(loaded: &Loaded, files: usize, running: &[String]) -> String {
     let s = if files == 1 { "" } else { "s" };
-    if loaded.problems.is_empty() { format!("no problems in {files} file{s}") } else { list(loaded) }
+    if loaded.problems.is_empty() { format!("no problems in {files} file{s}") } else { list(loaded, running) }
 }
 
-fn list(loaded: &Loaded) -> String {
+fn list(loaded: &Loaded, running: &[String]) -> String {
     let mut text = String::new();
     for problem in &loaded.problems {
         // Writing to a String cannot fail.
         writeln!(text, "problem: {problem}").unwrap_or_default();
+    }
+    if !running.is_empty() {
+        text.push_str(
+            "note: above is what an agent would have that starts now; one that runs keeps what it had before. The zedkube that \
+             runs says:\n",
+        );
+    }
+    for reason in running {
+        writeln!(text, "running: {reason}").unwrap_or_default();
     }
     text
 }

@@ -1,8 +1,12 @@
-//! When an agent is started again. Pure: times are arguments, in milliseconds of the boot clock.
+//! When an agent is started again, and when one that hangs is ended. Pure: times are arguments, in milliseconds of a clock
+//! that stands still while the machine is suspended.
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use runtime::liveness::ENDED_AFTER;
+use runtime::signals::STOP_LIMIT;
 
 use super::reaping::How;
 use crate::agents::Kind;
@@ -32,8 +36,26 @@ struct Kept {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Runs { pid: Pid, since_ms: u64 },
+    Runs { pid: Pid, since_ms: u64, beat: Beat },
     Waits { until_ms: u64 },
+}
+
+/// The last sign of life of a process: a change of its touch file, whatever clock that shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Beat {
+    touched: Option<u128>,
+    at_ms: u64,
+    /// When it was asked to end because there was none for too long.
+    asked_ms: Option<u64>,
+}
+
+/// An agent that hangs, and what to send to its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hung {
+    pub(super) kind: Kind,
+    pub(super) pid: Pid,
+    pub(super) silent_ms: u64,
+    pub(super) signal: Signal,
 }
 
 /// An agent that has ended.
@@ -74,8 +96,16 @@ impl Keeper {
     /// An agent runs as this process.
     pub(super) fn started(&mut self, kind: Kind, pid: Pid, now_ms: u64) {
         if let Some(kept) = self.0.iter_mut().find(|kept| kept.kind == kind) {
-            kept.state = State::Runs { pid, since_ms: now_ms };
+            let beat = Beat { touched: None, at_ms: now_ms, asked_ms: None };
+            kept.state = State::Runs { pid, since_ms: now_ms, beat };
         }
+    }
+
+    /// Who hangs, as the times of the touch files tell: each is asked to end once, and killed when it does not.
+    ///
+    /// An agent without a touch file is let alone: where the file cannot be made, it says nothing.
+    pub(super) fn hung(&mut self, touched: impl Fn(Kind) -> Option<u128>, now_ms: u64) -> Vec<Hung> {
+        self.0.iter_mut().filter_map(|kept| kept.look(touched(kept.kind)?, now_ms)).collect()
     }
 
     /// No process could be made of an agent. Gives the pause before the next try.
@@ -102,6 +132,23 @@ impl Kept {
             State::Runs { pid, .. } => Some(pid),
             State::Waits { .. } => None,
         }
+    }
+
+    fn look(&mut self, touched: u128, now_ms: u64) -> Option<Hung> {
+        let State::Runs { pid, beat, .. } = &mut self.state else { return None };
+        if beat.touched != Some(touched) {
+            *beat = Beat { touched: Some(touched), at_ms: now_ms, asked_ms: None };
+            return None;
+        }
+        let since = |ms: u64| Duration::from_millis(now_ms.saturating_sub(ms));
+        let signal = match beat.asked_ms {
+            None if ENDED_AFTER <= since(beat.at_ms) => Signal::SIGTERM,
+            Some(asked_ms) if STOP_LIMIT <= since(asked_ms) => Signal::SIGKILL,
+            None | Some(_) => return None,
+        };
+        beat.asked_ms = Some(now_ms);
+        let silent_ms = now_ms.saturating_sub(beat.at_ms);
+        Some(Hung { kind: self.kind, pid: *pid, silent_ms, signal })
     }
 
     fn starts_at(&self) -> Option<u64> {

@@ -1,5 +1,3 @@
-use nix::sys::signal::Signal;
-
 use super::*;
 
 const CRASHED: How = How::Signal(Signal::SIGABRT);
@@ -63,4 +61,26 @@ fn each_agent_for_itself() {
     assert_eq!(keeper.ended(pid(7), CRASHED, 3000), None, "only once");
     assert_eq!(keeper.wake_at(), Some(3000));
     assert_eq!(keeper.due(4000), [Kind::Zedkube, Kind::Baseos]);
+}
+
+/// A touch file that has had the same time for so many seconds, and what is done about it.
+#[test]
+fn an_agent_that_hangs_is_ended() {
+    let mut keeper = Keeper::new(&[Kind::Zedkube, Kind::Baseos]);
+    keeper.started(Kind::Zedkube, pid(7), 0);
+    let mut look = |touched: Option<u128>, seconds: u64| {
+        let hung = keeper.hung(|kind| touched.filter(|_| kind == Kind::Zedkube), seconds * 1000);
+        hung.into_iter().map(|hung| (hung.pid.as_raw(), hung.signal)).collect::<Vec<_>>()
+    };
+    assert_eq!(look(None, 10_000), [], "no file: it cannot be made, or the agent is about to make it");
+    assert_eq!(look(Some(1), 10_000), [], "left from its predecessor, or its first beat");
+    assert_eq!(look(Some(1), 10_179), []);
+    assert_eq!(look(Some(2), 10_180), [], "a beat");
+    assert_eq!(look(Some(2), 10_359), []);
+    assert_eq!(look(Some(2), 10_360), [(7, Signal::SIGTERM)]);
+    assert_eq!(look(Some(2), 10_361), [], "it has time to end");
+    assert_eq!(look(Some(2), 10_362), [(7, Signal::SIGKILL)]);
+    assert_eq!(look(Some(2), 10_363), []);
+    assert_eq!(look(Some(2), 10_364), [(7, Signal::SIGKILL)], "it hangs in the kernel");
+    assert_eq!(look(Some(1), 10_365), [], "any other time is a beat, also an earlier one");
 }

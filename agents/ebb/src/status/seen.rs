@@ -1,13 +1,18 @@
 //! What the agents' files say now.
 
-use pubsub::{Persistence, Root, TopicKey, lock_holder, read_item, read_items};
+use pubsub::{Persistence, Presence, Root, TopicKey, presence, read_item, read_items};
 use runtime::clock;
+use runtime::liveness::silent_for;
 use schemas::{
-    BaseOsHold, CommandFreeze, DeviceAction, DeviceOpStatus, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Topic, agent,
+    BaseOsHold, CommandFreeze, DeviceAction, DeviceOpStatus, NodeAgentStatus, NodeDrainReport,
+    NodeDrainStatus, Topic, agent,
 };
 use serde::Serialize;
 
 use crate::freeze;
+
+/// The four agents, by EVE's names.
+pub(super) const AGENTS: [&str; 4] = [agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR];
 
 /// Everything that `ebb status` knows; its JSON form is `ebb status --json`.
 #[derive(Debug, Default, Serialize)]
@@ -41,10 +46,12 @@ pub(crate) struct Seen {
 pub(crate) struct AgentSeen {
     /// EVE's name.
     pub(crate) name: &'static str,
-    /// Its lock is held.
+    /// Its lock is held, its process lives, or a topic of it is served.
     pub(crate) running: bool,
-    /// Its process, if it runs and has said.
+    /// Its process, if it lives and is known.
     pub(crate) pid: Option<u32>,
+    /// For so many seconds its loop has shown no progress: more than 45 means that it hangs. Null if that is not known.
+    pub(crate) silent_seconds: Option<u64>,
 }
 
 impl Seen {
@@ -64,7 +71,7 @@ impl Seen {
             agents: Vec::new(),
             refused: Vec::new(),
         };
-        for name in [agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR] {
+        for name in AGENTS {
             seen.agents.push(agent_seen(root, name, &mut refused));
         }
         seen.refused = refused;
@@ -90,9 +97,11 @@ fn wait_drain(root: &Root, refused: &mut Vec<String>) -> Option<bool> {
 }
 
 fn agent_seen(root: &Root, name: &'static str, refused: &mut Vec<String>) -> AgentSeen {
-    let holder = lock_holder(root, name).unwrap_or_else(|error| {
+    let presence = presence(root, name).unwrap_or_else(|error| {
         refused.push(runtime::error_chain(&error));
-        None
+        Presence::Away
     });
-    AgentSeen { name, running: holder.is_some(), pid: holder.and_then(|holder| holder.pid) }
+    let running = presence.is_running();
+    let silent = silent_for(root, name).filter(|_| running);
+    AgentSeen { name, running, pid: presence.pid(), silent_seconds: silent.map(|silent| silent.as_secs()) }
 }

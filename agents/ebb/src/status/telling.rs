@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use jiff::Timestamp;
+use runtime::liveness::{ENDED_AFTER, HANGS_AFTER};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
-    Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport, Operation, Outcome,
-    Preflight, PreflightProblem, RefusedInput, Slot,
+    BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState,
+    DeviceOpStatus, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport,
+    Operation, Outcome, Preflight, PreflightProblem, RefusedInput, Slot, agent,
 };
 
 use super::seen::{AgentSeen, Seen};
@@ -28,6 +29,8 @@ const MOST_HOLDERS: usize = 5;
 pub(crate) fn tell(seen: &Seen, now: Timestamp) -> String {
     let mut lines = Vec::new();
     let report = seen.report.as_ref();
+    // What an agent that hangs has said is old.
+    lines.extend(seen.agents.iter().filter_map(hangs));
     lines.extend(report.and_then(|report| report.disabled.as_ref()).map(|by| disabled(by, now)));
     lines.extend(seen.freeze.as_ref().map(frozen));
     // A setting or request that was not taken may be the reason for all that follows.
@@ -59,6 +62,22 @@ fn headline(seen: &Seen, lines: &mut Vec<String>) {
     lines.push(format!("Node {}: {what} ({})", node.unwrap_or("of this device"), status.status.constant()));
 }
 
+fn hangs(agent: &AgentSeen) -> Option<String> {
+    let silent = agent.silent_seconds.filter(|silent| HANGS_AFTER.as_secs() <= *silent)?;
+    let (name, age) = (agent.name, schemas::age(silent.saturating_mul(1000)));
+    let process = agent.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+    let undrained = if name == agent::ZEDKUBE {
+        "; if it cannot be ended, `ebb force complete` lets an operation go WITHOUT a drain"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{name} HANGS: its touch file is {age} old, and should be 25 s at most; what it says below is as old\n  do:    restart \
+         {name}{process}; systemd and `ebb run` do so after {} min{undrained}",
+        ENDED_AFTER.as_secs() / 60
+    ))
+}
+
 /// The most dangerous state there is: it heads the screen.
 fn disabled(disabled: &Disabled, now: Timestamp) -> String {
     let Disabled { since: time, by } = disabled;
@@ -85,7 +104,10 @@ fn preflight(preflight: &Preflight) -> Vec<String> {
 
 /// Nothing that is commanded begins: whoever waits for it reads that first.
 fn frozen(freeze: &CommandFreeze) -> String {
-    format!("COMMANDS ARE FROZEN {}:\n  none begins, of whatever source; `ebb unfreeze` ends that", told(freeze))
+    format!(
+        "COMMANDS ARE FROZEN {}:\n  none begins, of whatever source; `ebb unfreeze` ends that",
+        told(freeze)
+    )
 }
 
 /// An operator's word that waits for requests which may still come.
@@ -145,12 +167,12 @@ fn words(status: DrainStatus, member: Option<Member>) -> &'static str {
 fn complete(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Drained => "drained: the node may go down",
-        Outcome::ApiUnreachable => "NOT drained, the API server was away: the node may go down all the same",
+        Outcome::ApiUnreachable => "NOT DRAINED, the API server was away: the node may go down all the same",
         Outcome::NoSchedulablePeer => {
-            "NOT drained, no node could take the pods: the node may go down all the same"
+            "NOT DRAINED, no node could take the pods: the node may go down all the same"
         }
         Outcome::NodeGone => "the node is not in the cluster any more: it may go down",
-        Outcome::Forced => "NOT drained, an operator forced it: the node may go down all the same",
+        Outcome::Forced => "NOT DRAINED, an operator forced it: the node may go down all the same",
         Outcome::CordonFailed | Outcome::DrainFailed | Outcome::Cancelled => "the node may go down",
     }
 }
@@ -251,6 +273,9 @@ fn with_release(text: String, release: &str) -> String {
 
 fn agents(agents: &[AgentSeen]) -> String {
     let agent = |agent: &AgentSeen| match (agent.running, agent.pid) {
+        (true, pid) if hangs(agent).is_some() => {
+            format!("{} HANGS{}", agent.name, pid.map_or_else(String::new, |pid| format!(" ({pid})")))
+        }
         (true, Some(pid)) => format!("{} runs ({pid})", agent.name),
         (true, None) => format!("{} runs", agent.name),
         (false, _) => format!("{} does NOT run", agent.name),

@@ -79,6 +79,10 @@ fn of_agent(root: &Root, agent: &str, is_asked_for: bool, found: &mut Found) {
         else {
             continue;
         };
+        // The locks lie in the folder of agent `ebb`.
+        if volatile_place.folder() == root.lock_folder() {
+            continue;
+        }
         let traces = Traces {
             is_sure: is_agent || known::check_of(topic).is_some(),
             folder: volatile.folders.contains(topic).then(|| contents(&volatile_place, &mut found.problems)),

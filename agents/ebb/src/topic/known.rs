@@ -4,14 +4,15 @@ use schemas::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
     ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
     EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport,
-    NodeDrainRequest, NodeDrainStatus, OwnCordon, ParseError, Topic, ZedAgentStatus, parse, to_bytes,
+    NodeDrainRequest, NodeDrainStatus, OwnCordon, ParseError, PassGate, Topic, ZedAgentStatus, parse,
+    to_bytes,
 };
 
 /// Reads an item as its type does, and writes it as its agent would.
 pub(super) type Check = fn(&[u8]) -> Result<Vec<u8>, ParseError>;
 
 /// All types that `schemas` exports as topics, in the order of their names.
-const KNOWN: [(&str, Check); 24] = [
+const KNOWN: [(&str, Check); 25] = [
     known::<ActionRecord>(),
     known::<BaseOsConfig>(),
     known::<BaseOsHold>(),
@@ -35,6 +36,7 @@ const KNOWN: [(&str, Check); 24] = [
     known::<NodeDrainRequest>(),
     known::<NodeDrainStatus>(),
     known::<OwnCordon>(),
+    known::<PassGate>(),
     known::<ZedAgentStatus>(),
 ];
 

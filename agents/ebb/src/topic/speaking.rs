@@ -22,7 +22,7 @@ pub(super) fn speak_for(place: &TopicPlace) -> anyhow::Result<AgentLock> {
     match AgentLock::acquire(root, agent) {
         Ok(lock) => Ok(lock),
         Err(LockError::Held { pid, .. }) => bail!(running(agent, pid)),
-        Err(error @ LockError::Store(_)) => {
+        Err(error @ (LockError::Reader { .. } | LockError::Store(_))) => {
             Err(error).with_context(|| format!("cannot write in the name of {agent} (are you root?)"))
         }
     }

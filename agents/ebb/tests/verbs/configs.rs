@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use schemas::{ConfigItemType, ConfigItemValue, ConfigItemValueMap, agent};
+use pubsub::AgentLock;
+use schemas::{ConfigItemType, ConfigItemValue, ConfigItemValueMap, NodeDrainReport, RefusedInput, agent};
 use serde_json::json;
 
 use crate::device::Device;
@@ -119,4 +120,28 @@ async fn a_device_without_files_has_no_problems() -> Result<()> {
     let said = device.ebb(&["config", "check"]).await?;
     assert_eq!((said.code, said.out.as_str()), (0, "no problems in 0 files\n"));
     device.refuses(&["config"], 2, "Usage: ebb config").await
+}
+
+/// A file that becomes bad while an agent runs: that agent keeps what it had, and the screen must not say otherwise.
+#[tokio::test]
+async fn what_the_running_zedkube_kept_is_said() -> Result<()> {
+    let device = device()?;
+    device.write(MAIN, "no-peer = \"wiat\"\n")?;
+    let main = device.path(MAIN).display().to_string();
+    let reason = format!("{main}:1: no-peer = \"wiat\" is not accepted; in effect: complete (default)");
+    let refused =
+        |path: &str, reason: &str| RefusedInput { path: path.to_owned(), reason: reason.to_owned() };
+    let other = refused("/run/kube-status/x.json", "something else");
+    let report =
+        NodeDrainReport { refused: vec![refused(&main, &reason), other], ..NodeDrainReport::default() };
+    device.publish(agent::ZEDKUBE, "global", &report)?;
+    let said = device.ebb(&["config", "check"]).await?;
+    assert!(!said.out.contains("running: "), "zedkube does not run: {said:?}");
+
+    let _zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
+    let said = device.ebb(&["config", "check"]).await?;
+    assert!(said.out.ends_with(&format!("The zedkube that runs says:\nrunning: {reason}\n")), "{said:?}");
+    let document = device.json(&["config", "show"]).await?;
+    assert_eq!(document["Running"], json!([reason]));
+    Ok(())
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use pubsub::{AgentLock, Persistence, Publisher, TopicKey};
 use schemas::{
-    Disabled, DrainOverride, DrainRequester, DrainStatus, NodeDrainReport, Outcome, PodLine, RefusedInput,
-    agent, parse,
+    DeviceOpState, DeviceOpStatus, Disabled, DrainOverride, DrainRequester, DrainStatus, NodeDrainReport,
+    Outcome, PodLine, RefusedInput, ZedAgentStatus, agent, parse,
 };
 use serde_json::{Value, json};
 
@@ -184,5 +184,47 @@ async fn without_zedkube_nothing_is_written() -> Result<()> {
         device.refuses(&["force", order, "--reason", "r"], 1, part).await?;
     }
     assert!(!device.path("/persist").exists());
+    Ok(())
+}
+
+/// zedkube holds its lock and does nothing for longer than `drain.start.timeout`: it takes no override, and no time-out
+/// lets the device go.
+#[tokio::test]
+async fn beside_a_zedkube_that_hangs_the_request_that_stands_passes() -> Result<()> {
+    let mut device = Device::new()?;
+    device.write("/etc/ebb/ebb.toml", "drain.start.timeout = \"1s\"\n")?;
+    let _zedkube = Zedkube::new(&device)?;
+    let touch = device.root.touch(agent::ZEDKUBE);
+    device.write("/run/ebb/lock/zedkube.touch", "00000000000000000000\n")?;
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(touch)?.set_modified(old)?;
+    let part = "no request stands that could pass beside it";
+    let said = device.ebb(&["force", "complete", "--reason", "too early"]).await?;
+    assert!(said.code == 1 && said.out.contains(part), "{said:?}");
+    std::fs::remove_file(file(&device))?;
+
+    device.start_device_op().await?;
+    device.json(&["reboot"]).await?;
+    let shown = || device.item::<DeviceOpStatus>(agent::ZEDAGENT, "global");
+    let hangs = |status: &DeviceOpStatus| status.blocked_by.starts_with("zedkube hangs: its touch file is ");
+    device.until("device-op sees that it hangs", || shown().filter(hangs)).await?;
+    let text = device.ebb(&["status"]).await?.out;
+    assert!(text.starts_with("zedkube HANGS: its touch file is "), "{text}");
+
+    let said = device.ebb(&["force", "complete", "--reason", "the disk does not answer"]).await?;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.out.contains("device-op's request passes without it, this once: this node is NOT drained"),
+        "{said:?}"
+    );
+    assert!(!file(&device).exists(), "it must not count for another request when zedkube goes on");
+    let handed_over = |status: &DeviceOpStatus| status.state == DeviceOpState::HandedOver;
+    let status = device.until("the reboot is handed over", || shown().filter(handed_over)).await?;
+    let word =
+        "NOT DRAINED: an operator let it pass beside a zedkube that hangs (root: the disk does not answer)";
+    assert_eq!(status.release, word);
+    let command = || device.item::<ZedAgentStatus>(agent::ZEDAGENT, agent::ZEDAGENT);
+    let says_so = |command: &ZedAgentStatus| command.requested_reboot_reason.contains(word);
+    device.until("the reboot's reason says so", || command().filter(says_so)).await?;
     Ok(())
 }

@@ -69,10 +69,10 @@ async fn a_place_that_cannot_be_written_is_named() -> Result<()> {
     assert!(said.code == 1 && said.err.starts_with("error: ") && said.err.contains(&part), "{said:?}");
     std::fs::remove_file(device.path("/run/controller"))?;
 
-    std::fs::remove_file(device.path("/run/controller.lock"))?;
-    symlink("/dev/null", device.path("/run/controller.lock"))?;
+    std::fs::remove_file(device.path("/run/ebb/lock/controller.lock"))?;
+    symlink("/dev/null", device.path("/run/ebb/lock/controller.lock"))?;
     device.refuses(&["reboot"], 1, "cannot publish as controller (are you root?): cannot open ").await?;
-    std::fs::remove_file(device.path("/run/controller.lock"))?;
+    std::fs::remove_file(device.path("/run/ebb/lock/controller.lock"))?;
 
     // A command file that is a link is refused, not followed.
     std::fs::create_dir_all(device.path("/run/controller/DeviceOpsCmd"))?;

@@ -27,7 +27,7 @@ impl Gate {
     pub fn is_answer(&self) -> bool {
         match self.verdict {
             Verdict::Proceed(reason) => match reason {
-                ProceedReason::Answered | ProceedReason::EveComplete => true,
+                ProceedReason::Answered(_) | ProceedReason::Passed | ProceedReason::EveComplete => true,
                 ProceedReason::NotAMember
                 | ProceedReason::Disabled
                 | ProceedReason::ZedkubeAway

@@ -138,7 +138,7 @@ async fn a_drain_from_request_to_answer() {
     assert_eq!(requester.release(), "scale db");
 
     device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Complete)]);
-    assert_eq!(requester.verdict(2), Verdict::Proceed(ProceedReason::Answered));
+    assert_eq!(requester.verdict(2), Verdict::Proceed(ProceedReason::Answered(None)));
     assert_eq!(requester.blocked_by(), "");
     assert!(requester.release().starts_with("zedkube answered"), "{}", requester.release());
 
@@ -179,7 +179,7 @@ async fn a_request_that_does_not_stand_is_published_again() {
     let mut requester = device.requester(None);
     let own = ask(&mut requester);
     device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Complete)]);
-    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered));
+    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered(None)));
     let good = fs::read_to_string(device.request_file()).unwrap();
     let file = "run/zedagent/NodeDrainRequest/global.json";
     for bad in [
@@ -193,7 +193,7 @@ async fn a_request_that_does_not_stand_is_published_again() {
         assert_eq!(requester.verdict(0), Verdict::Publish, "{bad}");
     }
     device.write(file, &good);
-    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered));
+    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered(None)));
     fs::remove_file(device.request_file()).unwrap();
     assert_eq!(requester.verdict(0), Verdict::Publish);
     let again = ask(&mut requester);
@@ -250,7 +250,7 @@ async fn a_restart_goes_on_with_the_recorded_request() {
     device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Complete)]);
     drop(requester);
     let mut requester = device.requester(Some(own));
-    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered));
+    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered(None)));
     drop(requester);
     // Without the record nobody knows whose request that is.
     assert_eq!(device.requester(None).verdict(0), Verdict::Publish);
@@ -299,6 +299,82 @@ async fn d7_an_absent_zedkube_is_waited_for_within_limits() {
     assert_eq!(requester.verdict(70 * MINUTE), away(0));
     assert_eq!(requester.verdict(79 * MINUTE), away(9));
     assert_eq!(requester.verdict(80 * MINUTE), Verdict::Proceed(ProceedReason::ZedkubeAway));
+}
+
+/// Somebody removes zedkube's files while it lives and serves: the device went down undrained after the time-out.
+#[tokio::test]
+async fn a_zedkube_whose_files_are_removed_is_not_away() {
+    let device = Device::new(&[("drain.start.timeout", "10m")]).await;
+    let root = &device.zedkube.root;
+    let lock = AgentLock::acquire(root, agent::ZEDKUBE).unwrap();
+    let report_of = Publisher::<NodeDrainReport>::open(root, agent::ZEDKUBE, Persistence::Volatile, &lock);
+    let mut zedkube = report_of.and_then(Publisher::served).unwrap();
+    let mut requester = device.requester(None);
+    ask(&mut requester);
+    zedkube.publish(&TopicKey::global(), &report(&[])).unwrap();
+    let draining = Verdict::Defer(DeferReason::Draining(None));
+    assert_eq!(requester.verdict(0), draining);
+    for path in [root.lock(agent::ZEDKUBE), root.pid(agent::ZEDKUBE)] {
+        fs::remove_file(&path).unwrap();
+        assert_eq!(requester.verdict(5 * MINUTE), draining, "{}", path.display());
+        assert_eq!(requester.verdict(50 * MINUTE), draining, "{}", path.display());
+    }
+    drop((zedkube, lock));
+    assert!(
+        matches!(requester.verdict(51 * MINUTE), Verdict::Defer(DeferReason::Away { .. })),
+        "it has ended"
+    );
+}
+
+/// zedkube runs, and its loop shows no progress any more.
+#[tokio::test]
+async fn a_zedkube_that_hangs_is_waited_for_until_an_operator_lets_the_request_pass() {
+    let mut device = Device::new(&[("drain.start.timeout", "1s")]).await;
+    device.zedkube.start();
+    let mut requester = device.requester(None);
+    let own = ask(&mut requester);
+    device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Unknown)]);
+    device.write("run/ebb/lock/zedkube.touch", "00000000000000000000\n");
+    let touch = fs::File::options().write(true).open(device.zedkube.root.touch(agent::ZEDKUBE)).unwrap();
+    touch.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600)).unwrap();
+    for now_ms in [0, 60 * MINUTE] {
+        let verdict = requester.verdict(now_ms);
+        assert!(matches!(verdict, Verdict::Defer(DeferReason::Hung { .. })), "{verdict:?}");
+    }
+    assert!(
+        requester.blocked_by().starts_with("zedkube hangs: its touch file is "),
+        "{}",
+        requester.blocked_by()
+    );
+    assert!(requester.release().contains("ebb force complete"), "{}", requester.release());
+
+    let boot_id = device.agent.context().boot_id().to_owned();
+    let pass = |requested_at, boot_id: &str| PassGate {
+        boot_id: boot_id.to_owned(),
+        requested_by: DrainRequester::DeviceOp,
+        requested_at,
+        by: "alice".to_owned(),
+        reason: "the disk does not answer".to_owned(),
+        ..PassGate::default()
+    };
+    for other in [pass(GoTime::ZERO, &boot_id), pass(own.requested_at, "boot-0")] {
+        device
+            .write("run/ebb/PassGate/zedagent.json", &String::from_utf8(schemas::to_bytes(&other)).unwrap());
+        assert!(!requester.ask().is_open(), "{other:?}");
+    }
+    let ours = pass(own.requested_at, &boot_id);
+    device.write("run/ebb/PassGate/zedagent.json", &String::from_utf8(schemas::to_bytes(&ours)).unwrap());
+    let gate = requester.ask();
+    assert_eq!(gate.verdict, Verdict::Proceed(ProceedReason::Passed));
+    assert!(gate.is_answer(), "it serves what the request was made for, and nothing else");
+    assert_eq!(
+        gate.release,
+        "NOT DRAINED: an operator let it pass beside a zedkube that hangs (alice: the disk does not answer)"
+    );
+    // The next operation has a request of its own.
+    requester.withdraw().unwrap();
+    ask(&mut requester);
+    assert!(!requester.ask().is_open());
 }
 
 /// Each request waits its own time: what an earlier one had waited does not count.
@@ -439,7 +515,7 @@ async fn a_report_that_is_refused_leaves_the_last_good_one() {
     };
     tokio::time::timeout(TOO_LONG, known).await.unwrap();
     device.write("run/zedkube/NodeDrainReport/global.json", "{ half");
-    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered));
+    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered(None)));
 }
 
 /// What nobody can read must not look like EVE's zedkube, or like none at all: both may let the device go.
@@ -485,13 +561,13 @@ async fn a_refused_input_is_named_where_the_reason_is() {
     for path in ["run/zedkube/NodeDrainStatus", "run/zedagent/EdgeNodeClusterConfig"] {
         device.write(&format!("{path}/global.json"), "{ half");
         let named = async {
-            while !requester.ask(0).blocked_by.contains(path) {
+            while !requester.ask().blocked_by.contains(path) {
                 requester.input_changed().await;
             }
         };
         assert!(tokio::time::timeout(TOO_LONG, named).await.is_ok(), "{path}");
     }
-    let blocked_by = requester.ask(0).blocked_by;
+    let blocked_by = requester.ask().blocked_by;
     assert!(blocked_by.starts_with("pod ns/db waits for its budget; refused"), "{blocked_by}");
 }
 

@@ -1,6 +1,6 @@
 //! A verdict in words, for the status that an operator reads.
 
-use schemas::{DeferReason, NodeDrainReport, ProceedReason, Verdict};
+use schemas::{DeferReason, NodeDrainReport, PassGate, ProceedReason, Verdict};
 
 use crate::plain_text::one_line;
 
@@ -22,6 +22,7 @@ pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> 
         Verdict::Defer(
             DeferReason::Starting
             | DeferReason::Away { .. }
+            | DeferReason::Hung { .. }
             | DeferReason::EveBusy(_)
             | DeferReason::EveStale(_)
             | DeferReason::EveClusterUnclear,
@@ -30,10 +31,11 @@ pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> 
 }
 
 /// What an operator can do, zedkube's own hint where it has one; or what has let the operation go.
-pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>) -> String {
+pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, pass: Option<&PassGate>) -> String {
     let hint = said(report.map(|report| &report.hint));
     match verdict {
-        Verdict::Proceed(reason) => released(reason, report),
+        Verdict::Proceed(ProceedReason::Passed) => released_by(pass),
+        Verdict::Proceed(reason) => reason.to_string(),
         Verdict::Publish => String::new(),
         Verdict::Defer(DeferReason::Starting) => {
             "wait: zedkube publishes its report within seconds".to_owned()
@@ -41,9 +43,13 @@ pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>) -> Str
         Verdict::Defer(DeferReason::Away { .. }) => {
             "start zedkube (setting drain.start.on-timeout says what follows)".to_owned()
         }
-        Verdict::Defer(DeferReason::Draining(_)) | Verdict::Failed(_) => {
-            hint.unwrap_or_else(|| "`ebb status` says more".to_owned())
+        Verdict::Defer(DeferReason::Hung { .. }) => {
+            "restart zedkube; if it cannot be ended, `ebb force complete --reason WHY` lets this operation go WITHOUT a \
+             drain; time alone does not"
+                .to_owned()
         }
+        // Without a hint the report has no more to say: `ebb status` is where these words are read.
+        Verdict::Defer(DeferReason::Draining(_)) | Verdict::Failed(_) => hint.unwrap_or_default(),
         Verdict::Defer(DeferReason::EveBusy(_)) => "wait: the drain that runs has to end first".to_owned(),
         Verdict::Defer(DeferReason::EveStale(_) | DeferReason::EveClusterUnclear) => {
             "see the log of EVE's zedkube; its own override file lets the device go undrained".to_owned()
@@ -51,12 +57,10 @@ pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>) -> Str
     }
 }
 
-/// An answer says the device may go down; how the drain ended says whether the node is empty.
-fn released(reason: ProceedReason, report: Option<&NodeDrainReport>) -> String {
-    match (reason, report.and_then(|report| report.outcome)) {
-        (ProceedReason::Answered, Some(outcome)) => format!("{reason} ({outcome:?})"),
-        (reason, _) => reason.to_string(),
-    }
+/// Who let it pass beside a zedkube that hangs, and why.
+fn released_by(pass: Option<&PassGate>) -> String {
+    let by = pass.map(|pass| one_line(&format!(" ({}: {})", pass.by, pass.reason), MOST_WORDS));
+    format!("{}{}", ProceedReason::Passed, by.unwrap_or_default())
 }
 
 /// Whether two verdicts differ in nothing but time that went by.
@@ -66,6 +70,7 @@ pub(super) fn is_same(one: Verdict, other: Verdict) -> bool {
             Verdict::Defer(DeferReason::Away { limit_ms: one, .. }),
             Verdict::Defer(DeferReason::Away { limit_ms, .. }),
         ) => one == limit_ms,
+        (Verdict::Defer(DeferReason::Hung { .. }), Verdict::Defer(DeferReason::Hung { .. })) => true,
         (one, other) => one == other,
     }
 }
@@ -90,7 +95,7 @@ mod tests {
     const DRAINING: Verdict = Verdict::Defer(DeferReason::Draining(Some(DrainStatus::Cordoned)));
     const AWAY: Verdict = Verdict::Defer(DeferReason::Away { absent_ms: 5_000, limit_ms: Some(60_000) });
     const FAILED: Verdict = Verdict::Failed(DrainStatus::FailedDrain);
-    const ANSWERED: Verdict = Verdict::Proceed(ProceedReason::Answered);
+    const ANSWERED: Verdict = Verdict::Proceed(ProceedReason::Answered(None));
 
     #[test]
     fn zedkubes_own_words_come_first() {
@@ -102,37 +107,41 @@ mod tests {
         let silent = NodeDrainReport::default();
         for (verdict, report, reason, hint) in [
             (DRAINING, Some(&said), "db waits", "scale db"),
-            (DRAINING, Some(&silent), "the drain is not finished: Cordoned", "`ebb status` says more"),
+            (DRAINING, Some(&silent), "the drain is not finished: Cordoned", ""),
             (FAILED, Some(&said), "the drain failed: Failed Drain: db waits", "scale db"),
-            (FAILED, None, "the drain failed: Failed Drain", "`ebb status` says more"),
+            (FAILED, None, "the drain failed: Failed Drain", ""),
             (AWAY, Some(&said), "zedkube does not run (5 s of 60 s)", "start zedkube"),
             (Verdict::Publish, Some(&said), "a drain of this node is being asked for", ""),
             (ANSWERED, Some(&said), "", "zedkube answered the request: the node may go down"),
         ] {
             assert_eq!(blocked_by(verdict, report), reason, "{verdict:?}");
-            let release = release(verdict, report);
+            let release = release(verdict, report, None);
             assert!(
                 release.starts_with(hint) && release.is_empty() == hint.is_empty(),
                 "{verdict:?}: {release}"
             );
         }
-        assert!(release(AWAY, None).contains("start zedkube"));
+        assert!(release(AWAY, None, None).contains("start zedkube"));
     }
 
     #[test]
     fn a_release_names_the_outcome() {
-        for (reason, outcome, ends) in [
-            (ProceedReason::Answered, Some(Outcome::Drained), "may go down (Drained)"),
-            (ProceedReason::Answered, Some(Outcome::ApiUnreachable), "may go down (ApiUnreachable)"),
-            (ProceedReason::Answered, Some(Outcome::Forced), "may go down (Forced)"),
-            (ProceedReason::Answered, None, "may go down"),
-            // The outcome of some other drain.
-            (ProceedReason::NotAMember, Some(Outcome::Drained), "in no cluster"),
-            (ProceedReason::ZedkubeAway, Some(Outcome::Drained), "drain.start.timeout"),
+        let answered = |outcome| ProceedReason::Answered(Some(outcome));
+        let pass = PassGate { by: "alice".into(), reason: "disk\ndead".into(), ..PassGate::default() };
+        for (reason, expected) in [
+            (answered(Outcome::Drained), "zedkube answered the request: the node may go down (Drained)"),
+            (
+                answered(Outcome::ApiUnreachable),
+                "NOT DRAINED: the Kubernetes API server could not be reached for too long (ApiUnreachable)",
+            ),
+            (answered(Outcome::Forced), "NOT DRAINED: an operator forced it (Forced)"),
+            (ProceedReason::NotAMember, "this device is in no cluster"),
+            (
+                ProceedReason::Passed,
+                "NOT DRAINED: an operator let it pass beside a zedkube that hangs (alice: disk dead)",
+            ),
         ] {
-            let report = NodeDrainReport { outcome, ..NodeDrainReport::default() };
-            let release = release(Verdict::Proceed(reason), Some(&report));
-            assert!(release.ends_with(ends), "{reason:?} {outcome:?}: {release}");
+            assert_eq!(release(Verdict::Proceed(reason), None, Some(&pass)), expected);
         }
     }
 
@@ -141,7 +150,7 @@ mod tests {
         let long = "x\n".repeat(500_000);
         let report = NodeDrainReport { reason: long.clone(), hint: long, ..NodeDrainReport::default() };
         for verdict in [DRAINING, FAILED] {
-            for words in [blocked_by(verdict, Some(&report)), release(verdict, Some(&report))] {
+            for words in [blocked_by(verdict, Some(&report)), release(verdict, Some(&report), None)] {
                 assert!(words.len() < 2 * MOST_WORDS && !words.contains('\n'), "{} bytes", words.len());
             }
         }

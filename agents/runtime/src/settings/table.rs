@@ -72,7 +72,7 @@ pub(crate) static ROWS: &[Row] = &[
          waits. A bad value means `wait`.").or_when_bad("wait"),
     Row::new("drain.start.timeout", "10m", Yes, field!(drain.start_timeout, span(1, 30 * DAY)),
         "How long device-op and baseos wait for a zedkube that is not running, in sum, before \
-         `drain.start.on-timeout` counts."),
+         `drain.start.on-timeout` counts. A zedkube that runs without progress for as long hangs: then no timer counts."),
     Row::new("drain.start.on-timeout", "proceed", Yes, field!(drain.start_on_timeout),
         "What follows then: the operation goes on without a drain, or it waits. A bad value means `wait`.")
         .or_when_bad("wait"),

@@ -97,6 +97,10 @@ impl TestDevice {
             }
         }
         self.write("proc/sys/kernel/random/boot_id", boot_id);
+        // zedkube's went with the others' locks.
+        if let Some(zedkube) = &self.zedkube {
+            zedkube.keep().unwrap();
+        }
     }
 
     /// zedkube takes its lock.

@@ -1,7 +1,9 @@
 //! What the simulations of the pure machines have around them: zedkube's answer, the own request, a record that may
 //! not reach the disk.
 
-use schemas::{DrainRequester, DrainStatus, GateFacts, GoTime, Member, OnTimeout, Verdict, gate};
+use schemas::{
+    DrainRequester, DrainStatus, GateFacts, GoTime, Member, OnTimeout, Verdict, ZedkubeSeen, gate,
+};
 
 use crate::requester::{Gate, OwnRequest};
 
@@ -60,7 +62,9 @@ impl<C> SimZedkube<C> {
             own_request: self.request.as_ref().map(|(requested_at, _)| *requested_at),
             ours,
             answer: self.answer.filter(|(at, _)| Some(*at) == ours).map(|(_, status)| status),
-            zedkube_lock_free: false,
+            outcome: None,
+            is_passed: false,
+            zedkube: ZedkubeSeen::Running,
             status: None,
             report_present: true,
             seen_other_status_since_publish: None,

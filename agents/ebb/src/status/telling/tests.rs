@@ -17,7 +17,8 @@ fn seen(status: DrainStatus) -> Seen {
         ..NodeDrainReport::default()
     };
     let agents = [agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR];
-    let agent = |name| AgentSeen { name, running: name != agent::BASEOSMGR, pid: Some(7) };
+    let agent =
+        |name| AgentSeen { name, running: name != agent::BASEOSMGR, pid: Some(7), silent_seconds: Some(12) };
     Seen {
         status: Some(NodeDrainStatus { status, ..NodeDrainStatus::default() }),
         report: Some(report),
@@ -29,6 +30,21 @@ fn seen(status: DrainStatus) -> Seen {
 #[test]
 fn a_node_in_service() {
     insta::assert_snapshot!(tell(&seen(DrainStatus::NotRequested), now()));
+}
+
+/// It was `in service`, and `zedkube runs`.
+#[test]
+fn an_agent_that_hangs_heads_the_screen() {
+    let mut seen = seen(DrainStatus::NotRequested);
+    seen.agents[0].silent_seconds = Some(44);
+    assert!(!tell(&seen, now()).contains("HANGS"));
+    seen.agents[0].silent_seconds = Some(720);
+    let text = tell(&seen, now());
+    assert!(
+        text.starts_with("zedkube HANGS: its touch file is 12 min old, and should be 25 s at most"),
+        "{text}"
+    );
+    assert!(text.contains("Agents: zedkube HANGS (7), zedagent runs (7), "), "{text}");
 }
 
 #[test]

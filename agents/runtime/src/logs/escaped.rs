@@ -1,0 +1,39 @@
+//! Text of others in a log: what they write must not look like a record of ours.
+
+use std::fmt::{self, Write};
+
+/// Passes text on with line breaks and other control characters escaped.
+pub(super) struct Escaped<'a, W>(pub(super) &'a mut W);
+
+impl<W: Write> Write for Escaped<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive(char::is_control) {
+            let clean = part.strip_suffix(char::is_control).unwrap_or(part);
+            self.0.write_str(clean)?;
+            part.chars()
+                .last()
+                .filter(|last| last.is_control())
+                .map_or(Ok(()), |last| write!(self.0, "{}", last.escape_default()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_stays_a_line() {
+        for (text, line) in [
+            ("plain ü text", "plain ü text"),
+            ("one\nzedkube 2026 INFO forged", "one\\nzedkube 2026 INFO forged"),
+            ("\u{1b}[31m\0\r\n", "\\u{1b}[31m\\u{0}\\r\\n"),
+            ("", ""),
+        ] {
+            let mut out = String::new();
+            Escaped(&mut out).write_str(text).unwrap();
+            assert_eq!(out, line, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Log records on their way out. Whoever logs never waits: a reader that does not read (a full pipe, a journald that
+//! hangs) costs records, which are counted, and never a decision.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::mem::take;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Records that wait; more are dropped.
+const MOST_RECORDS: usize = 1024;
+/// Bytes of all records that wait; more are dropped.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// The records of one process. Clones are the same queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    records: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Dropped since the last time this was told.
+    dropped: u64,
+    /// One record is with the reader.
+    is_writing: bool,
+}
+
+impl Queue {
+    /// Starts the thread that writes to `out`. `tell_dropped` says how many records were dropped, once it flows again.
+    pub(super) fn start(
+        out: impl Write + Send + 'static,
+        tell_dropped: impl Fn(u64) + Send + 'static,
+    ) -> io::Result<Self> {
+        let queue = Self::default();
+        let writer = queue.clone();
+        thread::Builder::new().name("log".to_owned()).spawn(move || writer.carry(out, tell_dropped))?;
+        Ok(queue)
+    }
+
+    /// Waits until all is written, but not longer than `limit`.
+    pub(super) fn wait_until_written(&self, limit: Duration) {
+        let is_busy = |state: &mut State| state.is_writing || !state.records.is_empty();
+        drop(self.0.changed.wait_timeout_while(self.lock(), limit, is_busy));
+    }
+
+    fn push(&self, record: &[u8]) {
+        let mut state = self.lock();
+        let bytes = state.bytes.saturating_add(record.len());
+        if state.records.len() < MOST_RECORDS && bytes <= MOST_BYTES {
+            state.records.push_back(record.to_owned());
+            state.bytes = bytes;
+        } else {
+            state.dropped = state.dropped.saturating_add(1);
+        }
+        drop(state);
+        self.0.changed.notify_all();
+    }
+
+    fn carry(&self, mut out: impl Write, tell_dropped: impl Fn(u64)) {
+        loop {
+            let record = self.next();
+            // A log that cannot be written is nothing that could be logged.
+            out.write_all(&record).and_then(|()| out.flush()).unwrap_or_default();
+            let mut state = self.lock();
+            state.is_writing = false;
+            let dropped = if state.records.is_empty() { take(&mut state.dropped) } else { 0 };
+            drop(state);
+            self.0.changed.notify_all();
+            if 0 < dropped {
+                tell_dropped(dropped);
+            }
+        }
+    }
+
+    /// The next record. Nothing is dropped while none waits, so there is always one before the number is told.
+    fn next(&self) -> Vec<u8> {
+        let mut state = self.lock();
+        loop {
+            if let Some(record) = state.records.pop_front() {
+                state.bytes = state.bytes.saturating_sub(record.len());
+                state.is_writing = true;
+                return record;
+            }
+            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `tracing` writes each record with one call.
+impl Write for Queue {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        self.push(record);
+        Ok(record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Queue {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const A_WHILE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_reader_that_does_not_read_stops_nobody() {
+        let (reader, writer) = io::pipe().unwrap();
+        let (told, dropped) = channel();
+        let mut queue = Queue::start(writer, move |number| told.send(number).unwrap()).unwrap();
+        let most = 200_u64 * 1024;
+        for number in 0..most {
+            queue.write_all(format!("record {number}\n").as_bytes()).unwrap();
+        }
+        assert!(queue.lock().records.len() <= MOST_RECORDS);
+        // The end of a process does not wait for it either.
+        queue.wait_until_written(Duration::from_millis(1));
+
+        let lines = BufReader::new(reader).lines().map(Result::unwrap);
+        let reading = thread::spawn(move || lines.take_while(|line| line != "it flows").count());
+        queue.wait_until_written(A_WHILE);
+        queue.write_all(b"it flows\n").unwrap();
+        let read = u64::try_from(reading.join().unwrap()).unwrap();
+        let dropped: u64 = dropped.try_iter().sum();
+        assert!(0 < dropped);
+        assert_eq!(read + dropped, most, "each record was read or counted");
+    }
+
+    #[test]
+    fn huge_records_are_bounded_too() {
+        let (_reader, writer) = io::pipe().unwrap();
+        let mut queue = Queue::start(writer, |_| ()).unwrap();
+        for _ in 0..100 {
+            queue.write_all(&vec![b'x'; MOST_BYTES / 4]).unwrap();
+        }
+        let state = queue.lock();
+        assert!(state.bytes <= MOST_BYTES && 90 < state.dropped, "{} {}", state.bytes, state.dropped);
+    }
+
+    #[test]
+    fn what_was_logged_is_out_after_a_flush() {
+        let (reader, writer) = io::pipe().unwrap();
+        let mut queue = Queue::start(writer, |_| ()).unwrap();
+        queue.write_all(b"last words\n").unwrap();
+        queue.wait_until_written(A_WHILE);
+        assert_eq!(BufReader::new(reader).lines().next().unwrap().unwrap(), "last words");
+    }
+}
