@@ -36,6 +36,7 @@ pub mod look;
 pub mod nodes;
 pub mod slots;
 
+mod connections;
 mod daemon_sets;
 mod list;
 mod node_facts;

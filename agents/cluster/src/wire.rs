@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::clock::boot_time;
+use crate::connections::Wish;
 use crate::daemon_sets::DaemonSets;
 use crate::failure::{ApiFailure, classify, json_text, refused};
 use crate::operation::Operation;
@@ -50,6 +51,8 @@ struct Shared {
     daemon_sets: DaemonSets,
     /// The server has asked for `policy/v1beta1` in evictions.
     old_evictions: AtomicBool,
+    /// Until when the server wants to be left alone.
+    wish: Wish,
 }
 
 impl fmt::Debug for Cluster {
@@ -59,20 +62,23 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Uses this client. It must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
+    /// Uses this client, and no other connections than its own: hyper's has one connection to an HTTP/2 server, on which
+    /// the watches of about a dozen drains at a time take all streams, and then nothing moves any more. For more drains
+    /// at a time use [`Cluster::from_config`], which opens as many connections as it needs. The client must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
     /// kube repeats refused evictions itself, for minutes, and no refusal by a budget is ever seen.
     pub fn new(client: kube::Client) -> Self {
-        Self::at(client, "")
+        Self::at(client, "", Wish::default())
     }
 
     /// Names the server, host and port, in messages about its absence.
-    pub(crate) fn at(client: kube::Client, server: &str) -> Self {
+    pub(crate) fn at(client: kube::Client, server: &str, wish: Wish) -> Self {
         let shared = Shared {
             client,
             server: server.to_owned(),
             server_clock: ServerClock::default(),
             daemon_sets: DaemonSets::default(),
             old_evictions: AtomicBool::new(false),
+            wish,
         };
         Self { shared: Arc::new(shared), page: PAGE }
     }
@@ -104,6 +110,11 @@ impl Cluster {
     /// From now on, for all clones.
     pub(crate) fn remember_old_evictions(&self) {
         self.shared.old_evictions.store(true, Ordering::Relaxed);
+    }
+
+    /// Until when the server wants to be left alone by what asks again by itself.
+    pub(crate) fn wish(&self) -> &Wish {
+        &self.shared.wish
     }
 
     pub(crate) fn page(&self) -> u32 {
@@ -219,7 +230,7 @@ impl Reply {
 }
 
 /// Seconds of a `Retry-After` header. The API server never sends the other form, a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
