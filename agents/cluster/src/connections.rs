@@ -66,6 +66,17 @@ struct Lane {
     is_full: AtomicBool,
 }
 
+impl Lane {
+    /// Of the requests that come before the first answer, one goes first and opens the connection; it may take its time (an
+    /// eviction that a webhook thinks about), so the others do not wait for long.
+    async fn door(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if self.is_open.load(Ordering::Acquire) {
+            return None;
+        }
+        tokio::time::timeout(GREETING, self.door.lock()).await.ok()
+    }
+}
+
 /// One of a lane's streams; given back when dropped.
 struct Stream(Arc<Lane>);
 
@@ -104,14 +115,7 @@ impl Connections {
         let lane = Arc::clone(&stream.0);
         let mut unanswered =
             Unanswered { lane: Arc::clone(&lane), since: boot_time(), is_answered: !is_watch };
-        // Not held for long: a first request may take its time (an eviction that a webhook thinks about).
-        let door = async {
-            match lane.is_open.load(Ordering::Acquire) {
-                true => None,
-                false => tokio::time::timeout(GREETING, lane.door.lock()).await.ok(),
-            }
-        };
-        let door = door.await;
+        let door = lane.door().await;
         let response = lane.connector.request(request).await?;
         lane.is_open.store(true, Ordering::Release);
         drop(door);

@@ -97,8 +97,8 @@ impl Failures {
     /// budgets, and that has lasted for [`drain::policy::REFUSAL_LASTS`]. Ask only while there is no picture: from then on
     /// it is answered at once, again and again. May be dropped and called again at any time.
     pub async fn refused(&mut self) -> ApiFailure {
-        let refusal = self.0.wait_for(|health| health.refusal.is_some()).await;
-        match refusal.ok().and_then(|health| health.refusal.clone()) {
+        let refused = self.0.wait_for(|health| !health.refused.is_empty()).await;
+        match refused.ok().and_then(|health| health.refused.values().next().cloned()) {
             Some(refusal) => refusal,
             // The runtime is going down.
             None => std::future::pending().await,

@@ -34,8 +34,8 @@ pub(super) struct Health {
     pub(super) last: Option<ApiFailure>,
     /// The last failure of each that was not heard from since.
     pub(super) failing: BTreeMap<Source, ApiFailure>,
-    /// The server does not let us watch what every drain needs, and that lasts.
-    pub(super) refusal: Option<ApiFailure>,
+    /// What every drain needs and the server does not let us watch, and that lasts.
+    pub(super) refused: BTreeMap<Source, ApiFailure>,
 }
 
 /// What the watches have shown, and who is told.
@@ -127,6 +127,7 @@ impl Gather {
             // Nobody waits for this.
             self.health.send_if_modified(|health| {
                 health.failing.remove(&source);
+                health.refused.remove(&source);
                 false
             });
         }
@@ -176,7 +177,9 @@ impl Gather {
             let storage = self.storage.as_mut();
             changed |= storage.is_some_and(|storage| storage.refuse(source, &failure));
             if matches!(source, Source::Node | Source::Pods | Source::Budgets) {
-                self.health.send_modify(|health| health.refusal = Some(failure));
+                self.health.send_modify(|health| {
+                    health.refused.insert(source, failure);
+                });
             }
         }
         changed

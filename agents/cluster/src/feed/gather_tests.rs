@@ -152,7 +152,7 @@ async fn a_refusal_in_the_middle_never_makes_what_is_known_unknown() {
 async fn a_drain_that_may_not_see_what_it_needs_hears_so_when_that_lasts() {
     for source in [Source::Node, Source::Pods, Source::Budgets] {
         let mut bench = Bench::new();
-        let is_refused = |bench: &Bench| bench.gather.health.borrow().refusal.is_some();
+        let is_refused = move |bench: &Bench| bench.gather.health.borrow().refused.contains_key(&source);
         for at in [0, 1_000, 29_999] {
             NOW.set(Moment(at));
             bench.refuse(source, true);
@@ -161,6 +161,10 @@ async fn a_drain_that_may_not_see_what_it_needs_hears_so_when_that_lasts() {
         NOW.set(Moment(30_000));
         bench.gather.count_refusals();
         assert!(is_refused(&bench), "{source:?}: time alone is enough, the next try may be far off");
+        if source == Source::Pods {
+            bench.pod(Event::Apply, None);
+            assert!(!is_refused(&bench), "it may be watched after all");
+        }
         NOW.set(Moment(0));
         let mut bench = Bench::new();
         for at in [0, 10_000, 20_000, 40_000] {

@@ -133,7 +133,7 @@ async fn a_timeout_holds_while_the_server_is_away() -> Result<()> {
     site.pod("web-0", "edge-a")?;
     let away = Effect::Answer(Reply::text(503, "not now"));
     site.cluster.faults().add(Fault::on("create", "pods/eviction", away.clone()).always());
-    site.cluster.faults().add(Fault::on("get", "nodes", away).after(1).always());
+    site.cluster.faults().add(Fault::on("get", "nodes", away).after(2).always());
     let said = site.ebb("drain edge-a --timeout 8s").await?;
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("the API server was away for too long"), "{said:?}");
