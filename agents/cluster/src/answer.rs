@@ -66,7 +66,7 @@ pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: 
         429 | 502..=504 => Answer::Throttled { after, text },
         403 => forbidden(asked, &said, text),
         500 if said.message().contains("more than one PodDisruptionBudget") => Answer::TwoBudgets,
-        401 => Answer::Final { text: format!("the API server does not accept our credentials: {text}") },
+        401 => Answer::Denied { text: format!("the API server does not accept our credentials: {text}") },
         408..=410 | 500..=599 => Answer::Retry { text },
         400..=499 => Answer::Final { text },
         _ => Answer::Retry { text },
@@ -99,7 +99,7 @@ fn forbidden(asked: Asked, said: &Said<'_>, text: String) -> Answer {
     if PASSING.iter().any(|sign| said.has_cause(sign) || said.message().contains(sign)) {
         return Answer::Retry { text };
     }
-    Answer::Final { text: format!("{text}; {}", asked.right()) }
+    Answer::Denied { text: format!("{text}; {}", asked.right()) }
 }
 
 /// The body of an answer: a Status, or only a text.

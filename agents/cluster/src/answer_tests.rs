@@ -37,6 +37,7 @@ fn kind(answer: &Answer) -> (&'static str, Option<u64>) {
         Answer::NoEvictions => ("no evictions", None),
         Answer::Throttled { after, .. } => ("throttled", seconds(*after)),
         Answer::Retry { .. } => ("retry", None),
+        Answer::Denied { .. } => ("denied", None),
         Answer::Final { .. } => ("final", None),
     }
 }
@@ -45,7 +46,7 @@ fn kind(answer: &Answer) -> (&'static str, Option<u64>) {
 fn each_measured_answer() {
     let cases = [
         (201, None, J1, "accepted", None),
-        (403, None, J2, "final", None),
+        (403, None, J2, "denied", None),
         (429, None, J3, "budget", None),
         (429, Some(10), J4, "budget", Some(10)),
         (429, None, J4, "budget", Some(10)),
@@ -84,8 +85,8 @@ fn each_answer_of_the_table() {
         (501, None, "", "retry", None),
         (403, None, NEGATIVE, "retry", None),
         (403, None, TOO_MANY, "retry", None),
-        (403, None, "", "final", None),
-        (401, None, "Unauthorized", "final", None),
+        (403, None, "", "denied", None),
+        (401, None, "Unauthorized", "denied", None),
         (400, None, "", "final", None),
         (405, None, "", "final", None),
         (408, None, "", "retry", None),
@@ -156,6 +157,7 @@ fn texts_say_what_is_wrong() {
         | Answer::Webhook { text }
         | Answer::Throttled { text, .. }
         | Answer::Retry { text }
+        | Answer::Denied { text }
         | Answer::Final { text } => text,
         Answer::Accepted
         | Answer::Gone

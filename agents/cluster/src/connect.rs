@@ -1,4 +1,4 @@
-//! The client: no retries of its own, every call under a deadline, one connection for all.
+//! The client: no retries of its own, every call under a deadline, as many connections as needed.
 
 use std::time::Duration;
 
@@ -11,13 +11,15 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
-use kube::client::{Body, ClientBuilder, ConfigExt, RustlsTlsError};
+use kube::client::{ClientBuilder, ConfigExt, RustlsTlsError};
 use tokio::sync::Semaphore;
 use tower::filter::AsyncFilterLayer;
+use tower::service_fn;
+use tower::timeout::TimeoutLayer;
 use tower::util::option_layer;
-use tower::{BoxError, ServiceExt, timeout::TimeoutLayer};
 
 use crate::clock::boot_time;
+use crate::connections::{Connections, Wish};
 use crate::credentials::{self, Tokens};
 use crate::exec_plugin;
 use crate::failure::{ApiFailure, classify};
@@ -159,10 +161,11 @@ impl Cluster {
         suffix: &str,
     ) -> Result<Self, ApiFailure> {
         config.headers.push((USER_AGENT, user_agent(suffix)));
-        let client = client(&config, tokens)
+        let wish = Wish::default();
+        let client = client(&config, tokens, wish.clone())
             .map_err(|error| classify(&Operation::on_cluster("connect", "to the cluster", ""), &error))?;
         let server = config.cluster_url.authority().map_or("", |server| host_and_port(server.as_str()));
-        Ok(Self::at(client, server, validity))
+        Ok(Self::at(client, server, wish, validity))
     }
 }
 
@@ -179,7 +182,7 @@ fn user_agent(suffix: &str) -> HeaderValue {
 
 /// kube's own stack (`ClientBuilder::try_from`) speaks only HTTP/1, so a connection per eviction in flight, and
 /// repeats refused evictions.
-fn client(config: &Config, tokens: Option<Tokens>) -> Result<kube::Client, kube::Error> {
+fn client(config: &Config, tokens: Option<Tokens>, wish: Wish) -> Result<kube::Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -192,15 +195,18 @@ fn client(config: &Config, tokens: Option<Tokens>) -> Result<kube::Client, kube:
         https = https.with_server_name_resolver(resolver);
     }
     let https = https.enable_http1().enable_http2().wrap_connector(tcp);
-    let service = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .http2_keep_alive_interval(SIGN_OF_LIFE)
-        .http2_keep_alive_timeout(SIGN_OF_LIFE)
-        .http2_keep_alive_while_idle(true)
-        .http2_adaptive_window(true)
-        .build::<_, Body>(https)
-        .map_err(BoxError::from);
+    let one = move || {
+        hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .http2_keep_alive_interval(SIGN_OF_LIFE)
+            .http2_keep_alive_timeout(SIGN_OF_LIFE)
+            .http2_keep_alive_while_idle(true)
+            .http2_adaptive_window(true)
+            .build(https.clone())
+    };
+    let connections = Connections::new(one, wish);
+    let service = service_fn(move |request| connections.clone().send(request));
     Ok(ClientBuilder::new(service, config.default_namespace.clone())
         .with_layer(&config.extra_headers_layer()?)
         .with_layer(&option_layer(config.auth_layer()?))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use drain::{Answer, PodId};
+use fake_cluster::{FakeCluster, Settings};
 use futures::future::join_all;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -24,7 +25,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::*;
 use crate::evict::would_evict;
 use crate::nodes::{get_node, list_nodes};
-use crate::testing::{at, soon, still_cluster};
+use crate::testing::{at, pod_with_volume_on, soon, still_cluster};
 
 const CA: &str = include_str!("connect_tests/ca.pem");
 const OTHER_CA: &str = include_str!("connect_tests/other-ca.pem");
@@ -396,4 +397,95 @@ async fn a_server_with_another_authority_is_unreachable() {
     let (address, _) = tls_server(&["h2"], 1).await;
     let failure = get_node(&connect_by_tls(address, OTHER_CA).await, "edge-a").await.unwrap_err();
     assert!(failure.is_unreachable() && failure.text().contains("certificate"), "{failure:?}");
+}
+
+/// A TLS server with HTTP/2 before this one, with so many streams on one connection at a time; counts connections.
+async fn front(backend: &str, streams: u32) -> (SocketAddr, Arc<AtomicUsize>) {
+    let certificates = CertificateDer::pem_slice_iter(CERTIFICATE.as_bytes()).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
+    let mut config =
+        ServerConfig::builder().with_no_client_auth().with_single_cert(certificates, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let (counter, backend) = (Arc::clone(&connections), backend.to_owned());
+    let way = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http::<Incoming>();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, counter, backend, way) =
+                (acceptor.clone(), Arc::clone(&counter), backend.clone(), way.clone());
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                counter.fetch_add(1, Ordering::Relaxed);
+                let pass = service_fn(move |request: Request<Incoming>| {
+                    let (mut head, body) = request.into_parts();
+                    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+                    head.uri = format!("{backend}{path}").parse().unwrap();
+                    head.version = http::Version::HTTP_11;
+                    way.request(Request::from_parts(head, body))
+                });
+                let mut server = auto::Builder::new(TokioExecutor::new());
+                server.http2().max_concurrent_streams(streams);
+                server.serve_connection(TokioIo::new(stream), pass).await.ok();
+            });
+        }
+    });
+    (address, connections)
+}
+
+/// More watches than kube-apiserver's 100 streams on one connection: every call would wait for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_nodes_with_volumes_are_drained_at_a_time_over_http_2() {
+    const NODES: usize = 60;
+    let fake = FakeCluster::start_with(Settings::quick()).unwrap();
+    for number in 0..NODES {
+        let node = format!("n{number}");
+        fake.node(&node).unwrap();
+        pod_with_volume_on(&fake, &format!("db-{number}"), &node);
+    }
+    let (address, connections) = front(&fake.server_url(), 100).await;
+    let cluster = connect_by_tls(address, CA).await;
+    let policy = drain::Policy {
+        force: true,
+        settle: std::time::Duration::from_millis(10),
+        ..drain::Policy::device()
+    };
+    let drainer = crate::Drainer::new(cluster, policy);
+    let drains = (0..NODES).map(|number| drainer.drain(&format!("n{number}")).outcome());
+    let outcomes = soon(join_all(drains)).await;
+    assert!(outcomes.iter().all(|outcome| *outcome == Ok(drain::Outcome::Drained)), "{outcomes:?}");
+    let opened = connections.load(Ordering::Relaxed);
+    assert!((2..=40).contains(&opened), "{opened} connections");
+}
+
+/// Whatever a server allows: watches that wait for a stream hold up no call.
+#[tokio::test]
+async fn a_call_never_waits_for_watches() {
+    let (fake, _) = still_cluster();
+    let (address, connections) = front(&fake.server_url(), 10).await;
+    let cluster = connect_by_tls(address, CA).await;
+    let feeds: Vec<_> = (0..10).map(|_| crate::Feed::start(&cluster, "edge-a")).collect();
+    // Ten streams are taken by watches, and twenty watches wait for one.
+    soon(async {
+        while fake.requests().count("ebb/", "watch", "*") < 10 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    let nodes = soon(join_all((0..40).map(|_| list_nodes(&cluster)))).await;
+    assert!(nodes.iter().all(Result::is_ok), "{nodes:?}");
+    assert_eq!(connections.load(Ordering::Relaxed), 2, "one for watches, one for calls");
+    drop(feeds);
+}
+
+#[tokio::test]
+async fn an_overloaded_server_says_when_watches_come_back() {
+    let (fake, cluster) = still_cluster();
+    let busy = fake_cluster::Reply::text(429, "busy").header("retry-after", "40");
+    fake.faults().add(fake_cluster::Fault::on("list", "nodes", fake_cluster::Effect::Answer(busy)));
+    assert!(list_nodes(&cluster).await.is_err());
+    let left = cluster.wish().left(crate::clock::boot_time()).as_secs();
+    assert!((30..=40).contains(&left), "{left}");
 }

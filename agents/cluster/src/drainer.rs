@@ -251,7 +251,7 @@ impl Drain {
         tracing::info!("{cordoned}");
         let cluster = &self.drainer.cluster;
         self.stage = Stage::Running(Box::new(Running {
-            probe: Probe::new(cluster.clone(), cordoned.name()),
+            probe: Probe::new(cluster.clone(), cordoned.name(), self.drainer.clock),
             calls: Calls::new(cluster.clone(), cordoned.clone()),
         }));
         self.cordoned = Some(cordoned);
@@ -268,6 +268,8 @@ impl Drain {
             return Event::Tick;
         };
         let Running { calls, probe } = running.as_mut();
+        let is_blind = attempt(&self.state).is_some_and(|attempt| attempt.picture.is_none());
+        let mut refused = self.failures.clone();
         loop {
             let pause = (self.drainer.clock)().until(self.wake);
             tokio::select! {
@@ -278,9 +280,9 @@ impl Drain {
                     if failure.is_unreachable() {
                         probe.doubt();
                     }
-                    if let Some(refusal) = self.feed.refusal() {
-                        return Event::Unseen { why: refusal.text().to_owned() };
-                    }
+                }
+                refusal = refused.refused(), if is_blind => {
+                    return Event::Unseen { why: refusal.text().to_owned() };
                 }
                 () = sleep(pause) => return Event::Tick,
             }

@@ -1,6 +1,7 @@
 //! The picture of one node, fed by watches.
 
 mod gather;
+mod refusals;
 mod storage;
 mod watching;
 
@@ -10,6 +11,7 @@ use drain::Picture;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::clock::{Clock, boot_time};
 use crate::failure::ApiFailure;
 use crate::wire::Cluster;
 
@@ -21,8 +23,9 @@ use gather::{Gather, Health};
 /// other nodes' pods do costs nothing.
 ///
 /// As soon as one of the pods has a claim, five more watches begin and stay, ten calls: PersistentVolumeClaims,
-/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. Until the first three have listed once, or the server
-/// has refused it, no picture is shown: a pod with volumes must not look like one without.
+/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. Until each of the first three has listed once, or the
+/// server has refused it for 30 s on end, no picture is shown: a pod with volumes must not look like one without. What has
+/// been listed once stays known, whatever the server refuses later.
 #[derive(Debug)]
 pub struct Feed {
     pictures: watch::Receiver<Option<Arc<Picture>>>,
@@ -39,9 +42,14 @@ impl Drop for Feed {
 impl Feed {
     /// Begins to watch. Must be called in a tokio runtime.
     pub fn start(cluster: &Cluster, node: &str) -> Self {
+        Self::start_by(cluster, node, boot_time)
+    }
+
+    /// With another clock.
+    pub(crate) fn start_by(cluster: &Cluster, node: &str, clock: Clock) -> Self {
         let (pictures, receive_pictures) = watch::channel(None);
         let (health, receive_health) = watch::channel(Health::default());
-        let gather = Gather::new(cluster.clone(), node, pictures, health);
+        let gather = Gather::new(cluster.clone(), clock, node, pictures, health);
         let task = tokio::spawn(gather.run()).abort_handle();
         Self { pictures: receive_pictures, health: receive_health, task }
     }
@@ -74,12 +82,6 @@ impl Feed {
         self.health.borrow().failing.values().next().cloned()
     }
 
-    /// Why there is no picture and will not be one: the server does not let us watch the node, its pods or the budgets.
-    /// `None` once there is a picture.
-    pub fn refusal(&self) -> Option<ApiFailure> {
-        if self.latest().is_some() { None } else { self.health.borrow().refusal.clone() }
-    }
-
     /// The failures of the watches from now on.
     pub fn failures(&self) -> Failures {
         Failures(self.health.clone())
@@ -91,6 +93,18 @@ impl Feed {
 pub struct Failures(watch::Receiver<Health>);
 
 impl Failures {
+    /// Waits until it is clear that there will be no picture: the server does not let us watch the node, its pods or the
+    /// budgets, and that has lasted for [`drain::policy::REFUSAL_LASTS`]. Ask only while there is no picture: from then on
+    /// it is answered at once, again and again. May be dropped and called again at any time.
+    pub async fn refused(&mut self) -> ApiFailure {
+        let refused = self.0.wait_for(|health| !health.refused.is_empty()).await;
+        match refused.ok().and_then(|health| health.refused.values().next().cloned()) {
+            Some(refusal) => refusal,
+            // The runtime is going down.
+            None => std::future::pending().await,
+        }
+    }
+
     /// Waits for the next failure of a watch. May be dropped and called again at any time.
     pub async fn next(&mut self) -> ApiFailure {
         loop {

@@ -38,6 +38,7 @@ pub mod nodes;
 pub mod preflight;
 pub mod slots;
 
+mod connections;
 mod credentials;
 mod daemon_sets;
 mod discovery;

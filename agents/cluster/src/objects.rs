@@ -57,6 +57,7 @@ pub(crate) struct PodSpec {
     pub(crate) volumes: Option<Vec<PodVolume>>,
     pub(crate) priority: Option<i32>,
     pub(crate) tolerations: Option<Vec<Toleration>>,
+    pub(crate) node_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -87,6 +88,7 @@ pub(crate) struct Toleration {
 #[serde(default)]
 pub(crate) struct PodStatus {
     pub(crate) phase: Option<String>,
+    pub(crate) conditions: Option<Vec<Condition>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -3,20 +3,23 @@
 use std::time::Duration;
 
 use drain::Event;
+use drain::outage::Outage;
 use tokio::task::JoinHandle;
 
+use crate::clock::Clock;
 use crate::nodes::get_node;
 use crate::wire::Cluster;
 
 /// While in doubt the server is asked this often.
-const PERIOD: Duration = Duration::from_secs(2);
+const PERIOD: Duration = Duration::from_millis(1_500);
 
 /// Asks the server for the node, from the first doubt until it answers. Costs nothing while all is well.
 #[derive(Debug)]
 pub(crate) struct Probe {
     cluster: Cluster,
     node: String,
-    away: bool,
+    clock: Clock,
+    outage: Outage,
     asking: Option<JoinHandle<bool>>,
 }
 
@@ -29,36 +32,33 @@ impl Drop for Probe {
 }
 
 impl Probe {
-    pub(crate) fn new(cluster: Cluster, node: &str) -> Self {
-        Self { cluster, node: node.to_owned(), away: false, asking: None }
+    pub(crate) fn new(cluster: Cluster, node: &str, clock: Clock) -> Self {
+        Self { cluster, node: node.to_owned(), clock, outage: Outage::default(), asking: None }
     }
 
-    /// Something failed: find out.
+    /// A call has failed: find out whether the server is away.
     pub(crate) fn doubt(&mut self) {
         if self.asking.is_none() {
+            self.outage.failed((self.clock)());
             self.ask(Duration::ZERO);
         }
     }
 
-    /// Waits until the server has gone away ([`Event::ApiAway`]) or is back ([`Event::ApiBack`]). May be dropped and
-    /// called again at any time.
+    /// Waits until the server counts as away ([`Event::ApiAway`], see [`Outage`]) or is back ([`Event::ApiBack`]). May
+    /// be dropped and called again at any time.
     pub(crate) async fn changed(&mut self) -> Event {
         while let Some(asking) = &mut self.asking {
             let reachable = asking.await.unwrap_or(false);
             self.asking = None;
-            if !reachable {
-                self.ask(PERIOD);
-            }
-            match (self.away, reachable) {
-                (false, false) => {
-                    self.away = true;
-                    return Event::ApiAway;
-                }
-                (true, true) => {
-                    self.away = false;
+            if reachable {
+                if self.outage.answered() {
                     return Event::ApiBack;
                 }
-                (false, true) | (true, false) => {}
+                continue;
+            }
+            self.ask(PERIOD);
+            if self.outage.failed((self.clock)()) {
+                return Event::ApiAway;
             }
         }
         std::future::pending().await

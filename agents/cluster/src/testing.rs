@@ -57,6 +57,11 @@ pub(crate) fn json(bytes: &[u8]) -> Value {
 /// Puts a pod on `edge-a` that names a claim of its own name, and what it hangs on: claim, volume `vol-NAME` of driver
 /// `csi.bench`, attached to `edge-a`.
 pub(crate) fn pod_with_volume(fake: &FakeCluster, name: &str) {
+    pod_with_volume_on(fake, name, "edge-a");
+}
+
+/// The same on this node.
+pub(crate) fn pod_with_volume_on(fake: &FakeCluster, name: &str, node: &str) {
     let volume = format!("vol-{name}");
     fake.apply(json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
@@ -68,8 +73,8 @@ pub(crate) fn pod_with_volume(fake: &FakeCluster, name: &str) {
         "spec": {"csi": {"driver": "csi.bench", "volumeHandle": format!("handle-{name}")}},
     }))
     .unwrap();
-    attach(fake, &volume, "edge-a");
-    let mut pod = objects::pod(name, "edge-a");
+    attach(fake, &volume, node);
+    let mut pod = objects::pod(name, node);
     pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
     fake.apply(pod).unwrap();
 }

@@ -31,13 +31,19 @@ impl PodFacts {
     /// What decisions need of the pod.
     pub(crate) fn of(pod: &Pod) -> Self {
         let (metadata, spec) = (&pod.metadata, pod.spec.as_ref());
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let status = pod.status.as_ref();
+        let phase = status.and_then(|status| status.phase.as_deref());
+        let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let is_bound =
+            spec.is_some_and(|spec| spec.node_name.as_deref().is_some_and(|name| !name.is_empty()));
         let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
         let grace = spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(DEFAULT_GRACE);
         let view = PodView {
             id: pod_id(metadata),
             phase: phase_of(phase),
+            ready: conditions.iter().any(|condition| condition.is("Ready") && condition.status() == "True"),
+            names_node: is_bound && !conditions.iter().any(|condition| condition.is("PodScheduled")),
             labels: metadata.labels.clone().unwrap_or_default(),
             mirror: annotation(metadata, MIRROR).is_some(),
             controller: controller(metadata),

@@ -44,6 +44,8 @@ fn a_whole_pod() {
     let expected = PodView {
         id: PodId { namespace: "shop".into(), name: "db-0".into(), uid: "u1".into() },
         phase: Phase::Running,
+        ready: false,
+        names_node: false,
         labels: BTreeMap::from([("app".to_owned(), "db".to_owned())]),
         mirror: true,
         controller: Some(Controller {
@@ -71,6 +73,28 @@ fn a_whole_pod() {
     assert_eq!(overdue(None), 0);
     assert_eq!(overdue(Some("2026-11-21T11:59:59Z")), 0);
     assert_eq!(overdue(Some("2026-11-21T12:01:30Z")), 90);
+}
+
+#[test]
+fn readiness_and_how_a_pod_came_to_its_node() {
+    let bound = |node: &str, conditions: Value| {
+        let facts = pod(
+            json!({"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": conditions}}),
+        );
+        (facts.view().ready, facts.view().names_node)
+    };
+    let scheduled = json!({"type": "PodScheduled", "status": "True"});
+    let ready = |status: &str| json!({"type": "Ready", "status": status});
+    for (node, conditions, expected) in [
+        ("edge-a", json!([scheduled, ready("True")]), (true, false)),
+        ("edge-a", json!([ready("False"), scheduled]), (false, false)),
+        ("edge-a", json!([ready("True")]), (true, true)),
+        ("edge-a", json!([]), (false, true)),
+        ("edge-a", json!(null), (false, true)),
+        ("", json!([]), (false, false)),
+    ] {
+        assert_eq!(bound(node, conditions.clone()), expected, "{node} {conditions}");
+    }
 }
 
 #[test]

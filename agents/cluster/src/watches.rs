@@ -1,10 +1,9 @@
 //! What all watches share: they go on for ever, pause after failures, and say what a failure means.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use drain::Moment;
+use drain::{Moment, retry};
 use futures::{Stream, StreamExt, TryStreamExt};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
@@ -12,6 +11,7 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource};
 
 use crate::clock::boot_time;
+use crate::connections::Wish;
 use crate::failure::{ApiFailure, classify, is_refusal};
 use crate::operation::Operation;
 use crate::shelf::Key;
@@ -28,14 +28,19 @@ pub(crate) fn follow<K>(
     api: Api<K>,
     config: Config,
     resource: &'static str,
+    wish: Wish,
 ) -> impl Stream<Item = Result<Event<K>, Trouble>> + Send
 where
     K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
-    let pauses = Pauses::default();
-    let refused = Arc::clone(&pauses.refused);
+    let pauses = Pauses { wish: wish.clone(), ..Pauses::default() };
+    let told = wish.clone();
     watcher(api, config)
-        .inspect_err(move |error| refused.store(trouble(resource, error).is_refusal, Ordering::Relaxed))
+        .inspect_err(move |error| {
+            if let Some(after) = asked_pause(error) {
+                told.set(boot_time() + retry::wish(after));
+            }
+        })
         .backoff(pauses)
         .map(move |event| event.map_err(|error| trouble(resource, &error)))
 }
@@ -69,24 +74,64 @@ fn trouble(resource: &'static str, error: &watcher::Error) -> Trouble {
     }
 }
 
-/// Pauses after failures in a row: 0.25 s, doubling up to 3 s, so that a watch is back 3 s after the server; up to 30 s
-/// as long as the server refuses, which only a person can change.
+/// What the server itself asks for in the Status of its failure. What it asks for in a header, [`Wish`] has learned.
+fn asked_pause(error: &watcher::Error) -> Option<Duration> {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status,
+        watcher::Error::InitialListFailed(_)
+        | watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::NoResourceVersion => return None,
+    };
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}
+
+/// Pauses after failures in a row: a random time within a limit that doubles from 0.5 s to 30 s, so that all agents of
+/// a cluster do not come back together when the API server does (client-go waits 0.8 to 30 s). A server that asks for
+/// more (`Retry-After`) gets it first.
 ///
 /// kube-runtime resets a backoff at every sign that is not a failure, and "a list begins" is one; so this one takes
 /// only time for an answer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pauses {
-    next: Duration,
+    limit: Duration,
     last: Moment,
-    /// The last failure was a refusal.
-    refused: Arc<AtomicBool>,
+    wish: Wish,
+    random: RandomState,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self {
+            limit: Self::FIRST,
+            last: Moment::default(),
+            wish: Wish::default(),
+            random: RandomState::new(),
+        }
+    }
 }
 
 impl Pauses {
-    const SHORTEST: Duration = Duration::from_millis(250);
-    const LONGEST: Duration = Duration::from_secs(3);
-    const LONGEST_REFUSED: Duration = Duration::from_secs(30);
+    const FIRST: Duration = Duration::from_millis(500);
+    const LONGEST: Duration = Duration::from_secs(30);
+    /// No shorter than this, however the dice fall: a failing server must not be asked in a loop.
+    const SHORTEST: Duration = Duration::from_millis(50);
     const FORGOTTEN: Duration = Duration::from_mins(1);
+
+    /// The pause after a failure now; `share` of 0 to 1 says how much of the limit it is.
+    fn after(&mut self, now: Moment, share: f64) -> Duration {
+        if now.since(self.last) >= Self::FORGOTTEN {
+            self.limit = Self::FIRST;
+        }
+        self.last = now;
+        let pause = self.limit.mul_f64(share).max(Self::SHORTEST);
+        self.limit = self.limit.saturating_mul(2).min(Self::LONGEST);
+        self.wish.left(now) + pause
+    }
 }
 
 impl Iterator for Pauses {
@@ -94,15 +139,10 @@ impl Iterator for Pauses {
 
     fn next(&mut self) -> Option<Duration> {
         let now = boot_time();
-        if now.since(self.last) >= Self::FORGOTTEN {
-            self.next = Self::SHORTEST;
-        }
-        self.last = now;
-        let is_refused = self.refused.load(Ordering::Relaxed);
-        let longest = if is_refused { Self::LONGEST_REFUSED } else { Self::LONGEST };
-        let pause = self.next.min(longest);
-        self.next = pause.saturating_mul(2).min(longest);
-        Some(pause)
+        // The state is random, and differs from watch to watch.
+        let dice = u32::try_from(self.random.hash_one(now.0) >> 32).unwrap_or_default();
+        let share = f64::from(dice) / f64::from(u32::MAX);
+        Some(self.after(now, share))
     }
 }
 
@@ -115,20 +155,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_three_seconds_and_to_thirty_while_refused() {
+    fn pauses_are_random_within_a_limit_that_doubles_to_thirty_seconds() {
         let mut pauses = Pauses::default();
-        let mut millis =
-            |number| -> Vec<_> { pauses.by_ref().take(number).map(|pause| pause.as_millis()).collect() };
-        assert_eq!(millis(6), [250, 500, 1_000, 2_000, 3_000, 3_000]);
+        let limits = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
+        for limit in limits {
+            assert_eq!(pauses.after(Moment(1_000), 1.0), Duration::from_millis(limit));
+        }
         pauses.reset();
-        assert_eq!(pauses.next(), Some(Duration::from_secs(3)), "a sign of life that is none resets nothing");
-        pauses.refused.store(true, Ordering::Relaxed);
-        let mut seconds =
-            |number| -> Vec<_> { pauses.by_ref().take(number).map(|pause| pause.as_secs()).collect() };
-        assert_eq!(seconds(6), [3, 6, 12, 24, 30, 30]);
-        pauses.refused.store(false, Ordering::Relaxed);
-        assert_eq!(pauses.next(), Some(Duration::from_secs(3)), "away now, no longer refused");
-        pauses.last = Moment(0);
-        assert_eq!(pauses.next(), Some(Duration::from_millis(250)), "long ago");
+        assert_eq!(
+            pauses.after(Moment(2_000), 0.5),
+            Duration::from_secs(15),
+            "a sign of life that is none resets nothing"
+        );
+        assert_eq!(pauses.after(Moment(2_000), 0.0), Pauses::SHORTEST, "never in a loop");
+        assert_eq!(pauses.after(Moment(90_000), 1.0), Pauses::FIRST, "the last failure was long ago");
+    }
+
+    #[test]
+    fn two_watches_do_not_come_back_together() {
+        let pauses = || -> Vec<Duration> { Pauses::default().take(6).collect() };
+        assert_ne!(pauses(), pauses());
+    }
+
+    #[test]
+    fn what_the_server_asks_for_comes_first() {
+        let mut pauses = Pauses::default();
+        pauses.wish.set(Moment(10_000));
+        pauses.wish.set(Moment(5_000));
+        assert_eq!(pauses.after(Moment(1_000), 1.0), Duration::from_millis(9_500));
+        assert_eq!(pauses.after(Moment(12_000), 1.0), Duration::from_secs(1), "it is over");
+        let text = r#"{"code": 429, "details": {"retryAfterSeconds": 7}}"#;
+        let status: Box<kube::core::Status> = serde_json::from_str(text).unwrap();
+        let asked = |error| asked_pause(&error).map(|pause| pause.as_secs());
+        let api = || kube::Error::Api(status.clone());
+        assert_eq!(asked(watcher::Error::InitialListFailed(api())), Some(7));
+        assert_eq!(asked(watcher::Error::WatchStartFailed(api())), Some(7));
+        assert_eq!(asked(watcher::Error::NoResourceVersion), None);
     }
 }

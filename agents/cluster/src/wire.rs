@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::clock::boot_time;
+use crate::connections::Wish;
 use crate::daemon_sets::DaemonSets;
 use crate::failure::{ApiFailure, classify, json_text, refused, tls_error, words};
 use crate::operation::Operation;
@@ -57,6 +58,8 @@ struct Shared {
     refused: AtomicBool,
     /// When our credentials end.
     validity: Option<Validity>,
+    /// Until when the server wants to be left alone.
+    wish: Wish,
 }
 
 impl fmt::Debug for Cluster {
@@ -66,14 +69,16 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Uses this client. It must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
+    /// Uses this client, and no other connections than its own: hyper's has one connection to an HTTP/2 server, on which
+    /// the watches of about a dozen drains at a time take all streams, and then nothing moves any more. For more drains
+    /// at a time use [`Cluster::from_config`], which opens as many connections as it needs. The client must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
     /// kube repeats refused evictions itself, for minutes, and no refusal by a budget is ever seen.
     pub fn new(client: kube::Client) -> Self {
-        Self::at(client, "", None)
+        Self::at(client, "", Wish::default(), None)
     }
 
     /// Names the server, host and port, in messages about its absence; and says when our credentials end.
-    pub(crate) fn at(client: kube::Client, server: &str, validity: Option<Validity>) -> Self {
+    pub(crate) fn at(client: kube::Client, server: &str, wish: Wish, validity: Option<Validity>) -> Self {
         let shared = Shared {
             client,
             server: server.to_owned(),
@@ -83,6 +88,7 @@ impl Cluster {
             old_evictions: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             validity,
+            wish,
         };
         Self { shared: Arc::new(shared), page: PAGE }
     }
@@ -124,6 +130,11 @@ impl Cluster {
     /// When our credentials end, if that is known.
     pub(crate) fn validity(&self) -> Option<Validity> {
         self.shared.validity
+    }
+
+    /// Until when the server wants to be left alone by what asks again by itself.
+    pub(crate) fn wish(&self) -> &Wish {
+        &self.shared.wish
     }
 
     pub(crate) fn page(&self) -> u32 {
@@ -284,7 +295,7 @@ impl Reply {
 }
 
 /// Seconds of a `Retry-After` header. The API server never sends the other form, a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }

@@ -37,9 +37,15 @@ pub enum Answer {
         /// What happened.
         text: String,
     },
-    /// An error that will not pass in this attempt: no rights, or a request that the server does not understand.
+    /// The server does not let us (401, 403). It says so for moments after a restart and while credentials rotate, so
+    /// this is final only when it lasts ([`crate::policy::REFUSAL_LASTS`]).
+    Denied {
+        /// What happened, with the missing verb.
+        text: String,
+    },
+    /// An error that will not pass in this attempt: a request that the server does not understand.
     Final {
-        /// What happened, with the missing verb where it is about rights.
+        /// What happened.
         text: String,
     },
 }

@@ -23,6 +23,13 @@ pub fn in_flight_limit(budget: &BudgetView) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint(Vec<(String, String)>);
 
+impl Fingerprint {
+    /// Names of the budgets, all of the pod's namespace.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+}
+
 /// The fingerprint of all budgets that guard the pod.
 pub fn fingerprint(pod: &PodView, budgets: &[BudgetView]) -> Fingerprint {
     Fingerprint(guarding(pod, budgets).map(|budget| (budget.name.clone(), budget.version.clone())).collect())

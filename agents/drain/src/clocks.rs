@@ -7,7 +7,7 @@ use crate::escalation::next_escalation;
 use crate::force::next_force;
 use crate::policy::Policy;
 use crate::sending::next_due;
-use crate::state::Attempt;
+use crate::state::{Attempt, Denied};
 use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::view::Picture;
@@ -60,12 +60,14 @@ pub(crate) fn away(attempt: &mut Attempt, now: Moment) {
     attempt.away_since.get_or_insert(now);
 }
 
-/// The clocks of the attempt stood still while the server was away.
-pub(crate) fn back(attempt: &mut Attempt, now: Moment) {
+/// The clocks of the attempt stood still while the server was away; its deadline only if the policy says so.
+pub(crate) fn back(attempt: &mut Attempt, now: Moment, policy: &Policy) {
     if let Some(since) = attempt.away_since.take() {
         let away = now.since(since);
         attempt.away_total += away;
-        attempt.deadline = attempt.deadline + away;
+        if policy.deadline_freezes {
+            attempt.deadline = attempt.deadline + away;
+        }
         attempt.api_back = Some(now);
         looks::owe(attempt);
         delay(attempt, away);
@@ -76,6 +78,11 @@ pub(crate) fn back(attempt: &mut Attempt, now: Moment) {
 fn delay(attempt: &mut Attempt, away: Duration) {
     for track in attempt.pods.values_mut() {
         track.refused_since = track.refused_since.map(|since| since + away);
+        track.escalated = track.escalated.map(|since| since + away);
+        track.denied = track.denied.map(|denied| Denied { since: denied.since + away, ..denied });
+    }
+    for moves in attempt.moves.values_mut() {
+        moves.delay(away);
     }
     for volume in attempt.volumes.values_mut() {
         volume.since = volume.since + away;
@@ -111,7 +118,8 @@ pub(crate) fn end_time(attempt: &Attempt, now: Moment, policy: &Policy) -> Momen
         return looks::next_failure(attempt, now, policy)
             .map_or(attempt.deadline, |vain| vain.min(attempt.deadline));
     };
-    since + policy.freeze_limit.saturating_sub(attempt.away_total) + Duration::from_millis(1)
+    let limit = since + policy.freeze_limit.saturating_sub(attempt.away_total) + Duration::from_millis(1);
+    if policy.deadline_freezes { limit } else { limit.min(attempt.deadline) }
 }
 
 #[cfg(test)]

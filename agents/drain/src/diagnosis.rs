@@ -32,6 +32,8 @@ pub struct Blocked {
     pub hint: String,
     /// Since when.
     pub since: Moment,
+    /// Nobody refuses its eviction: its owner makes it anew on this node.
+    pub returns: bool,
 }
 
 /// A budget that guards a blocked pod.
@@ -68,11 +70,11 @@ fn one(
         guarding(pod, &picture.budgets).map(|budget| guard(budget, &attempt.findings.budgets)).collect();
     let (cause, hint) = cause(attempt, track, planned, pod, &guards);
     let held = holders::of(pod, &attempt.findings).filter(|_| is_held(track));
-    let owner =
-        if matches!(refusal(track), Some(Cause::Returns { .. })) { pod.owner() } else { String::new() };
+    let returns = matches!(refusal(track), Some(Cause::Returns { .. }));
+    let owner = if returns { pod.owner() } else { String::new() };
     let (holder, hint) = held.map_or((owner, hint), |held| (held.holder, held.hint));
     let since = track.refused_since.unwrap_or(track.since);
-    Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since })
+    Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since, returns })
 }
 
 /// Who refuses it: for a pod that is asked about again just now, who refused it last.
@@ -167,9 +169,15 @@ fn returning(pod: &PodView, track: &Track) -> Blocked {
         format!(
             "{owner} tolerates the cordon: scale it down, or remove that toleration, until the node is back"
         )
-    } else {
+    } else if track.names_node {
         format!(
             "the pod template of {owner} names this node (spec.nodeName): delete {owner}, or remove nodeName"
+        )
+    } else {
+        format!(
+            "the pod does not tolerate the cordon: look whether the pod template of {owner} names this node \
+             (spec.nodeName), or which scheduler binds its pods to a cordoned node; scale {owner} down until the node \
+             is back"
         )
     };
     Blocked {
@@ -180,6 +188,7 @@ fn returning(pod: &PodView, track: &Track) -> Blocked {
         holder: owner,
         hint,
         since: track.since,
+        returns: true,
         ..Blocked::default()
     }
 }

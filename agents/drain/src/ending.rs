@@ -21,7 +21,9 @@ fn awaits_volumes(attempt: &Attempt, now: Moment, policy: &Policy) -> bool {
 /// Why the attempt has failed, if it has. A deadline is never success, whatever else is true.
 pub(crate) fn failure(attempt: &Attempt, now: Moment, policy: &Policy) -> Option<Failure> {
     if let Some(since) = attempt.away_since {
-        return (attempt.away_total + now.since(since) > policy.freeze_limit).then_some(Failure::ApiAway);
+        let is_over = !policy.deadline_freezes && attempt.deadline <= now;
+        let is_long = attempt.away_total + now.since(since) > policy.freeze_limit;
+        return (is_over || is_long).then_some(Failure::ApiAway);
     }
     if attempt.deadline <= now {
         return Some(at_the_deadline(attempt, now, policy));

@@ -17,8 +17,9 @@
 //! | `sending` | which pods are told to go now |
 //! | [`turns`] | whose turn it is: orders, and pods with volumes one after another |
 //! | [`volumes`] | which volumes there are, and when each is detached |
-//! | [`budget`], [`retry`], `escalation`, [`force`], [`returns`] | when a refused pod is asked again, deleted, killed, or left in peace |
+//! | [`budget`], [`retry`], [`escalation`], [`force`], [`returns`] | when a refused pod is asked again, deleted, killed, or left in peace |
 //! | [`looks`] | fresh looks: asked one at a time, in order with the watches, and what speaks for a word when they fail |
+//! | [`outage`] | when a server that fails counts as away |
 //! | `clocks`, `ending` | when to look again; whether it is over, and how |
 //! | `asking`, [`diagnosis`], [`progress`] | why pods stay, in words and numbers; nothing is decided by them |
 //!
@@ -29,9 +30,11 @@ pub mod answer;
 pub mod budget;
 pub mod cordon;
 pub mod diagnosis;
+pub mod escalation;
 pub mod findings;
 pub mod force;
 pub mod looks;
+pub mod outage;
 pub mod plan;
 pub mod policy;
 pub mod progress;
@@ -50,7 +53,6 @@ pub mod volumes;
 mod asking;
 mod clocks;
 mod ending;
-mod escalation;
 mod sending;
 mod tracking;
 

@@ -25,6 +25,15 @@ pub const IN_FLIGHT_PER_BUDGET: usize = 3;
 /// cache. Measured: up to 44 s after an outage of 30 s.
 pub const STALE_SCHEDULER: Duration = Duration::from_mins(1);
 
+/// A refusal for want of a right (401, 403) counts when it has lasted for this long, and was repeated
+/// [`REFUSAL_TIMES`]. API servers refuse for moments after a restart, until they have read their roles, and while
+/// tokens rotate.
+pub const REFUSAL_LASTS: Duration = Duration::from_secs(30);
+
+/// A refusal counts when it was heard at least so often in a row: one answer of one server behind a load balancer proves
+/// nothing.
+pub const REFUSAL_TIMES: u32 = 3;
+
 /// A node counts as unhealthy when it has been so for this long (MCM's literal).
 pub const UNHEALTHY_AFTER: Duration = Duration::from_mins(5);
 
@@ -142,6 +151,9 @@ pub struct Policy {
     pub settle: Duration,
     /// So long may the API server be away in one attempt, in sum, before the attempt fails.
     pub freeze_limit: Duration,
+    /// The attempt's deadline stands still while the API server is away, as on a device, where nobody waits and the
+    /// servers may be down for an update. Else it is wall time, as a command's `--timeout`.
+    pub deadline_freezes: bool,
 }
 
 impl Policy {
@@ -170,6 +182,7 @@ impl Policy {
             attempt_timeout: Duration::from_hours(24),
             settle: Duration::from_secs(2),
             freeze_limit: Duration::from_mins(30),
+            deadline_freezes: true,
         }
     }
 
@@ -181,6 +194,7 @@ impl Policy {
             delete_emptydir_data: false,
             keep_apps: BTreeSet::new(),
             attempt_timeout: Duration::MAX,
+            deadline_freezes: false,
             ..Self::device()
         }
     }

@@ -11,14 +11,25 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// No wish of a server is followed for longer: a wrong header must not cost the whole attempt.
 const LONGEST_WISH: Duration = Duration::from_mins(5);
 
+/// A pause is spread by a quarter of this at most: enough to part pods, and no number that overflows.
+const LONGEST_SPREAD: Duration = Duration::from_hours(1);
+
 /// The pause before try number `tries + 1`: what the server asked for, else doubling from 0.5 s to 20 s; in both
-/// cases spread by up to a quarter, so that pods refused together do not come back together. The spread is taken
-/// from the pod's UID: decisions stay repeatable.
+/// cases spread.
 pub fn pause(tries: u32, after: Option<Duration>, uid: &str) -> Duration {
-    let wish = after.map(|after| after.min(LONGEST_WISH));
-    let base =
-        wish.unwrap_or_else(|| SHORTEST.saturating_mul(1 << tries.saturating_sub(1).min(6)).min(LONGEST));
-    base + base.mul_f64(spread(uid, tries) / 4.0)
+    let doubled = || SHORTEST.saturating_mul(1 << tries.saturating_sub(1).min(6)).min(LONGEST);
+    spread_out(after.map_or_else(doubled, wish), tries, uid)
+}
+
+/// What the server asked for (`Retry-After`), as far as it is followed. Our own settings are not cut.
+pub fn wish(after: Duration) -> Duration {
+    after.min(LONGEST_WISH)
+}
+
+/// Longer by up to a quarter, so that pods refused together do not come back together. By how much is taken from the
+/// pod's UID: decisions stay repeatable.
+pub(crate) fn spread_out(pause: Duration, tries: u32, uid: &str) -> Duration {
+    pause.saturating_add(pause.min(LONGEST_SPREAD).mul_f64(spread(uid, tries) / 4.0))
 }
 
 /// A number in 0..1 out of the UID and the count of tries (FNV-1a).

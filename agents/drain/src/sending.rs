@@ -48,6 +48,7 @@ pub(crate) fn send(attempt: &mut Attempt, now: Moment, policy: &Policy) -> Vec<E
             && (track.by != By::Eviction || budgets.take(pod, &picture));
         if may {
             in_flight += 1;
+            track.sent_as = Some((pod.phase, pod.ready));
             let seen_under = fingerprint(pod, &picture.budgets);
             effects.push(one(attempt.number, track, seen_under, now));
             begin(track, &mut attempt.turns, now, policy);

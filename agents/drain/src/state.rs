@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::budget::Fingerprint;
+use crate::escalation::Moves;
 use crate::findings::Findings;
 use crate::looks::Looks;
 use crate::plan::Planned;
 use crate::record::Record;
+use crate::returns::Returns;
 use crate::time::Moment;
 use crate::turns::Turn;
-use crate::view::{Picture, PodId};
+use crate::view::{Phase, Picture, PodId};
 use crate::volumes::VolumeTrack;
 
 /// Where the drain of the node is.
@@ -121,8 +123,10 @@ pub struct Attempt {
     pub turns: Vec<Turn>,
     /// How many pods have left.
     pub gone: u64,
-    /// How often the owners of pods that have left made one anew on this node, by the owner's UID.
-    pub returns: BTreeMap<String, u32>,
+    /// How often the owners of pods that have left made pods anew on this node, by the owner's UID.
+    pub returns: BTreeMap<String, Returns>,
+    /// What the budgets of this node's pods let happen, by namespace and name; kept only while escalation is asked for.
+    pub moves: BTreeMap<(String, String), Moves>,
     /// Since when pods were refused in a process before this one, by UID.
     pub refused_before: BTreeMap<String, Moment>,
     /// The server does not know evictions.
@@ -161,6 +165,7 @@ impl Attempt {
             turns: Vec::new(),
             gone: 0,
             returns: BTreeMap::new(),
+            moves: BTreeMap::new(),
             refused_before: BTreeMap::new(),
             no_evictions: false,
             asked: None,
@@ -229,6 +234,23 @@ pub struct Track {
     pub returns: u32,
     /// The budgets as they were when the last eviction was sent.
     pub sent_under: Option<Fingerprint>,
+    /// The pod's phase and readiness as they were then: both decide whether its budgets hold it.
+    pub sent_as: Option<(Phase, bool)>,
+    /// The server has not let us evict it (401, 403) in the last tries, without another answer in between.
+    pub denied: Option<Denied>,
+    /// When it was turned to deletion because its eviction had been refused for too long.
+    pub escalated: Option<Moment>,
+    /// A picture has shown that whoever made it has written `spec.nodeName`.
+    pub names_node: bool,
+}
+
+/// Refusals for want of a right, in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// The first of them.
+    pub since: Moment,
+    /// How many.
+    pub times: u32,
 }
 
 /// How a pod is told to go.

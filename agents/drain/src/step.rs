@@ -211,7 +211,7 @@ fn draining(mut attempt: Attempt, event: Event, now: Moment, policy: &Policy) ->
         | Event::Unseen { .. }
         | Event::Tick => {}
         Event::ApiAway => away(&mut attempt, now),
-        Event::ApiBack => back(&mut attempt, now),
+        Event::ApiBack => back(&mut attempt, now, policy),
     }
     advance(attempt, now, policy)
 }
@@ -244,7 +244,7 @@ fn proving(
         | Event::Tick => {}
         Event::ApiAway => away(&mut attempt, now),
         Event::ApiBack => {
-            back(&mut attempt, now);
+            back(&mut attempt, now, policy);
             proof.clean_since = None;
         }
     }

@@ -98,6 +98,7 @@ pub(crate) fn pod(uid: &str) -> PodView {
     PodView {
         id: PodId { namespace: "a".into(), name: format!("pod-{uid}"), uid: uid.into() },
         phase: Phase::Running,
+        ready: true,
         controller: Some(controller),
         grace: Duration::from_secs(30),
         ..PodView::default()

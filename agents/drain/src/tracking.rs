@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::budget::{fingerprint, would_allow};
 use crate::plan::{Planned, Verdict, plan};
-use crate::policy::Policy;
-use crate::retry::pause;
-use crate::state::{Attempt, By, Cause, Owner, Stage, Track};
+use crate::policy::{Policy, REFUSAL_LASTS, REFUSAL_TIMES};
+use crate::retry::{pause, spread_out, wish};
+use crate::state::{Attempt, By, Cause, Denied, Owner, Stage, Track};
 use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::view::{Picture, PodView};
-use crate::{returns, volumes};
+use crate::{escalation, returns, volumes};
 
 /// Two budgets on one pod stay two until somebody changes them: asked again this seldom.
 const TWO_BUDGETS_RETRY: Duration = Duration::from_mins(1);
@@ -42,12 +42,13 @@ pub(crate) fn take_in(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment,
     let planned = plan(&picture, policy);
     attempt.seen_cordoned |= picture.node.as_ref().is_some_and(|node| node.cordoned);
     attempt.seen = now;
+    escalation::see(attempt, &picture, now, policy);
     forget_the_gone(attempt, &picture, &planned);
     for (pod, planned) in picture.pods.iter().zip(&planned).filter(|(_, planned)| planned.must_leave()) {
         if !attempt.pods.contains_key(&pod.id.uid) {
             // One that may come back makes the proof as hard as one that has come.
             attempt.arrivals |= !is_first || pod.tolerates_cordon;
-            let returns = if is_first { 0 } else { returns::count(attempt, pod) };
+            let returns = if is_first { 0 } else { returns::count(attempt, pod, now) };
             let mut track = new_track(planned, pod, returns, now);
             track.refused_since = attempt.refused_before.remove(&pod.id.uid);
             attempt.pods.insert(pod.id.uid.clone(), track);
@@ -55,6 +56,7 @@ pub(crate) fn take_in(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment,
         if let Some(track) = attempt.pods.get_mut(&pod.id.uid) {
             (track.order, track.grace_sent) = (planned.order, planned.grace);
             track.grace = planned.grace.unwrap_or(pod.grace);
+            track.names_node |= pod.names_node;
             let stage = stage_seen(track, planned, pod, &picture, now, policy);
             enter(track, stage, now);
         }
@@ -77,6 +79,11 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
     }
     let pod = picture.as_ref().and_then(|picture| picture.pods.iter().find(|pod| pod.id.uid == uid));
     let changed = pod.zip(picture.as_ref()).is_some_and(|(pod, picture)| freed(track, pod, picture));
+    track.denied = matches!(answer, Answer::Denied { .. }).then(|| {
+        let before = track.denied.unwrap_or(Denied { since: now, times: 0 });
+        Denied { times: before.times.saturating_add(1), ..before }
+    });
+    let lets_go = answer == Answer::Accepted && track.by == By::Eviction && pod.is_some_and(|pod| pod.ready);
     let stage = if changed && matches!(answer, Answer::Budget(_)) {
         // The budget changed while the refusal was on its way: ask again at once.
         track.refused_since.get_or_insert(now);
@@ -99,6 +106,9 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
         | Stage::Final { .. } => {}
     }
     enter(track, stage, now);
+    if lets_go {
+        escalation::let_go(attempt, uid, now, policy);
+    }
 }
 
 /// The stage of a pod after the answer to its eviction or deletion.
@@ -106,12 +116,14 @@ fn stage_answered(track: &mut Track, answer: Answer, now: Moment, policy: &Polic
     let tries = track.tries;
     let uid = track.id.uid.clone();
     let next = |after| now + pause(tries, after, &uid);
-    let blocked =
-        |cause, wait: Duration| Stage::Blocked { cause, next: next(Some(wait.max(SHORTEST_RETRY))) };
+    let blocked = |cause, wait: Duration| {
+        let next = now + spread_out(wait.max(SHORTEST_RETRY), tries, &uid);
+        Stage::Blocked { cause, next }
+    };
     match answer {
         Answer::Accepted | Answer::Gone => Stage::Accepted,
         Answer::Budget(refusal) => {
-            blocked(Cause::Budget(refusal.text), refusal.after.unwrap_or(policy.retry))
+            blocked(Cause::Budget(refusal.text), refusal.after.map_or(policy.retry, wish))
         }
         Answer::TwoBudgets => blocked(Cause::TwoBudgets, TWO_BUDGETS_RETRY),
         Answer::Webhook { text } => blocked(Cause::Webhook(text), policy.retry),
@@ -129,8 +141,15 @@ fn stage_answered(track: &mut Track, answer: Answer, now: Moment, policy: &Polic
         Answer::NoEvictions => Stage::Waiting,
         Answer::Throttled { after, text } => Stage::Paused { text, next: next(after) },
         Answer::Retry { text } => Stage::Paused { text, next: next(None) },
+        Answer::Denied { text } if lasts(track.denied, now) => Stage::Final { text },
+        Answer::Denied { text } => Stage::Paused { text, next: next(None) },
         Answer::Final { text } => Stage::Final { text },
     }
+}
+
+/// So often and for so long that it is no passing moment of the server's.
+fn lasts(denied: Option<Denied>, now: Moment) -> bool {
+    denied.is_some_and(|denied| denied.times >= REFUSAL_TIMES && now.since(denied.since) >= REFUSAL_LASTS)
 }
 
 /// Drops the pods that the picture does not hold any more, or that may stay after all.
@@ -169,6 +188,10 @@ fn new_track(planned: &Planned, pod: &PodView, returns: u32, now: Moment) -> Tra
         killed: None,
         returns,
         sent_under: None,
+        sent_as: None,
+        denied: None,
+        escalated: None,
+        names_node: false,
     }
 }
 
@@ -195,6 +218,7 @@ fn stage_seen(
         Stage::Blocked { cause: Cause::Budget(_) | Cause::TwoBudgets, .. } if freed(track, pod, picture) => {
             Stage::Waiting
         }
+        Stage::Blocked { cause: Cause::Webhook(_), .. } if has_changed(track, pod) => Stage::Waiting,
         // Not allowed or to be waited for no longer.
         Stage::Awaiting | Stage::Refused => Stage::Waiting,
         stage @ (Stage::Waiting
@@ -207,10 +231,17 @@ fn stage_seen(
     }
 }
 
-/// A budget of the pod was written since its last eviction was sent, and none refuses now.
+/// Another answer may come now: a budget of the pod was written since its last eviction was sent, and none refuses now;
+/// or the pod itself has changed.
 fn freed(track: &Track, pod: &PodView, picture: &Picture) -> bool {
-    track.sent_under.as_ref() != Some(&fingerprint(pod, &picture.budgets))
-        && would_allow(pod, &picture.budgets)
+    let is_written = track.sent_under.as_ref() != Some(&fingerprint(pod, &picture.budgets));
+    has_changed(track, pod) || (is_written && would_allow(pod, &picture.budgets))
+}
+
+/// The pod has another phase or readiness than when its last eviction was sent. No budget holds a finished pod, and with
+/// `unhealthyPodEvictionPolicy: AlwaysAllow` none holds one that is not ready.
+fn has_changed(track: &Track, pod: &PodView) -> bool {
+    track.sent_as.is_some_and(|sent| sent != (pod.phase, pod.ready))
 }
 
 fn enter(track: &mut Track, stage: Stage, now: Moment) {

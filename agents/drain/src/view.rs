@@ -113,6 +113,11 @@ pub struct PodView {
     pub id: PodId,
     /// `status.phase`.
     pub phase: Phase,
+    /// Condition `Ready` is True.
+    pub ready: bool,
+    /// Bound to its node although no scheduler has said so (no condition `PodScheduled`): whoever made it has written
+    /// `spec.nodeName`. Known only until the kubelet writes the pod's status, which sets that condition as well.
+    pub names_node: bool,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotation `kubernetes.io/config.mirror` is there, with any value: the kubelet's own static pod.

@@ -101,7 +101,7 @@ fn stage(answer: Answer) -> Stage {
         Answer::TwoBudgets => Stage::Blocked { cause: Cause::TwoBudgets, next },
         Answer::Webhook { text } => Stage::Blocked { cause: Cause::Webhook(text), next },
         Answer::Throttled { text, .. } | Answer::Retry { text } => Stage::Paused { text, next },
-        Answer::Final { text } => Stage::Final { text },
+        Answer::Denied { text } | Answer::Final { text } => Stage::Final { text },
         // Asked for the deletion instead, which knows neither.
         Answer::NamespaceTerminating | Answer::NoEvictions => {
             Stage::Final { text: "the API server neither evicts nor deletes the pod".to_owned() }

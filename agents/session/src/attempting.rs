@@ -21,7 +21,7 @@ pub(crate) fn begin(
     state.enter(Phase::Attempting { attempt: cordoning.attempt, started: cordoning.started }, now);
     let start = start(state, attempt, cordoning.resumes);
     drive(state, start, now, policy, effects);
-    if state.api.away_since.is_some() {
+    if state.api.outage.is_away() {
         drive(state, drain::Event::ApiAway, now, policy, effects);
     }
     // The watches may have been there before; they speak only of changes.
@@ -43,6 +43,7 @@ fn start(state: &mut State, attempt: u32, resumes: bool) -> drain::Event {
 pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
     let event = match event {
         Event::Picture(picture) => Some(drain::Event::Picture(picture)),
+        Event::Unseen { why } => Some(drain::Event::Unseen { why }),
         Event::Answer { attempt, uid, answer } => Some(drain::Event::Answer { attempt, uid, answer }),
         Event::Proof { attempt, look } => Some(drain::Event::Proof { attempt, look }),
         Event::Found { attempt, findings } => Some(drain::Event::Found { attempt, findings }),

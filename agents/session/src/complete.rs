@@ -106,6 +106,7 @@ fn drained(
         | Event::Override(_)
         | Event::OverrideTaken { .. }
         | Event::Picture(_)
+        | Event::Unseen { .. }
         | Event::Answer { .. }
         | Event::Proof { .. }
         | Event::Found { .. }

@@ -78,6 +78,11 @@ pub enum Event {
     },
     /// The watches show this now.
     Picture(Arc<Picture>),
+    /// The server does not let us watch the node, its pods or the budgets, and that lasts: no picture will come.
+    Unseen {
+        /// Why, with the missing verb.
+        why: String,
+    },
     /// The answer to an eviction or deletion of [`crate::Effect::Drain`].
     Answer {
         /// The attempt's serial.

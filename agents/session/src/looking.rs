@@ -107,13 +107,15 @@ pub(crate) fn note_api(
             state.api.error.clone_from(text);
             if state.api.away_since.is_none() {
                 state.api.away_since = state.api.away_before.take().or(Some(now));
+            }
+            if state.api.outage.failed(now) {
                 drive(state, drain::Event::ApiAway, now, policy, effects);
             }
         }
         // A refusal is an answer: the server is there.
         None | Some(Trouble::Denied(_) | Trouble::Other(_)) => {
-            state.api.away_before = None;
-            if state.api.away_since.take().is_some() {
+            (state.api.away_before, state.api.away_since) = (None, None);
+            if state.api.outage.answered() {
                 state.api.back = Some(now);
                 drive(state, drain::Event::ApiBack, now, policy, effects);
             }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drain::outage::Outage;
 use drain::time::Moment;
 use drain::view::{NodeView, Picture};
 
@@ -103,6 +104,12 @@ impl State {
             Phase::Complete { outcome, .. } => matches!(outcome, Outcome::Drained | Outcome::Forced),
             Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => false,
         }
+    }
+
+    /// An attempt is under way that has not seen anything yet.
+    pub fn awaits_picture(&self) -> bool {
+        let begun = drain::progress::attempt(&self.drain).is_some_and(|attempt| attempt.picture.is_none());
+        begun && matches!(self.phase, Phase::Attempting { .. })
     }
 
     pub(crate) fn next_serial(&mut self) -> u32 {
@@ -307,7 +314,9 @@ pub struct Api {
     pub away_since: Option<Moment>,
     /// A process before this one has not reached it since then. It counts once this one has not reached it either.
     pub away_before: Option<Moment>,
-    /// When it came back, if it was ever away.
+    /// Whether its failures are an outage: only then an attempt's clocks stand still.
+    pub outage: Outage,
+    /// When it came back from its last outage, if there was one.
     pub back: Option<Moment>,
     /// Its last failure.
     pub error: String,

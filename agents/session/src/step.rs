@@ -78,7 +78,11 @@ fn note(state: &mut State, event: &Event, now: Moment, policy: &Policy, effects:
             state.picture = Some(Arc::clone(picture));
         }
         Event::Cordoned { result, .. } => cordoning::note(state, result),
-        Event::Answer { .. } | Event::Proof { .. } | Event::Found { .. } | Event::Tick => {}
+        Event::Unseen { .. }
+        | Event::Answer { .. }
+        | Event::Proof { .. }
+        | Event::Found { .. }
+        | Event::Tick => {}
     }
     looking::note_outage(state, now, policy);
 }

@@ -85,6 +85,7 @@ pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy
         | Event::Override(_)
         | Event::OverrideTaken { .. }
         | Event::Picture(_)
+        | Event::Unseen { .. }
         | Event::Answer { .. }
         | Event::Proof { .. }
         | Event::Found { .. }

@@ -66,6 +66,19 @@ struct Watching {
     feed: Feed,
     node: String,
     generation: u64,
+    /// An attempt waits for its first picture, and has to hear when none will come.
+    is_awaited: bool,
+}
+
+impl Watching {
+    /// The next picture, or why none will come. Can be dropped and called again.
+    async fn next(&mut self) -> Result<Arc<Picture>, String> {
+        let mut failures = self.feed.failures();
+        tokio::select! {
+            picture = self.feed.changed() => Ok(picture),
+            refusal = failures.refused(), if self.is_awaited => Err(refusal.text().to_owned()),
+        }
+    }
 }
 
 impl Performer {
@@ -186,10 +199,13 @@ impl Performer {
         let fits = |watching: &Watching| watching.generation == generation && watching.node == own.name;
         if !self.feed.as_ref().is_some_and(fits) {
             let feed = Feed::start(&cluster, &own.name);
-            self.feed = Some(Watching { feed, node: own.name.clone(), generation });
+            self.feed = Some(Watching { feed, node: own.name.clone(), generation, is_awaited: false });
             if let Some(calls) = &mut self.calls {
                 calls.reconnect(cluster);
             }
+        }
+        if let Some(watching) = &mut self.feed {
+            watching.is_awaited = state.awaits_picture();
         }
     }
 
@@ -219,7 +235,7 @@ impl Performer {
         };
         let picture = async {
             match &mut self.feed {
-                Some(watching) => watching.feed.changed().await,
+                Some(watching) => watching.next().await,
                 None => pending().await,
             }
         };
@@ -235,9 +251,12 @@ impl Performer {
             // Whatever happens is published.
             () = self.preflight.changed() => Event::Tick,
             event = call => of_call(event),
-            picture = picture => {
-                self.last = Some(Arc::clone(&picture));
-                Event::Picture(picture)
+            seen = picture => match seen {
+                Ok(picture) => {
+                    self.last = Some(Arc::clone(&picture));
+                    Event::Picture(picture)
+                }
+                Err(why) => Event::Unseen { why },
             }
         }
     }

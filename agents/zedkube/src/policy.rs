@@ -54,6 +54,7 @@ pub fn drain_policy(settings: &Settings) -> drain::Policy {
         attempt_timeout: settings.attempt_timeout(),
         settle: settings.drain.settle,
         freeze_limit: settings.api.freeze_limit,
+        deadline_freezes: true,
     }
 }
 
@@ -249,6 +250,7 @@ mod tests {
             attempt_timeout: Duration::from_mins(61),
             settle: Duration::from_secs(62),
             freeze_limit: Duration::from_secs(63),
+            deadline_freezes: true,
         };
         assert_eq!(drain_policy(&loaded(EVERY_KEY)), expected);
     }

@@ -9,8 +9,10 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::refusals::Refusals;
 use super::storage::StorageShelves;
 use super::watching::{Says, Source, Update, Updates, of_node, of_storage};
+use crate::clock::Clock;
 use crate::daemon_sets::DaemonSetRef;
 use crate::failure::ApiFailure;
 use crate::node_facts::NodeFacts;
@@ -19,8 +21,8 @@ use crate::views::PodFacts;
 use crate::watches::Trouble;
 use crate::wire::Cluster;
 
-/// How often questions about DaemonSets that could not be answered are looked through.
-const OWNERS: Duration = Duration::from_secs(10);
+/// How often questions about DaemonSets that could not be answered, and refusals that last, are looked through.
+const LOOKS: Duration = Duration::from_secs(5);
 
 /// Changes that are taken in before a picture is made of them, at most.
 const AT_ONCE: usize = 1_000;
@@ -32,14 +34,16 @@ pub(super) struct Health {
     pub(super) last: Option<ApiFailure>,
     /// The last failure of each that was not heard from since.
     pub(super) failing: BTreeMap<Source, ApiFailure>,
-    /// The server does not let us watch what every drain needs.
-    pub(super) refusal: Option<ApiFailure>,
+    /// What every drain needs and the server does not let us watch, and that lasts.
+    pub(super) refused: BTreeMap<Source, ApiFailure>,
 }
 
 /// What the watches have shown, and who is told.
 pub(super) struct Gather {
     cluster: Cluster,
+    clock: Clock,
     name: String,
+    refusals: Refusals,
     node: Shelf<NodeFacts>,
     pods: Shelf<PodFacts>,
     budgets: Shelf<BudgetView>,
@@ -57,13 +61,16 @@ pub(super) struct Gather {
 impl Gather {
     pub(super) fn new(
         cluster: Cluster,
+        clock: Clock,
         node: &str,
         pictures: watch::Sender<Option<Arc<Picture>>>,
         health: watch::Sender<Health>,
     ) -> Self {
         Self {
             cluster,
+            clock,
             name: node.to_owned(),
+            refusals: Refusals::default(),
             node: Shelf::default(),
             pods: Shelf::default(),
             budgets: Shelf::default(),
@@ -78,7 +85,7 @@ impl Gather {
 
     pub(super) async fn run(mut self) {
         let mut updates = of_node(&self.cluster, &self.name);
-        let mut owners = tokio::time::interval(OWNERS);
+        let mut looks = tokio::time::interval(LOOKS);
         loop {
             let changed = tokio::select! {
                 Some(update) = updates.next() => self.apply_all(update, &mut updates),
@@ -87,7 +94,7 @@ impl Gather {
                     self.has_news = true;
                     true
                 }
-                _ = owners.tick() => false,
+                _ = looks.tick() => self.count_refusals(),
             };
             self.ask_for_owners();
             self.ask_for_storage(&mut updates);
@@ -116,9 +123,11 @@ impl Gather {
             Err(trouble) => return self.note(source, trouble),
         };
         if is_sign_of_life {
+            self.refusals.lift(source);
             // Nobody waits for this.
             self.health.send_if_modified(|health| {
                 health.failing.remove(&source);
+                health.refused.remove(&source);
                 false
             });
         }
@@ -136,22 +145,43 @@ impl Gather {
         changed
     }
 
+    /// Takes a failure of a watch in. True if the picture is another one for it.
     fn note(&mut self, source: Source, trouble: Trouble) -> bool {
         let Trouble { failure, is_refusal } = trouble;
         tracing::debug!("{failure}");
-        let refused = self.storage.as_mut().filter(|_| is_refusal);
-        let changed = refused.is_some_and(|storage| storage.refuse(source, &failure));
-        if is_refusal && matches!(source, Source::Attachments | Source::Drivers | Source::Peers) {
+        if is_refusal {
+            self.refusals.note(source, &failure, (self.clock)());
+        } else {
+            self.refusals.lift(source);
+        }
+        // Nothing waits for these two: unknown is the safe side, and a list that comes after all counts at once.
+        let is_optional = is_refusal && matches!(source, Source::Drivers | Source::Peers);
+        let storage = self.storage.as_mut().filter(|_| is_optional);
+        let mut changed = storage.is_some_and(|storage| storage.refuse(source, &failure));
+        changed |= self.count_refusals();
+        if is_optional || (is_refusal && source == Source::Attachments) {
             return changed;
         }
-        let is_needed = matches!(source, Source::Node | Source::Pods | Source::Budgets);
         self.health.send_modify(|health| {
-            if is_refusal && is_needed {
-                health.refusal = Some(failure.clone());
-            }
             health.last = Some(failure.clone());
             health.failing.insert(source, failure);
         });
+        changed
+    }
+
+    /// Refusals that have lasted long enough. True if the picture is another one for them.
+    fn count_refusals(&mut self) -> bool {
+        let mut changed = false;
+        for (source, failure) in self.refusals.ripe((self.clock)()) {
+            tracing::warn!("{failure}");
+            let storage = self.storage.as_mut();
+            changed |= storage.is_some_and(|storage| storage.refuse(source, &failure));
+            if matches!(source, Source::Node | Source::Pods | Source::Budgets) {
+                self.health.send_modify(|health| {
+                    health.refused.insert(source, failure);
+                });
+            }
+        }
         changed
     }
 

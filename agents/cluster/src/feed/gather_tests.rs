@@ -1,3 +1,6 @@
+use std::cell::Cell;
+
+use drain::Moment;
 use drain::storage::Attachments;
 use futures::stream::SelectAll;
 use kube::runtime::watcher::Event;
@@ -5,6 +8,11 @@ use serde_json::json;
 
 use super::*;
 use crate::testing::at;
+
+thread_local! {
+    /// The time by the bench's clock.
+    static NOW: Cell<Moment> = const { Cell::new(Moment(0)) };
+}
 
 /// A feed whose watches are the test itself.
 struct Bench {
@@ -18,7 +26,7 @@ impl Bench {
         let (pictures, receive) = watch::channel(None);
         let (health, _) = watch::channel(Health::default());
         // The watches are never polled, so nothing is asked there.
-        let gather = Gather::new(at("http://127.0.0.1:1"), "edge-a", pictures, health);
+        let gather = Gather::new(at("http://127.0.0.1:1"), || NOW.get(), "edge-a", pictures, health);
         Self { gather, updates: SelectAll::new(), pictures: receive }
     }
 
@@ -94,16 +102,75 @@ async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachment
 }
 
 #[tokio::test]
-async fn refusals_settle_as_well_and_the_watches_stay() {
+async fn refusals_settle_when_they_last_and_the_watches_stay() {
     let mut bench = Bench::new();
     assert!(!bench.begin(Some("data")), "not even a first picture");
-    for source in [Source::Claims, Source::Volumes] {
-        assert!(!bench.refuse(source, true), "{source:?}");
+    let needed = [Source::Claims, Source::Volumes, Source::Attachments];
+    // Without drivers and peers a drain goes on: the first refusal is enough.
+    assert!(!bench.refuse(Source::Drivers, true) && !bench.refuse(Source::Peers, true));
+    for at in [0, 1_000, 29_999] {
+        NOW.set(Moment(at));
+        for source in needed {
+            assert!(!bench.refuse(source, true), "{source:?} at {at}");
+        }
     }
-    assert!(bench.refuse(Source::Attachments, true));
+    NOW.set(Moment(30_000));
+    assert!(bench.refuse(Source::Claims, true), "all three have lasted");
     assert_eq!(bench.attachments(), Attachments::Unreadable("no Attachments".to_owned()));
-    assert!(!bench.refuse(Source::Attachments, true), "the same again is no news");
+    assert!(!bench.refuse(Source::Claims, true), "the same again is no news");
     assert!(bench.pod(Event::Apply, None));
     assert_eq!(bench.updates.len(), 5, "they stay on");
     assert_eq!(bench.attachments(), Attachments::Unreadable("no Attachments".to_owned()));
+}
+
+#[tokio::test]
+async fn a_refusal_in_the_middle_never_makes_what_is_known_unknown() {
+    let mut bench = Bench::new();
+    bench.begin(Some("data"));
+    let listed: [(Source, fn() -> Says); 5] = [
+        (Source::Claims, || Says::Claims(Event::InitDone)),
+        (Source::Volumes, || Says::Volumes(Event::InitDone)),
+        (Source::Attachments, || Says::Attachments(Event::InitDone)),
+        (Source::Drivers, || Says::Drivers(Event::InitDone)),
+        (Source::Peers, || Says::Peers(Event::InitDone)),
+    ];
+    for (source, says) in listed {
+        bench.tell(source, Ok(says()));
+    }
+    let known = bench.pictures.borrow().clone();
+    assert!(known.is_some());
+    for at in [0, 1_000, 30_000, 60_000] {
+        NOW.set(Moment(at));
+        for (source, _) in listed {
+            assert!(!bench.refuse(source, true), "{source:?} at {at}");
+        }
+    }
+    assert_eq!(*bench.pictures.borrow(), known);
+}
+
+#[tokio::test]
+async fn a_drain_that_may_not_see_what_it_needs_hears_so_when_that_lasts() {
+    for source in [Source::Node, Source::Pods, Source::Budgets] {
+        let mut bench = Bench::new();
+        let is_refused = move |bench: &Bench| bench.gather.health.borrow().refused.contains_key(&source);
+        for at in [0, 1_000, 29_999] {
+            NOW.set(Moment(at));
+            bench.refuse(source, true);
+            assert!(!is_refused(&bench), "{source:?} at {at}");
+        }
+        NOW.set(Moment(30_000));
+        bench.gather.count_refusals();
+        assert!(is_refused(&bench), "{source:?}: time alone is enough, the next try may be far off");
+        if source == Source::Pods {
+            bench.pod(Event::Apply, None);
+            assert!(!is_refused(&bench), "it may be watched after all");
+        }
+        NOW.set(Moment(0));
+        let mut bench = Bench::new();
+        for at in [0, 10_000, 20_000, 40_000] {
+            NOW.set(Moment(at));
+            bench.refuse(source, at != 20_000);
+            assert!(!is_refused(&bench), "{source:?}: another failure in between");
+        }
+    }
 }

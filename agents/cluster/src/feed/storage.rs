@@ -50,16 +50,16 @@ impl<V: PartialEq> Watched<V> {
         self.shelf.apply(event) || was_refused
     }
 
+    /// What is known stays known: of a watch that has listed, a refusal says nothing but that it is late.
     fn refuse(&mut self, failure: &ApiFailure) -> bool {
-        let is_new = self.refusal.as_ref() != Some(failure);
+        let is_new = !self.shelf.is_synced() && self.refusal.as_ref() != Some(failure);
         if is_new {
-            tracing::warn!("{failure}");
             self.refusal = Some(failure.clone());
         }
         is_new
     }
 
-    /// It has listed once, or the server has said that it may not.
+    /// It has listed once, or the server does not let it, and that lasts.
     fn is_settled(&self) -> bool {
         self.shelf.is_synced() || self.refusal.is_some()
     }
@@ -90,7 +90,7 @@ impl StorageShelves {
         }
     }
 
-    /// The server does not let us watch this. True if that is new.
+    /// The server does not let us watch this, and that lasts. True if it makes a difference.
     pub(super) fn refuse(&mut self, source: Source, failure: &ApiFailure) -> bool {
         match source {
             Source::Claims => self.claims.refuse(failure),
@@ -150,8 +150,10 @@ impl StorageShelves {
     }
 
     fn peer_takes_pods(&self) -> Option<bool> {
-        let is_known = self.peers.shelf.is_synced() && self.peers.refusal.is_none();
-        is_known.then(|| self.peers.shelf.keys_of(&true).any(|(_, name)| *name != self.node))
+        self.peers
+            .shelf
+            .is_synced()
+            .then(|| self.peers.shelf.keys_of(&true).any(|(_, name)| *name != self.node))
     }
 }
 

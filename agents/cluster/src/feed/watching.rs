@@ -107,7 +107,7 @@ where
     V: 'static,
 {
     let entry = move |object: &K| ((object.namespace().unwrap_or_default(), object.name_any()), trim(object));
-    follow(Api::<K>::all(cluster.client().clone()), config, source.resource())
+    follow(Api::<K>::all(cluster.client().clone()), config, source.resource(), cluster.wish().clone())
         .map(move |event| Update {
             source,
             is_sign_of_life: !matches!(event, Ok(Event::Init) | Err(_)),

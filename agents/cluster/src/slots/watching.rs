@@ -15,7 +15,7 @@ use crate::wire::Cluster;
 
 /// Says when the Lease may be another one than before. Dropping it ends the watch.
 ///
-/// One list and one watch of the one Lease. After a failure it goes on by itself, 3 s after the server at the latest.
+/// One list and one watch of the one Lease. After a failure it goes on by itself, at most 30 s after the server.
 /// It keeps nothing but the Lease's version, however often the Lease changes.
 #[derive(Debug)]
 pub struct SlotWatch {
@@ -60,7 +60,7 @@ impl SlotWatch {
 async fn run(cluster: Cluster, lease: SlotLease, changes: watch::Sender<()>) {
     let api = Api::<Lease>::namespaced(cluster.client().clone(), &lease.namespace);
     let only = Config::default().fields(&format!("metadata.name={}", lease.name()));
-    let mut events = pin!(follow(api, only, "leases"));
+    let mut events = pin!(follow(api, only, "leases", cluster.wish().clone()));
     let entry = |lease: &Lease| ((String::new(), lease.name_any()), lease.resource_version());
     let mut versions = Shelf::default();
     let mut is_told = false;

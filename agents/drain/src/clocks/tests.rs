@@ -3,6 +3,7 @@
 use super::*;
 use crate::answer::Answer;
 use crate::policy::{MaxRetries, UnhealthyNode};
+use crate::state::{Failure, Outcome};
 use crate::step::{Effect, Event, step};
 use crate::testing::{Bench, PROVE, guarded, node, pod, refusal, terminating, with};
 use crate::view::{NodeView, Picture, PodView, Unhealthy};
@@ -137,4 +138,32 @@ fn volumes_that_no_watch_tells_of_are_looked_at_soon_and_then_ever_less_often() 
     let mut bench = Bench::with(policy.clone(), None);
     bench.picture(with(vec![terminating("2")]));
     assert_eq!(wakes_in(&bench), seconds(30), "no volume");
+}
+
+#[test]
+fn a_commands_deadline_is_wall_time_also_in_an_outage() {
+    let mut policy = Policy { attempt_timeout: seconds(15), ..Policy::kubectl() };
+    policy.freeze_limit = Duration::from_mins(30);
+    for away_from in [3, 14] {
+        let mut bench = Bench::with(policy.clone(), None);
+        bench.picture(with(vec![pod("1")]));
+        bench.after(seconds(away_from));
+        bench.send(Event::ApiAway);
+        assert_eq!(wakes_in(&bench), seconds(15 - away_from), "the deadline wakes");
+        bench.after(seconds(15 - away_from));
+        assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::ApiAway)), "away from {away_from} s on");
+    }
+    let mut bench = Bench::with(policy, None);
+    bench.picture(with(vec![pod("1")]));
+    bench.send(Event::ApiAway);
+    bench.after(seconds(10));
+    bench.send(Event::ApiBack);
+    bench.after(seconds(4));
+    assert_eq!(bench.outcome(), None);
+    bench.after(seconds(1));
+    assert_eq!(
+        bench.outcome(),
+        Some(Outcome::Failed(Failure::Deadline)),
+        "an outage that is over adds nothing"
+    );
 }

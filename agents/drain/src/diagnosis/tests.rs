@@ -169,6 +169,7 @@ fn a_holder_is_named_only_while_somebody_refuses() {
 fn a_returning_pod_is_named_from_the_first_time_and_slow_from_the_third() {
     for (times, is_slow) in [(1, false), (2, false), (3, true)] {
         let mut bench = Bench::start();
+        bench.after(Duration::from_secs(10));
         for uid in 0..=times {
             bench.picture(with(vec![pod(&uid.to_string())]));
         }

@@ -96,6 +96,7 @@ fn details_for_each_kind_of_wait() {
 #[test]
 fn a_pod_that_returns_says_how_often() {
     let mut bench = Bench::start();
+    bench.after(Duration::from_secs(10));
     for uid in ["0", "1", "2", "3"] {
         bench.picture(with(vec![pod(uid)]));
     }

@@ -496,3 +496,105 @@ fn a_policy_without_a_pause_does_not_turn_in_a_loop() {
     assert_eq!(evicted(&bench.after(Duration::from_millis(99))), [""; 0]);
     assert_eq!(evicted(&bench.after(Duration::from_millis(26))), ["1"]);
 }
+
+#[test]
+fn our_own_retry_is_not_cut_and_a_servers_wish_is() {
+    let hour = Duration::from_hours(1);
+    let wish = |after| Answer::Budget(crate::answer::BudgetRefusal { text: "no".into(), after });
+    for (answer, early, late) in [
+        (wish(None), hour, hour.mul_f64(1.25)),
+        (wish(Some(hour)), Duration::from_mins(5), Duration::from_mins(7)),
+        (Answer::Webhook { text: "no".into() }, hour, hour.mul_f64(1.25)),
+    ] {
+        let mut bench = Bench::with(Policy { retry: hour, ..Policy::device() }, None);
+        bench.picture(guarded(vec![pod("1")], 0, "v1"));
+        bench.answer("1", answer.clone());
+        let too_early = bench.after(early.checked_sub(Duration::from_millis(1)).unwrap());
+        assert_eq!(evicted(&too_early), [""; 0], "{answer:?}");
+        assert_eq!(evicted(&bench.after(late.saturating_sub(early))), ["1"], "{answer:?}");
+    }
+}
+
+#[test]
+fn a_refused_pod_that_changes_is_asked_for_again_at_once() {
+    let unready = || PodView { ready: false, ..pod("1") };
+    let finished = || PodView { phase: crate::view::Phase::Succeeded, ready: false, ..pod("1") };
+    for (before, after, again) in [
+        (pod("1"), finished(), true),
+        (pod("1"), unready(), true),
+        (unready(), pod("1"), true),
+        (pod("1"), pod("1"), false),
+        (pod("1"), PodView { finalizers: vec!["x".into()], ..pod("1") }, false),
+    ] {
+        for answer in [refusal(), Answer::TwoBudgets, Answer::Webhook { text: "no".into() }] {
+            let mut bench = Bench::start();
+            bench.picture(guarded(vec![before.clone()], 0, "v1"));
+            bench.answer("1", answer.clone());
+            let sent = bench.picture(guarded(vec![after.clone()], 0, "v1"));
+            assert_eq!(!evicted(&sent).is_empty(), again, "{after:?} {answer:?}");
+            bench.answer("1", answer.clone());
+            let sent = bench.picture(guarded(vec![after.clone()], 0, "v1"));
+            assert_eq!(evicted(&sent), [""; 0], "once for each change: {after:?} {answer:?}");
+        }
+    }
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("1")], 0, "v1"));
+    bench.picture(guarded(vec![finished()], 0, "v1"));
+    assert_eq!(evicted(&bench.answer("1", refusal())), ["1"], "it changed while the refusal was on its way");
+}
+
+fn denial() -> Answer {
+    Answer::Denied { text: "no right to create pods/eviction".into() }
+}
+
+/// Denies every eviction of pod 1 for so many seconds; how many there were.
+fn deny(bench: &mut Bench, seconds: u64) -> u32 {
+    let mut evictions = 0;
+    for _ in 0..seconds * 10 {
+        if bench.stage("1") == Some(Stage::Sent) {
+            evictions += 1;
+            bench.answer("1", denial());
+        }
+        bench.after(Duration::from_millis(100));
+    }
+    evictions
+}
+
+#[test]
+fn a_denied_eviction_is_tried_again_and_final_only_when_that_lasts() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    let evictions = deny(&mut bench, 29);
+    assert!((3..10).contains(&evictions), "{evictions} with growing pauses");
+    assert_eq!(bench.outcome(), None);
+    assert!(matches!(bench.stage("1"), Some(Stage::Paused { ref text, .. }) if text.contains("no right")));
+    deny(&mut bench, 30);
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
+    assert!(matches!(bench.stage("1"), Some(Stage::Final { ref text }) if text.contains("no right")));
+}
+
+#[test]
+fn a_denial_that_passes_costs_nothing_and_begins_anew() {
+    for between in [refusal(), Answer::Throttled { after: None, text: "busy".into() }] {
+        let mut bench = Bench::start();
+        bench.picture(guarded(vec![pod("1")], 0, "v1"));
+        deny(&mut bench, 25);
+        bench.after(Duration::from_secs(25));
+        assert_eq!(bench.stage("1"), Some(Stage::Sent), "{between:?}");
+        bench.answer("1", between.clone());
+        deny(&mut bench, 29);
+        assert_eq!(bench.outcome(), None, "{between:?}");
+    }
+}
+
+#[test]
+fn a_denial_before_and_one_after_an_outage_are_not_a_lasting_one() {
+    let mut bench = Bench::start();
+    bench.picture(with(vec![pod("1")]));
+    bench.answer("1", denial());
+    bench.send(Event::ApiAway);
+    bench.after(Duration::from_mins(10));
+    bench.send(Event::ApiBack);
+    deny(&mut bench, 25);
+    assert_eq!(bench.outcome(), None);
+}

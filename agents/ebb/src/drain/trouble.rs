@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Final,
     /// It has been told to go, and does not.
     Stuck,
+    /// Its eviction is accepted each time, and its owner makes it anew on this node.
+    Returns,
 }
 
 impl Trouble {
@@ -65,7 +67,8 @@ fn trouble(line: &Line, blocked: Option<&Blocked>) -> Option<Trouble> {
         Stage::Blocked { .. } | Stage::Waiting | Stage::Sent | Stage::Awaiting => Kind::Refused,
     };
     let blocked = blocked?;
-    let cause = if blocked.holder.is_empty() {
+    let kind = if blocked.returns { Kind::Returns } else { kind };
+    let cause = if blocked.returns || blocked.holder.is_empty() {
         blocked.cause.clone()
     } else {
         format!("{}; behind it is {}", blocked.cause, blocked.holder)
@@ -80,6 +83,7 @@ pub(crate) fn told(troubles: &[Trouble], retry: Duration) -> Vec<Print> {
             format!("error when evicting pods {names} (will retry after {retry:?}): {}", first.cause)
         }
         Kind::Final => format!("error when evicting pods {names}: {}", first.cause),
+        Kind::Returns => format!("pods {names} have come back: {}", first.cause),
         Kind::Stuck => format!("error when waiting for pods {names} to terminate: {}", first.cause),
     })
 }

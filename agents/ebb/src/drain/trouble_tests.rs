@@ -40,6 +40,28 @@ fn pods_with_the_same_trouble_share_a_line() {
 }
 
 #[test]
+fn a_pod_that_comes_back_is_no_error_of_its_eviction() {
+    for stage in [
+        Stage::Blocked { cause: Cause::Returns { times: 3 }, next: Moment::NEVER },
+        Stage::Waiting,
+        Stage::Sent,
+        Stage::Accepted,
+    ] {
+        let blocked = Blocked {
+            pod: pod("a"),
+            cause: "ReturnsToNode: why".into(),
+            holder: "StatefulSet/db".into(),
+            returns: true,
+            ..Blocked::default()
+        };
+        let lines = vec![line("a", Some(stage.clone()))];
+        let sight = Sight { lines, blocked: vec![blocked], ..Sight::default() };
+        let expected = ["pods shop/a have come back: ReturnsToNode: why"];
+        assert_eq!(texts(told(&troubles(&sight), Duration::from_secs(5))), expected, "{stage:?}");
+    }
+}
+
+#[test]
 fn many_names_are_cut() {
     let pods: Vec<PodId> = (0..13).map(|number| pod(&format!("p{number:02}"))).collect();
     let pods: Vec<&PodId> = pods.iter().collect();
@@ -94,6 +116,7 @@ fn who_is_behind_it_is_named() {
         holder: "a migration".into(),
         hint: "wait".into(),
         since: Moment(7),
+        returns: false,
     };
     let stage = Stage::Blocked { cause: Cause::TwoBudgets, next: Moment::NEVER };
     let sight = Sight { lines: vec![line("a", Some(stage))], blocked: vec![blocked], ..Sight::default() };

@@ -86,15 +86,17 @@ async fn credentials_that_do_not_count_are_said() -> Result<()> {
     Ok(())
 }
 
+/// All at a time: what is refused for moments only must not end a drain, so some of them take half a minute.
 #[tokio::test]
 async fn a_missing_right_is_named_and_ends_the_drain() -> Result<()> {
-    for (verb, resource, part) in [
+    let cases = [
         ("get", "nodes", "needs the right to `get` `nodes`"),
         ("patch", "nodes", "needs the right to `patch` `nodes`"),
         ("list", "pods", "needs the right to `list` `pods`"),
         ("list", "poddisruptionbudgets", "needs the right to `list` `poddisruptionbudgets`"),
         ("create", "pods/eviction", "needs the right to `create` `pods/eviction`"),
-    ] {
+    ];
+    let ended = cases.map(|(verb, resource, part)| async move {
         let site = Site::passive()?;
         site.pod("web-0", "edge-a")?;
         site.forbid(verb, resource);
@@ -103,7 +105,38 @@ async fn a_missing_right_is_named_and_ends_the_drain() -> Result<()> {
         assert!(said.err.contains(part), "{verb} {resource}: {said:?}");
         assert!(!site.is_cordoned("edge-a"), "{verb} {resource}: {said:?}");
         assert_eq!(site.cluster.pods_on("edge-a").len(), 1, "{verb} {resource}");
+        anyhow::Ok(())
+    });
+    futures::future::try_join_all(ended).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_right_that_is_refused_for_a_moment_costs_nothing() -> Result<()> {
+    for (verb, resource) in [("list", "pods"), ("list", "poddisruptionbudgets"), ("create", "pods/eviction")]
+    {
+        let site = Site::quick()?;
+        site.pod("web-0", "edge-a")?;
+        for reply in [Reply::forbidden("edge", verb, resource, "", ""), Reply::text(401, "Unauthorized")] {
+            site.cluster.faults().add(Fault::on(verb, resource, Effect::Answer(reply)));
+        }
+        let said = site.ebb("drain edge-a").await?;
+        assert_eq!(said.code, 0, "{verb} {resource}: {said:?}");
     }
+    Ok(())
+}
+
+/// The time-out is wall time: an outage does not stop it.
+#[tokio::test]
+async fn a_timeout_holds_while_the_server_is_away() -> Result<()> {
+    let site = Site::passive()?;
+    site.pod("web-0", "edge-a")?;
+    let away = Effect::Answer(Reply::text(503, "not now"));
+    site.cluster.faults().add(Fault::on("create", "pods/eviction", away.clone()).always());
+    site.cluster.faults().add(Fault::on("get", "nodes", away).after(2).always());
+    let said = site.ebb("drain edge-a --timeout 8s").await?;
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("the API server was away for too long"), "{said:?}");
     Ok(())
 }
 

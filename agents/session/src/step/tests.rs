@@ -401,3 +401,45 @@ fn rights_that_are_missing_fail_after_as_many_looks_as_cordon_tries() {
         matches!(&sim.state.phase, Phase::Failed(Failed::Cordon(text)) if text.contains("cannot list nodes"))
     );
 }
+
+#[test]
+fn an_attempt_that_may_not_see_the_node_fails_early_and_names_the_right() {
+    let why = "cannot list poddisruptionbudgets: forbidden; needs the right to `list` `poddisruptionbudgets`";
+    let (now, policy) = (Moment(1_000_000), Policy::device());
+    let mut state = State::new(Member::Yes, "boot".into(), now);
+    let start = drain::Event::Start { attempt: 1, api_back: None };
+    state.drain = drain::step(drain::State::Idle, start, now, &policy.drain).0;
+    state.phase = Phase::Attempting { attempt: 1, started: now };
+    assert!(state.awaits_picture());
+    let (state, effects) = step(state, Event::Unseen { why: why.into() }, now, &policy);
+    assert!(matches!(state.phase, Phase::Pausing { failed: 1, .. }), "{:?}", state.phase);
+    assert!(state.session.attempts[0].error.contains(why), "{:?}", state.session.attempts);
+    assert!(effects.contains(&Effect::Drain(drain::Effect::Abort)), "{effects:?}");
+    assert!(!state.awaits_picture(), "it is not told again before the next attempt");
+}
+
+#[test]
+fn one_failed_probe_is_no_outage_and_some_seconds_of_them_are() {
+    let mut sim = Sim::new();
+    sim.pods.clear();
+    sim.faults.insert(Fault::ProofHangs);
+    sim.reboot();
+    sim.pass(2 * SECOND);
+    let away = |sim: &Sim| drain::progress::attempt(&sim.state.drain).and_then(|attempt| attempt.away_since);
+    // The next probe is answered again.
+    sim.send(Event::Probed { serial: 0, result: Err(Trouble::Unreachable("503".into())) });
+    assert_eq!(
+        (away(&sim), sim.state.api.away_since.is_some()),
+        (None, true),
+        "said, and nothing stands still"
+    );
+    sim.pass(10 * SECOND);
+    assert_eq!(sim.state.api.away_since, None);
+    assert_eq!(sim.state.api.back, None, "the proof need not wait for a scheduler");
+    sim.faults.insert(Fault::Unreachable);
+    sim.pass(20 * SECOND);
+    assert!(away(&sim).is_some());
+    sim.faults.remove(&Fault::Unreachable);
+    sim.pass(10 * SECOND);
+    assert!(away(&sim).is_none() && sim.state.api.back.is_some());
+}

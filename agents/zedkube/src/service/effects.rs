@@ -126,6 +126,7 @@ pub(super) fn answers_a_write(event: &Event) -> bool {
         | Event::Override(_)
         | Event::OverrideTaken { .. }
         | Event::Picture(_)
+        | Event::Unseen { .. }
         | Event::Proof { .. }
         | Event::Found { .. }
         | Event::Tick => false,

@@ -56,6 +56,13 @@ pub(crate) fn blocked(drain: &Drain, pod: &str) -> Option<Blocked> {
     drain.blocked().into_iter().find(|blocked| blocked.pod.name == pod)
 }
 
+/// Drives the drain until it has begun, and turns the clock past the time in which a scheduler may not know of the cordon.
+pub(crate) async fn begun_long_ago(drain: &mut Drain) -> Result<()> {
+    until(drain, "it has begun", |drain| drain::progress::attempt(drain.state()).map(drop)).await?;
+    turn(Duration::from_secs(6));
+    Ok(())
+}
+
 /// Drives the drain until the pod waits after a failure that is no refusal: what happened, and when it began to wait
 /// until when.
 pub(crate) async fn paused(drain: &mut Drain, pod: &str) -> Result<(String, Duration)> {

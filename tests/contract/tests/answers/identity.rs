@@ -13,8 +13,8 @@ use fake_cluster::{Effect, Fault};
 use serde_json::{Value, json};
 
 use crate::driving::{
-    blocked, codes, drain, end, fake, insistent, is_untouched, line, meanwhile, patient, requests, stage,
-    turn, uid_sent, until,
+    begun_long_ago, blocked, codes, drain, end, fake, insistent, is_untouched, line, meanwhile, patient,
+    requests, stage, turn, uid_sent, until,
 };
 
 /// A StatefulSet of one pod, `db-0`, that runs on the first node. Returns that pod.
@@ -62,6 +62,7 @@ pub(crate) async fn t16_the_same_name_on_the_same_node(target: &Target) -> Resul
     place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, patient(), &place.node);
+    begun_long_ago(&mut drain).await?;
 
     let mut uids = BTreeSet::from([first.uid]);
     let back = |drain: &Drain| {

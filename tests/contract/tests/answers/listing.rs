@@ -13,8 +13,8 @@ use fake_cluster::{Effect, Fault, Reply};
 use serde_json::json;
 
 use crate::driving::{
-    blocked, codes, drain, drain_with, end, evictions, fake, is_untouched, line, meanwhile, patient, policy,
-    requests, stage, turn, until,
+    begun_long_ago, blocked, codes, drain, drain_with, end, evictions, fake, is_untouched, line, meanwhile,
+    patient, policy, requests, stage, turn, until,
 };
 
 async fn is_gone(place: &Place<'_>, pod: &str) -> Result<bool> {
@@ -81,6 +81,7 @@ pub(crate) async fn t26_a_pod_that_names_the_node_returns_for_ever(target: &Targ
     let owner = stubborn(&place).await?;
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, policy(), &place.node);
+    begun_long_ago(&mut drain).await?;
     until_slow(&mut drain, &owner).await?;
     assert_eq!(evictions(&client)?, 3);
     turn(Duration::from_hours(1));
@@ -98,6 +99,7 @@ pub(crate) async fn t26_its_owners_end_ends_it(target: &Target) -> Result<()> {
     let owner = stubborn(&place).await?;
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, policy(), &place.node);
+    begun_long_ago(&mut drain).await?;
     until_slow(&mut drain, &owner).await?;
     let path = place.path("deployments/web");
     meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;

@@ -311,7 +311,7 @@ pub(crate) async fn who_may_evict(target: &Target) -> Result<()> {
     let unauthorized = failure(401, "Unauthorized", "Unauthorized", Value::Null);
     assert_eq!(wrong.post(&path, &body).await?.said()?, unauthorized);
     let text = "the API server does not accept our credentials: Unauthorized".to_owned();
-    assert_eq!(cluster::evict::would_evict(wrong.cluster(), &id, None).await, Answer::Final { text });
+    assert_eq!(cluster::evict::would_evict(wrong.cluster(), &id, None).await, Answer::Denied { text });
 
     let nobody = target.as_nobody("create", "pods/eviction", namespace, "a").await?;
     let message = format!(
@@ -321,7 +321,7 @@ pub(crate) async fn who_may_evict(target: &Target) -> Result<()> {
     let forbidden = failure(403, "Forbidden", &message, json!({"name": "a", "kind": "pods"}));
     assert_eq!(nobody.post(&path, &body).await?.said()?, forbidden);
     let text = format!("{message}; needs the right to `create` `pods/eviction`");
-    assert_eq!(cluster::evict::would_evict(nobody.cluster(), &id, None).await, Answer::Final { text });
+    assert_eq!(cluster::evict::would_evict(nobody.cluster(), &id, None).await, Answer::Denied { text });
     Ok(())
 }
 

@@ -1,0 +1,92 @@
+//! Watches that the server refuses, and since when.
+//!
+//! One refusal proves nothing: an API server that has just started has not read its roles yet, and tokens rotate. It
+//! counts when it lasts.
+
+use std::collections::BTreeMap;
+
+use drain::Moment;
+use drain::policy::{REFUSAL_LASTS, REFUSAL_TIMES};
+
+use super::watching::Source;
+use crate::failure::ApiFailure;
+
+/// The watches that were refused in their last tries.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(BTreeMap<Source, Refusal>);
+
+#[derive(Debug)]
+struct Refusal {
+    failure: ApiFailure,
+    since: Moment,
+    times: u32,
+    is_told: bool,
+}
+
+impl Refusals {
+    /// The server has refused this watch once more.
+    pub(super) fn note(&mut self, source: Source, failure: &ApiFailure, now: Moment) {
+        let new = || Refusal { failure: failure.clone(), since: now, times: 0, is_told: false };
+        let refusal = self.0.entry(source).or_insert_with(new);
+        refusal.times = refusal.times.saturating_add(1);
+        // One that says something else is told again.
+        refusal.is_told &= refusal.failure == *failure;
+        refusal.failure = failure.clone();
+    }
+
+    /// The watch has shown something, or fails for another reason: the count begins anew.
+    pub(super) fn lift(&mut self, source: Source) {
+        self.0.remove(&source);
+    }
+
+    /// The refusals that have begun to count since this was last asked.
+    pub(super) fn ripe(&mut self, now: Moment) -> Vec<(Source, ApiFailure)> {
+        let counts = |refusal: &Refusal| {
+            refusal.times >= REFUSAL_TIMES && now.since(refusal.since) >= REFUSAL_LASTS && !refusal.is_told
+        };
+        let ripe = self.0.iter_mut().filter(|(_, refusal)| counts(refusal));
+        ripe.map(|(source, refusal)| {
+            refusal.is_told = true;
+            (*source, refusal.failure.clone())
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(text: &str) -> ApiFailure {
+        ApiFailure::Denied { text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_refusal_counts_when_it_lasts_and_is_told_once() {
+        let mut refusals = Refusals::default();
+        for at in [0, 500, 20_000] {
+            refusals.note(Source::Pods, &denied("no"), Moment(at));
+            assert_eq!(refusals.ripe(Moment(at)), []);
+        }
+        assert_eq!(refusals.ripe(Moment(29_999)), []);
+        assert_eq!(refusals.ripe(Moment(30_000)), [(Source::Pods, denied("no"))], "without another try");
+        refusals.note(Source::Pods, &denied("no"), Moment(40_000));
+        assert_eq!(refusals.ripe(Moment(40_000)), [], "told once");
+        refusals.note(Source::Pods, &denied("other"), Moment(41_000));
+        assert_eq!(refusals.ripe(Moment(41_000)), [(Source::Pods, denied("other"))]);
+    }
+
+    #[test]
+    fn what_was_refused_twice_or_shows_something_in_between_does_not_count() {
+        let mut refusals = Refusals::default();
+        refusals.note(Source::Claims, &denied("no"), Moment(0));
+        refusals.note(Source::Claims, &denied("no"), Moment(31_000));
+        assert_eq!(refusals.ripe(Moment(31_000)), [], "only twice");
+        refusals.lift(Source::Claims);
+        for at in [32_000, 33_000, 34_000] {
+            refusals.note(Source::Claims, &denied("no"), Moment(at));
+        }
+        assert_eq!(refusals.ripe(Moment(61_999)), []);
+        assert_eq!(refusals.ripe(Moment(62_000)).len(), 1);
+    }
+}

@@ -1,0 +1,76 @@
+//! When an API server that fails counts as away.
+//!
+//! One failed call is no outage: the election of an etcd leader or the restart of one server behind a load balancer
+//! costs a 503 or a broken connection, and the next call works. An outage stops the clocks of an attempt and makes its
+//! proof wait for the scheduler ([`crate::policy::STALE_SCHEDULER`]), so it has to be one: the scheduler was found stale
+//! after the server had been away for 30 s, and not after 1 s (`measured.md` 3).
+
+use std::time::Duration;
+
+use crate::time::Moment;
+
+/// Calls have to fail on end for this long.
+const AWAY_AFTER: Duration = Duration::from_secs(3);
+
+/// So many calls have to fail in a row.
+const AWAY_FAILURES: u32 = 2;
+
+/// The calls that have failed on end, and what follows from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outage {
+    since: Option<Moment>,
+    failures: u32,
+    is_away: bool,
+}
+
+impl Outage {
+    /// A call has failed. True if the server counts as away from now on.
+    pub fn failed(&mut self, now: Moment) -> bool {
+        let since = *self.since.get_or_insert(now);
+        self.failures = self.failures.saturating_add(1);
+        let counts = self.failures >= AWAY_FAILURES && now.since(since) >= AWAY_AFTER;
+        counts && !std::mem::replace(&mut self.is_away, true)
+    }
+
+    /// A call was answered. True if the server is back after it had counted as away.
+    pub fn answered(&mut self) -> bool {
+        std::mem::take(self).is_away
+    }
+
+    /// The server counts as away.
+    pub fn is_away(&self) -> bool {
+        self.is_away
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn away_is_what_fails_twice_and_for_three_seconds() {
+        for (failures, is_away) in [
+            (&[0][..], false),
+            (&[0, 5][..], false),
+            (&[0, 1, 2, 2_999][..], false),
+            (&[0, 3_000][..], true),
+            (&[0, 1_500, 3_000][..], true),
+            (&[60_000][..], false),
+        ] {
+            let mut outage = Outage::default();
+            let told = failures.iter().filter(|at| outage.failed(Moment(**at))).count();
+            assert_eq!((told == 1, outage.is_away()), (is_away, is_away), "{failures:?}");
+            assert!(!outage.failed(Moment(1_000)) || !is_away, "told once");
+        }
+    }
+
+    #[test]
+    fn an_answer_ends_it_and_the_count_begins_anew() {
+        let mut outage = Outage::default();
+        outage.failed(Moment(0));
+        assert!(!outage.answered(), "it was not away");
+        assert!(!outage.failed(Moment(10_000)));
+        assert!(outage.failed(Moment(13_000)));
+        assert!(outage.answered() && !outage.answered());
+    }
+}
