@@ -10,8 +10,8 @@ use schemars::{JsonSchema, Schema, schema_for};
 use crate::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ConfigItemValueMap, ContentTreeStatus,
     DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
-    EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
-    NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
+    EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport,
+    NodeDrainRequest, NodeDrainStatus, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
 /// What the files of a topic are checked with.

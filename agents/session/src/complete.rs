@@ -36,12 +36,11 @@ fn is_reason_gone(state: &State, outcome: Outcome, event: &Event) -> bool {
         Outcome::ApiUnreachable => {
             matches!(event, Event::Looked { result: Ok(_), .. } | Event::Probed { result: Ok(_), .. })
         }
-        Outcome::NoSchedulablePeer => {
-            matches!(event, Event::Looked { result: Ok(_), .. }) && has_peer(state)
-        }
+        Outcome::NoSchedulablePeer => matches!(event, Event::Looked { result: Ok(_), .. }) && has_peer(state),
         Outcome::NodeGone => matches!(
             event,
-            Event::Looked { result: Ok(Look { own: Ok(_), .. }), .. } | Event::Probed { result: Ok(Some(_)), .. }
+            Event::Looked { result: Ok(Look { own: Ok(_), .. }), .. }
+                | Event::Probed { result: Ok(Some(_)), .. }
         ),
         Outcome::Drained | Outcome::Forced => false,
     }

@@ -140,10 +140,7 @@ fn pause(state: &State, failed: bool) -> Duration {
         // Each of them may be taken back.
         Phase::Complete {
             outcome:
-                Outcome::Drained
-                | Outcome::ApiUnreachable
-                | Outcome::NoSchedulablePeer
-                | Outcome::NodeGone,
+                Outcome::Drained | Outcome::ApiUnreachable | Outcome::NoSchedulablePeer | Outcome::NodeGone,
             ..
         } => BUSY,
         Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } | Phase::Failed(_) => {

@@ -116,7 +116,9 @@ pub(crate) fn show(state: &mut State, now: Moment, policy: &Policy) -> Option<Mo
         Phase::Failed(Failed::Drain(_)) => {
             return announce(state, Status::FailedDrain, Answer::FailedDrain, now, policy);
         }
-        Phase::Idle if state.member_now() == Member::No || state.forcing.disabled.is_some() => Status::NotSupported,
+        Phase::Idle if state.member_now() == Member::No || state.forcing.disabled.is_some() => {
+            Status::NotSupported
+        }
         Phase::Idle => Status::NotRequested,
         Phase::Waiting(_) => Status::Requested,
         Phase::Cordoning(cordoning) if cordoning.attempt == 1 => {

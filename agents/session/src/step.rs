@@ -215,15 +215,15 @@ fn headline(state: &State) -> Headline {
 }
 
 #[cfg(test)]
+mod complete_tests;
+#[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about some calls only")]
 mod group_tests;
 #[cfg(test)]
+mod member_tests;
+#[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
 mod properties;
-#[cfg(test)]
-mod complete_tests;
-#[cfg(test)]
-mod member_tests;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use pubsub::{Persistence, Refusal, Root, Subscription, TopicKey};
 use schemas::{
-    DeviceAction, DeviceActionState, EdgeNodeClusterConfig, EdgeNodeInfo, NodeDrainRequest, RefusedInput, agent,
+    DeviceAction, DeviceActionState, EdgeNodeClusterConfig, EdgeNodeInfo, NodeDrainRequest, RefusedInput,
+    agent,
 };
 use session::membership::NodeAgent;
 use session::{Answer, Request, Requester};

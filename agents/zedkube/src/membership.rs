@@ -84,7 +84,10 @@ mod tests {
         let root = Root::new(folder.path());
         let lock = AgentLock::acquire(&root, agent::ZEDKUBE).unwrap();
         let open = || Stored::open(&root, &lock).unwrap();
-        assert_eq!((open().member(), open().others(), open().exists()), (Member::Unknown, Others::Unknown, false));
+        assert_eq!(
+            (open().member(), open().others(), open().exists()),
+            (Member::Unknown, Others::Unknown, false)
+        );
         for (member, others) in
             [(Member::Yes, Others::Hold), (Member::Yes, Others::Nobody), (Member::No, Others::Unknown)]
         {

@@ -360,12 +360,8 @@ fn hide_pods(event: &mut Event) {
 }
 
 /// A member of a cluster, as far as files tell.
-const FACTS: Facts = Facts {
-    eve_config_valid: None,
-    mode: Mode::Auto,
-    has_kubeconfig: true,
-    nodeagent: NodeAgent::Silent,
-};
+const FACTS: Facts =
+    Facts { eve_config_valid: None, mode: Mode::Auto, has_kubeconfig: true, nodeagent: NodeAgent::Silent };
 
 /// How far nodeagent is, as the inbox reads it.
 fn nodeagent(files: &RunFiles) -> NodeAgent {

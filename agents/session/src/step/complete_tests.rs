@@ -92,7 +92,11 @@ fn nothing_is_taken_back_once_nodeagent_is_acting() {
     sim.send(Event::Facts(sim.facts));
     (sim.own.cordoned, sim.own.cordoned_by) = (false, None);
     sim.pass(MINUTE);
-    assert_eq!((sim.shown.last(), sim.state.session.number), (Some(&(9, 2)), 1), "drained: not undone either");
+    assert_eq!(
+        (sim.shown.last(), sim.state.session.number),
+        (Some(&(9, 2)), 1),
+        "drained: not undone either"
+    );
 }
 
 /// EVE's nodeagent does not say how far it is.

@@ -117,10 +117,7 @@ impl World {
     }
 
     fn start(&mut self, index: usize) {
-        self.send(
-            index,
-            Event::Facts(Facts { has_kubeconfig: true, ..Facts::default() }),
-        );
+        self.send(index, Event::Facts(Facts { has_kubeconfig: true, ..Facts::default() }));
         self.ask(index);
     }
 
@@ -153,10 +150,14 @@ impl World {
         }
         let (state, effects) = step(std::mem::take(&mut device.state), event, self.now, &policy);
         device.state = state;
-        if !was_complete && let Phase::Complete { outcome: Outcome::ApiUnreachable, .. } = device.state.phase {
+        if !was_complete && let Phase::Complete { outcome: Outcome::ApiUnreachable, .. } = device.state.phase
+        {
             let away = device.state.api.away_since.map_or(Duration::ZERO, |since| self.now.since(since));
             let others = device.others.0 || device.others.1;
-            assert!(!others || away >= policy.down_max, "goes down undrained beside another one that is down");
+            assert!(
+                !others || away >= policy.down_max,
+                "goes down undrained beside another one that is down"
+            );
         }
         device.wake = Moment::NEVER;
         for effect in effects {

@@ -39,7 +39,10 @@ fn a_stored_no_that_a_look_confirms_lets_the_device_go() {
     let mut sim = stored_no(|sim| sim.others.clear());
     sim.start(reboot());
     sim.pass(10 * SECOND);
-    assert_eq!((sim.state.member_now(), sim.shown.last(), sim.count("cordon")), (Member::No, Some(&(1, 2)), 0));
+    assert_eq!(
+        (sim.state.member_now(), sim.shown.last(), sim.count("cordon")),
+        (Member::No, Some(&(1, 2)), 0)
+    );
 }
 
 /// Nobody knows before a look of this boot: the report says `unknown`, and the gate waits.
@@ -54,7 +57,11 @@ fn a_stored_no_releases_nobody_before_one_look_of_this_boot() {
     sim.restart();
     assert_eq!(sim.state.member_now(), Member::Unknown);
     sim.pass(10 * SECOND);
-    assert_eq!((sim.state.member_now(), sim.shown.last()), (Member::No, Some(&(1, 2))), "an outage is one too");
+    assert_eq!(
+        (sim.state.member_now(), sim.shown.last()),
+        (Member::No, Some(&(1, 2))),
+        "an outage is one too"
+    );
     sim.restart();
     assert_eq!(sim.state.member_now(), Member::No, "it was in this boot");
     sim.boot("next");
@@ -63,7 +70,8 @@ fn a_stored_no_releases_nobody_before_one_look_of_this_boot() {
 
 #[test]
 fn without_a_cluster_to_look_at_a_stored_no_counts_at_once() {
-    let nothing: [fn(&mut Facts); 2] = [|facts| facts.has_kubeconfig = false, |facts| facts.mode = Mode::Never];
+    let nothing: [fn(&mut Facts); 2] =
+        [|facts| facts.has_kubeconfig = false, |facts| facts.mode = Mode::Never];
     for change in nothing {
         let mut sim = stored_no(|sim| sim.set(Fault::Unreachable, true));
         change(&mut sim.facts);
@@ -117,7 +125,12 @@ fn a_node_that_is_still_joining_is_waited_for() {
     let mut sim = Sim::new();
     sim.has_own_node = false;
     sim.state = State::new(Member::Unknown, "boot".into(), sim.now);
-    sim.others.push(NodeView { name: "third".into(), uid: "third".into(), ready: true, ..NodeView::default() });
+    sim.others.push(NodeView {
+        name: "third".into(),
+        uid: "third".into(),
+        ready: true,
+        ..NodeView::default()
+    });
     sim.start(reboot());
     sim.pass(4 * MINUTE);
     assert_eq!(sim.shown.last(), Some(&(3, 2)));

@@ -330,7 +330,8 @@ impl Seen<'_> {
     fn nothing_is_undone_after_the_point_of_no_return(&self) {
         let is_acting = |state: &State| state.facts.nodeagent == NodeAgent::Acting;
         let asked = |state: &State| {
-            let times = state.requests.iter().map(|request| (request.requester, request.requested_at.clone()));
+            let times =
+                state.requests.iter().map(|request| (request.requester, request.requested_at.clone()));
             times.collect::<Vec<_>>()
         };
         let is_answered = self.before.requests.iter().all(|request| request.answer != Answer::None);

@@ -140,9 +140,7 @@ impl Sim {
                 let look = Look { nodes, own };
                 Some(Event::Looked { serial, result: self.answer(look) })
             }
-            Effect::Probe { serial } => {
-                Some(Event::Probed { serial, result: self.answer(self.own_node()) })
-            }
+            Effect::Probe { serial } => Some(Event::Probed { serial, result: self.answer(self.own_node()) }),
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
                 self.meddle();

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::membership::others;
 use drain::volumes::{VolumeStage, VolumeTrack};
 use drain::{Moment, PodId};
 use schemas::{
     DrainRecord, DrainRequester, DrainStatus, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase,
     RecordedPhaseName, RecordedRequest, RecordedVolume, RecordedVolumeStage,
 };
-use crate::membership::others;
 use session::forcing::{Command, Disabled, Forced, Forcing, Order};
 use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::waiting::Waiting;

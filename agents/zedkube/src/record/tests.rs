@@ -4,8 +4,8 @@ use std::time::Duration;
 use drain::PodId;
 use drain::volumes::{VolumeStage, VolumeTrack};
 use session::forcing::{Command, Disabled, Forced, Forcing, Order};
-use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::slots::Others;
+use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
 use session::waiting::Waiting;
 use session::{Answer, Outcome, Request, Requester, Status};
 

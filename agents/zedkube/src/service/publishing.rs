@@ -29,7 +29,10 @@ impl Service {
         match self.stored.store(self.state.member, self.state.slots.others) {
             Ok(()) => self.is_unstored = false,
             Err(error) if !self.is_unstored => {
-                tracing::error!("what is known of the cluster cannot be stored for the next boot: {}", error_chain(&error));
+                tracing::error!(
+                    "what is known of the cluster cannot be stored for the next boot: {}",
+                    error_chain(&error)
+                );
                 self.is_unstored = true;
             }
             Err(_) => {}
