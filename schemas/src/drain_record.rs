@@ -11,6 +11,7 @@ use crate::{DrainRequester, DrainStatus, OtherHolders, Outcome, Topic};
 /// The record of zedkube, key `global`. Its only reader is zedkube itself, and people.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "a flat topic; each of them is one fact that stands alone")]
 pub struct DrainRecord {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,

@@ -248,7 +248,7 @@ fn wanted(state: &State, now: Moment, policy: &Policy) -> Option<Wanted> {
         {
             let is_due = if held { now >= state.slots.renew_at } else { has_slot_by_now(state) };
             let is_unknown = !held && matches!(state.phase, Phase::Waiting(_)) && is_unknown(state);
-            is_due.then_some(Wanted::Renew).or(is_unknown.then_some(Wanted::Knowledge))
+            is_due.then_some(Wanted::Renew).or_else(|| is_unknown.then_some(Wanted::Knowledge))
         }
         // Whether a boot before this one has left an entry; while that waits for the node to be well, whether somebody
         // else has released it; and who else has one.
