@@ -24,7 +24,10 @@ pub(crate) async fn an_administrator_is_told_that_nodes_are_not_confined(target:
     let found = preflight(place.caller().cluster(), &identity, Some(&lease)).await;
     let whats: Vec<What> = found.problems.iter().map(|problem| problem.what).collect();
     assert_eq!(whats, [What::Confinement], "{found:?}");
-    assert!(text_of(&found, What::Confinement).starts_with("this cluster does not confine nodes"), "{found:?}");
+    assert!(
+        text_of(&found, What::Confinement).starts_with("this cluster does not confine nodes"),
+        "{found:?}"
+    );
     let after = place.caller().get(&place.node_path()).await?.object()?;
     assert_eq!(after["spec"], before["spec"], "nothing is changed");
     assert_eq!(after["metadata"]["annotations"], before["metadata"]["annotations"]);
