@@ -46,7 +46,7 @@ pub(crate) fn looked(
     reached(state, serial, result.as_ref().err(), now, policy, effects);
     if let Ok(look) = result {
         state.sight.identity = look.own.as_ref().err().map(|none| none.why.clone()).unwrap_or_default();
-        returning::forget_what_is_gone(state, &look.nodes);
+        returning::forget_what_is_gone(state, look);
         state.slots.watched.see_nodes(&look.nodes, now);
         state.nodes.clone_from(&look.nodes);
         state.nodes_asked = serial;

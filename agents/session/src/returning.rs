@@ -10,6 +10,7 @@ use drain::time::Moment;
 use drain::view::NodeView;
 
 use crate::effect::Effect;
+use crate::event::Look;
 use crate::health::Purpose;
 use crate::leasing;
 use crate::policy::Policy;
@@ -87,10 +88,11 @@ pub(crate) fn remember(state: &mut State, policy: &Policy) {
     }
 }
 
-/// A Node that exists no more carries nothing.
-pub(crate) fn forget_what_is_gone(state: &mut State, nodes: &[NodeView]) {
-    let is_there = |remembered: &Remembered| nodes.iter().any(|node| node.uid == remembered.node_uid);
-    if !nodes.is_empty() && state.remembered.as_ref().is_some_and(|remembered| !is_there(remembered)) {
+/// A Node that exists no more carries nothing. Believed only of a cluster that knows this machine: another kubeconfig may
+/// lead to another cluster.
+pub(crate) fn forget_what_is_gone(state: &mut State, look: &Look) {
+    let is_there = |remembered: &Remembered| look.nodes.iter().any(|node| node.uid == remembered.node_uid);
+    if look.own.is_ok() && state.remembered.as_ref().is_some_and(|remembered| !is_there(remembered)) {
         state.remembered = None;
     }
 }

@@ -6,8 +6,8 @@ use drain::state::Stage;
 use drain::{Moment, Planned, Verdict, diagnosis};
 use schemas::{
     Attempt, Blocked, Budget, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member,
-    NodeDrainReport, NodeDrainStatus, Outcome, PodLine, Preflight, Progress, RefusedInput, RequestLine,
-    SCHEMA_VERSION, Slot, SpentOrder, VolumeLine,
+    NodeDrainReport, NodeDrainStatus, Outcome, PodLine, Preflight, PreflightProblem, Progress, RefusedInput,
+    RequestLine, SCHEMA_VERSION, Slot, SpentOrder, VolumeLine,
 };
 use session::state::{Ended, Phase};
 use session::{Answer, Requester, State, Status, words};
@@ -148,7 +148,9 @@ fn reason(state: &State, around: &Surroundings) -> String {
     let unstored = around.unstored.as_ref();
     let unstored =
         unstored.map(|error| format!("the membership cannot be stored for the next boot: {error}"));
-    let parts = held_up.chain([words::reason(state)]).chain(trouble).chain(unstored);
+    let foreseen = foreseen(state, around);
+    let foreseen = foreseen.map(|problem| format!("to be mended before the next one: {}", problem.text));
+    let parts = held_up.chain([words::reason(state)]).chain(foreseen).chain(trouble).chain(unstored);
     parts.collect::<Vec<_>>().join("; ")
 }
 
@@ -160,9 +162,20 @@ fn hint(state: &State, around: &Surroundings) -> String {
     } else if around.hanging.is_some() {
         "restart zedkube"
     } else {
-        return words::hint(state);
+        return foreseen(state, around).map_or_else(|| words::hint(state), |problem| problem.hint.clone());
     };
     hint.to_owned()
+}
+
+/// What the preflight found, while nothing else is to be said. That nodes are not confined stops no drain.
+fn foreseen<'a>(state: &State, around: &'a Surroundings) -> Option<&'a PreflightProblem> {
+    let is_quiet = state.phase == Phase::Idle
+        && !session::returning::is_due(state)
+        && state.forcing.disabled.is_none()
+        && words::hint(state).is_empty();
+    let problem = around.preflight.as_ref()?.problems.first()?;
+    let stops_a_drain = matches!(problem.what.as_str(), "Rights" | "Slots" | "Credentials" | "Budgets");
+    (is_quiet && stops_a_drain).then_some(problem)
 }
 
 /// The machine's own name of its state; the way back has one of its own.
@@ -376,5 +389,33 @@ pub(crate) fn member_of(member: session::Member) -> Member {
         session::Member::Yes => Member::Yes,
         session::Member::No => Member::No,
         session::Member::Unknown => Member::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::Preflight;
+
+    use super::*;
+
+    /// Reason and hint of a quiet device with one problem.
+    fn said(what: &str) -> (String, String) {
+        let state = State::new(session::Member::Yes, "boot".to_owned(), Moment(0));
+        let problem =
+            PreflightProblem { what: what.to_owned(), text: "a text".to_owned(), hint: "a hint".to_owned() };
+        let preflight = Preflight { problems: vec![problem], ..Preflight::default() };
+        let around = Surroundings { preflight: Some(preflight), ..Surroundings::default() };
+        (reason(&state, &around), hint(&state, &around))
+    }
+
+    #[test]
+    fn what_stops_the_next_drain_is_the_reason_while_nobody_asks() {
+        let quiet = "nobody asks for a drain".to_owned();
+        for what in ["Rights", "Slots", "Credentials", "Budgets"] {
+            let (reason, hint) = said(what);
+            assert_eq!(reason, format!("{quiet}; to be mended before the next one: a text"), "{what}");
+            assert_eq!(hint, "a hint", "{what}");
+        }
+        assert_eq!(said("Confinement"), (quiet, String::new()), "stops no drain");
     }
 }
