@@ -16,6 +16,9 @@ use crate::record::{Accepted, Failure, Stage};
 use crate::showing::show;
 use crate::state::{Phase, State};
 
+/// Before why it is not known whether an image runs already.
+pub(crate) const CANNOT_TELL: &str = "cannot tell which version is running: ";
+
 /// nodeagent's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
 const LOOK_AT_LOCK_MS: u64 = 1000;
 
@@ -26,6 +29,8 @@ pub struct Policy {
     pub retry: Retry,
     /// `baseos.dry-run`: activations are only written down.
     pub dry_run: bool,
+    /// `baseos.activate` is set.
+    pub can_activate: bool,
 }
 
 /// A moment on both clocks.
@@ -80,6 +85,7 @@ fn ended(next: &mut State, serial: u32, result: &Result<(), String>) {
         | Phase::Idle
         | Phase::Deferred
         | Phase::Holding
+        | Phase::Adopted
         | Phase::Activated
         | Phase::Recalling
         | Phase::Failed => {}
@@ -89,7 +95,11 @@ fn ended(next: &mut State, serial: u32, result: &Result<(), String>) {
 fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
     next.obstacle.clear();
     next.record.request = facts.own;
+    adopt(next, facts);
     let mut effects = advance(next, facts, now, policy);
+    if facts.left_running.is_some_and(|until_ms| until_ms <= now.boot_ms) {
+        effects.push(Effect::EndLeftRunning);
+    }
     forget_unwanted(next, facts);
     if is_request_superfluous(next, facts) {
         effects.push(Effect::Withdraw);
@@ -99,6 +109,17 @@ fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: 
     between(before, next, effects)
 }
 
+/// An activation lasts as long as its command lives, whoever started it. How it ends is not known: that is for the look
+/// that finds it ended.
+fn adopt(next: &mut State, facts: &Facts) {
+    let is_ours = matches!(next.phase, Phase::Activating { .. });
+    match facts.left_running {
+        Some(_) if !is_ours && next.record.has_start_without_result() => next.phase = Phase::Adopted,
+        None if next.phase == Phase::Adopted => next.phase = Phase::of(&next.record),
+        Some(_) | None => {}
+    }
+}
+
 /// One function per phase.
 fn advance(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
     match next.phase {
@@ -106,7 +127,7 @@ fn advance(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<
         Phase::Deferred => return deferred(next, facts, now, policy),
         Phase::Holding => return holding(next, facts, policy),
         // Nothing can be taken back while the command runs; the look after its end sees what became of the rest.
-        Phase::Activating { .. } => {}
+        Phase::Activating { .. } | Phase::Adopted => {}
         Phase::Activated => activated(next, facts, now, policy),
         Phase::Recalling => recalling(next, facts),
         Phase::Failed => failed(next, facts, now, policy),
@@ -195,7 +216,7 @@ fn activated(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
         next.phase = Phase::Failed;
     } else if let Some(error) = reboot_failure(&facts.nodeagent, &config.content_tree_uuid) {
         next.record.failed = Some(Failure { error: error.to_owned(), at_ms: now.boot_ms, is_drain: false });
-    } else if need == Need::Activation || !is_open(facts) {
+    } else if need == Need::Activation || facts.frozen.is_some() || !is_open(facts) {
         next.phase = Phase::Deferred;
     }
 }
@@ -242,10 +263,10 @@ fn wanted(next: &mut State, facts: &Facts, policy: Policy) -> Option<(BaseOsConf
         let is_seen = facts.configs.get(&config.content_tree_uuid).and_then(Configured::given).is_some();
         current.carried_over &= !is_seen;
     }
-    let need = need(&next.record, &config, &facts.running, policy.dry_run);
+    let need = need(&next.record, &config, &facts.running, policy);
     match &need {
         Need::Activation | Need::Reboot | Need::DryRun | Need::Unknown(_) => Some((config, need)),
-        Need::Nothing | Need::Active | Need::Error(_) => {
+        Need::Nothing | Need::Active | Need::Error(_) | Need::Impossible(_) => {
             next.record.drop_current();
             next.phase = Phase::Idle;
             None
@@ -260,21 +281,25 @@ fn wanted_config(next: &State, facts: &Facts) -> Option<BaseOsConfig> {
 /// What holds an image back besides the gate.
 fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String> {
     match need {
-        Need::Unknown(why) => Some(format!("cannot tell which version is running: {why}")),
+        Need::Unknown(why) => Some(format!("{CANNOT_TELL}{why}")),
         Need::Activation => {
             let content = facts.content(&config.content_tree_uuid);
             if content.state != SwState::LOADED {
                 return Some(format!("its content is not loaded (state {})", content.state.0));
             }
-            is_busy(&facts.nodeagent).then(|| "nodeagent is about to take the device down".to_owned())
+            let left = facts.left_running.map(|_| "an earlier activation is still running".to_owned());
+            let busy =
+                || is_busy(&facts.nodeagent).then(|| "nodeagent is about to take the device down".to_owned());
+            left.or_else(busy).or_else(|| facts.frozen.clone())
         }
-        Need::Reboot | Need::DryRun | Need::Nothing | Need::Active | Need::Error(_) => None,
+        Need::Reboot | Need::DryRun => facts.frozen.clone(),
+        Need::Nothing | Need::Active | Need::Error(_) | Need::Impossible(_) => None,
     }
 }
 
 /// The image to be served next: one that is activated already, else the first whose content is there.
 fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
-    let need_of = |config: &&BaseOsConfig| need(&next.record, config, &facts.running, policy.dry_run);
+    let need_of = |config: &&BaseOsConfig| need(&next.record, config, &facts.running, policy);
     let given = || facts.configs.values().filter_map(Configured::given);
     let is_activated = |config: &&BaseOsConfig| matches!(need_of(config), Need::Reboot | Need::DryRun);
     let is_ready = |config: &&BaseOsConfig| {
@@ -306,7 +331,9 @@ fn forget_unwanted(next: &mut State, facts: &Facts) {
 fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     match next.phase {
         Phase::Idle | Phase::Failed => facts.own.is_some() && may_withdraw(next, facts),
-        Phase::Deferred | Phase::Holding | Phase::Activating { .. } | Phase::Activated | Phase::Recalling => {
+        // A freeze may last: the node is not kept empty for it.
+        Phase::Deferred => facts.frozen.is_some() && facts.own.is_some() && may_withdraw(next, facts),
+        Phase::Holding | Phase::Activating { .. } | Phase::Adopted | Phase::Activated | Phase::Recalling => {
             false
         }
     }
@@ -333,7 +360,7 @@ fn is_open(facts: &Facts) -> bool {
 fn wake(next: &State, now: Moment) -> Option<u64> {
     let soon = now.boot_ms.saturating_add(LOOK_AT_LOCK_MS);
     match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
-        (Phase::Recalling, _) => Some(soon),
+        (Phase::Recalling | Phase::Adopted, _) => Some(soon),
         (Phase::Deferred, _) if !next.obstacle.is_empty() => Some(soon),
         (Phase::Idle | Phase::Failed, _) if next.record.request.is_some() => Some(soon),
         (Phase::Failed, Some(NextTry::At(at))) => Some(at),

@@ -20,6 +20,13 @@ fn good_config() -> String {
 }
 
 impl Device {
+    /// In a dry run: where the clock is paused, a command would have had its time before it begins.
+    fn rehearsing(settings: &[(&str, &str)]) -> Self {
+        let settings: Vec<_> =
+            [("baseos.dry-run", "true")].into_iter().chain(settings.iter().copied()).collect();
+        Self::able(&settings)
+    }
+
     async fn until_blocked_by_nothing(&mut self, path: &str) {
         let is_gone = |hold: Option<&BaseOsHold>| hold.is_some_and(|hold| !hold.blocked_by.contains(path));
         until(&mut self.hold, &TopicKey::global(), is_gone).await;
@@ -73,7 +80,7 @@ async fn a_configuration_that_is_bad_from_the_start() {
         let path = format!("run/{publisher}/BaseOsConfig/{UUID}.json");
         let input = Input { path: &path, good: &good, wrong: &WRONG_CONFIGS };
         for bad in input.bad() {
-            let mut device = Device::new(&[]);
+            let mut device = Device::rehearsing(&[]);
             input.put_bad(&device, bad);
             device.run().await;
             device.until_blocked_by(&path).await;
@@ -91,7 +98,7 @@ async fn a_configuration_that_is_bad_from_the_start() {
 async fn an_accepted_image_stands_while_its_configuration_is_bad() {
     let (path, good) = (format!("run/{}/BaseOsConfig/{UUID}.json", agent::CONTROLLER), good_config());
     let input = Input { path: &path, good: &good, wrong: &WRONG_CONFIGS };
-    let mut device = Device::new(&[]);
+    let mut device = Device::rehearsing(&[]);
     device.run().await;
     input.put_good(&device);
     let request = device.until_requested().await;
@@ -119,7 +126,7 @@ async fn a_version_or_an_id_that_is_too_long_is_refused() {
         (long_key.as_str(), "2.0", "ContentTreeUUID has 200 bytes; accepted: at most 128 bytes"),
     ] {
         let log = CapturedLog::begin();
-        let mut device = Device::new(&[]);
+        let mut device = Device::rehearsing(&[]);
         let path = format!("run/controller/BaseOsConfig/{key}.json");
         device.write(&path, &format!(r#"{{"BaseOsVersion":"{version}",{quiet}}}"#));
         device.run().await;
@@ -153,7 +160,7 @@ async fn content_that_cannot_be_read_is_as_it_was() {
         wrong: &[r#"{"State":256}"#, r#"{"State":"LOADED"}"#, r#"{"State":108,"Error":[]}"#],
     };
     for bad in input.bad() {
-        let mut device = Device::new(&[]);
+        let mut device = Device::rehearsing(&[]);
         input.put_bad(&device, bad);
         device.run().await;
         device.want(agent::CONTROLLER, 1, true);
@@ -179,7 +186,7 @@ async fn content_that_cannot_be_read_is_as_it_was() {
 async fn a_topic_of_contents_that_leads_nowhere_is_there() {
     let input = Input { path: "run/volumemgr/ContentTreeStatus", good: "a file", wrong: &[] };
     for bad in [BadFile::DanglingLink, BadFile::Empty, BadFile::Pipe] {
-        let mut device = Device::new(&[]);
+        let mut device = Device::rehearsing(&[]);
         input.put_bad(&device, bad);
         device.run().await;
         device.want(agent::CONTROLLER, 1, true);
@@ -196,7 +203,7 @@ async fn a_topic_of_contents_that_leads_nowhere_is_there() {
 async fn while_nodeagent_cannot_be_read_nothing_is_begun_or_withdrawn() {
     let input = Input { path: DEVICE_ACTION, good: r#"{"State":"Idle"}"#, wrong: &WRONG_ACTIONS };
     for bad in input.bad() {
-        let mut device = Device::new(&[]);
+        let mut device = Device::rehearsing(&[]);
         device.run().await;
         device.want(agent::CONTROLLER, 1, true);
         let request = device.until_requested().await;
@@ -219,7 +226,7 @@ async fn while_nodeagent_cannot_be_read_nothing_is_begun_or_withdrawn() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_cannot_be_read_is_none() {
     for (path, wrong) in GATE_INPUTS {
-        let mut device = Device::new(&[]);
+        let mut device = Device::rehearsing(&[]);
         device.run().await;
         device.want(agent::CONTROLLER, 1, true);
         let request = device.until_requested().await;
@@ -245,7 +252,7 @@ const REQUEST: &str = "run/baseosmgr/NodeDrainRequest/global.json";
 async fn a_request_that_is_spoilt_is_made_again() {
     let input = Input { path: REQUEST, good: "{}", wrong: &WRONG_REQUESTS };
     for bad in input.bad() {
-        let mut device = Device::new(&[]);
+        let mut device = Device::rehearsing(&[]);
         device.run().await;
         device.want(agent::CONTROLLER, 1, true);
         device.until_requested().await;
@@ -286,7 +293,7 @@ async fn files_of_its_own_that_are_bad_at_the_start() {
         let input = Input { path, good: "{}", wrong };
         for bad in input.bad() {
             let log = CapturedLog::begin();
-            let mut device = Device::new(&[]);
+            let mut device = Device::rehearsing(&[]);
             input.put_bad(&device, bad);
             device.run().await;
             device.want(agent::CONTROLLER, 1, true);
@@ -324,7 +331,7 @@ async fn files_that_somebody_made_up_let_nothing_go() {
         format!(r#""Current":{{"Config":{}}},"AskedFor":"{long}""#, config(&long)),
         format!(r#""Images":[{}]"#, vec![image("Finished", ""); 3000].join(",")),
     ] {
-        let mut device = Device::new(&[]);
+        let mut device = Device::rehearsing(&[]);
         let record = format!(r#"{{"SchemaVersion":1,"BootId":"boot-1",{rest}}}"#);
         device.write("persist/status/baseosmgr/ActivationRecord/global.json", &record);
         let hold = format!(r#"{{"ContentTreeUUID":"{UUID}","State":"Activated","Release":"{long}"}}"#);
@@ -364,7 +371,7 @@ async fn a_running_version_that_cannot_be_read_is_asked_for_again() {
         let log = CapturedLog::begin();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("version");
-        let mut device = Device::new(&[("baseos.current", &file.display().to_string())]);
+        let mut device = Device::rehearsing(&[("baseos.current", &file.display().to_string())]);
         input.put_bad(&device, bad);
         std::os::unix::fs::symlink(device.path(input.path), &file).unwrap();
         device.run().await;
@@ -389,7 +396,7 @@ async fn a_running_version_that_cannot_be_read_is_asked_for_again() {
 async fn a_file_of_lines_that_cannot_be_used_stops_the_dry_run_and_is_told() {
     let input = Input { path: "persist/device-actions.jsonl", good: "", wrong: &[] };
     for bad in [BadFile::Folder, BadFile::Pipe, BadFile::Link, BadFile::DanglingLink] {
-        let mut device = Device::new(&[("baseos.dry-run", "true")]);
+        let mut device = Device::rehearsing(&[]);
         input.put_bad(&device, bad);
         device.run().await;
         device.want(agent::CONTROLLER, 1, true);
@@ -405,7 +412,7 @@ async fn a_file_of_lines_that_cannot_be_used_stops_the_dry_run_and_is_told() {
     // Whatever else it holds, the line is appended.
     let input = Input { good: "{\"Action\":\"activate\"}\n", ..input };
     for bad in [BadFile::Empty, BadFile::Half, BadFile::NotUtf8, BadFile::Deep, BadFile::Huge] {
-        let mut device = Device::new(&[("baseos.dry-run", "true")]);
+        let mut device = Device::rehearsing(&[]);
         input.put_bad(&device, bad);
         device.run().await;
         device.want(agent::CONTROLLER, 1, true);
@@ -433,7 +440,7 @@ async fn settings_that_are_bad_change_nothing() {
     };
     for bad in input.bad().into_iter().filter(|bad| *bad != BadFile::Empty) {
         let log = CapturedLog::begin();
-        let mut device = Device::new(&[]);
+        let mut device = Device::rehearsing(&[]);
         device.run().await;
         device.until_hold(Idle).await;
         input.put_bad(&device, bad);
@@ -460,7 +467,7 @@ async fn a_partition_that_cannot_be_read_is_none() {
     };
     let bad = input.bad().into_iter().map(Some);
     for bad in bad.chain([None]) {
-        let mut device = Device::new(&[("baseos.activate", &command)]);
+        let mut device = Device::able(&[("baseos.activate", &command)]);
         match bad {
             Some(bad) => input.put_bad(&device, bad),
             None => input.put_good(&device),

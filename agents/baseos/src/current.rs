@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use pubsub::Root;
 use runtime::program;
 use runtime::regular_file::{Links, open_regular};
 use runtime::settings::VersionSource;
@@ -13,6 +14,10 @@ use crate::facts::Running;
 use crate::limits::MOST_VERSION_BYTES;
 use crate::perform::Answer;
 
+/// Where EVE says which version is running.
+const EVE_RELEASE: &str = "/run/eve-release";
+/// Where a system says which version it is, as os-release(5) has it: the first one that is there.
+const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 /// A device that boots may not be able to tell at once; ask again this often, in milliseconds.
 const ASK_AGAIN_MS: u64 = 30_000;
 /// The command only has to print a line.
@@ -24,30 +29,33 @@ const MAX_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct Current {
     source: Option<VersionSource>,
-    running: Running,
+    /// Nothing before the first question.
+    running: Option<Running>,
     ask_at_ms: Option<u64>,
 }
 
 impl Current {
     /// Nothing is known, nothing is asked.
     pub(crate) const fn new() -> Self {
-        Self { source: None, running: Running::NotAsked, ask_at_ms: None }
+        Self { source: None, running: None, ask_at_ms: None }
     }
 
     /// What is known, for the setting as it is now. Asks if that is due; the answer comes by `sender`.
     pub(crate) fn running(
         &mut self,
         source: Option<&VersionSource>,
+        root: &Root,
         now_ms: u64,
         sender: &mpsc::Sender<Answer>,
     ) -> Running {
-        if self.source.as_ref() != source {
+        if self.running.is_none() || self.source.as_ref() != source {
             self.source = source.cloned();
             self.ask_at_ms = source.map(|_| now_ms);
-            self.running = match source {
+            // What runs does not change within a boot.
+            self.running = Some(match source {
                 Some(_) => Running::Unknown("baseos.current is being asked".to_owned()),
-                None => Running::NotAsked,
-            };
+                None => told_by_system(root),
+            });
         }
         if let (Some(source), Some(at_ms)) = (source, self.ask_at_ms)
             && at_ms <= now_ms
@@ -55,7 +63,7 @@ impl Current {
             self.ask_at_ms = None;
             ask(source.clone(), sender.clone());
         }
-        self.running.clone()
+        self.running.clone().unwrap_or_else(|| Running::Unknown("nobody was asked".to_owned()))
     }
 
     /// Takes an answer; one to an earlier setting means nothing.
@@ -63,7 +71,7 @@ impl Current {
         if self.source.as_ref() != Some(source) {
             return;
         }
-        self.running = match answer {
+        self.running = Some(match answer {
             Ok(version) => {
                 tracing::info!("version {version} is running");
                 Running::Version(version)
@@ -73,8 +81,31 @@ impl Current {
                 self.ask_at_ms = Some(now_ms.saturating_add(ASK_AGAIN_MS));
                 Running::Unknown(error)
             }
-        };
+        });
     }
+}
+
+/// What the system says by itself, where `baseos.current` is not set: EVE's version, or the version of the image of
+/// os-release(5). The version of the system that stands there, too, need not be that of an image.
+fn told_by_system(root: &Root) -> Running {
+    if let Some(version) = text(root, EVE_RELEASE).and_then(|text| first_line(&text).ok()) {
+        return Running::Version(version);
+    }
+    let release = OS_RELEASE.into_iter().find_map(|path| text(root, path)).unwrap_or_default();
+    match value(&release, "IMAGE_VERSION") {
+        Some(version) => Running::Version(version),
+        None => Running::Untold { system: value(&release, "VERSION_ID").unwrap_or_default() },
+    }
+}
+
+fn text(root: &Root, path: &str) -> Option<String> {
+    read(&root.join(path)).ok()
+}
+
+/// A value of os-release: plain, or in quotation marks.
+fn value(release: &str, name: &str) -> Option<String> {
+    let value = release.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?;
+    first_line(value.trim_matches(['"', '\''])).ok()
 }
 
 fn ask(source: VersionSource, sender: mpsc::Sender<Answer>) {

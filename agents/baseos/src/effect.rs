@@ -35,6 +35,8 @@ pub enum Effect {
         /// The image.
         config: BaseOsConfig,
     },
+    /// End the activate command that an earlier process has started: its time is over.
+    EndLeftRunning,
     /// Look again then, in milliseconds of this boot's clock.
     WakeAt(u64),
 }
@@ -51,7 +53,8 @@ impl Effect {
             | Self::Hold(_)
             | Self::Status(_)
             | Self::Forget(_)
-            | Self::Activate { .. } => None,
+            | Self::Activate { .. }
+            | Self::EndLeftRunning => None,
         }
     }
 }

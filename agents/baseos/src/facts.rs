@@ -4,19 +4,26 @@ use std::collections::BTreeMap;
 
 use runtime::siblings::NodeAgentView;
 use runtime::{Gate, OwnRequest};
-use schemas::{BaseOsConfig, SwState};
+use schemas::{BaseOsConfig, Source, SwState};
 
 /// One look: every file read anew, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The images of both configurations, by UUID.
     pub configs: BTreeMap<String, Configured>,
+    /// Who wants each of them.
+    pub sources: BTreeMap<String, Source>,
     /// A folder could not be listed: an image that is not in `configs` may be wanted all the same.
     pub is_partial: bool,
     /// The content of the images; [`Content::LOADED`] for all when nobody reports on content.
     pub contents: BTreeMap<String, Content>,
     /// Which image runs.
     pub running: Running,
+    /// An activate command lives that this process has not started, or of which it does not know how it ends: until when
+    /// it has time, in milliseconds of this boot's clock.
+    pub left_running: Option<u64>,
+    /// A freeze of all commands stands: which, in words.
+    pub frozen: Option<String>,
     /// What the gate says; nothing when it was not asked.
     pub gate: Option<Gate>,
     /// After a failed drain the next try need not wait.
@@ -59,8 +66,12 @@ impl Content {
 /// Which image runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Running {
-    /// This device cannot tell (`baseos.current` is not set): an image that was activated is taken as running.
-    NotAsked,
+    /// The device does not say: `baseos.current` is not set, and its files name no version of an image. The version of
+    /// its system, if they name one, may be that of the image or not.
+    Untold {
+        /// `VERSION_ID` of os-release; empty without one.
+        system: String,
+    },
     /// Not known now, and why.
     Unknown(String),
     /// This version.

@@ -83,7 +83,7 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
 
 /// Says why nothing can be done in the hold, if that can still be written.
 fn show_trouble(desk: &mut Desk, state: &State, error: &str) {
-    let is_running = matches!(state.phase, Phase::Activating { .. });
+    let is_running = matches!(state.phase, Phase::Activating { .. } | Phase::Adopted);
     if let Some(hold) = troubled(&desk.resume().hold, is_running, error)
         && let Err(error) = desk.publish_hold(&hold)
     {
@@ -104,5 +104,7 @@ fn tell(state: &State, told: &mut String) {
 
 #[cfg(test)]
 mod bad_input_tests;
+#[cfg(test)]
+mod caution_tests;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,9 @@ use std::io::ErrorKind;
 
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item, read_items};
 use runtime::plain_text::one_line;
-use schemas::{BaseOsConfig, ContentTreeStatus, NodeAgentStatus, SwState, agent};
+use schemas::{
+    BaseOsConfig, CommandFreeze, ContentTreeStatus, GoTime, NodeAgentStatus, Source, SwState, agent,
+};
 
 use crate::facts::{Configured, Content};
 use crate::limits;
@@ -16,24 +18,44 @@ const VOLATILE: Persistence = Persistence::Volatile;
 /// So much of volumemgr's own words is repeated, in bytes.
 const MOST_WORDS: usize = 512;
 
-/// The images of both configurations; the controller's own (`ebb update`) counts where both have one. The flag says
-/// that a folder could not be listed.
-pub(crate) fn configs(root: &Root) -> (BTreeMap<String, Configured>, bool) {
-    let mut configs = BTreeMap::new();
-    let mut is_partial = false;
-    for publisher in [agent::ZEDAGENT, agent::CONTROLLER] {
+/// Whose configurations are read, and for whom they speak. For the same image the last one counts: a person before the
+/// controller before the cluster.
+pub(crate) const PUBLISHERS: [(&str, Source); 4] = [
+    (Source::Cluster.agent(), Source::Cluster),
+    (agent::ZEDAGENT, Source::Controller),
+    (Source::Controller.agent(), Source::Controller),
+    (Source::Person.agent(), Source::Person),
+];
+
+/// The images that are wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Configs {
+    /// By UUID.
+    pub(crate) configs: BTreeMap<String, Configured>,
+    /// Who wants them.
+    pub(crate) sources: BTreeMap<String, Source>,
+    /// A folder could not be listed.
+    pub(crate) is_partial: bool,
+}
+
+/// The images of all configurations.
+pub(crate) fn configs(root: &Root) -> Configs {
+    let Configs { mut configs, mut sources, mut is_partial } = Configs::default();
+    for (publisher, source) in PUBLISHERS {
         let read = read_items::<BaseOsConfig>(root, publisher, VOLATILE);
         for (key, config) in read.items {
             let uuid = key.as_str().to_owned();
             let config = BaseOsConfig { content_tree_uuid: uuid.clone(), ..config };
             let refused = limits::refusal(&config)
                 .map(|why| Configured::Refused(format!("refused BaseOsConfig of {publisher}: {why}")));
+            sources.insert(uuid.clone(), source);
             configs.insert(uuid, refused.unwrap_or(Configured::Given(config)));
         }
         for refusal in read.refused {
             tracing::debug!("{refusal}");
             match refusal.path.file_name().and_then(TopicKey::of_file) {
                 Some(Ok(key)) => {
+                    sources.insert(key.as_str().to_owned(), source);
                     configs.insert(key.as_str().to_owned(), Configured::Unreadable);
                 }
                 Some(Err(_)) => {}
@@ -41,7 +63,23 @@ pub(crate) fn configs(root: &Root) -> (BTreeMap<String, Configured>, bool) {
             }
         }
     }
-    (configs, is_partial)
+    Configs { configs, sources, is_partial }
+}
+
+/// A freeze of all commands that stands now, in words. One that cannot be read counts: it is a brake.
+pub(crate) fn frozen(root: &Root, wall: GoTime) -> Option<String> {
+    let key = TopicKey::global();
+    let freeze = read_item::<CommandFreeze>(root, Source::Person.agent(), Persistence::Persistent, &key);
+    let freeze = match freeze {
+        Ok(freeze) => freeze?,
+        Err(refusal) => {
+            tracing::debug!("{refusal}");
+            return Some("frozen: the freeze cannot be read; `ebb unfreeze` removes it".to_owned());
+        }
+    };
+    let is_over = !freeze.until.is_zero() && freeze.until <= wall;
+    let (by, reason) = (one_line(&freeze.by, MOST_WORDS), one_line(&freeze.reason, MOST_WORDS));
+    (!is_over).then(|| format!("frozen by {by}: {reason}; `ebb unfreeze` ends it"))
 }
 
 /// What is refused of the configurations, for the log and the hold.

@@ -2,6 +2,7 @@
 
 use schemas::BaseOsConfig;
 
+use crate::activation::Policy;
 use crate::facts::{Configured, Facts, Running};
 use crate::record::{Accepted, ActivationRecord, ImageRecord, Stage};
 
@@ -23,17 +24,32 @@ pub(crate) enum Need {
     Active,
     /// It failed, and why. A new `RetryUpdateCounter` allows another try.
     Error(String),
+    /// It cannot be activated on this device, and why: a setting is missing.
+    Impossible(String),
     /// That cannot be told now, and why.
     Unknown(String),
 }
 
-/// What an image with this configuration needs. `dry_run` is the setting.
+/// What an image with this configuration needs.
 pub(crate) fn need(
     record: &ActivationRecord,
     config: &BaseOsConfig,
     running: &Running,
-    dry_run: bool,
+    policy: Policy,
 ) -> Need {
+    let need = wish(record, config, running, policy);
+    if need == Need::Activation && !policy.dry_run && !policy.can_activate {
+        return impossible();
+    }
+    need
+}
+
+fn impossible() -> Need {
+    Need::Impossible("cannot activate: setting baseos.activate is not set".to_owned())
+}
+
+/// The same on a device that can activate images.
+fn wish(record: &ActivationRecord, config: &BaseOsConfig, running: &Running, policy: Policy) -> Need {
     if !config.activate {
         return Need::Nothing;
     }
@@ -41,9 +57,9 @@ pub(crate) fn need(
     let image = record
         .image(uuid)
         .filter(|image| image.config.base_os_version == config.base_os_version)
-        .filter(|image| image.stage != Stage::DryRun || (dry_run && image.boot_id == record.boot_id));
+        .filter(|image| image.stage != Stage::DryRun || (policy.dry_run && image.boot_id == record.boot_id));
     let Some(image) = image else {
-        return unrecorded(config, running);
+        return unrecorded(config, running, policy);
     };
     let need = recorded(image, record, running);
     if matches!(need, Need::Error(_) | Need::Nothing)
@@ -54,10 +70,22 @@ pub(crate) fn need(
     need
 }
 
-fn unrecorded(config: &BaseOsConfig, running: &Running) -> Need {
+/// The image may run already: a controller wants the one that runs to be active, too. Nothing is written on a guess, but
+/// a dry run writes nothing.
+fn unrecorded(config: &BaseOsConfig, running: &Running, policy: Policy) -> Need {
+    let version = &config.base_os_version;
     match running {
-        Running::Version(version) if *version == config.base_os_version => Need::Active,
-        Running::Version(_) | Running::NotAsked => Need::Activation,
+        Running::Version(running) if running == version => Need::Active,
+        Running::Version(_) => Need::Activation,
+        Running::Untold { system } if system == version => Need::Active,
+        Running::Untold { .. } if policy.dry_run => Need::Activation,
+        Running::Untold { .. } if !policy.can_activate => impossible(),
+        Running::Untold { system } if system.is_empty() => {
+            Need::Unknown("set baseos.current; os-release names no version".to_owned())
+        }
+        Running::Untold { system } => Need::Unknown(format!(
+            "set baseos.current; os-release names version {system} of the system and no IMAGE_VERSION"
+        )),
         Running::Unknown(why) => Need::Unknown(why.clone()),
     }
 }
@@ -80,8 +108,14 @@ fn after_boot(image: &ImageRecord, record: &ActivationRecord, running: &Running)
     let is_superseded = record.is_superseded(&image.config.content_tree_uuid);
     match running {
         Running::Version(version) if *version == image.config.base_os_version => Need::Active,
-        Running::NotAsked | Running::Version(_) if is_superseded => Need::Nothing,
-        Running::NotAsked => Need::Active,
+        Running::Untold { system } if *system == image.config.base_os_version => Need::Active,
+        Running::Untold { .. } | Running::Version(_) if is_superseded => Need::Nothing,
+        Running::Untold { .. } if image.stage == Stage::Finished => Need::Active,
+        Running::Untold { .. } => Need::Error(
+            "interrupted: the activation has no result, and it is not known which version is running; set \
+             baseos.current"
+                .to_owned(),
+        ),
         Running::Unknown(why) => Need::Unknown(why.clone()),
         Running::Version(version) => did_not_stay(image, version),
     }
@@ -138,11 +172,19 @@ mod tests {
         ActivationRecord { images: vec![image], ..ActivationRecord::new("now") }
     }
 
+    const POLICY: Policy =
+        Policy { retry: runtime::settings::Retry::Never, dry_run: false, can_activate: true };
+
+    fn untold() -> Running {
+        Running::Untold { system: String::new() }
+    }
+
     /// In words, so that a table is readable; an error by its first word.
     fn words(need: Need) -> String {
         match need {
             Need::Error(error) => format!("error {}", error.split([':', ' ']).next().unwrap_or_default()),
-            Need::Unknown(why) => format!("unknown {why}"),
+            Need::Unknown(why) => format!("unknown {}", why.split(';').next().unwrap_or_default()),
+            Need::Impossible(_) => "impossible".to_owned(),
             Need::Nothing | Need::Activation | Need::Reboot | Need::DryRun | Need::Active => {
                 format!("{need:?}")
             }
@@ -152,7 +194,7 @@ mod tests {
     #[track_caller]
     fn check(record: &ActivationRecord, running: &Running, same_counter: &str, new_counter: &str) {
         for (counter, expected) in [(1, same_counter), (2, new_counter)] {
-            let found = words(need(record, &config(counter), running, false));
+            let found = words(need(record, &config(counter), running, POLICY));
             assert_eq!(found, expected, "{record:?} {running:?} counter {counter}");
         }
     }
@@ -160,17 +202,20 @@ mod tests {
     #[test]
     fn an_image_without_a_record() {
         let none = ActivationRecord::new("now");
-        check(&none, &Running::NotAsked, "Activation", "Activation");
+        check(&none, &untold(), "unknown set baseos.current", "unknown set baseos.current");
+        let system = |system: &str| Running::Untold { system: system.to_owned() };
+        check(&none, &system("12"), "unknown set baseos.current", "unknown set baseos.current");
+        check(&none, &system("2.0"), "Active", "Active");
         check(&none, &version("1.0"), "Activation", "Activation");
         check(&none, &version("2.0"), "Active", "Active");
         check(&none, &Running::Unknown("busy".to_owned()), "unknown busy", "unknown busy");
         let unwanted = BaseOsConfig { activate: false, ..config(1) };
-        assert_eq!(need(&none, &unwanted, &Running::NotAsked, false), Need::Nothing);
+        assert_eq!(need(&none, &unwanted, &untold(), POLICY), Need::Nothing);
     }
 
     #[test]
     fn an_image_of_this_boot() {
-        for running in [Running::NotAsked, version("1.0")] {
+        for running in [untold(), version("1.0")] {
             check(&record("now", Stage::Started, 1), &running, "error interrupted", "Activation");
             check(&record("now", Stage::Failed, 1), &running, "error exit", "Activation");
             check(&record("now", Stage::Finished, 1), &running, "Reboot", "Reboot");
@@ -181,10 +226,11 @@ mod tests {
     fn an_image_of_an_earlier_boot() {
         let started = |starts| record("before", Stage::Started, starts);
         let finished = record("before", Stage::Finished, 1);
-        check(&finished, &Running::NotAsked, "Active", "Active");
+        check(&finished, &untold(), "Active", "Active");
         check(&finished, &version("2.0"), "Active", "Active");
         check(&finished, &version("1.0"), "error image", "Activation");
-        check(&started(1), &Running::NotAsked, "Active", "Active");
+        check(&started(1), &untold(), "error interrupted", "Activation");
+        check(&started(1), &Running::Untold { system: "2.0".to_owned() }, "Active", "Active");
         check(&started(1), &version("2.0"), "Active", "Active");
         check(&started(1), &version("1.0"), "Activation", "Activation");
         check(&started(2), &version("1.0"), "Activation", "Activation");
@@ -202,8 +248,26 @@ mod tests {
             ("before", true, Need::Activation),
         ] {
             let record = record(boot_id, Stage::DryRun, 1);
-            assert_eq!(need(&record, &config(1), &Running::NotAsked, dry_run), expected, "{boot_id}");
+            let policy = Policy { dry_run, ..POLICY };
+            assert_eq!(need(&record, &config(1), &version("1.0"), policy), expected, "{boot_id}");
         }
+    }
+
+    /// F8: EVE's configuration of the image that runs must not reboot a device that has no settings.
+    #[test]
+    fn f8_without_a_command_nothing_is_activated() {
+        let policy = Policy { can_activate: false, ..POLICY };
+        let none = ActivationRecord::new("now");
+        let failed = record("before", Stage::Failed, 1);
+        for running in [untold(), version("1.0")] {
+            assert_eq!(words(need(&none, &config(1), &running, policy)), "impossible");
+            assert_eq!(words(need(&failed, &config(2), &running, policy)), "impossible");
+        }
+        assert_eq!(need(&none, &config(1), &version("2.0"), policy), Need::Active);
+        let dry_run = Policy { dry_run: true, ..policy };
+        assert_eq!(need(&none, &config(1), &untold(), dry_run), Need::Activation);
+        let finished = record("now", Stage::Finished, 1);
+        assert_eq!(need(&finished, &config(1), &untold(), policy), Need::Reboot, "it is written already");
     }
 
     /// Two configurations that both say Activate must not make the device go to and fro between them.
@@ -212,7 +276,7 @@ mod tests {
         let mut record = record("before", Stage::Finished, 1);
         let newer = BaseOsConfig { content_tree_uuid: "b".to_owned(), ..config(1) };
         record.start(&newer, Stage::Finished);
-        check(&record, &Running::NotAsked, "Nothing", "Activation");
+        check(&record, &untold(), "Nothing", "Activation");
         check(&record, &version("3.0"), "Nothing", "Activation");
         check(&record, &version("2.0"), "Active", "Active");
     }

@@ -1,16 +1,19 @@
 //! The hands of baseos: looks at files, publishes, runs the activate command beside the loop.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
+use runtime::activation_lock::ActivationLock;
 use runtime::device_actions::WriteDownError;
 use runtime::refused::ToldRefusals;
 use runtime::requester::{Listen, WithdrawError};
-use runtime::settings::VersionSource;
+use runtime::settings::{self, VersionSource};
 use runtime::siblings::NodeAgentView;
-use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock, program};
+use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock, error_chain, program};
 use schemas::{
-    BaseOsConfig, BaseOsHold, BaseOsStatus, ContentTreeStatus, DeviceAction, DrainRequester, agent,
+    BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ContentTreeStatus, DeviceAction, DrainRequester,
+    GoTime, Source, agent,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -20,9 +23,9 @@ use crate::current::Current;
 use crate::dry_run;
 use crate::effect::Effect;
 use crate::facts::{Configured, Facts};
-use crate::looking;
+use crate::looking::{self, Configs};
 use crate::record::ActivationRecord;
-use crate::state::State;
+use crate::state::{Phase, State};
 
 /// The files of baseos, and what runs beside its loop.
 #[derive(Debug)]
@@ -33,7 +36,9 @@ pub(crate) struct Desk {
     hold: Publisher<BaseOsHold>,
     statuses: Publisher<BaseOsStatus>,
     requester: Requester,
-    configs: [Subscription<BaseOsConfig>; 2],
+    configs: [Subscription<BaseOsConfig>; 4],
+    freeze: Subscription<CommandFreeze>,
+    lock: ActivationLock,
     contents: Subscription<ContentTreeStatus>,
     action: Subscription<DeviceAction>,
     told: ToldRefusals,
@@ -82,8 +87,9 @@ impl Desk {
             hold: Publisher::open(root, name, volatile, lock)?.served()?,
             statuses: Publisher::open(root, name, volatile, lock)?.served()?,
             requester: Requester::open(context, DrainRequester::Update, recorded)?,
-            configs: [agent::ZEDAGENT, agent::CONTROLLER]
-                .map(|publisher| Subscription::open(root, publisher, volatile)),
+            configs: looking::PUBLISHERS.map(|(publisher, _)| Subscription::open(root, publisher, volatile)),
+            freeze: Subscription::open(root, Source::Person.agent(), Persistence::Persistent),
+            lock: ActivationLock::of(root),
             contents: Subscription::open(root, agent::VOLUMEMGR, volatile),
             action: Subscription::open(root, agent::NODEAGENT, volatile),
             told: ToldRefusals::default(),
@@ -107,16 +113,20 @@ impl Desk {
 
     pub(crate) fn policy(&self) -> Policy {
         let baseos = &self.settings.current().baseos;
-        Policy { retry: baseos.retry, dry_run: baseos.dry_run }
+        let can_activate = baseos.activate.is_some();
+        Policy { retry: baseos.retry, dry_run: baseos.dry_run, can_activate }
     }
 
     /// The next event from beside the loop, or nothing when files may have changed. Can be dropped and called again.
     pub(crate) async fn changed(&mut self, listen: Listen) -> Option<Event> {
-        let [zedagent, controller] = &mut self.configs;
+        let [cluster, zedagent, controller, person] = &mut self.configs;
         tokio::select! {
             answer = self.answers.recv() => self.take(answer?),
             () = zedagent.changed() => None,
             () = controller.changed() => None,
+            () = person.changed() => None,
+            () = cluster.changed() => None,
+            () = self.freeze.changed() => None,
             () = self.contents.changed() => None,
             () = self.action.changed() => None,
             () = self.settings.changed() => None,
@@ -137,17 +147,20 @@ impl Desk {
     /// Reads everything anew.
     pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
         let root = self.context.root();
-        let (configs, is_partial) = looking::configs(root);
+        let Configs { configs, sources, is_partial } = looking::configs(root);
         let contents = looking::contents(root, &self.contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
-        let running = self.current.running(settings.baseos.current.as_ref(), now_ms, &self.sender);
+        let running = self.current.running(settings.baseos.current.as_ref(), root, now_ms, &self.sender);
         let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask(now_ms));
         let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
         let refused = looking::refused(&configs);
         self.told.tell(&refused);
         Facts {
             configs,
+            sources,
             is_partial,
+            left_running: self.left_running(state),
+            frozen: looking::frozen(self.context.root(), GoTime::from(clock::wall())),
             contents,
             running,
             gate,
@@ -157,6 +170,18 @@ impl Desk {
             nodeagent: NodeAgentView::read(self.context.root()),
             refused: refused.into_iter().chain(self.refused()).collect(),
         }
+    }
+
+    /// Whether an activate command lives of whose end this process will not hear. One that cannot be asked for has no end
+    /// that could be waited for: it is as if it had begun just now.
+    fn left_running(&self, state: &State) -> Option<u64> {
+        if matches!(state.phase, Phase::Activating { .. }) {
+            return None;
+        }
+        self.lock.held_until().unwrap_or_else(|error| {
+            tracing::debug!("cannot ask whether an activation runs: {error}");
+            Some(u64::MAX)
+        })
     }
 
     /// The other files that are refused; those of the gate are in its words.
@@ -193,6 +218,12 @@ impl Desk {
             Effect::Status(status) => self.publish_status(status)?,
             Effect::Forget(uuid) => self.forget_status(uuid)?,
             Effect::Activate { serial, config } => self.activate(*serial, config),
+            Effect::EndLeftRunning => match self.lock.kill_holders() {
+                Ok(count) => {
+                    tracing::error!("an earlier activation has had its time: {count} processes killed")
+                }
+                Err(error) => tracing::error!("cannot end the earlier activation: {error}"),
+            },
             Effect::WakeAt(_) => {}
         }
         Ok(())
@@ -225,11 +256,11 @@ impl Desk {
         let environment = self.environment(config);
         let (uuid, version) = (&config.content_tree_uuid, &config.base_os_version);
         tracing::warn!("baseOsHandleStatusUpdateUUID: activating {uuid}, version {version}");
-        let sender = self.sender.clone();
+        let (sender, lock) = (self.sender.clone(), self.lock.clone());
         self.command = Some(tokio::spawn(async move {
             let result = match command {
-                Some(command) => program::run(&command, &environment, limit).await.map(|_| ()),
-                None => Ok(()),
+                Some(command) => run_locked(&command, &environment, limit, &lock).await,
+                None => Err("cannot activate: setting baseos.activate is not set".to_owned()),
             };
             if sender.send(Answer::Activate(Event::Ended { serial, result })).await.is_err() {
                 tracing::debug!("nobody waits for the end of the activation any more");
@@ -246,6 +277,24 @@ impl Desk {
             ("EBB_BASEOS_PARTITION", looking::other_partition(self.context.root()).to_owned()),
         ]
     }
+}
+
+/// Runs the activate command with the lock that says that it lives. What it has left running when it ends well is its
+/// own matter; of one that failed, nothing is left to write beside the next try.
+async fn run_locked(
+    command: &settings::Command,
+    environment: &[(&str, String)],
+    limit: Duration,
+    lock: &ActivationLock,
+) -> Result<(), String> {
+    let until_ms = clock::boot_millis().saturating_add(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    let file = lock.take(until_ms).map_err(|error| format!("not started: {}", error_chain(&error)))?;
+    let ended = program::run_holding(command, environment, limit, file).await.map(|_| ());
+    let released = if ended.is_ok() { lock.forget() } else { lock.kill_holders().map(|_| ()) };
+    if let Err(error) = released {
+        tracing::warn!("what the activation has left running is waited for: {error}");
+    }
+    ended
 }
 
 /// What runs beside the loop must not outlive it.

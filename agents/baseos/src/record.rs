@@ -120,6 +120,11 @@ impl ActivationRecord {
         *self == Self::new(&self.boot_id)
     }
 
+    /// An activation was started in this boot, and nobody has seen how it ended.
+    pub(crate) fn has_start_without_result(&self) -> bool {
+        self.images.iter().any(|image| image.stage == Stage::Started && image.boot_id == self.boot_id)
+    }
+
     /// UUID of the image that the gate is asked for.
     pub fn current_uuid(&self) -> Option<&str> {
         self.current.as_ref().map(|current| current.config.content_tree_uuid.as_str())

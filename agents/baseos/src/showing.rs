@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
-use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, Source, SwState};
+use schemas::{
+    BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, Source, SwState,
+};
 
-use crate::activation::{Moment, Policy};
+use crate::activation::{CANNOT_TELL, Moment, Policy};
 use crate::facts::{Configured, Facts};
 use crate::need::{Need, need, standing};
 use crate::nodeagent::is_acting;
@@ -92,7 +94,7 @@ fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
     let current = next.record.current.as_ref().and_then(|current| standing(current, facts));
     let all = newest.into_iter().chain(given).chain(current);
     all.map(|config| {
-        let need = need(&next.record, &config, &facts.running, policy.dry_run);
+        let need = need(&next.record, &config, &facts.running, policy);
         (config.content_tree_uuid.clone(), (config, need))
     })
     .collect()
@@ -108,10 +110,10 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
         blocked_by,
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
-        source: Source::default(),
+        source: source(next, facts),
         boot_id: next.record.boot_id.clone(),
     };
-    let hold = if next.phase == Phase::Idle { failed_image(hold, needs) } else { hold };
+    let hold = if next.phase == Phase::Idle { image_at_rest(hold, needs, facts) } else { hold };
     match hold.state {
         BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => {
             BaseOsHold { blocked_by: with_refused(hold.blocked_by, &facts.refused), ..hold }
@@ -120,19 +122,32 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
     }
 }
 
-/// No image is held, but one has failed for good: that is what the hold is about.
-fn failed_image(hold: BaseOsHold, needs: &Needs) -> BaseOsHold {
-    let failed = needs.iter().find_map(|(uuid, (_, need))| match need {
-        Need::Error(error) => Some((uuid.clone(), error.clone())),
-        Need::Nothing | Need::Activation | Need::Reboot | Need::DryRun | Need::Active | Need::Unknown(_) => {
-            None
-        }
-    });
-    let Some((content_tree_uuid, blocked_by)) = failed else {
+/// Who wants the current image.
+fn source(next: &State, facts: &Facts) -> Source {
+    let source = next.record.current_uuid().and_then(|uuid| facts.sources.get(uuid));
+    source.copied().unwrap_or_default()
+}
+
+/// No image is held, but one has failed for good, or nobody knows whether it runs: that is what the hold is about.
+fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
+    use BaseOsHoldState::{Deferred, Failed};
+    let about = |(uuid, (_, need)): (&String, &(BaseOsConfig, Need))| {
+        let (state, blocked_by, release) = match need {
+            Need::Error(error) => (Failed, error.clone(), "a new RetryUpdateCounter allows another try"),
+            Need::Impossible(why) => (Failed, why.clone(), "set baseos.activate to what writes an image"),
+            Need::Unknown(why) => (Deferred, format!("{CANNOT_TELL}{why}"), ""),
+            Need::Nothing | Need::Activation | Need::Reboot | Need::DryRun | Need::Active => return None,
+        };
+        Some((uuid.clone(), state, blocked_by, release.to_owned()))
+    };
+    let mut all: Vec<_> = needs.iter().filter_map(about).collect();
+    // What has failed wants a person first.
+    all.sort_by_key(|(_, state, ..)| *state != Failed);
+    let Some((content_tree_uuid, state, blocked_by, release)) = all.into_iter().next() else {
         return hold;
     };
-    let release = "a new RetryUpdateCounter allows another try".to_owned();
-    BaseOsHold { content_tree_uuid, state: BaseOsHoldState::Failed, blocked_by, release, ..hold }
+    let source = facts.sources.get(&content_tree_uuid).copied().unwrap_or_default();
+    BaseOsHold { content_tree_uuid, state, blocked_by, release, source, ..hold }
 }
 
 /// The state, what blocks, and what released it or would.
@@ -152,6 +167,10 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
         }
         Phase::Holding | Phase::Activating { .. } => {
             (BaseOsHoldState::Activating, none(), release(next, facts))
+        }
+        Phase::Adopted => {
+            let ended = "a command of an earlier baseos runs; how it ends will not be known".to_owned();
+            (BaseOsHoldState::Activating, ended, release(next, facts))
         }
         Phase::Activated => (BaseOsHoldState::Activated, none(), release(next, facts)),
         Phase::Recalling if is_acting(&facts.nodeagent) => {
@@ -193,7 +212,7 @@ fn shown_next_try(next: &State, now: Moment, policy: Policy) -> Option<ShownTry>
 
 fn statuses(next: &State, facts: &Facts, needs: Needs, now: Moment) -> BTreeMap<String, BaseOsStatus> {
     let being_activated = match next.phase {
-        Phase::Activating { .. } => next.record.current_uuid(),
+        Phase::Activating { .. } | Phase::Adopted => next.record.current_uuid(),
         Phase::Idle
         | Phase::Deferred
         | Phase::Holding
@@ -223,17 +242,22 @@ fn status(
     now: Moment,
 ) -> BaseOsStatus {
     let content = facts.content(&config.content_tree_uuid);
+    let is_impossible = matches!(need, Need::Impossible(_));
     let (activated, partition_state, state, error) = match need {
         Need::Reboot => (true, UPDATING, SwState::INSTALLED, not_booted),
         Need::Active => (true, ACTIVE, SwState::INSTALLED, String::new()),
-        Need::Error(error) => (false, "", content.state, error),
+        Need::Error(error) | Need::Impossible(error) => (false, "", content.state, error),
         Need::Nothing | Need::Activation | Need::DryRun | Need::Unknown(_) => {
             (false, "", content.state, content.error)
         }
     };
     let has_error = !error.is_empty();
     let known = before.filter(|before| before.error == error).map(|before| before.error_time);
-    let retry = if has_error { "a new RetryUpdateCounter" } else { "" };
+    let retry = match has_error {
+        true if is_impossible => "baseos.activate is set",
+        true => "a new RetryUpdateCounter",
+        false => "",
+    };
     BaseOsStatus {
         base_os_version: config.base_os_version.clone(),
         activated,

@@ -47,6 +47,8 @@ pub enum Phase {
         /// Its serial.
         serial: u32,
     },
+    /// An activate command runs that an earlier process has started: nobody will tell how it ended.
+    Adopted,
     /// nodeagent may reboot into it; the gate is still asked.
     Activated,
     /// It was reverted, and the hold is cleared; nodeagent has to let go of it.
@@ -70,6 +72,9 @@ impl State {
         }
         let phase = Phase::of(&record);
         let (next_try, obstacle) = (None, String::new());
+        // What another boot let go is not let go: `/run` may be kept. An older baseos names no boot.
+        let hold =
+            if hold.boot_id.is_empty() || hold.boot_id == boot_id { hold } else { BaseOsHold::default() };
         let release = one_line(&hold.release, MOST_RELEASE_BYTES);
         let hold = BaseOsHold { release, ..hold };
         Self { record, phase, hold, statuses, next_try, obstacle, serial: 0, is_unsure: true }
@@ -84,6 +89,7 @@ impl State {
             Phase::Idle
             | Phase::Deferred
             | Phase::Holding
+            | Phase::Adopted
             | Phase::Activated
             | Phase::Recalling
             | Phase::Failed => Self { serial: self.serial, ..resumed },
@@ -95,7 +101,7 @@ impl State {
         match self.phase {
             Phase::Deferred | Phase::Holding | Phase::Activated => Listen::ToGate,
             Phase::Failed => Listen::ToReport,
-            Phase::Idle | Phase::Activating { .. } | Phase::Recalling => Listen::ToNothing,
+            Phase::Idle | Phase::Activating { .. } | Phase::Adopted | Phase::Recalling => Listen::ToNothing,
         }
     }
 
@@ -124,6 +130,7 @@ impl Phase {
             Self::Deferred => "deferred",
             Self::Holding => "held",
             Self::Activating { .. } => "being activated",
+            Self::Adopted => "being activated by a command of an earlier baseos",
             Self::Activated => "activated",
             Self::Recalling => "recalled",
             Self::Failed => "failed",

@@ -29,9 +29,9 @@ impl std::ops::Deref for Device {
 }
 
 impl Device {
-    /// A member of a cluster, without volumemgr.
+    /// A member of a cluster, without volumemgr, that can activate images; version 1.0 runs.
     async fn start(settings: &[(&str, &str)]) -> Self {
-        let mut device = Self::new(settings);
+        let mut device = Self::able(settings);
         device.run().await;
         device
     }
@@ -45,6 +45,15 @@ impl Device {
             request: machine.follow(agent::BASEOSMGR),
             machine,
         }
+    }
+
+    /// A device that can activate images, before baseos is started; version 1.0 runs. What is in `settings` counts more.
+    pub(crate) fn able(settings: &[(&str, &str)]) -> Self {
+        let defaults = [("baseos.activate", r#"["true"]"#)];
+        let settings: Vec<_> = defaults.into_iter().chain(settings.iter().copied()).collect();
+        let device = Self::new(&settings);
+        device.write("etc/os-release", "IMAGE_VERSION=1.0\n");
+        device
     }
 
     pub(crate) async fn run(&mut self) {
@@ -118,6 +127,7 @@ async fn from_the_configuration_to_the_next_boot() {
     device.run().await;
     device.until_hold(Activated).await;
 
+    device.write("etc/os-release", "IMAGE_VERSION=2.0\n");
     device.boot("boot-2").await;
     device.until_status(|status| status.activated && status.partition_state == "active").await;
     device.want(agent::CONTROLLER, 1, true);
@@ -246,7 +256,7 @@ async fn d14_a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
 /// D7: before EVE's zedkube has published anything, its agents let everything go.
 #[tokio::test]
 async fn d7_an_image_that_comes_before_zedkube_is_held() {
-    let mut device = Device::new(&[]);
+    let mut device = Device::able(&[]);
     device.machine.stop_zedkube();
     std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
     device.run().await;

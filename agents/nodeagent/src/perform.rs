@@ -6,6 +6,7 @@ use pubsub::{
     Persistence, PublishError, Publisher, Subscription, TopicKey, failure_point, lock_holder, read_item,
     read_items,
 };
+use runtime::activation_lock::ActivationLock;
 use runtime::{AgentContext, SettingsWatch, error_chain, program};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
@@ -106,7 +107,9 @@ impl Desk {
         self.means.look(device, self.context.root(), self.context.boot_id(), &self.sender);
         let drain = self.read(agent::ZEDKUBE, &TopicKey::global(), &self.drain);
         let hold = self.item::<BaseOsHold>(agent::BASEOSMGR, &TopicKey::global());
-        let is_activating = hold.state == BaseOsHoldState::Activating && self.is_running(agent::BASEOSMGR);
+        // An activate command may outlive the baseos that has started it.
+        let is_activating = ActivationLock::of(self.context.root()).is_held()
+            || hold.state == BaseOsHoldState::Activating && self.is_running(agent::BASEOSMGR);
         let images = read_items::<BaseOsStatus>(self.context.root(), agent::BASEOSMGR, Persistence::Volatile);
         let siblings = Siblings {
             hold,

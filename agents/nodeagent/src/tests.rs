@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pubsub::{AgentLock, LockError, Persistence, Publisher, Root, Subscription, TopicKey};
+use runtime::activation_lock::ActivationLock;
 use runtime::flags::Assignment;
 use runtime::{Agent, AgentFlags, StartError};
 use schemas::{
@@ -271,6 +272,20 @@ async fn an_activation_that_runs_keeps_the_device_up() {
     device.until_action(Taken).await;
     assert!(device.lines().is_empty());
     drop(baseos);
+    device.until_action(Done).await;
+    device.stop().await;
+}
+
+/// F4: baseos is killed, and its command writes on.
+#[tokio::test]
+async fn f4_an_activation_that_outlives_baseos_keeps_the_device_up() {
+    let mut device = Device::start(&[("device.dry-run", "true")]).await;
+    let writer = ActivationLock::of(&device.root).take(0).unwrap();
+    device.command(Some(Operation::Reboot), 7).await;
+    let waits = |action: &DeviceAction| action.blocked_by == "baseos is activating an image";
+    until(&mut device.action, &TopicKey::global(), waits).await;
+    assert!(device.lines().is_empty());
+    drop(writer);
     device.until_action(Done).await;
     device.stop().await;
 }

@@ -3,6 +3,7 @@
 //! The binary calls [`logs::init`], then for each agent [`Agent::start`], and hands the [`AgentContext`] and a
 //! [`Stop`] to the agent's `run`. Nothing here is global to the process, so `ebb demo` runs four agents in one.
 
+pub mod activation_lock;
 mod agent;
 pub mod agent_loop;
 pub mod boot;

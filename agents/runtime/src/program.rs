@@ -1,8 +1,12 @@
 //! Running a command of the settings.
 
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::time::Duration;
 
+use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -12,6 +16,8 @@ use crate::settings::Command;
 
 /// So many bytes of what a command says are kept: the first of stdout, the last of stderr.
 const KEPT: usize = 2048;
+/// The number of the file that a command inherits: one that no shell script uses.
+const INHERITED: i32 = 99;
 /// A child of the command may hold its pipes open for ever.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -25,17 +31,29 @@ pub async fn run(
     environment: &[(&str, String)],
     limit: Duration,
 ) -> Result<String, String> {
+    run_with(command, environment, limit, None).await
+}
+
+/// The same for a command that inherits `file`, and with it the lock on it: the lock lasts until the command and all that
+/// it has started have ended.
+pub async fn run_holding(
+    command: &Command,
+    environment: &[(&str, String)],
+    limit: Duration,
+    file: File,
+) -> Result<String, String> {
+    run_with(command, environment, limit, Some(file)).await
+}
+
+async fn run_with(
+    command: &Command,
+    environment: &[(&str, String)],
+    limit: Duration,
+    file: Option<File>,
+) -> Result<String, String> {
     let named = |error: String| format!("{}: {error}", command.program);
-    let mut child = process::Command::new(&command.program)
-        .args(&command.arguments)
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| named(format!("cannot be started: {error}")))?;
+    let started = start(command, environment, file);
+    let mut child = started.map_err(|error| named(format!("cannot be started: {error}")))?;
     let mut group = Group(child.id());
     let (mut first, mut last) = (Vec::new(), Vec::new());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -51,6 +69,27 @@ pub async fn run(
     }
     let said = text(&last);
     Err(named(if said.is_empty() { ended.to_string() } else { format!("{ended}: {said}") }))
+}
+
+fn start(
+    command: &Command,
+    environment: &[(&str, String)],
+    file: Option<File>,
+) -> std::io::Result<process::Child> {
+    let mut starting = std::process::Command::new(&command.program);
+    starting
+        .args(&command.arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    if let Some(file) = file {
+        let mapping = FdMapping { parent_fd: OwnedFd::from(file), child_fd: INHERITED };
+        starting.fd_mappings(vec![mapping]).map_err(std::io::Error::other)?;
+    }
+    // What is left of it in this process is dropped with it: only the command holds the file from here on.
+    process::Command::from(starting).kill_on_drop(true).spawn()
 }
 
 /// The process group of a running command; killed when dropped.

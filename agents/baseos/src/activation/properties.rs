@@ -30,6 +30,12 @@ enum Happening {
     /// An operator's word stands in the report, or does not any more.
     OperatorsWord(bool),
     Restart,
+    /// The process is killed, its command lives on.
+    Kill,
+    /// A command that was left running ends.
+    LeftEnds,
+    Freeze(bool),
+    CanActivate(bool),
     Boot(u8),
     DryRun(bool),
     Sleep(u64),
@@ -70,6 +76,10 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         1 => prop::bool::weighted(0.4).prop_map(Happening::FullDisk),
         1 => any::<bool>().prop_map(Happening::OperatorsWord),
         1 => Just(Happening::Restart),
+        2 => Just(Happening::Kill),
+        2 => Just(Happening::LeftEnds),
+        1 => prop::bool::weighted(0.3).prop_map(Happening::Freeze),
+        1 => prop::bool::weighted(0.8).prop_map(Happening::CanActivate),
         1 => (0..4_u8).prop_map(Happening::Boot),
         1 => prop::bool::weighted(0.2).prop_map(Happening::DryRun),
         1 => prop::sample::select(vec![1, 1000, RETRY_MS]).prop_map(Happening::Sleep),
@@ -106,12 +116,20 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
         Happening::FullDisk(is_full) => sim.faults.takes_no_record = is_full,
         Happening::OperatorsWord(stands) => sim.needs_no_pause = stands,
         Happening::Restart => sim.reload(),
+        Happening::Kill => {
+            sim.outlives = true;
+            sim.reload();
+            sim.outlives = false;
+        }
+        Happening::LeftEnds => sim.left_running = None,
+        Happening::Freeze(is_frozen) => sim.frozen = is_frozen.then(|| "frozen".to_owned()),
+        Happening::CanActivate(can) => sim.policy.can_activate = can,
         Happening::Boot(running) => {
             *boots += 1;
             sim.plan = Plan::Look;
             sim.power_cycle(&format!("boot {boots}"));
             sim.running = match running {
-                0 => Running::NotAsked,
+                0 => Running::Untold { system: String::new() },
                 1 => Running::Unknown("no answer".to_owned()),
                 2 => Running::Version("version a".to_owned()),
                 _ => Running::Version("old".to_owned()),
@@ -135,7 +153,8 @@ fn other(sim: &mut Sim, state: DeviceActionState) {
     let Some(action) = &sim.nodeagent.action else { return };
     let is_free = action.state == DeviceActionState::Idle && sim.plan == Plan::Look;
     let is_others = action.counter != 0;
-    let stays = sim.hold.state == BaseOsHoldState::Activating && state == DeviceActionState::Acting;
+    let is_activating = sim.hold.state == BaseOsHoldState::Activating || sim.left_running.is_some();
+    let stays = is_activating && state == DeviceActionState::Acting;
     if sim.nodeagent.is_running && (is_free || is_others) && !stays {
         sim.nodeagent_about(state, if state == DeviceActionState::Idle { 0 } else { 7 });
     }
@@ -153,6 +172,7 @@ proptest! {
         }
         // Whatever was left: it comes to rest.
         sim.faults = SimFaults::default();
+        sim.left_running = None;
         for _ in 0..20 {
             sim.run();
             sim.answer(DrainStatus::Complete);

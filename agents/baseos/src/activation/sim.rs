@@ -16,6 +16,9 @@ use super::*;
 use crate::facts::{Content, Running};
 use crate::record::ActivationRecord;
 
+/// `baseos.timeout`.
+pub(super) const TIMEOUT_MS: u64 = 600_000;
+
 pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 
 #[derive(Debug, Clone)]
@@ -40,6 +43,11 @@ pub(super) struct Sim {
     pub(super) done: Vec<String>,
     /// The activate command that runs.
     pub(super) command: Option<u32>,
+    /// An activate command outlives the process that has started it, as under kill -9.
+    pub(super) outlives: bool,
+    /// One that has: until when it has time.
+    pub(super) left_running: Option<u64>,
+    pub(super) frozen: Option<String>,
     pub(super) faults: SimFaults,
     /// The gate said proceed in the look of the present step.
     proceeded: bool,
@@ -73,11 +81,11 @@ impl Sim {
         let mut sim = Self {
             state: State::resume(None, BaseOsHold::default(), BTreeMap::new(), "boot-1"),
             now: Moment { boot_ms: 1_000_000, wall: GoTime::ZERO },
-            policy: Policy { retry, dry_run: false },
+            policy: Policy { retry, dry_run: false, can_activate: true },
             boot_id: "boot-1".to_owned(),
             configs: BTreeMap::new(),
             contents: ["a", "b"].map(|uuid| (uuid.to_owned(), Content::LOADED)).into(),
-            running: Running::NotAsked,
+            running: Running::Version("old".to_owned()),
             record: SimRecord::none(),
             hold: BaseOsHold::default(),
             statuses: BTreeMap::new(),
@@ -88,6 +96,9 @@ impl Sim {
             lines: BTreeSet::new(),
             done: Vec::new(),
             command: None,
+            outlives: false,
+            left_running: None,
+            frozen: None,
             faults: SimFaults::default(),
             proceeded: false,
             looked_at: (NodeAgentView { is_running: true, action: None }, BaseOsHold::default()),
@@ -167,6 +178,8 @@ impl Sim {
         self.hold = BaseOsHold::default();
         self.statuses.clear();
         self.nodeagent.action = Some(DeviceAction::default());
+        self.command = None;
+        self.left_running = None;
         self.reload();
     }
 
@@ -187,7 +200,7 @@ impl Sim {
                 self.nodeagent_turn();
             }
             // Starting the command cannot fail: a program that is missing is a result of the command.
-            let may_fail = !matches!(effect, Effect::Activate { .. });
+            let may_fail = !matches!(effect, Effect::Activate { .. } | Effect::EndLeftRunning);
             if may_fail && self.faults.next_fails(matches!(effect, Effect::Record(_))) {
                 self.fail(effect);
                 if matches!(event, Event::Ended { .. }) && !self.faults.takes_no_record {
@@ -225,6 +238,9 @@ impl Sim {
             is_partial: false,
             contents: self.contents.clone(),
             running: self.running.clone(),
+            sources: BTreeMap::new(),
+            left_running: self.left_running,
+            frozen: self.frozen.clone(),
             gate,
             needs_no_pause: self.needs_no_pause && self.state.listen() == Listen::ToReport,
             own: self.zedkube.own,
@@ -278,6 +294,11 @@ impl Sim {
                 self.command = Some(*serial);
                 self.done.push(format!("activate {}", config.content_tree_uuid));
             }
+            Effect::EndLeftRunning => {
+                assert!(self.left_running.is_some_and(|until_ms| until_ms <= self.now.boot_ms), "too early");
+                self.left_running = None;
+                self.done.push("end".to_owned());
+            }
             Effect::WakeAt(_) => {}
         }
     }
@@ -294,12 +315,13 @@ impl Sim {
         let record = record.expect("no record of the start on disk");
         assert_eq!((record.stage, &record.boot_id), (Stage::Started, &self.boot_id));
         assert!(record.starts <= 3, "started too often");
-        assert_eq!(self.command, None, "two commands at once");
+        assert_eq!((self.command, self.left_running), (None, None), "two commands at once");
+        assert_eq!(self.frozen, None, "an activation begins during a freeze");
     }
 
     fn invariant_a_hold_releases_only_what_the_gate_does(&self, hold: &BaseOsHold) {
         let releases = matches!(hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
-        let is_running = matches!(self.state.phase, Phase::Activating { .. });
+        let is_running = matches!(self.state.phase, Phase::Activating { .. }) || self.left_running.is_some();
         assert!(!releases || self.proceeded || is_running, "{hold:?} without the gate's word");
     }
 
@@ -317,7 +339,9 @@ impl SimAgent for Sim {
     }
 
     fn reload(&mut self) {
-        self.command = None;
+        if self.command.take().is_some() && self.outlives {
+            self.left_running = Some(self.now.boot_ms + TIMEOUT_MS);
+        }
         self.record.reload();
         self.zedkube.own = self.record.memory.as_ref().and_then(|record| record.request);
         self.state = self.resumed();
@@ -335,7 +359,7 @@ impl SimAgent for Sim {
                 .statuses
                 .get(&self.hold.content_tree_uuid)
                 .is_some_and(|status| status.activated && status.partition_state == "updating");
-        let is_activating = self.hold.state == BaseOsHoldState::Activating;
+        let is_activating = self.hold.state == BaseOsHoldState::Activating || self.left_running.is_some();
         match (action.state, std::mem::replace(&mut self.plan, Plan::Look)) {
             (DeviceActionState::Idle, Plan::Take) => self.nodeagent_about(DeviceActionState::Taken, 0),
             (DeviceActionState::Idle, _) if stands => self.plan = Plan::Take,

@@ -3,7 +3,7 @@
 use runtime::testing::SimAgent;
 use schemas::{BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceActionState, DrainStatus, Member};
 
-use super::sim::{RETRY_MS, Sim, config};
+use super::sim::{RETRY_MS, Sim, TIMEOUT_MS, config};
 use super::*;
 use crate::facts::{Content, Running};
 
@@ -23,6 +23,11 @@ fn activated() -> Sim {
     let mut sim = activating();
     sim.end(Ok(()));
     sim
+}
+
+/// Nobody can tell which version runs.
+fn untold() -> Running {
+    Running::Untold { system: String::new() }
 }
 
 fn version(uuid: &str) -> Running {
@@ -56,7 +61,7 @@ fn from_configuration_to_reboot() {
     assert_eq!(sim.done, ["record", "Activated"]);
     assert_eq!(shown(&sim, "a"), plain(true, "updating"));
     assert!(sim.zedkube.request.is_some(), "stands until the device is down");
-    sim.boot("boot-2", Running::NotAsked);
+    sim.boot("boot-2", untold());
     assert_eq!(shown(&sim, "a"), plain(true, "active"));
     assert_eq!(sim.hold.state, BaseOsHoldState::Idle);
     sim.want(config("a", 1));
@@ -340,7 +345,7 @@ fn d14_an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it(
     for is_seen_again in [false, true] {
         let mut sim = Sim::new();
         sim.want(config("a", 1));
-        sim.boot("boot-2", Running::NotAsked);
+        sim.boot("boot-2", version("old"));
         if is_seen_again {
             sim.want(config("a", 1));
             sim.restart();
@@ -354,7 +359,7 @@ fn d14_an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it(
 fn an_absent_configuration_of_an_earlier_boot_is_not_reverted() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
-    sim.boot("boot-2", Running::NotAsked);
+    sim.boot("boot-2", version("old"));
     assert!(sim.zedkube.request.is_some());
     sim.restart();
     assert!(sim.zedkube.request.is_some());
@@ -412,7 +417,7 @@ fn a_failed_activation_withdraws_the_request_and_says_why() {
     sim.restart();
     sim.sleep(100 * RETRY_MS);
     assert_eq!(sim.zedkube.request, None, "not by itself");
-    sim.boot("boot-2", Running::NotAsked);
+    sim.boot("boot-2", untold());
     sim.want(config("a", 1));
     assert_eq!(sim.zedkube.request, None, "not by a boot either");
     sim.want(config("a", 2));
@@ -462,12 +467,17 @@ fn a_crash_while_the_command_runs() {
 
 #[test]
 fn a_boot_while_the_command_runs() {
-    for running in [Running::NotAsked, version("a")] {
-        let mut sim = activating();
-        sim.boot("boot-2", running);
-        sim.want(config("a", 1));
-        assert_eq!(shown(&sim, "a"), plain(true, "active"));
-    }
+    let mut sim = activating();
+    sim.boot("boot-2", version("a"));
+    sim.want(config("a", 1));
+    assert_eq!(shown(&sim, "a"), plain(true, "active"));
+    // F4: half an image is not one that runs.
+    let mut sim = activating();
+    sim.boot("boot-2", untold());
+    sim.want(config("a", 1));
+    let (activated, _, error) = shown(&sim, "a");
+    assert!(!activated && error.starts_with("interrupted") && error.contains("set baseos.current"));
+    assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
     let mut sim = activating();
     for starts in 1..=3 {
         assert_eq!(activations(&sim), starts);
@@ -520,7 +530,9 @@ fn two_images_that_are_both_wanted_do_not_take_turns_for_ever() {
     let mut sim = activated();
     for boot in 2..6 {
         let boot_id = format!("boot {boot}");
-        sim.boot(&boot_id, Running::NotAsked);
+        let newest = sim.record.memory.as_ref().and_then(|record| record.images.last());
+        let running = newest.map_or("old".to_owned(), |image| image.config.base_os_version.clone());
+        sim.boot(&boot_id, Running::Version(running));
         sim.want(config("a", 1));
         sim.want(config("b", 1));
         sim.answer(DrainStatus::Complete);
@@ -567,7 +579,7 @@ fn a_dry_run_only_writes_down() {
     let mut reverted = sim.clone();
     reverted.remove("a");
     assert_eq!((reverted.zedkube.request, reverted.hold.state), (None, BaseOsHoldState::Idle));
-    sim.boot("boot-2", Running::NotAsked);
+    sim.boot("boot-2", version("old"));
     sim.answer(DrainStatus::Complete);
     assert_eq!(sim.lines.len(), 2, "once per boot");
     sim.policy.dry_run = false;
@@ -609,4 +621,103 @@ fn an_effect_that_fails_at_any_point_only_delays() {
             assert_eq!(activations(&sim), 1);
         }
     }
+}
+
+/// F4: baseos is killed, and its command writes on.
+#[test]
+fn f4_an_activation_lasts_as_long_as_its_command_lives() {
+    let mut sim = activating();
+    sim.outlives = true;
+    sim.done.clear();
+    for _ in 0..3 {
+        sim.restart();
+        sim.want(config("a", 2));
+        sim.want(config("b", 1));
+        sim.remove("b");
+        assert_eq!((sim.hold.state, activations(&sim)), (BaseOsHoldState::Activating, 0));
+        assert_eq!(sim.hold.content_tree_uuid, "a");
+        assert!(sim.zedkube.request.is_some(), "the node stays drained");
+    }
+    let mut reverted = sim.clone();
+    reverted.remove("a");
+    assert_eq!(reverted.hold.state, BaseOsHoldState::Activating);
+    reverted.left_running = None;
+    reverted.run();
+    assert_eq!((reverted.hold.state, reverted.zedkube.request), (BaseOsHoldState::Idle, None));
+    sim.want(config("a", 1));
+    sim.left_running = None;
+    sim.run();
+    assert_eq!(sim.hold.state, BaseOsHoldState::Failed);
+    assert!(sim.hold.blocked_by.starts_with("interrupted"), "{}", sim.hold.blocked_by);
+    sim.want(config("a", 2));
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(activations(&sim), 1, "one after the other");
+}
+
+/// Every wait has a limit, also that for a command of which nobody will hear.
+#[test]
+fn f4_a_command_that_was_left_running_has_its_time_and_no_more() {
+    let mut sim = activating();
+    sim.outlives = true;
+    sim.restart();
+    sim.sleep(TIMEOUT_MS - 1);
+    assert!(sim.left_running.is_some() && !sim.done.contains(&"end".to_owned()));
+    sim.sleep(1);
+    assert!(sim.done.contains(&"end".to_owned()));
+    assert_eq!(sim.hold.state, BaseOsHoldState::Failed);
+}
+
+/// Something still writes although the result is known: no second writer begins.
+#[test]
+fn f4_what_a_failed_activation_left_running_is_waited_for() {
+    let mut sim = activating();
+    sim.left_running = Some(sim.now.boot_ms + TIMEOUT_MS);
+    sim.end(Err("exit status: 1"));
+    assert_eq!(sim.hold.state, BaseOsHoldState::Failed);
+    sim.want(config("a", 2));
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(
+        (sim.hold.blocked_by.as_str(), activations(&sim)),
+        ("an earlier activation is still running", 1)
+    );
+    sim.left_running = None;
+    sim.run();
+    sim.answer(DrainStatus::Complete);
+    assert_eq!(activations(&sim), 2);
+}
+
+#[test]
+fn f8_without_a_command_an_image_fails_until_there_is_one() {
+    let mut sim = Sim::new();
+    sim.policy.can_activate = false;
+    sim.want(config("a", 1));
+    let words = "cannot activate: setting baseos.activate is not set";
+    assert_eq!((sim.hold.state, sim.hold.blocked_by.as_str()), (BaseOsHoldState::Failed, words));
+    assert_eq!(shown(&sim, "a"), (false, String::new(), words.to_owned()));
+    assert_eq!((sim.zedkube.request.clone(), sim.record.memory.clone()), (None, None));
+    sim.policy.can_activate = true;
+    sim.run();
+    assert!(sim.zedkube.request.is_some());
+}
+
+#[test]
+fn nothing_begins_during_a_freeze_and_the_node_is_given_back() {
+    for begin in [waiting, activated] {
+        let mut sim = begin();
+        sim.frozen = Some("frozen by root: audit".to_owned());
+        sim.run();
+        assert_eq!(
+            (sim.hold.state, sim.hold.blocked_by.as_str()),
+            (BaseOsHoldState::Deferred, "frozen by root: audit")
+        );
+        assert_eq!(sim.zedkube.request, None);
+        sim.frozen = None;
+        sim.run();
+        sim.answer(DrainStatus::Complete);
+        assert!(matches!(sim.hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated));
+    }
+    let mut running = activating();
+    running.frozen = Some("frozen".to_owned());
+    running.run();
+    assert!(running.command.is_some(), "what runs goes on");
 }

@@ -1,0 +1,153 @@
+//! What baseos does not do: write without a command for it, act on a guess, begin during a freeze, obey another boot.
+
+use pubsub::TopicKey;
+use runtime::testing::until;
+use schemas::{BaseOsHold, BaseOsHoldState, DrainStatus, agent};
+
+use crate::tests::{Device, UUID};
+
+use BaseOsHoldState::{Activated, Deferred, Failed, Idle};
+
+const ACTIVATE: (&str, &str) = ("baseos.activate", r#"["true"]"#);
+
+fn record(boot_id: &str, stage: &str) -> String {
+    format!(
+        r#"{{"SchemaVersion":1,"BootId":"{boot_id}","Images":[{{"Config":{{"BaseOsVersion":"2.0","ContentTreeUUID":"{UUID}","RetryUpdateCounter":1,"Activate":true}},"BootId":"{boot_id}","Stage":"{stage}","Starts":1}}]}}"#
+    )
+}
+
+const RECORD: &str = "persist/status/baseosmgr/ActivationRecord/global.json";
+const FREEZE: &str = "persist/status/ebb/CommandFreeze/global.json";
+
+impl Device {
+    fn requests(&self) -> usize {
+        usize::from(self.request.get(&TopicKey::global()).is_some())
+    }
+}
+
+/// F8: an image that the controller wants active, on a device that has said nothing: EVE publishes that for the image
+/// that runs.
+#[tokio::test]
+async fn f8_without_a_command_an_image_fails_and_nothing_is_asked_for() {
+    let mut device = Device::new(&[]);
+    device.run().await;
+    device.want(agent::CONTROLLER, 1, true);
+    let failed = device.until_hold(Failed).await;
+    assert_eq!(failed.blocked_by, "cannot activate: setting baseos.activate is not set");
+    let status = device.until_status(|status| !status.error.is_empty()).await;
+    assert_eq!((status.error, status.activated), (failed.blocked_by, false));
+    assert_eq!(device.requests(), 0);
+    device.stop().await;
+}
+
+/// F8: without `baseos.current` it is not known whether the image runs already.
+#[tokio::test]
+async fn f8_an_image_that_may_run_already_is_not_written() {
+    for (path, text, runs) in [
+        ("etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n", None),
+        ("etc/os-release", "ID=flatcar\nVERSION_ID=2.0\n", Some(true)),
+        ("etc/os-release", "VERSION_ID=12\nIMAGE_VERSION='2.0'\n", Some(true)),
+        ("etc/os-release", "IMAGE_VERSION=1.0\n", Some(false)),
+        ("usr/lib/os-release", "IMAGE_VERSION=1.0\n", Some(false)),
+        ("run/eve-release", "2.0\n", Some(true)),
+        ("run/eve-release", "1.0\n", Some(false)),
+        ("etc/other", "", None),
+    ] {
+        let mut device = Device::new(&[ACTIVATE]);
+        device.write(path, text);
+        device.run().await;
+        device.want(agent::CONTROLLER, 1, true);
+        match runs {
+            None => {
+                device.until_blocked_by("set baseos.current").await;
+                assert_eq!(device.until_hold(Deferred).await.content_tree_uuid, UUID);
+                assert_eq!(device.requests(), 0, "{text:?}");
+            }
+            Some(true) => {
+                device.until_status(|status| status.partition_state == "active").await;
+                assert_eq!(device.requests(), 0, "{text:?}");
+            }
+            Some(false) => {
+                device.drain(DrainStatus::Complete).await;
+                device.until_hold(Activated).await;
+            }
+        }
+        device.stop().await;
+    }
+}
+
+/// F4: half an image is not reported as the one that runs.
+#[tokio::test]
+async fn f4_an_activation_without_a_result_is_not_active_in_the_next_boot() {
+    let mut device = Device::new(&[ACTIVATE]);
+    device.write(RECORD, &record("boot-0", "Started"));
+    device.run().await;
+    device.want(agent::CONTROLLER, 1, true);
+    let failed = device.until_hold(Failed).await;
+    assert!(failed.blocked_by.contains("interrupted") && failed.blocked_by.contains("baseos.current"));
+    let status = device.until_status(|status| !status.error.is_empty()).await;
+    assert!(!status.activated, "{status:?}");
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_begins_during_a_freeze() {
+    let mut device = Device::new(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
+    let freeze = |until: &str| format!(r#"{{"By":"root","Reason":"audit"{until}}}"#);
+    device.write(FREEZE, &freeze(""));
+    device.run().await;
+    device.want(agent::CONTROLLER, 1, true);
+    let held = device.until_blocked_by("frozen by root: audit").await;
+    assert_eq!((held.state, device.requests()), (Deferred, 0));
+    device.write(FREEZE, &freeze(r#","Until":"2020-01-01T00:00:00Z""#));
+    device.drain(DrainStatus::Unknown).await;
+    // A freeze in the middle gives the node back, and it is asked for again later.
+    device.write(FREEZE, &freeze(r#","Until":"2999-01-01T00:00:00Z""#));
+    device.until_withdrawn().await;
+    device.write(FREEZE, "{");
+    device.until_blocked_by("frozen: the freeze cannot be read").await;
+    std::fs::remove_file(device.path(FREEZE)).unwrap();
+    device.drain(DrainStatus::Complete).await;
+    device.until_hold(Activated).await;
+    // The reboot into it is no less a command.
+    device.write(FREEZE, &freeze(""));
+    let held = device.until_blocked_by("frozen by root").await;
+    assert_eq!(held.state, Deferred);
+    device.stop().await;
+}
+
+/// A person counts before the controller, and the controller before the cluster.
+#[tokio::test]
+async fn the_same_image_of_several_sources() {
+    let mut device = Device::new(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
+    for publisher in [agent::ZEDKUBE, agent::ZEDAGENT, agent::CONTROLLER] {
+        device.want(publisher, 1, false);
+    }
+    device.run().await;
+    device.want("ebb", 1, true);
+    let held = device.until_hold(Deferred).await;
+    assert_eq!(held.source.name(), "person");
+    device.drain(DrainStatus::Unknown).await;
+    device.want("ebb", 1, false);
+    device.want(agent::CONTROLLER, 1, true);
+    device.until_hold(Idle).await;
+    std::fs::remove_file(device.path(&format!("run/ebb/BaseOsConfig/{UUID}.json"))).unwrap();
+    assert_eq!(device.until_hold(Deferred).await.source.name(), "controller");
+    std::fs::remove_file(device.path(&format!("run/controller/BaseOsConfig/{UUID}.json"))).unwrap();
+    device.until_hold(Idle).await;
+    device.stop().await;
+}
+
+/// `/run` kept over a boot: what it let go then lets nothing go now.
+#[tokio::test]
+async fn a_hold_of_another_boot_is_not_this_boots() {
+    let mut device = Device::new(&[ACTIVATE]);
+    let hold = format!(r#"{{"ContentTreeUUID":"{UUID}","State":"Activated","BootId":"boot-0"}}"#);
+    device.write("run/baseosmgr/BaseOsHold/global.json", &hold);
+    device.write(RECORD, &record("boot-0", "Finished"));
+    device.run().await;
+    let is_new = |hold: Option<&BaseOsHold>| hold.is_some_and(|hold| hold.boot_id == "boot-1");
+    let hold = until(&mut device.hold, &TopicKey::global(), is_new).await.unwrap();
+    assert_eq!(hold.state, Idle);
+    device.stop().await;
+}

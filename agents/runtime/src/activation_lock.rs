@@ -1,0 +1,208 @@
+//! Whether an activate command lives, whoever started it.
+//!
+//! The command inherits a locked file, and so does whatever it starts: the kernel holds the lock until the last of them has
+//! ended, however baseos ends. Asking for it takes nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pubsub::store::create_folder;
+use pubsub::{Root, StoreError};
+use thiserror::Error;
+
+const FOLDER: &str = "/run/ebb";
+const FILE_NAME: &str = "activation.lock";
+/// The file holds one number.
+const MOST_BYTES: u64 = 32;
+
+/// The lock of the activate command of a device.
+#[derive(Debug, Clone)]
+pub struct ActivationLock {
+    folder: PathBuf,
+}
+
+/// Why the lock cannot be taken.
+#[derive(Debug, Error)]
+pub enum ActivationLockError {
+    /// An activate command lives, or something that it has started.
+    #[error("an earlier activation is still running")]
+    Held,
+    /// The folder cannot be made.
+    #[error(transparent)]
+    Folder(#[from] StoreError),
+    /// The file cannot be made or locked.
+    #[error("cannot lock {path:?}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ActivationLock {
+    /// The lock below a root.
+    pub fn of(root: &Root) -> Self {
+        Self { folder: root.join(FOLDER) }
+    }
+
+    /// Locks the file for a command that is about to be started, and that has time until then, in milliseconds of this
+    /// boot's clock. The command has to inherit the file; whoever drops it gives the lock back unless the command lives.
+    pub fn take(&self, until_ms: u64) -> Result<File, ActivationLockError> {
+        create_folder(&self.folder)?;
+        let path = self.path();
+        let failed = |source| ActivationLockError::Io { path: path.clone(), source };
+        let mut file = open(&path, true).map_err(failed)?;
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+            Ok(_) => {}
+            Err(Errno::EAGAIN | Errno::EACCES) => return Err(ActivationLockError::Held),
+            Err(errno) => return Err(failed(errno.into())),
+        }
+        let written = file.set_len(0).and_then(|()| file.write_all(until_ms.to_string().as_bytes()));
+        written.map_err(failed)?;
+        Ok(file)
+    }
+
+    /// Until when the command that lives has time, in milliseconds of this boot's clock; nothing when none lives.
+    pub fn held_until(&self) -> io::Result<Option<u64>> {
+        let file = match open(&self.path(), false) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut lock = whole_file();
+        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock))?;
+        if i32::from(lock.l_type) == libc::F_UNLCK {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        file.take(MOST_BYTES).read_to_string(&mut text)?;
+        // What nobody can read has no time left.
+        Ok(Some(text.trim().parse().unwrap_or(0)))
+    }
+
+    /// A command lives, or that cannot be told.
+    pub fn is_held(&self) -> bool {
+        self.held_until().map_or(true, |until| until.is_some())
+    }
+
+    /// The command has told how it ended: what it has left running is its own matter.
+    pub fn forget(&self) -> io::Result<()> {
+        match fs::remove_file(self.path()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Kills every process that has inherited the file. Gives how many.
+    pub fn kill_holders(&self) -> io::Result<usize> {
+        let wanted = fs::symlink_metadata(self.path())?;
+        let is_it = |path: &Path| {
+            fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+        };
+        let own = Pid::this();
+        let mut killed = 0;
+        for process in fs::read_dir("/proc")?.flatten() {
+            let pid = process.file_name().to_str().and_then(|name| name.parse().ok()).map(Pid::from_raw);
+            let Some(pid) = pid.filter(|pid| *pid != own) else { continue };
+            let files = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+            let holds = files.into_iter().any(|file| is_it(&file.path()));
+            if holds && kill(pid, Signal::SIGKILL).is_ok() {
+                killed += 1;
+            }
+        }
+        Ok(killed)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(FILE_NAME)
+    }
+}
+
+fn open(path: &Path, write: bool) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    OpenOptions::new().read(true).write(write).create(write).mode(0o600).custom_flags(flags.bits()).open(path)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the constants are small; the structure wants 16 bits")]
+const fn whole_file() -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::program;
+    use crate::settings::Command;
+
+    fn sh(script: &str) -> Command {
+        Command { program: "sh".to_owned(), arguments: vec!["-c".to_owned(), script.to_owned()] }
+    }
+
+    /// Waits for what no event tells.
+    async fn once(is_so: impl Fn() -> bool) {
+        let waiting = async {
+            while !is_so() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), waiting).await.expect("it becomes so");
+    }
+
+    /// A command whose baseos is killed lives on, and so does what it has started.
+    #[tokio::test]
+    async fn a_lock_lasts_as_long_as_what_has_inherited_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let lock = ActivationLock::of(&root);
+        assert_eq!(lock.held_until().unwrap(), None);
+        let file = lock.take(7000).unwrap();
+        assert!(matches!(lock.take(8000), Err(ActivationLockError::Held)));
+        // The shell ends at once, what it has started does not; nobody kills its process group.
+        let ended = program::run_holding(&sh("sleep 600 & exit 0"), &[], Duration::from_mins(1), file).await;
+        assert_eq!(ended, Ok(String::new()));
+        assert_eq!(lock.held_until().unwrap(), Some(7000));
+        assert!(lock.is_held() && matches!(lock.take(8000), Err(ActivationLockError::Held)));
+        assert_eq!(lock.kill_holders().unwrap(), 1);
+        once(|| !lock.is_held()).await;
+        drop(lock.take(9000).unwrap());
+        lock.forget().unwrap();
+        lock.forget().unwrap();
+        assert_eq!(lock.held_until().unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn what_was_forgotten_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = ActivationLock::of(&Root::new(folder.path()));
+        let file = lock.take(7000).unwrap();
+        lock.forget().unwrap();
+        assert!(!lock.is_held());
+        drop(lock.take(8000).unwrap());
+        drop(file);
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_asked_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = ActivationLock::of(&Root::new(folder.path()));
+        fs::create_dir_all(&lock.folder).unwrap();
+        std::os::unix::fs::symlink("elsewhere", lock.path()).unwrap();
+        assert!(lock.is_held() && lock.take(1).is_err());
+    }
+}
