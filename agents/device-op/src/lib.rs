@@ -20,6 +20,7 @@ use pubsub::PublishError;
 use runtime::agent_loop::{AgentLoop, until_next_look};
 use runtime::requester::RequesterError;
 use runtime::{AgentContext, Stop, clock, error_chain};
+use schemas::{CommandLine, CommandState};
 use thiserror::Error;
 
 pub use record::{Accepted, Failure, OperationRecord};
@@ -45,6 +46,7 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
     let mut desk = Desk::open(&context)?;
     let mut state = desk.resume();
     let mut told = String::new();
+    let mut lines = state.shown.commands.clone();
     let mut rhythm = AgentLoop::begin(&context, stop);
     while !rhythm.is_over() {
         let now_ms = clock::boot_millis();
@@ -62,6 +64,7 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
             }
         }
         tell(&state, &mut told);
+        tell_commands(&state, &mut lines);
         rhythm.wait(desk.changed(state.listen())).await;
     }
     Ok(())
@@ -91,6 +94,27 @@ fn tell(state: &State, told: &mut String) {
         tracing::info!("scheduleDeviceOperation: {line}; {}{}", shown.blocked_by, shown.release);
         *told = line;
     }
+}
+
+/// What became of each command, once: also of those that were never an operation.
+fn tell_commands(state: &State, told: &mut Vec<CommandLine>) {
+    let now = &state.shown.commands;
+    for line in now.iter().filter(|line| !told.contains(line)) {
+        let CommandLine { source, operation, counter, state, reason } = line;
+        let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        match state {
+            CommandState::Recorded | CommandState::Failed => {
+                tracing::warn!("DeviceOpsCmd: {operation} {counter} of {source} is not carried out{why}");
+            }
+            CommandState::Waiting
+            | CommandState::HandedOver
+            | CommandState::Done
+            | CommandState::TakenBack => {
+                tracing::info!("DeviceOpsCmd: {operation} {counter} of {source} is {state:?}{why}");
+            }
+        }
+    }
+    told.clone_from(now);
 }
 
 #[cfg(test)]

@@ -339,3 +339,19 @@ async fn an_operator_reboots_a_device_whose_persist_takes_nothing() {
     assert_eq!((status.source, status.without_record), (Source::Person, true));
     device.stop().await;
 }
+
+/// A controller's first command was swallowed without a word.
+#[tokio::test]
+async fn the_first_command_of_a_kind_is_said() {
+    let log = runtime::testing::CapturedLog::begin();
+    let mut device = Device::new();
+    std::fs::remove_file(device.path(&counter_path(Operation::Shutdown))).unwrap();
+    device.run().await;
+    device.give(Operation::Shutdown, 9);
+    device.until_blocked_by("shutdown 9 of controller: only recorded").await;
+    log.until("DeviceOpsCmd: shutdown 9 of controller is not carried out: only recorded").await;
+    assert_eq!(device.read(&counter_path(Operation::Shutdown)).contains("9"), true);
+    device.give(Operation::Shutdown, 10);
+    device.until_requested().await;
+    device.stop().await;
+}

@@ -1,6 +1,6 @@
-//! `ebb update`: the controller's wish for an image, written by a person on the device.
+//! `ebb update`: a wish for an image, given by a person on the device.
 //!
-//! It writes topic BaseOsConfig of agent `controller`; baseos does the rest, the drain first.
+//! It writes topic BaseOsConfig of agent `ebb`; baseos does the rest, the drain first.
 
 use std::process::ExitCode;
 
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
     if runs || !arguments.revert {
         peers::require(&root, agent::BASEOSMGR)?;
     }
-    let before = read_item(&root, agent::CONTROLLER, Persistence::Volatile, &key)
+    let before = read_item(&root, agent::EBB, Persistence::Volatile, &key)
         .context("nobody knows what is wanted now")?;
     let config = wanted(arguments, &key, before)?;
     publish(&root, &key, &config)?;
@@ -125,8 +125,8 @@ fn next_retry(before: &BaseOsConfig) -> anyhow::Result<u32> {
 }
 
 fn publish(root: &Root, key: &TopicKey, config: &BaseOsConfig) -> anyhow::Result<()> {
-    let lock = peers::speak_as(root, agent::CONTROLLER)?;
-    let mut configs = Publisher::open(root, agent::CONTROLLER, Persistence::Volatile, &lock)?;
+    let lock = peers::speak_as(root, agent::EBB)?;
+    let mut configs = Publisher::open(root, agent::EBB, Persistence::Volatile, &lock)?;
     configs.publish(key, config)?;
     Ok(())
 }

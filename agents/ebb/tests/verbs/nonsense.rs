@@ -63,20 +63,20 @@ async fn a_place_that_cannot_be_written_is_named() -> Result<()> {
     let mut device = Device::new()?;
     device.start_device_op().await?;
     // Nobody can make a folder below a file, not even root.
-    device.write("/run/controller", "")?;
+    device.write("/run/ebb/DeviceOpsCmd", "")?;
     let said = device.ebb(&["reboot"]).await?;
-    let part = format!("cannot create folder \"{}", device.path("/run/controller").display());
+    let part = device.path("/run/ebb/DeviceOpsCmd").display().to_string();
     assert!(said.code == 1 && said.err.starts_with("error: ") && said.err.contains(&part), "{said:?}");
-    std::fs::remove_file(device.path("/run/controller"))?;
+    std::fs::remove_file(device.path("/run/ebb/DeviceOpsCmd"))?;
 
-    std::fs::remove_file(device.path("/run/ebb/lock/controller.lock"))?;
-    symlink("/dev/null", device.path("/run/ebb/lock/controller.lock"))?;
-    device.refuses(&["reboot"], 1, "cannot publish as controller (are you root?): cannot open ").await?;
-    std::fs::remove_file(device.path("/run/ebb/lock/controller.lock"))?;
+    std::fs::remove_file(device.path("/run/ebb/lock/ebb.lock"))?;
+    symlink("/dev/null", device.path("/run/ebb/lock/ebb.lock"))?;
+    device.refuses(&["reboot"], 1, "cannot publish as ebb (are you root?): cannot open ").await?;
+    std::fs::remove_file(device.path("/run/ebb/lock/ebb.lock"))?;
 
     // A command file that is a link is refused, not followed.
-    std::fs::create_dir_all(device.path("/run/controller/DeviceOpsCmd"))?;
-    symlink("/etc/passwd", device.path("/run/controller/DeviceOpsCmd/reboot.json"))?;
+    std::fs::create_dir_all(device.path("/run/ebb/DeviceOpsCmd"))?;
+    symlink("/etc/passwd", device.path("/run/ebb/DeviceOpsCmd/reboot.json"))?;
     device.refuses(&["reboot"], 1, "a symbolic link").await
 }
 

@@ -14,7 +14,7 @@ async fn an_image_is_wanted_retried_and_reverted() -> Result<()> {
     device
         .refuses(&["update", IMAGE, "--version", "2.0"], 1, "baseosmgr does not run here; start it with `ebb")
         .await?;
-    assert!(!device.path("/run/controller").exists());
+    assert!(!device.path("/run/ebb").exists());
     device.start("baseos", agent::BASEOSMGR, &[]).await?;
 
     let said = device.ebb(&["update", IMAGE, "--version", "2.0", "--reason", "a fix"]).await?;
@@ -27,7 +27,7 @@ async fn an_image_is_wanted_retried_and_reverted() -> Result<()> {
         retry_update_counter: counter,
         activate,
     };
-    assert_eq!(device.item(agent::CONTROLLER, IMAGE), Some(config(0, true)));
+    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(0, true)));
     let hold = || device.item::<BaseOsHold>(agent::BASEOSMGR, "global");
     let is_held =
         || hold().filter(|hold| hold.state == BaseOsHoldState::Deferred && hold.content_tree_uuid == IMAGE);
@@ -38,12 +38,12 @@ async fn an_image_is_wanted_retried_and_reverted() -> Result<()> {
 
     let document = device.json(&["update", IMAGE, "--retry"]).await?;
     assert_eq!((&document["RetryUpdateCounter"], &document["Activate"]), (&json!(1), &json!(true)));
-    assert_eq!(device.item(agent::CONTROLLER, IMAGE), Some(config(1, true)));
+    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(1, true)));
 
     let said = device.ebb(&["update", &IMAGE.to_uppercase(), "--revert"]).await?;
     let expected = format!("image {IMAGE} is reverted: nothing of it is pending\n");
     assert_eq!((said.code, said.out, said.err), (0, expected, String::new()));
-    assert_eq!(device.item(agent::CONTROLLER, IMAGE), Some(config(1, false)));
+    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(1, false)));
     assert_eq!(hold().map(|hold| hold.state), Some(BaseOsHoldState::Idle));
     device.refuses(&["update", IMAGE, "--revert"], 1, "is reverted already").await?;
 
@@ -65,8 +65,8 @@ async fn what_is_not_from_here_is_not_changed() -> Result<()> {
         device.refuses(&["update", IMAGE, flag], 1, "is not wanted by a command from here").await?;
     }
     let last = BaseOsConfig { retry_update_counter: u32::MAX, activate: true, ..BaseOsConfig::default() };
-    device.publish(agent::CONTROLLER, IMAGE, &last)?;
+    device.publish(agent::EBB, IMAGE, &last)?;
     device.refuses(&["update", IMAGE, "--retry"], 1, "has used the last retry counter, 4294967295").await?;
-    device.write(&format!("/run/controller/BaseOsConfig/{IMAGE}.json"), "[]")?;
+    device.write(&format!("/run/ebb/BaseOsConfig/{IMAGE}.json"), "[]")?;
     device.refuses(&["update", IMAGE, "--revert"], 1, "nobody knows what is wanted now: refused").await
 }
