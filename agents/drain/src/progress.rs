@@ -94,6 +94,17 @@ pub struct VolumeLine {
     pub detail: String,
 }
 
+impl VolumeLine {
+    /// What the volume belongs to, in words: its claim; else its driver, with the word that no pod was seen with it.
+    pub fn of(&self) -> String {
+        match (self.claim.as_str(), self.driver.as_str()) {
+            ("", "") => "no pod was seen with it".to_owned(),
+            ("", driver) => format!("driver {driver}, no pod was seen with it"),
+            (claim, _) => claim.to_owned(),
+        }
+    }
+}
+
 /// One line per volume that is waited for, or was for too long.
 pub fn volume_lines(attempt: &Attempt) -> Vec<VolumeLine> {
     let Some(picture) = &attempt.picture else {

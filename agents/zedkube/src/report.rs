@@ -339,7 +339,8 @@ fn blocked_lines(attempt: &drain::state::Attempt, now: Moment) -> Vec<Blocked> {
 fn volume_lines(attempt: &drain::state::Attempt, time: &ShownTime) -> Vec<VolumeLine> {
     let line = |line: progress::VolumeLine| VolumeLine {
         pv: line.volume,
-        pod: line.pod.to_string(),
+        // Empty if it was found attached without a pod.
+        pod: if line.claim.is_empty() { String::new() } else { line.pod.to_string() },
         stage: line.stage.to_owned(),
         since: time.show(line.since),
     };

@@ -5,8 +5,9 @@ use std::fmt;
 use cluster::cordon::Before;
 use cluster::drainer::Drain;
 use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Drainer, Uncordoned, uncordon};
+use drain::progress::attempt;
 use drain::view::NodeView;
-use drain::{Moment, Outcome};
+use drain::{Moment, Outcome, looks};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use runtime::clock::boot_millis;
@@ -160,9 +161,13 @@ impl Job {
         };
         self.sight = Sight::of(drain, now());
         let mut prints = Vec::new();
-        if let Some(trouble) = drain.trouble().filter(|_| !self.sight.is_pictured && drain.ended().is_none())
-        {
-            prints.extend(blind(&self.name, &mut self.blind_because, trouble.text()));
+        // A watch that breaks mends itself, which nobody has to be told once something is known.
+        let trouble = match attempt(drain.state()).filter(|_| self.sight.is_pictured) {
+            Some(attempt) => looks::trouble(attempt),
+            None => drain.trouble().map(|failure| failure.text().to_owned()),
+        };
+        if let Some(why) = trouble.filter(|_| drain.ended().is_none()) {
+            prints.extend(blind(&self.name, self.sight.is_pictured, &mut self.blind_because, &why));
         }
         let ended = drain.ended().cloned();
         prints.extend(self.story.see(&self.sight));
@@ -239,13 +244,15 @@ fn ending(result: Result<Outcome, CordonFailure>) -> Ending {
     }
 }
 
-/// Nothing can be seen of the node yet: each reason is told once.
-fn blind(name: &str, told: &mut String, why: &str) -> Option<Print> {
+/// Not all that the drain needs, or nothing at all (`is_known` false), can be seen of the node: each reason is told once.
+fn blind(name: &str, is_known: bool, told: &mut String, why: &str) -> Option<Print> {
     if told == why {
         return None;
     }
     why.clone_into(told);
-    Some(Print::Err(format!("nothing can be seen of node {name:?} yet (will retry): {why}")))
+    let what = if is_known { "not all can be seen of" } else { "nothing can be seen of" };
+    let yet = if is_known { "" } else { " yet" };
+    Some(Print::Err(format!("{what} node {name:?}{yet} (will retry): {why}")))
 }
 
 fn last_words(name: &str, ending: &Ending, sight: &Sight) -> Vec<Print> {

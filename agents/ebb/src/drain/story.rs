@@ -189,7 +189,7 @@ impl Story {
     fn volumes(&mut self, sight: &Sight, prints: &mut Vec<Print>) {
         if sight.progress.left == 0 && sight.progress.volumes > 0 && !self.awaits_volumes {
             self.awaits_volumes = true;
-            let volumes = sight.volumes.iter().map(|line| format!("{} ({})", line.volume, line.claim));
+            let volumes = sight.volumes.iter().map(|line| format!("{} ({})", line.volume, line.of()));
             let volumes = volumes.collect::<Vec<_>>().join(", ");
             prints.push(Print::Err(format!(
                 "all pods are gone; waiting for their volumes to be detached: {volumes}"
@@ -259,16 +259,17 @@ fn ended(pod: &PodId, by: By) -> String {
 }
 
 fn volume(line: &VolumeLine, is_verbose: bool) -> Option<Print> {
-    let VolumeLine { volume, claim, stage, detail, .. } = line;
+    let VolumeLine { volume, stage, detail, .. } = line;
+    let of = line.of();
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
     let text = match *stage {
         "DetachTimedOut" => {
-            format!("Warning: volume {volume} ({claim}) is still attached to the node{detail}")
+            format!("Warning: volume {volume} ({of}) is still attached to the node{detail}")
         }
         "NotAttachedElsewhere" => {
-            format!("Warning: volume {volume} ({claim}) has not been attached to another node in time")
+            format!("Warning: volume {volume} ({of}) has not been attached to another node in time")
         }
-        stage if is_verbose => format!("  volume {volume} ({claim}): {stage}{detail}"),
+        stage if is_verbose => format!("  volume {volume} ({of}): {stage}{detail}"),
         _ => return None,
     };
     Some(Print::Err(text))

@@ -213,6 +213,7 @@ fn verbose_tells_each_stage() {
 fn volumes_are_told_when_nothing_else_is_left() {
     let volume = |stage, detail: &str| VolumeLine {
         volume: "pv-1".into(),
+        driver: "csi.bench".into(),
         claim: "shop/data-db-0".into(),
         pod: pod("db-0"),
         stage,
