@@ -74,6 +74,7 @@ fn answered(event: &Event) -> Option<u32> {
         | Event::Answer { .. }
         | Event::Proof { .. }
         | Event::Found { .. }
+        | Event::Unseen { .. }
         | Event::Tick => None,
     }
 }
