@@ -32,7 +32,7 @@ pub(crate) const BEAT: Duration = Duration::from_secs(25);
 pub const HANGS_AFTER: Duration = Duration::from_secs(45);
 /// A loop that has not shown progress for so long is ended by whoever keeps the agent running: systemd's units say the
 /// same (WatchdogSec), and it is well before EVE's watchdog reboots the device, after 300 s.
-pub const ENDED_AFTER: Duration = Duration::from_secs(180);
+pub const ENDED_AFTER: Duration = Duration::from_mins(3);
 /// Where the service manager listens: systemd's sd_notify(3).
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// A touch file of ours holds the time of the beat: a number of so many digits, so that a full disk has room for the next.
@@ -307,17 +307,15 @@ mod tests {
         let is_short = |silent: Option<Duration>| silent.is_some_and(|silent| silent < HANGS_AFTER);
         assert!(is_short(silent_for(&root, "zedkube")));
 
-        let hour = Duration::from_secs(3600);
         let file = OpenOptions::new().write(true).open(&path).unwrap();
-        let old = SystemTime::now() - hour;
+        let old = SystemTime::UNIX_EPOCH;
         file.set_modified(old).unwrap();
         assert!(is_short(silent_for(&root, "zedkube")), "the wall clock jumped, or the device was suspended");
-        // A machine that has just been booted has no time that is an hour ago.
         file.write_all_at(b"00000000000000000000", 0).unwrap();
         file.set_modified(old).unwrap();
         let up = Duration::from_millis(clock::awake_millis());
         let silent = silent_for(&root, "zedkube").unwrap();
-        assert!(silent >= up.min(hour) - Duration::from_secs(60), "{silent:?}");
+        assert!(up <= silent, "{silent:?}");
         touch(&path).unwrap();
         assert!(is_short(silent_for(&root, "zedkube")));
     }

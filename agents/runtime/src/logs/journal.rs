@@ -13,7 +13,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::escaped::Escaped;
 
@@ -76,7 +76,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
             writeln!(writer, "SPAN_NAME={}", span.name())?;
             if let Some(fields) = span.extensions().get::<FormattedFields<JournalFields>>() {
                 writer.write_str(&fields.fields)?;

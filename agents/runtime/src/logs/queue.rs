@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    const A_WHILE: Duration = Duration::from_secs(60);
+    const A_WHILE: Duration = Duration::from_mins(1);
 
     #[test]
     fn a_reader_that_does_not_read_stops_nobody() {
