@@ -6,7 +6,7 @@ use schemas::{BaseOsConfig, BaseOsStatus, DeviceOpsCmd, Operation};
 use session::Member;
 
 use crate::action::{Agent, Party};
-use crate::baseos::BaseOs;
+use crate::baseos::{Activation, BaseOs};
 use crate::device_op::{Around, DeviceOp};
 use crate::files::Files;
 use crate::monitor::Monitor;
@@ -121,6 +121,8 @@ pub struct Device {
     pub config: Option<BaseOsConfig>,
     /// It has still to say all that again after a boot.
     pub is_unsaid: bool,
+    /// An activate command that has outlived its baseos.
+    pub left_running: Option<Activation>,
     /// The API server is away until then.
     pub outage_until: Option<u64>,
     /// The peer is down until then.
@@ -167,6 +169,7 @@ impl World {
                 commands: std::collections::BTreeMap::new(),
                 config: None,
                 is_unsaid: false,
+                left_running: None,
                 outage_until: None,
                 peer_down_until: None,
                 peer_slot_until: None,
@@ -187,6 +190,11 @@ impl World {
     /// This boot's name.
     pub fn boot_id(&self) -> String {
         boot_id(self.boot)
+    }
+
+    /// An activate command runs, whoever has started it.
+    pub(crate) fn is_activating(&self) -> bool {
+        self.device.left_running.is_some() || self.baseos.up().is_some_and(|baseos| baseos.command.is_some())
     }
 
     /// What device-op and baseos see around them.
@@ -226,7 +234,12 @@ impl World {
                 self.zedkube = Life::Down { until };
             }
             Agent::DeviceOp => self.device_op = Life::Down { until },
-            Agent::BaseOs => self.baseos = Life::Down { until },
+            Agent::BaseOs => {
+                if let Some(command) = self.baseos.up().and_then(|baseos| baseos.command.clone()) {
+                    self.device.left_running = Some(command);
+                }
+                self.baseos = Life::Down { until };
+            }
             Agent::NodeAgent => self.nodeagent = Life::Down { until },
         }
     }
@@ -235,7 +248,9 @@ impl World {
     pub(crate) fn boots(&mut self, cause: Option<(Operation, u32)>, scenario: &Scenario) {
         self.monitor.boots(cause, &self.files, scenario.republishes);
         let files = Arc::make_mut(&mut self.files);
-        files.run = crate::files::RunFiles::default();
+        if !scenario.keeps_run {
+            files.run = crate::files::RunFiles::default();
+        }
         if scenario.mutation == Some(Mutation::PersistIsLost) {
             files.persist.operations = None;
             files.persist.counters.values_mut().for_each(|counter| *counter = 1);
@@ -251,6 +266,7 @@ impl World {
             *until = until.map(|until| shift(until, self.now));
         }
         device.going_down = None;
+        device.left_running = None;
         device.running.clone_from(&device.next);
         device.is_unsaid = scenario.republishes;
         Arc::make_mut(&mut self.server).change_own(|own| own.ready = false);
