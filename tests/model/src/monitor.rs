@@ -239,7 +239,10 @@ impl Monitor {
     }
 
     /// baseos starts the activate command.
-    pub(crate) fn activating(&mut self, is_acting: bool) {
+    pub(crate) fn activating(&mut self, is_acting: bool, is_second: bool) {
+        if is_second {
+            self.broken(Rule::OneWriter, "an activation begins while another one writes");
+        }
         if !self.gate.contains_key(&DrainRequester::Update) {
             self.broken(
                 Rule::NoRebootWithoutAnswer,
