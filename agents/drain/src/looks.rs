@@ -145,21 +145,13 @@ pub(crate) fn answered(
     if !node.cordoned {
         return Looked::Uncordoned;
     }
-    if look.volumes {
-        match &picture.storage.attachments {
-            Attachments::NotAsked => {
-                return note(
-                    attempt,
-                    "the look did not tell what is attached to the node".to_owned(),
-                    false,
-                    now,
-                );
-            }
-            Attachments::Unreadable(why) if must_see(attempt, now, policy) => {
-                return note(attempt, why.clone(), true, now);
-            }
-            Attachments::Unreadable(_) | Attachments::NotServed | Attachments::Listed(_) => {}
-        }
+    if look.volumes && picture.storage.attachments == Attachments::NotAsked {
+        let why = "it did not tell what is attached to the node".to_owned();
+        return note(attempt, why, false, now);
+    }
+    let refused = refused(&picture.storage).filter(|_| look.volumes && must_see(attempt, now, policy));
+    if let Some(why) = refused {
+        return note(attempt, why.to_owned(), true, now);
     }
     let merged = merge(&look, &picture, attempt);
     attempt.looks.in_vain = None;
@@ -172,6 +164,14 @@ pub(crate) fn answered(
         volumes::await_leftovers(attempt, now, policy);
     }
     Looked::TakenIn { proves }
+}
+
+/// What the server does not let us read of volumes, with the missing right: what is attached to the node, or whose it is.
+fn refused(storage: &Storage) -> Option<&str> {
+    match (&storage.attachments, &storage.claims_unreadable) {
+        (Attachments::Unreadable(why), _) | (_, Some(why)) => Some(why),
+        (Attachments::NotAsked | Attachments::NotServed | Attachments::Listed(_), None) => None,
+    }
 }
 
 /// The look tells as much of volumes as the policy wants to know, now that it is taken in.

@@ -432,6 +432,23 @@ fn attachments_that_are_refused_for_a_moment_are_asked_for_again_and_for_long_en
 }
 
 #[test]
+fn claims_that_may_not_be_read_are_as_bad_as_attachments() {
+    let text = "needs the right to `get` `persistentvolumeclaims`";
+    let refused = || {
+        let storage = Storage { claims_unreadable: Some(text.into()), ..storage(&[], vec![here("1")]) };
+        picture(vec![staying("9", &["1"])], storage)
+    };
+    let mut bench = Bench::start();
+    assert_eq!(bench.picture(with(vec![staying("9", &["1"])])), [PROVE]);
+    assert_eq!(bench.proof(refused()), []);
+    assert!(bench.attempt().volumes.is_empty(), "nobody knows whether it belongs to the pod that stays");
+    bench.after(seconds(29));
+    assert_eq!(bench.outcome(), None);
+    bench.after(seconds(1));
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Blind(text.into()))));
+}
+
+#[test]
 fn looks_that_are_in_vain_for_long_end_an_attempt_that_waits_for_them() {
     for (name, pods, ends) in
         [("a proof", vec![], true), ("pods go on without", vec![terminating("1")], false)]
