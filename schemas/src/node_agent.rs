@@ -237,6 +237,12 @@ pub struct DeviceAction {
     pub means: Option<Vec<String>>,
 }
 
+impl DeviceAction {
+    /// So often a command is begun in one boot. A means may restart everything but the kernel, as a soft reboot does: then
+    /// the command still stands, and without a limit the device would do nothing else any more.
+    pub const MOST_TRIES: u32 = 3;
+}
+
 impl Topic for DeviceAction {
     const NAME: &'static str = "DeviceAction";
 }

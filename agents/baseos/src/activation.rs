@@ -11,7 +11,7 @@ use schemas::{BaseOsConfig, BaseOsHoldState, GoTime, SwState, Verdict};
 use crate::effect::{Effect, between};
 use crate::facts::{Configured, Facts};
 use crate::need::{Need, need, standing};
-use crate::nodeagent::{has_let_go, is_busy, reboot_failure};
+use crate::nodeagent::{has_let_go, is_busy, reboot_failure, reboot_obstacle};
 use crate::record::{Accepted, Failure, Stage};
 use crate::showing::show;
 use crate::state::{Phase, State};
@@ -290,11 +290,18 @@ fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String>
             let left = facts.left_running.map(|_| "an earlier activation is still running".to_owned());
             let busy =
                 || is_busy(&facts.nodeagent).then(|| "nodeagent is about to take the device down".to_owned());
-            left.or_else(busy).or_else(|| facts.frozen.clone())
+            left.or_else(busy).or_else(|| in_vain(config, facts))
         }
-        Need::Reboot | Need::DryRun => facts.frozen.clone(),
+        Need::Reboot => in_vain(config, facts),
+        Need::DryRun => facts.frozen.clone(),
         Need::Nothing | Need::Active | Need::Error(_) | Need::Impossible(_) => None,
     }
+}
+
+/// What would make a drain useless.
+fn in_vain(config: &BaseOsConfig, facts: &Facts) -> Option<String> {
+    let reboot = reboot_obstacle(&facts.nodeagent, &config.content_tree_uuid).map(str::to_owned);
+    facts.frozen.clone().or(reboot)
 }
 
 /// The image to be served next: one that is activated already, else the first whose content is there.

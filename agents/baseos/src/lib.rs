@@ -74,7 +74,7 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
             }
         }
         tell(&state, &mut told);
-        event = rhythm.wait(desk.changed(state.listen())).await.flatten();
+        event = rhythm.wait(Box::pin(desk.changed(state.listen()))).await.flatten();
         // The result of a command is not lost because it could not be recorded at once.
         event = event.or_else(|| result.filter(|_| rhythm.has_failed()));
     }

@@ -31,7 +31,7 @@ pub(crate) const PUBLISHERS: [(&str, Source); 4] = [
 #[derive(Debug, Default)]
 pub(crate) struct Configs {
     /// By UUID.
-    pub(crate) configs: BTreeMap<String, Configured>,
+    pub(crate) images: BTreeMap<String, Configured>,
     /// Who wants them.
     pub(crate) sources: BTreeMap<String, Source>,
     /// A folder could not be listed.
@@ -40,7 +40,7 @@ pub(crate) struct Configs {
 
 /// The images of all configurations.
 pub(crate) fn configs(root: &Root) -> Configs {
-    let Configs { mut configs, mut sources, mut is_partial } = Configs::default();
+    let Configs { images: mut configs, mut sources, mut is_partial } = Configs::default();
     for (publisher, source) in PUBLISHERS {
         let read = read_items::<BaseOsConfig>(root, publisher, VOLATILE);
         for (key, config) in read.items {
@@ -63,7 +63,7 @@ pub(crate) fn configs(root: &Root) -> Configs {
             }
         }
     }
-    Configs { configs, sources, is_partial }
+    Configs { images: configs, sources, is_partial }
 }
 
 /// A freeze of all commands that stands now, in words. One that cannot be read counts: it is a brake.

@@ -1,7 +1,7 @@
 //! What nodeagent's progress means to an image.
 
 use runtime::siblings::NodeAgentView;
-use schemas::DeviceActionState;
+use schemas::{DeviceAction, DeviceActionState};
 
 /// It has taken a command, or may have.
 pub(crate) fn is_busy(nodeagent: &NodeAgentView) -> bool {
@@ -14,6 +14,17 @@ pub(crate) fn is_busy(nodeagent: &NodeAgentView) -> bool {
 /// The device is going down.
 pub(crate) fn is_acting(nodeagent: &NodeAgentView) -> bool {
     nodeagent.state() == Some(DeviceActionState::Acting)
+}
+
+/// Why it will not reboot into this image in this boot, however often it is asked: the node would be drained in vain.
+pub(crate) fn reboot_obstacle(nodeagent: &NodeAgentView, uuid: &str) -> Option<&'static str> {
+    let action = nodeagent.action.as_ref()?;
+    if action.means.as_ref().is_some_and(Vec::is_empty) {
+        return Some("nodeagent has no means to reboot this device; set device.command");
+    }
+    let is_about = action.acted.as_ref().is_some_and(|acted| acted.content_tree_uuid == uuid);
+    (is_about && DeviceAction::MOST_TRIES <= action.tries && !is_acting(nodeagent))
+        .then_some("nodeagent has begun the reboot into it 3 times in this boot, and the device is still up; reboot it by hand")
 }
 
 /// Why it could not reboot into this image.

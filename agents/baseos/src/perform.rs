@@ -147,7 +147,7 @@ impl Desk {
     /// Reads everything anew.
     pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
         let root = self.context.root();
-        let Configs { configs, sources, is_partial } = looking::configs(root);
+        let Configs { images: configs, sources, is_partial } = looking::configs(root);
         let contents = looking::contents(root, &self.contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
         let running = self.current.running(settings.baseos.current.as_ref(), root, now_ms, &self.sender);
@@ -220,7 +220,7 @@ impl Desk {
             Effect::Activate { serial, config } => self.activate(*serial, config),
             Effect::EndLeftRunning => match self.lock.kill_holders() {
                 Ok(count) => {
-                    tracing::error!("an earlier activation has had its time: {count} processes killed")
+                    tracing::error!("an earlier activation has had its time: {count} processes killed");
                 }
                 Err(error) => tracing::error!("cannot end the earlier activation: {error}"),
             },

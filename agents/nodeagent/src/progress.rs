@@ -18,9 +18,7 @@ use crate::standing::Command;
 /// A device that is still up so long after a means was used was not taken down by it.
 pub const STILL_UP: Duration = Duration::from_mins(5);
 
-/// So often a command is begun in one boot. A means may restart everything but the kernel, as a soft reboot does: then
-/// the command still stands, and without a limit the device would do nothing else any more.
-pub const MOST_TRIES: u32 = 3;
+const MOST_TRIES: u32 = DeviceAction::MOST_TRIES;
 
 /// The siblings' locks make no event: while one is waited for, they are asked this often, in milliseconds.
 const LOOK_AT_LOCK_MS: u64 = 1000;

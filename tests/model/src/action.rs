@@ -97,6 +97,8 @@ pub enum Task {
     KubeletReports,
     /// The controller says again what it said before the boot.
     SayAgain,
+    /// An activate command ends that has outlived its baseos.
+    LeftRunningEnds,
     /// An outage ends.
     OutageEnds,
     /// The peer can take pods again.

@@ -119,6 +119,11 @@ impl World {
                 files.run.configs =
                     config.map(|config| (config.content_tree_uuid.clone(), config)).into_iter().collect();
             }
+            Task::LeftRunningEnds => {
+                if let Some(left) = self.device.left_running.take() {
+                    self.device.next = left.version;
+                }
+            }
             Task::OutageEnds => {
                 self.device.outage_until = None;
                 Arc::make_mut(&mut self.server).is_reachable = true;
@@ -214,7 +219,11 @@ impl World {
                     files.run.action.as_ref().is_some_and(|action| action.state == DeviceActionState::Acting);
                 if let Some(baseos) = self.baseos.change() {
                     if let Some(::baseos::effect::Effect::Activate { .. }) = baseos.todo.front() {
-                        self.monitor.activating(is_acting);
+                        let is_second = baseos.command.is_some() || self.device.left_running.is_some();
+                        self.monitor.activating(is_acting, is_second);
+                    }
+                    if let Some(::baseos::effect::Effect::EndLeftRunning) = baseos.todo.front() {
+                        self.device.left_running = None;
                     }
                     self.last.1 = !matches!(baseos.todo.front(), Some(::baseos::effect::Effect::Record(_)));
                     self.device.requests_made += i64::from(baseos.perform(files, self.now, scenario));
@@ -271,7 +280,8 @@ impl World {
                 _ => {}
             },
             Some(NodeAgentEffect::Act { command, means: 0, .. }) => {
-                let is_activating = self.baseos.up().is_some_and(|baseos| baseos.command.is_some());
+                let is_activating = self.device.left_running.is_some()
+                    || self.baseos.up().is_some_and(|baseos| baseos.command.is_some());
                 self.monitor.acts(is_activating);
                 if command.operation != Operation::Shutdown {
                     self.device.going_down = Some(((command.source, command.operation), command.counter));
@@ -306,7 +316,10 @@ impl World {
             }
             Agent::BaseOs => {
                 if let Some(baseos) = self.baseos.change() {
-                    baseos.look(&self.files, &self.device.running, &around);
+                    let left_running = self.device.left_running.as_ref().map(|left| left.until);
+                    let is_blind = scenario.mutation == Some(Mutation::NoActivationLock);
+                    let left_running = left_running.filter(|_| !is_blind);
+                    baseos.look(&self.files, &self.device.running, left_running, &around);
                 }
             }
             Agent::NodeAgent => {
@@ -314,6 +327,7 @@ impl World {
                     zedkube: self.zedkube.is_up(),
                     device_op: self.device_op.is_up(),
                     baseos: self.baseos.is_up(),
+                    activation: self.is_activating() && scenario.mutation != Some(Mutation::NoActivationLock),
                 };
                 if self.nodeagent.up().is_some_and(|nodeagent| !nodeagent.is_looking()) {
                     self.monitor.nodeagent_looks();

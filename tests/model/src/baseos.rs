@@ -84,7 +84,9 @@ impl BaseOs {
     pub fn listens_to_gate(&self) -> bool {
         match self.state.phase {
             Phase::Deferred | Phase::Holding | Phase::Activated => true,
-            Phase::Idle | Phase::Activating { .. } | Phase::Recalling | Phase::Failed => false,
+            Phase::Idle | Phase::Activating { .. } | Phase::Adopted | Phase::Recalling | Phase::Failed => {
+                false
+            }
         }
     }
 
@@ -114,15 +116,19 @@ impl BaseOs {
         self.command.as_ref().map(|command| command.until)
     }
 
-    /// Reads the next part of what a look reads; after the last one it decides. `running` is the version that runs.
-    pub fn look(&mut self, files: &Files, running: &str, around: &Around<'_>) {
+    /// Reads the next part of what a look reads; after the last one it decides. `running` is the version that runs,
+    /// `left_running` until when an activate command of an earlier process has time.
+    pub fn look(&mut self, files: &Files, running: &str, left_running: Option<u64>, around: &Around<'_>) {
         if let Some(event) = self.again.take() {
             return self.step(event, around);
         }
         match std::mem::take(&mut self.look) {
             Look::None => {
                 (self.is_restless, self.wake) = (false, None);
-                self.look = Look::Begun(Box::new(self.begin(files, running, around)));
+                let facts = self.begin(files, running, around);
+                // The time of the scenario's commands is short of any limit: nobody has to end them.
+                let left_running = left_running.map(|_| u64::MAX);
+                self.look = Look::Begun(Box::new(Facts { left_running, ..facts }));
             }
             Look::Begun(facts) => {
                 let nodeagent = NodeAgentView { is_running: around.is_nodeagent_up, ..facts.nodeagent };
@@ -153,7 +159,10 @@ impl BaseOs {
         });
         Facts {
             configs,
+            sources: BTreeMap::new(),
             is_partial: false,
+            left_running: None,
+            frozen: None,
             contents,
             running: Running::Version(running.to_owned()),
             gate,
@@ -175,7 +184,7 @@ impl BaseOs {
 
     fn step(&mut self, event: Event, around: &Around<'_>) {
         let before = self.state.clone();
-        let policy = Policy { retry: around.scenario.limits.retry, dry_run: false };
+        let policy = Policy { retry: around.scenario.limits.retry, dry_run: false, can_activate: true };
         let moment = Moment { boot_ms: around.now, wall: GoTime::ZERO };
         let (next, effects) = step(self.state.clone(), event.clone(), moment, policy);
         self.state = next;
@@ -198,7 +207,7 @@ impl BaseOs {
         self.is_restless = true;
         let mut is_request = false;
         match self.todo.pop_front() {
-            None | Some(Effect::WakeAt(_) | Effect::WriteDown(_)) => {}
+            None | Some(Effect::WakeAt(_) | Effect::WriteDown(_) | Effect::EndLeftRunning) => {}
             Some(Effect::Record(record)) => {
                 files.persist.activations = (!record.is_empty()).then_some(record);
             }

@@ -34,6 +34,10 @@ pub fn all(deviations: u8) -> Vec<Scenario> {
         ]),
         any("by-hand", &[Command(Reboot)]).orders(&[CordonByHand, UncordonByHand, TakeBack(Reboot)]),
         Scenario {
+            keeps_run: true,
+            ..any("kept-run", &[Command(Reboot)]).orders(&[Activate, TakeBack(Reboot)])
+        },
+        Scenario {
             republishes: true,
             has_hooks: true,
             ..any("controller", &[Command(Reboot)]).orders(&[Activate, TakeBack(Reboot)])

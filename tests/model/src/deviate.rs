@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use schemas::{DeviceOpsCmd, Source};
+use schemas::{BaseOsConfig, DeviceOpsCmd, Source};
 use session::slots::Holder;
 
 use crate::action::{Agent, Deviation};
@@ -136,8 +136,13 @@ impl World {
                     self.monitor.commanded(kind, command.counter, false);
                 }
             }
-            Order::Activate | Order::Revert => {
-                let image = Self::image(order == Order::Activate);
+            Order::Activate | Order::Revert | Order::Retry => {
+                let tries = files.run.configs.values().map(|config| config.retry_update_counter).max();
+                let retry = u32::from(order == Order::Retry);
+                let image = BaseOsConfig {
+                    retry_update_counter: tries.unwrap_or(0) + retry,
+                    ..Self::image(order != Order::Revert)
+                };
                 files.run.configs.insert(image.content_tree_uuid.clone(), image.clone());
                 self.device.config = Some(image);
             }

@@ -234,7 +234,10 @@ impl Monitor {
     }
 
     /// baseos starts the activate command.
-    pub(crate) fn activating(&mut self, is_acting: bool) {
+    pub(crate) fn activating(&mut self, is_acting: bool, is_second: bool) {
+        if is_second {
+            self.broken(Rule::OneWriter, "an activation begins while another one writes");
+        }
         if !self.gate.contains_key(&DrainRequester::Update) {
             self.broken(
                 Rule::NoRebootWithoutAnswer,
@@ -350,7 +353,7 @@ impl Monitor {
         cause: Option<(Kind, u32)>,
         files: &Files,
         boot_id: &str,
-        republishes: bool,
+        scenario: &Scenario,
     ) {
         if let Some((kind, counter)) = cause.filter(|(_, counter)| *counter > 0) {
             self.carried_out(kind, counter);
@@ -368,6 +371,8 @@ impl Monitor {
                     && acted == Some((handed_over.source, Some(operation), handed_over.counter))
             })
         };
+        let is_said_again =
+            |source| scenario.keeps_run || (scenario.republishes && source == Source::Controller);
         for (kind, (counter, fate)) in &mut self.commands {
             let (source, operation) = *kind;
             let is_known = is_known(*kind, *counter);
@@ -378,7 +383,7 @@ impl Monitor {
                     *fate = Fate::Done;
                 }
                 Operation::Poweroff if is_known => *fate = Fate::Refused,
-                _ if !is_known && (!republishes || source == Source::Person) => *fate = Fate::Void,
+                _ if !is_known && !is_said_again(source) => *fate = Fate::Void,
                 _ => {}
             }
         }

@@ -81,6 +81,7 @@ enum Look {
 
 /// Which agents hold their locks.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "one lock each")]
 pub struct Running {
     /// zedkube.
     pub zedkube: bool,
@@ -88,6 +89,8 @@ pub struct Running {
     pub device_op: bool,
     /// baseos.
     pub baseos: bool,
+    /// The activate command, whoever has started it.
+    pub activation: bool,
 }
 
 /// What was read so far.
@@ -176,9 +179,9 @@ impl NodeAgent {
             }
             Look::Begun(read) => {
                 let (drain, hold) = *read;
-                let is_activating = hold.state == BaseOsHoldState::Activating
-                    && up.baseos
-                    && scenario.mutation != Some(Mutation::BlindToActivation);
+                let says = hold.state == BaseOsHoldState::Activating && up.baseos;
+                let is_activating =
+                    (says || up.activation) && scenario.mutation != Some(Mutation::BlindToActivation);
                 let images = run.images.values().cloned().collect();
                 let siblings = Siblings { hold, images, ..Siblings::default() };
                 self.look = Look::Images(Box::new(Read { drain, is_activating, siblings }));

@@ -25,6 +25,8 @@ pub enum Rule {
     ForeignCordonStays,
     /// A device does not go down while an image is being activated.
     NoRebootDuringActivation,
+    /// And no second image is written beside it, whoever lives to see its end.
+    OneWriter,
     /// No command is carried out twice, whatever is between: crashes, boots.
     NothingTwice,
     /// A pod is evicted only from a node that is cordoned and has its slot.
@@ -40,7 +42,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NoRebootWithoutAnswer,
         Self::NoRebootWithPods,
         Self::AnswersAreTrue,
@@ -50,6 +52,7 @@ impl Rule {
         Self::NoSlotIsLeft,
         Self::ForeignCordonStays,
         Self::NoRebootDuringActivation,
+        Self::OneWriter,
         Self::NothingTwice,
         Self::EvictsOnlyWithCordonAndSlot,
         Self::NoPatienceLost,
@@ -69,6 +72,7 @@ impl Rule {
             Self::NoSlotIsLeft => "no_slot_of_ours_is_left",
             Self::ForeignCordonStays => "a_foreign_cordon_stays",
             Self::NoRebootDuringActivation => "no_reboot_during_an_activation",
+            Self::OneWriter => "one_image_is_written_at_a_time",
             Self::NothingTwice => "no_command_is_carried_out_twice",
             Self::EvictsOnlyWithCordonAndSlot => "evicts_only_with_cordon_and_slot",
             Self::NoPatienceLost => "undrained_only_after_a_fresh_look",

@@ -25,6 +25,8 @@ pub enum Order {
     Activate,
     /// Does not want it any more.
     Revert,
+    /// Wants it, and another try: a new `RetryUpdateCounter`.
+    Retry,
     /// Writes an override file.
     Override(Word),
     /// `kubectl cordon`.
@@ -166,6 +168,8 @@ pub enum Mutation {
     ImaginedSlots,
     /// nodeagent does not see that an image is being activated.
     BlindToActivation,
+    /// An activate command is not seen any more once its baseos is dead.
+    NoActivationLock,
     /// nodeagent's hooks never end.
     EndlessHooks,
 }
@@ -185,6 +189,7 @@ pub struct Limits {
 
 /// One thing to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
@@ -202,6 +207,8 @@ pub struct Scenario {
     pub has_hooks: bool,
     /// The controller says after a boot again what it said before.
     pub republishes: bool,
+    /// `/run` is kept over a boot.
+    pub keeps_run: bool,
     /// zedkube's limits.
     pub policy: Policy,
     /// All other limits.
@@ -225,6 +232,7 @@ impl Scenario {
             pods: 1,
             has_hooks: false,
             republishes: false,
+            keeps_run: false,
             policy: policy(),
             limits: Limits {
                 start_timeout_ms: 4_000,

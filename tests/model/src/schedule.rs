@@ -60,6 +60,7 @@ impl World {
         let all = [
             (device.going_down.is_some(), Task::GoDown),
             (!self.server.own.ready && self.server.is_reachable, Task::KubeletReports),
+            (is_due(device.left_running.as_ref().map(|left| left.until)), Task::LeftRunningEnds),
             (is_due(device.outage_until), Task::OutageEnds),
             (is_due(device.peer_down_until), Task::PeerReturns),
             (is_due(device.peer_slot_until), Task::PeerGivesBack),
@@ -173,6 +174,7 @@ impl World {
             self.nodeagent.up().and_then(|nodeagent| nodeagent.wake),
             self.nodeagent.up().and_then(NodeAgent::ends_at),
             self.baseos.up().and_then(BaseOs::ends_at),
+            device.left_running.as_ref().map(|left| left.until),
             device.outage_until,
             device.peer_down_until,
             device.peer_slot_until,
@@ -305,7 +307,7 @@ impl World {
                 is_commanded(operation)
             }
             Order::Activate => !self.device.config.as_ref().is_some_and(|config| config.activate),
-            Order::Revert => self.device.config.as_ref().is_some_and(|config| config.activate),
+            Order::Revert | Order::Retry => self.device.config.as_ref().is_some_and(|config| config.activate),
             Order::Override(_) => self.files.persist.order.is_none(),
             Order::CordonByHand => !self.server.own.cordoned && self.server.own.cordoned_by.is_none(),
             Order::UncordonByHand => self.server.own.cordoned,

@@ -137,6 +137,7 @@ fn property(rule: Rule) -> Property<Search> {
         Rule::NoRebootDuringActivation => {
             Property::always(name, |_, world| keeps(world, Rule::NoRebootDuringActivation))
         }
+        Rule::OneWriter => Property::always(name, |_, world| keeps(world, Rule::OneWriter)),
         Rule::NothingTwice => Property::always(name, |_, world| keeps(world, Rule::NothingTwice)),
         Rule::EvictsOnlyWithCordonAndSlot => {
             Property::always(name, |_, world| keeps(world, Rule::EvictsOnlyWithCordonAndSlot))

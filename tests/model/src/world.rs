@@ -8,7 +8,7 @@ use schemas::{BaseOsConfig, BaseOsStatus, DeviceOpsCmd};
 use session::Member;
 
 use crate::action::{Agent, Party};
-use crate::baseos::BaseOs;
+use crate::baseos::{Activation, BaseOs};
 use crate::device_op::{Around, DeviceOp};
 use crate::files::Files;
 use crate::monitor::Monitor;
@@ -123,6 +123,8 @@ pub struct Device {
     pub config: Option<BaseOsConfig>,
     /// It has still to say all that again after a boot.
     pub is_unsaid: bool,
+    /// An activate command that has outlived its baseos.
+    pub left_running: Option<Activation>,
     /// The API server is away until then.
     pub outage_until: Option<u64>,
     /// The peer is down until then.
@@ -169,6 +171,7 @@ impl World {
                 commands: std::collections::BTreeMap::new(),
                 config: None,
                 is_unsaid: false,
+                left_running: None,
                 outage_until: None,
                 peer_down_until: None,
                 peer_slot_until: None,
@@ -189,6 +192,11 @@ impl World {
     /// This boot's name.
     pub fn boot_id(&self) -> String {
         boot_id(self.boot)
+    }
+
+    /// An activate command runs, whoever has started it.
+    pub(crate) fn is_activating(&self) -> bool {
+        self.device.left_running.is_some() || self.baseos.up().is_some_and(|baseos| baseos.command.is_some())
     }
 
     /// What device-op and baseos see around them.
@@ -228,7 +236,12 @@ impl World {
                 self.zedkube = Life::Down { until };
             }
             Agent::DeviceOp => self.device_op = Life::Down { until },
-            Agent::BaseOs => self.baseos = Life::Down { until },
+            Agent::BaseOs => {
+                if let Some(command) = self.baseos.up().and_then(|baseos| baseos.command.clone()) {
+                    self.device.left_running = Some(command);
+                }
+                self.baseos = Life::Down { until };
+            }
             Agent::NodeAgent => self.nodeagent = Life::Down { until },
         }
     }
@@ -236,9 +249,11 @@ impl World {
     /// The device goes down and comes up again: `/run` is empty, nobody runs, the kubelet has still to report.
     pub(crate) fn boots(&mut self, cause: Option<(Kind, u32)>, scenario: &Scenario) {
         let boot_id = self.boot_id();
-        self.monitor.boots(cause, &self.files, &boot_id, scenario.republishes);
+        self.monitor.boots(cause, &self.files, &boot_id, scenario);
         let files = Arc::make_mut(&mut self.files);
-        files.run = crate::files::RunFiles::default();
+        if !scenario.keeps_run {
+            files.run = crate::files::RunFiles::default();
+        }
         if scenario.mutation == Some(Mutation::PersistIsLost) {
             // Else all that stands would only be recorded.
             let record = OperationRecord { has_sources: true, ..OperationRecord::new(&boot_id) };
@@ -256,6 +271,7 @@ impl World {
             *until = until.map(|until| shift(until, self.now));
         }
         device.going_down = None;
+        device.left_running = None;
         device.running.clone_from(&device.next);
         device.is_unsaid = scenario.republishes;
         Arc::make_mut(&mut self.server).change_own(|own| own.ready = false);

@@ -2,7 +2,7 @@
 
 use model::catalog;
 use model::rule::Rule;
-use model::scenario::Order::{Activate, Command, CordonByHand, TakeBack};
+use model::scenario::Order::{Activate, Command, CordonByHand, Retry, TakeBack};
 use model::scenario::{Kind, Mutation, Scenario};
 use model::search::{Found, search, walk};
 use schemas::Operation::{Reboot, Shutdown};
@@ -42,6 +42,7 @@ one_deviation! {
     a_poweroff_with_anything_going_wrong_once: "poweroff",
     an_override_with_anything_going_wrong_once: "override",
     cordons_by_hand_with_anything_going_wrong_once: "by-hand",
+    a_run_folder_that_is_kept_over_boots_with_anything_going_wrong_once: "kept-run",
     a_controller_that_repeats_itself_with_anything_going_wrong_once: "controller",
 }
 
@@ -180,6 +181,17 @@ fn a_drain_without_a_slot_is_found() {
 fn a_reboot_in_the_middle_of_an_activation_is_found() {
     let scenario = Scenario::new("middle", &[Activate]).with(1, &[]).orders(&[Command(Reboot)]);
     breaks(Mutation::BlindToActivation, scenario, Rule::NoRebootDuringActivation);
+}
+
+#[test]
+fn an_activation_that_outlives_its_agent() {
+    let orders = [Retry, Command(Reboot)];
+    let scenario = Scenario::new("writer", &[Activate]).with(2, &[Kind::Crash]).orders(&orders);
+    keeps_all(&search(&scenario, MOST));
+    let found = search(&scenario.broken(Mutation::NoActivationLock), MOST);
+    for rule in [Rule::OneWriter, Rule::NoRebootDuringActivation] {
+        assert!(found.broken.iter().any(|(name, _)| *name == rule.name()), "{}", rule.name());
+    }
 }
 
 #[test]

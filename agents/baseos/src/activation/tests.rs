@@ -1,7 +1,10 @@
 //! Rules of the specification, each named after the defect of EVE's that it avoids where there is one.
 
 use runtime::testing::SimAgent;
-use schemas::{BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceActionState, DrainStatus, Member};
+use schemas::{
+    ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainStatus,
+    Member,
+};
 
 use super::sim::{RETRY_MS, Sim, TIMEOUT_MS, config};
 use super::*;
@@ -531,7 +534,7 @@ fn two_images_that_are_both_wanted_do_not_take_turns_for_ever() {
     for boot in 2..6 {
         let boot_id = format!("boot {boot}");
         let newest = sim.record.memory.as_ref().and_then(|record| record.images.last());
-        let running = newest.map_or("old".to_owned(), |image| image.config.base_os_version.clone());
+        let running = newest.map_or_else(|| "old".to_owned(), |image| image.config.base_os_version.clone());
         sim.boot(&boot_id, Running::Version(running));
         sim.want(config("a", 1));
         sim.want(config("b", 1));
@@ -720,4 +723,32 @@ fn nothing_begins_during_a_freeze_and_the_node_is_given_back() {
     running.frozen = Some("frozen".to_owned());
     running.run();
     assert!(running.command.is_some(), "what runs goes on");
+}
+
+/// F13: a device that cannot reboot must not empty its node for it again and again.
+#[test]
+fn f13_no_drain_for_a_reboot_that_will_not_be() {
+    let mut sim = Sim::new();
+    sim.nodeagent.action = Some(DeviceAction { means: Some(Vec::new()), ..DeviceAction::default() });
+    sim.want(config("a", 1));
+    assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Deferred));
+    assert!(sim.hold.blocked_by.contains("set device.command"), "{}", sim.hold.blocked_by);
+    sim.nodeagent.action = Some(DeviceAction { means: None, ..DeviceAction::default() });
+    sim.run();
+    assert!(sim.zedkube.request.is_some(), "not known is not none");
+
+    let mut sim = activated();
+    sim.nodeagent(Taken);
+    sim.nodeagent(Acting);
+    sim.nodeagent(Failed);
+    sim.nodeagent(Idle);
+    let acted = ActedCommand { content_tree_uuid: "a".to_owned(), ..ActedCommand::default() };
+    let tried = |tries| DeviceAction { acted: Some(acted.clone()), tries, ..DeviceAction::default() };
+    sim.nodeagent.action = Some(tried(3));
+    sim.sleep(RETRY_MS);
+    assert_eq!(sim.zedkube.request, None);
+    assert!(sim.hold.blocked_by.contains("3 times in this boot"), "{}", sim.hold.blocked_by);
+    sim.nodeagent.action = Some(tried(2));
+    sim.run();
+    assert!(sim.zedkube.request.is_some());
 }
