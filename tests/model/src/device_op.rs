@@ -8,7 +8,7 @@ use device_op::operation::{Policy, step};
 use device_op::{Phase, State};
 use runtime::Gate;
 use runtime::siblings::NodeAgentView;
-use schemas::{DrainRequester, GoTime, NodeDrainRequest};
+use schemas::{DeviceAction, DrainRequester, GoTime, NodeDrainRequest};
 
 use crate::files::Files;
 use crate::requester::Requester;
@@ -126,7 +126,8 @@ impl DeviceOp {
                 self.look = Look::LockAsked(Box::new(Facts { nodeagent, ..*facts }));
             }
             Look::LockAsked(facts) => {
-                let action = files.run.action.clone().unwrap_or_default();
+                let is_of_this_boot = |action: &DeviceAction| action.boot_id == around.boot_id;
+                let action = files.run.action.clone().filter(is_of_this_boot).unwrap_or_default();
                 let nodeagent = NodeAgentView { action: Some(action), ..facts.nodeagent };
                 self.decide(&Facts { nodeagent, ..*facts }, around);
             }

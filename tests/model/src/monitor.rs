@@ -372,7 +372,7 @@ impl Monitor {
         cause: Option<(Kind, u32)>,
         files: &Files,
         boot_id: &str,
-        republishes: bool,
+        scenario: &Scenario,
     ) {
         if let Some((kind, counter)) = cause.filter(|(_, counter)| *counter > 0) {
             self.carried_out(kind, counter);
@@ -390,6 +390,8 @@ impl Monitor {
                     && acted == Some((handed_over.source, Some(operation), handed_over.counter))
             })
         };
+        let is_said_again =
+            |source| scenario.keeps_run || (scenario.republishes && source == Source::Controller);
         for (kind, (counter, fate)) in &mut self.commands {
             let (source, operation) = *kind;
             let is_known = is_known(*kind, *counter);
@@ -400,7 +402,7 @@ impl Monitor {
                     *fate = Fate::Done;
                 }
                 Operation::Poweroff if is_known => *fate = Fate::Refused,
-                _ if !is_known && (!republishes || source == Source::Person) => *fate = Fate::Void,
+                _ if !is_known && !is_said_again(source) => *fate = Fate::Void,
                 _ => {}
             }
         }

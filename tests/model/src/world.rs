@@ -254,7 +254,7 @@ impl World {
     /// The device goes down and comes up again: `/run` is empty, nobody runs, the kubelet has still to report.
     pub(crate) fn boots(&mut self, cause: Option<(Kind, u32)>, scenario: &Scenario) {
         let boot_id = self.boot_id();
-        self.monitor.boots(cause, &self.files, &boot_id, scenario.republishes);
+        self.monitor.boots(cause, &self.files, &boot_id, scenario);
         let files = Arc::make_mut(&mut self.files);
         if !scenario.keeps_run {
             files.run = crate::files::RunFiles::default();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use cluster::drainer::Drain;
 use contract::PodState::{Ready, ReadyForLong};
 use contract::{Place, Target, WEBHOOK, objects};
 use drain::state::{Failure, Stage};
@@ -208,7 +209,7 @@ pub(crate) async fn t07_a_terminating_namespace_takes_deletions_only(target: &Ta
     let path = format!("/api/v1/namespaces/{}", place.namespace);
     meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;
     let ends =
-        |drain: &cluster::drainer::Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
+        |drain: &Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
     until(&mut drain, "the pod ends", ends).await?;
     let pod = place.get("pods/a").await?;
     assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 30, "its own grace");
@@ -243,7 +244,7 @@ pub(crate) async fn t08_no_right_to_evict_is_final(target: &Target) -> Result<()
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
     let client = target.client_without(&place.namespace, "create", "pods/eviction").await?;
     let mut drain = drain(&client, insistent(), &place.node);
-    let is_denied = |drain: &cluster::drainer::Drain| {
+    let is_denied = |drain: &Drain| {
         drain::progress::attempt(drain.state())?.pods.values().all(|track| track.tries >= 3).then_some(())
     };
     until(&mut drain, "both pods were asked for three times", is_denied).await?;
@@ -328,7 +329,7 @@ pub(crate) async fn t11_the_connection_breaks_after_the_server_has_acted(target:
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, insistent(), &place.node);
     let ends =
-        |drain: &cluster::drainer::Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
+        |drain: &Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
     until(&mut drain, "the pod is seen to end", ends).await?;
     turn(Duration::from_mins(1));
     let kill = async {
@@ -418,7 +419,7 @@ pub(crate) async fn t14_a_404_that_the_list_contradicts(target: &Target) -> Resu
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, insistent(), &place.node);
     let accepted =
-        |drain: &cluster::drainer::Drain| (stage(drain, "a") == Some(Stage::Accepted)).then_some(());
+        |drain: &Drain| (stage(drain, "a") == Some(Stage::Accepted)).then_some(());
     until(&mut drain, "the pod is said to be gone", accepted).await?;
     // Nothing changes, so nothing is said by the watches: the next look is due after 30 s.
     turn(Duration::from_secs(31));
