@@ -132,7 +132,7 @@ impl Sim {
                 None
             }
             Effect::Look { serial } => {
-                let own = self.own_node().ok_or(NoNode {
+                let own = self.own_node().ok_or_else(|| NoNode {
                     why: "no Node of this cluster is this machine".into(),
                     may_join: self.may_join,
                 });
@@ -320,7 +320,7 @@ impl Sim {
     pub(super) fn show_picture(&mut self) {
         if self.state.wants_picture() {
             let node = self.has(Fault::WatchIsOld).then(|| self.own.clone());
-            let seen = Picture { node: node.or(self.own_node()), ..Picture::clone(&self.picture()) };
+            let seen = Picture { node: node.or_else(|| self.own_node()), ..Picture::clone(&self.picture()) };
             self.send(Event::Picture(Arc::new(seen)));
         }
     }
