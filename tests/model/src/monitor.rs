@@ -50,10 +50,8 @@ pub struct Monitor {
     is_disabled: bool,
     /// Looks, probes and cordons fail without an answer, the first then, the last then.
     failing: Option<(u64, u64)>,
-    /// The peer had a slot when the Lease was read last and that was on record, in this boot or another.
-    peer_had_slot: bool,
-    /// The same, and it is not on record yet: who dies now has not heard the answer.
-    peer_has_slot: Option<bool>,
+    /// What the Lease says of the peer's slot.
+    peer_slot: PeerSlot,
     /// Lists showed the peer unable to take pods, the first then, the last then.
     peer_seen_down: Option<(u64, u64)>,
     /// The commands, and what became of them.
@@ -79,6 +77,15 @@ struct Asked {
     absent_ms: u64,
     /// COMPLETE stands in the report.
     grant: Option<Grant>,
+}
+
+/// Whether the peer had a slot when the Lease was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct PeerSlot {
+    /// The last time that is on record, in this boot or another.
+    on_record: bool,
+    /// Since then: who dies now has not heard the answer.
+    heard: Option<bool>,
 }
 
 /// Why the device may go down.
@@ -302,13 +309,14 @@ impl Monitor {
 
     /// zedkube takes the Lease in.
     pub(crate) fn lease_read(&mut self, lease: &Lease) {
-        self.peer_has_slot = Some(lease.of(PEER).is_some());
+        self.peer_slot.heard = Some(lease.of(PEER).is_some());
     }
 
     /// zedkube has written its record, or has died.
     pub(crate) fn recorded(&mut self, is_dead: bool) {
-        let heard = self.peer_has_slot.take().filter(|_| !is_dead);
-        self.peer_had_slot = heard.unwrap_or(self.peer_had_slot);
+        let slot = &mut self.peer_slot;
+        let heard = slot.heard.take().filter(|_| !is_dead);
+        slot.on_record = heard.unwrap_or(slot.on_record);
     }
 
     /// zedkube takes a list of nodes in.
@@ -416,7 +424,7 @@ impl Monitor {
         self.peer_seen_down = None;
         // What is known of holders is stored when something is published next.
         self.recorded(true);
-        self.peer_had_slot &= files.persist.others == Others::Hold;
+        self.peer_slot.on_record &= files.persist.others == Others::Hold;
     }
 
     fn carried_out(&mut self, kind: Kind, counter: u32) {

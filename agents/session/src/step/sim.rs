@@ -138,7 +138,14 @@ impl Sim {
                 None
             }
             Effect::Look { serial } => {
+<<<<<<< HEAD
                 let own = self.own_node();
+=======
+                let own = self.own_node().ok_or_else(|| NoNode {
+                    why: "no Node of this cluster is this machine".into(),
+                    may_join: self.may_join,
+                });
+>>>>>>> d
                 let nodes = own.iter().chain(&self.others).cloned().collect();
                 let unknown =
                     NoNode { why: "no Node of this cluster is this machine".into(), may_join: self.may_join };
@@ -332,7 +339,7 @@ impl Sim {
     pub(super) fn show_picture(&mut self) {
         if self.state.wants_picture() {
             let node = self.has(Fault::WatchIsOld).then(|| self.own.clone());
-            let seen = Picture { node: node.or(self.own_node()), ..Picture::clone(&self.picture()) };
+            let seen = Picture { node: node.or_else(|| self.own_node()), ..Picture::clone(&self.picture()) };
             self.send(Event::Picture(Arc::new(seen)));
         }
     }

@@ -208,8 +208,7 @@ pub(crate) async fn t07_a_terminating_namespace_takes_deletions_only(target: &Ta
 
     let path = format!("/api/v1/namespaces/{}", place.namespace);
     meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;
-    let ends =
-        |drain: &Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
+    let ends = |drain: &Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
     until(&mut drain, "the pod ends", ends).await?;
     let pod = place.get("pods/a").await?;
     assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 30, "its own grace");
@@ -328,8 +327,7 @@ pub(crate) async fn t11_the_connection_breaks_after_the_server_has_acted(target:
     next_eviction(target, Effect::ResetAfter)?;
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, insistent(), &place.node);
-    let ends =
-        |drain: &Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
+    let ends = |drain: &Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
     until(&mut drain, "the pod is seen to end", ends).await?;
     turn(Duration::from_mins(1));
     let kill = async {
@@ -418,8 +416,7 @@ pub(crate) async fn t14_a_404_that_the_list_contradicts(target: &Target) -> Resu
     next_eviction(target, Effect::Answer(missing))?;
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, insistent(), &place.node);
-    let accepted =
-        |drain: &Drain| (stage(drain, "a") == Some(Stage::Accepted)).then_some(());
+    let accepted = |drain: &Drain| (stage(drain, "a") == Some(Stage::Accepted)).then_some(());
     until(&mut drain, "the pod is said to be gone", accepted).await?;
     // Nothing changes, so nothing is said by the watches: the next look is due after 30 s.
     turn(Duration::from_secs(31));

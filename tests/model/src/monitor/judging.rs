@@ -42,7 +42,7 @@ impl Monitor {
                 self.is_fresh(failing, state);
                 // The peer may be down, and two may not be.
                 let timeout = scenario.policy.unreachable_timeout;
-                let longer = if self.peer_had_slot { scenario.policy.down_max } else { timeout };
+                let longer = if self.peer_slot.on_record { scenario.policy.down_max } else { timeout };
                 (lasted(failing, timeout.max(longer)), Grant::Undrained)
             }
             (_, Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. }) => {
