@@ -138,14 +138,7 @@ impl Sim {
                 None
             }
             Effect::Look { serial } => {
-<<<<<<< HEAD
                 let own = self.own_node();
-=======
-                let own = self.own_node().ok_or_else(|| NoNode {
-                    why: "no Node of this cluster is this machine".into(),
-                    may_join: self.may_join,
-                });
->>>>>>> d
                 let nodes = own.iter().chain(&self.others).cloned().collect();
                 let unknown =
                     NoNode { why: "no Node of this cluster is this machine".into(), may_join: self.may_join };
