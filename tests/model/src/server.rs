@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drain::answer::BudgetRefusal;
-use drain::cordon::{CordonChange, UncordonChange, cordon_change, uncordon_change};
+use drain::cordon::{Claims, CordonChange, UncordonChange, cordon_change, uncordon_change};
 use drain::view::{NodeView, Picture, PodId, PodView, Terminating};
 use session::Event;
 use session::event::{Cordoned, Look, Trouble};
@@ -209,11 +209,14 @@ impl Server {
     }
 
     fn uncordon(&mut self) {
-        match uncordon_change(&self.own, OWNER) {
+        // A server without managedFields: the annotation alone says whose the cordon is.
+        match uncordon_change(&self.own, OWNER, &Claims::default()) {
             UncordonChange::Uncordon => {
                 self.change_own(|own| (own.cordoned, own.cordoned_by) = (false, None));
             }
-            UncordonChange::RemoveAnnotation => self.change_own(|own| own.cordoned_by = None),
+            UncordonChange::RemoveAnnotation | UncordonChange::LeaveCordoned => {
+                self.change_own(|own| own.cordoned_by = None);
+            }
             UncordonChange::Nothing => {}
         }
     }
