@@ -127,17 +127,7 @@ impl Sim {
                 }
                 None
             }
-            Effect::Look { serial } => {
-                let nodes = std::iter::once(&self.own).chain(&self.others).cloned().collect();
-                let own = if self.is_free_of(Fault::TakenForPeer) { &self.own } else { &self.others[0] };
-                let unknown = Err("no Node of this cluster is this machine".to_owned());
-                let own = if self.is_free_of(Fault::NodeUnknown) { Ok(own.clone()) } else { unknown };
-                let look = Look { nodes, own };
-                let denied = Err(Trouble::Denied("may not list nodes".to_owned()));
-                let is_allowed = self.is_free_of(Fault::LooksDenied);
-                let result = if is_allowed { self.answer(look) } else { denied };
-                Some(Event::Looked { serial, result })
-            }
+            Effect::Look { serial } => Some(Event::Looked { serial, result: self.look() }),
             Effect::Probe { serial } => {
                 Some(Event::Probed { serial, result: self.answer(Some(self.own.clone())) })
             }
@@ -200,6 +190,18 @@ impl Sim {
                 Some(self.evict(attempt, &pod))
             }
             _ => None,
+        }
+    }
+
+    fn look(&self) -> Result<Look, Trouble> {
+        let nodes = std::iter::once(&self.own).chain(&self.others).cloned().collect();
+        let own = if self.is_free_of(Fault::TakenForPeer) { &self.own } else { &self.others[0] };
+        let unknown = Err("no Node of this cluster is this machine".to_owned());
+        let own = if self.is_free_of(Fault::NodeUnknown) { Ok(own.clone()) } else { unknown };
+        if self.is_free_of(Fault::LooksDenied) {
+            self.answer(Look { nodes, own })
+        } else {
+            Err(Trouble::Denied("may not list nodes".to_owned()))
         }
     }
 
