@@ -213,6 +213,18 @@ impl Sim {
         }
     }
 
+    fn look(&self) -> Result<Look, Trouble> {
+        let nodes = std::iter::once(&self.own).chain(&self.others).cloned().collect();
+        let own = if self.is_free_of(Fault::TakenForPeer) { &self.own } else { &self.others[0] };
+        let unknown = Err("no Node of this cluster is this machine".to_owned());
+        let own = if self.is_free_of(Fault::NodeUnknown) { Ok(own.clone()) } else { unknown };
+        if self.is_free_of(Fault::LooksDenied) {
+            self.answer(Look { nodes, own })
+        } else {
+            Err(Trouble::Denied("may not list nodes".to_owned()))
+        }
+    }
+
     pub(super) fn answer<T>(&self, value: T) -> Result<T, Trouble> {
         if self.is_free_of(Fault::Unreachable) {
             Ok(value)
