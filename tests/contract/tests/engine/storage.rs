@@ -174,6 +174,8 @@ pub(crate) async fn t41_an_inline_attachment(target: &Target) -> Result<()> {
     until(&mut drain, "the inline one is left", |drain| is_detaching(drain, &name).then_some(())).await?;
     let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{name}");
     scene.place.caller().delete(&path, &json!({})).await?.object()?;
+    let free = json!({"metadata": {"finalizers": null}});
+    scene.place.caller().patch(&path, Change::Merge, &free).await?.object()?;
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     Ok(())
 }
