@@ -134,9 +134,15 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     ];
     let mode = prop_oneof![4 => Just(Mode::Auto), 1 => Just(Mode::Always), 1 => Just(Mode::Never)];
     let eve = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(Some)];
-    (eve, mode, any::<bool>(), nodeagent).prop_map(|(eve_config_valid, mode, has_kubeconfig, nodeagent)| {
-        Facts { eve_config_valid, mode, has_kubeconfig, nodeagent }
-    })
+    (eve, mode, any::<bool>(), any::<bool>(), nodeagent).prop_map(
+        |(eve_config_valid, mode, has_kubeconfig, has_kubelet, nodeagent)| Facts {
+            eve_config_valid,
+            mode,
+            has_kubeconfig,
+            has_kubelet,
+            nodeagent,
+        },
+    )
 }
 
 fn any_order() -> impl Strategy<Value = Command> {

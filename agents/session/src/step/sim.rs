@@ -137,19 +137,7 @@ impl Sim {
                 }
                 None
             }
-            Effect::Look { serial } => {
-                let own = self.own_node();
-                let nodes = own.iter().chain(&self.others).cloned().collect();
-                let unknown =
-                    NoNode { why: "no Node of this cluster is this machine".into(), may_join: self.may_join };
-                let own =
-                    if self.is_free_of(Fault::TakenForPeer) { own } else { self.others.first().cloned() };
-                let own = own.filter(|_| self.is_free_of(Fault::NodeUnknown)).ok_or(unknown);
-                let denied = Err(Trouble::Denied("may not list nodes".to_owned()));
-                let is_allowed = self.is_free_of(Fault::LooksDenied);
-                let result = if is_allowed { self.answer(Look { nodes, own }) } else { denied };
-                Some(Event::Looked { serial, result })
-            }
+            Effect::Look { serial } => Some(Event::Looked { serial, result: self.look() }),
             Effect::Probe { serial } => Some(Event::Probed { serial, result: self.answer(self.own_node()) }),
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
@@ -214,10 +202,12 @@ impl Sim {
     }
 
     fn look(&self) -> Result<Look, Trouble> {
-        let nodes = std::iter::once(&self.own).chain(&self.others).cloned().collect();
-        let own = if self.is_free_of(Fault::TakenForPeer) { &self.own } else { &self.others[0] };
-        let unknown = Err("no Node of this cluster is this machine".to_owned());
-        let own = if self.is_free_of(Fault::NodeUnknown) { Ok(own.clone()) } else { unknown };
+        let own = self.own_node();
+        let nodes = own.iter().chain(&self.others).cloned().collect();
+        let unknown =
+            NoNode { why: "no Node of this cluster is this machine".into(), may_join: self.may_join };
+        let own = if self.is_free_of(Fault::TakenForPeer) { own } else { self.others.first().cloned() };
+        let own = own.filter(|_| self.is_free_of(Fault::NodeUnknown)).ok_or(unknown);
         if self.is_free_of(Fault::LooksDenied) {
             self.answer(Look { nodes, own })
         } else {
