@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drain::answer::BudgetRefusal;
-use drain::cordon::{CordonChange, UncordonChange, cordon_change, uncordon_change};
+use drain::cordon::{Claims, CordonChange, UncordonChange, cordon_change, uncordon_change};
 use drain::view::{NodeView, Picture, PodId, PodView, Terminating};
 use session::Event;
 use session::event::{Cordoned, Look, Trouble};
@@ -202,12 +202,15 @@ impl Server {
         }
     }
 
+    /// Nobody else sets the node's cordon in the model, so nobody has a claim on it.
     fn uncordon(&mut self) {
-        match uncordon_change(&self.own, OWNER) {
+        match uncordon_change(&self.own, OWNER, &Claims::default()) {
             UncordonChange::Uncordon => {
                 self.change_own(|own| (own.cordoned, own.cordoned_by) = (false, None));
             }
-            UncordonChange::RemoveAnnotation => self.change_own(|own| own.cordoned_by = None),
+            UncordonChange::RemoveAnnotation | UncordonChange::LeaveCordoned => {
+                self.change_own(|own| own.cordoned_by = None)
+            }
             UncordonChange::Nothing => {}
         }
     }
