@@ -84,7 +84,9 @@ pub(crate) fn is_taken_back(accepted: &Accepted, facts: &Facts) -> bool {
 
 fn is_new(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &Facts) -> bool {
     let accepted = record.latest(kind).map(|accepted| accepted.counter);
-    if !command.desired_state || accepted == Some(command.counter) || facts.is_cancelled(kind, command.counter)
+    if !command.desired_state
+        || accepted == Some(command.counter)
+        || facts.is_cancelled(kind, command.counter)
     {
         return false;
     }
@@ -113,7 +115,9 @@ fn is_settled(record: &OperationRecord, kind: Kind, facts: &Facts) -> bool {
     match (facts.command(kind), facts.recorded(kind)) {
         (Commanded::Absent | Commanded::NoFolder, _) => true,
         (Commanded::Unreadable, _) => false,
-        (Commanded::Given(command), _) if !command.desired_state || is_accepted(record, kind, command) => true,
+        (Commanded::Given(command), _) if !command.desired_state || is_accepted(record, kind, command) => {
+            true
+        }
         (Commanded::Given(command), Recorded::Counter(recorded)) => recorded == command.counter,
         (Commanded::Given(_), Recorded::Nothing | Recorded::Unreadable) => false,
     }
@@ -143,7 +147,9 @@ pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
     let due = |kind| {
         let command = match facts.command(kind) {
             Commanded::Given(command) => command.clone(),
-            Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => accepted_command(record, kind)?,
+            Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => {
+                accepted_command(record, kind)?
+            }
         };
         counts_as_done(record, kind, &command, facts).then(|| counter(kind, command, facts))?
     };

@@ -180,7 +180,9 @@ fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now_ms: u64) {
     if now_ms.saturating_sub(since) >= NOT_TAKEN_LIMIT_MS {
         let minutes = NOT_TAKEN_LIMIT_MS / 60_000;
         let error = if *is_running {
-            format!("nodeagent runs, but has not taken the command for {minutes} min: see its log, restart it")
+            format!(
+                "nodeagent runs, but has not taken the command for {minutes} min: see its log, restart it"
+            )
         } else {
             format!("nodeagent has not run for {minutes} min: start it with `ebb nodeagent`")
         };

@@ -130,9 +130,8 @@ impl Desk {
     /// nodeagent; what it did in another boot, in a `/run` that was kept, is not what it does now.
     fn nodeagent(&self) -> NodeAgentView {
         let view = NodeAgentView::read(self.context.root());
-        let is_now = |action: &DeviceAction| {
-            action.boot_id.is_empty() || action.boot_id == self.context.boot_id()
-        };
+        let is_now =
+            |action: &DeviceAction| action.boot_id.is_empty() || action.boot_id == self.context.boot_id();
         let action = view.action.map(|action| if is_now(&action) { action } else { DeviceAction::default() });
         NodeAgentView { action, ..view }
     }

@@ -3,9 +3,7 @@
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
-use schemas::{
-    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION,
-};
+use schemas::{CommandLine, CommandState, DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION};
 
 use crate::commands::is_taken_back;
 use crate::facts::{Facts, Kind, all_kinds};

@@ -283,7 +283,11 @@ async fn every_source_has_its_own_folder_and_counters() {
         device.report(Some(DrainStatus::Complete));
         let status = device.until_status(DeviceOpState::HandedOver).await;
         assert_eq!((status.source, status.counter), (source, 2));
-        assert_eq!(status.without_record, source == Source::Person, "an operator's word, from an operator only");
+        assert_eq!(
+            status.without_record,
+            source == Source::Person,
+            "an operator's word, from an operator only"
+        );
         if source != Source::Person {
             assert_eq!(device.read(&counter), r#"{"Counter":2,"DesiredState":true,"OpsTime":"now"}"#);
         }

@@ -89,7 +89,13 @@ fn told(rows: &[Row]) -> String {
     }
     let cells = |row: &Row| {
         let Row { source, operation, counter, state, reason } = row;
-        [source.to_string(), operation.to_string(), counter.to_string(), word(*state).to_owned(), reason.clone()]
+        [
+            source.to_string(),
+            operation.to_string(),
+            counter.to_string(),
+            word(*state).to_owned(),
+            reason.clone(),
+        ]
     };
     table(["SOURCE", "OPERATION", "COUNTER", "STATE", "WHY"], &rows.iter().map(cells).collect::<Vec<_>>())
 }
@@ -136,8 +142,7 @@ mod tests {
             (None, Some(8), Some(line(8, CommandState::TakenBack)), Some((8, "taken back"))),
             (None, Some(8), Some(line(8, CommandState::Failed)), Some((8, "failed"))),
         ] {
-            let command =
-                |counter| DeviceOpsCmd { counter, desired_state: true, ..DeviceOpsCmd::default() };
+            let command = |counter| DeviceOpsCmd { counter, desired_state: true, ..DeviceOpsCmd::default() };
             let mut standing = Standing { published: given.map(command), recorded, ..Standing::default() };
             standing.shown.commands.extend(shown);
             let row = judge(&standing, REBOOT);

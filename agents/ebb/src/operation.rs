@@ -93,10 +93,8 @@ pub(crate) fn cancel(kind: Kind, why: &str, place: &Place) -> anyhow::Result<Exi
     record(&root, kind, taken.counter, "taken back", why);
     let whose = if source == OPERATOR { String::new() } else { format!(" of {source}") };
     let text = format!("{operation} {}{whose}{}", taken.counter, because(why));
-    let document = Document {
-        became: Some(taken.became),
-        ..document(kind, taken.counter, false, &taken.ops_time, why)
-    };
+    let document =
+        Document { became: Some(taken.became), ..document(kind, taken.counter, false, &taken.ops_time, why) };
     match taken.became {
         Became::TakenBack => place.answer(&format!("{text} is taken back"), &document)?,
         Became::Pending => place.answer(
@@ -147,7 +145,10 @@ fn order(operation: Operation, words: Words, why: &str, place: &Place) -> anyhow
 /// When it is carried out, as far as that can be told now.
 fn when(root: &Root, words: Words) -> String {
     if let Some(freeze) = freeze::standing(root, clock::wall()).filter(|_| !words.now) {
-        return format!("once commands are not frozen any more ({}) and the node is drained", freeze::told(&freeze));
+        return format!(
+            "once commands are not frozen any more ({}) and the node is drained",
+            freeze::told(&freeze)
+        );
     }
     undrained(root).map_or_else(
         || "once the node is drained".to_owned(),
@@ -208,7 +209,10 @@ fn because(why: &str) -> String {
 
 fn record(root: &Root, (source, operation): Kind, counter: u32, what: &str, why: &str) {
     let by = peers::user();
-    journal::record(root, &format!("DeviceOpsCmd: {operation} {counter} of {source} {what} by {by}{}", because(why)));
+    journal::record(
+        root,
+        &format!("DeviceOpsCmd: {operation} {counter} of {source} {what} by {by}{}", because(why)),
+    );
 }
 
 fn now() -> String {

@@ -135,9 +135,8 @@ impl DeviceOp {
     }
 
     fn begin(&mut self, files: &Files, around: &Around<'_>) -> Facts {
-        let command = |kind: Kind| {
-            files.run.commands.get(&kind).cloned().map_or(Commanded::Absent, Commanded::Given)
-        };
+        let command =
+            |kind: Kind| files.run.commands.get(&kind).cloned().map_or(Commanded::Absent, Commanded::Given);
         let counter = |kind: Kind| {
             let recorded = files.persist.counters.get(&kind);
             recorded.map_or(Recorded::Nothing, |counter| Recorded::Counter(*counter))

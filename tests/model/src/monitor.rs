@@ -7,10 +7,10 @@ mod judging;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drain::plan;
-use drain::view::NodeView;
 use device_op::OperationRecord;
 use device_op::facts::Kind;
+use drain::plan;
+use drain::view::NodeView;
 use schemas::{CommandState, DrainRequester, DrainStatus, GoTime, NodeDrainReport, Operation, Source};
 use session::forcing::Command;
 
@@ -277,7 +277,10 @@ impl Monitor {
                     *fate = Fate::Done;
                 }
                 Some((counter, Fate::Open)) if *counter == line.counter => {
-                    self.broken(Rule::EveryCommandIsCarriedOut, format!("{kind:?} is said to be done: {line:?}"));
+                    self.broken(
+                        Rule::EveryCommandIsCarriedOut,
+                        format!("{kind:?} is said to be done: {line:?}"),
+                    );
                 }
                 Some(_) | None => {}
             }

@@ -120,7 +120,8 @@ impl Sim {
 
     /// What became of the last command of this kind.
     pub(super) fn line(&self, source: Source, operation: Operation) -> Option<(u32, schemas::CommandState)> {
-        let line = self.shown.commands.iter().find(|line| (line.source, line.operation) == (source, operation));
+        let line =
+            self.shown.commands.iter().find(|line| (line.source, line.operation) == (source, operation));
         line.map(|line| (line.counter, line.state))
     }
 

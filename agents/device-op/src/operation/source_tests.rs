@@ -112,11 +112,8 @@ fn a_shutdown_that_was_done_for_one_source_is_not_taken_for_anothers() {
     sim.nodeagent(DeviceActionState::Acting);
     sim.nodeagent(DeviceActionState::Done);
     sim.say(Shutdown, 2, false);
-    let idle = DeviceAction {
-        shutdown_done: Some(2),
-        shutdown_source: Controller,
-        ..DeviceAction::default()
-    };
+    let idle =
+        DeviceAction { shutdown_done: Some(2), shutdown_source: Controller, ..DeviceAction::default() };
     sim.nodeagent.action = Some(idle);
     sim.run();
     assert_eq!(sim.line(Controller, Shutdown), Some((2, Done)));
@@ -262,11 +259,9 @@ fn nothing_begins_while_commands_are_frozen() {
 /// A drain that runs is given up, what nodeagent has only taken is recalled, and what is Acting goes on.
 #[test]
 fn a_freeze_stops_all_that_is_not_acting() {
-    for (state, goes_on) in [
-        (None, false),
-        (Some(DeviceActionState::Taken), false),
-        (Some(DeviceActionState::Acting), true),
-    ] {
+    for (state, goes_on) in
+        [(None, false), (Some(DeviceActionState::Taken), false), (Some(DeviceActionState::Acting), true)]
+    {
         let mut sim = Sim::new();
         sim.give(Reboot, 2);
         if let Some(state) = state {
@@ -438,7 +433,11 @@ mod without_record {
             sim.reload();
             sim.look_around();
             assert!(sim.command.is_some(), "a restart goes on from the record in /run");
-            assert_eq!(sim.counters[&(Person, Reboot)] == Recorded::Counter(2), false, "nothing was recorded");
+            assert_eq!(
+                sim.counters[&(Person, Reboot)] == Recorded::Counter(2),
+                false,
+                "nothing was recorded"
+            );
             // Any other boot counts it as done: `/run` is empty.
             sim.power_cycle("boot-3");
             for _ in 0..4 {

@@ -268,10 +268,7 @@ fn d14_a_command_taken_back_before_the_release_leaves_nothing() {
             sim.give(Reboot, 2);
             sim.answer(answer);
             take_back(&mut sim, Reboot);
-            assert_eq!(
-                (sim.zedkube.request, sim.command.clone(), sim.pending()),
-                (None, None, vec![])
-            );
+            assert_eq!((sim.zedkube.request, sim.command.clone(), sim.pending()), (None, None, vec![]));
             assert_eq!(shown(&sim), (None, 0, DeviceOpState::Idle));
             sim.give(Reboot, 2);
             assert_eq!(sim.zedkube.request, None, "its counter is done");
@@ -404,7 +401,11 @@ fn d16_a_crash_or_a_full_disk_at_any_point_loses_no_command() {
             sim.faults.after = Some(effects_done);
             sim.give(operation, 2);
             sim.answer(DrainStatus::Complete);
-            assert_eq!(sim.command.as_ref().map(|(operation, _)| *operation), Some(operation), "after {effects_done}");
+            assert_eq!(
+                sim.command.as_ref().map(|(operation, _)| *operation),
+                Some(operation),
+                "after {effects_done}"
+            );
             assert_eq!(sim.recorded(operation), Recorded::Counter(2));
         }
     }
@@ -426,7 +427,9 @@ enum Before {
 fn d16_what_a_power_cut_leaves() {
     use schemas::CommandState as State;
     let all = [Before::Waiting, Before::HandedOver, Before::Taken, Before::Acting];
-    for (operation, before) in Operation::ALL.into_iter().flat_map(|all_of| all.map(|before| (all_of, before))) {
+    for (operation, before) in
+        Operation::ALL.into_iter().flat_map(|all_of| all.map(|before| (all_of, before)))
+    {
         let mut sim = Sim::new();
         sim.give(operation, 2);
         if before != Before::Waiting {
@@ -476,7 +479,11 @@ fn a_poweroff_that_the_power_came_before_has_failed_until_it_is_commanded_again(
     sim.nodeagent(Taken);
     sim.boot("boot-2");
     assert_eq!(shown(&sim), (Some(Poweroff), 2, DeviceOpState::Failed));
-    assert!(sim.shown.blocked_by.contains("the power went first: command it again"), "{}", sim.shown.blocked_by);
+    assert!(
+        sim.shown.blocked_by.contains("the power went first: command it again"),
+        "{}",
+        sim.shown.blocked_by
+    );
     sim.sleep(1000 * RETRY_MS);
     assert_eq!((sim.zedkube.request, sim.pending()), (None, vec![]), "it is not tried again");
     let mut later = sim.clone();

@@ -59,7 +59,8 @@ async fn give_once(root: &Root, kind: Kind, words: Words) -> anyhow::Result<Give
         Ok(DeviceOpsCmd { counter, desired_state: true, ops_time, now, without_record })
     })?;
     let counter = command.counter;
-    let is_answered = |seen: &Standing| seen.has_accepted(kind, counter) || seen.has_only_recorded(kind, counter);
+    let is_answered =
+        |seen: &Standing| seen.has_accepted(kind, counter) || seen.has_only_recorded(kind, counter);
     let look = || Standing::read(root, kind).ok().filter(is_answered);
     let seen = until(Standing::folders(root, kind.0), SOON, look).await;
     let is = |answer: fn(&Standing, Kind, u32) -> bool| {

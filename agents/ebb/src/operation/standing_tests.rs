@@ -8,11 +8,7 @@ const REBOOT: Kind = (Source::Person, Operation::Reboot);
 const POWEROFF: Kind = (Source::Person, Operation::Poweroff);
 
 /// `published` with its DesiredState, the recorded counter, the accepted ones with `!` for the one handed over.
-fn standing(
-    published: Option<(u32, bool)>,
-    recorded: Option<u32>,
-    accepted: &[(Kind, u32)],
-) -> Standing {
+fn standing(published: Option<(u32, bool)>, recorded: Option<u32>, accepted: &[(Kind, u32)]) -> Standing {
     let command =
         |(counter, desired_state)| DeviceOpsCmd { counter, desired_state, ..DeviceOpsCmd::default() };
     let waiting = accepted.iter().map(|&(kind, counter)| Accepted::new(kind, counter));

@@ -51,10 +51,8 @@ pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Res
         peers::require(root, agent::ZEDAGENT)?;
     }
     let ops_time = if kind.0 == OPERATOR {
-        publish(root, kind.1, |ops_time| {
-            Ok(DeviceOpsCmd { counter, ops_time, ..DeviceOpsCmd::default() })
-        })?
-        .ops_time
+        publish(root, kind.1, |ops_time| Ok(DeviceOpsCmd { counter, ops_time, ..DeviceOpsCmd::default() }))?
+            .ops_time
     } else {
         cancel(root, kind, counter, why)?;
         super::now()
@@ -81,7 +79,9 @@ fn others(root: &Root, operation: Operation) -> Vec<(Source, u32)> {
         let kind = (source, operation);
         let standing = Standing::read(root, kind).ok()?;
         match standing.of(kind) {
-            Stand::Given(counter) | Stand::Accepted(counter) | Stand::Failed(counter) => Some((source, counter)),
+            Stand::Given(counter) | Stand::Accepted(counter) | Stand::Failed(counter) => {
+                Some((source, counter))
+            }
             Stand::Nothing => None,
         }
     };

@@ -3,7 +3,8 @@
 use pubsub::{Persistence, Root, TopicKey, lock_holder, read_item, read_items};
 use runtime::clock;
 use schemas::{
-    BaseOsHold, CommandFreeze, DeviceAction, DeviceOpStatus, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Topic, agent,
+    BaseOsHold, CommandFreeze, DeviceAction, DeviceOpStatus, NodeAgentStatus, NodeDrainReport,
+    NodeDrainStatus, Topic, agent,
 };
 use serde::Serialize;
 

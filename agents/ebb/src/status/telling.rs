@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use schemas::{
-    BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
-    Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport, Operation, Outcome,
-    RefusedInput, Slot,
+    BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState,
+    DeviceOpStatus, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport,
+    Operation, Outcome, RefusedInput, Slot,
 };
 
 use super::seen::{AgentSeen, Seen};
@@ -67,7 +67,10 @@ fn disabled(disabled: &Disabled, now: Timestamp) -> String {
 
 /// Nothing that is commanded begins: whoever waits for it reads that first.
 fn frozen(freeze: &CommandFreeze) -> String {
-    format!("COMMANDS ARE FROZEN {}:\n  none begins, of whatever source; `ebb unfreeze` ends that", told(freeze))
+    format!(
+        "COMMANDS ARE FROZEN {}:\n  none begins, of whatever source; `ebb unfreeze` ends that",
+        told(freeze)
+    )
 }
 
 /// An operator's word that waits for requests which may still come.

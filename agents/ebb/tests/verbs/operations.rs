@@ -14,7 +14,8 @@ use serde_json::json;
 use crate::device::Device;
 
 fn recorded(device: &Device, operation: Operation) -> Option<u32> {
-    let bytes = std::fs::read(device.path(&format!("/persist/status/ebb/{}", operation.counter_file()))).ok()?;
+    let bytes =
+        std::fs::read(device.path(&format!("/persist/status/ebb/{}", operation.counter_file()))).ok()?;
     parse::<DeviceOpsCmd>(&bytes).ok().map(|command| command.counter)
 }
 
@@ -242,7 +243,8 @@ async fn an_operator_commands_beside_a_controller() -> Result<()> {
     let said = device.ebb(&["cancel", "reboot"]).await?;
     assert_eq!((said.code, said.out.as_str()), (0, "reboot 1 is taken back\n"), "{said:?}");
     until_shown(&device, DeviceOpState::Deferred).await?;
-    let document = device.json(&["cancel", "reboot", "--source", "controller", "--reason", "store open"]).await?;
+    let document =
+        device.json(&["cancel", "reboot", "--source", "controller", "--reason", "store open"]).await?;
     assert_eq!((&document["Became"], &document["Counter"]), (&json!("TakenBack"), &json!(1001)));
     assert_eq!(document["Source"], json!("Controller"));
     until_shown(&device, DeviceOpState::Idle).await?;
@@ -290,12 +292,18 @@ async fn a_freeze_holds_all_but_an_operators_now() -> Result<()> {
     assert!(status.out.starts_with("COMMANDS ARE FROZEN until 2199-01-01T00:00:00Z (by root: stocktaking)"));
     device.start_device_op().await?;
     let said = device.ebb(&["reboot"]).await?;
-    assert!(said.out.contains("once commands are not frozen any more (until 2199-01-01T00:00:00Z"), "{said:?}");
+    assert!(
+        said.out.contains("once commands are not frozen any more (until 2199-01-01T00:00:00Z"),
+        "{said:?}"
+    );
     let asks = || device.item::<schemas::NodeDrainRequest>(agent::ZEDAGENT, "global");
     until_shown(&device, DeviceOpState::Deferred).await?;
     assert_eq!(asks(), None);
     let said = device.ebb(&["reboot", "--now"]).await?;
-    assert!(said.code == 0 && said.out.starts_with("reboot 2 is commanded: once the node is drained"), "{said:?}");
+    assert!(
+        said.code == 0 && said.out.starts_with("reboot 2 is commanded: once the node is drained"),
+        "{said:?}"
+    );
     device.until("a drain is asked for", asks).await?;
     device.json(&["cancel", "reboot"]).await?;
     device.json(&["poweroff"]).await?;
@@ -342,7 +350,8 @@ async fn a_persist_that_takes_nothing() -> Result<()> {
     device.refuses(&["shutdown", "--without-record"], 1, "--without-record is for a reboot only").await?;
     let said = device.ebb(&["reboot", "--without-record"]).await?;
     assert!(said.code == 0 && said.out.contains("; WITHOUT a record: any other boot counts"), "{said:?}");
-    let shown = || device.item::<DeviceOpStatus>(agent::ZEDAGENT, "global").filter(|status| status.without_record);
+    let shown =
+        || device.item::<DeviceOpStatus>(agent::ZEDAGENT, "global").filter(|status| status.without_record);
     device.until("it is shown", shown).await?;
     Ok(())
 }

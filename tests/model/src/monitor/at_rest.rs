@@ -35,7 +35,8 @@ impl Monitor {
         let lines = files.run.device_op.as_ref().map(|status| status.commands.as_slice()).unwrap_or_default();
         let is_said = |kind: &Kind, counter: u32| {
             lines.iter().any(|line| {
-                ((line.source, line.operation), line.counter, line.state) == (*kind, counter, CommandState::Failed)
+                ((line.source, line.operation), line.counter, line.state)
+                    == (*kind, counter, CommandState::Failed)
             })
         };
         let refused = self.commands.iter().filter(|(_, (_, fate))| *fate == Fate::Refused);
