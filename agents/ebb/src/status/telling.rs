@@ -7,11 +7,7 @@ use runtime::liveness::{ENDED_AFTER, HANGS_AFTER};
 use schemas::{
     BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState,
     DeviceOpStatus, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport,
-<<<<<<< HEAD
     Operation, Outcome, Preflight, PreflightProblem, RefusedInput, Slot, agent,
-=======
-    Operation, Outcome, RefusedInput, Slot,
->>>>>>> h
 };
 
 use super::seen::{AgentSeen, Seen};
