@@ -59,7 +59,14 @@ fn any_picture() -> impl Strategy<Value = Arc<Picture>> {
     };
     (prop::option::weighted(0.9, any_node()), prop::collection::btree_set(0..4_u8, 0..3)).prop_map(
         move |(node, pods)| {
-            Arc::new(Picture { node, pods: pods.into_iter().map(pod).collect(), ..Picture::default() })
+            let attachments = drain::storage::Attachments::Listed(vec![]);
+            let storage = drain::storage::Storage { attachments, ..Default::default() };
+            Arc::new(Picture {
+                node,
+                pods: pods.into_iter().map(pod).collect(),
+                storage,
+                ..Picture::default()
+            })
         },
     )
 }
