@@ -138,19 +138,18 @@ impl Shared {
         let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.retain(|lane| !lane.is_full.load(Ordering::Acquire));
         let free = lanes.iter().find(|lane| lane.streams.load(Ordering::Acquire) < STREAMS);
-        let lane = match free {
-            Some(lane) => Arc::clone(lane),
-            None => {
-                let lane = Arc::new(Lane {
-                    connector: (self.new)(),
-                    streams: AtomicUsize::new(0),
-                    is_open: AtomicBool::new(false),
-                    door: tokio::sync::Mutex::new(()),
-                    is_full: AtomicBool::new(false),
-                });
-                lanes.push(Arc::clone(&lane));
-                lane
-            }
+        let lane = if let Some(lane) = free {
+            Arc::clone(lane)
+        } else {
+            let lane = Arc::new(Lane {
+                connector: (self.new)(),
+                streams: AtomicUsize::new(0),
+                is_open: AtomicBool::new(false),
+                door: tokio::sync::Mutex::new(()),
+                is_full: AtomicBool::new(false),
+            });
+            lanes.push(Arc::clone(&lane));
+            lane
         };
         // Under the lock, so that no two requests take the last place.
         lane.streams.fetch_add(1, Ordering::AcqRel);

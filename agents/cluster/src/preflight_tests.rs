@@ -122,8 +122,8 @@ async fn what_cannot_be_seen_comes_first() {
 
 #[test]
 fn what_ends_soon() {
-    let at = |seconds| jiff::Timestamp::from_second(seconds).unwrap();
     const DAY: i64 = 24 * 60 * 60;
+    let at = |seconds| jiff::Timestamp::from_second(seconds).unwrap();
     // Life, what is left of it.
     let cases = [
         (Some(365 * DAY), 13 * DAY, true),

@@ -34,7 +34,7 @@ where
     K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
     let pauses = Pauses { wish: wish.clone(), ..Pauses::default() };
-    let told = wish.clone();
+    let told = wish;
     watcher(api, config)
         .inspect_err(move |error| {
             if let Some(after) = asked_pause(error) {

@@ -38,9 +38,10 @@ fn take_back(record: &mut OperationRecord, facts: &Facts) {
         std::mem::take(&mut record.waiting).into_iter().partition(|waiting| is_taken_back(waiting, facts));
     record.waiting = waiting;
     let gone: Vec<Accepted> = gone;
-    gone.iter().for_each(|accepted| record.end(accepted, Ended::TakenBack));
     let failed: Vec<Accepted> = record.given_up().filter(|failed| is_taken_back(failed, facts)).collect();
-    failed.iter().for_each(|accepted| record.end(accepted, Ended::TakenBack));
+    for accepted in gone.iter().chain(&failed) {
+        record.end(accepted, Ended::TakenBack);
+    }
 }
 
 fn accept_all(record: &mut OperationRecord, facts: &Facts, counts: fn(&DeviceOpsCmd) -> bool) -> bool {

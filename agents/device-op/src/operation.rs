@@ -111,7 +111,13 @@ fn phase_of(record: &OperationRecord, facts: &Facts) -> Phase {
         Phase::Deferred | Phase::Failed if record.failure_of(next.as_ref()).is_some() => Phase::Failed,
         Phase::Deferred | Phase::Failed if next.is_some() => Phase::Deferred,
         Phase::Deferred | Phase::Failed => Phase::Held,
-        other => other,
+        phase @ (Phase::NewBoot
+        | Phase::Idle
+        | Phase::Held
+        | Phase::HandedOver
+        | Phase::Acting
+        | Phase::Done
+        | Phase::Recalling(_)) => phase,
     }
 }
 

@@ -254,7 +254,9 @@ impl OperationRecord {
             .partition(|waiting| waiting.operation == done.operation);
         self.waiting = waiting;
         let served: Vec<Accepted> = served;
-        served.iter().for_each(|accepted| self.end(accepted, Ended::Done));
+        for accepted in &served {
+            self.end(accepted, Ended::Done);
+        }
     }
 
     /// Notes how a command ended. One without a record leaves no trace in it, unless it was done.

@@ -68,7 +68,7 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
     let state = if is_too_late(next, facts) { DeviceOpState::HandedOver } else { shown_state(&next.phase) };
     let state = if given_up.is_some() { DeviceOpState::Failed } else { state };
     let failed = |line: &CommandLine| Accepted::new((line.source, line.operation), line.counter);
-    let current = current.or(given_up.map(failed));
+    let current = current.or_else(|| given_up.map(failed));
     let blocked_by = match state {
         DeviceOpState::Idle | DeviceOpState::Deferred | DeviceOpState::Failed => {
             with_refused(blocked_by, &facts.refused)

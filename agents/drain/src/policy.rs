@@ -114,6 +114,10 @@ pub enum OnDetachTimeout {
 
 /// What a drain may do and how long it may take. No option is left open: `runtime` settings or flags fill all.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, with a setting or flag of its own"
+)]
 pub struct Policy {
     /// Pods without controller, and pods of vanished DaemonSets, may be evicted.
     pub force: bool,

@@ -202,6 +202,10 @@ impl Attempt {
 
 /// One pod that has to leave.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any of them goes with any other"
+)]
 pub struct Track {
     /// Which pod.
     pub id: PodId,

@@ -112,6 +112,10 @@ pub struct Terminating {
 /// What a decision needs of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the object, and any of them goes with any other"
+)]
 pub struct PodView {
     /// Which pod.
     pub id: PodId,

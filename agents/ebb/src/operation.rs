@@ -169,17 +169,14 @@ fn undrained(root: &Root) -> Option<String> {
 
 /// What else the operator has to know.
 fn besides(given: &Given, words: Words) -> String {
-    let mut text = String::new();
-    if let Some((other, counter)) = given.first {
-        text.push_str(&format!("; {other} {counter} goes first"));
-    }
-    for (source, counter) in &given.served_too {
-        text.push_str(&format!("; {counter} of {source} asks for the same, and is done with it"));
-    }
-    if words.without_record {
-        text.push_str("; WITHOUT a record: any other boot counts as this one, a power cut, too");
-    }
-    text
+    let first = given.first.map(|(other, counter)| format!("; {other} {counter} goes first"));
+    let served = given.served_too.iter();
+    let served = served
+        .map(|(source, counter)| format!("; {counter} of {source} asks for the same, and is done with it"));
+    let without = words
+        .without_record
+        .then_some("; WITHOUT a record: any other boot counts as this one, a power cut, too");
+    first.into_iter().chain(served).chain(without.map(str::to_owned)).collect()
 }
 
 fn document<'a>(

@@ -81,7 +81,8 @@ pub fn next(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
 
 /// There is no cluster to look at: what is stored needs no look of this boot.
 pub(crate) fn needs_no_look(facts: &Facts) -> bool {
-    facts.eve_config_valid.is_none() && facts.mode == Mode::Never || !facts.has_kubeconfig
+    let is_never = facts.eve_config_valid.is_none() && facts.mode == Mode::Never;
+    is_never || (!facts.has_kubeconfig && !facts.has_kubelet)
 }
 
 /// EVE says that the device is in no cluster. It says the same when it could not read its configuration, so one that was
@@ -182,7 +183,8 @@ mod tests {
             (Unknown, Mode::Auto, false, Some(false), No, false),
         ];
         for (before, mode, has_kubeconfig, eve_config_valid, expected, lacks_access) in cases {
-            let facts = Facts { eve_config_valid, mode, has_kubeconfig, has_kubelet: true };
+            let facts =
+                Facts { eve_config_valid, mode, has_kubeconfig, has_kubelet: true, ..Facts::default() };
             assert_eq!(next(before, &facts, None), expected, "{before:?} {facts:?}");
             assert_eq!(facts.lacks_access(), lacks_access, "{facts:?}");
         }

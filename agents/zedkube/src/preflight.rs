@@ -227,9 +227,9 @@ mod tests {
         ];
         for (found, now_about, pause, why) in cases {
             let last = (at, subject("", 1), found.clone());
-            let early = at + (pause - Duration::from_millis(1));
-            assert!(!is_due(Some(&last), &now_about, early), "{why}");
-            assert!(is_due(Some(&last), &now_about, at + pause), "{why}");
+            let due = at + pause;
+            assert!(!is_due(Some(&last), &now_about, Moment(due.0 - 1)), "{why}");
+            assert!(is_due(Some(&last), &now_about, due), "{why}");
         }
     }
 }

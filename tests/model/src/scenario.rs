@@ -45,6 +45,7 @@ impl Order {
             | Self::Remove(_)
             | Self::Activate
             | Self::Revert
+            | Self::Retry
             | Self::Override(_)
             | Self::CordonByHand
             | Self::UncordonByHand => Source::Controller,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use drain::answer::BudgetRefusal;
-use drain::cordon::{CordonChange, UncordonChange, cordon_change, uncordon_change};
+use drain::cordon::{Claims, CordonChange, UncordonChange, cordon_change, uncordon_change};
+use drain::storage::{Attachments, Storage};
 use drain::view::{NodeView, Picture, PodId, PodView, Terminating};
 use session::Event;
 use session::event::{Cordoned, Look, Trouble};
@@ -107,9 +108,10 @@ impl Server {
         }
     }
 
-    /// What the watches show.
+    /// What the watches, and a fresh look, show. Nothing is ever attached.
     pub fn picture(&self) -> Picture {
-        Picture { node: Some(self.own.clone()), pods: self.pods.clone(), ..Picture::default() }
+        let storage = Storage { attachments: Attachments::Listed(Vec::new()), ..Storage::default() };
+        Picture { node: Some(self.own.clone()), pods: self.pods.clone(), storage, ..Picture::default() }
     }
 
     /// Nothing is left on the node, and nothing can come.
@@ -209,11 +211,14 @@ impl Server {
     }
 
     fn uncordon(&mut self) {
-        match uncordon_change(&self.own, OWNER) {
+        // A server without managedFields: the annotation alone says whose the cordon is.
+        match uncordon_change(&self.own, OWNER, &Claims::default()) {
             UncordonChange::Uncordon => {
                 self.change_own(|own| (own.cordoned, own.cordoned_by) = (false, None));
             }
-            UncordonChange::RemoveAnnotation => self.change_own(|own| own.cordoned_by = None),
+            UncordonChange::RemoveAnnotation | UncordonChange::LeaveCordoned => {
+                self.change_own(|own| own.cordoned_by = None);
+            }
             UncordonChange::Nothing => {}
         }
     }

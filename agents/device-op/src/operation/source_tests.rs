@@ -236,15 +236,15 @@ fn a_sources_folder_that_vanishes_starts_repeats_and_loses_nothing() {
     }
 }
 
-fn freeze() -> Option<Freeze> {
-    Some(Freeze { words: "commands are frozen until Monday".to_owned(), ends_in_ms: Some(5_000) })
+fn freeze() -> Freeze {
+    Freeze { words: "commands are frozen until Monday".to_owned(), ends_in_ms: Some(5_000) }
 }
 
 #[test]
 fn nothing_begins_while_commands_are_frozen() {
     for source in Source::ALL {
         let mut sim = Sim::new();
-        sim.freeze = freeze();
+        sim.freeze = Some(freeze());
         sim.give_by(source, Reboot, 2);
         assert_eq!((sim.zedkube.request, sim.shown.state), (None, DeviceOpState::Deferred));
         blocked_by(&sim, "frozen until Monday");
@@ -268,7 +268,7 @@ fn a_freeze_stops_all_that_is_not_acting() {
             sim.answer(DrainStatus::Complete);
             sim.nodeagent(state);
         }
-        sim.freeze = freeze();
+        sim.freeze = Some(freeze());
         sim.run();
         if state == Some(DeviceActionState::Taken) {
             sim.nodeagent_about(DeviceActionState::Idle, None);
@@ -284,7 +284,7 @@ fn a_freeze_stops_all_that_is_not_acting() {
 #[test]
 fn an_operators_now_passes_a_freeze_and_nothing_else() {
     let mut sim = Sim::new();
-    sim.freeze = freeze();
+    sim.freeze = Some(freeze());
     sim.give(Poweroff, 2);
     let Commanded::Given(command) = said(2, true) else { unreachable!() };
     sim.commands.insert((Person, Reboot), Commanded::Given(DeviceOpsCmd { now: true, ..command }));
@@ -302,7 +302,7 @@ fn an_operators_now_passes_a_freeze_and_nothing_else() {
 #[test]
 fn the_end_of_a_freeze_wakes() {
     let mut sim = Sim::new();
-    sim.freeze = freeze();
+    sim.freeze = Some(freeze());
     sim.give(Reboot, 2);
     let (_, effects) = step(sim.state.clone(), &sim.facts(), sim.now_ms, &sim.policy);
     assert_eq!(effects, [Effect::WakeAt(sim.now_ms + 5_000)]);
@@ -433,11 +433,7 @@ mod without_record {
             sim.reload();
             sim.look_around();
             assert!(sim.command.is_some(), "a restart goes on from the record in /run");
-            assert_eq!(
-                sim.counters[&(Person, Reboot)] == Recorded::Counter(2),
-                false,
-                "nothing was recorded"
-            );
+            assert_ne!(sim.counters[&(Person, Reboot)], Recorded::Counter(2), "nothing was recorded");
             // Any other boot counts it as done: `/run` is empty.
             sim.power_cycle("boot-3");
             for _ in 0..4 {

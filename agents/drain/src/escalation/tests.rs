@@ -125,7 +125,8 @@ fn deletions(bench: &mut Bench, pods: &mut Vec<crate::view::PodView>, seconds: u
             .attempt()
             .pods
             .values()
-            .filter_map(|track| (track.stage == Stage::Sent).then(|| (track.id.uid.clone(), track.by)))
+            .filter(|track| track.stage == Stage::Sent)
+            .map(|track| (track.id.uid.clone(), track.by))
             .collect();
         for (uid, by) in sent {
             if by == By::Eviction {

@@ -49,6 +49,33 @@ async fn the_policy_and_the_node_are_those_of_the_settings() -> Result<()> {
     Ok(())
 }
 
+/// One settings file that was copied over a fleet must not make every device drain one node.
+#[tokio::test]
+async fn a_node_name_of_another_machine_is_refused() -> Result<()> {
+    let site = Site::passive()?;
+    let root = site.folder.path();
+    for (path, text) in [("etc/machine-id", "ours"), ("proc/sys/kernel/random/boot_id", "this-boot")] {
+        std::fs::create_dir_all(root.join(path).parent().unwrap())?;
+        #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+        std::fs::write(root.join(path), text)?;
+    }
+    let words = words(&site, "--set node.name=edge-b");
+    let said = |info: Value| {
+        site.cluster.edit("nodes", "", "edge-b", |node| node["status"]["nodeInfo"] = info).unwrap();
+        site.ebb(&words)
+    };
+    let refused = said(json!({"machineID": "theirs", "bootID": "another-boot"})).await?;
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("Node edge-b, found by node.name, has machine ID theirs"), "{refused:?}");
+    for proven in
+        [json!({"machineID": "theirs", "bootID": "this-boot"}), json!({"machineID": "ours", "bootID": ""})]
+    {
+        let taken = said(proven).await?;
+        assert!(taken.code == 0 && taken.out.starts_with("Node edge-b"), "{taken:?}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_a_plan_cannot_do() -> Result<()> {
     let site = Site::passive()?;

@@ -59,7 +59,14 @@ fn any_picture() -> impl Strategy<Value = Arc<Picture>> {
     };
     (prop::option::weighted(0.9, any_node()), prop::collection::btree_set(0..4_u8, 0..3)).prop_map(
         move |(node, pods)| {
-            Arc::new(Picture { node, pods: pods.into_iter().map(pod).collect(), ..Picture::default() })
+            let attachments = drain::storage::Attachments::Listed(vec![]);
+            let storage = drain::storage::Storage { attachments, ..Default::default() };
+            Arc::new(Picture {
+                node,
+                pods: pods.into_iter().map(pod).collect(),
+                storage,
+                ..Picture::default()
+            })
         },
     )
 }
@@ -134,9 +141,15 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     ];
     let mode = prop_oneof![4 => Just(Mode::Auto), 1 => Just(Mode::Always), 1 => Just(Mode::Never)];
     let eve = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(Some)];
-    (eve, mode, any::<bool>(), nodeagent).prop_map(|(eve_config_valid, mode, has_kubeconfig, nodeagent)| {
-        Facts { eve_config_valid, mode, has_kubeconfig, nodeagent }
-    })
+    (eve, mode, any::<bool>(), any::<bool>(), nodeagent).prop_map(
+        |(eve_config_valid, mode, has_kubeconfig, has_kubelet, nodeagent)| Facts {
+            eve_config_valid,
+            mode,
+            has_kubeconfig,
+            has_kubelet,
+            nodeagent,
+        },
+    )
 }
 
 fn any_order() -> impl Strategy<Value = Command> {

@@ -137,26 +137,7 @@ impl Sim {
                 }
                 None
             }
-            Effect::Look { serial } => {
-<<<<<<< HEAD
-                let own = self.own_node();
-=======
-                let own = self.own_node().ok_or_else(|| NoNode {
-                    why: "no Node of this cluster is this machine".into(),
-                    may_join: self.may_join,
-                });
->>>>>>> d
-                let nodes = own.iter().chain(&self.others).cloned().collect();
-                let unknown =
-                    NoNode { why: "no Node of this cluster is this machine".into(), may_join: self.may_join };
-                let own =
-                    if self.is_free_of(Fault::TakenForPeer) { own } else { self.others.first().cloned() };
-                let own = own.filter(|_| self.is_free_of(Fault::NodeUnknown)).ok_or(unknown);
-                let denied = Err(Trouble::Denied("may not list nodes".to_owned()));
-                let is_allowed = self.is_free_of(Fault::LooksDenied);
-                let result = if is_allowed { self.answer(Look { nodes, own }) } else { denied };
-                Some(Event::Looked { serial, result })
-            }
+            Effect::Look { serial } => Some(Event::Looked { serial, result: self.look() }),
             Effect::Probe { serial } => Some(Event::Probed { serial, result: self.answer(self.own_node()) }),
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
@@ -217,6 +198,20 @@ impl Sim {
                 Some(self.evict(attempt, &pod))
             }
             _ => None,
+        }
+    }
+
+    fn look(&self) -> Result<Look, Trouble> {
+        let own = self.own_node();
+        let nodes = own.iter().chain(&self.others).cloned().collect();
+        let unknown =
+            NoNode { why: "no Node of this cluster is this machine".into(), may_join: self.may_join };
+        let own = if self.is_free_of(Fault::TakenForPeer) { own } else { self.others.first().cloned() };
+        let own = own.filter(|_| self.is_free_of(Fault::NodeUnknown)).ok_or(unknown);
+        if self.is_free_of(Fault::LooksDenied) {
+            self.answer(Look { nodes, own })
+        } else {
+            Err(Trouble::Denied("may not list nodes".to_owned()))
         }
     }
 

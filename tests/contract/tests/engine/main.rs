@@ -37,6 +37,7 @@ contract::cases_for_both! {crate::scene::run, {
         t39_a_volume_of_two_local_pods,
         t40_a_claim_mounted_twice,
         t41_an_inline_attachment,
+        what_somebody_else_has_left_attached_is_waited_for,
         t42_claims_without_a_volume,
         t43_the_node_goes_in_the_middle_of_a_wait,
         t44_a_hundred_attachment_updates_during_a_detach,

@@ -170,6 +170,36 @@ pub(crate) async fn t41_an_inline_attachment(target: &Target) -> Result<()> {
     until(&mut drain, "a's volume is left", |drain| is_detaching(drain, &own).then_some(())).await?;
     assert_eq!(drain.volumes().len(), 1, "{:?}", drain.volumes());
     disks.release(&own, node).await?;
+    // Nothing tells whose the inline one is, and it is attached all the same.
+    until(&mut drain, "the inline one is left", |drain| is_detaching(drain, &name).then_some(())).await?;
+    let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{name}");
+    scene.place.caller().delete(&path, &json!({})).await?.object()?;
+    let free = json!({"metadata": {"finalizers": null}});
+    scene.place.caller().patch(&path, Change::Merge, &free).await?.object()?;
+    assert_eq!(end(&mut drain).await?, Outcome::Drained);
+    Ok(())
+}
+
+/// A volume that was attached before the drain came, and whose pod somebody else has moved a moment ago (as `kubectl drain`
+/// does): waited for, named when it takes too long, and again by the next drain.
+pub(crate) async fn what_somebody_else_has_left_attached_is_waited_for(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "left").await?;
+    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
+    let left = disks.pod_with_disk("a", Kubelet::Quick).await?;
+    disks.hold(&left, node).await?;
+    scene.kill("a").await?;
+    let hasty = || {
+        let volumes = Volumes { detach_timeout: Duration::from_millis(500), ..patient().volumes };
+        Policy { volumes, ..patient() }
+    };
+    for _ in 0..2 {
+        let outcome = end(&mut scene.drain(hasty())).await?;
+        let Outcome::Failed(Failure::Volumes(named)) = &outcome else { anyhow::bail!("{outcome:?}") };
+        assert!(named[0].contains(disks.driver()), "{named:?}");
+    }
+    let mut drain = scene.drain(patient());
+    until(&mut drain, "it is waited for", |drain| (drain.progress().volumes == 1).then_some(())).await?;
+    disks.release(&left, node).await?;
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     Ok(())
 }

@@ -75,9 +75,13 @@ impl Trial {
     /// An outage for good is one of a few seconds, believed soon.
     pub(crate) fn settings(&self) -> &'static [&'static str] {
         match self.column() {
-            Some(Column::AwayForGood) => {
-                &["api.unreachable-timeout=3s", "api.freeze-limit=3s", "drain.attempts=1", "cordon.tries=3"]
-            }
+            Some(Column::AwayForGood) => &[
+                "api.unreachable-timeout=3s",
+                "api.freeze-limit=3s",
+                "drain.attempts=1",
+                "cordon.tries=3",
+                "slots.down-max=3s",
+            ],
             Some(
                 Column::Restart | Column::Boot | Column::Foreign | Column::AwayForOne | Column::AwayForThirty,
             )
