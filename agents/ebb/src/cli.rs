@@ -112,7 +112,7 @@ pub(crate) struct DemoArguments {
     /// Stay up, so that another terminal can look and cancel; Ctrl-C ends it
     #[arg(long)]
     pub(crate) hold: bool,
-    /// How many pods run on the node
+    /// How many pods have to leave the node
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub(crate) pods: u16,
 }
