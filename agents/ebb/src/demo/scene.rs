@@ -61,8 +61,11 @@ fn populate(cluster: &FakeCluster, pods: u16) -> anyhow::Result<()> {
         cluster.node(node)?;
         // A node takes 110 pods if nobody says otherwise.
         let room = |node: &mut Value| {
+            let Some(node) = node.as_object_mut() else { return };
+            let status = node.entry("status").or_insert_with(|| json!({}));
             for field in ["capacity", "allocatable"] {
-                node["status"][field] = json!({"cpu": "100", "memory": "100Gi", "pods": "1000"});
+                let much = json!({"cpu": "100", "memory": "100Gi", "pods": "1000"});
+                status.as_object_mut().map(|status| status.insert(field.to_owned(), much));
             }
         };
         cluster.edit("nodes", "", node, room)?;
