@@ -45,7 +45,12 @@ fn what_became_of_a_pod() {
         ),
         (vec![vec![sent("db", Stage::Accepted)], vec![]], true, false, "deleted shop/db"),
         // It was terminating before anything was sent.
-        (vec![vec![line("db", Some(Stage::Terminating))]], false, false, "unanswered shop/db"),
+        (
+            vec![vec![Line { tries: 0, ..line("db", Some(Stage::Terminating)) }]],
+            false,
+            false,
+            "unanswered shop/db",
+        ),
         (vec![vec![waits()], vec![]], true, false, "gone shop/db"),
         (
             vec![vec![Line { detail: "no right".into(), ..sent("db", refused()) }]],
