@@ -85,13 +85,6 @@ fn missing(asked: Asked, said: &Said<'_>, text: String) -> Answer {
     }
 }
 
-/// The server is older than 1.22 and knows the body of an eviction only as `policy/v1beta1`.
-pub(crate) fn wants_beta(status: u16, body: &str) -> bool {
-    let said = Said::read(body);
-    let message = said.message();
-    status == 400 && message.contains("no kind \"Eviction\" is registered for version \"policy/v1\"")
-}
-
 fn forbidden(asked: Asked, said: &Said<'_>, text: String) -> Answer {
     if said.has_cause(NAMESPACE) {
         return Answer::NamespaceTerminating;

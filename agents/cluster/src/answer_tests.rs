@@ -119,26 +119,6 @@ fn a_404_that_names_no_object_is_about_evictions_as_such() {
     }
 }
 
-#[test]
-fn old_servers_ask_for_another_version() {
-    let message = |version: &str| {
-        let text = format!(
-            "no kind \\\"Eviction\\\" is registered for version \\\"{version}\\\" in scheme \\\"x.go:30\\\""
-        );
-        format!("{{\"message\":\"{text}\",\"reason\":\"BadRequest\",\"code\":400}}")
-    };
-    let cases = [
-        (400, message("policy/v1"), true),
-        (400, message("policy/v1beta1"), false),
-        (404, message("policy/v1"), false),
-        (400, STRICT.to_owned(), false),
-        (400, String::new(), false),
-    ];
-    for (code, body, expected) in cases {
-        assert_eq!(wants_beta(code, &body), expected, "{code} {body}");
-    }
-}
-
 type Case = (u16, Option<u64>, &'static str, &'static str, Option<u64>);
 
 fn check(cases: &[Case]) {

@@ -163,6 +163,20 @@ async fn a_context_is_chosen_by_name() {
     assert!(failure.text().ends_with("it has no context `c`; there are: a, b"), "{failure}");
 }
 
+#[tokio::test]
+async fn only_the_proxy_of_the_chosen_cluster_counts() {
+    let two = "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+               clusters: [{name: a, cluster: {server: \"http://127.0.0.1:1\"}}, \
+               {name: b, cluster: {server: \"http://127.0.0.1:2\", proxy-url: \"http://127.0.0.1:3\"}}]\n\
+               users: [{name: u, user: {}}]\n\
+               contexts: [{name: a, context: {cluster: a, user: u}}, {name: b, context: {cluster: b, user: u}}]\n";
+    let folder = folder(&[("two", two)]);
+    let search = |context: &str| explicit(folder.path().join("two")).in_context(Some(context.to_owned()));
+    assert!(connect(&search("a"), "").await.is_ok(), "the proxy of another cluster");
+    let failure = connect(&search("b"), "").await.map(drop).unwrap_err();
+    assert!(failure.text().contains("asks for a proxy"), "{failure}");
+}
+
 #[test]
 fn where_a_kubeconfig_is_looked_for() {
     let folder = folder(&[("a", ""), ("b", "")]);
@@ -176,9 +190,17 @@ fn where_a_kubeconfig_is_looked_for() {
     };
     let files = |names: &[&str]| Some(Origin::Files(names.iter().map(|name| path(name)).collect()));
     let both = format!("{}::{}", path("a").display(), path("x").display());
+    let there = format!("{}:{}", path("a").display(), path("b").display());
+    let neither = format!("{}:{}", path("x").display(), path("y").display());
     let cases = [
         (search(Some("x"), Some("/e"), &["a"]), files(&["x"]), "the setting counts even without a file"),
-        (search(None, Some(&both), &["b"]), files(&["a", "x"]), "KUBECONFIG may name several"),
+        (
+            search(None, Some(&both), &["b"]),
+            files(&["a"]),
+            "a file of several that is missing is passed over",
+        ),
+        (search(None, Some(&there), &["b"]), files(&["a", "b"]), "KUBECONFIG may name several"),
+        (search(None, Some(&neither), &["b"]), files(&["x", "y"]), "it counts even if it leads nowhere"),
         (search(None, Some(""), &["b"]), files(&["b"]), "an empty KUBECONFIG is none"),
         (search(None, None, &["x", "b", "a"]), files(&["b"]), "the first that exists"),
         (search(None, None, &["x"]), None, "nothing"),

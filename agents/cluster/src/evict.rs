@@ -4,7 +4,7 @@
 //! period and UID would not count. So the body is made here, and the server is told to be strict about it.
 //!
 //! One call each; a conflict costs one more, to see whether the pod has been replaced, and so does a server without
-//! evictions, to be sure of it. A server before 1.22 is asked twice the first time.
+//! evictions, to be sure of it. Evictions and budgets are `policy/v1`: servers before 1.22 have no such evictions.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, 
 use kube::core::params::GetParams;
 use serde::Serialize;
 
-use crate::answer::{Asked, classify, wants_beta};
+use crate::answer::{Asked, classify};
 use crate::cordon::Cordoned;
 use crate::failure::ApiFailure;
 use crate::objects::Pod;
 use crate::operation::{DryRun, Operation, is_name};
-use crate::wire::{Cluster, EVICTION_DEADLINE, EvictionVersion, Reply};
+use crate::wire::{Cluster, EVICTION_DEADLINE, Reply};
 
 /// Evicts the pod from the cordoned node; its UID is the precondition. `grace` is the grace period to send, rounded up
 /// to seconds; `None` leaves it to the pod.
@@ -74,7 +74,6 @@ async fn send(
     if answer == Answer::NoEvictions { without_evictions(cluster).await } else { answer }
 }
 
-/// In the version that this server understands: found out by trying once.
 async fn post_eviction(
     cluster: &Cluster,
     pod: &PodId,
@@ -82,15 +81,7 @@ async fn post_eviction(
     dry_run: DryRun,
 ) -> Result<Reply, ApiFailure> {
     let operation = on_pod("create", "pods/eviction", pod);
-    let version = cluster.eviction_version();
-    let request = eviction(version, pod, grace, dry_run);
-    let reply = cluster.call(&operation, request, EVICTION_DEADLINE).await?;
-    if version == EvictionVersion::V1 && wants_beta(reply.status.as_u16(), &reply.text()) {
-        cluster.remember_old_evictions();
-        let request = eviction(EvictionVersion::V1beta1, pod, grace, dry_run);
-        return cluster.call(&operation, request, EVICTION_DEADLINE).await;
-    }
-    Ok(reply)
+    cluster.call(&operation, eviction(pod, grace, dry_run), EVICTION_DEADLINE).await
 }
 
 /// The server's own list of what it serves, before pods are deleted for want of evictions: a proxy in between says 404
@@ -129,7 +120,7 @@ async fn is_replaced(cluster: &Cluster, pod: &PodId) -> bool {
 
 type Built = Result<Request<Vec<u8>>, kube::core::request::Error>;
 
-/// The body of an eviction. k8s-openapi's own says `policy/v1` always.
+/// The body of an eviction.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Eviction {
@@ -139,16 +130,13 @@ struct Eviction {
     metadata: ObjectMeta,
 }
 
-fn eviction(version: EvictionVersion, pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
+fn eviction(pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
     let query = match dry_run {
         DryRun::No => "fieldValidation=Strict",
         DryRun::Yes => "fieldValidation=Strict&dryRun=All",
     };
     let body = Eviction {
-        api_version: match version {
-            EvictionVersion::V1 => "policy/v1",
-            EvictionVersion::V1beta1 => "policy/v1beta1",
-        },
+        api_version: "policy/v1",
         kind: "Eviction",
         delete_options: options(pod, grace),
         metadata: ObjectMeta {

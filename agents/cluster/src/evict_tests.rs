@@ -128,27 +128,6 @@ async fn a_server_without_evictions_is_believed_only_by_its_own_list() {
 }
 
 #[tokio::test]
-async fn an_old_server_gets_the_old_version_from_then_on() {
-    let (fake, cluster, proof, pod) = a_pod().await;
-    let unknown = "no kind \"Eviction\" is registered for version \"policy/v1\" in scheme \"legacyscheme/scheme.go:30\"";
-    let unknown =
-        Reply::json(400, &json!({"kind": "Status", "message": unknown, "reason": "BadRequest", "code": 400}));
-    fake.faults().add(Fault::on("create", "pods/eviction", Effect::Answer(unknown.clone())));
-    assert_eq!(would_evict(&cluster, &pod, None).await, Answer::Accepted);
-    assert_eq!(evict(&cluster.clone(), &proof, &pod, Some(Duration::from_secs(3))).await, Answer::Accepted);
-    let sent = fake.requests().recent().into_iter().filter(|request| request.resource == "pods/eviction");
-    let bodies: Vec<_> = sent.map(|request| json(&request.body)).collect();
-    let versions: Vec<_> = bodies.iter().map(|body| body["apiVersion"].as_str().unwrap()).collect();
-    assert_eq!(versions, ["policy/v1", "policy/v1beta1", "policy/v1beta1"]);
-    let options = json!({"gracePeriodSeconds": 3, "preconditions": {"uid": pod.uid}});
-    assert_eq!(bodies[2]["deleteOptions"], options);
-    // A server that wants neither is not asked for ever.
-    fake.faults().add(Fault::on("create", "pods/eviction", Effect::Answer(unknown)).always());
-    let answer = evict(&cluster, &proof, &pod, None).await;
-    assert!(matches!(answer, Answer::Final { .. }), "{answer:?}");
-}
-
-#[tokio::test]
 async fn without_an_answer_nothing_is_known() {
     let (fake, cluster, proof, pod) = a_pod().await;
     for effect in [Effect::ResetBefore, Effect::ResetAfter] {

@@ -29,7 +29,8 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 pub struct Search {
     /// From a setting or flag. Counts even if there is no such file.
     pub explicit: Option<PathBuf>,
-    /// The value of `KUBECONFIG`: one path, or several to be merged. Counts even if there are no such files.
+    /// The value of `KUBECONFIG`: one path, or several to be merged, of which those that do not exist are passed over, as
+    /// kubectl does. Counts even if none of them exists.
     pub environment: Option<OsString>,
     /// Tried in order; those that do not exist are passed over.
     pub candidates: Vec<PathBuf>,
@@ -109,7 +110,8 @@ impl Search {
         let named: Vec<PathBuf> = self.environment.iter().flat_map(env::split_paths).collect();
         let named: Vec<PathBuf> = named.into_iter().filter(|path| !path.as_os_str().is_empty()).collect();
         if !named.is_empty() {
-            return Some(Origin::Files(named));
+            let (missing, there): (Vec<_>, Vec<_>) = named.into_iter().partition(|path| is_missing(path));
+            return Some(Origin::Files(if there.is_empty() { missing } else { there }));
         }
         if let Some(path) = self.candidates.iter().find(|path| path.exists()) {
             return Some(Origin::Files(vec![path.clone()]));
@@ -171,6 +173,11 @@ impl Origin {
     }
 }
 
+/// There is no such file; one that cannot be looked at is not passed over.
+fn is_missing(path: &Path) -> bool {
+    fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.ino(), metadata.len(), metadata.modified().ok()))
@@ -211,11 +218,13 @@ fn from_files(
     }
     // kube takes HTTPS_PROXY for a proxy as well. The own cluster is reached directly; only a proxy that the
     // kubeconfig itself asks for would be needed, and we have none.
-    let proxy = merged.clusters.iter().any(|named| {
-        named.cluster.as_ref().is_some_and(|c| c.proxy_url.as_ref().is_some_and(|url| !url.is_empty()))
-    });
-    if proxy {
-        return Err(broken(&origin, "it asks for a proxy (proxy-url), which is not supported"));
+    let cluster = current(&mut merged).and_then(|(cluster, _)| cluster);
+    if cluster.is_some_and(|cluster| cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty())) {
+        return Err(broken(
+            &origin,
+            "the cluster of its context asks for a proxy (proxy-url), which is not supported: use a context that \
+             reaches the API server directly, or a tunnel (ssh -L) and its address as `server`",
+        ));
     }
     take_files_in(&mut merged, seen).map_err(|why| broken(&origin, &why))?;
     let mut config = Config::try_from(merged)

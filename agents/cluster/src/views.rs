@@ -51,7 +51,7 @@ impl PodFacts {
             grace: seconds(grace),
             terminating: metadata.deletion_timestamp.as_ref().map(|_| Terminating {
                 grace: seconds(metadata.deletion_grace_period_seconds.unwrap_or(grace)),
-                overdue: Duration::ZERO,
+                ..Terminating::default()
             }),
             finalizers: metadata.finalizers.clone().unwrap_or_default(),
             priority: spec.and_then(|spec| spec.priority).unwrap_or(0),
@@ -61,11 +61,12 @@ impl PodFacts {
         Self { view, due: metadata.deletion_timestamp.as_ref().map(|time| time.0) }
     }
 
-    /// The view when the API server's clock shows this; an unknown time makes nothing overdue.
+    /// The view when the API server's clock shows this; an unknown time makes nothing overdue, and leaves nothing.
     pub(crate) fn at(&self, server_time: Option<Timestamp>) -> PodView {
         let mut view = self.view.clone();
         if let (Some(terminating), Some(due), Some(now)) = (&mut view.terminating, self.due, server_time) {
             terminating.overdue = Duration::try_from(now.duration_since(due)).unwrap_or_default();
+            terminating.left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
         }
         view
     }

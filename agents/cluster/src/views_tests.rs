@@ -57,7 +57,7 @@ fn a_whole_pod() {
         }),
         empty_dir: true,
         grace: Duration::from_mins(1),
-        terminating: Some(Terminating { grace: Duration::from_secs(10), overdue: Duration::ZERO }),
+        terminating: Some(Terminating { grace: Duration::from_secs(10), ..Terminating::default() }),
         finalizers: vec!["example.org/hold".into()],
         priority: 1000,
         tolerates_cordon: true,
@@ -73,6 +73,12 @@ fn a_whole_pod() {
     assert_eq!(overdue(None), 0);
     assert_eq!(overdue(Some("2026-11-21T11:59:59Z")), 0);
     assert_eq!(overdue(Some("2026-11-21T12:01:30Z")), 90);
+    let left = |time: Option<&str>| {
+        facts.at(time.map(|time| time.parse().unwrap())).terminating.unwrap().left.as_secs()
+    };
+    assert_eq!(left(None), 0);
+    assert_eq!(left(Some("2026-11-21T11:59:50Z")), 10);
+    assert_eq!(left(Some("2026-11-21T12:01:30Z")), 0);
 }
 
 #[test]

@@ -52,8 +52,6 @@ struct Shared {
     server_clock: ServerClock,
     daemon_sets: DaemonSets,
     pace: Pace,
-    /// The server has asked for `policy/v1beta1` in evictions.
-    old_evictions: AtomicBool,
     /// One side has not accepted the other's credentials.
     refused: AtomicBool,
     /// When our credentials end.
@@ -85,7 +83,6 @@ impl Cluster {
             server_clock: ServerClock::default(),
             daemon_sets: DaemonSets::default(),
             pace: Pace::default(),
-            old_evictions: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             validity,
             wish,
@@ -109,17 +106,6 @@ impl Cluster {
     /// Late by up to a second, never early: the header has no fractions.
     pub fn server_time(&self) -> Option<Timestamp> {
         self.shared.server_clock.at(boot_time())
-    }
-
-    /// The version of evictions that the server is known to understand.
-    pub(crate) fn eviction_version(&self) -> EvictionVersion {
-        let is_old = self.shared.old_evictions.load(Ordering::Relaxed);
-        if is_old { EvictionVersion::V1beta1 } else { EvictionVersion::V1 }
-    }
-
-    /// From now on, for all clones.
-    pub(crate) fn remember_old_evictions(&self) {
-        self.shared.old_evictions.store(true, Ordering::Relaxed);
     }
 
     /// The server has not accepted our credentials (401), or we not its certificate: time to read them anew.
@@ -232,15 +218,6 @@ impl Cluster {
         let retry_after = retry_after(&head.headers);
         Ok(Reply { status: head.status, retry_after, body: Vec::from(body.to_bytes()) })
     }
-}
-
-/// The version that the body of an eviction says it is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EvictionVersion {
-    /// `policy/v1`, since Kubernetes 1.22.
-    V1,
-    /// `policy/v1beta1`, which newer servers accept as well.
-    V1beta1,
 }
 
 /// What the server answered, whatever it means.

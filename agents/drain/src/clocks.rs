@@ -9,6 +9,7 @@ use crate::policy::Policy;
 use crate::sending::next_due;
 use crate::state::{Attempt, Denied};
 use crate::storage::Attachments;
+use crate::terminating::next_skip;
 use crate::time::Moment;
 use crate::view::Picture;
 use crate::volumes::VolumeStage;
@@ -105,6 +106,7 @@ pub(crate) fn wake_time(attempt: &Attempt, now: Moment, policy: &Policy) -> Mome
         turns::next_end(attempt, policy),
         next_escalation(attempt, policy),
         next_force(attempt, policy),
+        next_skip(attempt, policy),
         asking::next(attempt),
         look_due(attempt),
     ];

@@ -33,8 +33,7 @@ pub(crate) fn failure(attempt: &Attempt, now: Moment, policy: &Policy) -> Option
         return Some(Failure::Uncordoned);
     }
     let refused = attempt.pods.values().any(|track| track.stage == Stage::Refused);
-    let touched = attempt.gone > 0 || attempt.pods.values().any(|track| track.tries > 0);
-    if refused && !touched {
+    if refused && !attempt.is_touched() {
         return Some(Failure::Refused);
     }
     if is_stuck(attempt, now, policy) {

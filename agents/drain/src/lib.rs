@@ -54,6 +54,7 @@ mod asking;
 mod clocks;
 mod ending;
 mod sending;
+mod terminating;
 mod tracking;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::diagnosis::STUCK_AFTER;
 use crate::plan::{Planned, Reason, Verdict};
 use crate::state::{Attempt, By, Cause, Stage, State, Track};
 use crate::time::Moment;
-use crate::view::{PodId, PodView};
+use crate::view::{PodId, PodView, Terminating};
 use crate::volumes::{Shelves, VolumeStage, is_attached};
 
 /// How far the drain is, in pods that have to leave.
@@ -205,8 +205,12 @@ fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> Strin
 
 fn terminating(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
     let Some(overdue) = overdue(attempt, pod, track, now) else {
-        let grace = pod.terminating.map_or(pod.grace, |terminating| terminating.grace);
-        let left = grace.saturating_sub(now.since(track.since));
+        let Terminating { grace, left, .. } = pod.terminating.unwrap_or_default();
+        let left = if left.is_zero() {
+            grace.saturating_sub(now.since(track.since))
+        } else {
+            left.saturating_sub(now.since(attempt.seen))
+        };
         return format!("still terminating, {} s of its grace are left", left.as_secs());
     };
     if overdue <= STUCK_AFTER {
@@ -226,6 +230,9 @@ pub(crate) fn overdue(attempt: &Attempt, pod: &PodView, track: &Track, now: Mome
     let terminating = pod.terminating?;
     if !terminating.overdue.is_zero() {
         return Some(terminating.overdue + now.since(attempt.seen));
+    }
+    if !terminating.left.is_zero() {
+        return now.since(attempt.seen).checked_sub(terminating.left);
     }
     now.since(track.since).checked_sub(terminating.grace)
 }

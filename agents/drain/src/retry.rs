@@ -14,6 +14,9 @@ const LONGEST_WISH: Duration = Duration::from_mins(5);
 /// A pause is spread by a quarter of this at most: enough to part pods, and no number that overflows.
 const LONGEST_SPREAD: Duration = Duration::from_hours(1);
 
+/// No refused pod is asked about again sooner, whatever the policy says: a policy without a pause must not turn in a loop.
+pub(crate) const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+
 /// The pause before try number `tries + 1`: what the server asked for, else doubling from 0.5 s to 20 s; in both
 /// cases spread.
 pub fn pause(tries: u32, after: Option<Duration>, uid: &str) -> Duration {

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::budget::{Fingerprint, fingerprint, guarding, in_flight_limit};
+use crate::budget::{fingerprint, guarding, in_flight_limit};
 use crate::force::{self, force};
 use crate::policy::{Method, Policy, StatefulOrder};
 use crate::state::{Attempt, By, Stage, Track};
 use crate::step::Effect;
+use crate::terminating;
 use crate::time::Moment;
 use crate::turns::{begin, current_order};
 use crate::view::{Picture, PodView};
@@ -42,6 +43,15 @@ pub(crate) fn send(attempt: &mut Attempt, now: Moment, policy: &Policy) -> Vec<E
         if track.by == By::Eviction && (no_evictions || policy.method != Method::Evict) {
             track.by = By::Deletion;
         }
+        if pod.terminating.is_some() {
+            // On its way out: neither its turn nor its budgets count any more.
+            if terminating::is_due(track, now, policy) {
+                in_flight += 1;
+                track.shortened = Some(now);
+                effects.push(one(attempt.number, track, now));
+            }
+            continue;
+        }
         let may = is_due(track, now)
             && track.order <= order
             && (!track.is_stateful || track.had_turn || turns < policy.stateful.parallel)
@@ -49,8 +59,8 @@ pub(crate) fn send(attempt: &mut Attempt, now: Moment, policy: &Policy) -> Vec<E
         if may {
             in_flight += 1;
             track.sent_as = Some((pod.phase, pod.ready));
-            let seen_under = fingerprint(pod, &picture.budgets);
-            effects.push(one(attempt.number, track, seen_under, now));
+            track.sent_under = Some(fingerprint(pod, &picture.budgets));
+            effects.push(one(attempt.number, track, now));
             begin(track, &mut attempt.turns, now, policy);
         }
     }
@@ -70,9 +80,8 @@ fn in_turn<'a>(attempt: &Attempt, picture: &'a Picture, policy: &Policy) -> Vec<
     pods
 }
 
-fn one(attempt: u32, track: &mut Track, seen_under: Fingerprint, now: Moment) -> Effect {
+fn one(attempt: u32, track: &mut Track, now: Moment) -> Effect {
     mark_sent(track, now);
-    track.sent_under = Some(seen_under);
     let (pod, grace) = (track.id.clone(), track.grace_sent);
     match track.by {
         By::Eviction => Effect::Evict { attempt, pod, grace },

@@ -189,6 +189,11 @@ impl Attempt {
         }
     }
 
+    /// Whether a pod has been told to go, or has gone.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.gone > 0 || self.pods.values().any(|track| track.tries > 0)
+    }
+
     /// Whether any pod that is known has to leave.
     pub fn has_pods_left(&self) -> bool {
         !self.pods.is_empty()
@@ -234,6 +239,10 @@ pub struct Track {
     pub refusal: Option<Cause>,
     /// When it was last deleted with grace 0.
     pub killed: Option<Moment>,
+    /// It is terminating, with a longer grace than the policy asks for.
+    pub shortens: bool,
+    /// When a shorter grace was last asked for.
+    pub shortened: Option<Moment>,
     /// How often its owner has made it anew on this node.
     pub returns: u32,
     /// The budgets as they were when the last eviction was sent.

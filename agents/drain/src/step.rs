@@ -19,7 +19,7 @@ use crate::state::{Attempt, Failure, Outcome, Proof, State};
 use crate::time::Moment;
 use crate::tracking::{record, see};
 use crate::view::{Picture, PodId};
-use crate::{asking, looks, turns, volumes};
+use crate::{asking, looks, terminating, turns, volumes};
 
 /// Proofs lie at least this far apart.
 const PROOF_SPACING: Duration = Duration::from_secs(1);
@@ -258,6 +258,7 @@ fn proving(
 fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     if attempt.away_since.is_none() {
         volumes::expire(&mut attempt, now, policy);
+        terminating::leave_the_overdue(&mut attempt, now, policy);
         turns::settle(&mut attempt, now, policy);
         escalate(&mut attempt, now, policy);
     }

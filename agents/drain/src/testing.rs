@@ -107,7 +107,7 @@ pub(crate) fn pod(uid: &str) -> PodView {
 
 pub(crate) fn terminating(uid: &str) -> PodView {
     PodView {
-        terminating: Some(Terminating { grace: Duration::from_secs(30), overdue: Duration::ZERO }),
+        terminating: Some(Terminating { grace: Duration::from_secs(30), ..Terminating::default() }),
         ..pod(uid)
     }
 }

@@ -8,18 +8,15 @@ use crate::answer::Answer;
 use crate::budget::{fingerprint, would_allow};
 use crate::plan::{Planned, Verdict, plan};
 use crate::policy::{Policy, REFUSAL_LASTS, REFUSAL_TIMES};
-use crate::retry::{pause, spread_out, wish};
+use crate::retry::{SHORTEST_RETRY, pause, spread_out, wish};
 use crate::state::{Attempt, By, Cause, Denied, Owner, Stage, Track};
 use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::view::{Picture, PodView};
-use crate::{escalation, returns, volumes};
+use crate::{escalation, returns, terminating, volumes};
 
 /// Two budgets on one pod stay two until somebody changes them: asked again this seldom.
 const TWO_BUDGETS_RETRY: Duration = Duration::from_mins(1);
-
-/// No refused pod is asked about again sooner, whatever the policy says: a policy without a pause must not turn in a loop.
-const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
 /// Takes a picture of the watches in.
 pub(crate) fn see(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, policy: &Policy) {
@@ -44,6 +41,7 @@ pub(crate) fn take_in(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment,
     attempt.seen = now;
     escalation::see(attempt, &picture, now, policy);
     forget_the_gone(attempt, &picture, &planned);
+    let is_touched = attempt.is_touched();
     for (pod, planned) in picture.pods.iter().zip(&planned).filter(|(_, planned)| planned.must_leave()) {
         if !attempt.pods.contains_key(&pod.id.uid) {
             // One that may come back makes the proof as hard as one that has come.
@@ -57,7 +55,15 @@ pub(crate) fn take_in(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment,
             (track.order, track.grace_sent) = (planned.order, planned.grace);
             track.grace = planned.grace.unwrap_or(pod.grace);
             track.names_node |= pod.names_node;
-            let stage = stage_seen(track, planned, pod, &picture, now, policy);
+            track.shortens = terminating::shortens(planned, pod);
+            let stage = match (pod.terminating.is_some(), planned.verdict, is_touched) {
+                // On its way out: what is refused forbids only the beginning of a drain.
+                (true, Verdict::Evict | Verdict::Await | Verdict::Leave, _)
+                | (true, Verdict::Refuse, true) => terminating::stage_seen(track),
+                (true, Verdict::Refuse, false) | (false, ..) => {
+                    stage_seen(track, planned, pod, &picture, now, policy)
+                }
+            };
             enter(track, stage, now);
         }
     }
@@ -91,6 +97,8 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
     } else {
         stage_answered(track, answer, now, policy)
     };
+    let is_ending = track.killed.is_none() && pod.is_some_and(|pod| pod.terminating.is_some());
+    let stage = if is_ending { terminating::stage_answered(track, stage, now, policy) } else { stage };
     match &stage {
         Stage::Blocked { cause, .. } => {
             track.refused_since.get_or_insert(now);
@@ -186,6 +194,8 @@ fn new_track(planned: &Planned, pod: &PodView, returns: u32, now: Moment) -> Tra
         refused_since: None,
         refusal: None,
         killed: None,
+        shortens: false,
+        shortened: None,
         returns,
         sent_under: None,
         sent_as: None,
@@ -195,7 +205,7 @@ fn new_track(planned: &Planned, pod: &PodView, returns: u32, now: Moment) -> Tra
     }
 }
 
-/// The stage of a pod after a new picture.
+/// The stage of a live pod after a new picture, and of one that forbids the drain.
 fn stage_seen(
     track: &Track,
     planned: &Planned,
@@ -204,9 +214,6 @@ fn stage_seen(
     now: Moment,
     policy: &Policy,
 ) -> Stage {
-    if pod.terminating.is_some() {
-        return Stage::Terminating;
-    }
     match planned.verdict {
         Verdict::Refuse => return Stage::Refused,
         Verdict::Await => return Stage::Awaiting,

@@ -103,6 +103,10 @@ pub struct Terminating {
     /// How far the API server's clock was past `deletionTimestamp` (request time + grace) when the view was made;
     /// zero before that.
     pub overdue: Duration,
+    /// How far the API server's clock was before `deletionTimestamp` when the view was made; zero after that, and when that
+    /// clock is not known.
+    #[cfg_attr(feature = "trace", serde(default))]
+    pub left: Duration,
 }
 
 /// What a decision needs of a pod.

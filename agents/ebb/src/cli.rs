@@ -38,7 +38,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say in plain words where this node is and why
     Status(StatusArguments),
-    /// Say what a drain of this node would do now, and what would block it; nothing is changed
+    /// Say what a drain of nodes, or of this device, would do now, and what would block it; nothing is changed
     #[command(args_override_self = true)]
     Plan(PlanArguments),
     /// Cordon nodes and move their pods away, as `kubectl drain` does
@@ -112,7 +112,7 @@ pub(crate) struct DemoArguments {
     /// Stay up, so that another terminal can look and cancel; Ctrl-C ends it
     #[arg(long)]
     pub(crate) hold: bool,
-    /// How many pods run on the node
+    /// How many pods have to leave the node
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub(crate) pods: u16,
 }
@@ -129,20 +129,51 @@ const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
 /// What the arguments say; the first is the name under which the program was called.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     let definition = definition(called_as(&arguments));
-    let matches = definition.try_get_matches_from(multi_call(arguments))?;
+    let matches = definition.try_get_matches_from(levels(multi_call(arguments)))?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command)
 }
 
 /// The exit code for arguments that make no sense.
 pub(crate) fn usage_code(arguments: &[OsString]) -> u8 {
-    let verb = arguments.get(1).and_then(|verb| verb.to_str());
-    if verb.is_some_and(|verb| KUBECTL_VERBS.contains(&verb)) { 1 } else { 2 }
+    if is_kubectl_verb(arguments) { 1 } else { 2 }
 }
 
 /// All verbs and flags; help texts name the program as it was called.
 fn definition(called_as: Option<&str>) -> clap::Command {
     let definition = Cli::command();
     if called_as == Some(PLUGIN) { definition.bin_name("kubectl ebb") } else { definition }
+}
+
+/// kubectl's `-v 2`, `-v2` and `--v 2` as `-v=2`: here the number may be left out, so it has to hang on the flag.
+fn levels(arguments: Vec<OsString>) -> Vec<OsString> {
+    if !is_kubectl_verb(&arguments) {
+        return arguments;
+    }
+    let is_level = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut joined: Vec<OsString> = Vec::with_capacity(arguments.len());
+    let mut is_literal = false;
+    for argument in arguments {
+        let text = argument.to_str().filter(|_| !is_literal);
+        is_literal |= text == Some("--");
+        let before = joined.last().and_then(|last| last.to_str());
+        match text {
+            Some(level) if is_level(level) && matches!(before, Some("-v" | "--v")) => {
+                let level = format!("-v={level}");
+                joined.pop();
+                joined.push(level.into());
+            }
+            Some(text) if text.strip_prefix("-v").is_some_and(is_level) => {
+                joined.push(format!("-v={}", text.trim_start_matches("-v")).into());
+            }
+            Some(_) | None => joined.push(argument),
+        }
+    }
+    joined
+}
+
+fn is_kubectl_verb(arguments: &[OsString]) -> bool {
+    let verb = arguments.get(1).and_then(|verb| verb.to_str());
+    verb.is_some_and(|verb| KUBECTL_VERBS.contains(&verb))
 }
 
 fn called_as(arguments: &[OsString]) -> Option<&str> {
@@ -167,6 +198,26 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_level_of_a_log_is_read_as_kubectl_reads_it() {
+        for (given, expected) in [
+            ("ebb drain -v n", Some(None)),
+            ("ebb drain n -v", Some(None)),
+            ("ebb drain n --verbose", Some(None)),
+            ("ebb drain n -v=2", Some(Some(2))),
+            ("ebb drain -v 0 n", Some(Some(0))),
+            ("ebb drain -v4 n", Some(Some(4))),
+            ("ebb drain --v 4 n", Some(Some(4))),
+            ("ebb drain --v=4 n -n x --namespace=y --request-timeout=30s", Some(Some(4))),
+            ("ebb drain n -- 4", None),
+        ] {
+            let Command::Drain(drain) = parse(given.split(' ').map(OsString::from).collect()).unwrap() else {
+                panic!("{given}");
+            };
+            assert_eq!((drain.own.verbose, drain.nodes.nodes[0].as_str()), (expected, "n"), "{given}");
+        }
     }
 
     #[test]

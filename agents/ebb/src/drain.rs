@@ -10,7 +10,7 @@ pub(crate) mod document;
 mod dry_run;
 mod ending;
 mod job;
-mod options;
+pub(crate) mod options;
 mod panel;
 mod sight;
 mod story;

@@ -1,36 +1,57 @@
-//! `ebb plan [NODE]`: what a drain of this node would do now, and what would block it, by the agents' settings.
+//! `ebb plan [NODE…]`: what a drain would do now, and what would block it: of these nodes by `ebb drain`'s flags, of this
+//! device's node by the agents' settings.
 //!
 //! Nothing is changed: the server is asked about each pod in a dry run.
 
 mod document;
 mod telling;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::Args;
-use cluster::full_look;
+use clap::{Args, Parser};
+use cluster::{Cluster, full_look};
 use drain::volumes::Shelves;
 use drain::{Picture, Policy, plan};
 use runtime::AgentFlags;
+use runtime::flags::{Assignment, assignment};
 
 use crate::device::Device;
-use crate::kubectl::nodes::node_name;
+use crate::drain::DrainArguments;
+use crate::drain::options::{Options, policy};
 use crate::screen;
 use crate::trial::{Trial, trial};
 
 /// What `ebb plan` takes.
 #[derive(Args, Debug)]
-#[command(mut_arg("log_format", |flag| flag.hide(true)), mut_arg("beside_zedbox", |flag| flag.hide(true)))]
+#[command(mut_arg("dry_run", |flag| flag.hide(true)))]
 pub(crate) struct PlanArguments {
-    /// The Node; without it setting node.name, else the Node that is this machine
-    #[arg(value_name = "NODE")]
-    name: Option<String>,
-    /// Print one JSON object
+    #[command(flatten)]
+    drain: Box<DrainArguments>,
+    /// Print JSON, as -o json does
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    flags: AgentFlags,
+    device: DeviceFlags,
+}
+
+/// The agents' flags, for the plan of this device: `--kubeconfig` is among `ebb drain`'s.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Without NODE: this device's own drain")]
+struct DeviceFlags {
+    /// Folder that stands for `/`: everything is read below it
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Settings file that wins over the installed ones; may be given more than once, the last wins
+    #[arg(long, value_name = "FILE")]
+    config: Vec<PathBuf>,
+    /// Name of the Node that is this machine
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// One setting; may be given more than once, the last wins
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    set: Vec<Assignment>,
 }
 
 /// What would happen to the node.
@@ -53,31 +74,99 @@ pub(crate) struct Extra {
 
 /// Prints the plan. Exit code 0 when all pods would go, 1 when something forbids or blocks it.
 pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
+    let nodes = &arguments.drain.nodes;
+    let is_own = nodes.nodes.is_empty() && nodes.selector.as_ref().is_none_or(String::is_empty);
     crate::in_runtime(async {
-        let device = Device::read(&arguments.flags)?;
-        let cluster = device.reach("plan").await?;
-        let name = match &arguments.name {
-            Some(name) => node_name(name)?,
-            None => device.own_node(&cluster).await?.name,
-        };
-        let picture = full_look(&cluster, &name).await?;
-        if picture.node.is_none() {
-            bail!("Error from server (NotFound): nodes {name:?} not found");
-        }
-        let trial = trial(&cluster, picture.clone(), &device.policy).await;
-        let foreseen = Foreseen::new(picture, trial, &device.policy);
-        let goes = foreseen.obstacles().is_empty();
-        if arguments.json {
-            let document = document::of(&foreseen);
-            screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
+        let all = if is_own { vec![of_device(arguments).await?] } else { of_nodes(arguments).await? };
+        if arguments.json || arguments.drain.own.is_json() {
+            screen::line(&json(&all).context("cannot write JSON")?);
         } else {
-            screen::line(telling::tell(&foreseen).trim_end());
+            let texts: Vec<String> = all.iter().map(telling::tell).collect();
+            screen::line(texts.join("\n").trim_end());
         }
+        let goes = all.iter().all(|foreseen| foreseen.obstacles().is_empty());
         Ok(if goes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
+/// One object for one node, else a list.
+fn json(all: &[Foreseen]) -> serde_json::Result<String> {
+    match all {
+        [one] => serde_json::to_string_pretty(&document::of(one)),
+        all => serde_json::to_string_pretty(&all.iter().map(document::of).collect::<Vec<_>>()),
+    }
+}
+
+/// What `ebb drain` of these nodes would do with the same flags and the same kubeconfig.
+async fn of_nodes(arguments: &PlanArguments) -> anyhow::Result<Vec<Foreseen>> {
+    let device = &arguments.device;
+    let is_given = [
+        ("--root", device.root.is_some()),
+        ("--config", !device.config.is_empty()),
+        ("--node", device.node.is_some()),
+        ("--set", !device.set.is_empty()),
+    ];
+    if let Some((flag, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
+        bail!(
+            "{flag} is about this device's own drain, and NODE about `ebb drain NODE`, which no setting of the device \
+             changes: leave one of them out"
+        );
+    }
+    let options = Options::from(&arguments.drain)?;
+    let (cluster, nodes) = arguments.drain.nodes.find("plan", &options.nodes).await?;
+    let mut all = Vec::new();
+    for node in nodes {
+        all.push(Foreseen::look(&cluster, &node.name, &options.policy).await?);
+    }
+    Ok(all)
+}
+
+/// What the agents of this device would do with its node.
+async fn of_device(arguments: &PlanArguments) -> anyhow::Result<Foreseen> {
+    let PlanArguments { drain, device: flags, .. } = arguments;
+    if policy(drain)? != policy(&DrainArguments::none()?)? || drain.nodes.context.is_some() {
+        bail!(
+            "without NODE the settings of this device say how it is drained (--set KEY=VALUE): the flags of `ebb drain` \
+             need a NODE"
+        );
+    }
+    let flags = AgentFlags {
+        root: flags.root.clone().unwrap_or_else(|| PathBuf::from("/")),
+        config: flags.config.clone(),
+        kubeconfig: drain.nodes.kubeconfig.clone(),
+        node: flags.node.clone(),
+        set: flags.set.clone(),
+        ..AgentFlags::default()
+    };
+    let device = Device::read(&flags)?;
+    let cluster = device.reach("plan").await?;
+    let name = device.own_node(&cluster).await?.name;
+    Foreseen::look(&cluster, &name, &device.policy).await
+}
+
+impl DrainArguments {
+    /// As without any flag.
+    fn none() -> Result<Self, clap::Error> {
+        #[derive(Parser)]
+        struct Alone {
+            #[command(flatten)]
+            drain: DrainArguments,
+        }
+        Ok(Alone::try_parse_from(["drain"])?.drain)
+    }
+}
+
 impl Foreseen {
+    /// Looks at the node, and asks about each pod.
+    async fn look(cluster: &Cluster, name: &str, policy: &Policy) -> anyhow::Result<Self> {
+        let picture = full_look(cluster, name).await?;
+        if picture.node.is_none() {
+            bail!("Error from server (NotFound): nodes {name:?} not found");
+        }
+        let trial = trial(cluster, picture.clone(), policy).await;
+        Ok(Self::new(picture, trial, policy))
+    }
+
     fn new(picture: Picture, trial: Trial, policy: &Policy) -> Self {
         let shelves = Shelves::of(&picture);
         let extras = picture.pods.iter().zip(plan(&picture, policy)).map(|(pod, planned)| Extra {

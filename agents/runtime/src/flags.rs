@@ -91,7 +91,11 @@ fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-fn assignment(text: &str) -> Result<Assignment, String> {
+/// `key=value`, the value as it is written.
+///
+/// # Errors
+/// There is no `=`, or nothing before it.
+pub fn assignment(text: &str) -> Result<Assignment, String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok(Assignment { key: key.trim().to_owned(), value: value.trim().to_owned() })

@@ -316,8 +316,11 @@ fn longhorn_is_recognised_by_its_policy() {
 #[test]
 fn a_terminating_pod_is_stuck_30_s_after_its_time() {
     let late = |overdue| {
-        let terminating =
-            Terminating { grace: Duration::from_secs(30), overdue: Duration::from_secs(overdue) };
+        let terminating = Terminating {
+            grace: Duration::from_secs(30),
+            overdue: Duration::from_secs(overdue),
+            ..Terminating::default()
+        };
         PodView { terminating: Some(terminating), ..pod("1") }
     };
     let held = PodView { finalizers: vec!["example.org/hold".into()], ..late(31) };
@@ -355,7 +358,8 @@ fn without_a_server_clock_ours_tells_what_is_stuck() {
 #[test]
 fn time_goes_on_after_the_last_picture() {
     let mut bench = Bench::start();
-    let terminating = Terminating { grace: Duration::ZERO, overdue: Duration::from_secs(5) };
+    let terminating =
+        Terminating { grace: Duration::ZERO, overdue: Duration::from_secs(5), ..Terminating::default() };
     bench.picture(with(vec![PodView { terminating: Some(terminating), ..pod("1") }]));
     bench.after(Duration::from_secs(26));
     says(&only(&bench).cause, &["31 s after its time"]);

@@ -163,7 +163,11 @@ fn verdicts_with_kubectls_defaults() {
 #[test]
 fn a_pod_terminating_too_long_is_left_only_if_asked_for() {
     let pod = pod(|p| {
-        p.terminating = Some(Terminating { grace: Duration::ZERO, overdue: Duration::from_secs(11) });
+        p.terminating = Some(Terminating {
+            grace: Duration::ZERO,
+            overdue: Duration::from_secs(11),
+            ..Terminating::default()
+        });
     });
     let limit =
         |seconds| Policy { skip_wait_for_delete: Some(Duration::from_secs(seconds)), ..Policy::device() };

@@ -106,7 +106,8 @@ fn a_pod_that_returns_says_how_often() {
 #[test]
 fn a_terminating_pod_speaks_30_s_after_its_time() {
     let late = |overdue| {
-        let terminating = Terminating { grace: seconds(5), overdue: seconds(overdue) };
+        let terminating =
+            Terminating { grace: seconds(5), overdue: seconds(overdue), ..Terminating::default() };
         PodView { terminating: Some(terminating), ..pod("1") }
     };
     let held = PodView { finalizers: vec!["a".into(), "b".into()], ..late(31) };

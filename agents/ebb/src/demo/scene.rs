@@ -9,6 +9,7 @@ use fake_cluster::{FakeCluster, Limit};
 use pubsub::Root;
 use runtime::AgentFlags;
 use runtime::flags::Assignment;
+use serde_json::{Value, json};
 
 /// The node that is "this machine".
 pub(crate) const NODE: &str = "edge-a";
@@ -53,22 +54,32 @@ impl Scene {
     }
 }
 
-/// Three nodes; on ours a web shop that may lose two pods at a time, a database that may lose one, a daemon, and a
-/// pod that nobody would make anew.
+/// Three nodes with room for all; on ours a web shop that may lose two pods at a time (of many pods a twentieth), a
+/// database that may lose one, a pod that nobody would make anew, and beside these a daemon.
 fn populate(cluster: &FakeCluster, pods: u16) -> anyhow::Result<()> {
     for node in [NODE, "edge-b", "edge-c"] {
         cluster.node(node)?;
+        // A node takes 110 pods if nobody says otherwise.
+        let room = |node: &mut Value| {
+            for field in ["capacity", "allocatable"] {
+                node["status"][field] = json!({"cpu": "100", "memory": "100Gi", "pods": "1000"});
+            }
+        };
+        cluster.edit("nodes", "", node, room)?;
     }
     let database = if pods > 3 { 2 } else { 0 };
-    let web = u32::from(pods).saturating_sub(database + 1).max(1);
+    let one_off = u32::from(pods > 1);
+    let web = u32::from(pods).saturating_sub(database + one_off);
     cluster.deployment("web", web, NODE)?;
-    cluster.budget("web", Limit::MaxUnavailable("2"))?;
+    cluster.budget("web", Limit::MaxUnavailable(&(web / 20).max(2).to_string()))?;
     if database > 0 {
         cluster.deployment("db", database, NODE)?;
         cluster.budget("db", Limit::MaxUnavailable("1"))?;
     }
     cluster.daemon_set("sensor")?;
-    cluster.pod("one-off", NODE)?;
+    if one_off > 0 {
+        cluster.pod("one-off", NODE)?;
+    }
     Ok(())
 }
 
@@ -85,4 +96,29 @@ fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
         .open(path)
         .with_context(cannot)?;
     file.write_all(text.as_bytes()).with_context(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use fake_cluster::Settings;
+
+    use super::*;
+
+    #[test]
+    fn every_accepted_number_of_pods_fits() {
+        for wanted in [1, 2, 3, 4, 12, 500] {
+            let cluster = FakeCluster::start_with(Settings::passive()).unwrap();
+            populate(&cluster, wanted).unwrap();
+            let number = |kind: &str, name: &str, field: &str| {
+                let object = cluster.get(kind, "default", name);
+                object.map_or(0, |object| object["spec"][field].as_u64().unwrap_or(1))
+            };
+            let pods = number("deployments", "web", "replicas")
+                + number("deployments", "db", "replicas")
+                + number("pods", "one-off", "none");
+            assert_eq!(pods, u64::from(wanted));
+            let node = cluster.get("nodes", "", "edge-b").unwrap();
+            assert_eq!(node["status"]["allocatable"]["pods"], "1000");
+        }
+    }
 }

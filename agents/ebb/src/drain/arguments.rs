@@ -93,9 +93,16 @@ pub(crate) struct OwnFlags {
     /// What is printed on stdout
     #[arg(short = 'o', long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
     pub(crate) output: Output,
-    /// Also tell each step of each pod
-    #[arg(short = 'v', long)]
-    pub(crate) verbose: bool,
+    /// Also tell each step of each pod; kubectl's levels are understood: 0 = no, all others = yes
+    #[arg(short = 'v', long, alias = "v", value_name = "LEVEL", num_args = 0..=1, require_equals = true)]
+    pub(crate) verbose: Option<Option<u8>>,
+}
+
+impl OwnFlags {
+    /// stdout is for JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.output == Output::Json
+    }
 }
 
 /// What `--on-detach-timeout` says.

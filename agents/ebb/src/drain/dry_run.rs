@@ -130,7 +130,7 @@ impl Foreseen {
         let is_refused = self.sight.lines.iter().any(|line| line.verdict == Verdict::Refuse);
         if !is_refused {
             prints.extend(self.sight.lines.iter().filter_map(|line| going(line, suffix)));
-            prints.extend(told(&troubles(&self.sight), options.policy.retry));
+            prints.extend(told(&troubles(&self.sight), self.sight.now, options.policy.retry));
         }
         prints.push(if self.failure.is_empty() {
             Print::Out(format!("node/{name} drained{suffix}"))
@@ -168,7 +168,11 @@ fn going(line: &Line, suffix: &str) -> Option<Print> {
 fn blocked(sight: &Sight) -> String {
     let is_held =
         |stage: &Stage| matches!(stage, Stage::Blocked { .. } | Stage::Paused { .. } | Stage::Final { .. });
-    let held = sight.lines.iter().filter(|line| line.stage.as_ref().is_some_and(is_held));
+    let known = sight.blocked_by_uid();
+    // One that is terminating for too long as well: a drain would wait for it, and `ebb plan` says so.
+    let is_in_the_way =
+        |line: &Line| known.contains_key(line.id.uid.as_str()) || line.stage.as_ref().is_some_and(is_held);
+    let held = sight.lines.iter().filter(|line| is_in_the_way(line));
     let held: Vec<String> = held.map(|line| line.id.to_string()).collect();
     if held.is_empty() { String::new() } else { format!("these pods would not go now: {}", held.join(", ")) }
 }

@@ -8,7 +8,7 @@ use drain::policy::{
 };
 use drain::{Policy, Selector};
 
-use super::arguments::{DrainArguments, OnDetachTimeout, Output};
+use super::arguments::{DrainArguments, OnDetachTimeout};
 use crate::kubectl::flags::{DryRun, is_on};
 use crate::kubectl::nodes::Chosen;
 use crate::peers::user;
@@ -48,8 +48,8 @@ impl Options {
             uncordon_on_failure: is_on(arguments.own.uncordon_on_failure),
             owner: owner(),
             reason: arguments.own.reason.clone(),
-            is_json: arguments.own.output == Output::Json,
-            is_verbose: arguments.own.verbose,
+            is_json: arguments.own.is_json(),
+            is_verbose: arguments.own.verbose.is_some_and(|level| level.is_none_or(|level| level > 0)),
         })
     }
 }
@@ -59,7 +59,11 @@ pub(crate) fn owner() -> String {
     format!("ebb:{}", user())
 }
 
-fn policy(arguments: &DrainArguments) -> anyhow::Result<Policy> {
+/// How the flags say that a node is drained.
+///
+/// # Errors
+/// As [`Options::from`].
+pub(crate) fn policy(arguments: &DrainArguments) -> anyhow::Result<Policy> {
     if arguments.own.retry.is_zero() {
         bail!("--retry must be longer than 0: the API server would be asked without a pause");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use drain::policy::Method;
 use drain::progress::{Line, VolumeLine};
 use drain::state::{By, Stage};
-use drain::{Moment, PodId, Verdict};
+use drain::{Moment, PodId, Reason, Verdict};
 
 use super::sight::Sight;
 use super::trouble::{Trouble, told, told_again, troubles};
@@ -137,9 +137,13 @@ impl Story {
         let before = self.pods.get(&line.id.uid);
         let is_new_stage = before.is_none_or(|pod| pod.line.stage != line.stage);
         let going = before.and_then(|pod| pod.going);
-        let goes = line.stage.as_ref().is_some_and(is_told_to_go);
+        // One that somebody else deletes has been told by nobody here.
+        let goes = line.tries > 0 && line.stage.as_ref().is_some_and(is_told_to_go);
         if goes && going != Some(by) {
             prints.push(Print::Out(begun(&line.id, by)));
+        }
+        if before.is_some_and(|pod| is_leaving(pod.line.verdict)) && is_given_up(line) {
+            prints.push(Print::Err(format!("pod {:?} is terminating for too long, skipping", line.id.name)));
         }
         if is_new_stage {
             prints.extend(self.stage(line, before.is_none()));
@@ -156,6 +160,9 @@ impl Story {
         let pod = &line.id;
         if line.verdict == Verdict::Await && is_new {
             return Some(Print::Err(format!("waiting for pod {pod} to finish by itself")));
+        }
+        if is_new && line.tries == 0 && line.stage == Some(Stage::Terminating) {
+            return Some(Print::Err(format!("pod {pod} is being deleted already: waiting for its end")));
         }
         let stage = line.stage.as_ref().filter(|_| self.manner.is_verbose)?;
         let detail = if line.detail.is_empty() { String::new() } else { format!(": {}", line.detail) };
@@ -176,6 +183,10 @@ impl Story {
             }
             if pod.line.verdict == Verdict::Await {
                 prints.push(Print::Err(format!("pod {} has finished and is gone", pod.line.id)));
+                continue;
+            }
+            if pod.going.is_none() && pod.line.stage == Some(Stage::Terminating) {
+                prints.push(Print::Err(format!("pod {} is gone", pod.line.id)));
                 continue;
             }
             // Quick ones are told to go and gone between two looks.
@@ -219,7 +230,7 @@ impl Story {
             }
             pod.told = Some(Told { sign, at: sight.now });
         }
-        prints.extend(told(&new, self.manner.retry));
+        prints.extend(told(&new, sight.now, self.manner.retry));
         prints.extend(told_again(&old, sight.now));
     }
 }
@@ -227,6 +238,11 @@ impl Story {
 /// A line as kubectl's words want it.
 pub(crate) fn judged(line: &Line) -> Judged<'_> {
     Judged { pod: &line.id, verdict: line.verdict, reasons: &line.reasons }
+}
+
+/// `--skip-wait-for-delete-timeout` is over for it.
+fn is_given_up(line: &Line) -> bool {
+    line.verdict == Verdict::Leave && line.reasons.contains(&Reason::TerminatingTooLong)
 }
 
 fn is_told_to_go(stage: &Stage) -> bool {

@@ -90,6 +90,31 @@ fn a_pod_that_comes_back_under_its_name_is_another_pod() {
 }
 
 #[test]
+fn what_somebody_else_deletes_is_not_said_to_be_evicted() {
+    let ending = || vec![Line { tries: 0, ..line("a", Some(Stage::Terminating)) }];
+    let looks = vec![look(0, ending()), look(1, ending()), look(2, Vec::new())];
+    let expected = ["E pod shop/a is being deleted already: waiting for its end", "E pod shop/a is gone"];
+    assert_eq!(tell(plain(), looks), expected);
+    // With a shorter grace it is asked for.
+    let asked = vec![line("a", Some(Stage::Sent))];
+    let looks = vec![look(0, ending()), look(1, asked), look(2, Vec::new())];
+    let expected = [expected[0], "O evicting pod shop/a", "O pod/a evicted from shop namespace"];
+    assert_eq!(tell(plain(), looks), expected);
+}
+
+#[test]
+fn a_pod_that_is_not_waited_for_any_longer_is_said() {
+    let left = Line { verdict: Verdict::Leave, reasons: vec![Reason::TerminatingTooLong], ..line("a", None) };
+    let looks = vec![
+        look(0, vec![line("a", Some(Stage::Terminating))]),
+        look(1, vec![left.clone()]),
+        look(2, vec![left]),
+    ];
+    let expected = ["O evicting pod shop/a", "E pod \"a\" is terminating for too long, skipping"];
+    assert_eq!(tell(plain(), looks), expected);
+}
+
+#[test]
 fn a_deletion_is_called_one() {
     let a = || vec![line("a", Some(Stage::Sent))];
     let looks = vec![Look { by: vec![("a", By::Deletion)], ..look(0, a()) }, look(1, Vec::new())];

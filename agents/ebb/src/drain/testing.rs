@@ -9,8 +9,9 @@ pub(crate) fn pod(name: &str) -> PodId {
     PodId { namespace: "shop".into(), name: name.into(), uid: name.into() }
 }
 
-/// A pod that has to leave.
+/// A pod that has to leave, and was told to if its stage can come from that.
 pub(crate) fn line(name: &str, stage: Option<Stage>) -> Line {
+    let is_asked = !matches!(stage, None | Some(Stage::Waiting | Stage::Awaiting | Stage::Refused));
     Line {
         id: pod(name),
         owner: "StatefulSet/db".into(),
@@ -18,7 +19,7 @@ pub(crate) fn line(name: &str, stage: Option<Stage>) -> Line {
         reasons: Vec::new(),
         stage,
         since: Moment(0),
-        tries: 0,
+        tries: u32::from(is_asked),
         detail: String::new(),
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Trouble {
     pub(crate) hint: String,
     /// Since when.
     pub(crate) since: Moment,
+    /// When its eviction is tried again, if that is known.
+    pub(crate) next: Option<Moment>,
 }
 
 /// What does not work.
@@ -61,8 +63,15 @@ fn trouble(line: &Line, blocked: Option<&Blocked>) -> Option<Trouble> {
         Stage::Final { .. } => Kind::Final,
         Stage::Terminating | Stage::Accepted => Kind::Stuck,
         Stage::Paused { text, .. } => {
-            let (pod, cause) = (line.id.clone(), text.clone());
-            return Some(Trouble { pod, kind: Kind::Refused, cause, hint: String::new(), since: line.since });
+            let (pod, cause, since) = (line.id.clone(), text.clone(), line.since);
+            return Some(Trouble {
+                pod,
+                kind: Kind::Refused,
+                cause,
+                hint: String::new(),
+                since,
+                next: next(line),
+            });
         }
         Stage::Blocked { .. } | Stage::Waiting | Stage::Sent | Stage::Awaiting => Kind::Refused,
     };
@@ -73,14 +82,45 @@ fn trouble(line: &Line, blocked: Option<&Blocked>) -> Option<Trouble> {
     } else {
         format!("{}; behind it is {}", blocked.cause, blocked.holder)
     };
-    Some(Trouble { pod: line.id.clone(), kind, cause, hint: blocked.hint.clone(), since: blocked.since })
+    let (pod, hint) = (line.id.clone(), blocked.hint.clone());
+    Some(Trouble { pod, kind, cause, hint, since: blocked.since, next: next(line) })
 }
 
-/// Lines about these troubles, when they are new.
-pub(crate) fn told(troubles: &[Trouble], retry: Duration) -> Vec<Print> {
+fn next(line: &Line) -> Option<Moment> {
+    match line.stage {
+        Some(Stage::Blocked { next, .. } | Stage::Paused { next, .. }) if next != Moment::NEVER => Some(next),
+        Some(
+            Stage::Blocked { .. }
+            | Stage::Paused { .. }
+            | Stage::Waiting
+            | Stage::Sent
+            | Stage::Accepted
+            | Stage::Terminating
+            | Stage::Awaiting
+            | Stage::Refused
+            | Stage::Final { .. },
+        )
+        | None => None,
+    }
+}
+
+/// The pause before the next try, `retry` if that is about it or nothing else is known.
+fn pause(trouble: &Trouble, now: Moment, retry: Duration) -> Duration {
+    let Some(pause) = trouble.next.map(|next| next.since(now)) else { return retry };
+    if pause >= retry / 4 * 3 && pause <= retry.saturating_mul(5) / 4 {
+        return retry;
+    }
+    let precision = if pause < Duration::from_secs(1) { 100 } else { 1_000 };
+    let millis = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis((millis / precision).max(1).saturating_mul(precision))
+}
+
+/// Lines about these troubles, when they are new. `retry` is the usual pause after a refusal.
+pub(crate) fn told(troubles: &[Trouble], now: Moment, retry: Duration) -> Vec<Print> {
     lines(troubles, |names, first| match first.kind {
         Kind::Refused => {
-            format!("error when evicting pods {names} (will retry after {retry:?}): {}", first.cause)
+            let pause = pause(first, now, retry);
+            format!("error when evicting pods {names} (will retry after {pause:?}): {}", first.cause)
         }
         Kind::Final => format!("error when evicting pods {names}: {}", first.cause),
         Kind::Returns => format!("pods {names} have come back: {}", first.cause),

@@ -5,7 +5,14 @@ use super::*;
 use crate::drain::testing::{line, pod};
 
 fn trouble(name: &str, kind: Kind, cause: &str, hint: &str) -> Trouble {
-    Trouble { pod: pod(name), kind, cause: cause.to_owned(), hint: hint.to_owned(), since: Moment(0) }
+    Trouble {
+        pod: pod(name),
+        kind,
+        cause: cause.to_owned(),
+        hint: hint.to_owned(),
+        since: Moment(0),
+        next: None,
+    }
 }
 
 fn texts(prints: Vec<Print>) -> Vec<String> {
@@ -34,7 +41,7 @@ fn pods_with_the_same_trouble_share_a_line() {
         "error when waiting for pods shop/e to terminate: held by finalizers x",
         "  hint: look at x",
     ];
-    assert_eq!(texts(told(&troubles, Duration::from_secs(5))), expected);
+    assert_eq!(texts(told(&troubles, Moment(0), Duration::from_secs(5))), expected);
     let again = texts(told_again(&troubles[..1], Moment(65_000)));
     assert_eq!(again, ["still waiting for pods shop/a, for 1m05s: budget db", "  hint: scale up"]);
 }
@@ -57,8 +64,31 @@ fn a_pod_that_comes_back_is_no_error_of_its_eviction() {
         let lines = vec![line("a", Some(stage.clone()))];
         let sight = Sight { lines, blocked: vec![blocked], ..Sight::default() };
         let expected = ["pods shop/a have come back: ReturnsToNode: why"];
-        assert_eq!(texts(told(&troubles(&sight), Duration::from_secs(5))), expected, "{stage:?}");
+        assert_eq!(texts(told(&troubles(&sight), Moment(0), Duration::from_secs(5))), expected, "{stage:?}");
     }
+}
+
+#[test]
+fn the_pause_that_is_told_is_the_real_one() {
+    for (next, expected) in [
+        (None, "5s"),
+        (Some(4_990), "5s"),
+        (Some(6_200), "5s"),
+        (Some(60_000), "60s"),
+        (Some(640), "600ms"),
+        (Some(0), "100ms"),
+        (Some(20_700), "20s"),
+    ] {
+        let trouble = Trouble {
+            next: next.map(|millis| Moment(1_000 + millis)),
+            ..trouble("a", Kind::Refused, "busy", "")
+        };
+        let expected = format!("error when evicting pods shop/a (will retry after {expected}): busy");
+        assert_eq!(texts(told(&[trouble], Moment(1_000), Duration::from_secs(5))), [expected], "{next:?}");
+    }
+    let stage = Stage::Paused { text: "busy".into(), next: Moment(7) };
+    let sight = Sight { lines: vec![line("a", Some(stage))], ..Sight::default() };
+    assert_eq!(troubles(&sight).remove(0).next, Some(Moment(7)));
 }
 
 #[test]

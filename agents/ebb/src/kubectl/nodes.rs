@@ -42,6 +42,12 @@ pub(crate) struct NodeArguments {
     /// Objects per answer of long lists; 0 = all in one
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) chunk_size: u32,
+    /// Nothing: nodes have no namespace. kubectl takes it as well
+    #[arg(short = 'n', long = "namespace", value_name = "NAME", hide = true)]
+    _namespace: Option<String>,
+    /// Nothing but a warning: each call has a time limit of its own
+    #[arg(long, value_name = "DURATION", hide = true)]
+    request_timeout: Option<String>,
 }
 
 impl NodeArguments {
@@ -60,6 +66,11 @@ impl NodeArguments {
     pub(crate) async fn find(&self, verb: &str, chosen: &Chosen) -> anyhow::Result<(Cluster, Vec<NodeView>)> {
         if let Some(warning) = self.dry_run.warning() {
             screen::say(warning);
+        }
+        if self.request_timeout.as_ref().is_some_and(|timeout| timeout != "0") {
+            screen::say(
+                "Warning: --request-timeout does not count: each call has its own limit, 10 s, an eviction 35 s",
+            );
         }
         let cluster = reach(self.kubeconfig.as_deref(), self.context.as_deref(), verb).await?;
         let cluster = cluster.with_page(self.chunk_size);

@@ -16,7 +16,7 @@ async fn a_plan_names_what_is_in_the_way_and_changes_nothing() -> Result<()> {
     site.guarded_pod("db-0", "edge-a")?;
     // The agents' policy permits what `ebb drain` does not.
     site.cluster.pod("bare", "edge-a")?;
-    let said = site.ebb(&words(&site, "edge-a")).await?;
+    let said = site.ebb(&words(&site, "--node edge-a")).await?;
     let expected = "\
 Node edge-a (not cordoned): 3 of 3 pods have to leave
 POD           OWNER             VERDICT  ORDER  VOLUMES  REASONS
@@ -29,7 +29,7 @@ In the way now:
     hint: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget
 ";
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (1, expected, ""));
-    let said = site.ebb(&words(&site, "edge-a --json")).await?;
+    let said = site.ebb(&words(&site, "--node edge-a --json")).await?;
     let document: Value = serde_json::from_str(&said.out)?;
     assert_eq!((&document["name"], &document["goes"]), (&json!("edge-a"), &json!(false)));
     assert_eq!(document["pods"][1]["stage"], "Blocked");
@@ -80,15 +80,48 @@ async fn a_node_name_of_another_machine_is_refused() -> Result<()> {
 async fn what_a_plan_cannot_do() -> Result<()> {
     let site = Site::passive()?;
     for (more, part) in [
-        ("nosuch", "nodes \"nosuch\" not found"),
+        ("nosuch", "--root is about this device's own drain"),
         ("--set node.name=nosuch", "node.name nosuch"),
-        ("edge-a --set pods.force=maybe", "pods.force"),
+        ("--set pods.force=maybe", "pods.force"),
+        ("--ignore-daemonsets", "the flags of `ebb drain` need a NODE"),
+        ("--context other", "the flags of `ebb drain` need a NODE"),
         ("edge-a --nonsense", "unexpected argument '--nonsense'"),
     ] {
         let said = site.ebb(&words(&site, more)).await?;
         assert!(said.code == 1 && said.err.contains(part), "{more}: {said:?}");
         assert_eq!(said.out, "", "{more}");
     }
+    Ok(())
+}
+
+/// The same flags and the same kubeconfig: no setting of a device counts, and both name the same pods.
+#[tokio::test]
+async fn a_plan_of_a_node_judges_as_a_drain_of_it() -> Result<()> {
+    let site = Site::passive()?;
+    site.pod("web-0", "edge-a")?;
+    site.cluster.pod("bare", "edge-a")?;
+    for (flags, code) in [
+        ("", 1),
+        ("--force", 0),
+        ("--force --pod-selector=app=nosuch", 0),
+        ("--force --disable-eviction --grace-period=5", 0),
+    ] {
+        let drain = site.ebb(&format!("drain edge-a --dry-run=server -o json {flags}")).await?;
+        let plan = site.ebb(&format!("plan edge-a --json {flags}")).await?;
+        assert_eq!((drain.code, plan.code), (code, code), "{flags}: {drain:?} {plan:?}");
+        let (drain, plan): (Value, Value) =
+            (serde_json::from_str(&drain.out)?, serde_json::from_str(&plan.out)?);
+        let verdicts = |pods: &Value| -> Vec<(Value, Value)> {
+            pods.as_array().unwrap().iter().map(|pod| (pod["name"].clone(), pod["verdict"].clone())).collect()
+        };
+        assert_eq!(verdicts(&drain[0]["pods"]), verdicts(&plan["pods"]), "{flags}");
+    }
+    let both = site.ebb("plan edge-a edge-b --force --json").await?;
+    let both: Value = serde_json::from_str(&both.out)?;
+    assert_eq!((&both[0]["name"], &both[1]["name"]), (&json!("edge-a"), &json!("edge-b")));
+    let said = site.ebb("plan nosuch").await?;
+    assert!(said.code == 1 && said.err.contains("nodes \"nosuch\" not found"), "{said:?}");
+    assert_eq!(site.changes(), [""; 0]);
     Ok(())
 }
 
