@@ -56,6 +56,29 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Runs `drain` with these arguments for real. Returns the exit code and all of the output.
+    pub(crate) fn really_drain(
+        self,
+        plane: &ControlPlane,
+        arguments: &[&str],
+    ) -> Result<(Option<i32>, String)> {
+        let mut command = match self {
+            Self::Kubectl => plane.kubectl(),
+            Self::Ebb => Command::new(PROGRAM),
+        };
+        let output = command
+            .env("KUBECONFIG", plane.kubeconfig())
+            .arg("drain")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot run {self:?}"))?;
+        let (out, err) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+        Ok((output.status.code(), format!("{out}{err}")))
+    }
+}
+
 /// Lines such as `evicting pod shop/web (dry run)`.
 fn evicted(out: &str) -> BTreeSet<String> {
     let pods = out.lines().filter_map(|line| line.strip_prefix("evicting pod ")?.strip_suffix(" (dry run)"));

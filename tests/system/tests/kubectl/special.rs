@@ -1,4 +1,4 @@
-//! Pods about which the programs have to disagree.
+//! Pods about which the programs have to disagree, and real drains of terminating pods, in which they must not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use control_plane::unique;
 use serde_json::json;
 
 use crate::manifests::Placed;
-use crate::pods::{Owner, Wanted, new};
+use crate::pods::{Age, Owner, Volume, Wanted, new};
 use crate::said::{Program, Said};
 use crate::scene::Scene;
 
@@ -83,6 +83,65 @@ fn a_pod_can_ask_to_stay() -> Result<()> {
         let (said, output) = program.drain(&scene.plane, scene.plane.kubeconfig(), &arguments)?;
         let expected = Said { code: Some(0), evicted: paths(&scene, evicted), refused: BTreeMap::new() };
         assert_eq!(said, expected, "{program:?} {output}");
+    }
+    Ok(())
+}
+
+fn ending(owner: Owner, volumes: Vec<Volume>, age: Age) -> Wanted {
+    Wanted { terminating: Some(age), ..new(owner, "Running", volumes, false) }
+}
+
+/// What the flags do not allow forbids the drain although it is terminating: nothing is evicted.
+#[test]
+fn a_terminating_pod_forbids_a_real_drain() -> Result<()> {
+    for (owner, volumes, flags) in [
+        (Owner::Nobody, vec![], &["--ignore-daemonsets", "--delete-emptydir-data"]),
+        (Owner::DaemonSet, vec![], &["--force", "--delete-emptydir-data"]),
+        (Owner::ReplicaSet, vec![Volume::EmptyDir], &["--force", "--ignore-daemonsets"]),
+    ] {
+        let scene = scene(&[
+            ("web", new(Owner::ReplicaSet, "Running", vec![], false)),
+            ("ending", ending(owner, volumes, Age::Young)),
+        ])?;
+        let before = scene.pods()?;
+        let arguments = [scene.pool.nodes[0].as_str(), "--timeout=20s", flags[0], flags[1]];
+        for program in [Program::Kubectl, Program::Ebb] {
+            let (code, output) = program.really_drain(&scene.plane, &arguments)?;
+            assert_eq!(code, Some(1), "{program:?} {owner:?}: {output}");
+            let path = format!("{}/ending", scene.pool.name);
+            assert!(output.contains("cannot delete ") && output.contains(&path), "{program:?}: {output}");
+            assert!(!output.contains("evicting pod"), "{program:?}: {output}");
+            assert_eq!(scene.pods()?, before, "{program:?} {owner:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Both ask for the shorter grace of a pod that is terminating already, and both fail: something holds it.
+#[test]
+fn a_shorter_grace_counts_for_a_terminating_pod() -> Result<()> {
+    for flags in [&["--grace-period=2"][..], &["--grace-period=2", "--disable-eviction"]] {
+        for program in [Program::Kubectl, Program::Ebb] {
+            let scene = scene(&[("ending", ending(Owner::ReplicaSet, vec![], Age::Young))])?;
+            let arguments = [&[scene.pool.nodes[0].as_str(), "--timeout=3s"], flags].concat();
+            let (code, output) = program.really_drain(&scene.plane, &arguments)?;
+            assert_eq!(code, Some(1), "{program:?} {flags:?}: {output}");
+            let pods = scene.plane.list(&["pods", "--namespace", &scene.pool.name])?;
+            let grace = &pods[0]["metadata"]["deletionGracePeriodSeconds"];
+            assert_eq!(grace, 2, "{program:?} {flags:?}: {output}");
+        }
+    }
+    Ok(())
+}
+
+/// A pod that something holds is given up by both, although nothing changes any more.
+#[test]
+fn a_pod_that_terminates_for_too_long_is_left_by_a_real_drain() -> Result<()> {
+    for program in [Program::Kubectl, Program::Ebb] {
+        let scene = scene(&[("ending", ending(Owner::ReplicaSet, vec![], Age::Overdue))])?;
+        let arguments = [scene.pool.nodes[0].as_str(), "--skip-wait-for-delete-timeout=5", "--timeout=25s"];
+        let (code, output) = program.really_drain(&scene.plane, &arguments)?;
+        assert_eq!(code, Some(0), "{program:?}: {output}");
     }
     Ok(())
 }
