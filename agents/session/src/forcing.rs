@@ -116,10 +116,14 @@ pub(crate) fn taken(
     state.forcing.needless = None;
     let Order { what, by } = order;
     match what {
-        Command::Complete(requester) if has_all_answers(state, requester) => {
-            let outcome = outcome(state);
-            state.forcing.needless = Some(Needless { requester, by, since: now, outcome });
-        }
+        Command::Complete(requester) if has_all_answers(state, requester) => match outcome(state) {
+            outcome @ (Outcome::Drained | Outcome::Forced) => {
+                state.forcing.needless = Some(Needless { requester, by, since: now, outcome });
+            }
+            Outcome::ApiUnreachable | Outcome::NoSchedulablePeer | Outcome::NodeGone => {
+                confirm(state, requester, &by, now);
+            }
+        },
         Command::Complete(requester) => {
             let until = now + policy.force_ttl;
             state.forcing.complete = Some(Forced { requester, by, since: now, used: false, until });
@@ -140,6 +144,20 @@ pub(crate) fn taken(
                 state.enter(Phase::Idle, now);
             }
         }
+    }
+}
+
+/// Whom the order names was told COMPLETE without a drain, an answer that is taken back when its reason is gone. With an
+/// operator's word it stands.
+fn confirm(state: &mut State, requester: Requester, by: &str, now: Moment) {
+    for of in Requester::ANSWERED {
+        if (requester == Requester::Operator || requester == of) && state.requests.has_been_told(of) {
+            state.requests.answer(of, Answer::Forced);
+            state.forcing.answered.insert(of, by.to_owned());
+        }
+    }
+    if !Requester::ANSWERED.into_iter().any(|of| state.requests.has_been_told(of)) {
+        state.enter(Phase::Complete { outcome: Outcome::Forced, recheck: None }, now);
     }
 }
 

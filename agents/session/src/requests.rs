@@ -129,6 +129,11 @@ impl Requests {
         }
     }
 
+    /// The requester has been told COMPLETE, by a drain or because there could be none.
+    pub(crate) fn has_been_told(&self, requester: Requester) -> bool {
+        self.0.get(&requester).is_some_and(|request| request.answer == Answer::Complete)
+    }
+
     /// Takes all answers back: a new drain begins for all who ask. An operator's word stands.
     pub(crate) fn forget_answers(&mut self) {
         for request in self.0.values_mut().filter(|request| request.answer != Answer::Forced) {

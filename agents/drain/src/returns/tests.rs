@@ -107,6 +107,8 @@ fn what_was_bound_before_or_just_after_the_cordon_does_not_count() {
             bench.send(crate::Event::ApiAway);
             bench.after(Duration::from_secs(30));
             bench.send(crate::Event::ApiBack);
+            // Nothing is sent after an outage before a look.
+            bench.proof(with(vec![of("set", "0")]));
         }
         bench
     };

@@ -45,20 +45,18 @@ pub(super) fn let_pass(
         return Ok(Some(Became {
             taken: Taken::Not,
             line: format!("{hangs}; no request stands that could pass beside it"),
-            hint: format!(
-                "give the command (`ebb reboot`), then this order again; or restart zedkube: {} counts as soon as it looks, \
-                 remove it if it should not",
-                file.path().display()
-            ),
+            hint: "give the command (`ebb reboot`), then this order again; or restart zedkube, then give it again".to_owned(),
             is_undrained: false,
             left: Vec::new(),
         }));
     }
-    // It must not count a second time, for a later request, when zedkube goes on.
+    // It was taken back when zedkube did not look. Where that failed it would count a second time, for a later request,
+    // when zedkube goes on.
     match fs::remove_file(file.path()) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).context("cannot take the override back that zedkube does not take"),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).context("cannot take the override back that zedkube does not take");
+        }
+        Ok(()) | Err(_) => {}
     }
     let boot_id = boot_id(root)?;
     let mut passes = Publisher::<PassGate>::open(root, agent::EBB, Persistence::Volatile, &lock)?;

@@ -38,23 +38,27 @@ pub(super) async fn give(root: &Root, operation: Operation, words: Words) -> any
     peers::require(root, agent::ZEDAGENT)?;
     let kind = (OPERATOR, operation);
     let standing = read(root, kind, words)?;
+    // Of a command that is overwritten here nobody may ever have recorded the counter.
+    let least = next_counter(&standing, kind).with_context(|| no_counter_left(root, kind))?;
     if standing.recorded.is_none() && !words.without_record {
         let first = DeviceOpsCmd { counter: 0, ..DeviceOpsCmd::default() };
         publish(root, operation, |_| Ok(first))?;
         wait_for_first_counter(root, kind).await?;
     }
-    let mut given = give_once(root, kind, words).await?;
+    let mut given = give_once(root, kind, words, least).await?;
     if given.is_only_recorded {
         // device-op has just begun to tell sources apart, and took it for one that stood before.
-        given = give_once(root, kind, words).await?;
+        given = give_once(root, kind, words, least).await?;
     }
     Ok(given)
 }
 
-async fn give_once(root: &Root, kind: Kind, words: Words) -> anyhow::Result<Given> {
+/// With a counter of at least this.
+async fn give_once(root: &Root, kind: Kind, words: Words, least: u32) -> anyhow::Result<Given> {
     let command = publish(root, kind.1, |ops_time| {
         let standing = read(root, kind, words)?;
-        let counter = next_counter(&standing, kind).with_context(|| no_counter_left(root, kind))?;
+        let next = next_counter(&standing, kind).with_context(|| no_counter_left(root, kind))?;
+        let counter = next.max(least);
         let Words { now, without_record } = words;
         Ok(DeviceOpsCmd { counter, desired_state: true, ops_time, now, without_record })
     })?;

@@ -396,8 +396,10 @@ async fn a_topic_that_we_know_is_written_as_its_agent_does() -> Result<()> {
         assert_eq!(fs::read(&file)?, before, "{value}");
     }
     device.refuses(&[&publish[..], &["{}", "--force"]].concat(), 2, "unexpected argument '--force'").await?;
+    // No socket serves what is published by hand, so only the file has a limit.
     let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(60_000));
-    device.refuses(&["topic", "publish", "any/Topic", "k", &long], 1, "accepted: at most 65533").await
+    assert_eq!(device.ebb(&["topic", "publish", "any/Topic", "k", &long]).await?.code, 0);
+    Ok(())
 }
 
 #[tokio::test]

@@ -58,8 +58,8 @@ pub(crate) static ROWS: &[Row] = &[
         "What follows when the API stays unreachable before the cordon: the operation goes on without a drain, \
          or it waits. A bad value means `wait`.").or_when_bad("wait"),
     Row::new("api.freeze-limit", "30m", Yes, field!(api.freeze_limit, span(0, DAY)),
-        "From the cordon on the clocks stand still while the API is unreachable: so long in sum per attempt, \
-         then the attempt has failed."),
+        "From the cordon on the clocks stand still while the API is unreachable (two failures over 3 s at least): so long in \
+         sum per attempt, then the attempt has failed."),
     Row::new("kubernetes.drain.allnodes.config.multiple", "2", Yes, field!(peer.config_multiple, 1..=1000),
         "Times `timer.config.interval`: how long no other node may take pods before `no-peer` counts. \
          `peer.window` wins.").eve(),
@@ -98,7 +98,8 @@ pub(crate) static ROWS: &[Row] = &[
         "How long a request waits for API, health, slot and peers together before the drain begins; then it \
          has failed."),
     Row::new("slots.down-max", "30m", Yes, field!(slots.down_max, span(0, DAY)),
-        "A node that is NotReady for less than this counts as one that comes back: it takes a slot."),
+        "A node that is NotReady for less than this counts as one that comes back: it takes a slot. An API server that is \
+         away is waited for as long if another node may have a slot: `docs/operations/slots.md`."),
     Row::new("health.command", "-", Yes, field!(health.command),
         "Asked before a drain and before the node is uncordoned; it passes if it exits with 0. None passes always."),
     Row::new("health.timeout", "30s", Yes, field!(health.timeout, span(1, HOUR)),
@@ -129,8 +130,9 @@ pub(crate) static ROWS: &[Row] = &[
     Row::new("evict.retry", "20s", NextAttempt, field!(evict.retry, span(1, HOUR)),
         "A refused eviction is tried again this often, and at once when its budget changes."),
     Row::new("evict.max-retries", "-", NextAttempt, field!(evict.max_retries, 0..=10_000),
-        "After this many times `evict.retry` of refusals the pod is deleted with its own grace, against its budget; \
-         none is never, `auto` is as many as fit into the attempt."),
+        "After this many times `evict.retry` of refusals on end the pod is deleted with its own grace, against its budget; \
+         the count begins anew when the budget lets another pod go, and pods of one budget are deleted one at a time, \
+         `evict.retry` apart. None is never, `auto` is as late as the attempt allows."),
     Row::new("unhealthy-node", "off", NextAttempt, field!(unhealthy_node),
         "Whether pods are deleted with grace 0, without waiting for their volumes, when this node has been unhealthy \
          for over 5 minutes: it is NotReady, or its file system is read-only."),

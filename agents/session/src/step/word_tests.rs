@@ -202,6 +202,27 @@ fn an_order_that_comes_after_the_answer_is_spent_at_once_and_drains_the_next_ope
     }
 }
 
+/// Such an answer is taken back when the API server is there again; an operator's word is not.
+#[test]
+fn an_order_that_comes_after_an_undrained_answer_makes_it_stand() {
+    for (is_ordered, expected) in [(false, Outcome::Drained), (true, Outcome::Forced)] {
+        let mut sim = Sim::new();
+        sim.pass(10 * SECOND);
+        sim.set(Fault::Unreachable, true);
+        sim.reboot();
+        sim.pass(6 * MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+        if is_ordered {
+            sim.send(order(Command::Complete(DeviceOp)));
+            assert_eq!(sim.state.forcing.needless, None);
+        }
+        sim.set(Fault::Unreachable, false);
+        sim.pass(2 * MINUTE);
+        assert_eq!((sim.outcome(), sim.shown.last()), (Some(expected), Some(&(9, 2))));
+        assert_eq!(sim.count("cordon"), usize::from(!is_ordered));
+    }
+}
+
 #[test]
 fn an_order_that_has_answered_does_not_answer_who_asks_a_moment_later() {
     let mut sim = blocked(&[(DeviceOp, "1")]);

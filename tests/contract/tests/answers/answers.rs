@@ -256,7 +256,9 @@ pub(crate) async fn t08_no_right_to_evict_is_final(target: &Target) -> Result<()
         let found = place.get(&format!("pods/{pod}")).await?;
         assert!(is_untouched(&found), "{found}");
     }
-    assert_eq!((evictions(&client)?, deletions(&client)?), (2, 0));
+    // At least three tries of each, and no deletion instead.
+    assert!(evictions(&client)? >= 6, "{}", evictions(&client)?);
+    assert_eq!(deletions(&client)?, 0);
     Ok(())
 }
 

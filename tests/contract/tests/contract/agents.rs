@@ -63,6 +63,8 @@ pub(crate) async fn a_fresh_look_shows_the_nodes_pods(target: &Target) -> Result
         phase: Phase::Pending,
         labels: [("app".to_owned(), "x".to_owned())].into(),
         grace: Duration::from_secs(30),
+        // No scheduler has bound it.
+        names_node: true,
         ..PodView::default()
     };
     assert_eq!(*pending, expected);
