@@ -24,7 +24,7 @@ fn every_right_that_is_granted_is_used_and_no_other() -> Result<()> {
     let mut site = Site::new()?;
     let mark = site.plane.audit_mark()?;
     drain_with_everything_in_the_way(&mut site)?;
-    wait_for_a_slot(&mut site)?;
+    wait_for_a_slot(&mut site, mark)?;
     cancel_and_boot(&mut site)?;
     site.device.kill("zedkube");
 
@@ -49,15 +49,14 @@ fn drain_with_everything_in_the_way(site: &mut Site) -> Result<()> {
 }
 
 /// Somebody else has the only slot, and gives it back.
-fn wait_for_a_slot(site: &mut Site) -> Result<()> {
-    let mark = site.plane.audit_mark()?;
+fn wait_for_a_slot(site: &mut Site, began: AuditMark) -> Result<()> {
     site.give_the_slot_to_another()?;
     site.device.command(Operation::Reboot, 2)?;
     site.device.until("the slot is waited for", || {
         Ok(site.device.report().filter(|report| !report.slot.holders.is_empty()))
     })?;
     assert_eq!(site.device.status(), DrainStatus::Requested);
-    site.until_watching_the_lease(mark)?;
+    site.until_watching_the_lease(began)?;
     site.free_the_slot()?;
     site.device.until_status(DrainStatus::Complete)
 }

@@ -208,10 +208,10 @@ impl Site {
         self.plane.run(&["annotate", "--overwrite", "lease", LEASE, &annotation, &at]).map(drop)
     }
 
-    /// The watch of the Lease stands.
-    pub(crate) fn until_watching_the_lease(&self, since: AuditMark) -> Result<()> {
+    /// The Lease is watched; it is while nobody asks for a drain, too.
+    pub(crate) fn until_watching_the_lease(&self, began: AuditMark) -> Result<()> {
         self.device.until("the Lease is watched", || {
-            let asked = self.plane.audit_since(since)?.of_user(&self.user.name);
+            let asked = self.plane.audit_since(began)?.of_user(&self.user.name);
             let is_watch = |asked: &AuditedRequest| asked.verb == "watch" && asked.resource == "leases";
             Ok(asked.iter().any(is_watch).then_some(()))
         })
