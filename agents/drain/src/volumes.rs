@@ -15,7 +15,7 @@ use crate::storage::{Attachments, Storage};
 use crate::time::Moment;
 use crate::view::{Picture, PodId, PodView};
 
-use self::shelves::Attached;
+use self::shelves::NodeVolume;
 pub use self::shelves::{Attachment, PodVolume, Shelves};
 
 /// One volume of pods that leave, or that a proof found attached to the node without a pod.
@@ -89,10 +89,10 @@ pub(crate) fn see(attempt: &mut Attempt, picture: &Picture, now: Moment, policy:
         users.extend(volumes.iter().map(|volume| volume.volume.clone()));
         if planned.must_leave() {
             let known = shelves.knows(pod);
-            let pod = attempt.pods.get_mut(&pod.id.uid).map(|track| {
+            let mut pod = attempt.pods.get_mut(&pod.id.uid);
+            if let Some(track) = &mut pod {
                 track.volumes_unknown = (!known).then(|| track.volumes_unknown.unwrap_or(now));
-                track
-            });
+            }
             track(pod, &mut attempt.volumes, volumes, planned, &shelves, now);
         }
     }
@@ -125,11 +125,11 @@ pub(crate) fn await_leftovers(attempt: &mut Attempt, now: Moment, policy: &Polic
 }
 
 /// What is attached to the node of the picture and belongs to no pod that stays.
-fn leftovers(picture: &Picture, planned: &[Planned]) -> Vec<Attached> {
+fn leftovers(picture: &Picture, planned: &[Planned]) -> Vec<NodeVolume> {
     let shelves = Shelves::of(picture);
     let staying = picture.pods.iter().zip(planned).filter(|(_, planned)| !planned.must_leave());
     let kept: Vec<PodVolume> = staying.flat_map(|(pod, _)| shelves.of_pod(pod)).collect();
-    let is_kept = |attached: &Attached| {
+    let is_kept = |attached: &NodeVolume| {
         kept.iter().any(|kept| {
             kept.volume == attached.volume
                 || (kept.attached_name.is_some() && kept.attached_name == attached.attached_name)

@@ -31,7 +31,7 @@ pub struct PodVolume {
 
 /// Something that is attached to the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Attached {
+pub(super) struct NodeVolume {
     /// As [`super::VolumeTrack::volume`].
     pub(super) volume: String,
     pub(super) attached_name: Option<String>,
@@ -105,14 +105,14 @@ impl<'a> Shelves<'a> {
     }
 
     /// All that is attached to this node, by VolumeAttachments and by `volumesAttached`, each once.
-    pub(super) fn attached(&self) -> Vec<Attached> {
-        let mut found: BTreeMap<&str, Attached> = BTreeMap::new();
+    pub(super) fn attached(&self) -> Vec<NodeVolume> {
+        let mut found: BTreeMap<&str, NodeVolume> = BTreeMap::new();
         for here in self.all_attachments().filter(|attachment| self.is_here(attachment)) {
             let volume = key(here);
             let attached_name = self.attached_name(volume);
             found.insert(
                 volume,
-                Attached { volume: volume.to_owned(), attached_name, driver: here.driver.clone() },
+                NodeVolume { volume: volume.to_owned(), attached_name, driver: here.driver.clone() },
             );
         }
         // An attachment whose volume nobody has read stands for one name of its driver: which one, nothing tells.
@@ -122,7 +122,7 @@ impl<'a> Shelves<'a> {
         }
         let names = self.node.map(|node| node.volumes_attached.as_slice()).unwrap_or_default();
         for name in names {
-            let is_named = |attached: &Attached| attached.attached_name.as_deref() == Some(name);
+            let is_named = |attached: &NodeVolume| attached.attached_name.as_deref() == Some(name);
             if found.values().any(is_named) {
                 continue;
             }
@@ -141,7 +141,7 @@ impl<'a> Shelves<'a> {
             let attached_name = Some(name.clone());
             found.insert(
                 volume,
-                Attached { volume: volume.to_owned(), attached_name, driver: driver.to_owned() },
+                NodeVolume { volume: volume.to_owned(), attached_name, driver: driver.to_owned() },
             );
         }
         found.into_values().collect()

@@ -10,7 +10,7 @@ mod site;
 mod webhook;
 
 use anyhow::Result;
-use control_plane::Requests;
+use control_plane::{AuditMark, Requests};
 use schemas::{DrainStatus, Operation};
 
 use granted::{granted, not_granted, unused};
