@@ -13,6 +13,7 @@ fn budget(value: Value) -> BudgetView {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one object with every field")]
 fn a_whole_pod() {
     let facts = pod(json!({
         "metadata": {

@@ -551,7 +551,7 @@ fn a_zedkube_that_hangs_is_waited_for_without_limit() {
     for on_timeout in [OnTimeout::Proceed, OnTimeout::Wait] {
         for (report_present, absent_ms) in [(true, 0), (true, u64::MAX), (false, u64::MAX)] {
             let zedkube = ZedkubeSeen::Hung { silent_ms: 720_000 };
-            let facts = GateFacts { zedkube, on_timeout, report_present, absent_ms, ..at_work() };
+            let facts = GateFacts { zedkube, report_present, absent_ms, on_timeout, ..at_work() };
             check(&facts, Row::Hung, Verdict::Defer(DeferReason::Hung { silent_ms: 720_000 }));
         }
     }

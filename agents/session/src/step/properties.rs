@@ -146,8 +146,8 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             eve_config_valid,
             mode,
             has_kubeconfig,
-            has_kubelet,
             nodeagent,
+            has_kubelet,
         },
     )
 }

@@ -112,7 +112,7 @@ impl Class {
             }
             Self::ServerStopped => {
                 windows(random, 6_000, |from, to, _| {
-                    strikes.extend([(from, Strike::Cut), (to, Strike::Mend)])
+                    strikes.extend([(from, Strike::Cut), (to, Strike::Mend)]);
                 });
             }
             Self::ServerAnswers(code) => windows(random, 4_000, |from, to, random| {

@@ -277,9 +277,9 @@ impl<'a> Under<'a> {
         }
         self.note_what_the_boot_does()?;
         if keeps_run {
-            self.device.boot_with_run()?
+            self.device.boot_with_run()?;
         } else {
-            self.device.boot()?
+            self.device.boot()?;
         }
         AGENTS.into_iter().try_for_each(|agent| self.device.start(agent))
     }
