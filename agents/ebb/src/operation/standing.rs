@@ -117,8 +117,13 @@ impl Standing {
 
     /// The other sources whose command of this operation is served at the same time.
     pub(crate) fn served_too(&self, (source, operation): Kind) -> Vec<(Source, u32)> {
-        let all = self.record.waiting.iter().chain(&self.record.handed_over);
-        let others = all.filter(|other| other.operation == operation && other.source != source);
+        let under_way = self.record.handed_over.iter().filter(|_| !self.record.is_done);
+        let others = self
+            .record
+            .waiting
+            .iter()
+            .chain(under_way)
+            .filter(|other| other.operation == operation && other.source != source);
         others.map(|other| (other.source, other.counter)).collect()
     }
 
