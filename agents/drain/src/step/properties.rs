@@ -380,7 +380,7 @@ impl Seen<'_> {
     }
 
     /// Whatever the attempt had seen or forgotten: the look that proves it shows nothing attached to the node but what pods
-    /// that stay use.
+    /// use that stay, in the look or in what a watch has shown since it was asked for.
     fn drained_means_nothing_is_attached_that_belongs_to_no_pod_that_stays(&self) {
         let is_new = Self::ended_as(self.after, &Outcome::Drained) && self.before != self.after;
         let waits = self.policy.volumes.on_detach_timeout == OnDetachTimeout::Fail
@@ -390,11 +390,15 @@ impl Seen<'_> {
             return;
         }
         let Event::Proof { look: Ok(look), .. } = self.event else { panic!("{:?}", self.event) };
-        let staying = look.pods.iter().zip(crate::plan::plan(look, self.policy));
-        let staying = staying.filter(|(_, planned)| !planned.must_leave());
-        let kept: Vec<String> = staying
-            .flat_map(|(pod, _)| pod.claims.iter().map(|claim| claim.name.replace("claim-", "")))
-            .collect();
+        let merged = attempt(self.after).and_then(|attempt| attempt.picture.clone());
+        let mut kept: Vec<String> = Vec::new();
+        for picture in [Some(look), merged.as_ref()].into_iter().flatten() {
+            let staying = picture.pods.iter().zip(crate::plan::plan(picture, self.policy));
+            let staying = staying.filter(|(_, planned)| !planned.must_leave());
+            kept.extend(staying.flat_map(|(pod, _)| {
+                pod.claims.iter().map(|claim| claim.name.replace("claim-", "")).collect::<Vec<_>>()
+            }));
+        }
         let kept =
             |volume: &str| kept.iter().any(|kept| volume == format!("pv-{kept}") || volume == csi_name(kept));
         let listed = look.node.iter().flat_map(|node| &node.volumes_attached);
