@@ -134,7 +134,7 @@ impl Drop for AgentLock {
 
 /// Who is the agent now; nobody when its lock is free or was never made. Takes no lock.
 ///
-/// A read lock is nobody's agent. See [`crate::presence`] for whether an agent runs.
+/// A read lock is nobody's agent. See [`crate::presence()`] for whether an agent runs.
 pub fn lock_holder(root: &Root, agent: &str) -> Result<Option<Holder>, StoreError> {
     let path = root.lock(agent);
     let mut file = match open(&path, Access::Ask) {

@@ -2,7 +2,7 @@
 //!
 //! A look is a consistent read, but it takes time: what a watch has shown since the look was asked for may be newer.
 //! So the look remembers what the watches showed when it was asked for, and whatever they have changed since counts more
-//! than the look ([`merge`]). Only one look is on its way at a time, so an answer is always that look's.
+//! than the look (`merge`). Only one look is on its way at a time, so an answer is always that look's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

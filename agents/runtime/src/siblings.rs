@@ -13,7 +13,7 @@ const MOST_WORDS: usize = 512;
 /// written any more that the file does not show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAgentView {
-    /// It runs ([`pubsub::presence`]), or its lock cannot be asked.
+    /// It runs ([`pubsub::presence()`]), or its lock cannot be asked.
     pub is_running: bool,
     /// Its progress; nothing when the file cannot be read. Without a file it is idle.
     pub action: Option<DeviceAction>,
