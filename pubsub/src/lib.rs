@@ -14,6 +14,7 @@ mod directory;
 mod either;
 pub mod failure_point;
 mod feed;
+pub mod file_lock;
 pub mod frame;
 mod key;
 mod lock;

@@ -1,21 +1,16 @@
 //! One process per agent: a lock that is held from the first line to the exit.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::libc;
 use thiserror::Error;
 
 use crate::Root;
+use crate::file_lock::{Access, Found, MODE, ask, open, try_lock};
 use crate::store::{self, StoreError};
-
-/// A lock file is its owner's alone: whoever can read it could hold a read lock on it, and keep the agent from starting.
-const LOCK_MODE: u32 = 0o600;
 
 /// So often a lock file that is removed or replaced while it is being locked is opened again.
 const MOST_TRIES: u32 = 8;
@@ -170,7 +165,7 @@ fn locked(path: &Path, agent: &str) -> Result<File, LockError> {
     for _ in 0..MOST_TRIES {
         let mut file = open(path, Access::Lock).map_err(failed("open"))?;
         // Older versions made it readable by everybody.
-        file.set_permissions(Permissions::from_mode(LOCK_MODE)).map_err(failed("change the mode of"))?;
+        file.set_permissions(Permissions::from_mode(MODE)).map_err(failed("change the mode of"))?;
         if !try_lock(&file).map_err(failed("lock"))? {
             let (agent, path) = (agent.to_owned(), path.to_owned());
             return Err(match ask(&file) {
@@ -193,66 +188,6 @@ fn is_in_place(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(opened), Ok(placed)) => identity(opened) == identity(placed),
         (Err(_), _) | (_, Err(_)) => false,
-    }
-}
-
-/// What a lock file is opened for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    /// To ask who has it.
-    Ask,
-    /// To lock it; made if it is missing.
-    Lock,
-}
-
-fn open(path: &Path, access: Access) -> io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-    let write = access == Access::Lock;
-    OpenOptions::new()
-        .read(true)
-        .write(write)
-        .create(write)
-        .mode(LOCK_MODE)
-        .custom_flags(flags.bits())
-        .open(path)
-}
-
-fn try_lock(file: &File) -> io::Result<bool> {
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file_write_lock())) {
-        Ok(_) => Ok(true),
-        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Whose lock is in the way of an agent's.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Nothing,
-    /// An agent's.
-    WriteLock,
-    /// Somebody's who may only read the file.
-    ReadLock,
-}
-
-fn ask(file: &File) -> io::Result<Found> {
-    let mut lock = whole_file_write_lock();
-    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock))?;
-    Ok(match i32::from(lock.l_type) {
-        libc::F_UNLCK => Found::Nothing,
-        libc::F_RDLCK => Found::ReadLock,
-        _ => Found::WriteLock,
-    })
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the constants are small; the structure wants 16 bits")]
-const fn whole_file_write_lock() -> libc::flock {
-    libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
     }
 }
 

@@ -3,16 +3,14 @@
 //! The command inherits a locked file, and so does whatever it starts: the kernel holds the lock until the last of them has
 //! ended, however baseos ends. Asking for it takes nothing.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pubsub::file_lock::{self, Access, Found};
 use pubsub::store::create_folder;
 use pubsub::{Root, StoreError};
 use thiserror::Error;
@@ -59,11 +57,9 @@ impl ActivationLock {
         create_folder(&self.folder)?;
         let path = self.path();
         let failed = |source| ActivationLockError::Io { path: path.clone(), source };
-        let mut file = open(&path, true).map_err(failed)?;
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file())) {
-            Ok(_) => {}
-            Err(Errno::EAGAIN | Errno::EACCES) => return Err(ActivationLockError::Held),
-            Err(errno) => return Err(failed(errno.into())),
+        let mut file = file_lock::open(&path, Access::Lock).map_err(failed)?;
+        if !file_lock::try_lock(&file).map_err(failed)? {
+            return Err(ActivationLockError::Held);
         }
         let written = file.set_len(0).and_then(|()| file.write_all(until_ms.to_string().as_bytes()));
         written.map_err(failed)?;
@@ -72,14 +68,12 @@ impl ActivationLock {
 
     /// Until when the command that lives has time, in milliseconds of this boot's clock; nothing when none lives.
     pub fn held_until(&self) -> io::Result<Option<u64>> {
-        let file = match open(&self.path(), false) {
+        let file = match file_lock::open(&self.path(), Access::Ask) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let mut lock = whole_file();
-        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock))?;
-        if i32::from(lock.l_type) == libc::F_UNLCK {
+        if file_lock::ask(&file)? == Found::Nothing {
             return Ok(None);
         }
         let mut text = String::new();
@@ -123,22 +117,6 @@ impl ActivationLock {
 
     fn path(&self) -> PathBuf {
         self.folder.join(FILE_NAME)
-    }
-}
-
-fn open(path: &Path, write: bool) -> io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-    OpenOptions::new().read(true).write(write).create(write).mode(0o600).custom_flags(flags.bits()).open(path)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the constants are small; the structure wants 16 bits")]
-const fn whole_file() -> libc::flock {
-    libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
     }
 }
 

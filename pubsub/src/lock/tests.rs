@@ -2,7 +2,11 @@ use std::fs;
 
 use tempfile::TempDir;
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
 use super::*;
+use crate::file_lock::whole_file_write_lock;
 
 fn root() -> (TempDir, Root) {
     let folder = TempDir::new().unwrap();
