@@ -86,6 +86,13 @@ pub struct CommandFreeze {
     pub reason: String,
 }
 
+impl CommandFreeze {
+    /// It is in force at this time of the wall clock.
+    pub fn stands(&self, wall: GoTime) -> bool {
+        self.until.is_zero() || wall < self.until
+    }
+}
+
 impl Topic for CommandFreeze {
     const NAME: &'static str = "CommandFreeze";
 }

@@ -77,9 +77,8 @@ pub(crate) fn frozen(root: &Root, wall: GoTime) -> Option<String> {
             return Some("frozen: the freeze cannot be read; `ebb unfreeze` removes it".to_owned());
         }
     };
-    let is_over = !freeze.until.is_zero() && freeze.until <= wall;
     let (by, reason) = (one_line(&freeze.by, MOST_WORDS), one_line(&freeze.reason, MOST_WORDS));
-    (!is_over).then(|| format!("frozen by {by}: {reason}; `ebb unfreeze` ends it"))
+    freeze.stands(wall).then(|| format!("frozen by {by}: {reason}; `ebb unfreeze` ends it"))
 }
 
 /// What is refused of the configurations, for the log and the hold.

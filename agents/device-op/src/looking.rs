@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item};
 use runtime::plain_text::one_line;
-use schemas::{ActionRecord, CancelCommand, CommandFreeze, DeviceOpsCmd, Operation, Source, agent};
+use schemas::{ActionRecord, CancelCommand, CommandFreeze, DeviceOpsCmd, GoTime, Operation, Source, agent};
 
 use crate::facts::{Commanded, Freeze, Kind, all_kinds};
 
@@ -68,14 +68,13 @@ pub(crate) fn freeze(root: &Root, wall: Timestamp) -> Option<Freeze> {
 }
 
 fn frozen(freeze: &CommandFreeze, wall: Timestamp) -> Option<Freeze> {
+    if !freeze.stands(GoTime::from(wall)) {
+        return None;
+    }
     let CommandFreeze { until, by, reason, .. } = freeze;
-    let ends_in_ms = match until.set() {
-        None => None,
-        Some(until) => {
-            let left = until.duration_since(wall).as_millis();
-            Some(u64::try_from(left).ok().filter(|left| *left > 0)?)
-        }
-    };
+    // At least one, so that nobody looks again at once, and in vain.
+    let left = |until: Timestamp| u64::try_from(until.duration_since(wall).as_millis()).unwrap_or(0).max(1);
+    let ends_in_ms = until.set().map(left);
     let until = until.set().map_or_else(String::new, |until| until.strftime(" until %FT%TZ").to_string());
     let (by, reason) = (one_line(by, MOST_WORDS), one_line(reason, MOST_WORDS));
     let words = format!(

@@ -85,7 +85,7 @@ pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode
 /// The brake, if it is on at this time. One that cannot be read is none here: device-op says so in its status.
 pub(crate) fn standing(root: &Root, wall: Timestamp) -> Option<CommandFreeze> {
     let freeze = read(root).ok().flatten();
-    freeze.filter(|freeze| freeze.until.set().is_none_or(|until| until > wall))
+    freeze.filter(|freeze| freeze.stands(GoTime::from(wall)))
 }
 
 /// `until 2026-11-30T06:00:00Z (by alice: stocktaking)`.
