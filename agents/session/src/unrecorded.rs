@@ -8,15 +8,25 @@ use crate::effect::Effect;
 use crate::leasing;
 use crate::state::{Phase, State};
 
-/// The effect has to wait until the record can be written. What only looks, stops, renews, or gives back does not: it is
-/// level-triggered, and a zedkube that knows nothing of it does it again. Nor does an operator's order.
-pub fn has_to_wait(effect: &Effect, state: &State) -> bool {
+/// An effect that a restarted zedkube would have to know of.
+enum Begins {
+    /// A cordon, by its serial.
+    Cordon(u32),
+    /// The end of a pod, by its attempt.
+    PodsEnd(u32),
+    /// A write of the slots, by its serial.
+    Slots(u32),
+}
+
+/// What only looks, stops or gives back begins nothing: it is level-triggered, and a zedkube that knows nothing of it does
+/// it again. Nor does an operator's order.
+fn begins(effect: &Effect) -> Option<Begins> {
     match effect {
-        Effect::Cordon { .. } | Effect::Drain(drain::Effect::Evict { .. } | drain::Effect::Delete { .. }) => {
-            true
+        Effect::Cordon { serial } => Some(Begins::Cordon(*serial)),
+        Effect::Drain(drain::Effect::Evict { attempt, .. } | drain::Effect::Delete { attempt, .. }) => {
+            Some(Begins::PodsEnd(*attempt))
         }
-        // Without an entry of ours it takes a slot.
-        Effect::WriteSlots { .. } => !leasing::is_held(state),
+        Effect::WriteSlots { serial, .. } => Some(Begins::Slots(*serial)),
         Effect::Record
         | Effect::Publish
         | Effect::Look { .. }
@@ -32,38 +42,29 @@ pub fn has_to_wait(effect: &Effect, state: &State) -> bool {
             | drain::Effect::WakeAt(_)
             | drain::Effect::Abort,
         )
-        | Effect::WakeAt(_) => false,
+        | Effect::WakeAt(_) => None,
     }
+}
+
+/// The effect has to wait until the record can be written.
+pub fn has_to_wait(effect: &Effect, state: &State) -> bool {
+    begins(effect).is_some_and(|begins| match begins {
+        Begins::Cordon(_) | Begins::PodsEnd(_) => true,
+        // With an entry of ours it renews or gives back; without one it takes a slot.
+        Begins::Slots(_) => !leasing::is_held(state),
+    })
 }
 
 /// An effect that has waited is still what the state wants: somebody waits for its answer.
 pub fn is_wanted(effect: &Effect, state: &State) -> bool {
-    match effect {
-        Effect::Cordon { serial } => {
-            matches!(&state.phase, Phase::Cordoning(cordoning) if cordoning.in_flight == Some(*serial))
+    begins(effect).is_none_or(|begins| match begins {
+        Begins::Cordon(serial) => {
+            matches!(&state.phase, Phase::Cordoning(cordoning) if cordoning.in_flight == Some(serial))
         }
-        Effect::Drain(drain::Effect::Evict { attempt, .. } | drain::Effect::Delete { attempt, .. }) => {
+        Begins::PodsEnd(attempt) => {
             let running = drain::progress::attempt(&state.drain).map(|running| running.number);
-            matches!(state.phase, Phase::Attempting { .. }) && running == Some(*attempt)
+            matches!(state.phase, Phase::Attempting { .. }) && running == Some(attempt)
         }
-        Effect::WriteSlots { serial, .. } => {
-            state.slots.in_flight.is_some_and(|in_flight| in_flight.serial == *serial)
-        }
-        Effect::Record
-        | Effect::Publish
-        | Effect::Look { .. }
-        | Effect::Probe { .. }
-        | Effect::Uncordon { .. }
-        | Effect::Adopt { .. }
-        | Effect::ReadSlots { .. }
-        | Effect::AskHealth { .. }
-        | Effect::TakeOverride
-        | Effect::Drain(
-            drain::Effect::Prove { .. }
-            | drain::Effect::Inquire { .. }
-            | drain::Effect::WakeAt(_)
-            | drain::Effect::Abort,
-        )
-        | Effect::WakeAt(_) => true,
-    }
+        Begins::Slots(serial) => state.slots.in_flight.is_some_and(|in_flight| in_flight.serial == serial),
+    })
 }
