@@ -38,7 +38,8 @@ pub struct Facts {
     pub has_kubeconfig: bool,
     /// How far the device's nodeagent is.
     pub nodeagent: NodeAgent,
-    /// A kubelet is at home on this machine: an enabled unit, a live process or its kubeconfig.
+    /// A kubelet is at home on this machine: an enabled unit, a live process or its kubeconfig. Only looked at where no
+    /// kubeconfig was found.
     pub has_kubelet: bool,
 }
 

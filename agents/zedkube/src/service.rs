@@ -290,12 +290,14 @@ impl Service {
     }
 
     fn facts(&self) -> Facts {
+        let has_kubeconfig = self.performer.has_kubeconfig();
         Facts {
             eve_config_valid: self.inbox.eve_config_valid(),
             mode: policy::mode(&self.settings.current()),
-            has_kubeconfig: self.performer.has_kubeconfig(),
+            has_kubeconfig,
             nodeagent: self.inbox.nodeagent(self.context.boot_id()),
-            has_kubelet: kubelet::is_at_home(self.context.root()),
+            // The search reads a file of each process, and decides nothing where there is a kubeconfig.
+            has_kubelet: !has_kubeconfig && kubelet::is_at_home(self.context.root()),
         }
     }
 

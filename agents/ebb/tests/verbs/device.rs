@@ -124,6 +124,11 @@ impl Device {
         read_item(&self.root, agent, Persistence::Volatile, &key).ok().flatten()
     }
 
+    /// What an agent keeps on `/persist`.
+    pub(crate) fn record<T: Topic>(&self, agent: &str) -> Option<T> {
+        read_item(&self.root, agent, Persistence::Persistent, &TopicKey::global()).ok().flatten()
+    }
+
     /// Publishes an item as this agent, which must not run.
     pub(crate) fn publish<T: Topic>(&self, agent: &str, key: &str, value: &T) -> Result<()> {
         let lock = AgentLock::acquire(&self.root, agent)?;

@@ -100,6 +100,10 @@ async fn counters_go_on_from_the_greater_one() -> Result<()> {
             device.write("/persist/status/ebb/rebootConfig", &format!("{{\"Counter\":{counter}}}"))?;
         }
         device.start_device_op().await?;
+        // Before device-op's first look ends, a command may be only recorded, and `ebb` gives it again with the next counter.
+        let record = || device.record::<device_op::OperationRecord>(agent::ZEDAGENT);
+        let has_looked = || record().filter(|record| record.has_sources);
+        device.until("device-op tells sources apart", has_looked).await?;
         let document = device.json(&["reboot"]).await?;
         assert_eq!(
             (&document["Counter"], &document["Accepted"]),

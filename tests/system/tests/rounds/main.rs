@@ -6,7 +6,8 @@
 //!
 //! The moments are random and the machine's load decides what they hit: a seed names a round, it does not repeat it
 //! exactly. `EBB_ROUNDS` says how many rounds of each class (1 by default), `EBB_ROUNDS_SEED` the first seed,
-//! `EBB_ROUNDS_CLASS` one class alone, `EBB_ROUNDS_LOGS=FOLDER` keeps all that is known of rounds that went wrong.
+//! `EBB_ROUNDS_CLASS` one class alone, `EBB_ROUNDS_AT_A_TIME` how many devices there are at a time (5 by default),
+//! `EBB_ROUNDS_LOGS=FOLDER` keeps all that is known of rounds that went wrong.
 //! `scripts/rounds 60` runs 60 of each and prints the table.
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
@@ -29,13 +30,14 @@ use round::{Round, Verdict};
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
 
-/// So many devices at a time: they mostly wait.
-const AT_A_TIME: usize = 5;
+/// So many devices at a time by default: they mostly wait.
+const AT_A_TIME: u64 = 5;
 
 #[test]
 fn random_rounds_of_each_class() -> Result<()> {
     let rounds = variable("EBB_ROUNDS").unwrap_or(1);
     let first = variable("EBB_ROUNDS_SEED").unwrap_or(1);
+    let at_a_time = variable("EBB_ROUNDS_AT_A_TIME").unwrap_or(AT_A_TIME);
     let only = std::env::var("EBB_ROUNDS_CLASS").ok();
     let classes =
         Class::ALL.into_iter().filter(|class| only.as_deref().is_none_or(|only| only == class.name()));
@@ -47,7 +49,7 @@ fn random_rounds_of_each_class() -> Result<()> {
     let (queue, verdicts) = (Mutex::new(all), Mutex::new(BTreeMap::new()));
     thread::scope(|scope| {
         let workers: Vec<_> =
-            (0..AT_A_TIME).map(|_| scope.spawn(|| work(&plane, &queue, &verdicts))).collect();
+            (0..at_a_time).map(|_| scope.spawn(|| work(&plane, &queue, &verdicts))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a panic")))
     })?;
     let verdicts = verdicts.into_inner().unwrap_or_else(PoisonError::into_inner);
