@@ -46,6 +46,7 @@ pub fn step(state: State, facts: &Facts, now_ms: u64, policy: &Policy) -> (State
     }
     // What a boot leaves is on disk before anything follows from it, unless the disk may take nothing.
     if before.phase != Phase::NewBoot || commands::begins_without_record(&next.record, facts) {
+        serve_waiting(&mut next.record, facts);
         take_facts(&mut next, facts);
         effects.extend(advance(&mut next, facts, now_ms, policy));
         if next.phase == Phase::Deferred && next_up(&next.record, facts).is_none() {
@@ -75,6 +76,18 @@ fn new_boot(next: &mut State, facts: &Facts, policy: &Policy) -> Vec<Effect> {
         next.phase = Phase::of(&next.record);
     }
     if is_without { Vec::new() } else { overdue }
+}
+
+/// What nodeagent has done since the look before serves all who waited for it then. A command that this look shows
+/// anew may have been given after the end, and is not done with it.
+fn serve_waiting(record: &mut OperationRecord, facts: &Facts) {
+    if let Some(current) = record.handed_over
+        && !record.is_done
+        && record.failure_of(Some(&current)).is_none()
+        && matches!(progress(&facts.nodeagent, current), Progress::Done)
+    {
+        record.serve_waiting(current.operation);
+    }
 }
 
 /// Our request as it stands, and the commands.

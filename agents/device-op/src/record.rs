@@ -243,15 +243,20 @@ impl OperationRecord {
         self.asked_for = None;
     }
 
-    /// nodeagent is done with what was handed over. Whoever else waits for the same has it now.
+    /// nodeagent is done with what was handed over.
     pub(crate) fn finish(&mut self) {
-        let Some(done) = self.handed_over else { return };
-        self.is_done = true;
-        self.setbacks = 0;
-        self.end(&done, Ended::Done);
+        if let Some(done) = self.handed_over.filter(|_| !self.is_done) {
+            self.is_done = true;
+            self.setbacks = 0;
+            self.end(&done, Ended::Done);
+        }
+    }
+
+    /// Whoever waits for this operation has it now, since it was carried out after they had commanded it.
+    pub(crate) fn serve_waiting(&mut self, operation: Operation) {
         let (served, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition(|waiting| waiting.operation == done.operation);
+            .partition(|waiting: &Accepted| waiting.operation == operation);
         self.waiting = waiting;
         let served: Vec<Accepted> = served;
         for accepted in &served {

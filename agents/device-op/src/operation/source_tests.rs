@@ -65,6 +65,40 @@ fn two_sources_in_the_same_moment_are_served_by_one_operation() {
     }
 }
 
+/// Seen on a real device that lost the command: nodeagent was done, and had let go, when the next counter came.
+#[test]
+fn what_is_commanded_after_the_end_is_not_done_with_it() {
+    for operation in Operation::ALL {
+        // nodeagent's last word stands, but it does not run; it goes on to Idle; device-op sees all in one look.
+        for case in ["not running", "idle", "one look"] {
+            let mut sim = Sim::new();
+            sim.give(operation, 2);
+            sim.answer(DrainStatus::Complete);
+            sim.nodeagent(DeviceActionState::Acting);
+            if case == "one look" {
+                sim.write(controllers(operation), 3, true);
+            }
+            sim.nodeagent(DeviceActionState::Done);
+            sim.nodeagent.is_running = case == "idle";
+            sim.give(operation, 3);
+            if case == "idle" {
+                let idle = sim.nodeagent.action.clone().unwrap_or_default();
+                let shutdown_done = (operation == Shutdown).then_some(2);
+                sim.nodeagent.action = Some(DeviceAction {
+                    state: DeviceActionState::Idle,
+                    command: None,
+                    shutdown_done,
+                    shutdown_source: Controller,
+                    ..idle
+                });
+                sim.run();
+            }
+            assert_eq!(sim.line(Controller, operation), Some((3, Waiting)), "{operation}, {case}");
+            assert_eq!(sim.shown.done[&Controller].get(operation), Some(2), "{operation}, {case}");
+        }
+    }
+}
+
 #[test]
 fn a_boot_does_what_all_sources_asked_for() {
     for operation in [Reboot, Shutdown, Poweroff] {
