@@ -266,8 +266,10 @@ async fn an_adoption_overwrites_nobody() {
     assert_eq!(adopt(&cluster, "edge-x", "zedkube", "update").await, Ok(false), "no such node");
     mark(&fake, true, None);
     fake.edit("nodes", "", "edge-a", |node| node["metadata"]["annotations"] = json!({})).unwrap();
-    let gone = Effect::Answer(Reply::json(404, &json!({"message": "nodes not found", "code": 404})));
-    fake.faults().add(Fault::on("patch", "nodes", gone));
+    let gone = json!({
+        "kind": "Status", "reason": "NotFound", "details": {"kind": "nodes", "name": "edge-a"}, "code": 404,
+    });
+    fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(Reply::json(404, &gone))));
     assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update").await, Ok(false), "gone in between");
     fake.faults().add(Fault::on("patch", "nodes", conflict()).times(10));
     let failure = adopt(&cluster, "edge-a", "zedkube", "update").await.unwrap_err();
@@ -276,6 +278,21 @@ async fn an_adoption_overwrites_nobody() {
     fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied)));
     let failure = adopt(&cluster, "edge-a", "zedkube", "update").await.unwrap_err();
     assert!(failure.to_string().contains("needs the right to `patch` `nodes`"), "{failure}");
+}
+
+/// A proxy, or an API server that is starting, answers 404 without naming the node: our cordon stands, and is to be tried
+/// again.
+#[tokio::test]
+async fn a_404_that_does_not_name_the_node_ends_no_uncordon() {
+    for verb in ["get", "patch"] {
+        let (fake, cluster) = still_cluster();
+        cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+        let nobodys = Effect::Answer(Reply::text(404, "404 page not found"));
+        fake.faults().add(Fault::on(verb, "nodes", nobodys));
+        let failure = uncordon(&cluster, "edge-a", "zedkube").await.unwrap_err();
+        assert!(matches!(failure, ApiFailure::Other { .. }), "{verb}: {failure}");
+        assert_eq!(uncordon(&cluster, "edge-a", "zedkube").await, Ok(Uncordoned::Changed), "{verb}");
+    }
 }
 
 /// `kubectl uncordon` and `kubectl cordon` while zedkube is dead leave our annotation on a person's cordon.

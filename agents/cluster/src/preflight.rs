@@ -16,7 +16,7 @@ use crate::identity::{Identity, identify};
 use crate::node_facts::NodeFacts;
 use crate::nodes::{PATH, list_nodes};
 use crate::operation::Operation;
-use crate::slots::{SlotFailure, SlotLease, read_slots};
+use crate::slots::{SlotFailure, SlotLease, try_slots};
 use crate::validity::Validity;
 use crate::wire::Cluster;
 
@@ -83,6 +83,11 @@ pub struct Found {
 impl Found {
     fn add(&mut self, what: What, text: impl Into<String>, hint: &'static str) {
         self.problems.push(Problem { what, text: text.into(), hint });
+    }
+
+    /// A missing right is told already.
+    fn misses_rights(&self) -> bool {
+        self.problems.iter().any(|problem| problem.what == What::Rights)
     }
 }
 
@@ -294,10 +299,11 @@ async fn writes(cluster: &Cluster, nodes: &[NodeFacts], own: &str, found: &mut F
 }
 
 async fn slots(cluster: &Cluster, lease: &SlotLease, found: &mut Found) {
-    let hint = "mend what the text names (rights, the Lease), or set slots.limit = 0";
-    match read_slots(cluster, lease).await {
-        // Rights have been told.
-        Ok(_) | Err(SlotFailure::Conflict | SlotFailure::Api(ApiFailure::Denied { .. })) => {}
+    let hint = "mend what the text names (rights, the Lease, an admission policy), or set slots.limit = 0";
+    match try_slots(cluster, lease).await {
+        // Somebody else wrote in between: it can be written.
+        Ok(()) | Err(SlotFailure::Conflict) => {}
+        Err(SlotFailure::Api(ApiFailure::Denied { .. })) if found.misses_rights() => {}
         Err(failure) => found.add(What::Slots, failure.to_string(), hint),
     }
 }

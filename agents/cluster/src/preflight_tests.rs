@@ -93,6 +93,28 @@ async fn whether_nodes_are_confined() {
 }
 
 #[tokio::test]
+async fn slots_are_tried_and_stay_as_they_are() {
+    let (fake, cluster) = still_cluster();
+    let lease = lease();
+    // No Lease yet: its creation is tried, and leaves none.
+    assert_eq!(preflight(&cluster, &ours(), Some(&lease)).await, Found::default());
+    assert_eq!(fake.get("leases", &lease.namespace, &lease.name()), None);
+    // SelfSubjectAccessReview says yes, an admission policy says no.
+    let refusal = |verb| Reply::forbidden("zedkube", verb, "leases", "kube-system", "ebb-slots-default");
+    fake.faults().add(Fault::on("create", "leases", Effect::Answer(refusal("create"))));
+    let found = preflight(&cluster, &ours(), Some(&lease)).await;
+    assert_eq!(words(&found), ["Slots"], "{found:?}");
+    let slots = crate::slots::write_slots(&cluster, &lease, None, &[]).await.unwrap();
+    fake.faults().add(Fault::on("patch", "leases", Effect::Answer(refusal("patch"))));
+    let found = preflight(&cluster, &ours(), Some(&lease)).await;
+    assert_eq!(words(&found), ["Slots"], "{found:?}");
+    assert!(found.problems[0].text.starts_with("cannot patch lease"), "{found:?}");
+    // What can be written is not changed by the trial.
+    assert_eq!(preflight(&cluster, &ours(), Some(&lease)).await, Found::default());
+    assert_eq!(crate::slots::read_slots(&cluster, &lease).await.unwrap(), slots);
+}
+
+#[tokio::test]
 async fn what_cannot_be_seen_comes_first() {
     let (fake, cluster) = still_cluster();
     let stranger = Identity { node_name: Some("edge-x".to_owned()), ..Identity::default() };

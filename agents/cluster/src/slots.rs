@@ -119,20 +119,43 @@ pub async fn write_slots(
     based_on: Option<&str>,
     holders: &[Holder],
 ) -> Result<Slots, SlotFailure> {
+    let written = write(cluster, lease, based_on, holders, false).await?;
+    slots_of(verb_of(based_on), lease, &lease.name(), &written)
+}
+
+/// Tries whether the slots could be read and written: what stands now is written again with `dryRun=All`. Two calls, and
+/// nothing is changed.
+pub(crate) async fn try_slots(cluster: &Cluster, lease: &SlotLease) -> Result<(), SlotFailure> {
+    let slots = read_slots(cluster, lease).await?;
+    write(cluster, lease, slots.version.as_deref(), &slots.holders, true).await.map(drop)
+}
+
+async fn write(
+    cluster: &Cluster,
+    lease: &SlotLease,
+    based_on: Option<&str>,
+    holders: &[Holder],
+    dry_run: bool,
+) -> Result<Lease, SlotFailure> {
     let name = lease.name();
-    let verb = if based_on.is_some() { "patch" } else { "create" };
+    let verb = verb_of(based_on);
     let text = holders::write(holders)
         .map_err(|why| ApiFailure::other(format!("cannot {}: {why}", operation(verb, lease, &name))))?;
     let written = match based_on {
-        Some(version) => replace(cluster, lease, &name, version, &text).await,
-        None => create(cluster, lease, &name, &text).await,
+        Some(version) => replace(cluster, lease, &name, version, &text, dry_run).await,
+        None => create(cluster, lease, &name, &text, dry_run).await,
     };
     match written {
-        Ok(written) => slots_of(verb, lease, &name, &written),
+        Ok(written) => Ok(written),
         Err(ApiFailure::Conflict { .. }) => Err(SlotFailure::Conflict),
         Err(ApiFailure::NotFound { .. }) if based_on.is_some() => Err(SlotFailure::Conflict),
         Err(failure) => Err(failure.into()),
     }
+}
+
+/// Without a Lease it is created.
+const fn verb_of(based_on: Option<&str>) -> &'static str {
+    if based_on.is_some() { "patch" } else { "create" }
 }
 
 /// For a person: frees all slots, whatever the annotation holds, also what does not parse. Two calls, or one if there is
@@ -146,7 +169,7 @@ pub async fn clear_slots(cluster: &Cluster, lease: &SlotLease) -> Result<(), Slo
             Err(failure) => return Err(failure.into()),
         };
         let version = version(&operation("patch", lease, &name), &found.metadata)?;
-        match replace(cluster, lease, &name, version, "[]").await {
+        match replace(cluster, lease, &name, version, "[]", false).await {
             Ok(_) | Err(ApiFailure::NotFound { .. }) => return Ok(()),
             Err(ApiFailure::Conflict { .. }) => {}
             Err(failure) => return Err(failure.into()),
@@ -182,7 +205,13 @@ async fn get(cluster: &Cluster, lease: &SlotLease, name: &str) -> Result<Lease, 
     cluster.fetch(&operation, Request::new(lease.path()).get(name, &GetParams::default())).await
 }
 
-async fn create(cluster: &Cluster, lease: &SlotLease, name: &str, text: &str) -> Result<Lease, ApiFailure> {
+async fn create(
+    cluster: &Cluster,
+    lease: &SlotLease,
+    name: &str,
+    text: &str,
+    dry_run: bool,
+) -> Result<Lease, ApiFailure> {
     let operation = operation("create", lease, name);
     check_names(&operation)?;
     let body = json!({
@@ -191,7 +220,8 @@ async fn create(cluster: &Cluster, lease: &SlotLease, name: &str, text: &str) ->
         "spec": {},
     });
     let body = body.to_string().into_bytes();
-    cluster.fetch(&operation, Request::new(lease.path()).create(&PostParams::default(), body)).await
+    let params = PostParams { dry_run, ..PostParams::default() };
+    cluster.fetch(&operation, Request::new(lease.path()).create(&params, body)).await
 }
 
 async fn replace(
@@ -200,12 +230,13 @@ async fn replace(
     name: &str,
     version: &str,
     text: &str,
+    dry_run: bool,
 ) -> Result<Lease, ApiFailure> {
     let operation = operation("patch", lease, name);
     check_names(&operation)?;
     let body = json!({"metadata": {"resourceVersion": version, "annotations": {HOLDERS: text}}});
-    let request = Request::new(lease.path()).patch(name, &PatchParams::default(), &Patch::Merge(body));
-    cluster.fetch(&operation, request).await
+    let params = PatchParams { dry_run, ..PatchParams::default() };
+    cluster.fetch(&operation, Request::new(lease.path()).patch(name, &params, &Patch::Merge(body))).await
 }
 
 fn slots_of(verb: &'static str, lease: &SlotLease, name: &str, found: &Lease) -> Result<Slots, SlotFailure> {

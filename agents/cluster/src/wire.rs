@@ -135,8 +135,7 @@ impl Cluster {
         &self.shared.pace
     }
 
-    /// Reads one object; `None` only if an API server says that there is no object of this name. A 404 of anybody else (a
-    /// proxy, a load balancer) is a failure: it says nothing about the object.
+    /// Reads one object; `None` only if an API server says that there is no object of this name.
     pub(crate) async fn find<T: DeserializeOwned>(
         &self,
         operation: &Operation<'_>,
@@ -144,16 +143,11 @@ impl Cluster {
     ) -> Result<Option<T>, ApiFailure> {
         let reply = self.call(operation, request, CALL_DEADLINE).await?;
         self.pace().hear(&reply);
-        if reply.status != StatusCode::NOT_FOUND {
-            return reply.object(operation).map(Some);
+        match reply.object(operation) {
+            Ok(found) => Ok(Some(found)),
+            Err(ApiFailure::NotFound { .. }) => Ok(None),
+            Err(failure) => Err(failure),
         }
-        if reply.says_missing(operation) {
-            return Ok(None);
-        }
-        Err(ApiFailure::other(format!(
-            "cannot {operation}: the answer is 404, but not an API server's word that it does not exist: {}",
-            words(&reply.message())
-        )))
     }
 
     /// Makes a call and reads the object it answers with.
@@ -229,8 +223,16 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The object, or why there is none.
+    /// The object, or why there is none. Only an API server's word that names the object says that it does not exist: a 404
+    /// of anybody else (a proxy, a load balancer, an API server that is starting) says nothing about it.
     pub(crate) fn object<T: DeserializeOwned>(&self, operation: &Operation<'_>) -> Result<T, ApiFailure> {
+        let is_about_one = !operation.name.is_empty();
+        if self.status == StatusCode::NOT_FOUND && is_about_one && !self.says_missing(operation) {
+            return Err(ApiFailure::other(format!(
+                "cannot {operation}: the answer is 404, but not an API server's word that it does not exist: {}",
+                words(&self.message())
+            )));
+        }
         if !self.status.is_success() {
             return Err(refused(operation, self.status.as_u16(), &self.message()));
         }
