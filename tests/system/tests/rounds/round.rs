@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use schemas::{
-    DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus, Operation, agent,
+    DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus, Operation, Source, agent,
 };
 use serde_json::Value;
 use system::{Device, FaultyServer, Place, Traces};
@@ -78,6 +78,8 @@ struct Under<'a> {
     done_by_boot: BTreeMap<u32, usize>,
     /// A poweroff may be refused with a word after a boot.
     may_be_refused: Vec<u32>,
+    /// Commanded before device-op had noted that the one before was done: done with that one.
+    may_be_served: Vec<u32>,
 }
 
 /// Reads no clock that decides anything for the agents.
@@ -131,6 +133,7 @@ impl<'a> Under<'a> {
             seen: 0,
             done_by_boot: BTreeMap::new(),
             may_be_refused: Vec::new(),
+            may_be_served: Vec::new(),
         })
     }
 
@@ -163,6 +166,9 @@ impl<'a> Under<'a> {
     /// The command, until it is done; half of the time it is given twice, and half of the time it is taken back when it is
     /// done, before the next one comes.
     fn one_command(&mut self, operation: Operation, counter: u32) -> Result<()> {
+        if counter > 1 && self.done(operation) != Some(counter - 1) {
+            self.may_be_served.push(counter);
+        }
         self.device.controller().command(operation, counter, true)?;
         if self.random.once_in(2) {
             self.device.controller().command(operation, counter, true)?;
@@ -178,8 +184,18 @@ impl<'a> Under<'a> {
         Ok(())
     }
 
-    /// Done by the boot, or refused after it with a word: device-op has recorded it and has nothing to do any more.
+    /// The last command that device-op counts as carried out.
+    fn done(&self, operation: Operation) -> Option<u32> {
+        let status = self.device.item::<DeviceOpStatus>(agent::ZEDAGENT)?;
+        status.done.get(&Source::Controller)?.get(operation)
+    }
+
+    /// Done by the boot or with the command before, or refused after the boot with a word: device-op has recorded it and
+    /// has nothing to do any more.
     fn is_over_without_a_line(&self, operation: Operation, counter: u32) -> bool {
+        if self.may_be_served.contains(&counter) && self.done(operation) == Some(counter) {
+            return true;
+        }
         let is_expected = self.done_by_boot.contains_key(&counter) || self.may_be_refused.contains(&counter);
         let is_recorded = self.device.recorded_counter(operation) == Some(counter);
         let status = self.device.item::<DeviceOpStatus>(agent::ZEDAGENT);
@@ -200,7 +216,7 @@ impl<'a> Under<'a> {
         let lines = self.lines_of(counter)?;
         let wanted = match self.done_by_boot.get(&counter) {
             Some(before) => *before..=*before,
-            None if self.may_be_refused.contains(&counter) => 0..=1,
+            None if self.may_be_refused.contains(&counter) || self.may_be_served.contains(&counter) => 0..=1,
             None => 1..=1,
         };
         ensure!(
@@ -261,7 +277,12 @@ impl<'a> Under<'a> {
         let persist = self.device.path("/persist");
         if !self.is_read_only && read_only {
             mount(&["--bind"], &[&persist, &persist])?;
-            mount(&["-o", "remount,bind,ro"], &[&persist])?;
+            // Busy while one of ours has a file open for writing.
+            let until = now() + Duration::from_secs(10);
+            while let Err(busy) = mount(&["-o", "remount,bind,ro"], &[&persist]) {
+                ensure!(now() < until, "{busy:#}");
+                pause(LOOK);
+            }
         } else if self.is_read_only && !read_only {
             let status = Command::new("umount").arg("--lazy").arg(&persist).status()?;
             ensure!(status.success(), "umount: {status}");
