@@ -113,13 +113,12 @@ impl Topic for NodeDrainReport {
 }
 
 impl NodeDrainReport {
-    /// The answer to the request that `publisher` made at `requested_at`; nothing when the report does not
-    /// list it. [`DrainStatus::Unknown`] means "not answered yet".
-    pub fn answer_to(&self, publisher: &str, requested_at: GoTime) -> Option<DrainStatus> {
+    /// The line of the request that `publisher` made at `requested_at`, with the answer to it; nothing when the report does
+    /// not list it.
+    pub fn line_of(&self, publisher: &str, requested_at: GoTime) -> Option<&RequestLine> {
         self.requests
             .iter()
             .find(|request| request.publisher == publisher && request.requested_at == requested_at)
-            .map(|request| request.answer)
     }
 }
 
@@ -324,7 +323,7 @@ pub struct Preflight {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PreflightProblem {
-    /// What was tried: API, Identity, Rights, Confinement, Slots, Budgets, Credentials.
+    /// What was tried: API, Identity, Rights, Confinement, Slots, Budgets, Credentials, Means (to take the device down).
     pub what: String,
     /// What happened.
     pub text: String,

@@ -126,7 +126,8 @@ fn refuse_standing(standing: &NodeDrainRequest, report: Option<&NodeDrainReport>
             requested_by.code()
         );
     }
-    let answer = report.and_then(|report| report.answer_to(agent::EBB, *requested_at)).unwrap_or_default();
+    let line = report.and_then(|report| report.line_of(agent::EBB, *requested_at));
+    let answer = line.map(|line| line.answer).unwrap_or_default();
     if answer.is_failed() {
         return Ok(());
     }

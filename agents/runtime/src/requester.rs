@@ -15,7 +15,8 @@ use pubsub::{
 };
 use schemas::{
     Absence, DrainRequester, EdgeNodeClusterConfig, GateFacts, GoTime, Member, NodeDrainReport,
-    NodeDrainRequest, NodeDrainStatus, OnTimeout, PassGate, Row, Topic, Verdict, ZedkubeSeen, agent,
+    NodeDrainRequest, NodeDrainStatus, OnTimeout, PassGate, RequestLine, Row, Topic, Verdict, ZedkubeSeen,
+    agent,
 };
 use thiserror::Error;
 
@@ -275,15 +276,16 @@ impl Requester {
         let settings = self.settings.current();
         let ours = self.own.map(|own| own.requested_at);
         let report = look.report.as_ref();
-        let answer = |time| report.and_then(|report| report.answer_to(self.context.name(), time));
+        let line = self.own_line(report);
         GateFacts {
             requester: self.asks_for,
             member: report.map(|report| report.member),
             disabled: report.is_some_and(|report| report.disabled.is_some()),
             own_request: look.standing.as_ref().map(|request| request.requested_at),
             ours,
-            answer: ours.and_then(answer),
-            outcome: report.and_then(|report| report.outcome),
+            answer: line.map(|line| line.answer),
+            // A zedkube from before requests had their own says it once for all.
+            outcome: line.and_then(|line| line.outcome).or_else(|| report.and_then(|report| report.outcome)),
             is_passed: look.pass.is_some(),
             zedkube: look.zedkube,
             status: look.status,
@@ -298,6 +300,11 @@ impl Requester {
             start_timeout_ms: millis(settings.drain.start_timeout),
             on_timeout: OnTimeout::from(settings.drain.start_on_timeout),
         }
+    }
+
+    /// What zedkube says of our request.
+    fn own_line<'a>(&self, report: Option<&'a NodeDrainReport>) -> Option<&'a RequestLine> {
+        report?.line_of(self.context.name(), self.own?.requested_at)
     }
 
     fn observe(&mut self, status: Option<NodeDrainStatus>) {
@@ -374,8 +381,10 @@ impl Requester {
     }
 
     fn release(&self) -> String {
-        let (report, pass) = (self.latest.as_ref(), self.pass.as_ref());
-        self.told.map_or_else(String::new, |verdict| words::release(verdict, report, pass))
+        let report = self.latest.as_ref();
+        let pass = self.pass.as_ref().map(|pass| format!("{}: {}", pass.by, pass.reason));
+        let by = pass.or_else(|| self.own_line(report).map(|line| line.by.clone())).unwrap_or_default();
+        self.told.map_or_else(String::new, |verdict| words::release(verdict, report, &by))
     }
 
     /// The files that are refused now, and why.

@@ -121,6 +121,12 @@ impl Inbox {
         }
     }
 
+    /// nodeagent has looked in this boot, and found no way to take this device down: a drain for it would be in vain.
+    pub(crate) fn has_no_means(&self, boot_id: &str) -> bool {
+        let action = self.device_action.get(&TopicKey::global()).filter(|action| action.boot_id == boot_id);
+        action.and_then(|action| action.means.as_ref()).is_some_and(Vec::is_empty)
+    }
+
     /// What EVE says of this device.
     pub(crate) fn node_info(&self) -> Option<&EdgeNodeInfo> {
         self.node_info.get(&TopicKey::global())
@@ -316,6 +322,17 @@ mod tests {
             actions.publish(&TopicKey::global(), &action).unwrap();
             inbox.changed().await;
             assert_eq!(inbox.nodeagent("boot"), expected, "{boot_id:?} {state:?}");
+        }
+        for (boot_id, means, expected) in [
+            ("boot", None, false),
+            ("boot", Some(vec![]), true),
+            ("another", Some(vec![]), false),
+            ("boot", Some(vec!["reboot(2)".to_owned()]), false),
+        ] {
+            let action = DeviceAction { boot_id: boot_id.to_owned(), means, ..DeviceAction::default() };
+            actions.publish(&TopicKey::global(), &action).unwrap();
+            inbox.changed().await;
+            assert_eq!(inbox.has_no_means("boot"), expected, "{action:?}");
         }
     }
 

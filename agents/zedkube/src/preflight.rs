@@ -109,8 +109,9 @@ impl Preflights {
         }
     }
 
-    /// What was found last; nothing on a device that is in no cluster.
-    pub(crate) fn found(&self, time: &ShownTime) -> Option<Preflight> {
+    /// What was found last, and whether nodeagent has no means to take the device down; nothing on a device that is in no
+    /// cluster.
+    pub(crate) fn found(&self, time: &ShownTime, has_no_means: bool) -> Option<Preflight> {
         if !self.subject.borrow().is_member {
             return None;
         }
@@ -121,9 +122,20 @@ impl Preflights {
             text: problem.text.clone(),
             hint: problem.hint.to_owned(),
         };
+        let means = has_no_means.then(|| PreflightProblem {
+            what: "Means".to_owned(),
+            text: "nodeagent has no means to reboot this device: no systemd-logind, no device.command, no right to \
+                   reboot(2)"
+                .to_owned(),
+            hint: "start systemd-logind, or set device.command: a drain for a reboot would be in vain".to_owned(),
+        });
         Some(Preflight {
             at: time.show(*at),
-            problems: found.problems.iter().take(MOST_PROBLEMS).map(problem).collect(),
+            problems: means
+                .into_iter()
+                .chain(found.problems.iter().map(problem))
+                .take(MOST_PROBLEMS)
+                .collect(),
             credentials_expire_in_days: found.days_left,
         })
     }

@@ -7,7 +7,7 @@
 use drain::Moment;
 use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
 use runtime::retry::pause_after;
-use schemas::{NodeDrainReport, NodeDrainStatus, RequestLine, agent};
+use schemas::{NodeDrainReport, NodeDrainStatus, agent};
 
 /// The two topics of a drain.
 #[derive(Debug)]
@@ -63,10 +63,9 @@ impl Output {
         report: &NodeDrainReport,
     ) -> Result<(), PublishError> {
         let key = TopicKey::global();
-        if self.status.get(&key) != Some(&status) {
-            self.report.publish(&key, &with_answers_of(report, self.report.get(&key)))?;
-            self.status.publish(&key, &status)?;
-        }
+        // What is in its file already is not written again; a file that somebody has removed is.
+        self.report.publish(&key, &with_answers_of(report, self.report.get(&key)))?;
+        self.status.publish(&key, &status)?;
         self.report.publish(&key, report)?;
         if self.is_served {
             self.report.serve()?;
@@ -81,13 +80,8 @@ impl Output {
 fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> NodeDrainReport {
     let mut early = report.clone();
     for request in &mut early.requests {
-        let known = before.and_then(|before| {
-            let is_same = |known: &&RequestLine| {
-                known.publisher == request.publisher && known.requested_at == request.requested_at
-            };
-            before.requests.iter().find(is_same).cloned()
-        });
-        let known = known.unwrap_or_default();
+        let known = before.and_then(|before| before.line_of(&request.publisher, request.requested_at));
+        let known = known.cloned().unwrap_or_default();
         (request.answer, request.outcome, request.by) = (known.answer, known.outcome, known.by);
     }
     early
@@ -97,7 +91,7 @@ fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -
 mod tests {
     use std::time::Duration;
 
-    use schemas::{DrainRequester, DrainStatus};
+    use schemas::{DrainRequester, DrainStatus, RequestLine};
 
     use super::*;
 
@@ -141,5 +135,12 @@ mod tests {
         output.write(status, &report(DrainStatus::Unknown)).unwrap();
         assert_eq!(output.retry_at(), None);
         assert!(topic.join("global.json").exists());
+        // What somebody has removed is there again after the next write, although nothing is new.
+        for topic in ["NodeDrainStatus", "NodeDrainReport"] {
+            let topic = folder.path().join("run/zedkube").join(topic);
+            std::fs::remove_dir_all(&topic).unwrap();
+            output.write(status, &report(DrainStatus::Unknown)).unwrap();
+            assert!(topic.join("global.json").exists());
+        }
     }
 }

@@ -174,7 +174,8 @@ fn foreseen<'a>(state: &State, around: &'a Surroundings) -> Option<&'a Preflight
         && state.forcing.disabled.is_none()
         && words::hint(state).is_empty();
     let problem = around.preflight.as_ref()?.problems.first()?;
-    let stops_a_drain = matches!(problem.what.as_str(), "Rights" | "Slots" | "Credentials" | "Budgets");
+    let stops_a_drain =
+        matches!(problem.what.as_str(), "Rights" | "Slots" | "Credentials" | "Budgets" | "Means");
     (is_quiet && stops_a_drain).then_some(problem)
 }
 
@@ -412,7 +413,7 @@ mod tests {
     #[test]
     fn what_stops_the_next_drain_is_the_reason_while_nobody_asks() {
         let quiet = "nobody asks for a drain".to_owned();
-        for what in ["Rights", "Slots", "Credentials", "Budgets"] {
+        for what in ["Rights", "Slots", "Credentials", "Budgets", "Means"] {
             let (reason, hint) = said(what);
             assert_eq!(reason, format!("{quiet}; to be mended before the next one: a text"), "{what}");
             assert_eq!(hint, "a hint", "{what}");

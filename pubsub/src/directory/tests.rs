@@ -315,10 +315,10 @@ async fn waiting_can_be_given_up_at_any_time() {
             () = std::future::ready(()) => {}
         }
     }
-    while known != place.read().items {
+    // What is known may be as on disk while older changes are still to be told.
+    while known != place.read().items || subscription.items() != &known {
         apply(&mut known, next(&mut subscription).await);
     }
-    assert_eq!(subscription.items(), &known);
 }
 
 fn apply(known: &mut BTreeMap<TopicKey, NodeDrainStatus>, change: Change<NodeDrainStatus>) {

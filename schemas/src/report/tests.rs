@@ -118,9 +118,9 @@ fn an_answer_belongs_to_one_request_of_one_publisher() {
         ..RequestLine::default()
     };
     let report = NodeDrainReport { requests: vec![line], ..NodeDrainReport::default() };
-    assert_eq!(report.answer_to("zedagent", at), Some(DrainStatus::Complete));
-    assert_eq!(report.answer_to("zedagent", later), None);
-    assert_eq!(report.answer_to("baseosmgr", at), None);
+    assert_eq!(report.line_of("zedagent", at), report.requests.first());
+    assert_eq!(report.line_of("zedagent", later), None);
+    assert_eq!(report.line_of("baseosmgr", at), None);
 }
 
 prop_compose! {

@@ -150,7 +150,8 @@ impl Monitor {
         }
         for requester in [DrainRequester::DeviceOp, DrainRequester::Update, DrainRequester::None] {
             let Some(asked) = self.asked.get(&requester).cloned() else { continue };
-            let answer = report.answer_to(publisher(requester), asked.requested_at);
+            let line = report.line_of(publisher(requester), asked.requested_at);
+            let answer = line.map(|line| line.answer);
             let grant = match answer {
                 Some(DrainStatus::Complete) if asked.grant.is_none() => {
                     Some(self.judge(requester, &asked, state, now, scenario))

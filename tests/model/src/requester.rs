@@ -57,7 +57,8 @@ impl Requester {
     fn facts(&self, files: &RunFiles, is_zedkube_away: bool, scenario: &Scenario) -> GateFacts {
         let report = files.report.as_deref();
         let ours = self.own.map(|own| own.requested_at);
-        let answer = |time| report.and_then(|report| report.answer_to(publisher(self.asks_for), time));
+        let line = |time| report.and_then(|report| report.line_of(publisher(self.asks_for), time));
+        let line = ours.and_then(line);
         let any_answer = || {
             let of_us = |line: &&schemas::RequestLine| line.publisher == publisher(self.asks_for);
             report.and_then(|report| report.requests.iter().find(of_us)).map(|line| line.answer)
@@ -69,8 +70,8 @@ impl Requester {
             disabled: report.is_some_and(|report| report.disabled.is_some()),
             own_request: self.standing(files).map(|request| request.requested_at),
             ours,
-            answer: if is_careless { any_answer() } else { ours.and_then(answer) },
-            outcome: report.and_then(|report| report.outcome),
+            answer: if is_careless { any_answer() } else { line.map(|line| line.answer) },
+            outcome: line.and_then(|line| line.outcome).or_else(|| report.and_then(|report| report.outcome)),
             is_passed: false,
             zedkube: if is_zedkube_away { ZedkubeSeen::Away } else { ZedkubeSeen::Running },
             status: files.status,

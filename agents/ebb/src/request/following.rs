@@ -46,7 +46,7 @@ pub(super) async fn follow(
     let mut told = String::new();
     loop {
         if let Some(report) = reports.get(&key) {
-            let answer = report.answer_to(agent::EBB, request.requested_at);
+            let answer = report.line_of(agent::EBB, request.requested_at).map(|line| line.answer);
             if let Some(answer) = answer.filter(|answer| *answer != DrainStatus::Unknown) {
                 return tell(request, answer, report, place);
             }

@@ -7,7 +7,7 @@ use runtime::liveness::{ENDED_AFTER, HANGS_AFTER};
 use schemas::{
     BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState,
     DeviceOpStatus, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport,
-    Operation, Outcome, Preflight, PreflightProblem, RefusedInput, Slot, agent,
+    Operation, Outcome, Preflight, PreflightProblem, RefusedInput, Slot, SpentOrder, agent,
 };
 
 use super::seen::{AgentSeen, Seen};
@@ -186,6 +186,8 @@ fn drain(report: &NodeDrainReport, now: Timestamp, lines: &mut Vec<String>) {
         lines.push(format!("  do:    {}", report.hint));
     }
     lines.extend(report.forcing.as_ref().map(forcing));
+    let spent = |SpentOrder { text, by, .. }: &SpentOrder| format!("  force: {text} (by {by})");
+    lines.extend(report.spent_order.as_ref().map(spent));
     for request in &report.requests {
         let is_answered = request.answer != DrainStatus::Unknown;
         let answered = || format!("answered {}", request.answer.constant());

@@ -11,7 +11,7 @@ use pubsub::{Persistence, Root, TopicKey, read_item};
 use runtime::AgentFlags;
 use runtime::plain_text::one_line;
 use schemas::agent::{self, ZEDKUBE};
-use schemas::{DrainStatus, NodeDrainReport, NodeDrainRequest};
+use schemas::{NodeDrainReport, NodeDrainRequest};
 
 use crate::device::Device;
 use crate::kubectl::flags::DryRun;
@@ -156,11 +156,9 @@ fn standing(root: &Root) -> Vec<String> {
 /// gives it back.
 fn asks(root: &Root, agent: &str, report: &NodeDrainReport) -> Option<String> {
     let said = |context: &str| format!("{agent} ({})", one_line(context, MOST_BYTES));
-    let is_failed = |answer: Option<DrainStatus>| answer.is_some_and(DrainStatus::is_failed);
+    let is_failed = |time| report.line_of(agent, time).is_some_and(|line| line.answer.is_failed());
     match read_item::<NodeDrainRequest>(root, agent, Persistence::Volatile, &TopicKey::global()) {
-        Ok(Some(request)) => {
-            (!is_failed(report.answer_to(agent, request.requested_at))).then(|| said(&request.context))
-        }
+        Ok(Some(request)) => (!is_failed(request.requested_at)).then(|| said(&request.context)),
         Err(refusal) => Some(format!("{agent}, whose request cannot be read ({refusal})")),
         // zedkube has not seen yet that it is gone; one that does not run will not go on with it.
         Ok(None) if peers::runs(root, ZEDKUBE) => {

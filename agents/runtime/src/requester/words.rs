@@ -1,6 +1,6 @@
 //! A verdict in words, for the status that an operator reads.
 
-use schemas::{DeferReason, NodeDrainReport, PassGate, ProceedReason, Verdict};
+use schemas::{DeferReason, NodeDrainReport, Outcome, ProceedReason, Verdict};
 
 use crate::plain_text::one_line;
 
@@ -30,12 +30,11 @@ pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> 
     }
 }
 
-/// What an operator can do, zedkube's own hint where it has one; or what has let the operation go.
-pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, pass: Option<&PassGate>) -> String {
+/// What an operator can do, zedkube's own hint where it has one; or what has let the operation go, and `by` whose word.
+pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, by: &str) -> String {
     let hint = said(report.map(|report| &report.hint));
     match verdict {
-        Verdict::Proceed(ProceedReason::Passed) => released_by(pass),
-        Verdict::Proceed(reason) => reason.to_string(),
+        Verdict::Proceed(reason) => released(reason, by),
         Verdict::Publish => String::new(),
         Verdict::Defer(DeferReason::Starting) => {
             "wait: zedkube publishes its report within seconds".to_owned()
@@ -57,10 +56,14 @@ pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, pass: 
     }
 }
 
-/// Who let it pass beside a zedkube that hangs, and why.
-fn released_by(pass: Option<&PassGate>) -> String {
-    let by = pass.map(|pass| one_line(&format!(" ({}: {})", pass.by, pass.reason), MOST_WORDS));
-    format!("{}{}", ProceedReason::Passed, by.unwrap_or_default())
+/// What has let it go; of an operator's word also who gave it, and why.
+fn released(reason: ProceedReason, by: &str) -> String {
+    let is_somebodys =
+        matches!(reason, ProceedReason::Passed | ProceedReason::Answered(Some(Outcome::Forced)));
+    if is_somebodys && !by.is_empty() {
+        return format!("{reason} ({})", one_line(by, MOST_WORDS));
+    }
+    reason.to_string()
 }
 
 /// Whether two verdicts differ in nothing but time that went by.
@@ -88,7 +91,7 @@ fn verdict_text(verdict: Verdict) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schemas::{DrainStatus, Outcome};
+    use schemas::DrainStatus;
 
     use super::*;
 
@@ -115,33 +118,32 @@ mod tests {
             (ANSWERED, Some(&said), "", "zedkube answered the request: the node may go down"),
         ] {
             assert_eq!(blocked_by(verdict, report), reason, "{verdict:?}");
-            let release = release(verdict, report, None);
+            let release = release(verdict, report, "");
             assert!(
                 release.starts_with(hint) && release.is_empty() == hint.is_empty(),
                 "{verdict:?}: {release}"
             );
         }
-        assert!(release(AWAY, None, None).contains("start zedkube"));
+        assert!(release(AWAY, None, "").contains("start zedkube"));
     }
 
     #[test]
     fn a_release_names_the_outcome() {
         let answered = |outcome| ProceedReason::Answered(Some(outcome));
-        let pass = PassGate { by: "alice".into(), reason: "disk\ndead".into(), ..PassGate::default() };
         for (reason, expected) in [
             (answered(Outcome::Drained), "zedkube answered the request: the node may go down (Drained)"),
             (
                 answered(Outcome::ApiUnreachable),
                 "NOT DRAINED: the Kubernetes API server could not be reached for too long (ApiUnreachable)",
             ),
-            (answered(Outcome::Forced), "NOT DRAINED: an operator forced it (Forced)"),
+            (answered(Outcome::Forced), "NOT DRAINED: an operator forced it (Forced) (alice: disk dead)"),
             (ProceedReason::NotAMember, "this device is in no cluster"),
             (
                 ProceedReason::Passed,
                 "NOT DRAINED: an operator let it pass beside a zedkube that hangs (alice: disk dead)",
             ),
         ] {
-            assert_eq!(release(Verdict::Proceed(reason), None, Some(&pass)), expected);
+            assert_eq!(release(Verdict::Proceed(reason), None, "alice: disk\ndead"), expected);
         }
     }
 
@@ -150,7 +152,7 @@ mod tests {
         let long = "x\n".repeat(500_000);
         let report = NodeDrainReport { reason: long.clone(), hint: long, ..NodeDrainReport::default() };
         for verdict in [DRAINING, FAILED] {
-            for words in [blocked_by(verdict, Some(&report)), release(verdict, Some(&report), None)] {
+            for words in [blocked_by(verdict, Some(&report)), release(verdict, Some(&report), "")] {
                 assert!(words.len() < 2 * MOST_WORDS && !words.contains('\n'), "{} bytes", words.len());
             }
         }

@@ -1,10 +1,15 @@
 //! What others see, written.
 
+use std::time::Duration;
+
 use drain::Moment;
 use runtime::{clock, error_chain};
 
 use super::Service;
 use crate::report::{report, status};
+
+/// A file of ours that somebody removes is written again this soon: without it nobody would ever go down.
+const FILES_ARE_SEEN_TO: Duration = Duration::from_secs(10);
 
 impl Service {
     /// Watches fail silently: say once why, and show it.
@@ -43,7 +48,8 @@ impl Service {
         self.publish_at = Moment::NEVER;
         self.note_trouble();
         self.time.update(now, clock::wall());
-        self.around.preflight = self.performer.preflight.found(&self.time);
+        let has_no_means = self.inbox.has_no_means(self.context.boot_id());
+        self.around.preflight = self.performer.preflight.found(&self.time, has_no_means);
         let was_failing = self.output.retry_at();
         if was_failing.is_some_and(|at| now < at) {
             self.publish_at = was_failing.unwrap_or(Moment::NEVER);
@@ -52,8 +58,12 @@ impl Service {
         self.store_membership();
         let report = report(&self.state, &self.policy, &self.around, &self.time, now);
         match self.output.write(status(&self.state), &report) {
-            Ok(()) if was_failing.is_some() => tracing::info!("status and report can be written again"),
-            Ok(()) => {}
+            Ok(()) => {
+                if was_failing.is_some() {
+                    tracing::info!("status and report can be written again");
+                }
+                self.publish_at = now + FILES_ARE_SEEN_TO;
+            }
             Err(error) => {
                 if was_failing.is_none() {
                     tracing::error!("NodeDrainStatus cannot be published: {}", error_chain(&error));

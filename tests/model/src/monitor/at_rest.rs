@@ -16,8 +16,8 @@ impl Monitor {
         let report = files.run.report.as_deref();
         let mut holds = false;
         for (requester, request) in &files.run.requests {
-            let answer =
-                report.and_then(|report| report.answer_to(publisher(*requester), request.requested_at));
+            let line = report.and_then(|report| report.line_of(publisher(*requester), request.requested_at));
+            let answer = line.map(|line| line.answer);
             match answer.unwrap_or_default() {
                 DrainStatus::Complete => holds = true,
                 DrainStatus::FailedCordon | DrainStatus::FailedDrain => {}

@@ -36,8 +36,8 @@ impl Zedkube {
 pub(super) fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> NodeDrainReport {
     let mut early = report.clone();
     for request in &mut early.requests {
-        let known = before.and_then(|before| before.answer_to(&request.publisher, request.requested_at));
-        request.answer = known.unwrap_or_default();
+        let known = before.and_then(|before| before.line_of(&request.publisher, request.requested_at));
+        request.answer = known.map(|line| line.answer).unwrap_or_default();
     }
     early
 }

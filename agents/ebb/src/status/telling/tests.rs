@@ -141,6 +141,19 @@ fn an_override_that_waits_is_shown() {
 }
 
 #[test]
+fn an_order_that_had_nothing_to_do_is_shown() {
+    let mut seen = seen(DrainStatus::Complete);
+    seen.report.as_mut().unwrap().spent_order = Some(SpentOrder {
+        text: "nothing to force: already COMPLETE (Drained)".into(),
+        by: "alice: dead disk".into(),
+        ..SpentOrder::default()
+    });
+    let line = "\n  force: nothing to force: already COMPLETE (Drained) (by alice: dead disk)\n";
+    let text = tell(&seen, now());
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn slots_in_words() {
     let since = "2026-11-21T14:00:00Z";
     let many = ["a", "b", "c", "d", "e", "f", "g"];
