@@ -97,7 +97,7 @@ async fn nothing_begins_during_a_freeze() {
     device.write(FREEZE, &freeze(""));
     device.run().await;
     device.want(agent::CONTROLLER, 1, true);
-    let held = device.until_blocked_by("frozen by root: audit").await;
+    let held = device.until_blocked_by("commands are frozen (by root: audit)").await;
     assert_eq!((held.state, device.requests()), (Deferred, 0));
     device.write(FREEZE, &freeze(r#","Until":"2020-01-01T00:00:00Z""#));
     device.drain(DrainStatus::Unknown).await;
@@ -111,7 +111,8 @@ async fn nothing_begins_during_a_freeze() {
     device.until_hold(Activated).await;
     // The reboot into it is no less a command.
     device.write(FREEZE, &freeze(""));
-    let held = device.until_blocked_by("frozen by root").await;
+    let held =
+        device.until_blocked_by("commands are frozen until 2999-01-01T00:00:00Z (by root: audit)").await;
     assert_eq!(held.state, Deferred);
     device.stop().await;
 }

@@ -6,9 +6,7 @@ use std::io::ErrorKind;
 
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item, read_items};
 use runtime::plain_text::one_line;
-use schemas::{
-    BaseOsConfig, CommandFreeze, ContentTreeStatus, GoTime, NodeAgentStatus, Source, SwState, agent,
-};
+use schemas::{BaseOsConfig, ContentTreeStatus, NodeAgentStatus, Source, SwState, agent};
 
 use crate::facts::{Configured, Content};
 use crate::limits;
@@ -64,21 +62,6 @@ pub(crate) fn configs(root: &Root) -> Configs {
         }
     }
     Configs { images: configs, sources, is_partial }
-}
-
-/// A freeze of all commands that stands now, in words. One that cannot be read counts: it is a brake.
-pub(crate) fn frozen(root: &Root, wall: GoTime) -> Option<String> {
-    let key = TopicKey::global();
-    let freeze = read_item::<CommandFreeze>(root, Source::Person.agent(), Persistence::Persistent, &key);
-    let freeze = match freeze {
-        Ok(freeze) => freeze?,
-        Err(refusal) => {
-            tracing::debug!("{refusal}");
-            return Some("frozen: the freeze cannot be read; `ebb unfreeze` removes it".to_owned());
-        }
-    };
-    let (by, reason) = (one_line(&freeze.by, MOST_WORDS), one_line(&freeze.reason, MOST_WORDS));
-    freeze.stands(wall).then(|| format!("frozen by {by}: {reason}; `ebb unfreeze` ends it"))
 }
 
 /// What is refused of the configurations, for the log and the hold.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
 use runtime::activation_lock::ActivationLock;
 use runtime::device_actions::WriteDownError;
+use runtime::freeze::freeze;
 use runtime::refused::ToldRefusals;
 use runtime::requester::{Listen, WithdrawError};
 use runtime::settings::{self, VersionSource};
@@ -13,7 +14,7 @@ use runtime::siblings::NodeAgentView;
 use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock, error_chain, program};
 use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ContentTreeStatus, DeviceAction, DrainRequester,
-    GoTime, Source, agent,
+    Source, agent,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -160,7 +161,7 @@ impl Desk {
             sources,
             is_partial,
             left_running: self.left_running(state),
-            frozen: looking::frozen(self.context.root(), GoTime::from(clock::wall())),
+            frozen: freeze(self.context.root(), clock::wall()).map(|freeze| freeze.words),
             contents,
             running,
             gate,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use runtime::freeze::Freeze;
 use runtime::siblings::NodeAgentView;
 use runtime::{Gate, OwnRequest};
 use schemas::{ActionRecord, DeviceOpsCmd, GoTime, Operation, Source};
@@ -42,15 +43,6 @@ pub struct Facts {
     pub refused: Vec<String>,
     /// The wall clock, only to be shown.
     pub wall: GoTime,
-}
-
-/// A brake that is on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Freeze {
-    /// Who, why, until when, and how it is taken off.
-    pub words: String,
-    /// It ends by itself after so many milliseconds, by the wall clock as it is now.
-    pub ends_in_ms: Option<u64>,
 }
 
 /// One source's file of one operation.

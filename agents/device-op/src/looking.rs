@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item};
+use runtime::freeze::Freeze;
 use runtime::plain_text::one_line;
-use schemas::{ActionRecord, CancelCommand, CommandFreeze, DeviceOpsCmd, GoTime, Operation, Source, agent};
+use schemas::{ActionRecord, CancelCommand, DeviceOpsCmd, Operation, Source, agent};
 
-use crate::facts::{Commanded, Freeze, Kind, all_kinds};
+use crate::facts::{Commanded, Kind, all_kinds};
 
 /// So much is kept of the time that a source gives with its command; nobody decides by it.
 const MOST_TIME: usize = 64;
-
-/// So much is repeated of what an operator wrote.
-const MOST_WORDS: usize = 512;
 
 /// The command of this source, from its file: a subscription cannot tell an absent item from one that is just being
 /// written.
@@ -54,33 +52,12 @@ pub(crate) fn cancelled(root: &Root) -> BTreeMap<Kind, u32> {
     all_kinds().filter_map(|kind| Some((kind, counter(kind)?))).collect()
 }
 
-/// The brake, if it is on at this time of the wall clock. One that cannot be read holds: nobody knows who put it on.
+/// The brake, if it is on at this time of the wall clock.
 pub(crate) fn freeze(root: &Root, wall: Timestamp) -> Option<Freeze> {
-    match read_item::<CommandFreeze>(root, agent::EBB, Persistence::Persistent, &TopicKey::global()) {
-        Ok(freeze) => frozen(&freeze?, wall),
-        Err(refusal) => {
-            let words = format!(
-                "{refusal}: commands count as frozen; `ebb unfreeze` removes that file, `--now` passes one command"
-            );
-            Some(Freeze { words, ends_in_ms: None })
-        }
-    }
-}
-
-fn frozen(freeze: &CommandFreeze, wall: Timestamp) -> Option<Freeze> {
-    if !freeze.stands(GoTime::from(wall)) {
-        return None;
-    }
-    let CommandFreeze { until, by, reason, .. } = freeze;
-    // At least one, so that nobody looks again at once, and in vain.
-    let left = |until: Timestamp| u64::try_from(until.duration_since(wall).as_millis()).unwrap_or(0).max(1);
-    let ends_in_ms = until.set().map(left);
-    let until = until.set().map_or_else(String::new, |until| until.strftime(" until %FT%TZ").to_string());
-    let (by, reason) = (one_line(by, MOST_WORDS), one_line(reason, MOST_WORDS));
-    let words = format!(
-        "commands are frozen{until} (by {by}: {reason}); `ebb unfreeze` ends that, `--now` passes one command"
-    );
-    Some(Freeze { words, ends_in_ms })
+    runtime::freeze::freeze(root, wall).map(|freeze| {
+        let words = format!("{}, `--now` passes one command", freeze.words);
+        Freeze { words, ..freeze }
+    })
 }
 
 /// What nodeagent began last. One that cannot be read proves nothing.

@@ -46,7 +46,7 @@ pub fn step(state: State, facts: &Facts, now_ms: u64, policy: &Policy) -> (State
     }
     // What a boot leaves is on disk before anything follows from it, unless the disk may take nothing.
     if before.phase != Phase::NewBoot || commands::begins_without_record(&next.record, facts) {
-        serve_waiting(&mut next.record, facts);
+        note_end(&mut next.record, facts);
         take_facts(&mut next, facts);
         effects.extend(advance(&mut next, facts, now_ms, policy));
         if next.phase == Phase::Deferred && next_up(&next.record, facts).is_none() {
@@ -78,15 +78,14 @@ fn new_boot(next: &mut State, facts: &Facts, policy: &Policy) -> Vec<Effect> {
     if is_without { Vec::new() } else { overdue }
 }
 
-/// What nodeagent has done since the look before serves all who waited for it then. A command that this look shows
-/// anew may have been given after the end, and is not done with it.
-fn serve_waiting(record: &mut OperationRecord, facts: &Facts) {
+/// The end of what was handed over serves all who waited for it until now. A command that this look shows anew may have
+/// been given after the end, and is not done with it.
+fn note_end(record: &mut OperationRecord, facts: &Facts) {
     if let Some(current) = record.handed_over
-        && !record.is_done
         && record.failure_of(Some(&current)).is_none()
         && matches!(progress(&facts.nodeagent, current), Progress::Done)
     {
-        record.serve_waiting(current.operation);
+        record.finish();
     }
 }
 
@@ -168,7 +167,7 @@ fn handed_over(next: &mut State, facts: &Facts, now_ms: u64) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
-        Progress::Done => finish(next),
+        Progress::Done => next.phase = Phase::Done,
         Progress::Failed(error) => fail(&mut next.record, current, error, now_ms),
         Progress::Other | Progress::Unknown => {
             if commands::is_taken_back(&current, facts) {
@@ -237,12 +236,6 @@ fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
     Some((current, progress))
 }
 
-/// On disk before the command is ever cleared, so that no crash makes nodeagent do it once more.
-fn finish(next: &mut State) {
-    next.record.finish();
-    next.phase = Phase::Done;
-}
-
 /// Clears the command. One that was cleared before this look needs no other look.
 fn recall(next: &mut State, then: &Then, facts: &Facts) {
     next.phase = Phase::Recalling(then.clone());
@@ -256,7 +249,7 @@ fn acting(next: &mut State, facts: &Facts, now_ms: u64) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting | Progress::Unknown => {}
-        Progress::Done => finish(next),
+        Progress::Done => next.phase = Phase::Done,
         Progress::Failed(error) => fail(&mut next.record, current, error, now_ms),
         // nodeagent lost its progress and begins anew, which it may only do with the gate's word.
         Progress::Other => recall(next, &Then::Defer, facts),
@@ -288,17 +281,14 @@ fn recalling(next: &mut State, then: &Then, facts: &Facts) {
     if !has_let_go(&facts.nodeagent) {
         return;
     }
-    let is_done = |current| matches!(progress(&facts.nodeagent, current), Progress::Done);
     match then {
         // It was carried out before nodeagent let go: the answer was taken back too late.
-        Then::Defer if next.record.handed_over.is_some_and(is_done) => return finish(next),
-        Then::Defer | Then::Fail(_) => next.record.take_back_to_queue(),
-        Then::Drop => {
-            if next.record.handed_over.is_some_and(is_done) {
-                next.record.finish();
-            }
-            next.record.drop_handed_over();
+        Then::Defer if next.record.is_done => {
+            next.phase = Phase::Done;
+            return;
         }
+        Then::Defer | Then::Fail(_) => next.record.take_back_to_queue(),
+        Then::Drop => next.record.drop_handed_over(),
     }
     next.phase = phase_of(&next.record, facts);
 }

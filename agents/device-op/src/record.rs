@@ -243,20 +243,16 @@ impl OperationRecord {
         self.asked_for = None;
     }
 
-    /// nodeagent is done with what was handed over.
+    /// nodeagent is done with what was handed over. Whoever waits for the same has it now: once only, since what is
+    /// commanded later was not done with it.
     pub(crate) fn finish(&mut self) {
-        if let Some(done) = self.handed_over.filter(|_| !self.is_done) {
-            self.is_done = true;
-            self.setbacks = 0;
-            self.end(&done, Ended::Done);
-        }
-    }
-
-    /// Whoever waits for this operation has it now, since it was carried out after they had commanded it.
-    pub(crate) fn serve_waiting(&mut self, operation: Operation) {
+        let Some(done) = self.handed_over.filter(|_| !self.is_done) else { return };
+        self.is_done = true;
+        self.setbacks = 0;
+        self.end(&done, Ended::Done);
         let (served, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition(|waiting: &Accepted| waiting.operation == operation);
+            .partition(|waiting: &Accepted| waiting.operation == done.operation);
         self.waiting = waiting;
         let served: Vec<Accepted> = served;
         for accepted in &served {

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod device_actions;
 mod error_chain;
 pub mod flags;
+pub mod freeze;
 pub mod liveness;
 pub mod logs;
 pub mod plain_text;

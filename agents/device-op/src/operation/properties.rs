@@ -1,11 +1,12 @@
 //! Invariants that hold whatever happens in whatever order, between any two writes of device-op and nodeagent.
 
 use proptest::prelude::*;
+use runtime::freeze::Freeze;
 use runtime::testing::{SimAgent, SimFaults};
 use schemas::{DrainStatus, Operation, Source};
 
 use super::sim::{Plan, RETRY_MS, Sim};
-use crate::facts::{Commanded, Freeze, Kind, Recorded, all_kinds};
+use crate::facts::{Commanded, Kind, Recorded, all_kinds};
 
 /// What may happen around device-op.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use runtime::freeze::Freeze;
 use runtime::requester::Listen;
 use runtime::testing::{SimAgent, SimFaults, SimRecord, SimZedkube};
 use schemas::{
@@ -11,7 +12,7 @@ use schemas::{
 };
 
 use super::*;
-use crate::facts::{Commanded, Freeze, Kind, Recorded, all_kinds};
+use crate::facts::{Commanded, Kind, Recorded, all_kinds};
 
 pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 

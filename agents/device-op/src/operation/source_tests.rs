@@ -1,13 +1,14 @@
 //! Where commands come from: every source is compared with itself only, and each command is carried out once, or is
 //! refused with a word.
 
+use runtime::freeze::Freeze;
 use runtime::testing::SimAgent;
 use schemas::CommandState::{Recorded as OnlyRecorded, *};
 use schemas::{DeviceOpState, DeviceOpsCmd, DrainStatus, Operation, Source};
 
 use super::sim::{RETRY_MS, Sim, controllers, said};
 use super::*;
-use crate::facts::{Commanded, Freeze, Recorded, all_kinds};
+use crate::facts::{Commanded, Recorded, all_kinds};
 
 use Operation::{Poweroff, Reboot, Shutdown};
 use Source::{Cluster, Controller, Host, Person};
@@ -62,6 +63,20 @@ fn two_sources_in_the_same_moment_are_served_by_one_operation() {
         }
         let commands = sim.done.iter().filter(|done| done.starts_with("command")).count();
         assert_eq!(commands, 1, "{operation}: {:?}", sim.done);
+    }
+}
+
+#[test]
+fn a_newer_counter_that_waits_for_the_end_is_done_with_it() {
+    for operation in Operation::ALL {
+        let mut sim = Sim::new();
+        sim.give(operation, 2);
+        sim.answer(DrainStatus::Complete);
+        sim.nodeagent(DeviceActionState::Acting);
+        sim.give(operation, 3);
+        sim.nodeagent(DeviceActionState::Done);
+        assert_eq!(sim.line(Controller, operation), Some((3, Done)), "{operation}");
+        assert_eq!(sim.shown.done[&Controller].get(operation), Some(3), "{operation}");
     }
 }
 
