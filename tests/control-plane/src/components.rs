@@ -16,6 +16,10 @@ pub(crate) const TOKENS: &str = "tokens.csv";
 pub(crate) const AUDIT_POLICY: &str = "audit-policy.yaml";
 /// What was audited.
 pub(crate) const AUDIT_LOG: &str = "audit.log";
+/// The authority of client certificates.
+pub(crate) const CLIENT_CA: &str = "client-ca.crt";
+/// Its key.
+pub(crate) const CLIENT_CA_KEY: &str = "client-ca.key";
 /// What kwok plays.
 pub(crate) const STAGES: &str = "stages.yaml";
 
@@ -110,7 +114,10 @@ impl Site {
             "--endpoint-reconciler-type=none".to_owned(),
             self.file("cert-dir", "certificates"),
             self.file("token-auth-file", TOKENS),
-            "--authorization-mode=RBAC".to_owned(),
+            self.file("client-ca-file", CLIENT_CA),
+            // As k3s and kubeadm set them: a kubelet's credentials are confined to its own node.
+            "--authorization-mode=Node,RBAC".to_owned(),
+            "--enable-admission-plugins=NodeRestriction".to_owned(),
             // The server makes its serving key before it reads this option, and keeps it over a restart.
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
             self.file("service-account-key-file", KEY),

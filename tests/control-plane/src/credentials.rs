@@ -16,10 +16,27 @@ pub(crate) fn token() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
+/// Who somebody is.
+pub(crate) enum User {
+    Token(String),
+    /// Both as PEM.
+    Certificate {
+        certificate: String,
+        key: String,
+    },
+}
+
 /// A kubeconfig with everything in it: it can be copied away from the plane's folder.
-pub(crate) fn kubeconfig(server: &str, certificate: &Path, token: &str) -> Result<String> {
+pub(crate) fn kubeconfig(server: &str, certificate: &Path, user: &User) -> Result<String> {
     let certificate = fs::read(certificate)
         .with_context(|| format!("cannot read certificate `{}`", certificate.display()))?;
+    let user = match user {
+        User::Token(token) => json!({"token": token}),
+        User::Certificate { certificate, key } => json!({
+            "client-certificate-data": BASE64_STANDARD.encode(certificate),
+            "client-key-data": BASE64_STANDARD.encode(key),
+        }),
+    };
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -27,7 +44,7 @@ pub(crate) fn kubeconfig(server: &str, certificate: &Path, token: &str) -> Resul
             "server": server,
             "certificate-authority-data": BASE64_STANDARD.encode(certificate),
         }}],
-        "users": [{"name": "user", "user": {"token": token}}],
+        "users": [{"name": "user", "user": user}],
         "contexts": [{"name": "plane", "context": {"cluster": "plane", "user": "user", "namespace": "default"}}],
         "current-context": "plane",
     });

@@ -27,6 +27,7 @@ mod components;
 mod coordinates;
 mod credentials;
 mod kubectl;
+mod node_users;
 pub mod objects;
 mod plane;
 mod pool;

@@ -14,8 +14,9 @@ use crate::{
     binaries::Binaries,
     components::{AUDIT_LOG, AUDIT_POLICY, CERTIFICATE, Component, KUBECONFIG, STAGES, Site, TOKENS},
     coordinates::Coordinates,
-    credentials::{kubeconfig, token, write_private},
+    credentials::{User, kubeconfig, token, write_private},
     kubectl::Kubectl,
+    node_users::make_client_ca,
     ports::Reserved,
     process::{Process, last_lines},
     wait::until,
@@ -48,6 +49,7 @@ impl Processes {
         write_private(&site.path(TOKENS), format!("{token},admin,admin,\"system:masters\"\n").as_bytes())?;
         write_private(&site.path(AUDIT_POLICY), include_bytes!("../config/audit-policy.yaml"))?;
         write_private(&site.path(STAGES), include_bytes!("../config/stages.yaml"))?;
+        make_client_ca(&site)?;
         // Marks are offsets into it: it exists from the beginning.
         write_private(&site.path(AUDIT_LOG), b"")?;
 
@@ -95,7 +97,8 @@ impl Processes {
         self.spawn(Component::ApiServer)?;
         let port = self.site.api_server;
         self.until_works(Component::ApiServer, || connect(port))?;
-        let config = kubeconfig(&self.site.server(), &self.site.path(CERTIFICATE), token)?;
+        let user = User::Token(token.to_owned());
+        let config = kubeconfig(&self.site.server(), &self.site.path(CERTIFICATE), &user)?;
         write_private(&self.site.path(KUBECONFIG), config.as_bytes())?;
         let kubectl = Kubectl::new(&self.binaries, &self.site.path(KUBECONFIG), &self.site.folder);
         self.until_works(Component::ApiServer, || kubectl.run(&["get", "--raw=/readyz"]).map(drop))?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::{
-    credentials::{kubeconfig, write_private},
+    credentials::{User, kubeconfig, write_private},
     plane::ControlPlane,
     wait::until,
 };
@@ -45,7 +45,11 @@ impl ControlPlane {
     pub fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let at = format!("--namespace={namespace}");
         let token = self.run(&["create", "token", name, &at, "--duration=24h"])?;
-        let config = kubeconfig(self.server(), &self.coordinates().certificate, token.trim())?;
+        let config = kubeconfig(
+            self.server(),
+            &self.coordinates().certificate,
+            &User::Token(token.trim().to_owned()),
+        )?;
         let path = self.scratch(&format!("{namespace}.{name}.kubeconfig"));
         write_private(&path, config.as_bytes())?;
         Ok(path)

@@ -17,7 +17,7 @@ use control_plane::{Component, ControlPlane, Coordinates, Pool, objects, unique,
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Config,
-    api::{ListParams, PostParams, WatchParams},
+    api::{ListParams, Patch, PatchParams, PostParams, WatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 type Case = (&'static str, fn(&ControlPlane) -> Result<()>);
 
 /// These only touch their own pool, so they run at the same time.
-const QUIET: [Case; 7] = [
+const QUIET: [Case; 8] = [
     ("nodes are Ready", nodes_are_ready),
     ("a deployment's pods run and an evicted one goes away", workload_runs_and_leaves),
     ("annotations change a pod's life", annotations_change_a_pods_life),
@@ -36,6 +36,7 @@ const QUIET: [Case; 7] = [
     ("a volume is attached and detached", volume_is_attached_and_detached),
     ("a driver's name and an annotation change a volume's life", volume_delays_can_be_changed),
     ("a service user has its rights and no more", service_user_has_its_rights),
+    ("a kubelet may change its own node and no other", kubelet_is_confined),
 ];
 
 #[test]
@@ -257,6 +258,21 @@ async fn service_user_has_its_rights(plane: &ControlPlane) -> Result<()> {
 }
 
 /// Ends with everything running again.
+/// By the Node authorizer and NodeRestriction.
+#[tokio::main(flavor = "current_thread")]
+async fn kubelet_is_confined(plane: &ControlPlane) -> Result<()> {
+    let pool = plane.create_pool(&unique("kubelet"), &["a", "b"])?;
+    let (own, other) = (&pool.nodes[0], &pool.nodes[1]);
+    let client = client(&plane.node_kubeconfig(own)?, "kubelet").await?;
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
+    let cordon = Patch::Merge(json!({"spec": {"unschedulable": true}}));
+    let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+    nodes.patch(own, &dry_run, &cordon).await.context("its own node")?;
+    let refused = nodes.patch(other, &dry_run, &cordon).await;
+    ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403), "{refused:?}");
+    Ok(())
+}
+
 fn paused_component_stands_still(plane: &ControlPlane) -> Result<()> {
     let pid = plane.coordinates().pids[&Component::ControllerManager];
     plane.pause(Component::ControllerManager)?;

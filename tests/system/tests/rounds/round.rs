@@ -21,8 +21,8 @@ use crate::random::Random;
 /// a return is retried with pauses of up to 40 s.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(4);
+/// Between two looks: short beside what a step takes, long enough that looking does not take the processor.
+const LOOK: Duration = Duration::from_millis(15);
 
 /// Which round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

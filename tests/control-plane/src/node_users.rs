@@ -1,0 +1,64 @@
+//! Kubelets as the API server knows them: client certificates of `system:node:<name>`.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
+};
+
+use crate::{
+    components::{CLIENT_CA, CLIENT_CA_KEY, Site},
+    credentials::{User, kubeconfig, write_private},
+    plane::ControlPlane,
+};
+
+/// Makes the authority whose client certificates the API server believes.
+pub(crate) fn make_client_ca(site: &Site) -> Result<()> {
+    let key = KeyPair::generate().context("cannot make a key")?;
+    let certificate = authority().self_signed(&key).context("cannot make a certificate authority")?;
+    write_private(&site.path(CLIENT_CA_KEY), key.serialize_pem().as_bytes())?;
+    write_private(&site.path(CLIENT_CA), certificate.pem().as_bytes())
+}
+
+/// The same each time, so that the key alone is enough to sign more.
+fn authority() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = named("plane-clients", None);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn named(name: &str, organization: Option<&str>) -> DistinguishedName {
+    let mut named = DistinguishedName::new();
+    named.push(DnType::CommonName, name);
+    if let Some(organization) = organization {
+        named.push(DnType::OrganizationName, organization);
+    }
+    named
+}
+
+impl ControlPlane {
+    /// The kubeconfig of this node's kubelet, user `system:node:<node>` of group `system:nodes`: what the Node authorizer
+    /// and NodeRestriction confine to that node. The file is readable by its owner only, and lasts as long as this handle.
+    pub fn node_kubeconfig(&self, node: &str) -> Result<PathBuf> {
+        let ca = self.coordinates().folder.join(CLIENT_CA_KEY);
+        let ca = fs::read_to_string(&ca).with_context(|| format!("cannot read `{}`", ca.display()))?;
+        let ca = KeyPair::from_pem(&ca).context("the client authority's key is no key")?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = named(&format!("system:node:{node}"), Some("system:nodes"));
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().context("cannot make a key")?;
+        let certificate = params
+            .signed_by(&key, &Issuer::new(authority(), ca))
+            .with_context(|| format!("cannot make the certificate of node `{node}`"))?;
+        let user = User::Certificate { certificate: certificate.pem(), key: key.serialize_pem() };
+        let config = kubeconfig(self.server(), &self.coordinates().certificate, &user)?;
+        let path = self.scratch(&format!("node.{node}.kubeconfig"));
+        write_private(&path, config.as_bytes())?;
+        Ok(path)
+    }
+}
