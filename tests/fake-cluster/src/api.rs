@@ -12,7 +12,7 @@ use serde_json::json;
 
 pub(crate) use call::{Call, Objects, Target, Verb};
 pub(crate) use options::{delete_options, dry_run_in};
-pub(crate) use watch::Watch;
+pub(crate) use watch::{Batch, Watch};
 
 use call::Query;
 

@@ -132,6 +132,8 @@ pub(crate) struct Conditions {
     pub(crate) paused: BTreeSet<Controller>,
     pub(crate) dead_kubelets: BTreeSet<String>,
     pub(crate) scheduler_is_blind: bool,
+    /// Kinds (plural names) whose watches say nothing; `*` = all.
+    pub(crate) silent: BTreeSet<String>,
 }
 
 impl Conditions {
@@ -152,6 +154,11 @@ impl Conditions {
             }
         }
         Some(effect)
+    }
+
+    /// Watches of this kind say nothing.
+    pub(crate) fn is_silent(&self, resource: &str) -> bool {
+        self.silent.contains("*") || self.silent.contains(resource)
     }
 
     fn add(&mut self, fault: Fault) {
@@ -213,6 +220,14 @@ impl Faults<'_> {
     /// As [`cut_watches`](Self::cut_watches), but in the middle of an answer.
     pub fn break_watches(self, resource: Option<&str>) {
         self.cluster.shared().cut(Cut { resource: resource.map(str::to_owned), is_broken: true });
+    }
+
+    /// Watches of a kind (plural name), or all, stay open and say nothing, not even a bookmark, until
+    /// [`clear`](Self::clear). Then they go on where they were.
+    pub fn silence_watches(self, resource: Option<&str>) {
+        self.cluster.shared().conditions().silent.insert(resource.unwrap_or("*").to_owned());
+        // A watch looks at its switch under the store's lock: whoever gets the lock now has been heard.
+        drop(self.cluster.shared().store());
     }
 
     /// Forgets all changes: every watch and page of an older version is answered with 410.

@@ -9,7 +9,7 @@ use hyper::body::{Body, Bytes, Frame};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::api::Watch;
+use crate::api::{Batch, Watch};
 use crate::faults::Cut;
 use crate::shared::Shared;
 
@@ -82,12 +82,19 @@ async fn cut(mut cuts: watch::Receiver<Cut>, resource: &str) -> bool {
 
 async fn send(shared: &Shared, mut watch: Watch, lines: &mpsc::Sender<Result<Bytes, Broken>>) {
     let mut revisions = shared.store().subscribe();
+    let mut wakes = shared.wakes.subscribe();
     let mut bookmarks = interval(shared.settings.bookmark_every.max(Duration::from_millis(1)));
     bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     bookmarks.reset();
     loop {
         revisions.borrow_and_update();
-        let batch = watch.next(&shared.store());
+        wakes.borrow_and_update();
+        let Some(batch) = next(shared, &mut watch) else {
+            if wakes.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
         for event in &batch.events {
             if lines.send(Ok(Bytes::from(event.line()))).await.is_err() {
                 return;
@@ -102,6 +109,9 @@ async fn send(shared: &Shared, mut watch: Watch, lines: &mpsc::Sender<Result<Byt
         tokio::select! {
             changed = revisions.changed() => if changed.is_err() { return },
             _ = bookmarks.tick(), if watch.has_bookmarks => {
+                if shared.conditions().is_silent(watch.resource.plural) {
+                    continue;
+                }
                 let mut line = watch.bookmark(false).to_string().into_bytes();
                 line.push(b'\n');
                 if lines.send(Ok(Bytes::from(line))).await.is_err() {
@@ -110,4 +120,11 @@ async fn send(shared: &Shared, mut watch: Watch, lines: &mpsc::Sender<Result<Byt
             }
         }
     }
+}
+
+/// The next events; none while watches of this kind are silent.
+fn next(shared: &Shared, watch: &mut Watch) -> Option<Batch> {
+    let store = shared.store();
+    let is_silent = shared.conditions().is_silent(watch.resource.plural);
+    (!is_silent).then(|| watch.next(&store))
 }

@@ -192,6 +192,35 @@ async fn a_watch_ends_in_four_ways() {
 }
 
 #[tokio::test]
+async fn silent_watches_go_on_where_they_were() {
+    let cluster =
+        FakeCluster::start_with(Settings { bookmark_every: Duration::from_millis(1), ..Settings::passive() })
+            .expect("a cluster");
+    let mut pods = Lines::open(&cluster, &format!("{WATCH}&allowWatchBookmarks=true")).await;
+    let mut nodes = Lines::open(&cluster, "/api/v1/nodes?watch=true").await;
+    assert!(pods.step().await.starts_with("BOOKMARK"));
+    cluster.faults().silence_watches(Some("pods"));
+    cluster.pod("a", "").expect("a pod");
+    cluster.node("edge-a").expect("a node");
+    assert_eq!(nodes.step().await, "ADDED edge-a", "others speak");
+    // What was on its way before comes still.
+    let heard = async {
+        loop {
+            assert!(pods.step().await.starts_with("BOOKMARK"));
+        }
+    };
+    assert!(timeout(Duration::from_millis(50), heard).await.is_err());
+    cluster.faults().clear();
+    loop {
+        let step = pods.step().await;
+        if step == "ADDED a" {
+            break;
+        }
+        assert!(step.starts_with("BOOKMARK"), "{step}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_left_of_a_watch_whose_client_is_gone() {
     let cluster = passive();
     let watches = || cluster.shared().cuts.receiver_count();
