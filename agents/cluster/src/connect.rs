@@ -25,11 +25,22 @@ use crate::exec_plugin;
 use crate::failure::{ApiFailure, classify};
 use crate::kubeconfig::{Description, Fingerprint, Origin, Search};
 use crate::operation::Operation;
+use crate::pace::LONGEST_PAGE;
 use crate::validity::{self, Validity};
 use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
 
 /// A TCP connection has to stand within this time.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// An answer has to begin within this time. It is meant for kube-runtime's lists and watches, which have no deadline of their
+/// own; all other calls have one, and say better what they waited for, so each of those comes first.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(65);
+
+const _: () = assert!(
+    ANSWER_DEADLINE.as_secs() > EVICTION_DEADLINE.as_secs()
+        && ANSWER_DEADLINE.as_secs() > LONGEST_PAGE.as_secs(),
+    "a call is cut before its own deadline"
+);
 
 /// A connection that is silent for so long is asked for a sign of life (HTTP/2 PING), and given up when none comes
 /// within the same time. Without it a server that hangs would hold all watches for five minutes.
@@ -211,9 +222,7 @@ fn client(config: &Config, tokens: Option<Tokens>, wish: Wish) -> Result<kube::C
         .with_layer(&config.extra_headers_layer()?)
         .with_layer(&option_layer(config.auth_layer()?))
         .with_layer(&option_layer(tokens.map(AsyncFilterLayer::new)))
-        // Calls have deadlines of their own; this one is for kube-runtime's watches, which have none for the
-        // beginning of an answer.
-        .with_layer(&TimeoutLayer::new(EVICTION_DEADLINE))
+        .with_layer(&TimeoutLayer::new(ANSWER_DEADLINE))
         .with_layer(&config.base_uri_layer())
         .build())
 }

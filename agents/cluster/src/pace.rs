@@ -12,7 +12,7 @@ use crate::clock::boot_time;
 use crate::wire::{CALL_DEADLINE, Reply};
 
 /// No page of a list is waited for longer: the API server itself gives up after 60 s.
-const LONGEST: Duration = Duration::from_mins(1);
+pub(crate) const LONGEST_PAGE: Duration = Duration::from_mins(1);
 
 /// No `Retry-After` is followed for longer: a wrong header must not cost a whole drain.
 const LONGEST_WISH: Duration = Duration::from_mins(1);
@@ -38,7 +38,7 @@ impl Pace {
         let deadline = self.deadline(resource);
         match took {
             None => {
-                self.patience().insert(resource, deadline.saturating_mul(2).min(LONGEST));
+                self.patience().insert(resource, deadline.saturating_mul(2).min(LONGEST_PAGE));
             }
             // Quick again: whoever hangs next is found out soon.
             Some(took) if took < CALL_DEADLINE / 2 => {
