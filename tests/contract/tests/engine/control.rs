@@ -388,7 +388,7 @@ pub(crate) async fn t53_an_order_waits_for_volumes(target: &Target) -> Result<()
 }
 
 /// Makes so many pods that end quickly.
-async fn crowd(scene: &Scene<'_>, number: u32) -> Result<()> {
+pub(crate) async fn crowd(scene: &Scene<'_>, number: usize) -> Result<()> {
     let names: Vec<String> = (0..number).map(|number| format!("pod-{number}")).collect();
     let pods: Vec<_> = names.iter().map(|name| (name.as_str(), Ready)).collect();
     scene.place.pods(&pods).await.map(drop)

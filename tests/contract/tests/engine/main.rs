@@ -9,9 +9,15 @@
 #[cfg(test)]
 mod control;
 #[cfg(test)]
+mod counts;
+#[cfg(test)]
 mod disks;
 #[cfg(test)]
 mod filters;
+#[cfg(test)]
+mod hanging;
+#[cfg(test)]
+mod knowledge;
 #[cfg(test)]
 mod outages;
 #[cfg(test)]
@@ -83,9 +89,33 @@ contract::cases! {only_fake, crate::scene::run, contract::Target::fake, {
     storage {
         t46_no_attachments_are_served,
     }
+    counts {
+        a_drain_without_volumes_costs_one_request_for_each_pod_and_twelve,
+        a_drain_with_volumes_costs_ten_more,
+    }
+    hanging {
+        a_proof_that_is_never_answered_is_asked_for_again,
+        a_node_that_is_never_answered_is_an_outage,
+        an_eviction_that_is_never_answered_is_sent_again,
+        an_eviction_whose_answer_is_lost_is_not_waited_for,
+        watches_that_fall_silent_are_made_up_for_by_looks,
+    }
+    knowledge {
+        claims_that_are_never_listed_are_read_by_name,
+        drivers_that_are_never_listed_hide_no_volume,
+        a_pod_with_a_claim_waits_until_its_volumes_can_be_known,
+        a_drain_that_can_never_know_volumes_fails_and_says_why,
+    }
     outages {
         t56_the_server_goes_before_the_proof,
         t56_a_late_look_brings_no_old_budget_back,
+    }
+}}
+
+// A large cluster takes its time.
+contract::cases! {only_fake_large, contract::run, contract::Target::fake, {
+    knowledge {
+        a_pod_with_a_claim_waits_for_a_long_list_of_claims,
     }
 }}
 

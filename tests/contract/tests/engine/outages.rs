@@ -24,7 +24,7 @@ use crate::disks::Disks;
 use crate::scene::{Scene, end, is_blocked, is_half_proven, is_terminating, patient, turn, until};
 use crate::stages::{At, reach};
 
-const FAKE_ONLY: &str = "for the fake only";
+pub(crate) const FAKE_ONLY: &str = "for the fake only";
 
 pub(crate) async fn t56_the_server_is_away_from_the_beginning(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
@@ -37,7 +37,7 @@ pub(crate) async fn t56_the_server_is_away_from_the_beginning(target: &Target) -
     Ok(())
 }
 
-fn is_away(drain: &Drain) -> bool {
+pub(crate) fn is_away(drain: &Drain) -> bool {
     attempt(drain.state()).is_some_and(|attempt| attempt.away_since.is_some())
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use cluster::drainer::Drain;
 use cluster::{Cordoned, Drainer};
 use contract::driving::{clock, count};
@@ -11,7 +11,15 @@ use contract::{Change, Client, Place, Target};
 use drain::Policy;
 use drain::progress::VolumeLine;
 use drain::state::{Stage, State};
+use fake_cluster::{FakeCluster, Fault};
 use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// More than the time after which an engine that hears nothing takes a fresh look.
+pub(crate) const LONG: Duration = Duration::from_secs(31);
+
+/// What takes no longer than this is seen; that something does not happen takes time to see.
+pub(crate) const PASSING: Duration = Duration::from_millis(300);
 
 /// A policy under which only the case ends a wait: everything may take an hour, and the attempt a day.
 pub(crate) fn patient() -> Policy {
@@ -91,10 +99,38 @@ impl<'a> Scene<'a> {
         Ok(reply.code == 200 && reply.object()?["metadata"]["deletionTimestamp"].is_null())
     }
 
+    /// Adds a fault that only this scene's drains run into.
+    pub(crate) fn fails(&self, fake: &FakeCluster, fault: Fault) {
+        let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), self.place.namespace);
+        fake.faults().add(fault.from_agent(&agent));
+    }
+
     /// How often the client has sent such a request.
     pub(crate) fn sent(&self, verb: &str, resource: &str) -> Result<usize> {
         count(&self.client, verb, resource)
     }
+}
+
+/// As [`until`], for a drain that may see only by its fresh looks: time passes meanwhile.
+pub(crate) async fn until_looked<T>(
+    drain: &mut Drain,
+    what: &str,
+    mut look: impl FnMut(&Drain) -> Option<T>,
+) -> Result<T> {
+    for _ in 0..100 {
+        if let Ok(found) = timeout(PASSING, until(drain, what, &mut look)).await {
+            return found;
+        }
+        turn(LONG);
+    }
+    bail!("until {what}: not after 100 looks; {}", told(drain))
+}
+
+/// What the drain waits for besides pods and volumes, as it says itself.
+pub(crate) fn says(drain: &Drain, part: &str) -> Result<()> {
+    let said = drain.trouble().map(|trouble| trouble.to_string()).unwrap_or_default();
+    ensure!(said.contains(part), "it says {said:?}; {}", told(drain));
+    Ok(())
 }
 
 pub(crate) fn is_blocked(drain: &Drain, pod: &str) -> bool {
