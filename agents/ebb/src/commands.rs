@@ -48,7 +48,7 @@ enum Else {
 
 /// Prints the list.
 pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
-    let root = arguments.place.root();
+    let root = arguments.place.root()?;
     let mut rows: Vec<Row> = all_kinds().filter_map(|kind| row(&root, kind)).collect();
     rows.sort_by_key(|row| (row.source, row.operation));
     arguments.place.answer(told(&rows).trim_end(), &rows)

@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &ForceArguments) -> anyhow::Result<ExitCode> {
         Order::DeletePods(arguments) => return delete_pods::run(arguments),
     };
     let order = DrainOverride { status, requested_by, reason: why.reason.clone(), by: peers::user() };
-    let root = why.place.root();
+    let root = why.place.root()?;
     let became = apply(&root, &order)?;
     let document = Document { order: &order, became: &became };
     why.place.answer(&became.line, &document)?;

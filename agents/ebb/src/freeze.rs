@@ -37,7 +37,7 @@ pub(crate) struct UnfreezeArguments {
 
 /// Puts the brake on, or changes its end and reason.
 pub(crate) fn freeze(arguments: &FreezeArguments) -> anyhow::Result<ExitCode> {
-    let root = arguments.place.root();
+    let root = arguments.place.root()?;
     let wall = clock::wall();
     if let Some(until) = arguments.until.filter(|until| *until <= wall) {
         bail!("{until} is over: it is {wall} by this device's clock; give a time that comes");
@@ -65,7 +65,7 @@ pub(crate) fn freeze(arguments: &FreezeArguments) -> anyhow::Result<ExitCode> {
 
 /// Takes the brake off.
 pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode> {
-    let root = arguments.place.root();
+    let root = arguments.place.root()?;
     let freeze = read(&root);
     if matches!(freeze, Ok(None)) {
         bail!("commands are not frozen");

@@ -23,6 +23,7 @@ mod peers;
 mod place;
 mod plan;
 mod request;
+mod rights;
 mod screen;
 mod slots;
 mod status;

@@ -17,7 +17,7 @@ use runtime::clock;
 use schemas::{DeviceOpsCmd, GoTime, Member, NodeDrainReport, Operation, Source, agent};
 use serde::Serialize;
 
-use crate::place::{Place, reason};
+use crate::place::{Place, because, reason};
 use crate::{freeze, journal, peers};
 
 use command::{Given, give};
@@ -87,7 +87,7 @@ pub(crate) fn run(operation: Operation, arguments: &OperationArguments) -> anyho
 
 /// Takes a command back and says what became of it.
 pub(crate) fn cancel(kind: Kind, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
-    let root = place.root();
+    let root = place.root()?;
     let (source, operation) = kind;
     let taken = crate::in_runtime(take_back(&root, kind, why))?;
     record(&root, kind, taken.counter, "taken back", why);
@@ -114,7 +114,7 @@ pub(crate) fn cancel(kind: Kind, why: &str, place: &Place) -> anyhow::Result<Exi
 }
 
 fn order(operation: Operation, words: Words, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
-    let root = place.root();
+    let root = place.root()?;
     let kind = (OPERATOR, operation);
     let given = crate::in_runtime(give(&root, operation, words))?;
     let command = &given.command;
@@ -198,10 +198,6 @@ fn document<'a>(
         accepted: None,
         became: None,
     }
-}
-
-fn because(why: &str) -> String {
-    if why.is_empty() { String::new() } else { format!(" ({why})") }
 }
 
 fn record(root: &Root, (source, operation): Kind, counter: u32, what: &str, why: &str) {

@@ -96,7 +96,8 @@ pub(crate) fn user() -> String {
     name_of(geteuid().as_raw())
 }
 
-fn name_of(uid: u32) -> String {
+/// The name of a user; the number of one without a name.
+pub(crate) fn name_of(uid: u32) -> String {
     let user = User::from_uid(uid.into()).ok().flatten().map(|user| user.name);
     user.unwrap_or_else(|| uid.to_string())
 }

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::Args;
 use pubsub::Root;
 use serde::Serialize;
 
-use crate::screen;
+use crate::{rights, screen};
 
 /// So many characters of a reason: it goes into a topic and into one line of a log.
 const LONGEST_REASON: usize = 500;
@@ -24,8 +25,12 @@ pub(crate) struct Place {
 
 impl Place {
     /// Below which everything is.
-    pub(crate) fn root(&self) -> Root {
-        Root::new(&self.root)
+    ///
+    /// # Errors
+    /// This process may not read and write what the agents keep there.
+    pub(crate) fn root(&self) -> anyhow::Result<Root> {
+        let root = Root::new(&self.root);
+        rights::missing(&root).map_or(Ok(root), |missing| bail!("{missing}"))
     }
 
     /// Prints the answer: the line for people, or the document.
@@ -51,6 +56,11 @@ pub(crate) fn reason(text: &str) -> Result<String, String> {
     } else {
         Err(format!("accepted: one line of 1 to {LONGEST_REASON} characters"))
     }
+}
+
+/// A reason behind what it is given for; nothing if none is given.
+pub(crate) fn because(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
 #[cfg(test)]

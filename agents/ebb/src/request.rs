@@ -44,7 +44,7 @@ struct Document<'a> {
 
 /// Asks, and with `--wait` waits for the answer.
 pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
-    let root = arguments.place.root();
+    let root = arguments.place.root()?;
     let context = arguments.reason.clone().unwrap_or_else(|| format!("ebb:{}", peers::user()));
     let request = ask(&root, context)?;
     journal::record(

@@ -3,17 +3,14 @@
 mod seen;
 mod telling;
 
-use std::fs;
-use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use pubsub::{Persistence, Root};
+use pubsub::Root;
 use runtime::clock;
 
 use crate::cli::StatusArguments;
-use crate::screen;
+use crate::{rights, screen};
 
-use seen::AGENTS;
 pub(crate) use seen::Seen;
 
 /// What `ebb status` exits with when it may not read what the agents write.
@@ -22,8 +19,8 @@ const NO_RIGHTS: u8 = 4;
 /// Prints the status, in words or as JSON. Exit code 4 without the right to read it.
 pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let root = Root::new(&arguments.root);
-    if !may_read(&root) {
-        screen::say("error: only the agents' own user may read what they write: run this as root");
+    if let Some(missing) = rights::missing(&root) {
+        screen::say(&format!("error: {missing}"));
         return Ok(ExitCode::from(NO_RIGHTS));
     }
     let seen = Seen::read(&root);
@@ -33,12 +30,4 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
         screen::line(telling::tell(&seen, clock::wall()).trim_end());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether the agents' folders, if they are there, can be looked into.
-fn may_read(root: &Root) -> bool {
-    AGENTS.iter().all(|agent| {
-        let looked = fs::read_dir(root.agent_folder(agent, Persistence::Volatile));
-        !looked.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
-    })
 }

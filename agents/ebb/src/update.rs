@@ -11,7 +11,7 @@ use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, agent};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::place::{Place, reason};
+use crate::place::{Place, because, reason};
 use crate::waiting::{SOON, until};
 use crate::{journal, peers};
 
@@ -54,7 +54,7 @@ struct Document<'a> {
 
 /// Writes the wish.
 pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
-    let root = arguments.place.root();
+    let root = arguments.place.root()?;
     let key = TopicKey::parse(&arguments.image.hyphenated().to_string())?;
     let runs = peers::runs(&root, agent::BASEOSMGR);
     // To take something back has to be possible whenever it stands.
@@ -163,7 +163,7 @@ fn tell(
     hold: Option<&BaseOsHold>,
     why: &str,
 ) -> anyhow::Result<ExitCode> {
-    let because = if why.is_empty() { String::new() } else { format!(" ({why})") };
+    let because = because(why);
     let BaseOsConfig { base_os_version, content_tree_uuid: image, .. } = config;
     let line = match (arguments.revert, hold) {
         (true, None) => {
@@ -182,7 +182,7 @@ fn tell(
         ),
     };
     if !arguments.revert {
-        peers::warn_without_zedkube(&arguments.place.root());
+        peers::warn_without_zedkube(&arguments.place.root()?);
     }
     let document = Document { config, reason: why, by: peers::user(), hold: hold.map(|hold| hold.state) };
     arguments.place.answer(&line, &document)?;

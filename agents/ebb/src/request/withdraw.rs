@@ -15,7 +15,7 @@ use crate::{journal, peers};
 /// # Errors
 /// None stands, or not one of a person; it cannot be removed.
 pub(crate) fn withdraw(place: &Place) -> anyhow::Result<ExitCode> {
-    let root = place.root();
+    let root = place.root()?;
     let Some(request) = super::standing(&root)? else {
         bail!(
             "no drain is requested from here; `ebb cancel reboot` (shutdown, poweroff) takes back a command, and \

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::freeze;
 
 /// The four agents, by EVE's names.
-pub(super) const AGENTS: [&str; 4] = [agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR];
+const AGENTS: [&str; 4] = [agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR];
 
 /// Everything that `ebb status` knows; its JSON form is `ebb status --json`.
 #[derive(Debug, Default, Serialize)]

@@ -28,7 +28,7 @@ pub(super) struct DeleteArguments {
 /// Removes the item, good or not. Exit code 1 if the agent runs or there is no such item.
 pub(super) fn run(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     let (key, answer) = (&arguments.key, &arguments.place);
-    let place = arguments.which.place(&answer.root())?;
+    let place = arguments.which.place(&answer.root()?)?;
     let (name, path) = (shown::key(key.as_str()), shown::path(&place.item(key)));
     if !is_there(&place, key) {
         bail!("there is nothing to delete: {place} has no item {name} ({path})");

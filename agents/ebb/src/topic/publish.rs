@@ -65,7 +65,7 @@ impl<'a> Document<'a> {
 /// Writes the item. Exit code 1 if the agent runs or the value is none of this topic.
 pub(super) fn run(arguments: &PublishArguments) -> anyhow::Result<ExitCode> {
     let (key, answer) = (&arguments.key, &arguments.place);
-    let place = arguments.which.place(&answer.root())?;
+    let place = arguments.which.place(&answer.root()?)?;
     let text = match arguments.value.as_deref() {
         Some(text) if text != STDIN => text.as_bytes().to_vec(),
         Some(_) | None => from_stdin()?,

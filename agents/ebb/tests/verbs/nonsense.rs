@@ -1,9 +1,8 @@
 //! Words that make no sense to the operator's verbs, and devices that cannot be written to.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 
 use anyhow::Result;
-use schemas::agent;
 
 use crate::device::Device;
 
@@ -77,27 +76,4 @@ async fn a_place_that_cannot_be_written_is_named() -> Result<()> {
     std::fs::create_dir_all(device.path("/run/ebb/DeviceOpsCmd"))?;
     symlink("/etc/passwd", device.path("/run/ebb/DeviceOpsCmd/reboot.json"))?;
     device.refuses(&["reboot"], 1, "a symbolic link").await
-}
-
-/// Another user, so that the mode of the folder counts: root may write anywhere.
-#[tokio::test]
-async fn without_rights_nothing_happens() -> Result<()> {
-    let mut device = Device::new()?;
-    device.start_device_op().await?;
-    std::fs::set_permissions(device.root.path(), std::fs::Permissions::from_mode(0o555))?;
-    std::fs::set_permissions(device.path("/run"), std::fs::Permissions::from_mode(0o555))?;
-    std::fs::copy(crate::site::PROGRAM, device.path("/ebb"))?;
-    for (words, part) in [
-        ("reboot", "nothing would happen: zedagent runs as user root, and takes no files of user 12345"),
-        ("cancel", "no drain is requested from here"),
-        ("force enable --reason r", "cannot publish as ebb (are you root?): cannot open "),
-    ] {
-        let mut command = tokio::process::Command::new(device.path("/ebb"));
-        command.args(words.split(' ')).arg("--root").arg(device.root.path()).uid(12345);
-        let said = crate::site::said(command.output().await?)?;
-        assert_eq!((said.code, said.out.as_str()), (1, ""), "{words}: {said:?}");
-        assert!(said.err.contains(part), "{words}: {said:?}");
-    }
-    assert!(pubsub::lock_holder(&device.root, agent::ZEDAGENT)?.is_some());
-    Ok(())
 }

@@ -176,28 +176,64 @@ async fn an_agent_of_another_user_is_named() -> Result<()> {
     Ok(())
 }
 
-/// It was six lines that said nothing of the reason, a wrong headline, and exit code 0.
+/// It was six lines that said nothing of the reason, a wrong headline, and exit code 0; and the advice to remove files with
+/// which nothing is wrong.
 #[tokio::test]
-async fn without_rights_the_status_says_so_in_one_line() -> Result<()> {
+async fn without_rights_each_verb_says_so_in_one_line() -> Result<()> {
+    const NOBODY: u32 = 65534;
     let mut device = Device::new()?;
     device.start_device_op().await?;
     let others = tempfile::tempdir()?;
-    chown(others.path(), Some(12345), None)?;
+    chown(others.path(), Some(NOBODY), None)?;
     // The program may lie where that user may not go.
     let program = others.path().join("ebb");
     std::fs::copy(crate::site::PROGRAM, &program)?;
     std::fs::set_permissions(device.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    for words in [&["status"][..], &["status", "--json"]] {
-        let mut status = tokio::process::Command::new(&program);
-        let output = status.args(words).arg("--root").arg(device.root.path()).uid(12345).output().await?;
+    for (words, code) in [
+        (&["status"][..], 4),
+        (&["status", "--json"], 4),
+        (&["cancel"], 1),
+        (&["cancel", "reboot"], 1),
+        (&["cancel", "reboot", "--source", "controller", "--reason", "not now"], 1),
+        (&["reboot"], 1),
+        (&["poweroff", "--cancel"], 1),
+        (&["update", "5c1b5dfa-64cc-4f06-8a5f-1d8e5b8b3c0e", "--revert"], 1),
+        (&["request"], 1),
+        (&["commands"], 1),
+        (&["freeze", "--reason", "x"], 1),
+        (&["unfreeze"], 1),
+        (&["force", "complete", "--reason", "x"], 1),
+    ] {
+        let mut verb = tokio::process::Command::new(&program);
+        let output = verb.args(words).arg("--root").arg(device.root.path()).uid(NOBODY).output().await?;
         let text = String::from_utf8(output.stderr)?;
-        assert_eq!(
-            (output.status.code(), output.stdout.len(), text.lines().count()),
-            (Some(4), 0, 1),
-            "{text}"
-        );
-        assert!(text.contains("run this as root"), "{text}");
+        let seen = (output.status.code(), output.stdout.len(), text.lines().count());
+        assert_eq!(seen, (Some(code), 0, 1), "{words:?}: {text}");
+        let command = words.join(" ").replace("not now", "'not now'");
+        let part = format!("run this as root: `sudo {} {command} --root ", program.display());
+        assert!(text.contains(&part) && !text.contains("remove"), "{words:?}: {text}");
     }
+    assert!(!device.path("/run/ebb/DeviceOpsCmd").exists(), "nothing is commanded");
+    Ok(())
+}
+
+/// Who may not look into the folders of an agent that runs as another user than root is told that user.
+#[tokio::test]
+async fn the_user_whose_the_agents_files_are_is_named() -> Result<()> {
+    let device = Device::new()?;
+    std::fs::set_permissions(device.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let folder = device.path("/run/zedagent");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    chown(&folder, Some(12345), None)?;
+    let program = device.path("/ebb");
+    std::fs::copy(crate::site::PROGRAM, &program)?;
+    let mut verb = tokio::process::Command::new(&program);
+    let output =
+        verb.args(["cancel", "reboot", "--root"]).arg(device.root.path()).uid(65534).output().await?;
+    let text = String::from_utf8(output.stderr)?;
+    let part = format!("run this as user 12345: `sudo -u 12345 {} cancel reboot", program.display());
+    assert!(output.status.code() == Some(1) && text.contains(&part), "{text}");
     Ok(())
 }
 
