@@ -56,11 +56,11 @@ pub(crate) enum Command {
     Shutdown(OperationArguments),
     /// Drain this node, then switch the device off; --cancel takes it back
     Poweroff(OperationArguments),
-    /// Drain this node, then activate an image
+    /// Drain this node, then activate an image; --revert takes it back
     Update(UpdateArguments),
     /// Drain this node and hold it drained, for work on the machine
     Request(RequestArguments),
-    /// Withdraw what `ebb request` asked for, or take a reboot, shutdown or poweroff back
+    /// Withdraw what `ebb request` asked for, or take a reboot, shutdown, poweroff or update back
     Cancel(CancelArguments),
     /// List the commands of all sources, and what has become of each
     Commands(CommandsArguments),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use pubsub::{Persistence, Publisher, Root, TopicKey, read_item};
+use pubsub::{Persistence, Publisher, Root, TopicKey, read_item, read_items};
 use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, agent};
 use serde::Serialize;
 use uuid::Uuid;
@@ -27,7 +27,7 @@ pub(crate) struct UpdateArguments {
     /// The version that the image has when it runs
     #[arg(long = "version", value_name = "V", value_parser = version, required_unless_present_any = ["revert", "retry"])]
     image_version: Option<String>,
-    /// Take the wish back
+    /// Take the wish back, as `ebb cancel update` does
     #[arg(long, conflicts_with_all = ["retry", "image_version"])]
     revert: bool,
     /// Allow another try after one that failed
@@ -52,23 +52,97 @@ struct Document<'a> {
     hold: Option<BaseOsHoldState>,
 }
 
-/// Writes the wish.
+/// Writes the wish, or takes it back.
 pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
+    let why = arguments.reason.as_deref().unwrap_or_default();
+    if arguments.revert {
+        return revert(Some(arguments.image), why, &arguments.place);
+    }
     let root = arguments.place.root()?;
-    let key = TopicKey::parse(&arguments.image.hyphenated().to_string())?;
+    let key = key_of(arguments.image)?;
+    peers::require(&root, agent::BASEOSMGR)?;
+    let config = wanted(arguments, &key, standing(&root, &key)?)?;
+    publish(&root, &key, &config)?;
+    record(&root, &config, why);
+    peers::warn_without_zedkube(&root);
+    let BaseOsConfig { base_os_version, content_tree_uuid: image, .. } = &config;
+    let line = format!(
+        "image {image} {base_os_version} is wanted{}: once it is loaded and the node is drained; `ebb status` follows \
+         it, `ebb cancel update` takes it back",
+        because(why)
+    );
+    arguments
+        .place
+        .answer(&line, &Document { config: &config, reason: why, by: peers::user(), hold: None })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes the wish for this image back, or the only one that stands: `ebb update IMAGE --revert`, `ebb cancel update`. It
+/// has to be possible whenever a wish stands, whether baseos runs or not.
+///
+/// # Errors
+/// No wish from here stands, or several do and none is named; somebody else writes as the operator just now; a file cannot
+/// be read or written.
+pub(crate) fn revert(image: Option<Uuid>, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
+    let root = place.root()?;
     let runs = peers::runs(&root, agent::BASEOSMGR);
-    // To take something back has to be possible whenever it stands.
-    if runs || !arguments.revert {
+    if runs {
         peers::require(&root, agent::BASEOSMGR)?;
     }
-    let before = read_item(&root, agent::EBB, Persistence::Volatile, &key)
-        .context("nobody knows what is wanted now")?;
-    let config = wanted(arguments, &key, before)?;
+    let key = image.map_or_else(|| only_wanted(&root), key_of)?;
+    let before = standing(&root, &key)?.with_context(|| not_from_here(&key))?;
+    if !before.activate {
+        bail!("image {key} is reverted already; `ebb status` says how far it is");
+    }
+    let config = BaseOsConfig { activate: false, content_tree_uuid: key.as_str().to_owned(), ..before };
     publish(&root, &key, &config)?;
-    let why = arguments.reason.as_deref().unwrap_or_default();
     record(&root, &config, why);
-    let hold = (arguments.revert && runs).then(|| after_revert(&root, &config)).transpose()?;
-    tell(arguments, &config, hold.as_ref(), why)
+    let hold = runs.then(|| after_revert(&root, &config)).transpose()?;
+    let line = format!("image {key} is reverted{}{}", because(why), follows(hold.as_ref()));
+    let hold = hold.map(|hold| hold.state);
+    place.answer(&line, &Document { config: &config, reason: why, by: peers::user(), hold })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn key_of(image: Uuid) -> anyhow::Result<TopicKey> {
+    Ok(TopicKey::parse(&image.hyphenated().to_string())?)
+}
+
+/// The image that a command from here wants.
+fn only_wanted(root: &Root) -> anyhow::Result<TopicKey> {
+    let read = read_items::<BaseOsConfig>(root, agent::EBB, Persistence::Volatile);
+    if let Some(refusal) = read.refused.first() {
+        bail!("nobody knows which images are wanted, so name the one to take back: {refusal}");
+    }
+    let wanted: Vec<_> = read.items.into_iter().filter(|(_, config)| config.activate).collect();
+    match wanted.as_slice() {
+        [] => bail!(
+            "there is no update to take back: no command from here wants an image (`ebb status`); a controller's image is \
+             reverted at the controller"
+        ),
+        [(key, _)] => Ok(key.clone()),
+        several => {
+            let named =
+                |(key, config): &(TopicKey, BaseOsConfig)| format!("{key} ({})", config.base_os_version);
+            let named: Vec<String> = several.iter().map(named).collect();
+            bail!(
+                "{} images are wanted: {}; say which one to take back: `ebb cancel update IMAGE-UUID`",
+                several.len(),
+                named.join(", ")
+            )
+        }
+    }
+}
+
+/// What is wanted of this image now, by a command from here.
+fn standing(root: &Root, key: &TopicKey) -> anyhow::Result<Option<BaseOsConfig>> {
+    read_item(root, agent::EBB, Persistence::Volatile, key).context("nobody knows what is wanted now")
+}
+
+fn not_from_here(key: &TopicKey) -> String {
+    format!(
+        "image {key} is not wanted by a command from here; a controller's image is retried or reverted at the controller"
+    )
 }
 
 /// The configuration that is to stand.
@@ -81,20 +155,15 @@ fn wanted(
     before: Option<BaseOsConfig>,
 ) -> anyhow::Result<BaseOsConfig> {
     let Some(before) = before else {
-        let Some(version) = arguments.image_version.clone().filter(|_| !arguments.retry) else {
-            bail!(
-                "image {key} is not wanted by a command from here; a controller's image is retried or reverted at the \
-                 controller"
-            );
-        };
+        let version = arguments.image_version.clone().filter(|_| !arguments.retry);
         return Ok(BaseOsConfig {
-            base_os_version: version,
+            base_os_version: version.with_context(|| not_from_here(key))?,
             content_tree_uuid: key.as_str().to_owned(),
             retry_update_counter: 0,
             activate: true,
         });
     };
-    let mut config = BaseOsConfig { activate: !arguments.revert, ..before.clone() };
+    let mut config = BaseOsConfig { activate: true, ..before.clone() };
     key.as_str().clone_into(&mut config.content_tree_uuid);
     if let Some(version) = &arguments.image_version {
         config.base_os_version.clone_from(version);
@@ -102,14 +171,10 @@ fn wanted(
     if arguments.retry {
         config.retry_update_counter = next_retry(&before)?;
     }
-    if config.activate == before.activate
-        && config.base_os_version == before.base_os_version
-        && !arguments.retry
-    {
-        let hint = "`ebb status` says how far it is, --retry allows another try after a failure";
-        let (is, hint) =
-            if before.activate { ("wanted", hint) } else { ("reverted", "`ebb status` says how far it is") };
-        bail!("image {key} is {is} already; {hint}");
+    if before.activate && config.base_os_version == before.base_os_version && !arguments.retry {
+        bail!(
+            "image {key} is wanted already; `ebb status` says how far it is, --retry allows another try after a failure"
+        );
     }
     Ok(config)
 }
@@ -157,36 +222,13 @@ fn after_revert(root: &Root, config: &BaseOsConfig) -> anyhow::Result<BaseOsHold
     })
 }
 
-fn tell(
-    arguments: &UpdateArguments,
-    config: &BaseOsConfig,
-    hold: Option<&BaseOsHold>,
-    why: &str,
-) -> anyhow::Result<ExitCode> {
-    let because = because(why);
-    let BaseOsConfig { base_os_version, content_tree_uuid: image, .. } = config;
-    let line = match (arguments.revert, hold) {
-        (true, None) => {
-            format!("image {image} is reverted{because}; baseosmgr does not run, and reads it when it starts")
-        }
-        (true, Some(hold)) if hold.state == BaseOsHoldState::Idle => {
-            format!("image {image} is reverted{because}: nothing of it is pending")
-        }
-        (true, Some(hold)) => format!(
-            "image {image} is reverted{because}, but it is still {}: `ebb status` follows it",
-            hold_words(hold)
-        ),
-        (false, _) => format!(
-            "image {image} {base_os_version} is wanted{because}: once it is loaded and the node is drained; `ebb status` \
-             follows it, `ebb update {image} --revert` takes it back"
-        ),
-    };
-    if !arguments.revert {
-        peers::warn_without_zedkube(&arguments.place.root()?);
+/// What baseos still shows of an image that was reverted; nothing if it does not run.
+fn follows(hold: Option<&BaseOsHold>) -> String {
+    match hold {
+        None => "; baseosmgr does not run, and reads it when it starts".to_owned(),
+        Some(hold) if hold.state == BaseOsHoldState::Idle => ": nothing of it is pending".to_owned(),
+        Some(hold) => format!(", but it is still {}: `ebb status` follows it", hold_words(hold)),
     }
-    let document = Document { config, reason: why, by: peers::user(), hold: hold.map(|hold| hold.state) };
-    arguments.place.answer(&line, &document)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 fn hold_words(hold: &BaseOsHold) -> String {

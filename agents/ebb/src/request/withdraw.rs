@@ -18,7 +18,7 @@ pub(crate) fn withdraw(place: &Place) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let Some(request) = super::standing(&root)? else {
         bail!(
-            "no drain is requested from here; `ebb cancel reboot` (shutdown, poweroff) takes back a command, and \
+            "no drain is requested from here; `ebb cancel reboot` (shutdown, poweroff, update) takes back a command, and \
              `ebb status` says who asks"
         );
     };

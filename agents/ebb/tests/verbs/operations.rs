@@ -195,6 +195,7 @@ async fn without_rights_each_verb_says_so_in_one_line() -> Result<()> {
         (&["cancel"], 1),
         (&["cancel", "reboot"], 1),
         (&["cancel", "reboot", "--source", "controller", "--reason", "not now"], 1),
+        (&["cancel", "update"], 1),
         (&["reboot"], 1),
         (&["poweroff", "--cancel"], 1),
         (&["update", "5c1b5dfa-64cc-4f06-8a5f-1d8e5b8b3c0e", "--revert"], 1),

@@ -70,3 +70,60 @@ async fn what_is_not_from_here_is_not_changed() -> Result<()> {
     device.write(&format!("/run/ebb/BaseOsConfig/{IMAGE}.json"), "[]")?;
     device.refuses(&["update", IMAGE, "--revert"], 1, "nobody knows what is wanted now: refused").await
 }
+
+/// The same as `ebb update IMAGE --revert`, and the image need not be named where there is only one.
+#[tokio::test]
+async fn an_update_is_cancelled_like_every_other_command() -> Result<()> {
+    const OTHER: &str = "11111111-2222-4333-8444-555555555555";
+    let mut device = Device::new()?;
+    let nothing = "there is no update to take back: no command from here wants an image";
+    device.refuses(&["cancel", "update"], 1, nothing).await?;
+    assert!(!device.path("/run/ebb").exists());
+    device.start("baseos", agent::BASEOSMGR, &[]).await?;
+
+    let said = device.ebb(&["update", IMAGE, "--version", "2.0"]).await?;
+    assert!(said.out.contains("`ebb cancel update` takes it back"), "{said:?}");
+    let said = device.ebb(&["cancel", "update", "--reason", "not now"]).await?;
+    let expected = format!("image {IMAGE} is reverted (not now): nothing of it is pending\n");
+    assert_eq!((said.code, said.out, said.err), (0, expected, String::new()));
+    let stands =
+        |device: &Device, image| device.item::<BaseOsConfig>(agent::EBB, image).map(|config| config.activate);
+    assert_eq!(stands(&device, IMAGE), Some(false));
+    device.refuses(&["cancel", "update"], 1, nothing).await?;
+    device.refuses(&["cancel", "update", IMAGE], 1, "is reverted already").await?;
+
+    for image in [IMAGE, OTHER] {
+        device.json(&["update", image, "--version", "2.1"]).await?;
+    }
+    let several = format!("2 images are wanted: {OTHER} (2.1), {IMAGE} (2.1); say which one to take back");
+    device.refuses(&["cancel", "update"], 1, &several).await?;
+    let document = device.json(&["cancel", "update", OTHER]).await?;
+    assert_eq!((&document["ContentTreeUUID"], &document["Activate"]), (&json!(OTHER), &json!(false)));
+    assert_eq!((stands(&device, IMAGE), stands(&device, OTHER)), (Some(true), Some(false)));
+
+    device.stop().await?;
+    let said = device.ebb(&["cancel", "update"]).await?;
+    let end = "baseosmgr does not run, and reads it when it starts\n";
+    assert!(said.code == 0 && said.out.ends_with(end), "{said:?}");
+    assert_eq!(stands(&device, IMAGE), Some(false));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_that_cannot_be_cancelled_here_is_not() -> Result<()> {
+    let device = Device::new()?;
+    for (words, code, part) in [
+        (
+            &["cancel", "update", "--source", "controller"][..],
+            1,
+            "source controller wants can be taken back there only",
+        ),
+        (&["cancel", "reboot", IMAGE], 1, "a reboot has no image"),
+        (&["cancel", "update", "x"], 2, "invalid value 'x' for '[IMAGE-UUID]'"),
+        (&["cancel"], 1, "`ebb cancel reboot` (shutdown, poweroff, update) takes back a command"),
+    ] {
+        device.refuses(words, code, part).await?;
+    }
+    device.write(&format!("/run/ebb/BaseOsConfig/{IMAGE}.json"), "[]")?;
+    device.refuses(&["cancel", "update"], 1, "name the one to take back: refused").await
+}
