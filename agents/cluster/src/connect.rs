@@ -96,10 +96,10 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
     };
     let late = || ApiFailure::unreachable(format!("cannot use {origin}: it could not be read within 10 s"));
     let reading = READING.try_acquire().map_err(|_| late())?;
-    let (from, context) = (origin.clone(), search.context.clone());
+    let (from, context, trust) = (origin.clone(), search.context.clone(), search.trust);
     // Reading may hang (a network file system), and must not hold up a runtime thread.
     let loading = tokio::task::spawn_blocking(move || {
-        let description = from.load(context.as_deref());
+        let description = from.load(context.as_deref(), trust);
         drop(reading);
         description
     });
@@ -136,7 +136,7 @@ async fn begin(
 ) -> Result<(Option<Tokens>, Moment), String> {
     let first = match &origin {
         credentials::Origin::Plugin(exec) => Some(exec_plugin::run(exec, exec_plugin::LIMIT).await?),
-        credentials::Origin::Fixed | credentials::Origin::File(_) => None,
+        credentials::Origin::Fixed | credentials::Origin::File(..) => None,
     };
     let tokens = Tokens::of(origin, boot_time);
     let Some(first) = first else {

@@ -46,6 +46,43 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
+/// An agent that runs unattended reads no file that somebody else may have written; a person may.
+#[tokio::test]
+async fn what_others_may_write_is_read_for_a_person_only() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["token", "ca.pem"] {
+        write(&path(name), "text");
+    }
+    let named = |user: &str, cluster: &str| {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:1'{cluster}}}}}]\n\
+             users: [{{name: u, user: {{{user}}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
+        )
+    };
+    // What is others' to write, and what the refusal names.
+    for (user, cluster, others) in [
+        ("", "", "kubeconfig"),
+        ("tokenFile: token", "", "token"),
+        ("", ", certificate-authority: ca.pem", "ca.pem"),
+    ] {
+        write(&path("kubeconfig"), &named(user, cluster));
+        for name in ["kubeconfig", "token", "ca.pem"] {
+            let mode = if name == others { 0o666 } else { 0o600 };
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let failure = connect(&explicit(path("kubeconfig")).distrusting(), "").await.map(drop).unwrap_err();
+        let text = failure.text();
+        assert!(text.contains(others) && text.contains("writable by others (mode 0666)"), "{others}: {text}");
+        let read = connect(&explicit(path("kubeconfig")), "").await.map(drop);
+        let is_refused = |failure: &ApiFailure| failure.text().contains("writable by others");
+        assert!(!read.as_ref().is_err_and(is_refused), "{others}: {read:?}");
+    }
+}
+
 fn explicit(path: PathBuf) -> Search {
     Search { explicit: Some(path), ..Search::default() }
 }
@@ -185,8 +222,7 @@ fn where_a_kubeconfig_is_looked_for() {
         explicit: explicit.map(path),
         environment: environment.map(Into::into),
         candidates: candidates.iter().map(|name| path(name)).collect(),
-        in_cluster: false,
-        context: None,
+        ..Search::default()
     };
     let files = |names: &[&str]| Some(Origin::Files(names.iter().map(|name| path(name)).collect()));
     let both = format!("{}::{}", path("a").display(), path("x").display());

@@ -18,7 +18,7 @@ use tower::filter::AsyncPredicate;
 
 use crate::clock::Clock;
 use crate::exec_plugin::{self, Credential};
-use crate::kubeconfig::read_file;
+use crate::trust::Trust;
 
 /// A token file is read again after this, and a plugin that has failed is asked again after this.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub(crate) enum Origin {
     /// By nothing else.
     Fixed,
     /// A token in this file.
-    File(PathBuf),
+    File(PathBuf, Trust),
     /// A credential plugin.
     Plugin(Box<ExecConfig>),
 }
@@ -75,7 +75,7 @@ impl Tokens {
     fn within(origin: Origin, clock: Clock, limit: Duration) -> Option<Self> {
         let brings_tokens = match &origin {
             Origin::Fixed => false,
-            Origin::File(_) | Origin::Plugin(_) => true,
+            Origin::File(..) | Origin::Plugin(_) => true,
         };
         brings_tokens.then(|| Self(Arc::new(Source { origin, clock, limit, kept: Mutex::default() })))
     }
@@ -96,7 +96,9 @@ impl Tokens {
         }
         let read = match &source.origin {
             Origin::Fixed => return Ok(None),
-            Origin::File(path) => read_token(path.clone()).await.map(|token| (Some(token), Some(AGAIN))),
+            Origin::File(path, trust) => {
+                read_token(path.clone(), *trust).await.map(|token| (Some(token), Some(AGAIN)))
+            }
             Origin::Plugin(exec) => exec_plugin::run(exec, source.limit)
                 .await
                 .map(|credential| (credential.token, credential.lifetime)),
@@ -104,7 +106,7 @@ impl Tokens {
         let now = (source.clock)();
         match (read, &source.origin) {
             // A token file says nothing of its end.
-            (Ok((token, _)), Origin::File(_)) => {
+            (Ok((token, _)), Origin::File(..)) => {
                 kept.take(token.as_deref(), None, now)?;
                 kept.again = now + AGAIN;
             }
@@ -149,10 +151,10 @@ impl Kept {
     }
 }
 
-async fn read_token(path: PathBuf) -> Result<String, String> {
+async fn read_token(path: PathBuf, trust: Trust) -> Result<String, String> {
     let shown = path.display().to_string();
     let failed = |what: &str| format!("its token file `{shown}` {what}");
-    let reading = tokio::task::spawn_blocking(move || read_file(&path));
+    let reading = tokio::task::spawn_blocking(move || trust.read(&path));
     let read = tokio::time::timeout(READING, reading).await.ok().and_then(Result::ok);
     let bytes = read.ok_or_else(|| failed("could not be read within 5 s"))?;
     let bytes = bytes.map_err(|error| failed(&format!("cannot be read: {error}")))?;

@@ -31,7 +31,7 @@ async fn a_token_file_is_read_again_every_ten_seconds_of_the_boot_clock() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     write(&path, "first\n");
-    let tokens = Tokens::of(Origin::File(path.clone()), now).unwrap();
+    let tokens = Tokens::of(Origin::File(path.clone(), Trust::Anybody), now).unwrap();
     assert_eq!(token(&tokens).await, Ok("Bearer first".to_owned()));
     write(&path, "second");
     assert_eq!(token(&tokens).await, Ok("Bearer first".to_owned()), "not yet");
@@ -63,7 +63,7 @@ async fn a_path_that_is_no_token_is_refused() {
         (missing, "No such file"),
         (lines, "HTTP forbids"),
     ] {
-        let tokens = Tokens::of(Origin::File(path), now).unwrap();
+        let tokens = Tokens::of(Origin::File(path, Trust::Anybody), now).unwrap();
         let why = token(&tokens).await.unwrap_err();
         assert!(why.contains(part) && !why.contains("s3cret"), "{part}: {why}");
     }

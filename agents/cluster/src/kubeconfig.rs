@@ -4,8 +4,8 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -14,14 +14,11 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
-use nix::fcntl::OFlag;
 use serde_json::Value;
 
 use crate::credentials;
 use crate::failure::{ApiFailure, kubeconfig_text};
-
-/// No kubeconfig, certificate, key or token is longer: a path that leads elsewhere must not fill the memory.
-const LONGEST: u64 = 4 * 1024 * 1024;
+use crate::trust::Trust;
 
 /// Where to look for a kubeconfig, in this order; the first hit counts, even if it turns out to be broken: another
 /// one further down might lead to another cluster.
@@ -38,6 +35,8 @@ pub struct Search {
     pub in_cluster: bool,
     /// Which context of the kubeconfig; `None` = its current one.
     pub context: Option<String>,
+    /// Whose files are read; the service account of a pod is always.
+    pub trust: Trust,
 }
 
 /// What a search found.
@@ -93,13 +92,19 @@ impl Search {
     /// Looks in the environment of this process as well: `KUBECONFIG`, and the pod that we may run in.
     pub fn with_environment(explicit: Option<PathBuf>, candidates: Vec<PathBuf>) -> Self {
         let environment = env::var_os("KUBECONFIG");
-        Self { explicit, environment, candidates, in_cluster: true, context: None }
+        Self { explicit, environment, candidates, in_cluster: true, ..Self::default() }
     }
 
     /// With this context instead of the kubeconfig's current one.
     #[must_use]
     pub fn in_context(self, context: Option<String>) -> Self {
         Self { context, ..self }
+    }
+
+    /// Reading files of root and of this user alone.
+    #[must_use]
+    pub fn distrusting(self) -> Self {
+        Self { trust: Trust::RootOrSelf, ..self }
     }
 
     /// What counts now; `None` when there is no kubeconfig at all.
@@ -131,10 +136,10 @@ impl Search {
 
 impl Origin {
     /// Reads it. Whatever is wrong with it is [`ApiFailure::Unreachable`]. Reads files, so it blocks.
-    pub(crate) fn load(&self, context: Option<&str>) -> Result<Description, ApiFailure> {
+    pub(crate) fn load(&self, context: Option<&str>, trust: Trust) -> Result<Description, ApiFailure> {
         let mut seen = Fingerprint::default();
         let mut config = match (self, context) {
-            (Self::Files(paths), _) => from_files(paths, context, &mut seen)?,
+            (Self::Files(paths), _) => from_files(paths, context, trust, &mut seen)?,
             (Self::InCluster, Some(context)) => {
                 return Err(broken(self, &format!("it has no contexts, so no `{context}`")));
             }
@@ -146,7 +151,8 @@ impl Origin {
             }
         };
         self.check(&config)?;
-        let tokens = take_tokens(&mut config.auth_info);
+        let trust = if *self == Self::InCluster { Trust::Anybody } else { trust };
+        let tokens = take_tokens(&mut config.auth_info, trust);
         Ok(Description { config, tokens, seen })
     }
 
@@ -183,34 +189,17 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.ino(), metadata.len(), metadata.modified().ok()))
 }
 
-/// The whole of an ordinary file of at most 4 MiB. A FIFO or a device is refused and does not hold anybody up.
-pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    let file = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return refuse("it is not a file");
-    }
-    let mut bytes = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).is_ok_and(|length| length <= LONGEST) {
-        Ok(bytes)
-    } else {
-        refuse("it is longer than 4 MiB")
-    }
-}
-
 fn from_files(
     paths: &[PathBuf],
     context: Option<&str>,
+    trust: Trust,
     seen: &mut Fingerprint,
 ) -> Result<Config, ApiFailure> {
     let origin = Origin::Files(paths.to_vec());
     let mut merged = Kubeconfig::default();
     for path in paths {
         seen.take(path);
-        read_file(path).map_err(|error| broken_file(path, &error.to_string()))?;
-        let next =
-            Kubeconfig::read_from(path).map_err(|error| broken_file(path, &kubeconfig_text(&error)))?;
+        let next = read_kubeconfig(path, trust)?;
         merged = merged.merge(next).map_err(|error| broken(&origin, &kubeconfig_text(&error)))?;
     }
     if let Some(context) = context {
@@ -226,21 +215,51 @@ fn from_files(
              reaches the API server directly, or a tunnel (ssh -L) and its address as `server`",
         ));
     }
-    take_files_in(&mut merged, seen).map_err(|why| broken(&origin, &why))?;
+    take_files_in(&mut merged, trust, seen).map_err(|why| broken(&origin, &why))?;
     let mut config = Config::try_from(merged)
         .map_err(|error: KubeconfigError| broken(&origin, &kubeconfig_text(&error)))?;
     config.proxy_url = None;
     Ok(config)
 }
 
+/// Reads one file. Paths in it are relative to its folder, as for kubectl; a plugin without a `/` is looked for in PATH.
+fn read_kubeconfig(path: &Path, trust: Trust) -> Result<Kubeconfig, ApiFailure> {
+    let bytes = trust.read(path).map_err(|error| broken_file(path, &error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| broken_file(path, "it is not UTF-8"))?;
+    let mut read =
+        Kubeconfig::from_yaml(&text).map_err(|error| broken_file(path, &kubeconfig_text(&error)))?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    let below = |named: &mut Option<String>| {
+        if let Some(absolute) =
+            named.as_ref().and_then(|named| folder.join(named).to_str().map(str::to_owned))
+        {
+            *named = Some(absolute);
+        }
+    };
+    for cluster in read.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        below(&mut cluster.certificate_authority);
+    }
+    for user in read.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        for named in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file] {
+            below(named);
+        }
+        if let Some(exec) =
+            user.exec.as_mut().filter(|exec| exec.command.iter().any(|path| path.contains('/')))
+        {
+            below(&mut exec.command);
+        }
+    }
+    Ok(read)
+}
+
 /// Puts what the files hold that the current context names in their place.
-fn take_files_in(kubeconfig: &mut Kubeconfig, seen: &mut Fingerprint) -> Result<(), String> {
+fn take_files_in(kubeconfig: &mut Kubeconfig, trust: Trust, seen: &mut Fingerprint) -> Result<(), String> {
     let Some((cluster, user)) = current(kubeconfig) else { return Ok(()) };
     let mut take =
         |what: &str, path: &mut Option<String>, is_given: bool| -> Result<Option<String>, String> {
             let Some(path) = path.take().filter(|_| !is_given) else { return Ok(None) };
             seen.take(Path::new(&path));
-            let bytes = read_file(Path::new(&path));
+            let bytes = trust.read(Path::new(&path));
             let bytes = bytes.map_err(|error| format!("its {what} file `{path}` cannot be read: {error}"))?;
             Ok(Some(STANDARD.encode(bytes)))
         };
@@ -271,14 +290,14 @@ fn current(kubeconfig: &mut Kubeconfig) -> Option<(Option<&mut Cluster>, Option<
 
 /// Takes out what kube would read or run itself again and again. The order is kube's and client-go's: what the
 /// kubeconfig holds itself counts before a token file, and that before a plugin.
-fn take_tokens(user: &mut AuthInfo) -> credentials::Origin {
+fn take_tokens(user: &mut AuthInfo, trust: Trust) -> credentials::Origin {
     let (file, plugin) = (user.token_file.take(), user.exec.take());
     let is_fixed = user.auth_provider.is_some()
         || user.token.is_some()
         || user.username.is_some() && user.password.is_some();
     match (file, plugin) {
         _ if is_fixed => credentials::Origin::Fixed,
-        (Some(file), _) => credentials::Origin::File(file.into()),
+        (Some(file), _) => credentials::Origin::File(file.into(), trust),
         (None, Some(plugin)) => credentials::Origin::Plugin(Box::new(plugin)),
         (None, None) => credentials::Origin::Fixed,
     }

@@ -1,0 +1,137 @@
+//! Which files a kubeconfig and its credentials are read from.
+//!
+//! Whoever may write one of them chooses the cluster that is obeyed, and with an `exec` plugin what runs as root. kubectl
+//! reads whatever it is given; an agent that runs unattended looks at owners and modes first.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
+
+/// No kubeconfig, certificate, key or token is longer: a path that leads elsewhere must not fill the memory.
+const LONGEST: u64 = 4 * 1024 * 1024;
+
+/// As the kernel does it: a path that leads through more symbolic links is a loop.
+const MOST_LINKS: usize = 40;
+
+/// Permission bits that let others than the owner write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Whose files are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Anybody's, as kubectl does: for a person who names the file.
+    #[default]
+    Anybody,
+    /// Files of root or of this process's user, that nobody else may write. A symbolic link is followed only if the same
+    /// holds for every folder on the way, as for the kubelet's `kubelet-client-current.pem`.
+    RootOrSelf,
+}
+
+impl Trust {
+    /// The whole of an ordinary file of at most 4 MiB. A FIFO or a device is refused and does not hold anybody up.
+    pub(crate) fn read(self, path: &Path) -> io::Result<Vec<u8>> {
+        let (path, links) = match self {
+            Self::Anybody => (path.to_owned(), OFlag::empty()),
+            Self::RootOrSelf => (follow(path)?, OFlag::O_NOFOLLOW),
+        };
+        let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY | links).bits();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return refuse("it is not a file");
+        }
+        if self == Self::RootOrSelf
+            && let Some(why) = distrusted(&metadata)
+        {
+            return refuse(&format!(
+                "it is {why}; accepted: root's or the own user's, writable by its owner alone"
+            ));
+        }
+        let mut bytes = Vec::new();
+        file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        if u64::try_from(bytes.len()).is_ok_and(|length| length <= LONGEST) {
+            Ok(bytes)
+        } else {
+            refuse("it is longer than 4 MiB")
+        }
+    }
+}
+
+/// Where the path leads, without a symbolic link left in it. Folders are looked at only if there was one: an ordinary file
+/// of root's cannot be put anywhere by somebody else.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let mut to_go: VecDeque<OsString> = names(&std::path::absolute(path)?);
+    let mut at = PathBuf::from("/");
+    let (mut folders, mut links) = (vec![at.clone()], 0_usize);
+    while let Some(name) = to_go.pop_front() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&name);
+        let metadata = fs::symlink_metadata(&next)?;
+        if !metadata.is_symlink() {
+            if metadata.is_dir() {
+                folders.push(next.clone());
+            }
+            at = next;
+            continue;
+        }
+        links += 1;
+        if links > MOST_LINKS {
+            return refuse("its symbolic links lead in a circle");
+        }
+        let target = fs::read_link(&next)?;
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        for name in names(&target).into_iter().rev() {
+            to_go.push_front(name);
+        }
+    }
+    if links > 0 {
+        folders.iter().try_for_each(|folder| check_folder(folder))?;
+    }
+    Ok(at)
+}
+
+/// The parts of a path, without the root and without `.`.
+fn names(path: &Path) -> VecDeque<OsString> {
+    let name = |part: Component<'_>| match part {
+        Component::Normal(_) | Component::ParentDir => Some(part.as_os_str().to_owned()),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    };
+    path.components().filter_map(name).collect()
+}
+
+fn check_folder(folder: &Path) -> io::Result<()> {
+    let Some(why) = distrusted(&fs::symlink_metadata(folder)?) else { return Ok(()) };
+    refuse(&format!(
+        "a symbolic link leads to it through folder `{}`, which is {why}; accepted: root's or the own user's folders, \
+         writable by their owner alone",
+        folder.display()
+    ))
+}
+
+/// Why somebody else may have written it.
+fn distrusted(metadata: &Metadata) -> Option<String> {
+    if metadata.uid() != 0 && metadata.uid() != geteuid().as_raw() {
+        return Some(format!("owned by user {}", metadata.uid()));
+    }
+    let mode = metadata.mode() & 0o7777;
+    (mode & WRITABLE_BY_OTHERS != 0).then(|| format!("writable by others (mode {mode:04o})"))
+}
+
+fn refuse<T>(why: &str) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+#[cfg(test)]
+#[path = "trust_tests.rs"]
+mod tests;

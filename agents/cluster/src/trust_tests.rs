@@ -1,0 +1,124 @@
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A user that is neither root nor us.
+const STRANGER: u32 = 65_534;
+
+/// A folder whose way from the root nobody else may write: the usual one for temporary files is everybody's.
+fn place() -> Option<TempDir> {
+    let homes = [
+        Some(PathBuf::from("/root")),
+        std::env::var_os("HOME").map(PathBuf::from),
+        std::env::current_dir().ok(),
+    ];
+    homes.into_iter().flatten().find_map(|home| {
+        let is_ours = home
+            .ancestors()
+            .all(|folder| fs::metadata(folder).is_ok_and(|folder| distrusted(&folder).is_none()));
+        is_ours.then(|| TempDir::new_in(home).ok())?
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+fn write(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn why(path: &Path) -> String {
+    Trust::RootOrSelf.read(path).map_or_else(|error| error.to_string(), |_| String::new())
+}
+
+#[test]
+fn a_file_that_others_may_write_or_own_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kubeconfig");
+    write(&file, b"text");
+    for (bits, expected) in [
+        (0o600, ""),
+        (0o644, ""),
+        (0o664, "writable by others (mode 0664)"),
+        (0o646, "writable by others (mode 0646)"),
+    ] {
+        mode(&file, bits);
+        assert!(
+            why(&file).contains(expected) && why(&file).is_empty() == expected.is_empty(),
+            "{bits:o}: {}",
+            why(&file)
+        );
+        assert_eq!(Trust::Anybody.read(&file).unwrap(), b"text");
+    }
+    mode(&file, 0o600);
+    if geteuid().is_root() {
+        chown(&file, Some(STRANGER), None).unwrap();
+        assert!(why(&file).contains("owned by user 65534"), "{}", why(&file));
+        assert_eq!(Trust::Anybody.read(&file).unwrap(), b"text");
+    }
+}
+
+#[test]
+fn what_is_no_file_hangs_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    mkfifo(&path("pipe"), Mode::S_IRWXU).unwrap();
+    fs::create_dir(path("folder")).unwrap();
+    write(&path("long"), &vec![b'x'; 4 * 1024 * 1024 + 1]);
+    mode(&path("long"), 0o600);
+    for (name, expected) in [
+        ("pipe", "not a file"),
+        ("folder", "not a file"),
+        ("long", "longer than 4 MiB"),
+        ("nothing", "No such file"),
+        ("folder/../nothing", "No such file"),
+    ] {
+        for trust in [Trust::Anybody, Trust::RootOrSelf] {
+            let error = trust.read(&path(name)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{name}: {error}");
+        }
+    }
+}
+
+/// As `kubelet-client-current.pem` leads to the newest certificate.
+#[test]
+fn links_are_followed_through_folders_of_ours_only() {
+    let Some(folder) = place() else { return };
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("pki")).unwrap();
+    write(&path("pki/2026.pem"), b"key");
+    mode(&path("pki/2026.pem"), 0o600);
+    symlink("2026.pem", path("pki/current.pem")).unwrap();
+    symlink(path("pki"), path("link")).unwrap();
+    symlink("../pki/../link/current.pem", path("pki/long.pem")).unwrap();
+    symlink("circle", path("circle")).unwrap();
+    symlink("nowhere", path("dangling")).unwrap();
+    for (name, expected) in [
+        ("pki/2026.pem", ""),
+        ("pki/current.pem", ""),
+        ("link/current.pem", ""),
+        ("pki/long.pem", ""),
+        ("circle", "in a circle"),
+        ("dangling", "No such file"),
+    ] {
+        let why = why(&path(name));
+        assert!(why.contains(expected) && why.is_empty() == expected.is_empty(), "{name}: {why}");
+    }
+    // A folder in which somebody else may put another link, whatever the sticky bit says of removing this one.
+    for bits in [0o770, 0o1777] {
+        mode(&path("pki"), bits);
+        assert!(why(&path("pki/current.pem")).contains("through folder `"), "{bits:o}");
+        assert_eq!(why(&path("pki/2026.pem")), "", "no link on the way");
+    }
+    mode(&path("pki"), 0o700);
+    if geteuid().is_root() {
+        chown(path("pki"), Some(STRANGER), None).unwrap();
+        assert!(why(&path("link/current.pem")).contains("owned by user 65534"));
+    }
+}
