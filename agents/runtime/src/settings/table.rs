@@ -83,7 +83,8 @@ pub(crate) static ROWS: &[Row] = &[
     Row::new("cluster.mode", "auto", No, field!(cluster.mode),
         "Whether this device is a member of a cluster, where EVE does not say so: ask the API, yes, or no."),
     Row::new("cluster.kubeconfig", "-", No, field!(cluster.kubeconfig),
-        "The kubeconfig file; it and the files that it names belong to root, and nobody else may write them. Without it: `KUBECONFIG`, k3s' own files, the pod's service account."),
+        "The kubeconfig file; it and the files that it names belong to root, and nobody else may write them. Without it: \
+         `KUBECONFIG`, k3s' own files, the pod's service account."),
     Row::new("node.name", "-", No, field!(node.name),
         "The Node that is this machine, if it cannot be found by itself."),
 
