@@ -96,3 +96,21 @@ impl CommandFreeze {
 impl Topic for CommandFreeze {
     const NAME: &'static str = "CommandFreeze";
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freeze_ends_at_its_time_or_when_it_is_taken_off() {
+        let time = |text: &str| text.parse::<GoTime>().unwrap();
+        let (before, end, after) =
+            (time("2026-11-30T05:59:59Z"), time("2026-11-30T06:00:00Z"), time("2026-11-30T06:00:01Z"));
+        for (until, wall, stands) in
+            [(end, before, true), (end, end, false), (end, after, false), (GoTime::ZERO, after, true)]
+        {
+            let freeze = CommandFreeze { until, ..CommandFreeze::default() };
+            assert_eq!(freeze.stands(wall), stands, "until {until:?}, at {wall:?}");
+        }
+    }
+}

@@ -106,3 +106,38 @@ pub(crate) async fn tell(events: &mpsc::Sender<Event>, event: Event) {
         tracing::debug!("an answer came after the end");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Keys and certificates are replaced while zedkube runs, and nobody restarts it.
+    #[tokio::test]
+    async fn a_kubeconfig_that_changes_is_a_new_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let describe = |port: u16| {
+            let text = format!(
+                "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+                 clusters: [{{name: a, cluster: {{server: \"http://127.0.0.1:{port}\"}}}}]\n\
+                 users: [{{name: u, user: {{}}}}]\n\
+                 contexts: [{{name: a, context: {{cluster: a, user: u}}}}]\n"
+            );
+            #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+            fs::write(&path, text).unwrap();
+        };
+        describe(1);
+        let mut settings = Settings::default();
+        settings.cluster.kubeconfig = Some(path.clone());
+        let link = Link::new(&Root::new(folder.path()), &settings);
+        let generation = async || link.cluster().await.map(|(_, generation)| generation);
+        assert_eq!((generation().await, generation().await), (Ok(1), Ok(1)), "one for all");
+        describe(10);
+        assert_eq!(generation().await, Ok(2));
+        fs::remove_file(&path).unwrap();
+        assert!(generation().await.is_err_and(|failure| failure.is_unreachable()));
+        assert!(link.standing().is_none(), "the old way is not gone any more");
+    }
+}

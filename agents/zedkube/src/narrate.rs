@@ -142,7 +142,32 @@ fn word(stage: &Stage) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use runtime::testing::CapturedLog;
+
     use super::*;
+
+    /// Whoever searches a log for the word, or for warnings, must find each of them.
+    #[test]
+    fn a_node_that_is_not_drained_and_a_failed_drain_are_warnings() {
+        use session::Status::{Complete, FailedCordon, FailedDrain};
+        let of = |outcome| Phase::Complete { outcome, recheck: None };
+        for (phase, status, level, word) in [
+            (of(Outcome::ApiUnreachable), Complete, " WARN ", ": NOT DRAINED: "),
+            (of(Outcome::NoSchedulablePeer), Complete, " WARN ", ": NOT DRAINED: "),
+            (of(Outcome::Forced), Complete, " WARN ", ": NOT DRAINED: "),
+            (of(Outcome::Drained), Complete, " INFO ", "NodeDrainStatus: COMPLETE "),
+            (Phase::Idle, FailedCordon, " WARN ", "NodeDrainStatus: FAILEDCORDON "),
+            (Phase::Idle, FailedDrain, " WARN ", "NodeDrainStatus: FAILEDDRAIN "),
+        ] {
+            let mut state = State::new(session::Member::Yes, String::new(), Moment(0));
+            state.phase = phase;
+            (state.shown.status, state.shown.requested_by) = (status, session::Requester::DeviceOp);
+            let log = CapturedLog::begin();
+            Narrator::default().tell_status(&state, "");
+            let said = log.take();
+            assert!(said.contains(level) && said.contains(word), "{level}{word} {said}");
+        }
+    }
 
     #[test]
     fn a_drain_is_measured_once_whoever_restarts() {

@@ -269,6 +269,24 @@ async fn no_drain_is_needed_outside_a_cluster_or_when_switched_off() {
     assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Disabled));
 }
 
+/// Whoever searches a log for the word must find each release of a node that was not drained, as a warning.
+#[tokio::test]
+async fn a_release_without_a_drain_is_a_warning() {
+    use schemas::Outcome::{ApiUnreachable, Forced, NoSchedulablePeer};
+    for outcome in [ApiUnreachable, NoSchedulablePeer, Forced] {
+        let mut device = Device::new(&[]).await;
+        device.zedkube.start();
+        let mut requester = device.requester(None);
+        let own = ask(&mut requester);
+        let complete = report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Complete)]);
+        device.zedkube.publish(&NodeDrainReport { outcome: Some(outcome), ..complete });
+        let log = crate::testing::CapturedLog::begin();
+        assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered(Some(outcome))));
+        let said = log.take();
+        assert!(said.contains(" WARN runtime::requester: nodedrain-step: proceed: NOT DRAINED: "), "{said}");
+    }
+}
+
 /// D7: before zedkube of EVE's has published anything, its agents take the device down undrained.
 #[tokio::test]
 async fn d7_an_absent_zedkube_is_waited_for_within_limits() {

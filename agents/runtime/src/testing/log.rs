@@ -28,13 +28,18 @@ impl CapturedLog {
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
+    /// What was logged until now, which is forgotten.
+    pub fn take(&self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut *self.text.0.lock().unwrap())).into_owned()
+    }
+
     /// Waits until `text` is logged, and forgets what was logged until then.
     pub async fn until(&self, text: &str) {
         let mut said = String::new();
         let saying = async {
             while !said.contains(text) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                said.push_str(&String::from_utf8_lossy(&std::mem::take(&mut *self.text.0.lock().unwrap())));
+                said.push_str(&self.take());
             }
         };
         let is_late = tokio::time::timeout(TOO_LONG, saying).await.is_err();
