@@ -326,10 +326,22 @@ async fn a_plugins_token_and_certificate_are_used() {
     write(&path, &kubeconfig(&format!("server: \"{}\"", fake.server_url()), &user));
     let search = explicit(path);
     let connection = connect(&search, "").await.unwrap();
-    let failure = get_node(&connection.cluster, "edge-a").await.unwrap_err();
-    assert!(failure.text().contains("401"), "the fake does not know this token: {failure}");
+    // Before anything is asked: nobody has refused it.
     assert!(!connection.is_outdated_at(&search, connection.made + Duration::from_secs(9)));
     assert!(connection.is_outdated_at(&search, connection.made + ANEW), "its certificate has ended");
+    let failure = get_node(&connection.cluster, "edge-a").await.unwrap_err();
+    assert!(failure.text().contains("401"), "the fake does not know this token: {failure}");
+}
+
+/// What keeps kube from the proxy of the environment is nothing for a plugin.
+#[tokio::test]
+async fn a_plugin_that_asks_for_the_cluster_is_told_of_no_proxy() {
+    let script = "case $KUBERNETES_EXEC_INFO in *proxy*) exit 3;; *127.0.0.1*) echo '{\"status\":{\"token\":\"t\"}}';; esac";
+    let exec = serde_json::json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
+        "args": ["-c", script], "interactiveMode": "Never", "provideClusterInfo": true});
+    let folder =
+        folder(&[("config", &kubeconfig("server: \"http://127.0.0.1:1\"", &format!("exec: {exec}")))]);
+    connect(&explicit(folder.path().join("config")), "").await.map(drop).unwrap();
 }
 
 #[tokio::test]

@@ -20,6 +20,9 @@ use crate::credentials;
 use crate::failure::{ApiFailure, kubeconfig_text};
 use crate::trust::Trust;
 
+/// Keeps kube from reading a proxy from the environment.
+const UNUSED_PROXY: &str = "http://unused.invalid";
+
 /// Where to look for a kubeconfig, in this order; the first hit counts, even if it turns out to be broken: another
 /// one further down might lead to another cluster.
 #[derive(Clone, Debug, Default)]
@@ -205,8 +208,7 @@ fn from_files(
     if let Some(context) = context {
         choose(&mut merged, context).map_err(|why| broken(&origin, &why))?;
     }
-    // kube takes HTTPS_PROXY for a proxy as well. The own cluster is reached directly; only a proxy that the
-    // kubeconfig itself asks for would be needed, and we have none.
+    // Only a proxy that the kubeconfig itself asks for would be needed, and we have none.
     let cluster = current(&mut merged).and_then(|(cluster, _)| cluster);
     if cluster.is_some_and(|cluster| cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty())) {
         return Err(broken(
@@ -216,9 +218,17 @@ fn from_files(
         ));
     }
     take_files_in(&mut merged, trust, seen).map_err(|why| broken(&origin, &why))?;
+    // kube reads HTTPS_PROXY where the kubeconfig names no proxy, and gives up when that is no URL. The own cluster is
+    // reached directly, so a proxy stands here that nobody uses.
+    if let Some((Some(cluster), _)) = current(&mut merged) {
+        cluster.proxy_url = Some(UNUSED_PROXY.to_owned());
+    }
     let mut config = Config::try_from(merged)
         .map_err(|error: KubeconfigError| broken(&origin, &kubeconfig_text(&error)))?;
     config.proxy_url = None;
+    if let Some(told) = config.auth_info.exec.as_mut().and_then(|exec| exec.cluster.as_mut()) {
+        told.proxy_url = None;
+    }
     Ok(config)
 }
 

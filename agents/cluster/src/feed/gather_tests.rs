@@ -173,4 +173,16 @@ async fn a_drain_that_may_not_see_what_it_needs_hears_so_when_that_lasts() {
             assert!(!is_refused(&bench), "{source:?}: another failure in between");
         }
     }
+    // Pods could be watched in between: the count begins anew.
+    let mut bench = Bench::new();
+    for at in [0, 10_000, 20_000, 30_000, 40_000] {
+        NOW.set(Moment(at));
+        if at == 20_000 {
+            bench.pod(Event::Apply, None);
+        } else {
+            bench.refuse(Source::Pods, true);
+        }
+        let refused = bench.gather.health.borrow().refused.clone();
+        assert!(refused.is_empty(), "{at}: {refused:?}");
+    }
 }

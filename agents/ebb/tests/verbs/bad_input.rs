@@ -140,6 +140,22 @@ async fn a_timeout_holds_while_the_server_is_away() -> Result<()> {
     Ok(())
 }
 
+/// What is set for downloads must not keep a device from its own cluster.
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_not_read_whatever_it_says() -> Result<()> {
+    let site = Site::quick()?;
+    for proxy in ["http://127.0.0.1:1", "corp proxy:8080"] {
+        let mut command = crate::site::program();
+        command.args(["cordon", "edge-a", "--kubeconfig"]).arg(site.kubeconfig());
+        for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY"] {
+            command.env(name, proxy);
+        }
+        let said = site.finish(command.spawn()?).await?;
+        assert_eq!(said.code, 0, "{proxy}: {said:?}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_busy_or_failing_server_is_waited_for() -> Result<()> {
     for reply in [
