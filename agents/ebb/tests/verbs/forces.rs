@@ -175,6 +175,17 @@ async fn where_persist_cannot_be_written_the_order_goes_by_way_of_run() -> Resul
     Ok(())
 }
 
+/// In its place this process cannot publish: what is told as failed must not count later.
+#[tokio::test]
+async fn an_order_that_cannot_be_carried_out_without_zedkube_is_taken_back() -> Result<()> {
+    let device = Device::new()?;
+    drop(Zedkube::new(&device)?);
+    device.write("/run/zedkube/DrainRecord", "a file where a folder should be")?;
+    device.refuses(&["force", "complete", "--reason", "r"], 1, "the order is taken back").await?;
+    assert!(!file(&device).exists());
+    Ok(())
+}
+
 #[tokio::test]
 async fn without_zedkube_nothing_is_written() -> Result<()> {
     let device = Device::new()?;

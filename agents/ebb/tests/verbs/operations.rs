@@ -349,6 +349,9 @@ async fn the_first_command_of_a_controller_is_said_to_be_only_recorded() -> Resu
 async fn a_freeze_holds_all_but_an_operators_now() -> Result<()> {
     let mut device = Device::new()?;
     device.refuses(&["unfreeze"], 1, "commands are not frozen").await?;
+    device.write("/persist/status/ebb/CommandFreeze/global.json", "{\"Until\":\"2001-01-01T00:00:00Z\"}")?;
+    let status = device.ebb(&["status"]).await?;
+    assert!(!status.out.contains("FROZEN"), "that time is over: {status:?}");
     device.refuses(&["freeze", "--until", "2001-01-01T00:00:00Z", "--reason", "x"], 1, "is over").await?;
     device.refuses(&["freeze", "--until", "tomorrow", "--reason", "x"], 2, "a time with its zone").await?;
     let said = device.ebb(&["freeze", "--until", "2199-01-01T00:00:00Z", "--reason", "stocktaking"]).await?;

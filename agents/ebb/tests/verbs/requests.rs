@@ -4,7 +4,8 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use pubsub::AgentLock;
 use schemas::{
-    Disabled, DrainRequester, DrainStatus, Member, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, agent,
+    Disabled, DrainRequester, DrainStatus, Member, NodeDrainReport, NodeDrainRequest, NodeDrainStatus,
+    RefusedInput, agent,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -43,6 +44,7 @@ async fn a_node_is_drained_for_a_person_and_given_back() -> Result<()> {
     let said = device.ebb(&["request", "--reason", "fan swap", "--wait"]).await?;
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.starts_with("this node is drained (") && said.out.lines().count() == 1, "{said:?}");
+    assert!(said.out.ends_with("is held so until `ebb cancel` or the next boot\n"), "{said:?}");
     let standing = request(&device).context("no request stands")?;
     assert_eq!((standing.requested_by, standing.context.as_str()), (DrainRequester::None, "fan swap"));
     assert!(site.is_cordoned("edge-a") && site.cluster.pods_on("edge-a").is_empty());
@@ -144,5 +146,39 @@ async fn nothing_is_asked_that_nobody_would_answer() -> Result<()> {
     for verb in ["request", "cancel"] {
         device.refuses(&[verb], 1, "nobody knows what is asked for now; remove that file").await?;
     }
+    Ok(())
+}
+
+/// It was waited out for a whole day, five times, on a node that stayed cordoned.
+#[tokio::test]
+async fn a_right_that_stays_refused_fails_the_attempt_and_is_named() -> Result<()> {
+    let site = Site::quick()?;
+    site.pod("web-0", "edge-a")?;
+    site.forbid("list", "poddisruptionbudgets");
+    let device = in_service(&site, &["--set", "drain.attempts=1"]).await?;
+    let said = device.ebb(&["request", "--wait"]).await?;
+    assert_eq!(said.code, 1, "{said:?}");
+    let named = "the node cannot be watched: cannot list poddisruptionbudgets";
+    assert!(said.out.contains("the drain failed (FAILEDDRAIN)") && said.out.contains(named), "{said:?}");
+    assert_eq!(site.cluster.pods_on("edge-a").len(), 1, "nothing was evicted");
+    Ok(())
+}
+
+/// A worker's kubelet has a kubeconfig, zedkube has none: that is no plain single device. The controller's map is refused,
+/// and what is kept over a boot cannot be read.
+#[tokio::test]
+async fn a_worker_without_access_is_no_single_device_and_bad_input_is_named() -> Result<()> {
+    let mut device = Device::new()?;
+    device.write("/var/lib/rancher/k3s/agent/kubelet.kubeconfig", "")?;
+    device.write("/run/zedagent/ConfigItemValueMap/global.json", "[]")?;
+    device.write("/persist/status/zedkube", "a file where a folder should be")?;
+    device.start("zedkube", agent::ZEDKUBE, &[]).await?;
+    // A file that may be half-way is looked at again for a while.
+    let is_map = |line: &RefusedInput| line.path.ends_with("ConfigItemValueMap/global.json");
+    let names_map = |report: &NodeDrainReport| report.refused.iter().any(is_map);
+    let report = device.until("the map is refused", || report(&device).filter(names_map)).await?;
+    assert_eq!(report.member, Member::Unknown, "{report:?}");
+    assert!(report.reason.contains("kubelet"), "{report:?}");
+    assert_eq!(status(&device), Some(DrainStatus::NotRequested));
     Ok(())
 }
