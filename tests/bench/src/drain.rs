@@ -13,13 +13,14 @@ use control_plane::ControlPlane;
 
 use self::report::Report;
 use self::site::Site;
-use self::tool::{Run, Tool};
+use self::tool::Run;
 
 pub(crate) use self::scenario::Scenario;
+pub(crate) use self::tool::Tool;
 
-/// Each scenario with each of its tools, so many times, in turn. What is done is told on standard error; returns the
+/// Each scenario with each of its tools that is among `tools`, so many times, in turn. What is done is told on standard error; returns the
 /// tables.
-pub(crate) fn run(runs: usize, scenarios: &[Scenario]) -> Result<String> {
+pub(crate) fn run(runs: usize, scenarios: &[Scenario], tools: &[Tool]) -> Result<String> {
     let program = crate::program()?;
     let plane = ControlPlane::shared()?;
     let mut report = Report::new(runs);
@@ -27,7 +28,7 @@ pub(crate) fn run(runs: usize, scenarios: &[Scenario]) -> Result<String> {
         let site = Site::new(&plane, *scenario)?;
         let mut measured = BTreeMap::<Tool, Vec<Run>>::new();
         for number in 1..=runs {
-            for tool in scenario.tools() {
+            for tool in scenario.tools().iter().filter(|tool| tools.contains(tool)) {
                 let context = || format!("{scenario}, {tool}, run {number}");
                 site.fill().with_context(context)?;
                 let run = tool.drain(&site, &program).with_context(context)?;

@@ -39,6 +39,9 @@ enum What {
         /// Which ones; all take about half an hour
         #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "a,b,c,d")]
         scenario: Vec<drain::Scenario>,
+        /// Which tools; `kubectl drain` needs most of the time
+        #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "kubectl,ebb,zedkube")]
+        tool: Vec<drain::Tool>,
     },
 }
 
@@ -47,7 +50,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().what {
         What::Latency { runs } => latency::run(runs),
         What::Topics { runs } => topics::run(runs),
-        What::Drain { runs, scenario } => drain::run(runs, &scenario),
+        What::Drain { runs, scenario, tool } => drain::run(runs, &scenario, &tool),
     };
     match result {
         Ok(text) => {

@@ -19,8 +19,8 @@ use super::site::Site;
 const FLAGS: [&str; 4] = ["--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=10m"];
 
 /// Who drains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tool {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Tool {
     /// `kubectl drain`
     Kubectl,
     /// `ebb drain`
