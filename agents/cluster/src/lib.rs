@@ -12,7 +12,7 @@
 //! | [`mod@inquire`] | what can be found out about pods that do not leave |
 //! | [`mod@cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which nothing is evicted |
 //! | [`mod@preflight`] | what a drain needs, tried out before anybody asks for one |
-//! | [`slots`] | who may be down for a drain: read, written and watched in one Lease |
+//! | [`slots`] | who may be down for a drain: read, written and watched in one ConfigMap |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
 //! | [`calls`] | the effects of `drain::step` as tasks that can be given up at once |
@@ -70,6 +70,9 @@ pub use inquire::inquire;
 pub use longhorn::{DrainPolicy, set_node_drain_policy};
 pub use look::{fresh_look, full_look};
 pub use nodes::{NodeFacts, get_node, list_nodes, list_nodes_selected};
-pub use slots::{Holder, SlotFailure, SlotLease, SlotWatch, Slots, clear_slots, read_slots, write_slots};
+pub use slots::{
+    Holder, PassedOver, SlotFailure, SlotMap, SlotWatch, Slots, Unreadable, clear_slots, read_slots,
+    release_slots, write_slots,
+};
 pub use trust::Trust;
 pub use wire::Cluster;

@@ -16,7 +16,7 @@ use crate::identity::{Identity, identify};
 use crate::node_facts::NodeFacts;
 use crate::nodes::{PATH, list_nodes};
 use crate::operation::Operation;
-use crate::slots::{SlotFailure, SlotLease, try_slots};
+use crate::slots::{SlotFailure, SlotMap, Tried, try_slots};
 use crate::validity::Validity;
 use crate::wire::Cluster;
 
@@ -98,15 +98,18 @@ pub fn without_connection(failure: &ApiFailure) -> Found {
     found
 }
 
-/// Tries everything out. `lease` is `None` where slots are switched off.
-pub async fn preflight(cluster: &Cluster, identity: &Identity, lease: Option<&SlotLease>) -> Found {
+/// Tries everything out. `map` is `None` where slots are switched off.
+pub async fn preflight(cluster: &Cluster, identity: &Identity, map: Option<&SlotMap>) -> Found {
     let mut found = Found::default();
+    let mut known = None;
     match list_nodes(cluster).await {
         Ok(nodes) => {
             let own = own_node(&nodes, identity, &mut found);
-            rights(cluster, own.as_deref(), lease, &mut found).await;
+            rights(cluster, own.as_deref(), map, &mut found).await;
             if let Some(own) = &own {
-                writes(cluster, &nodes, own, &mut found).await;
+                let other = other_node(&nodes, own);
+                writes(cluster, own, other, &mut found).await;
+                known = Some((own.clone(), other.map(str::to_owned)));
             }
         }
         Err(failure @ ApiFailure::Denied { .. }) => {
@@ -118,8 +121,8 @@ pub async fn preflight(cluster: &Cluster, identity: &Identity, lease: Option<&Sl
         }
         Err(failure) => return without_connection(&failure),
     }
-    if let Some(lease) = lease {
-        slots(cluster, lease, &mut found).await;
+    if let Some((map, (own, other))) = map.zip(known) {
+        slots(cluster, map, &own, other.as_deref(), &mut found).await;
     }
     budgets(cluster, &mut found).await;
     credentials(cluster, &mut found);
@@ -195,7 +198,7 @@ impl Right<'_> {
 }
 
 /// All that a drain and the way back use; what is for words only is left out.
-fn needed<'a>(node: Option<&'a str>, lease: Option<&'a SlotLease>, lease_name: &'a str) -> Vec<Right<'a>> {
+fn needed<'a>(node: Option<&'a str>, map: Option<&'a SlotMap>, map_name: &'a str) -> Vec<Right<'a>> {
     let of_node = |verb| Right { name: node.unwrap_or_default(), ..Right::of(verb, "", "nodes") };
     let field_selector = node.map(|node| format!("spec.nodeName={node}")).unwrap_or_default();
     let of_pods = |verb| Right { field_selector: field_selector.clone(), ..Right::of(verb, "", "pods") };
@@ -216,15 +219,14 @@ fn needed<'a>(node: Option<&'a str>, lease: Option<&'a SlotLease>, lease_name: &
         Right::of("list", "storage.k8s.io", "volumeattachments"),
         Right::of("list", "storage.k8s.io", "csidrivers"),
     ];
-    if let Some(lease) = lease {
-        let of_lease = |verb, name| Right {
-            namespace: &lease.namespace,
-            name,
-            ..Right::of(verb, "coordination.k8s.io", "leases")
+    if let Some(map) = map {
+        let of_slots = |verb, group, resource| Right {
+            namespace: &map.namespace,
+            name: map_name,
+            ..Right::of(verb, group, resource)
         };
-        needed.extend(["get", "patch", "list", "watch"].map(|verb| of_lease(verb, lease_name)));
-        // A creation has no name yet.
-        needed.push(of_lease("create", ""));
+        needed.extend(["get", "patch", "list", "watch"].map(|verb| of_slots(verb, "", "configmaps")));
+        needed.push(of_slots("get", "coordination.k8s.io", "leases"));
     }
     needed
 }
@@ -240,11 +242,11 @@ struct ReviewStatus {
     allowed: bool,
 }
 
-async fn rights(cluster: &Cluster, node: Option<&str>, lease: Option<&SlotLease>, found: &mut Found) {
+async fn rights(cluster: &Cluster, node: Option<&str>, map: Option<&SlotMap>, found: &mut Found) {
     const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    let lease_name = lease.map(SlotLease::name).unwrap_or_default();
+    let map_name = map.map(SlotMap::name).unwrap_or_default();
     let mut missing = Vec::new();
-    for right in needed(node, lease, &lease_name) {
+    for right in needed(node, map, &map_name) {
         let operation = Operation::on_cluster("create", "selfsubjectaccessreviews", "");
         let body = serde_json::to_vec(&right.review()).unwrap_or_default();
         let request = Request::new(REVIEWS).create(&PostParams::default(), body);
@@ -275,7 +277,13 @@ async fn try_cordon(cluster: &Cluster, node: &str) -> Result<(), ApiFailure> {
     cluster.fetch::<Value>(&operation, request).await.map(drop)
 }
 
-async fn writes(cluster: &Cluster, nodes: &[NodeFacts], own: &str, found: &mut Found) {
+/// A node that is not ours. Tie-breakers last: whoever confines nodes may think of them otherwise.
+fn other_node<'a>(nodes: &'a [NodeFacts], own: &str) -> Option<&'a str> {
+    let others = nodes.iter().filter(|node| node.view.name != own);
+    others.min_by_key(|node| node.view.tie_breaker).map(|node| node.view.name.as_str())
+}
+
+async fn writes(cluster: &Cluster, own: &str, other: Option<&str>, found: &mut Found) {
     if let Err(failure @ ApiFailure::Denied { .. }) = try_cordon(cluster, own).await {
         let text = format!("a cordon of our own node would be refused: {}", failure.text());
         found.add(
@@ -284,25 +292,32 @@ async fn writes(cluster: &Cluster, nodes: &[NodeFacts], own: &str, found: &mut F
             "grant it (packaging/kubernetes), or mend the admission policy that the text names",
         );
     }
-    // Tie-breakers last: whoever confines nodes may think of them otherwise.
-    let others = nodes.iter().filter(|node| node.view.name != own);
-    let Some(other) = others.min_by_key(|node| node.view.tie_breaker).map(|node| &node.view.name) else {
-        return;
-    };
+    let Some(other) = other else { return };
     if try_cordon(cluster, other).await.is_ok() {
         let text =
             format!("this cluster does not confine nodes: our credentials may change Node {other} as well");
-        let hint = "use this node's own credentials, or an admission policy (packaging/kubernetes): whoever has this \
-                    device may drain every node";
-        found.add(What::Confinement, text, hint);
+        found.add(What::Confinement, text, CONFINE);
     }
 }
 
-async fn slots(cluster: &Cluster, lease: &SlotLease, found: &mut Found) {
-    let hint = "mend what the text names (rights, the Lease, an admission policy), or set slots.limit = 0";
-    match try_slots(cluster, lease).await {
-        // Somebody else wrote in between: it can be written.
-        Ok(()) | Err(SlotFailure::Conflict) => {}
+const CONFINE: &str = "use this node's own credentials, and the admission policies of packaging/kubernetes: whoever has \
+                       this device may drain every node";
+
+async fn slots(cluster: &Cluster, map: &SlotMap, own: &str, other: Option<&str>, found: &mut Found) {
+    let hint =
+        "mend what the text names (rights, the ConfigMap, an admission policy), or set slots.limit = 0";
+    // Whoever may drain every node need not be told of its slots.
+    let other = other.filter(|_| found.problems.iter().all(|problem| problem.what != What::Confinement));
+    match try_slots(cluster, map, own, other).await {
+        // With a conflict somebody else wrote in between: it can be written.
+        Ok(Tried::Own | Tried::Confined) | Err(SlotFailure::Conflict) => {}
+        Ok(Tried::Unconfined) => {
+            let other = other.unwrap_or_default();
+            let text = format!(
+                "this cluster does not confine the slots: our credentials may take and free that of Node {other} as well"
+            );
+            found.add(What::Confinement, text, CONFINE);
+        }
         Err(SlotFailure::Api(ApiFailure::Denied { .. })) if found.misses_rights() => {}
         Err(failure) => found.add(What::Slots, failure.to_string(), hint),
     }

@@ -9,8 +9,8 @@ fn ours() -> Identity {
     Identity { node_name: Some("edge-a".to_owned()), ..Identity::default() }
 }
 
-fn lease() -> SlotLease {
-    SlotLease { namespace: "kube-system".to_owned(), group: "default".to_owned() }
+fn map() -> SlotMap {
+    SlotMap::new("kube-system", "default")
 }
 
 fn words(found: &Found) -> Vec<&'static str> {
@@ -26,7 +26,7 @@ fn forbid(fake: &FakeCluster, verb: &str, name: &str) {
 async fn what_works_is_no_problem_and_nothing_is_changed() {
     let (fake, cluster) = still_cluster();
     let before = fake.get("nodes", "", "edge-a");
-    assert_eq!(preflight(&cluster, &ours(), Some(&lease())).await, Found::default());
+    assert_eq!(preflight(&cluster, &ours(), Some(&map())).await, Found::default());
     assert_eq!(fake.get("nodes", "", "edge-a"), before);
     let asked = fake.requests().recent();
     assert!(asked.len() <= MOST_CALLS, "{}", asked.len());
@@ -35,7 +35,7 @@ async fn what_works_is_no_problem_and_nothing_is_changed() {
 #[tokio::test]
 async fn rights_are_asked_for_as_they_are_used() {
     let (fake, cluster) = still_cluster();
-    preflight(&cluster, &ours(), Some(&lease())).await;
+    preflight(&cluster, &ours(), Some(&map())).await;
     let reviews = fake.requests().recent().into_iter().filter(|request| request.resource == REVIEWS);
     let asked: Vec<Value> =
         reviews.map(|request| body_of(&request.body)["spec"]["resourceAttributes"].clone()).collect();
@@ -50,9 +50,9 @@ async fn rights_are_asked_for_as_they_are_used() {
     let selector = json!({"rawSelector": "spec.nodeName=edge-a"});
     assert!(has("list", "pods", &[("fieldSelector", selector)]), "{asked:?}");
     assert!(has("create", "pods", &[("subresource", json!("eviction"))]), "{asked:?}");
-    let of_lease = [("namespace", json!("kube-system")), ("name", json!("ebb-slots-default"))];
-    assert!(has("patch", "leases", &of_lease), "{asked:?}");
-    assert!(has("create", "leases", &[("name", json!(""))]), "{asked:?}");
+    let of_slots = [("namespace", json!("kube-system")), ("name", json!("ebb-slots-default"))];
+    assert!(has("patch", "configmaps", &of_slots) && has("get", "leases", &of_slots), "{asked:?}");
+    assert!(!asked.iter().any(|one| one["verb"] == "patch" && one["resource"] == "leases"), "{asked:?}");
 }
 
 #[tokio::test]
@@ -60,13 +60,13 @@ async fn missing_rights_are_named_together() {
     let (fake, cluster) = still_cluster();
     let no = Reply::json(201, &json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": false}}));
     fake.faults().add(Fault::on("*", REVIEWS, Effect::Answer(no)).always());
-    let found = preflight(&cluster, &ours(), Some(&lease())).await;
+    let found = preflight(&cluster, &ours(), Some(&map())).await;
     assert_eq!(words(&found), ["Rights"]);
     let text = &found.problems[0].text;
     for part in ["patch nodes edge-a", "list pods where spec.nodeName=edge-a", "create pods/eviction"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(text.contains("get leases ebb-slots-default in kube-system"), "{text}");
+    assert!(text.contains("patch configmaps ebb-slots-default in kube-system"), "{text}");
     // Nobody answers such questions: told once.
     fake.faults().clear();
     fake.faults().add(Fault::on("*", REVIEWS, Effect::Answer(Reply::text(404, "no"))).always());
@@ -95,30 +95,49 @@ async fn whether_nodes_are_confined() {
 #[tokio::test]
 async fn slots_are_tried_and_stay_as_they_are() {
     let (fake, cluster) = still_cluster();
-    let lease = lease();
-    // No Lease yet: its creation is tried, and leaves none.
-    assert_eq!(preflight(&cluster, &ours(), Some(&lease)).await, Found::default());
-    assert_eq!(fake.get("leases", &lease.namespace, &lease.name()), None);
+    let (map, name) = (map(), "ebb-slots-default");
+    // No ConfigMap yet: its creation is tried, and leaves none.
+    assert_eq!(preflight(&cluster, &ours(), Some(&map)).await, Found::default());
+    assert_eq!(fake.get("configmaps", &map.namespace, name), None);
     // SelfSubjectAccessReview says yes, an admission policy says no.
-    let refusal = |verb| Reply::forbidden("zedkube", verb, "leases", "kube-system", "ebb-slots-default");
-    fake.faults().add(Fault::on("create", "leases", Effect::Answer(refusal("create"))));
-    let found = preflight(&cluster, &ours(), Some(&lease)).await;
+    let refusal = |verb| {
+        let reply = Reply::forbidden("zedkube", verb, "configmaps", "kube-system", name);
+        fake.faults().add(Fault::on(verb, "configmaps", Effect::Answer(reply)));
+    };
+    refusal("create");
+    let found = preflight(&cluster, &ours(), Some(&map)).await;
     assert_eq!(words(&found), ["Slots"], "{found:?}");
-    let slots = crate::slots::write_slots(&cluster, &lease, None, &[]).await.unwrap();
-    fake.faults().add(Fault::on("patch", "leases", Effect::Answer(refusal("patch"))));
-    let found = preflight(&cluster, &ours(), Some(&lease)).await;
+    let entry = crate::Holder { node: "edge-a".into(), node_uid: "u".into(), ..crate::Holder::default() };
+    let slots = crate::write_slots(&cluster, &map, None, "edge-a", Some(&entry)).await.unwrap();
+    refusal("patch");
+    let found = preflight(&cluster, &ours(), Some(&map)).await;
     assert_eq!(words(&found), ["Slots"], "{found:?}");
-    assert!(found.problems[0].text.starts_with("cannot patch lease"), "{found:?}");
+    assert!(found.problems[0].text.starts_with("cannot patch configmap"), "{found:?}");
     // What can be written is not changed by the trial.
-    assert_eq!(preflight(&cluster, &ours(), Some(&lease)).await, Found::default());
-    assert_eq!(crate::slots::read_slots(&cluster, &lease).await.unwrap(), slots);
+    assert_eq!(preflight(&cluster, &ours(), Some(&map)).await, Found::default());
+    assert_eq!(crate::read_slots(&cluster, &map).await.unwrap(), slots);
+}
+
+#[tokio::test]
+async fn whether_slots_are_confined() {
+    let (fake, cluster) = still_cluster();
+    fake.node("edge-b").unwrap();
+    forbid(&fake, "patch", "edge-b");
+    let found = preflight(&cluster, &ours(), Some(&map())).await;
+    assert_eq!(words(&found), ["Confinement"]);
+    assert!(found.problems[0].text.contains("free that of Node edge-b"), "{found:?}");
+    // A policy lets a node write its own key; the second write is of another one.
+    let reply = Reply::forbidden("zedkube", "create", "configmaps", "kube-system", "ebb-slots-default");
+    let refusal = Fault::on("create", "configmaps", Effect::Answer(reply));
+    fake.faults().add(refusal.after(1));
+    assert_eq!(preflight(&cluster, &ours(), Some(&map())).await, Found::default());
 }
 
 #[tokio::test]
 async fn what_cannot_be_seen_comes_first() {
     let (fake, cluster) = still_cluster();
     let stranger = Identity { node_name: Some("edge-x".to_owned()), ..Identity::default() };
-    let found = preflight(&cluster, &stranger, Some(&lease())).await;
+    let found = preflight(&cluster, &stranger, Some(&map())).await;
     assert_eq!(words(&found), ["Identity"]);
     assert!(found.problems[0].text.contains("node.name edge-x"), "{found:?}");
 

@@ -1,16 +1,22 @@
-//! Who may be down for a drain: the holders of slots, in one Lease that all nodes share.
+//! Who may be down for a drain: one entry per node, in one ConfigMap that all nodes share.
 //!
-//! Lease `ebb-slots-<group>` says in its annotation `ebb.dev/holders` who has a slot. It is changed only as a change of
-//! the version that was read, so of two who want the last slot one gets it (`agents.md` 2, "Slots"). Nothing is decided
-//! here: who is let in, who has to wait and whose slot is freed, `session` says.
+//! ConfigMap `ebb-slots-<group>` has a key for each node that has a slot, its value says who that is ([`Holder`]). A
+//! node writes its own key and no other one, always as a change of the version of the whole object that was read; so of
+//! two who want the last slot one gets it (`docs/operations/slots.md`). An admission policy can hold a node to its key
+//! (`packaging/kubernetes`). Nothing is decided here: who is let in, who has to wait and which entry nobody needs any
+//! more, `session` says.
 //!
-//! It needs the rights to `get`, `create`, `patch`, `list` and `watch` Leases in the namespace. All but `create` can be
-//! confined to the one Lease by `resourceNames`.
+//! It needs the rights to `get`, `patch`, `list` and `watch` the ConfigMap, which can be confined to it by
+//! `resourceNames`; `create`, which cannot, only where nobody has made it; and `get` for the Lease of the same name, in
+//! which versions before kept the slots: it is read, never written, until it is gone.
 
-mod holders;
+mod entries;
 mod watching;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,7 +24,8 @@ use kube::Resource;
 use kube::core::Request;
 use kube::core::params::{GetParams, Patch, PatchParams, PostParams};
 use serde::Deserialize;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use crate::failure::ApiFailure;
 use crate::objects::{resource, version};
@@ -26,25 +33,27 @@ use crate::operation::{Operation, TRIES, is_name};
 use crate::views::annotation;
 use crate::wire::Cluster;
 
-pub use holders::{LONGEST, MOST};
+pub use entries::{LONGEST, MOST};
 pub use watching::SlotWatch;
 
-/// Annotation of the Lease that says who has a slot: a JSON list of [`Holder`]s.
-pub const HOLDERS: &str = "ebb.dev/holders";
+/// Annotation of the Lease in which versions before kept the slots: a JSON list of [`Holder`]s.
+pub const OLD_HOLDERS: &str = "ebb.dev/holders";
 
-/// Which Lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotLease {
+/// Which ConfigMap.
+#[derive(Clone, Debug)]
+pub struct SlotMap {
     /// Its namespace, setting `slots.namespace`.
     pub namespace: String,
     /// Which nodes share it, setting `slots.group`.
     pub group: String,
+    /// There is no Lease of before. Nobody makes one any more, so it is not asked for again.
+    has_no_lease: Arc<AtomicBool>,
 }
 
 /// Who has a slot.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, Deserialize)]
 pub struct Holder {
-    /// The name of its Node.
+    /// The name of its Node, which is its key.
     #[serde(rename = "Node")]
     pub node: String,
     /// The UID of its Node; never empty.
@@ -56,27 +65,72 @@ pub struct Holder {
     /// Counted up by the holder while a request stands: a sign of life without a clock.
     #[serde(rename = "Renewal")]
     pub renewal: u64,
+    /// The entries of other nodes that did not count when it took the slot.
+    #[serde(rename = "PassedOver", default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOver>,
 }
 
-/// What the Lease says.
+/// An entry, as it was when another node took it for free. Who has written a greater Renewal since is not meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, Deserialize)]
+pub struct PassedOver {
+    /// The name of its Node.
+    #[serde(rename = "Node")]
+    pub node: String,
+    /// The UID of its Node.
+    #[serde(rename = "NodeUID")]
+    pub node_uid: String,
+    /// Its Renewal then.
+    #[serde(rename = "Renewal")]
+    pub renewal: u64,
+}
+
+/// What the ConfigMap says.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Slots {
-    /// Its `resourceVersion`; `None`: there is no Lease yet.
+    /// Its `resourceVersion`; `None`: there is no ConfigMap yet.
     pub version: Option<String>,
-    /// In the order of the annotation, also a node that is in it twice.
+    /// The entries that can be read, in the order of their keys.
     pub holders: Vec<Holder>,
+    /// The keys whose values cannot be read.
+    pub unreadable: Vec<Unreadable>,
+    /// The entries in the Lease of before; `None` where there is none, and after a write, which does not look.
+    pub old: Option<Vec<Holder>>,
+}
+
+impl Slots {
+    /// Another node has taken a slot and named this entry, as it is, as one that did not count.
+    pub fn is_passed_over(&self, holder: &Holder) -> bool {
+        let others = self.holders.iter().filter(|other| other.node_uid != holder.node_uid);
+        let mut passed = others.flat_map(|other| &other.passed_over);
+        passed.any(|passed| passed.node_uid == holder.node_uid && passed.renewal >= holder.renewal)
+    }
+}
+
+/// A key whose value is not what a node writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The key: the name of a Node.
+    pub node: String,
+    /// What is wrong with its value, as the end of a sentence about it and without a piece of it.
+    pub why: String,
 }
 
 /// Why the slots could not be read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlotFailure {
-    /// The Lease is not of the version that the change was based on, or not there any more: read again.
-    #[error("cannot change the holders of slots: somebody else changed the Lease in between")]
+    /// The ConfigMap is not of the version that the change was based on, or not there any more: read again.
+    #[error("cannot change the slots: somebody else changed the ConfigMap in between")]
     Conflict,
-    /// The annotation is not what we write. Nobody may guess who has a slot.
+    /// The annotation of the Lease of before is not what we wrote. Nobody may guess who has a slot.
     #[error("{text}")]
     Unreadable {
         /// Which Lease and annotation, what is wrong with it, and what to do.
+        text: String,
+    },
+    /// There is no ConfigMap, and our credentials may not make one.
+    #[error("{text}")]
+    Missing {
+        /// Which, and what to do.
         text: String,
     },
     /// A call failed.
@@ -84,98 +138,227 @@ pub enum SlotFailure {
     Api(#[from] ApiFailure),
 }
 
-impl SlotLease {
-    /// The Lease's name, `ebb-slots-<group>`.
+impl SlotMap {
+    /// The ConfigMap of a group in a namespace.
+    pub fn new(namespace: impl Into<String>, group: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), group: group.into(), has_no_lease: Arc::default() }
+    }
+
+    /// Its name, `ebb-slots-<group>`; that of the Lease of before, too.
     pub fn name(&self) -> String {
         format!("ebb-slots-{}", self.group)
     }
 
     fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
+    }
+
+    fn lease_path(&self) -> String {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
-}
 
-/// Who has a slot, consistent from the server: one call. No Lease, or one without the annotation, has no holders.
-///
-/// Fields of a holder that we do not know are ignored, and lost with the next write.
-pub async fn read_slots(cluster: &Cluster, lease: &SlotLease) -> Result<Slots, SlotFailure> {
-    let name = lease.name();
-    match get(cluster, lease, &name).await {
-        Ok(found) => slots_of("get", lease, &name, &found),
-        Err(ApiFailure::NotFound { .. }) => Ok(Slots::default()),
-        Err(failure) => Err(failure.into()),
+    fn operation<'a>(&'a self, verb: &'static str, resource: &'static str, name: &'a str) -> Operation<'a> {
+        Operation { verb, resource, namespace: &self.namespace, name }
     }
 }
 
-/// Replaces the holders of the version in `based_on`; creates the Lease when that is `None`. One call, which gives what
-/// stands now, with its new version. The rest of the Lease stays as it is.
+/// Who has a slot, consistent from the server: one call, and one more while there is a Lease of before. No ConfigMap has
+/// no holders.
+///
+/// Fields of an entry that we do not know are ignored.
+pub async fn read_slots(cluster: &Cluster, map: &SlotMap) -> Result<Slots, SlotFailure> {
+    let name = map.name();
+    let operation = map.operation("get", CONFIGMAPS, &name);
+    let slots = match get::<ConfigMap>(cluster, &operation, &map.path()).await {
+        Ok(found) => slots_of(&operation, found)?,
+        Err(ApiFailure::NotFound { .. }) => Slots::default(),
+        Err(failure) => return Err(failure.into()),
+    };
+    let old = read_old(cluster, map).await?;
+    Ok(Slots { old: old.map(|old| old.holders), ..slots })
+}
+
+/// Writes the key of one node as a change of version `based_on`, or takes it away; makes the ConfigMap when `based_on` is
+/// `None`. One call, which gives what stands now, with its new version. The rest of the ConfigMap stays as it is.
 ///
 /// # Errors
-/// [`SlotFailure::Conflict`] when the Lease is not of that version, is gone, or, with `None`, is there already. What
+/// [`SlotFailure::Conflict`] when the ConfigMap is not of that version, is gone, or, with `None`, is there already. What
 /// [`read_slots`] would not read again is not sent.
 pub async fn write_slots(
     cluster: &Cluster,
-    lease: &SlotLease,
+    map: &SlotMap,
     based_on: Option<&str>,
-    holders: &[Holder],
+    node: &str,
+    entry: Option<&Holder>,
 ) -> Result<Slots, SlotFailure> {
-    let written = write(cluster, lease, based_on, holders, false).await?;
-    slots_of(verb_of(based_on), lease, &lease.name(), &written)
+    let written = write(cluster, map, based_on, node, entry, false).await?;
+    let name = map.name();
+    Ok(slots_of(&map.operation(verb_of(based_on), CONFIGMAPS, &name), written)?)
 }
 
-/// Tries whether the slots could be read and written: what stands now is written again with `dryRun=All`. Two calls, and
-/// nothing is changed.
-pub(crate) async fn try_slots(cluster: &Cluster, lease: &SlotLease) -> Result<(), SlotFailure> {
-    let slots = read_slots(cluster, lease).await?;
-    write(cluster, lease, slots.version.as_deref(), &slots.holders, true).await.map(drop)
+/// What [`try_slots`] has found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// Our key can be written, and no other one could be tried.
+    Own,
+    /// Our key can be written, and that of another node cannot.
+    Confined,
+    /// The keys of other nodes can be written as well.
+    Unconfined,
+}
+
+/// Tries whether our key could be written, and, given another node, that of the other one, with `dryRun=All`. Up to four
+/// calls, and nothing is changed.
+pub(crate) async fn try_slots(
+    cluster: &Cluster,
+    map: &SlotMap,
+    own: &str,
+    other: Option<&str>,
+) -> Result<Tried, SlotFailure> {
+    let slots = read_slots(cluster, map).await?;
+    let based_on = slots.version.as_deref();
+    let entry =
+        |node: &str| Holder { node: node.to_owned(), node_uid: "preflight".to_owned(), ..Holder::default() };
+    write(cluster, map, based_on, own, Some(&entry(own)), true).await?;
+    let Some(other) = other else { return Ok(Tried::Own) };
+    match write(cluster, map, based_on, other, Some(&entry(other)), true).await {
+        Ok(_) => Ok(Tried::Unconfined),
+        Err(SlotFailure::Api(ApiFailure::Denied { .. })) => Ok(Tried::Confined),
+        Err(_) => Ok(Tried::Own),
+    }
 }
 
 async fn write(
     cluster: &Cluster,
-    lease: &SlotLease,
+    map: &SlotMap,
     based_on: Option<&str>,
-    holders: &[Holder],
+    node: &str,
+    entry: Option<&Holder>,
     dry_run: bool,
-) -> Result<Lease, SlotFailure> {
-    let name = lease.name();
-    let verb = verb_of(based_on);
-    let text = holders::write(holders)
-        .map_err(|why| ApiFailure::other(format!("cannot {}: {why}", operation(verb, lease, &name))))?;
+) -> Result<ConfigMap, SlotFailure> {
+    let name = map.name();
+    let operation = map.operation(verb_of(based_on), CONFIGMAPS, &name);
+    let text = entry.map(|entry| entries::write(node, entry)).transpose();
+    let text = text.map_err(|why| ApiFailure::other(format!("cannot {operation}: key `{node}` {why}")))?;
+    if matches!(based_on, Some("" | "0")) {
+        // The API server would take these for any version.
+        return Err(ApiFailure::other(format!("cannot {operation}: it is not based on a version")).into());
+    }
+    let data = Map::from_iter([(node.to_owned(), json!(text))]);
     let written = match based_on {
-        Some(version) => replace(cluster, lease, &name, version, &text, dry_run).await,
-        None => create(cluster, lease, &name, &text, dry_run).await,
+        Some(version) => {
+            let body = json!({"metadata": {"resourceVersion": version}, "data": data});
+            patch(cluster, &operation, &map.path(), body, dry_run).await
+        }
+        None => create(cluster, map, &operation, data, dry_run).await,
     };
     match written {
         Ok(written) => Ok(written),
         Err(ApiFailure::Conflict { .. }) => Err(SlotFailure::Conflict),
         Err(ApiFailure::NotFound { .. }) if based_on.is_some() => Err(SlotFailure::Conflict),
+        Err(ApiFailure::Denied { .. }) if based_on.is_none() => Err(missing(map)),
         Err(failure) => Err(failure.into()),
     }
 }
 
-/// Without a Lease it is created.
+/// Without a ConfigMap it is created.
 const fn verb_of(based_on: Option<&str>) -> &'static str {
     if based_on.is_some() { "patch" } else { "create" }
 }
 
-/// For a person: frees all slots, whatever the annotation holds, also what does not parse. Two calls, or one if there is
-/// no Lease. A conflict reads again at once.
-pub async fn clear_slots(cluster: &Cluster, lease: &SlotLease) -> Result<(), SlotFailure> {
-    let name = lease.name();
+fn missing(map: &SlotMap) -> SlotFailure {
+    let text = format!(
+        "there is no configmap {}/{}, in which nodes say who has a slot, and our credentials may not make it: an \
+         administrator makes it with `kubectl apply -f` of a manifest from packaging/kubernetes, or with `kubectl -n {} \
+         create configmap {}`",
+        map.namespace,
+        map.name(),
+        map.namespace,
+        map.name()
+    );
+    SlotFailure::Missing { text }
+}
+
+/// For a person: takes away the entries of these nodes that are in `slots`, also those in the Lease of before. One call
+/// for each of the two objects that has any.
+///
+/// # Errors
+/// [`SlotFailure::Conflict`] when one of them was changed since it was read.
+pub async fn release_slots(
+    cluster: &Cluster,
+    map: &SlotMap,
+    slots: &Slots,
+    nodes: &[String],
+) -> Result<(), SlotFailure> {
+    let name = map.name();
+    let readable = slots.holders.iter().map(|holder| &holder.node);
+    let keys = readable.chain(slots.unreadable.iter().map(|unreadable| &unreadable.node));
+    let data: Map<String, Value> =
+        keys.filter(|node| nodes.contains(node)).map(|node| (node.clone(), Value::Null)).collect();
+    if let Some(version) = slots.version.as_ref().filter(|_| !data.is_empty()) {
+        let body = json!({"metadata": {"resourceVersion": version}, "data": data});
+        let operation = map.operation("patch", CONFIGMAPS, &name);
+        patch::<ConfigMap>(cluster, &operation, &map.path(), body, false).await.map_err(conflict)?;
+    }
+    if slots.old.iter().flatten().all(|holder| !nodes.contains(&holder.node)) {
+        return Ok(());
+    }
+    let Some(Old { version, holders }) = read_old(cluster, map).await? else { return Ok(()) };
+    let kept: Vec<Holder> = holders.into_iter().filter(|holder| !nodes.contains(&holder.node)).collect();
+    replace_old(cluster, map, &version, &kept).await
+}
+
+/// For a person: frees all slots, whatever is there, also what does not parse. A conflict reads again at once.
+pub async fn clear_slots(cluster: &Cluster, map: &SlotMap) -> Result<(), SlotFailure> {
     for _ in 0..TRIES {
-        let found = match get(cluster, lease, &name).await {
-            Ok(found) => found,
-            Err(ApiFailure::NotFound { .. }) => return Ok(()),
-            Err(failure) => return Err(failure.into()),
-        };
-        let version = version(&operation("patch", lease, &name), &found.metadata)?;
-        match replace(cluster, lease, &name, version, "[]", false).await {
-            Ok(_) | Err(ApiFailure::NotFound { .. }) => return Ok(()),
-            Err(ApiFailure::Conflict { .. }) => {}
-            Err(failure) => return Err(failure.into()),
+        match try_clear(cluster, map).await {
+            Err(SlotFailure::Conflict) => {}
+            done => return done,
         }
     }
     Err(SlotFailure::Conflict)
+}
+
+async fn try_clear(cluster: &Cluster, map: &SlotMap) -> Result<(), SlotFailure> {
+    let name = map.name();
+    let operation = map.operation("patch", CONFIGMAPS, &name);
+    match get::<ConfigMap>(cluster, &map.operation("get", CONFIGMAPS, &name), &map.path()).await {
+        Ok(found) => {
+            let version = version(&operation, &found.metadata)?;
+            let body = json!({"metadata": {"resourceVersion": version}, "data": null, "binaryData": null});
+            patch::<ConfigMap>(cluster, &operation, &map.path(), body, false).await.map_err(conflict)?;
+        }
+        Err(ApiFailure::NotFound { .. }) => {}
+        Err(failure) => return Err(failure.into()),
+    }
+    match get::<Lease>(cluster, &map.operation("get", LEASES, &name), &map.lease_path()).await {
+        Ok(found) if annotation(&found.metadata, OLD_HOLDERS).is_some() => {
+            let version = version(&map.operation("patch", LEASES, &name), &found.metadata)?.to_owned();
+            replace_old(cluster, map, &version, &[]).await
+        }
+        Ok(_) | Err(ApiFailure::NotFound { .. }) => Ok(()),
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+fn conflict(failure: ApiFailure) -> SlotFailure {
+    match failure {
+        ApiFailure::Conflict { .. } | ApiFailure::NotFound { .. } => SlotFailure::Conflict,
+        failure @ (ApiFailure::Unreachable { .. } | ApiFailure::Denied { .. } | ApiFailure::Other { .. }) => {
+            failure.into()
+        }
+    }
+}
+
+const CONFIGMAPS: &str = "configmaps";
+const LEASES: &str = "leases";
+
+/// The needed part of a ConfigMap.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ConfigMap {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    data: Option<BTreeMap<String, String>>,
 }
 
 /// The needed part of a Lease.
@@ -185,74 +368,117 @@ struct Lease {
     metadata: ObjectMeta,
 }
 
-resource!(Lease, NamespaceResourceScope, "Lease", "coordination.k8s.io", "v1", "leases");
+resource!(ConfigMap, NamespaceResourceScope, "ConfigMap", "", "v1", "configmaps");
 
-fn operation<'a>(verb: &'static str, lease: &'a SlotLease, name: &'a str) -> Operation<'a> {
-    Operation { verb, resource: "leases", namespace: &lease.namespace, name }
-}
-
-/// Refuses names that no Lease can have, before they become a part of a URL.
+/// Refuses names that no object can have, before they become a part of a URL.
 fn check_names(operation: &Operation<'_>) -> Result<(), ApiFailure> {
     if is_name(operation.namespace) && is_name(operation.name) {
         return Ok(());
     }
-    Err(ApiFailure::other(format!("cannot {operation}: no Lease can have this name")))
+    Err(ApiFailure::other(format!("cannot {operation}: no such object can have this name")))
 }
 
-async fn get(cluster: &Cluster, lease: &SlotLease, name: &str) -> Result<Lease, ApiFailure> {
-    let operation = operation("get", lease, name);
-    check_names(&operation)?;
-    cluster.fetch(&operation, Request::new(lease.path()).get(name, &GetParams::default())).await
+async fn get<T: DeserializeOwned>(
+    cluster: &Cluster,
+    operation: &Operation<'_>,
+    path: &str,
+) -> Result<T, ApiFailure> {
+    check_names(operation)?;
+    cluster.fetch(operation, Request::new(path).get(operation.name, &GetParams::default())).await
+}
+
+async fn patch<T: DeserializeOwned>(
+    cluster: &Cluster,
+    operation: &Operation<'_>,
+    path: &str,
+    body: Value,
+    dry_run: bool,
+) -> Result<T, ApiFailure> {
+    check_names(operation)?;
+    let params = PatchParams { dry_run, ..PatchParams::default() };
+    cluster.fetch(operation, Request::new(path).patch(operation.name, &params, &Patch::Merge(body))).await
 }
 
 async fn create(
     cluster: &Cluster,
-    lease: &SlotLease,
-    name: &str,
-    text: &str,
+    map: &SlotMap,
+    operation: &Operation<'_>,
+    mut data: Map<String, Value>,
     dry_run: bool,
-) -> Result<Lease, ApiFailure> {
-    let operation = operation("create", lease, name);
-    check_names(&operation)?;
+) -> Result<ConfigMap, ApiFailure> {
+    check_names(operation)?;
+    data.retain(|_, text| !text.is_null());
     let body = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": name, "namespace": lease.namespace, "annotations": {HOLDERS: text}},
-        "spec": {},
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": operation.name, "namespace": map.namespace},
+        "data": data,
     });
-    let body = body.to_string().into_bytes();
     let params = PostParams { dry_run, ..PostParams::default() };
-    cluster.fetch(&operation, Request::new(lease.path()).create(&params, body)).await
+    let body = body.to_string().into_bytes();
+    cluster.fetch(operation, Request::new(map.path()).create(&params, body)).await
 }
 
-async fn replace(
-    cluster: &Cluster,
-    lease: &SlotLease,
-    name: &str,
-    version: &str,
-    text: &str,
-    dry_run: bool,
-) -> Result<Lease, ApiFailure> {
-    let operation = operation("patch", lease, name);
-    check_names(&operation)?;
-    let body = json!({"metadata": {"resourceVersion": version, "annotations": {HOLDERS: text}}});
-    let params = PatchParams { dry_run, ..PatchParams::default() };
-    cluster.fetch(&operation, Request::new(lease.path()).patch(name, &params, &Patch::Merge(body))).await
+fn slots_of(operation: &Operation<'_>, found: ConfigMap) -> Result<Slots, ApiFailure> {
+    let mut slots =
+        Slots { version: Some(version(operation, &found.metadata)?.to_owned()), ..Slots::default() };
+    for (node, text) in found.data.unwrap_or_default() {
+        match entries::read(&node, &text) {
+            Ok(holder) => slots.holders.push(holder),
+            Err(why) => slots.unreadable.push(Unreadable { node, why }),
+        }
+    }
+    Ok(slots)
 }
 
-fn slots_of(verb: &'static str, lease: &SlotLease, name: &str, found: &Lease) -> Result<Slots, SlotFailure> {
-    let version = version(&operation(verb, lease, name), &found.metadata)?.to_owned();
-    let holders = annotation(&found.metadata, HOLDERS).map_or(Ok(Vec::new()), |text| holders::read(text));
-    match holders {
-        Ok(holders) => Ok(Slots { version: Some(version), holders }),
-        Err(why) => Err(SlotFailure::Unreadable { text: unreadable(lease, name, &why) }),
+/// What is in the Lease of before.
+struct Old {
+    version: String,
+    holders: Vec<Holder>,
+}
+
+async fn read_old(cluster: &Cluster, map: &SlotMap) -> Result<Option<Old>, SlotFailure> {
+    if map.has_no_lease.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let name = map.name();
+    let operation = map.operation("get", LEASES, &name);
+    let found: Lease = match get(cluster, &operation, &map.lease_path()).await {
+        Ok(found) => found,
+        Err(ApiFailure::NotFound { .. }) => {
+            map.has_no_lease.store(true, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Err(failure) => return Err(failure.into()),
+    };
+    let version = version(&operation, &found.metadata)?.to_owned();
+    let holders = annotation(&found.metadata, OLD_HOLDERS);
+    match holders.map_or(Ok(Vec::new()), |text| entries::read_old(text)) {
+        Ok(holders) => Ok(Some(Old { version, holders })),
+        Err(why) => Err(SlotFailure::Unreadable { text: unreadable(map, &why) }),
     }
 }
 
-fn unreadable(lease: &SlotLease, name: &str, why: &str) -> String {
+async fn replace_old(
+    cluster: &Cluster,
+    map: &SlotMap,
+    version: &str,
+    holders: &[Holder],
+) -> Result<(), SlotFailure> {
+    let name = map.name();
+    let operation = map.operation("patch", LEASES, &name);
+    let text = serde_json::to_string(holders).map_err(|_| {
+        ApiFailure::other(format!("cannot {operation}: its holders cannot be written as JSON"))
+    })?;
+    let body = json!({"metadata": {"resourceVersion": version, "annotations": {OLD_HOLDERS: text}}});
+    patch::<Lease>(cluster, &operation, &map.lease_path(), body, false).await.map(drop).map_err(conflict)
+}
+
+fn unreadable(map: &SlotMap, why: &str) -> String {
     format!(
-        "cannot tell who has a slot: annotation `{HOLDERS}` of lease {}/{name} {why}; make sure that no node is down, \
-         then free all slots with `ebb slots release --all`",
-        lease.namespace
+        "cannot tell who has a slot: annotation `{OLD_HOLDERS}` of lease {}/{}, where versions before kept the slots, \
+         {why}; make sure that no node is down, then free all slots with `ebb slots release --all`",
+        map.namespace,
+        map.name()
     )
 }
 

@@ -4,116 +4,172 @@ use serde_json::Value;
 use super::*;
 use crate::testing::{connect_to, json, last, still_cluster};
 
-pub(super) fn lease() -> SlotLease {
-    SlotLease { namespace: "kube-system".to_owned(), group: "default".to_owned() }
+pub(super) fn map() -> SlotMap {
+    SlotMap::new("kube-system", "default")
 }
 
 pub(super) fn holder(node: &str, renewal: u64) -> Holder {
-    Holder { node: node.to_owned(), node_uid: format!("uid-{node}"), boot_id: "boot".to_owned(), renewal }
+    let (node_uid, boot_id) = (format!("uid-{node}"), "boot".to_owned());
+    Holder { node: node.to_owned(), node_uid, boot_id, renewal, passed_over: vec![] }
 }
 
-/// Puts a Lease there whose annotation is this, if any. Gives its version.
-pub(super) fn put(fake: &FakeCluster, text: Option<&str>) -> String {
-    let mut lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "ebb-slots-default", "namespace": "kube-system", "annotations": {"other": "kept"}},
-        "spec": {"holderIdentity": "kept"},
+/// Puts a ConfigMap there that has these keys. Gives its version.
+pub(super) fn put(fake: &FakeCluster, data: &[(&str, &str)]) -> String {
+    let data: std::collections::BTreeMap<_, _> = data.iter().copied().collect();
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": NAME, "namespace": "kube-system", "annotations": {"other": "kept"}},
+        "data": data,
     });
-    if let Some(text) = text {
-        lease["metadata"]["annotations"][HOLDERS] = json!(text);
-    }
-    fake.apply(lease).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+    fake.apply(map).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+/// Puts a Lease of before there with this annotation.
+fn put_lease(fake: &FakeCluster, text: &str) {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": NAME, "namespace": "kube-system", "annotations": {OLD_HOLDERS: text}},
+    });
+    fake.apply(lease).unwrap();
+}
+
+fn text(holder: &Holder) -> String {
+    serde_json::to_string(holder).unwrap()
 }
 
 fn stored(fake: &FakeCluster) -> Value {
-    fake.get("leases", "kube-system", "ebb-slots-default").unwrap()
+    fake.get("configmaps", "kube-system", NAME).unwrap()
 }
 
+const NAME: &str = "ebb-slots-default";
+
 #[tokio::test]
-async fn what_the_lease_says() {
+async fn what_the_map_says() {
     let (fake, cluster) = still_cluster();
-    assert_eq!(read_slots(&cluster, &lease()).await, Ok(Slots::default()));
-    let text = serde_json::to_string(&[holder("edge-a", 3)]).unwrap();
-    for (text, holders) in [(None, vec![]), (Some("[]"), vec![]), (Some(&*text), vec![holder("edge-a", 3)])] {
-        let version = Some(put(&fake, text));
-        assert_eq!(read_slots(&cluster, &lease()).await, Ok(Slots { version, holders }), "{text:?}");
+    let map = map();
+    assert_eq!(read_slots(&cluster, &map).await, Ok(Slots::default()));
+    let entry = text(&holder("edge-a", 3));
+    let cases: [(&[(&str, &str)], _); 2] =
+        [(&[], vec![]), (&[("edge-a", &*entry)], vec![holder("edge-a", 3)])];
+    for (data, holders) in cases {
+        let version = Some(put(&fake, data));
+        assert_eq!(read_slots(&cluster, &map).await, Ok(Slots { version, holders, ..Slots::default() }));
     }
-    assert_eq!(fake.requests().count("ebb/", "*", "*"), 4);
+    assert_eq!(fake.requests().count("ebb/", "get", "configmaps"), 3);
+    assert_eq!(fake.requests().count("ebb/", "get", "leases"), 1, "none was there, and none comes");
 }
 
 #[tokio::test]
-async fn an_annotation_that_does_not_parse_says_where_and_what_to_do() {
+async fn a_value_that_cannot_be_read_hides_no_other() {
     let (fake, cluster) = still_cluster();
-    put(&fake, Some("[{\"Node\": \"s3cret\"}]"));
-    let failure = read_slots(&cluster, &lease()).await.unwrap_err();
+    let entry = text(&holder("edge-a", 3));
+    let long = "x".repeat(200_000);
+    put(
+        &fake,
+        &[("edge-a", &*entry), ("edge-b", "{\"s3cret\": 1}"), ("edge-c", &*long), ("edge-d", &*entry)],
+    );
+    let slots = read_slots(&cluster, &map()).await.unwrap();
+    assert_eq!(slots.holders, [holder("edge-a", 3)]);
+    let unreadable: Vec<(&str, &str)> =
+        slots.unreadable.iter().map(|unreadable| (&*unreadable.node, &*unreadable.why)).collect();
+    assert_eq!(
+        unreadable,
+        [
+            ("edge-b", "is not an entry of the slots (line 1, column 13)"),
+            ("edge-c", "has 200000 bytes, more than 65536"),
+            ("edge-d", "does not name its Node"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_lease_of_before_is_read_until_it_is_gone() {
+    let (fake, cluster) = still_cluster();
+    let map = map();
+    for (text, holders) in
+        [("[]".to_owned(), vec![]), (format!("[{}]", text(&holder("a", 1))), vec![holder("a", 1)])]
+    {
+        put_lease(&fake, &text);
+        assert_eq!(read_slots(&cluster, &map).await.unwrap().old, Some(holders));
+    }
+    put_lease(&fake, "[{\"Node\": \"s3cret\"}]");
+    let failure = read_slots(&cluster, &map).await.unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "cannot tell who has a slot: annotation `ebb.dev/holders` of lease kube-system/ebb-slots-default is not a list of \
-         holders (line 1, column 19); make sure that no node is down, then free all slots with `ebb slots release --all`"
+        "cannot tell who has a slot: annotation `ebb.dev/holders` of lease kube-system/ebb-slots-default, where versions \
+         before kept the slots, is not a list of holders (line 1, column 19); make sure that no node is down, then free \
+         all slots with `ebb slots release --all`"
     );
-    assert!(matches!(failure, SlotFailure::Unreadable { .. }));
+    fake.delete("leases", "kube-system", NAME);
+    assert_eq!(read_slots(&cluster, &map).await.unwrap().old, None);
+    fake.requests().clear();
+    read_slots(&cluster, &map).await.unwrap();
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 1);
 }
 
 #[tokio::test]
-async fn a_write_creates_or_replaces_and_touches_nothing_else() {
+async fn a_write_makes_or_changes_one_key_and_touches_nothing_else() {
     let (fake, cluster) = still_cluster();
-    let first = write_slots(&cluster, &lease(), None, &[holder("edge-a", 1)]).await.unwrap();
-    assert_eq!(first.holders, [holder("edge-a", 1)]);
-    assert_eq!(read_slots(&cluster, &lease()).await, Ok(first.clone()));
+    let (map, a, b) = (map(), holder("edge-a", 1), holder("edge-b", 9));
+    let first = write_slots(&cluster, &map, None, "edge-a", Some(&a)).await.unwrap();
+    assert_eq!(first.holders, std::slice::from_ref(&a));
+    assert_eq!(read_slots(&cluster, &map).await, Ok(first.clone()));
 
-    let version = put(&fake, Some("[]"));
-    let both = [holder("edge-a", 1), holder("edge-b", 9)];
-    let second = write_slots(&cluster, &lease(), Some(&version), &both).await.unwrap();
-    assert_eq!(second.holders, both);
+    let version = put(&fake, &[("edge-a", &*text(&a)), ("edge-c", "nonsense")]);
+    let second = write_slots(&cluster, &map, Some(&version), "edge-b", Some(&b)).await.unwrap();
+    assert_eq!(second.holders, [a.clone(), b.clone()]);
     assert_ne!(second.version, Some(version.clone()));
-    assert_eq!(read_slots(&cluster, &lease()).await, Ok(second));
-    let text = serde_json::to_string(&both).unwrap();
-    let body = json(&last(&fake, "patch", "leases").body);
-    assert_eq!(
-        body,
-        json!({"metadata": {"resourceVersion": version, "annotations": {"ebb.dev/holders": text}}})
-    );
+    assert_eq!(read_slots(&cluster, &map).await, Ok(second.clone()));
+    let body = json(&last(&fake, "patch", "configmaps").body);
+    assert_eq!(body, json!({"metadata": {"resourceVersion": version}, "data": {"edge-b": text(&b)}}));
+
+    let third = write_slots(&cluster, &map, second.version.as_deref(), "edge-a", None).await.unwrap();
+    assert_eq!(third.holders, std::slice::from_ref(&b));
     let now = stored(&fake);
-    assert_eq!([&now["metadata"]["annotations"]["other"], &now["spec"]["holderIdentity"]], ["kept", "kept"]);
+    assert_eq!(now["data"], json!({"edge-b": text(&b), "edge-c": "nonsense"}));
+    assert_eq!(now["metadata"]["annotations"]["other"], "kept");
 }
 
 #[tokio::test]
 async fn a_write_that_comes_too_late_is_a_conflict() {
     let (fake, cluster) = still_cluster();
-    let mine = [holder("edge-a", 1)];
-    let old = put(&fake, Some("[]"));
-    fake.edit("leases", "kube-system", "ebb-slots-default", |lease| {
-        lease["metadata"]["labels"] = json!({"a": "b"});
-    })
-    .unwrap();
+    let (map, mine) = (map(), holder("edge-a", 1));
+    let old = put(&fake, &[]);
+    fake.edit("configmaps", "kube-system", NAME, |map| map["metadata"]["labels"] = json!({"a": "b"}))
+        .unwrap();
     let before = stored(&fake);
     for based_on in [None, Some(old.as_str())] {
-        let failure = write_slots(&cluster, &lease(), based_on, &mine).await.unwrap_err();
+        let failure = write_slots(&cluster, &map, based_on, "edge-a", Some(&mine)).await.unwrap_err();
         assert_eq!(failure, SlotFailure::Conflict, "{based_on:?}");
     }
+    for any_version in ["", "0"] {
+        let failure =
+            write_slots(&cluster, &map, Some(any_version), "edge-a", Some(&mine)).await.unwrap_err();
+        assert!(failure.to_string().ends_with("it is not based on a version"), "{failure}");
+    }
     assert_eq!(stored(&fake), before);
-    fake.delete("leases", "kube-system", "ebb-slots-default");
-    let failure = write_slots(&cluster, &lease(), Some(&old), &mine).await.unwrap_err();
+    fake.delete("configmaps", "kube-system", NAME);
+    let failure = write_slots(&cluster, &map, Some(&old), "edge-a", Some(&mine)).await.unwrap_err();
     assert_eq!(failure, SlotFailure::Conflict, "deleted");
-    assert_eq!(read_slots(&cluster, &lease()).await, Ok(Slots::default()), "and not made again");
+    assert_eq!(read_slots(&cluster, &map).await, Ok(Slots::default()), "and not made again");
 }
 
 #[tokio::test]
 async fn what_could_not_be_read_again_is_not_sent() {
     let (fake, cluster) = still_cluster();
     let bad = [
-        (vec![holder("edge-a", 1); MOST + 1], "more than 1000"),
-        (vec![Holder { node_uid: String::new(), ..holder("edge-a", 1) }], "without NodeUID"),
-        (vec![holder("", 1)], "without the name of a Node"),
+        ("edge-a", Holder { node_uid: String::new(), ..holder("edge-a", 1) }, "has no NodeUID"),
+        ("", holder("", 1), "does not name its Node"),
+        ("edge-b", holder("edge-a", 1), "does not name its Node"),
     ];
-    for (holders, expected) in bad {
+    for (node, holder, expected) in bad {
         for (based_on, verb) in [(None, "create"), (Some("1"), "patch")] {
-            let failure = write_slots(&cluster, &lease(), based_on, &holders).await.unwrap_err();
+            let failure = write_slots(&cluster, &map(), based_on, node, Some(&holder)).await.unwrap_err();
             let text = failure.to_string();
             assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{text}");
             assert!(text.contains(expected), "{text}");
             assert!(
-                text.starts_with(&format!("cannot {verb} leases kube-system/ebb-slots-default")),
+                text.starts_with(&format!("cannot {verb} configmaps kube-system/ebb-slots-default")),
                 "{text}"
             );
         }
@@ -123,59 +179,73 @@ async fn what_could_not_be_read_again_is_not_sent() {
 
 /// A proxy's word, or that of an API server that is starting: nobody may take a slot for given back because of it.
 #[tokio::test]
-async fn a_404_that_does_not_name_the_lease_is_no_word_about_it() {
+async fn a_404_that_does_not_name_the_map_is_no_word_about_it() {
     let (fake, cluster) = still_cluster();
-    let version = put(&fake, Some("[]"));
+    let version = put(&fake, &[]);
     let elsewhere = json!({
-        "kind": "Status", "reason": "NotFound", "details": {"kind": "leases", "name": "another"},
+        "kind": "Status", "reason": "NotFound", "details": {"kind": "configmaps", "name": "another"},
     });
     for nobodys in [Reply::text(404, "404 page not found"), Reply::json(404, &elsewhere)] {
-        let failed = |verb: &str| {
-            fake.faults().add(Fault::on(verb, "leases", Effect::Answer(nobodys.clone())));
+        let failed = |verb: &str, resource: &str| {
+            fake.faults().add(Fault::on(verb, resource, Effect::Answer(nobodys.clone())));
         };
         let refused = |outcome: Result<(), SlotFailure>| {
             assert!(matches!(outcome, Err(SlotFailure::Api(ApiFailure::Other { .. }))), "{outcome:?}");
         };
-        failed("get");
-        refused(read_slots(&cluster, &lease()).await.map(drop));
-        failed("patch");
-        refused(write_slots(&cluster, &lease(), Some(&version), &[]).await.map(drop));
-        failed("get");
-        refused(clear_slots(&cluster, &lease()).await);
-        failed("patch");
-        refused(clear_slots(&cluster, &lease()).await);
+        failed("get", "configmaps");
+        refused(read_slots(&cluster, &map()).await.map(drop));
+        failed("get", "leases");
+        refused(read_slots(&cluster, &map()).await.map(drop));
+        failed("patch", "configmaps");
+        refused(write_slots(&cluster, &map(), Some(&version), "a", None).await.map(drop));
+        failed("get", "configmaps");
+        refused(clear_slots(&cluster, &map()).await);
+        failed("patch", "configmaps");
+        refused(clear_slots(&cluster, &map()).await);
     }
 }
 
 #[tokio::test]
 async fn failures_say_which() {
     let (fake, cluster) = still_cluster();
-    let version = put(&fake, Some("[]"));
-    for (verb, based_on) in [("get", None), ("create", None), ("patch", Some(version.as_str()))] {
-        let denied = Reply::forbidden("edge", verb, "leases", "kube-system", "ebb-slots-default");
-        fake.faults().add(Fault::on(verb, "leases", Effect::Answer(denied)));
+    let version = put(&fake, &[]);
+    for (verb, resource, based_on) in [
+        ("get", "configmaps", None),
+        ("get", "leases", None),
+        ("patch", "configmaps", Some(version.as_str())),
+    ] {
+        let denied = Reply::forbidden("edge", verb, resource, "kube-system", NAME);
+        fake.faults().add(Fault::on(verb, resource, Effect::Answer(denied)));
         let outcome = match verb {
-            "get" => read_slots(&cluster, &lease()).await,
-            _ => write_slots(&cluster, &lease(), based_on, &[]).await,
+            "get" => read_slots(&cluster, &map()).await,
+            _ => write_slots(&cluster, &map(), based_on, "a", None).await,
         };
         let failure = outcome.unwrap_err();
         assert!(matches!(failure, SlotFailure::Api(ApiFailure::Denied { .. })), "{failure}");
         assert!(
-            failure.to_string().contains(&format!("needs the right to `{verb}` `leases`")),
+            failure.to_string().contains(&format!("needs the right to `{verb}` `{resource}`")),
             "{verb}: {failure}"
         );
     }
-    let nowhere = SlotLease { namespace: "none".to_owned(), ..lease() };
-    let failure = write_slots(&cluster, &nowhere, None, &[]).await.unwrap_err();
+    let denied = Reply::forbidden("edge", "create", "configmaps", "kube-system", "");
+    fake.faults().add(Fault::on("create", "configmaps", Effect::Answer(denied)));
+    let failure = write_slots(&cluster, &map(), None, "a", Some(&holder("a", 1))).await.unwrap_err();
+    assert!(matches!(failure, SlotFailure::Missing { .. }), "{failure}");
+    assert!(
+        failure.to_string().contains("kubectl -n kube-system create configmap ebb-slots-default"),
+        "{failure}"
+    );
+    let nowhere = SlotMap::new("none", "default");
+    let failure = write_slots(&cluster, &nowhere, None, "a", Some(&holder("a", 1))).await.unwrap_err();
     assert!(failure.to_string().contains("namespaces \"none\" not found"), "{failure}");
     for (namespace, group) in [("a/b", "default"), ("", "default"), ("kube-system", "a/b"), ("..", "x")] {
-        let lease = SlotLease { namespace: namespace.to_owned(), group: group.to_owned() };
+        let map = SlotMap::new(namespace, group);
         fake.requests().clear();
         for outcome in [
-            read_slots(&cluster, &lease).await,
-            write_slots(&cluster, &lease, None, &[]).await,
-            write_slots(&cluster, &lease, Some("1"), &[]).await,
-            clear_slots(&cluster, &lease).await.map(|()| Slots::default()),
+            read_slots(&cluster, &map).await,
+            write_slots(&cluster, &map, None, "a", None).await,
+            write_slots(&cluster, &map, Some("1"), "a", None).await,
+            clear_slots(&cluster, &map).await.map(|()| Slots::default()),
         ] {
             let failure = outcome.unwrap_err();
             assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{failure}");
@@ -183,40 +253,60 @@ async fn failures_say_which() {
         assert_eq!(fake.requests().count("ebb/", "*", "*"), 0, "{namespace} {group}");
     }
     fake.faults().api_down().unwrap();
-    let failure = read_slots(&connect_to(&fake), &lease()).await.unwrap_err();
+    let failure = read_slots(&connect_to(&fake), &map()).await.unwrap_err();
     assert!(matches!(failure, SlotFailure::Api(ApiFailure::Unreachable { .. })), "{failure}");
 }
 
 /// Nothing could be changed safely on the strength of such an answer.
 #[tokio::test]
-async fn a_lease_without_version_is_not_read() {
+async fn a_map_without_version_is_not_read() {
     let (fake, cluster) = still_cluster();
     for metadata in [json!({}), json!({"resourceVersion": ""}), json!({"resourceVersion": "0"})] {
-        let answer = Effect::Answer(Reply::json(200, &json!({"metadata": metadata})));
-        fake.faults().add(Fault::on("get", "leases", answer));
-        let failure = read_slots(&cluster, &lease()).await.unwrap_err();
-        assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{metadata}: {failure}");
+        for resource in ["configmaps", "leases"] {
+            let answer = Effect::Answer(Reply::json(200, &json!({"metadata": metadata})));
+            fake.faults().add(Fault::on("get", resource, answer));
+            let failure = read_slots(&cluster, &map()).await.unwrap_err();
+            assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{metadata}: {failure}");
+        }
     }
+}
+
+#[tokio::test]
+async fn a_person_takes_entries_away_wherever_they_are() {
+    let (fake, cluster) = still_cluster();
+    let map = map();
+    let (a, b) = (holder("a", 1), holder("b", 1));
+    put(&fake, &[("a", &*text(&a)), ("b", "nonsense"), ("c", &*text(&holder("c", 1)))]);
+    put_lease(&fake, &format!("[{},{}]", text(&a), text(&b)));
+    let slots = read_slots(&cluster, &map).await.unwrap();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    release_slots(&cluster, &map, &slots, &names(&["none"])).await.unwrap();
+    assert_eq!(read_slots(&cluster, &map).await.unwrap(), slots);
+    release_slots(&cluster, &map, &slots, &names(&["a", "b"])).await.unwrap();
+    let left = read_slots(&cluster, &map).await.unwrap();
+    assert_eq!((left.holders, left.unreadable, left.old), (vec![holder("c", 1)], vec![], Some(vec![])));
+    assert_eq!(release_slots(&cluster, &map, &slots, &names(&["a"])).await, Err(SlotFailure::Conflict));
 }
 
 #[tokio::test]
 async fn a_person_frees_all_slots_whatever_is_there() {
     let (fake, cluster) = still_cluster();
-    assert_eq!(clear_slots(&cluster, &lease()).await, Ok(()), "no lease");
-    assert_eq!(fake.requests().count("ebb/", "*", "*"), 1);
-    let text = serde_json::to_string(&[holder("edge-a", 3)]).unwrap();
-    let long = "x".repeat(200_000);
-    for text in [None, Some(&*text), Some("nonsense"), Some(&*long)] {
-        put(&fake, text);
-        assert_eq!(clear_slots(&cluster, &lease()).await, Ok(()));
-        assert_eq!(read_slots(&cluster, &lease()).await.unwrap().holders, []);
+    assert_eq!(clear_slots(&cluster, &map()).await, Ok(()), "nothing is there");
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 2);
+    let entry = text(&holder("edge-a", 3));
+    for (value, lease) in [(&*entry, "[]"), ("nonsense", "nonsense"), ("", "{}")] {
+        put(&fake, &[("edge-a", value)]);
+        put_lease(&fake, lease);
+        assert_eq!(clear_slots(&cluster, &map()).await, Ok(()));
+        let left = read_slots(&cluster, &map()).await.unwrap();
+        assert_eq!((left.holders, left.unreadable, left.old), (vec![], vec![], Some(vec![])));
         assert_eq!(stored(&fake)["metadata"]["annotations"]["other"], "kept");
     }
     let conflict = Effect::Answer(Reply::json(409, &json!({"message": "modified", "code": 409})));
-    fake.faults().add(Fault::on("patch", "leases", conflict.clone()).times(3));
+    fake.faults().add(Fault::on("patch", "configmaps", conflict.clone()).times(3));
     fake.requests().clear();
-    assert_eq!(clear_slots(&cluster, &lease()).await, Ok(()));
-    assert_eq!(fake.requests().count("ebb/", "get", "leases"), 4);
-    fake.faults().add(Fault::on("patch", "leases", conflict).always());
-    assert_eq!(clear_slots(&cluster, &lease()).await, Err(SlotFailure::Conflict));
+    assert_eq!(clear_slots(&cluster, &map()).await, Ok(()));
+    assert_eq!(fake.requests().count("ebb/", "get", "configmaps"), 4);
+    fake.faults().add(Fault::on("patch", "configmaps", conflict).always());
+    assert_eq!(clear_slots(&cluster, &map()).await, Err(SlotFailure::Conflict));
 }

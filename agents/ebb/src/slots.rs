@@ -1,7 +1,7 @@
-//! `ebb slots`: who may be down for a drain, in the Lease that the nodes of this device's group share.
+//! `ebb slots`: who may be down for a drain, in the ConfigMap that the nodes of this device's group share.
 
-mod lease;
 mod list;
+mod map;
 mod release;
 mod sight;
 
@@ -14,7 +14,7 @@ use runtime::flags::Assignment;
 use crate::device::Device;
 use release::Which;
 
-pub(crate) use lease::{give_back, lease_of};
+pub(crate) use map::{give_back, map_of};
 
 /// What `ebb slots` takes.
 #[derive(Args, Debug)]
@@ -42,14 +42,14 @@ enum Verb {
     },
 }
 
-/// Which Lease, and how the answer is printed.
+/// Which ConfigMap, and how the answer is printed.
 #[derive(Args, Debug)]
 #[command(mut_arg("log_format", |flag| flag.hide(true)), mut_arg("beside_zedbox", |flag| flag.hide(true)))]
 struct Common {
     /// The group of nodes; else setting slots.group
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// The namespace of the Lease; else setting slots.namespace
+    /// The namespace of the ConfigMap; else setting slots.namespace
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
     /// Print the answer as one JSON object
@@ -60,7 +60,7 @@ struct Common {
 }
 
 impl Common {
-    /// The device, with the Lease that the flags name.
+    /// The device, with the ConfigMap that the flags name.
     fn device(&self) -> anyhow::Result<Device> {
         let mut flags = self.flags.clone();
         for (key, value) in [("slots.group", &self.group), ("slots.namespace", &self.namespace)] {
@@ -71,7 +71,7 @@ impl Common {
     }
 }
 
-/// Shows or frees slots. Exit code 1 if the Lease cannot be read or changed, or if a slot is in use.
+/// Shows or frees slots. Exit code 1 if the slots cannot be read or changed, or if a slot is in use.
 pub(crate) fn run(arguments: &SlotsArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::List { common } => crate::in_runtime(list::run(common)),

@@ -36,19 +36,21 @@ pub enum Effect {
         /// Comes back with the answer.
         serial: u32,
     },
-    /// Read the Lease of the slots.
+    /// Read the table of the slots.
     ReadSlots {
         /// Comes back with the answer.
         serial: u32,
     },
-    /// Write the Lease of the slots.
+    /// Write our place in the table of the slots.
     WriteSlots {
         /// Comes back with the answer.
         serial: u32,
-        /// The version to be replaced; `None` to make the Lease.
+        /// The version of the table that it is based on; `None` to make the table.
         based_on: Option<String>,
-        /// All entries.
-        holders: Vec<Holder>,
+        /// Whose place is written: our node's name.
+        node: String,
+        /// What is written there; `None` takes away what is there.
+        entry: Option<Holder>,
     },
     /// Run the site's health command.
     AskHealth {

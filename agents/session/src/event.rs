@@ -9,7 +9,7 @@ use crate::forcing::Order;
 use crate::leasing::SlotTrouble;
 use crate::membership::Facts;
 use crate::requests::Request;
-use crate::slots::Lease;
+use crate::slots::SlotTable;
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,10 +57,10 @@ pub enum Event {
     Slots {
         /// The effect's serial.
         serial: u32,
-        /// The Lease as it is now.
-        result: Result<Lease, SlotTrouble>,
+        /// The table as it is now.
+        result: Result<SlotTable, SlotTrouble>,
     },
-    /// Somebody has changed the Lease of the slots.
+    /// Somebody has changed the table of the slots.
     SlotsChanged,
     /// The answer to [`crate::Effect::AskHealth`].
     Health {

@@ -1,6 +1,6 @@
 //! Taking our cordon and our slot back.
 //!
-//! Level-triggered: whenever no request holds the node and the node carries our cordon or the Lease our entry, the node
+//! Level-triggered: whenever no request holds the node and the node carries our cordon or the table our entry, the node
 //! is uncordoned and then the slot is given back, and retried for ever. So it covers cancel, failure and the next boot
 //! alike.
 
@@ -40,7 +40,7 @@ pub struct Returning {
 
 /// Our cordon or our slot is, or may be, there, and nobody needs it.
 pub fn is_due(state: &State) -> bool {
-    is_cordon_due(state) || (!state.requests.hold_the_node() && leasing::is_held(state))
+    is_cordon_due(state) || (!state.requests.hold_the_node() && leasing::has_place(state))
 }
 
 /// A cordon nobody needs: no request holds the node, or others have all the slots, and a cordoned node that waits
@@ -76,13 +76,13 @@ fn is_stray(state: &State) -> bool {
 pub(crate) fn remember(state: &mut State, policy: &Policy) {
     let Some(own) = &state.own else { return };
     let own_is = |remembered: &Remembered| remembered.node_uid == own.uid;
-    if has_cordon(state) || leasing::is_held(state) {
+    if has_cordon(state) || leasing::has_place(state) {
         // What was left on another node is not forgotten for that.
         if state.remembered.is_none() {
             state.remembered = Some(Remembered { node: own.name.clone(), node_uid: own.uid.clone() });
         }
     } else if state.remembered.as_ref().is_some_and(own_is)
-        && (state.slots.lease.is_some() || policy.slots_limit == 0)
+        && (state.slots.table.is_some() || policy.slots_limit == 0)
     {
         state.remembered = None;
     }
@@ -146,7 +146,10 @@ fn is_free(state: &State, policy: &Policy) -> bool {
 
 /// The slot goes back after the cordon.
 pub(crate) fn wants_slot_back(state: &State, policy: &Policy) -> bool {
-    !state.requests.hold_the_node() && leasing::is_held(state) && !has_cordon(state) && is_free(state, policy)
+    !state.requests.hold_the_node()
+        && leasing::has_place(state)
+        && !has_cordon(state)
+        && is_free(state, policy)
 }
 
 /// Starts the write that is due, if none is in flight; says when to come again.

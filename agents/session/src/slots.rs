@@ -1,11 +1,15 @@
 //! Who may be down for a drain: the rules of the slots.
 //!
-//! `slots.limit` nodes of a group hold an entry in one Lease. What is read here was read from the API server by
-//! somebody else; what is decided here is written by somebody else, with the version that it was decided on. So of two
-//! nodes that decide at once one is told of a conflict, reads again, and decides anew.
+//! `slots.limit` nodes of a group hold a slot at a time. Each node writes one entry, its own, into one table that all
+//! share (a ConfigMap: key = name of the node), and never touches another one's: with a node's own credentials it could
+//! not. What is read here was read from the API server by somebody else; what is decided here is written by somebody
+//! else, with the version of the whole table that it was decided on. So of two nodes that decide at once one is told of a
+//! conflict, reads again, and decides anew.
 //!
-//! An entry is never freed by time alone: a node that is down for long holds its slot, or the whole group would follow
-//! it (kured #1497).
+//! An entry is never free by time alone: a node that is down for long holds its slot, or the whole group would follow
+//! it (kured #1497). Who takes a slot although an entry is there that nobody needs any more names that entry in its own,
+//! as passed over. A node that finds its entry passed over has lost the slot. Each node judges for itself which entries
+//! nobody needs: what others have passed over still counts for it, or one node could send two others down together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,27 +34,103 @@ pub struct Holder {
     pub boot_id: String,
     /// Counts up while the holder lives and needs the slot.
     pub renewal: u64,
+    /// Entries of other nodes that did not count when this slot was taken.
+    pub passed_over: Vec<PassedOver>,
 }
 
-/// The Lease as it was read or written last.
+/// An entry of another node, as it was when its slot was taken to be free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lease {
-    /// The version that a write is based on; `None` when there is no Lease yet.
-    pub version: Option<String>,
-    /// The entries.
-    pub holders: Vec<Holder>,
+pub struct PassedOver {
+    /// Name of its node.
+    pub node: String,
+    /// UID of its node.
+    pub node_uid: String,
+    /// Its Renewal then: an entry with a greater one was written later, and is not meant.
+    pub renewal: u64,
 }
 
-impl Lease {
-    /// The entry of this node.
+/// The table as it was read or written last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotTable {
+    /// The version that a write is based on; `None` when there is no table yet.
+    pub version: Option<String>,
+    /// The entries that can be read.
+    pub holders: Vec<Holder>,
+    /// The nodes whose entries cannot be read, by name. Such an entry counts while its node is out of service.
+    pub unreadable: Vec<String>,
+    /// Entries of nodes that run a version which kept the slots elsewhere, in a Lease; they count like the others.
+    /// `None`: there is no such Lease any more.
+    pub old: Option<Vec<Holder>>,
+}
+
+impl SlotTable {
+    /// The entry of this node, whether or not it was passed over.
     pub fn of(&self, uid: &str) -> Option<&Holder> {
         self.holders.iter().find(|holder| holder.node_uid == uid)
     }
 
-    /// The entries with this node's in its place, or without one.
-    pub fn with(&self, uid: &str, entry: Option<Holder>) -> Vec<Holder> {
-        self.holders.iter().filter(|holder| holder.node_uid != uid).cloned().chain(entry).collect()
+    /// The entry of this node, which holds a slot: nobody has passed over it.
+    pub fn held_by(&self, uid: &str) -> Option<&Holder> {
+        let passed = self.passed_over(uid);
+        self.of(uid).filter(|holder| passed.is_none_or(|passed| holder.renewal > passed))
     }
+
+    /// The greatest Renewal of this node that another node has passed over.
+    pub fn passed_over(&self, uid: &str) -> Option<u64> {
+        let others = self.holders.iter().filter(|holder| holder.node_uid != uid);
+        let passed = others.flat_map(|holder| &holder.passed_over).filter(|passed| passed.node_uid == uid);
+        passed.map(|passed| passed.renewal).max()
+    }
+
+    /// Something is written in this node's place, whatever it is.
+    pub fn has_place_of(&self, node: &NodeView) -> bool {
+        self.holders.iter().any(|holder| is_of(holder, node)) || self.unreadable.contains(&node.name)
+    }
+
+    /// The entries of other nodes. What a Node of this name left that was deleted since is in this node's place, and
+    /// overwritten.
+    pub fn others<'a>(&'a self, own: &'a NodeView) -> impl Iterator<Item = &'a Holder> {
+        self.holders.iter().chain(self.old.iter().flatten()).filter(|holder| !is_of(holder, own))
+    }
+
+    /// Writes the place of a node.
+    pub fn put(&mut self, node: &str, entry: Option<Holder>) {
+        self.holders.retain(|holder| holder.node != node);
+        self.unreadable.retain(|name| name != node);
+        self.holders.extend(entry);
+    }
+
+    /// Names of the nodes that hold a slot, or may.
+    pub fn names(&self) -> Vec<String> {
+        let held = self.holders.iter().filter(|holder| self.held_by(&holder.node_uid).is_some());
+        let readable = held.chain(self.old.iter().flatten()).map(|holder| &holder.node);
+        readable.chain(&self.unreadable).cloned().collect()
+    }
+
+    /// This node's next entry: it counts on, so that what was passed over before is not this one.
+    pub(crate) fn next_entry(&self, own: &NodeView, boot_id: &str, passed_over: Vec<PassedOver>) -> Holder {
+        let known = self.of(&own.uid).map(|holder| holder.renewal);
+        let renewal = known.max(self.passed_over(&own.uid)).unwrap_or(0).saturating_add(1);
+        Holder {
+            node: own.name.clone(),
+            node_uid: own.uid.clone(),
+            boot_id: boot_id.to_owned(),
+            renewal,
+            passed_over,
+        }
+    }
+
+    /// What this node has passed over and what is still there as it was: the rest need not be named any longer.
+    pub(crate) fn still_passed_over(&self, own: &Holder) -> Vec<PassedOver> {
+        let is_there = |passed: &&PassedOver| {
+            self.of(&passed.node_uid).is_some_and(|holder| holder.renewal <= passed.renewal)
+        };
+        own.passed_over.iter().filter(is_there).cloned().collect()
+    }
+}
+
+fn is_of(holder: &Holder, node: &NodeView) -> bool {
+    holder.node_uid == node.uid || holder.node == node.name
 }
 
 /// Whether other nodes have slots, as it was when the API server last answered. It outlives zedkube and the boot: when the
@@ -71,8 +151,18 @@ pub enum Others {
 pub struct Watched {
     /// Nodes that are not Ready, since when, by UID.
     down: BTreeMap<String, Moment>,
-    /// Entries whose Renewal stands still while their node is in service, since when, by UID.
-    still: BTreeMap<String, (u64, Moment)>,
+    /// Entries whose Renewal stands still while their node is in service, by UID.
+    still: BTreeMap<String, Still>,
+}
+
+/// An entry whose Renewal stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Still {
+    renewal: u64,
+    /// When it was seen so first.
+    since: Moment,
+    /// When it was seen so last: what happened since then nobody knows.
+    until: Moment,
 }
 
 impl Watched {
@@ -87,13 +177,14 @@ impl Watched {
     }
 
     /// Takes the entries in, with the nodes as they were listed last.
-    pub fn see_lease(&mut self, lease: &Lease, nodes: &[NodeView], now: Moment) {
+    pub fn see_table(&mut self, table: &SlotTable, nodes: &[NodeView], now: Moment) {
         let mut still = BTreeMap::new();
-        for holder in &lease.holders {
+        for holder in table.holders.iter().chain(table.old.iter().flatten()) {
             if nodes.iter().any(|node| node.uid == holder.node_uid && is_in_service(node)) {
                 let known = self.still.get(&holder.node_uid);
-                let since = known.filter(|(renewal, _)| *renewal == holder.renewal).map(|(_, since)| *since);
-                still.insert(holder.node_uid.clone(), (holder.renewal, since.unwrap_or(now)));
+                let since = known.filter(|still| still.renewal == holder.renewal).map(|still| still.since);
+                let since = since.unwrap_or(now);
+                still.insert(holder.node_uid.clone(), Still { renewal: holder.renewal, since, until: now });
             }
         }
         self.still = still;
@@ -104,8 +195,8 @@ impl Watched {
         self.down.get(uid).map(|since| *since + down_max)
     }
 
-    fn stands_still(&self, uid: &str, now: Moment) -> bool {
-        self.still.get(uid).is_some_and(|(_, since)| now.since(*since) >= STANDS_STILL)
+    fn stands_still(&self, uid: &str) -> bool {
+        self.still.get(uid).is_some_and(|still| still.until.since(still.since) >= STANDS_STILL)
     }
 
     pub(crate) fn is_down(&self, uid: &str, now: Moment, down_max: Duration) -> bool {
@@ -121,18 +212,18 @@ fn is_in_service(node: &NodeView) -> bool {
 /// What a node that wants a slot finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// There is room: write these entries, its own among them.
-    Free(Vec<Holder>),
+    /// There is room, if these entries are passed over.
+    Free(Vec<PassedOver>),
     /// These have all the slots.
     Taken(Vec<String>),
 }
 
-/// The group as a node sees it. `nodes` must have been listed after the Lease was read, or a node that joined in
+/// The group as a node sees it. `nodes` must have been listed after the table was read, or a node that joined in
 /// between would look as if it were gone.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    /// The Lease.
-    pub lease: &'a Lease,
+    /// The table.
+    pub table: &'a SlotTable,
     /// All nodes.
     pub nodes: &'a [NodeView],
     /// What was seen of both over time.
@@ -144,33 +235,42 @@ pub struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Whether this node may have a slot now. Entries that nobody needs any more are left out of what is to be written.
-    pub fn room_for(&self, own: &Holder, now: Moment) -> Room {
-        let kept = || {
-            self.lease
-                .holders
-                .iter()
-                .filter(|holder| holder.node_uid != own.node_uid && !self.is_abandoned(holder, now))
-        };
-        // By UID: a node that holds a slot and is down counts once.
-        let down =
-            self.nodes.iter().filter(|node| self.watched.is_down(&node.uid, now, self.down_max)).filter_map(
-                |node| (node.uid != own.node_uid).then_some((node.uid.as_str(), node.name.as_str())),
-            );
-        let taken: BTreeMap<&str, &str> =
-            kept().map(|holder| (holder.node_uid.as_str(), holder.node.as_str())).chain(down).collect();
-        if taken.len() < usize::try_from(self.limit).unwrap_or(usize::MAX) {
-            Room::Free(kept().cloned().chain([own.clone()]).collect())
-        } else {
-            Room::Taken(taken.into_values().map(str::to_owned).collect())
+    /// Whether this node may have a slot now.
+    pub fn room_for(&self, own: &NodeView, now: Moment) -> Room {
+        let taken = self.taken_by_others(own, now);
+        if taken.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
+            return Room::Taken(taken.into_values().map(str::to_owned).collect());
         }
+        let abandoned = self.table.holders.iter().filter(|holder| !is_of(holder, own));
+        let abandoned = abandoned.filter(|holder| self.is_abandoned(holder));
+        Room::Free(
+            abandoned
+                .map(|holder| PassedOver {
+                    node: holder.node.clone(),
+                    node_uid: holder.node_uid.clone(),
+                    renewal: holder.renewal,
+                })
+                .collect(),
+        )
+    }
+
+    /// Who has a slot, or may be down for a drain, besides this node: names by UID, so that a node which holds a slot
+    /// and is down counts once.
+    fn taken_by_others<'a>(&'a self, own: &'a NodeView, now: Moment) -> BTreeMap<&'a str, &'a str> {
+        let held = self.table.others(own).filter(|holder| !self.is_abandoned(holder));
+        let others = || self.nodes.iter().filter(|node| node.uid != own.uid);
+        let is_unreadable = |node: &&NodeView| self.table.unreadable.contains(&node.name);
+        let unreadable = others().filter(is_unreadable).filter(|node| !is_in_service(node));
+        let down = others().filter(|node| self.watched.is_down(&node.uid, now, self.down_max));
+        let held = held.map(|holder| (holder.node_uid.as_str(), holder.node.as_str()));
+        held.chain(unreadable.chain(down).map(|node| (node.uid.as_str(), node.name.as_str()))).collect()
     }
 
     /// Nobody needs the entry: its node is gone, or is in service and does not renew it.
-    pub fn is_abandoned(&self, holder: &Holder, now: Moment) -> bool {
+    pub fn is_abandoned(&self, holder: &Holder) -> bool {
         match self.nodes.iter().find(|node| node.uid == holder.node_uid) {
             None => true,
-            Some(node) => is_in_service(node) && self.watched.stands_still(&holder.node_uid, now),
+            Some(node) => is_in_service(node) && self.watched.stands_still(&holder.node_uid),
         }
     }
 }

@@ -8,35 +8,44 @@ fn node(name: &str) -> NodeView {
 }
 
 fn holder(name: &str, renewal: u64) -> Holder {
-    Holder { node: name.into(), node_uid: name.into(), boot_id: "boot".into(), renewal }
+    let boot_id = "boot".into();
+    Holder { node: name.into(), node_uid: name.into(), boot_id, renewal, passed_over: vec![] }
 }
 
-fn lease(holders: &[Holder]) -> Lease {
-    Lease { version: Some("1".into()), holders: holders.to_vec() }
+fn passed(name: &str, renewal: u64) -> PassedOver {
+    PassedOver { node: name.into(), node_uid: name.into(), renewal }
+}
+
+fn table(holders: &[Holder]) -> SlotTable {
+    SlotTable { version: Some("1".into()), holders: holders.to_vec(), ..SlotTable::default() }
 }
 
 /// Has seen these nodes and entries, as they are, for so long.
-fn watched(nodes: &[NodeView], lease: &Lease, since: Duration) -> Watched {
+fn watched(nodes: &[NodeView], table: &SlotTable, since: Duration) -> Watched {
     let mut watched = Watched::default();
     let then = NOW.before(since);
     watched.see_nodes(nodes, then);
-    watched.see_lease(lease, nodes, then);
+    watched.see_table(table, nodes, then);
     watched.see_nodes(nodes, NOW);
-    watched.see_lease(lease, nodes, NOW);
+    watched.see_table(table, nodes, NOW);
     watched
 }
 
 #[track_caller]
 fn check(limit: u32, nodes: &[NodeView], holders: &[Holder], since: Duration, expected: &Room) {
-    let lease = lease(holders);
-    let watched = watched(nodes, &lease, since);
-    let down_max = Duration::from_mins(30);
-    let group = Group { lease: &lease, nodes, watched: &watched, limit, down_max };
-    assert_eq!(group.room_for(&holder("own", 0), NOW), *expected, "{nodes:?} {holders:?}");
+    check_table(limit, nodes, &table(holders), since, expected);
 }
 
-fn free(others: &[&str]) -> Room {
-    Room::Free(others.iter().map(|name| holder(name, 7)).chain([holder("own", 0)]).collect())
+#[track_caller]
+fn check_table(limit: u32, nodes: &[NodeView], table: &SlotTable, since: Duration, expected: &Room) {
+    let watched = watched(nodes, table, since);
+    let down_max = Duration::from_mins(30);
+    let group = Group { table, nodes, watched: &watched, limit, down_max };
+    assert_eq!(group.room_for(&node("own"), NOW), *expected, "{nodes:?} {table:?}");
+}
+
+fn free(passed_over: &[&str]) -> Room {
+    Room::Free(passed_over.iter().map(|name| passed(name, 7)).collect())
 }
 
 fn taken(by: &[&str]) -> Room {
@@ -53,25 +62,93 @@ fn who_counts() {
     let marked = || NodeView { cordoned_by: Some(OWNER.into()), ..node("a") };
     check(LIMIT_1, &all, &[], short, &free(&[]));
     check(LIMIT_1, &all, &[holder("a", 7)], short, &taken(&["a"]));
-    check(2, &all, &[holder("a", 7)], short, &free(&["a"]));
+    check(2, &all, &[holder("a", 7)], short, &free(&[]));
     check(2, &all, &[holder("a", 7), holder("b", 7)], short, &taken(&["a", "b"]));
     // Our own entry is no obstacle.
     check(LIMIT_1, &all, &[holder("own", 3)], long, &free(&[]));
     // A node that is down takes a slot, but not for ever; one that holds an entry as well counts once.
     check(LIMIT_1, &with(down()), &[], short, &taken(&["a"]));
     check(LIMIT_1, &with(down()), &[], Duration::from_mins(31), &free(&[]));
-    check(2, &with(down()), &[holder("a", 7)], short, &free(&["a"]));
+    check(2, &with(down()), &[holder("a", 7)], short, &free(&[]));
     // We are not our own obstacle when our kubelet is late.
     check(LIMIT_1, &[NodeView { ready: false, ..node("own") }, node("a")], &[], short, &free(&[]));
     // Somebody's cordon takes none.
     check(LIMIT_1, &with(cordoned()), &[], short, &free(&[]));
     // Forgotten: the node is gone, or in service and does not renew.
-    check(LIMIT_1, &all, &[holder("gone", 7)], short, &free(&[]));
-    check(LIMIT_1, &all, &[holder("a", 7)], long, &free(&[]));
+    check(LIMIT_1, &all, &[holder("gone", 7)], short, &free(&["gone"]));
+    check(LIMIT_1, &all, &[holder("a", 7)], long, &free(&["a"]));
     // Never by time alone.
     for needed in [down(), cordoned(), marked()] {
         check(LIMIT_1, &with(needed), &[holder("a", 7)], Duration::from_hours(48), &taken(&["a"]));
     }
+}
+
+/// Whoever may write a key may write nonsense into it: that stops nobody but a node that is out of service.
+#[test]
+fn an_entry_that_cannot_be_read_counts_while_its_node_is_out_of_service() {
+    let all = [node("own"), node("a")];
+    let with = |changed: NodeView| [node("own"), changed];
+    let unreadable = SlotTable { unreadable: vec!["a".into(), "gone".into()], ..table(&[]) };
+    let check = |nodes: &[NodeView], expected| {
+        check_table(LIMIT_1, nodes, &unreadable, Duration::from_hours(2), &expected);
+    };
+    check(&all, free(&[]));
+    check(&with(NodeView { ready: false, ..node("a") }), taken(&["a"]));
+    check(&with(NodeView { cordoned: true, ..node("a") }), taken(&["a"]));
+    check(&with(NodeView { cordoned_by: Some(OWNER.into()), ..node("a") }), taken(&["a"]));
+}
+
+/// One node's word about another one is not enough to send a third one down.
+#[test]
+fn what_others_have_passed_over_still_counts_for_us() {
+    let all = [node("own"), node("a"), node("b")];
+    let liar = Holder { passed_over: vec![passed("a", 99)], ..holder("b", 1) };
+    check(2, &all, &[holder("a", 7), liar], Duration::from_mins(4), &taken(&["a", "b"]));
+}
+
+#[test]
+fn entries_of_the_lease_of_before_count_but_are_not_passed_over() {
+    let all = [node("own"), node("a")];
+    let old = SlotTable { old: Some(vec![holder("a", 7), holder("own", 3)]), ..table(&[]) };
+    check_table(LIMIT_1, &all, &old, Duration::from_mins(4), &taken(&["a"]));
+    check_table(LIMIT_1, &all, &old, Duration::from_mins(6), &free(&[]));
+}
+
+#[test]
+fn who_was_passed_over_holds_no_slot_until_it_takes_one_anew() {
+    let other = Holder { passed_over: vec![passed("own", 7), passed("gone", 1)], ..holder("a", 3) };
+    // Our Renewal, whether it holds a slot.
+    for (renewal, holds) in [(6, false), (7, false), (8, true)] {
+        let table = table(&[holder("own", renewal), other.clone()]);
+        assert_eq!(table.held_by("own").is_some(), holds, "{renewal}");
+        assert!(table.has_place_of(&node("own")), "{renewal}: it has to go back");
+        assert_eq!(table.names(), if holds { vec!["own", "a"] } else { vec!["a"] });
+    }
+    let renewals = [(vec![], 8), (vec![holder("own", 3)], 8), (vec![holder("own", 9)], 10)];
+    for (own, expected) in renewals {
+        let table = table(&[own, vec![other.clone()]].concat());
+        assert_eq!(table.next_entry(&node("own"), "boot", vec![]).renewal, expected);
+    }
+    assert_eq!(table(&[]).next_entry(&node("own"), "boot", vec![]).renewal, 1);
+}
+
+#[test]
+fn an_entry_is_named_as_passed_over_while_it_is_there_as_it_was() {
+    let own =
+        Holder { passed_over: vec![passed("a", 7), passed("b", 7), passed("c", 7)], ..holder("own", 1) };
+    let table = table(&[own.clone(), holder("a", 7), holder("b", 8)]);
+    assert_eq!(table.still_passed_over(&own), [passed("a", 7)]);
+}
+
+/// A Node of the same name that was deleted has left it: it is in our place, and overwritten.
+#[test]
+fn what_a_node_of_our_name_has_left_is_ours_to_take_away() {
+    let left = Holder { node: "own".into(), ..holder("before", 7) };
+    let mut table = table(&[left]);
+    check(LIMIT_1, &[node("own")], &table.holders, Duration::ZERO, &free(&[]));
+    assert!(table.has_place_of(&node("own")) && table.held_by("own").is_none());
+    table.put("own", None);
+    assert!(!table.has_place_of(&node("own")));
 }
 
 #[test]
@@ -79,17 +156,28 @@ fn standing_still_begins_anew_with_each_renewal_and_each_interruption() {
     let nodes = [node("own"), node("a")];
     let away = [node("own"), NodeView { cordoned: true, ..node("a") }];
     let minutes = |count: u64| Moment(count * 60_000);
-    let still = |watched: &Watched, now| watched.stands_still("a", now);
+    let still = |watched: &Watched| watched.stands_still("a");
+    let see = |watched: &mut Watched, renewal, at| {
+        watched.see_table(&table(&[holder("a", renewal)]), &nodes, minutes(at));
+    };
     let mut watched = Watched::default();
-    watched.see_lease(&lease(&[holder("a", 1)]), &nodes, minutes(0));
-    watched.see_lease(&lease(&[holder("a", 2)]), &nodes, minutes(3));
-    assert!(!still(&watched, minutes(6)), "renewed");
-    assert!(still(&watched, minutes(8)));
+    see(&mut watched, 1, 0);
+    see(&mut watched, 2, 3);
+    see(&mut watched, 2, 7);
+    assert!(!still(&watched), "renewed");
+    see(&mut watched, 2, 8);
+    assert!(still(&watched));
     watched.see_nodes(&away, minutes(8));
     watched.see_nodes(&nodes, minutes(9));
-    watched.see_lease(&lease(&[holder("a", 2)]), &nodes, minutes(9));
-    assert!(!still(&watched, minutes(13)), "was cordoned in between");
-    assert!(still(&watched, minutes(14)));
-    watched.see_lease(&lease(&[]), &nodes, minutes(15));
-    assert!(!still(&watched, minutes(60)), "nothing is kept of entries that are gone");
+    see(&mut watched, 2, 9);
+    see(&mut watched, 2, 13);
+    assert!(!still(&watched), "was cordoned in between");
+    see(&mut watched, 2, 14);
+    assert!(still(&watched));
+    see(&mut watched, 3, 15);
+    watched.see_nodes(&nodes, minutes(60));
+    assert!(!still(&watched), "what nobody has looked at is not known to stand still");
+    see(&mut watched, 3, 60);
+    watched.see_table(&table(&[]), &nodes, minutes(61));
+    assert!(!still(&watched), "nothing is kept of entries that are gone");
 }

@@ -26,7 +26,7 @@ fn begins(effect: &Effect) -> Option<Begins> {
         Effect::Drain(drain::Effect::Evict { attempt, .. } | drain::Effect::Delete { attempt, .. }) => {
             Some(Begins::PodsEnd(*attempt))
         }
-        Effect::WriteSlots { serial, .. } => Some(Begins::Slots(*serial)),
+        Effect::WriteSlots { serial, entry: Some(_), .. } => Some(Begins::Slots(*serial)),
         Effect::Record
         | Effect::Publish
         | Effect::Look { .. }
@@ -34,6 +34,7 @@ fn begins(effect: &Effect) -> Option<Begins> {
         | Effect::Uncordon { .. }
         | Effect::Adopt { .. }
         | Effect::ReadSlots { .. }
+        | Effect::WriteSlots { entry: None, .. }
         | Effect::AskHealth { .. }
         | Effect::TakeOverride
         | Effect::Drain(
@@ -50,7 +51,7 @@ fn begins(effect: &Effect) -> Option<Begins> {
 pub fn has_to_wait(effect: &Effect, state: &State) -> bool {
     begins(effect).is_some_and(|begins| match begins {
         Begins::Cordon(_) | Begins::PodsEnd(_) => true,
-        // With an entry of ours it renews or gives back; without one it takes a slot.
+        // With a slot it renews; without one it takes one.
         Begins::Slots(_) => !leasing::is_held(state),
     })
 }

@@ -150,7 +150,10 @@ fn joined(waiting: &mut Waiting, problem: Option<&NoNode>, now: Moment) -> Next 
 
 /// As far as it goes with what is known now.
 fn advance(state: &mut State, waiting: &mut Waiting, now: Moment, policy: &Policy) -> Next {
-    if state.slots.lease.is_some() && needs_slot(waiting.stage) && !has_slot(state, policy) {
+    if needs_slot(waiting.stage) {
+        leasing::doubt_if_old(state, now);
+    }
+    if state.slots.table.is_some() && needs_slot(waiting.stage) && !has_slot(state, policy) {
         enter(waiting, Stage::Slot);
     }
     loop {
@@ -163,7 +166,7 @@ fn advance(state: &mut State, waiting: &mut Waiting, now: Moment, policy: &Polic
                 Stage::Peers
             }
             Stage::HealthHeld if state.health.failure(Purpose::Held).is_some() => Stage::GivingBack,
-            Stage::GivingBack if state.slots.lease.is_some() && !leasing::is_held(state) => Stage::Health,
+            Stage::GivingBack if state.slots.table.is_some() && !leasing::has_place(state) => Stage::Health,
             Stage::GivingBack if policy.slots_limit == 0 => Stage::Health,
             // Each list speaks for its own moment only.
             Stage::Peers if std::mem::take(&mut waiting.looked) => {

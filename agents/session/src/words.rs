@@ -62,7 +62,7 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
             "mend what the health command complains of, or change health.command"
         }
         Stage::Slot if !state.slots.error.is_empty() => {
-            "mend what the reason names (rights, the Lease), or set slots.limit = 0"
+            "mend what the reason names (rights, the ConfigMap), or set slots.limit = 0"
         }
         Stage::Slot => "wait for the other nodes; if one of them will not come back: ebb slots release NODE",
         Stage::Peers => "uncordon or repair another node, or set no-peer",
@@ -208,7 +208,7 @@ fn unseen(state: &State) -> Option<(String, &'static str)> {
     (!state.slots.error.is_empty()).then(|| {
         (
             format!("the slots of the cluster cannot be read or written: {}", state.slots.error),
-            "mend what the reason names (rights, the Lease), or set slots.limit = 0",
+            "mend what the reason names (rights, the ConfigMap), or set slots.limit = 0",
         )
     })
 }

@@ -98,7 +98,7 @@ mod tests {
             (Effect::Adopt { serial: 5 }, Event::Adopted { serial: 5, result: Ok(true) }),
             (Effect::ReadSlots { serial: 6 }, Event::Slots { serial: 6, result: failed() }),
             (
-                Effect::WriteSlots { serial: 7, based_on: None, holders: vec![] },
+                Effect::WriteSlots { serial: 7, based_on: None, node: "n".into(), entry: None },
                 Event::Slots { serial: 7, result: failed() },
             ),
             (Effect::AskHealth { serial: 8 }, Event::Health { serial: 8, result: Ok(()) }),

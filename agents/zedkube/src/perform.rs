@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::identity::Identity;
-use cluster::slots::{SlotLease, SlotWatch};
+use cluster::slots::{SlotMap, SlotWatch};
 use cluster::{Calls, Feed};
 use drain::{Answer, Findings, Moment, Picture};
 use pubsub::{Root, failure_point};
@@ -41,7 +41,7 @@ pub(crate) struct Performer {
     /// Our node's name. Once known it stays: a cordon may have to be taken back from a node that a look missed.
     node: Option<String>,
     settings: SettingsWatch,
-    lease: SlotLease,
+    slots: SlotMap,
     /// While we have to know who has a slot, with the connection that it uses.
     slot_watch: Option<(SlotWatch, u64)>,
     /// Writes Longhorn's setting.
@@ -88,7 +88,7 @@ impl Performer {
         let link = Link::new(root, &settings.current());
         let writes = NodeWrites::start(link.clone(), answers.clone());
         Self {
-            lease: slots::lease(&settings.current()),
+            slots: slots::map(&settings.current()),
             preflight: Preflights::new(),
             link,
             identity: Identity::default(),
@@ -110,7 +110,7 @@ impl Performer {
     pub(crate) fn begin_housekeeping(&mut self) {
         let task = longhorn::follow(self.link.clone(), self.settings.clone());
         self.longhorn = Some(tokio::spawn(task).abort_handle());
-        self.preflight.start(self.link.clone(), self.lease.clone(), self.settings.current().slots.limit > 0);
+        self.preflight.start(self.link.clone(), self.slots.clone(), self.settings.current().slots.limit > 0);
     }
 
     /// There is a kubeconfig, good or broken.
@@ -147,11 +147,11 @@ impl Performer {
             (Effect::Uncordon { serial }, Some(node)) => self.writes.send(Write::Uncordon { serial, node }),
             (Effect::Adopt { serial }, Some(node)) => self.writes.send(Write::Adopt { serial, node }),
             (Effect::ReadSlots { serial }, _) => {
-                slots::read(self.link.clone(), self.lease.clone(), serial, self.answers.clone());
+                slots::read(self.link.clone(), self.slots.clone(), serial, self.answers.clone());
             }
-            (Effect::WriteSlots { serial, based_on, holders }, _) => {
-                let (link, lease) = (self.link.clone(), self.lease.clone());
-                slots::write(link, lease, serial, based_on, holders, self.answers.clone());
+            (Effect::WriteSlots { serial, based_on, node, entry }, _) => {
+                let (link, map) = (self.link.clone(), self.slots.clone());
+                slots::write(link, map, serial, based_on, node, entry, self.answers.clone());
             }
             (Effect::AskHealth { serial }, _) => {
                 health::ask(self.settings.current().health.clone(), serial, self.answers.clone());
@@ -186,7 +186,7 @@ impl Performer {
         }
         let Some((cluster, generation)) = self.link.standing() else { return };
         if self.slot_watch.as_ref().is_none_or(|(_, of)| *of != generation) {
-            self.slot_watch = Some((SlotWatch::start(&cluster, &self.lease), generation));
+            self.slot_watch = Some((SlotWatch::start(&cluster, &self.slots), generation));
         }
     }
 
@@ -239,7 +239,7 @@ impl Performer {
                 None => pending().await,
             }
         };
-        let lease = async {
+        let slots = async {
             match &mut self.slot_watch {
                 Some((watch, _)) => watch.changed().await,
                 None => pending().await,
@@ -247,7 +247,7 @@ impl Performer {
         };
         tokio::select! {
             Some(event) = self.events.recv() => event,
-            () = lease => Event::SlotsChanged,
+            () = slots => Event::SlotsChanged,
             // Whatever happens is published.
             () = self.preflight.changed() => Event::Tick,
             event = call => of_call(event),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::identity::Identity;
 use cluster::preflight::{Found, What, preflight, without_connection};
-use cluster::slots::SlotLease;
+use cluster::slots::SlotMap;
 use drain::Moment;
 use schemas::{Preflight, PreflightProblem};
 use session::{Member, State};
@@ -74,9 +74,9 @@ impl Preflights {
     }
 
     /// Begins.
-    pub(crate) fn start(&mut self, link: Link, lease: SlotLease, uses_slots: bool) {
-        let lease = uses_slots.then_some(lease);
-        let task = follow(link, lease, self.subject.subscribe(), self.tell.clone());
+    pub(crate) fn start(&mut self, link: Link, slots: SlotMap, uses_slots: bool) {
+        let slots = uses_slots.then_some(slots);
+        let task = follow(link, slots, self.subject.subscribe(), self.tell.clone());
         self.task = Some(tokio::spawn(task).abort_handle());
     }
 
@@ -143,7 +143,7 @@ impl Preflights {
 
 async fn follow(
     link: Link,
-    lease: Option<SlotLease>,
+    slots: Option<SlotMap>,
     subject: watch::Receiver<Subject>,
     tell: watch::Sender<Option<(Moment, Found)>>,
 ) {
@@ -152,7 +152,7 @@ async fn follow(
         let mut now_about = subject.borrow().clone();
         now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
         if now_about.is_member && is_due(last.as_ref(), &now_about, now()) {
-            let found = tokio::time::timeout(LIMIT, one(&link, &now_about.identity, lease.as_ref())).await;
+            let found = tokio::time::timeout(LIMIT, one(&link, &now_about.identity, slots.as_ref())).await;
             if let Ok(found) = found {
                 say(last.as_ref().map(|(_, _, before)| before), &found);
                 // Connecting is what a run begins with.
@@ -181,9 +181,9 @@ fn pause_after(found: &Found) -> Duration {
     }
 }
 
-async fn one(link: &Link, identity: &Identity, lease: Option<&SlotLease>) -> Found {
+async fn one(link: &Link, identity: &Identity, slots: Option<&SlotMap>) -> Found {
     match link.cluster().await {
-        Ok((cluster, _)) => preflight(&cluster, identity, lease).await,
+        Ok((cluster, _)) => preflight(&cluster, identity, slots).await,
         Err(failure) => without_connection(&failure),
     }
 }

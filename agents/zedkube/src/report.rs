@@ -130,12 +130,10 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
         | Phase::Complete { .. }
         | Phase::Failed(_) => None,
     };
-    let known = state.slots.lease.iter().flat_map(|lease| &lease.holders).map(|holder| holder.node.clone());
-    let holders: Vec<String> = known.collect();
     Slot {
         held: session::leasing::is_held(state),
         waiting_since: time.show_some(waiting_since),
-        holders: if holders.is_empty() { state.slots.taken_by.clone() } else { holders },
+        holders: session::leasing::holders(state),
     }
 }
 

@@ -1,47 +1,45 @@
-//! The Lease of the slots, as the session sees it.
+//! The slots, as the session sees them.
 
-use cluster::slots::{SlotFailure, SlotLease, Slots, read_slots, write_slots};
+use cluster::slots::{SlotFailure, SlotMap, Slots, read_slots, write_slots};
 use runtime::Settings;
 use session::Event;
 use session::event::Trouble;
 use session::leasing::SlotTrouble;
-use session::slots::{Holder, Lease};
+use session::slots::{Holder, PassedOver, SlotTable};
 use tokio::sync::mpsc;
 
 use crate::link::{Link, tell, trouble};
 
-/// Which Lease the settings name.
-pub(crate) fn lease(settings: &Settings) -> SlotLease {
-    SlotLease {
-        namespace: settings.slots.namespace.as_str().to_owned(),
-        group: settings.slots.group.as_str().to_owned(),
-    }
+/// Which ConfigMap the settings name.
+pub(crate) fn map(settings: &Settings) -> SlotMap {
+    SlotMap::new(settings.slots.namespace.as_str(), settings.slots.group.as_str())
 }
 
-/// Reads the Lease.
-pub(crate) fn read(link: Link, lease: SlotLease, serial: u32, events: mpsc::Sender<Event>) {
+/// Reads the slots.
+pub(crate) fn read(link: Link, map: SlotMap, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         let result = match link.cluster().await {
-            Ok((cluster, _)) => read_slots(&cluster, &lease).await,
+            Ok((cluster, _)) => read_slots(&cluster, &map).await,
             Err(failure) => Err(failure.into()),
         };
         tell(&events, answer(serial, result)).await;
     });
 }
 
-/// Writes the Lease.
+/// Writes our entry, or takes it away.
 pub(crate) fn write(
     link: Link,
-    lease: SlotLease,
+    map: SlotMap,
     serial: u32,
     based_on: Option<String>,
-    holders: Vec<Holder>,
+    node: String,
+    entry: Option<Holder>,
     events: mpsc::Sender<Event>,
 ) {
     tokio::spawn(async move {
-        let holders: Vec<_> = holders.into_iter().map(to_wire).collect();
+        let entry = entry.map(to_wire);
         let result = match link.cluster().await {
-            Ok((cluster, _)) => write_slots(&cluster, &lease, based_on.as_deref(), &holders).await,
+            Ok((cluster, _)) => write_slots(&cluster, &map, based_on.as_deref(), &node, entry.as_ref()).await,
             Err(failure) => Err(failure.into()),
         };
         tell(&events, answer(serial, result)).await;
@@ -51,27 +49,33 @@ pub(crate) fn write(
 fn answer(serial: u32, result: Result<Slots, SlotFailure>) -> Event {
     let result = result.map(of_wire).map_err(|failure| match failure {
         SlotFailure::Conflict => SlotTrouble::Conflict,
-        SlotFailure::Unreadable { text } => SlotTrouble::Failed(Trouble::Other(text)),
+        SlotFailure::Unreadable { text } | SlotFailure::Missing { text } => {
+            SlotTrouble::Failed(Trouble::Other(text))
+        }
         SlotFailure::Api(failure) => SlotTrouble::Failed(trouble(&failure)),
     });
     Event::Slots { serial, result }
 }
 
-fn of_wire(slots: Slots) -> Lease {
-    let holder = |holder: cluster::slots::Holder| Holder {
-        node: holder.node,
-        node_uid: holder.node_uid,
-        boot_id: holder.boot_id,
-        renewal: holder.renewal,
-    };
-    Lease { version: slots.version, holders: slots.holders.into_iter().map(holder).collect() }
+fn of_wire(slots: Slots) -> SlotTable {
+    let holders = |holders: Vec<cluster::Holder>| holders.into_iter().map(of_entry).collect();
+    SlotTable {
+        version: slots.version,
+        holders: holders(slots.holders),
+        unreadable: slots.unreadable.into_iter().map(|unreadable| unreadable.node).collect(),
+        old: slots.old.map(holders),
+    }
 }
 
-fn to_wire(holder: Holder) -> cluster::slots::Holder {
-    cluster::slots::Holder {
-        node: holder.node,
-        node_uid: holder.node_uid,
-        boot_id: holder.boot_id,
-        renewal: holder.renewal,
-    }
+fn of_entry(holder: cluster::Holder) -> Holder {
+    let cluster::Holder { node, node_uid, boot_id, renewal, passed_over } = holder;
+    let passed = |cluster::PassedOver { node, node_uid, renewal }| PassedOver { node, node_uid, renewal };
+    Holder { node, node_uid, boot_id, renewal, passed_over: passed_over.into_iter().map(passed).collect() }
+}
+
+fn to_wire(holder: Holder) -> cluster::Holder {
+    let Holder { node, node_uid, boot_id, renewal, passed_over } = holder;
+    let passed = |PassedOver { node, node_uid, renewal }| cluster::PassedOver { node, node_uid, renewal };
+    let passed_over = passed_over.into_iter().map(passed).collect();
+    cluster::Holder { node, node_uid, boot_id, renewal, passed_over }
 }

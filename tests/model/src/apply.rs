@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nodeagent::effect::Effect as NodeAgentEffect;
 use schemas::{DeviceActionState, DrainRequester, Operation};
-use session::slots::{Lease, Others};
+use session::slots::{Others, SlotTable};
 
 use crate::action::{Action, Agent, Party, Task};
 use crate::baseos::BaseOs;
@@ -200,8 +200,8 @@ impl World {
         if let Some(session::Event::Looked { result: Ok(look), .. }) = answer {
             self.monitor.listed(&look.nodes, self.now);
         }
-        if let Some(session::Event::Slots { result: Ok(lease), .. }) = answer {
-            self.monitor.lease_read(lease);
+        if let Some(session::Event::Slots { result: Ok(table), .. }) = answer {
+            self.monitor.slots_read(table);
         }
         let is_reached = answer.and_then(is_reached);
         if let Some(is_reached) = is_reached {
@@ -380,9 +380,10 @@ impl World {
             server.own.cordoned_by = Some(session::state::OWNER.to_owned());
         }
         call.answer = Some(match &call.ask {
-            Ask::WriteSlots { based_on, holders } if scenario.mutation == Some(Mutation::ImaginedSlots) => {
-                let lease = Lease { version: based_on.clone(), holders: holders.clone() };
-                session::Event::Slots { serial: call.serial, result: Ok(lease) }
+            Ask::WriteSlots { based_on, entry } if scenario.mutation == Some(Mutation::ImaginedSlots) => {
+                let holders = entry.iter().cloned().collect();
+                let table = SlotTable { version: based_on.clone(), holders, ..SlotTable::default() };
+                session::Event::Slots { serial: call.serial, result: Ok(table) }
             }
             ask => server.serve(ask, call.serial, service),
         });

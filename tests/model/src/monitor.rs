@@ -13,7 +13,7 @@ use drain::plan;
 use drain::view::NodeView;
 use schemas::{CommandState, DrainRequester, DrainStatus, GoTime, NodeDrainReport, Operation, Source};
 use session::forcing::Command;
-use session::slots::{Lease, Others};
+use session::slots::{Others, SlotTable};
 
 use session::State;
 
@@ -50,7 +50,7 @@ pub struct Monitor {
     is_disabled: bool,
     /// Looks, probes and cordons fail without an answer, the first then, the last then.
     failing: Option<(u64, u64)>,
-    /// What the Lease says of the peer's slot.
+    /// What the table says of the peer's slot.
     peer_slot: PeerSlot,
     /// Lists showed the peer unable to take pods, the first then, the last then.
     peer_seen_down: Option<(u64, u64)>,
@@ -79,7 +79,7 @@ struct Asked {
     grant: Option<Grant>,
 }
 
-/// Whether the peer had a slot when the Lease was read.
+/// Whether the peer had a slot when the table was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct PeerSlot {
     /// The last time that is on record, in this boot or another.
@@ -308,9 +308,9 @@ impl Monitor {
         self.failing = (!is_reached).then_some((first, now));
     }
 
-    /// zedkube takes the Lease in.
-    pub(crate) fn lease_read(&mut self, lease: &Lease) {
-        self.peer_slot.heard = Some(lease.of(PEER).is_some());
+    /// zedkube takes the table in.
+    pub(crate) fn slots_read(&mut self, table: &SlotTable) {
+        self.peer_slot.heard = Some(table.of(PEER).is_some());
     }
 
     /// zedkube has written its record, or has died.

@@ -276,11 +276,11 @@ impl World {
         if self.last.1 && self.server.is_reachable && self.device.pods_made < MOST_PODS {
             others.push(Deviation::PodReturns);
         }
-        let has_room = self.server.lease.holders.is_empty();
+        let has_room = self.server.slots.holders.is_empty();
         if matches!(next, Task::Serve(_)) && has_room {
             others.push(Deviation::PeerTakesSlot);
         }
-        if matches!(next, Task::Serve(_)) && self.server.peer.ready && self.server.lease.of(PEER).is_none() {
+        if matches!(next, Task::Serve(_)) && self.server.peer.ready && self.server.slots.of(PEER).is_none() {
             others.push(Deviation::PeerDown);
         }
         let running = self.nodeagent.up().and_then(|nodeagent| nodeagent.running.as_ref());

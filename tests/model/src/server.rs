@@ -9,7 +9,7 @@ use drain::view::{NodeView, Picture, PodId, PodView, Terminating};
 use session::Event;
 use session::event::{Cordoned, Look, Trouble};
 use session::leasing::SlotTrouble;
-use session::slots::{Holder, Lease};
+use session::slots::{Holder, SlotTable};
 use session::state::OWNER;
 
 /// Name and UID of this device's node.
@@ -31,8 +31,8 @@ pub struct Server {
     pub peer: NodeView,
     /// The pods on our node.
     pub pods: Vec<PodView>,
-    /// The Lease of the slots.
-    pub lease: Lease,
+    /// The table of the slots.
+    pub slots: SlotTable,
 }
 
 /// What a call asks for.
@@ -48,14 +48,14 @@ pub enum Ask {
     Uncordon,
     /// Mark a cordon as ours.
     Adopt,
-    /// Read the Lease.
+    /// Read the slots.
     ReadSlots,
-    /// Write the Lease.
+    /// Write our entry of the slots.
     WriteSlots {
-        /// The version that is replaced.
+        /// The version that it is based on.
         based_on: Option<String>,
-        /// All entries.
-        holders: Vec<Holder>,
+        /// Our entry; `None` takes it away.
+        entry: Option<Holder>,
     },
     /// Evict a pod, or delete it.
     Evict(PodId),
@@ -104,7 +104,7 @@ impl Server {
             version: 1,
             peer: node(PEER),
             pods,
-            lease: Lease::default(),
+            slots: SlotTable::default(),
         }
     }
 
@@ -119,15 +119,16 @@ impl Server {
         self.pods.is_empty() && self.own.cordoned
     }
 
-    /// Our entry is in the Lease.
+    /// Our entry is in the table.
     pub fn holds_slot(&self) -> bool {
-        self.lease.of(OWN).is_some()
+        self.slots.of(OWN).is_some()
     }
 
-    /// The Lease with this node's entry, or without one.
-    pub fn put_holder(&mut self, uid: &str, entry: Option<Holder>) {
-        let holders = self.lease.with(uid, entry);
-        self.put_lease(holders);
+    /// The table gets this node's entry, or loses it.
+    pub fn put_holder(&mut self, node: &str, entry: Option<Holder>) {
+        self.slots.put(node, entry);
+        let version = self.slots.version.as_ref().and_then(|version| version.parse::<u32>().ok());
+        self.slots.version = Some((version.unwrap_or(0) + 1).to_string());
     }
 
     /// The other node takes a slot.
@@ -185,9 +186,9 @@ impl Server {
                 Event::Uncordoned { serial, result: Ok(()) }
             }
             Ask::Adopt => Event::Adopted { serial, result: Ok(false) },
-            Ask::ReadSlots => Event::Slots { serial, result: Ok(self.lease.clone()) },
-            Ask::WriteSlots { based_on, holders } => {
-                Event::Slots { serial, result: self.write_lease(based_on.as_ref(), holders) }
+            Ask::ReadSlots => Event::Slots { serial, result: Ok(self.slots.clone()) },
+            Ask::WriteSlots { based_on, entry } => {
+                Event::Slots { serial, result: self.write_slots(based_on.as_ref(), entry.as_ref()) }
             }
             Ask::Evict(pod) => {
                 let answer = self.evict(pod);
@@ -223,17 +224,16 @@ impl Server {
         }
     }
 
-    fn write_lease(&mut self, based_on: Option<&String>, holders: &[Holder]) -> Result<Lease, SlotTrouble> {
-        if based_on != self.lease.version.as_ref() {
+    fn write_slots(
+        &mut self,
+        based_on: Option<&String>,
+        entry: Option<&Holder>,
+    ) -> Result<SlotTable, SlotTrouble> {
+        if based_on != self.slots.version.as_ref() {
             return Err(SlotTrouble::Conflict);
         }
-        self.put_lease(holders.to_vec());
-        Ok(self.lease.clone())
-    }
-
-    fn put_lease(&mut self, holders: Vec<Holder>) {
-        let version = self.lease.version.as_ref().and_then(|version| version.parse::<u32>().ok());
-        self.lease = Lease { version: Some((version.unwrap_or(0) + 1).to_string()), holders };
+        self.put_holder(OWN, entry.cloned());
+        Ok(self.slots.clone())
     }
 
     fn evict(&mut self, pod: &PodId) -> drain::Answer {

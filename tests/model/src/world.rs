@@ -321,7 +321,7 @@ impl World {
     pub(crate) fn seen(&self) -> u64 {
         let run = &self.files.run;
         let images: Vec<&BaseOsStatus> = run.images.values().collect();
-        let holders: Vec<&String> = self.server.lease.holders.iter().map(|holder| &holder.node).collect();
+        let holders: Vec<&String> = self.server.slots.holders.iter().map(|holder| &holder.node).collect();
         let pods = self.server.pods.len();
         let text = format!(
             "{:?}",

@@ -40,11 +40,11 @@ pub struct Zedkube {
     seen_requests: Vec<Request>,
     seen_nodeagent: NodeAgent,
     seen_picture: Option<Arc<Picture>>,
-    /// The Lease's version when the watch on it began.
-    seen_lease: Option<Seen>,
+    /// The table's version when the watch on it began.
+    seen_slots: Option<Seen>,
 }
 
-/// The Lease's version when it was seen; nothing when there was no Lease.
+/// The table's version when it was seen; nothing when there was no table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen(Option<String>);
 
@@ -78,7 +78,7 @@ pub enum Input {
     Answer(usize),
     /// What the watches show.
     Picture,
-    /// The Lease has changed.
+    /// The table has changed.
     Slots,
     /// Time.
     Tick,
@@ -125,7 +125,7 @@ impl Zedkube {
             seen_requests: Vec::new(),
             seen_nodeagent: NodeAgent::Silent,
             seen_picture: None,
-            seen_lease: None,
+            seen_slots: None,
         }
     }
 
@@ -154,8 +154,8 @@ impl Zedkube {
         if self.sees_something_new(server, scenario) {
             inputs.push(Input::Picture);
         }
-        let lease = self.seen_lease.as_ref();
-        if lease.is_some_and(|seen| seen.0 != server.lease.version) && server.is_reachable {
+        let seen = self.seen_slots.as_ref();
+        if seen.is_some_and(|seen| seen.0 != server.slots.version) && server.is_reachable {
             inputs.push(Input::Slots);
         }
         if self.wake.is_some_and(|at| at <= now) {
@@ -210,7 +210,7 @@ impl Zedkube {
                 Some(Event::Picture(picture))
             }
             Input::Slots => {
-                self.seen_lease = Some(Seen(server.lease.version.clone()));
+                self.seen_slots = Some(Seen(server.slots.version.clone()));
                 Some(Event::SlotsChanged)
             }
             Input::Tick => Some(Event::Tick),
@@ -233,8 +233,8 @@ impl Zedkube {
             match effect {
                 Effect::WakeAt(moment) => self.wake = Some(moment.0).filter(|at| *at != u64::MAX),
                 Effect::Uncordon { .. } if scenario.mutation == Some(Mutation::NoUncordon) => {}
-                Effect::WriteSlots { ref holders, .. }
-                    if holders.is_empty() && scenario.mutation == Some(Mutation::NoGiveBack) => {}
+                Effect::WriteSlots { ref entry, .. }
+                    if entry.is_none() && scenario.mutation == Some(Mutation::NoGiveBack) => {}
                 effect => self.todo.push_back(Todo::Do(effect)),
             }
         }
@@ -242,9 +242,9 @@ impl Zedkube {
             self.seen_picture = None;
         }
         if !leasing::wants_watch(&self.state) {
-            self.seen_lease = None;
-        } else if self.seen_lease.is_none() && server.is_reachable {
-            self.seen_lease = Some(Seen(server.lease.version.clone()));
+            self.seen_slots = None;
+        } else if self.seen_slots.is_none() && server.is_reachable {
+            self.seen_slots = Some(Seen(server.slots.version.clone()));
         }
     }
 
@@ -293,8 +293,8 @@ impl Zedkube {
             Effect::Uncordon { serial } => self.call(serial, Ask::Uncordon, server),
             Effect::Adopt { serial } => self.call(serial, Ask::Adopt, server),
             Effect::ReadSlots { serial } => self.call(serial, Ask::ReadSlots, server),
-            Effect::WriteSlots { serial, based_on, holders } => {
-                self.call(serial, Ask::WriteSlots { based_on, holders }, server);
+            Effect::WriteSlots { serial, based_on, entry, .. } => {
+                self.call(serial, Ask::WriteSlots { based_on, entry }, server);
             }
             // No scenario has a health command: it is one more thing to wait for, like a slot.
             Effect::AskHealth { .. } => {}

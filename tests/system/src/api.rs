@@ -83,6 +83,12 @@ impl Api {
         }
     }
 
+    /// Sends a patch as a merge patch, anything else as JSON.
+    pub fn send(&self, method: &Method, path: &str, body: &Value) -> Result<Value> {
+        let kind = if *method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        self.call(method, path, kind, body)
+    }
+
     fn call(&self, method: &Method, path: &str, kind: &str, body: &Value) -> Result<Value> {
         let context = || format!("{method} {path}");
         let bytes = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };

@@ -32,7 +32,7 @@ pub struct Place {
     other: String,
 }
 
-/// What is left of a drain on the node and in the Lease.
+/// What is left of a drain on the node and in the slots.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Traces {
     /// The node takes no pods.
@@ -85,34 +85,31 @@ impl Place {
     pub fn let_other_hold(&self, renewal: u32) -> Result<()> {
         let node = self.api.get(&format!("/api/v1/nodes/{}", self.other))?;
         let uid = node.pointer("/metadata/uid").cloned().unwrap_or_default();
-        let holder = json!([{"Node": self.other, "NodeUID": uid, "BootID": "b", "Renewal": renewal}]);
-        self.write_holders(&holder.to_string())
+        let holder = json!({"Node": self.other, "NodeUID": uid, "BootID": "b", "Renewal": renewal});
+        self.write_slots(&json!({&self.other: holder.to_string()}))
     }
 
     /// Nobody holds a slot any more.
     pub fn free_slots(&self) -> Result<()> {
-        self.write_holders("[]")
+        self.write_slots(&json!({&self.node: null, &self.other: null}))
     }
 
-    fn write_holders(&self, holders: &str) -> Result<()> {
-        let annotations = json!({"ebb.dev/holders": holders});
-        if self.api.find(&self.lease())?.is_some() {
-            self.api.patch(&self.lease(), &json!({"metadata": {"annotations": annotations}}))?;
+    fn write_slots(&self, data: &Value) -> Result<()> {
+        if self.api.find(&self.slots())?.is_some() {
+            self.api.patch(&self.slots(), &json!({"data": data}))?;
             return Ok(());
         }
-        let lease = json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": "ebb-slots-default", "annotations": annotations},
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ebb-slots-default"}, "data": data,
         });
-        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace);
-        self.api.create(&leases, &lease)?;
+        self.api.create(&format!("/api/v1/namespaces/{}/configmaps", self.namespace), &map)?;
         Ok(())
     }
 
     /// As if nobody had been here: no cordon, no slot; and new pods.
     pub fn prepare(&self, is_cordoned: bool) -> Result<()> {
         self.proxy.mend();
-        self.api.delete(&self.lease())?;
+        self.api.delete(&self.slots())?;
         let annotations = json!({"ebb.dev/cordoned-by": null, "ebb.dev/cordon-reason": null});
         let unschedulable = if is_cordoned { json!(true) } else { Value::Null };
         let patch =
@@ -140,14 +137,18 @@ impl Place {
     /// What is left behind.
     pub fn traces(&self) -> Result<Traces> {
         let node = self.api.get(&format!("/api/v1/nodes/{}", self.node))?;
-        let lease = self.api.find(&self.lease())?.unwrap_or_default();
+        let slots = self.api.find(&self.slots())?.unwrap_or_default();
         let text = |object: &Value, pointer| {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         Ok(Traces {
             is_cordoned: node.pointer("/spec/unschedulable") == Some(&json!(true)),
             cordoned_by: text(&node, "/metadata/annotations/ebb.dev~1cordoned-by"),
-            holders: text(&lease, "/metadata/annotations/ebb.dev~1holders").replace("[]", ""),
+            holders: slots
+                .get("data")
+                .and_then(Value::as_object)
+                .map(|data| data.values().filter_map(Value::as_str).collect::<Vec<_>>().join(","))
+                .unwrap_or_default(),
         })
     }
 
@@ -155,8 +156,8 @@ impl Place {
         format!("/api/v1/namespaces/{}/pods", self.namespace)
     }
 
-    fn lease(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/ebb-slots-default", self.namespace)
+    fn slots(&self) -> String {
+        format!("/api/v1/namespaces/{}/configmaps/ebb-slots-default", self.namespace)
     }
 
     /// Bound by its maker, so that no scheduler has to be waited for.

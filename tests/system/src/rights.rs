@@ -1,4 +1,4 @@
-//! A user with exactly the rights that `packaging/kubernetes` gives to zedkube.
+//! Users with exactly the rights that `packaging/kubernetes` gives to zedkube.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +8,8 @@ use control_plane::{ControlPlane, until};
 use serde_json::{Value, json};
 
 const MANIFESTS: &str = include_str!("../../../packaging/kubernetes/zedkube.yaml");
+const NODES: &str = include_str!("../../../packaging/kubernetes/ebb-nodes.yaml");
+const HINTS: &str = include_str!("../../../packaging/kubernetes/ebb-nodes-hints.yaml");
 const LONGHORN: &str = include_str!("../../../packaging/kubernetes/zedkube-longhorn.yaml");
 
 /// The name of the service account in the manifests.
@@ -18,8 +20,8 @@ const KNOWN_LIMIT: Duration = Duration::from_secs(30);
 
 /// What tells that the server knows a role of the manifests: verb, object, and whether it is in kube-system.
 const SIGNS: [(&str, &str, bool); 3] = [
-    ("patch", "nodes", false),
-    ("create", "leases.coordination.k8s.io", false),
+    ("list", "nodes", false),
+    ("patch", "configmaps/ebb-slots-default", false),
     ("get", "leases.coordination.k8s.io/kube-controller-manager", true),
 ];
 
@@ -47,6 +49,24 @@ impl ZedkubeUser {
         Self::create_from(plane, pool, &[MANIFESTS, LONGHORN])
     }
 
+    /// The kubelet of a node of the pool, with what `packaging/kubernetes/ebb-nodes.yaml` and `ebb-nodes-hints.yaml` grant besides. The name of its
+    /// policy is the only one, so a plane has one such pool.
+    pub fn of_node(plane: &ControlPlane, pool: &str, node: &str) -> Result<Self> {
+        let mut objects = parse(plane, NODES)?;
+        objects.extend(parse(plane, HINTS)?);
+        for object in &mut objects {
+            move_to(object, pool);
+        }
+        plane.apply(&objects)?;
+        let user = Self {
+            name: format!("system:node:{node}"),
+            kubeconfig: plane.node_kubeconfig(node)?,
+            roles: objects.into_iter().filter(|object| object.get("rules").is_some()).collect(),
+        };
+        user.until_known(plane, pool, "--as-group=system:nodes")?;
+        Ok(user)
+    }
+
     fn create_from(plane: &ControlPlane, pool: &str, manifests: &[&str]) -> Result<Self> {
         let mut objects = Vec::new();
         for text in manifests {
@@ -61,16 +81,16 @@ impl ZedkubeUser {
             kubeconfig: plane.service_account_kubeconfig(pool, ACCOUNT)?,
             roles: objects.into_iter().filter(|object| object.get("rules").is_some()).collect(),
         };
-        user.until_known(plane, pool)?;
+        user.until_known(plane, pool, "--as-group=system:serviceaccounts")?;
         Ok(user)
     }
 
-    fn until_known(&self, plane: &ControlPlane, pool: &str) -> Result<()> {
+    fn until_known(&self, plane: &ControlPlane, pool: &str, group: &str) -> Result<()> {
         let user = format!("--as={}", self.name);
         for (verb, object, is_system) in SIGNS {
             let namespace = format!("--namespace={}", if is_system { "kube-system" } else { pool });
             until(&format!("zedkube may {verb} {object}"), KNOWN_LIMIT, || {
-                plane.run(&["auth", "can-i", verb, object, &user, &namespace]).map(Some)
+                plane.run(&["auth", "can-i", verb, object, &user, group, &namespace]).map(Some)
             })?;
         }
         Ok(())
@@ -97,6 +117,7 @@ fn move_to(object: &mut Value, pool: &str) {
     } else if namespace.is_empty() || stays {
         set(object, "/metadata/name", &format!("{name}-{pool}"));
         set(object, "/roleRef/name", &format!("{role}-{pool}"));
+        set(object, "/spec/policyName", &format!("{name}-{pool}"));
     }
     set(object, "/subjects/0/namespace", pool);
 }

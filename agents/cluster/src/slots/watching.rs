@@ -1,4 +1,4 @@
-//! The watch of the Lease.
+//! The watch of the ConfigMap.
 
 use std::pin::pin;
 
@@ -8,19 +8,19 @@ use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::{Lease, SlotLease, check_names, operation};
+use super::{CONFIGMAPS, ConfigMap, SlotMap, check_names};
 use crate::shelf::Shelf;
 use crate::watches::{Trouble, follow, trimmed};
 use crate::wire::Cluster;
 
-/// Says when the Lease may be another one than before. Dropping it ends the watch.
+/// Says when the ConfigMap may be another one than before. Dropping it ends the watch.
 ///
-/// One list and one watch of the one Lease. After a failure it goes on by itself, at most 30 s after the server.
-/// It keeps nothing but the Lease's version, however often the Lease changes.
+/// One list and one watch of the one ConfigMap. After a failure it goes on by itself, at most 30 s after the server.
+/// It keeps nothing but the ConfigMap's version, however often it changes.
 #[derive(Debug)]
 pub struct SlotWatch {
     changes: watch::Receiver<()>,
-    /// `None`: there can be no such Lease.
+    /// `None`: there can be no such ConfigMap.
     task: Option<AbortHandle>,
 }
 
@@ -34,10 +34,10 @@ impl Drop for SlotWatch {
 
 impl SlotWatch {
     /// Begins to watch. Must be called in a tokio runtime.
-    pub fn start(cluster: &Cluster, lease: &SlotLease) -> Self {
+    pub fn start(cluster: &Cluster, map: &SlotMap) -> Self {
         let (changes, receive) = watch::channel(());
-        let task = match check_names(&operation("watch", lease, &lease.name())) {
-            Ok(()) => Some(tokio::spawn(run(cluster.clone(), lease.clone(), changes)).abort_handle()),
+        let task = match check_names(&map.operation("watch", CONFIGMAPS, &map.name())) {
+            Ok(()) => Some(tokio::spawn(run(cluster.clone(), map.clone(), changes)).abort_handle()),
             Err(failure) => {
                 tracing::warn!("{failure}");
                 None
@@ -57,11 +57,11 @@ impl SlotWatch {
     }
 }
 
-async fn run(cluster: Cluster, lease: SlotLease, changes: watch::Sender<()>) {
-    let api = Api::<Lease>::namespaced(cluster.client().clone(), &lease.namespace);
-    let only = Config::default().fields(&format!("metadata.name={}", lease.name()));
-    let mut events = pin!(follow(api, only, "leases", cluster.wish().clone()));
-    let entry = |lease: &Lease| ((String::new(), lease.name_any()), lease.resource_version());
+async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>) {
+    let api = Api::<ConfigMap>::namespaced(cluster.client().clone(), &map.namespace);
+    let only = Config::default().fields(&format!("metadata.name={}", map.name()));
+    let mut events = pin!(follow(api, only, CONFIGMAPS, cluster.wish().clone()));
+    let entry = |found: &ConfigMap| ((String::new(), found.name_any()), found.resource_version());
     let mut versions = Shelf::default();
     let mut is_told = false;
     while let Some(event) = events.next().await {

@@ -2,33 +2,33 @@ use fake_cluster::{Effect, Fault, Reply};
 use serde_json::json;
 
 use super::*;
-use crate::slots::tests::{holder, lease, put};
+use crate::slots::tests::{holder, map, put};
 use crate::slots::write_slots;
 use crate::testing::{last, soon, still_cluster};
 
 #[tokio::test]
-async fn a_watch_tells_of_every_change_and_of_no_other_lease() {
+async fn a_watch_tells_of_every_change_and_of_no_other_map() {
     let (fake, cluster) = still_cluster();
-    let mut watch = SlotWatch::start(&cluster, &lease());
+    let mut watch = SlotWatch::start(&cluster, &map());
     soon(watch.changed()).await;
-    let slots = write_slots(&cluster, &lease(), None, &[holder("edge-a", 1)]).await.unwrap();
+    let slots = write_slots(&cluster, &map(), None, "edge-a", Some(&holder("edge-a", 1))).await.unwrap();
     soon(watch.changed()).await;
-    write_slots(&cluster, &lease(), slots.version.as_deref(), &[]).await.unwrap();
+    write_slots(&cluster, &map(), slots.version.as_deref(), "edge-a", None).await.unwrap();
     soon(watch.changed()).await;
-    fake.delete("leases", "kube-system", "ebb-slots-default");
+    fake.delete("configmaps", "kube-system", "ebb-slots-default");
     soon(watch.changed()).await;
 
     for (namespace, name) in [("kube-system", "ebb-slots-other"), ("default", "ebb-slots-default")] {
         fake.apply(json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "namespace": namespace},
         }))
         .unwrap();
     }
-    put(&fake, None);
+    put(&fake, &[]);
     soon(watch.changed()).await;
-    assert_eq!(fake.requests().count("ebb/", "*", "leases"), 4, "one list, one watch, two writes");
-    let list = last(&fake, "list", "leases");
+    assert_eq!(fake.requests().count("ebb/", "*", "configmaps"), 4, "one list, one watch, two writes");
+    let list = last(&fake, "list", "configmaps");
     assert_eq!(list.namespace, "kube-system");
     assert!(list.query.contains("fieldSelector=metadata.name%3Debb-slots-default"), "{}", list.query);
 }
@@ -36,11 +36,11 @@ async fn a_watch_tells_of_every_change_and_of_no_other_lease() {
 #[tokio::test]
 async fn changes_that_nobody_waited_for_are_told_once() {
     let (fake, cluster) = still_cluster();
-    let mut watch = SlotWatch::start(&cluster, &lease());
+    let mut watch = SlotWatch::start(&cluster, &map());
     soon(watch.changed()).await;
     let mut seen = watch.changes.clone();
     for number in 0..50 {
-        put(&fake, Some(&format!("[{number}]")));
+        put(&fake, &[("edge-a", &number.to_string())]);
         soon(seen.changed()).await.unwrap();
     }
     soon(watch.changed()).await;
@@ -50,15 +50,15 @@ async fn changes_that_nobody_waited_for_are_told_once() {
 #[tokio::test]
 async fn a_watch_goes_on_after_failures() {
     let (fake, cluster) = still_cluster();
-    let denied = Reply::forbidden("edge", "list", "leases", "kube-system", "");
-    fake.faults().add(Fault::on("list", "leases", Effect::Answer(denied)).times(1));
-    let mut watch = SlotWatch::start(&cluster, &lease());
+    let denied = Reply::forbidden("edge", "list", "configmaps", "kube-system", "");
+    fake.faults().add(Fault::on("list", "configmaps", Effect::Answer(denied)).times(1));
+    let mut watch = SlotWatch::start(&cluster, &map());
     soon(watch.changed()).await;
-    assert_eq!(fake.requests().count("ebb/", "list", "leases"), 2, "refused, and then not");
-    put(&fake, Some("[]"));
+    assert_eq!(fake.requests().count("ebb/", "list", "configmaps"), 2, "refused, and then not");
+    put(&fake, &[]);
     soon(watch.changed()).await;
-    fake.faults().break_watches(Some("leases"));
-    put(&fake, Some("[1]"));
+    fake.faults().break_watches(Some("configmaps"));
+    put(&fake, &[("edge-a", "1")]);
     fake.faults().forget_history();
     soon(watch.changed()).await;
 }
@@ -66,8 +66,8 @@ async fn a_watch_goes_on_after_failures() {
 #[tokio::test]
 async fn a_watch_of_what_cannot_be_is_silent() {
     let (fake, cluster) = still_cluster();
-    let lease = SlotLease { namespace: "a/b".to_owned(), group: "default".to_owned() };
-    let mut watch = SlotWatch::start(&cluster, &lease);
+    let map = SlotMap::new("a/b", "default");
+    let mut watch = SlotWatch::start(&cluster, &map);
     tokio::select! {
         biased;
         () = watch.changed() => panic!("it has changed"),

@@ -4,12 +4,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use cluster::{Holder, SlotLease, list_nodes, read_slots};
+use cluster::{Holder, SlotMap, Slots, Unreadable, list_nodes, read_slots};
 use drain::view::NodeView;
+use runtime::plain_text::one_line;
 use serde::Serialize;
 
 use super::sight::{down_for, is_out, node_of, words};
-use super::{Common, lease_of};
+use super::{Common, map_of};
 use crate::screen::{self, table};
 
 /// The columns of the table.
@@ -18,31 +19,48 @@ const HEAD: [&str; 5] = ["NODE", "SLOT", "BOOT", "RENEWAL", "NOW"];
 /// So many characters of a boot id tell one boot from another.
 const SHORT_BOOT: usize = 8;
 
+/// So much of a key is shown, in bytes.
+const MOST_BYTES: usize = 100;
+
 /// `ebb slots list --json`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document {
     group: String,
     /// `namespace/name`.
-    lease: String,
+    config_map: String,
     /// Setting `slots.limit`; 0 is no limit.
     limit: u32,
     /// Nodes that count against it: holders that exist, and nodes that are down.
     taken: usize,
     holders: Vec<Entry>,
+    /// Keys whose values cannot be read. Such an entry counts while its node is out of service.
+    unreadable: Vec<Damaged>,
     /// Nodes without an entry that count as well: NotReady for less than `slots.down-max`.
     down: Vec<Down>,
 }
 
-/// One entry of the Lease.
+/// One entry.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
     #[serde(flatten)]
     holder: Holder,
+    /// `held`; `passed over`: another node has taken this slot for free; `old`: in the Lease of versions before.
+    slot: &'static str,
     /// What its node looks like now.
     now: String,
     /// Its node is down, or cordoned by zedkube.
+    in_use: bool,
+}
+
+/// One entry that cannot be read.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Damaged {
+    node: String,
+    why: String,
+    now: String,
     in_use: bool,
 }
 
@@ -59,13 +77,13 @@ struct Down {
 /// Prints who has a slot.
 pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let device = common.device()?;
-    let lease = lease_of(&device);
+    let map = map_of(&device);
     let cluster = device.reach("slots").await?;
-    let slots = read_slots(&cluster, &lease).await?;
-    // After the Lease: a node that joined and took a slot in between would look as if it were gone.
+    let slots = read_slots(&cluster, &map).await?;
+    // After the slots: a node that joined and took a slot in between would look as if it were gone.
     let nodes: Vec<NodeView> = list_nodes(&cluster).await?.into_iter().map(|facts| facts.view).collect();
     let limits = &device.settings.slots;
-    let document = document(&lease, slots.holders, &nodes, limits.limit, limits.down_max);
+    let document = document(&map, &slots, &nodes, limits.limit, limits.down_max);
     if common.json {
         screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
     } else {
@@ -74,53 +92,64 @@ pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn document(
-    lease: &SlotLease,
-    holders: Vec<Holder>,
-    nodes: &[NodeView],
-    limit: u32,
-    down_max: Duration,
-) -> Document {
-    let holds = |node: &NodeView| holders.iter().any(|holder| holder.node_uid == node.uid);
-    let counts = |node: &&NodeView| down_for(node).is_some_and(|lasting| lasting < down_max) && !holds(node);
+fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_max: Duration) -> Document {
+    let seen = |name: &str, uid: Option<&str>| {
+        let node = node_of(name, uid, nodes);
+        let now = node.map_or_else(|| "gone: it counts no more".to_owned(), words);
+        (now, node.is_some_and(is_out))
+    };
+    let entry = |holder: Holder, slot| {
+        let (now, in_use) = seen(&holder.node, Some(&holder.node_uid));
+        Entry { holder, slot, now, in_use }
+    };
+    let passed_over = |holder: &Holder| if slots.is_passed_over(holder) { "passed over" } else { "held" };
+    let current = slots.holders.iter().map(|holder| entry(holder.clone(), passed_over(holder)));
+    let old = slots.old.iter().flatten().map(|holder| entry(holder.clone(), "old"));
+    let holders: Vec<Entry> = current.chain(old).collect();
+    let damaged = |Unreadable { node, why }: &Unreadable| {
+        let (now, in_use) = seen(node, None);
+        Damaged { node: node.clone(), why: why.clone(), now, in_use }
+    };
+    let unreadable: Vec<Damaged> = slots.unreadable.iter().map(damaged).collect();
+    let counts = |entry: &&Entry| entry.slot != "passed over";
+    let is_holder =
+        |node: &NodeView| holders.iter().filter(counts).any(|entry| entry.holder.node_uid == node.uid);
+    let is_damaged =
+        |node: &NodeView| is_out(node) && unreadable.iter().any(|damaged| damaged.node == node.name);
+    let holds = |node: &NodeView| is_holder(node) || is_damaged(node);
+    let is_down = |node: &&NodeView| down_for(node).is_some_and(|lasting| lasting < down_max) && !holds(node);
     let down: Vec<Down> = nodes
         .iter()
-        .filter(counts)
+        .filter(is_down)
         .map(|node| Down { node: node.name.clone(), node_uid: node.uid.clone(), now: words(node) })
         .collect();
-    // By UID: a node that is in the Lease twice counts once.
+    // By UID: a node that has two entries counts once.
     let taken = down.len() + nodes.iter().filter(|node| holds(node)).count();
-    let entry = |holder: Holder| {
-        let node = node_of(&holder, nodes);
-        let now = node.map_or_else(|| "gone: whoever needs a slot next frees it".to_owned(), words);
-        Entry { now, in_use: node.is_some_and(is_out), holder }
-    };
-    Document {
-        group: lease.group.clone(),
-        lease: format!("{}/{}", lease.namespace, lease.name()),
-        limit,
-        taken,
-        holders: holders.into_iter().map(entry).collect(),
-        down,
-    }
+    let config_map = format!("{}/{}", map.namespace, map.name());
+    Document { group: map.group.clone(), config_map, limit, taken, holders, unreadable, down }
 }
 
 fn tell(document: &Document) -> String {
-    let Document { group, lease, limit, taken, holders, down } = document;
+    let Document { group, config_map, limit, taken, holders, unreadable, down } = document;
     let of = if *limit == 0 { "no limit (slots.limit = 0)".to_owned() } else { format!("limit {limit}") };
-    let who = if holders.is_empty() { "nobody has a slot; " } else { "" };
-    let head = format!("{who}group {group}: {taken} taken, {of} (Lease {lease})\n");
+    let who = if holders.is_empty() && unreadable.is_empty() { "nobody has a slot; " } else { "" };
+    let head = format!("{who}group {group}: {taken} taken, {of} (ConfigMap {config_map})\n");
     let of_holder = |entry: &Entry| {
         let Holder { node, boot_id, renewal, .. } = &entry.holder;
-        [node.clone(), "held".to_owned(), short(boot_id), renewal.to_string(), entry.now.clone()]
+        [node.clone(), entry.slot.to_owned(), short(boot_id), renewal.to_string(), entry.now.clone()]
     };
-    let of_down =
-        |down: &Down| [down.node.clone(), "down".to_owned(), "-".into(), "-".into(), down.now.clone()];
-    let rows: Vec<_> = holders.iter().map(of_holder).chain(down.iter().map(of_down)).collect();
+    let bare = |node: &str, slot: &str, now: &str| {
+        [node.to_owned(), slot.to_owned(), "-".to_owned(), "-".to_owned(), now.to_owned()]
+    };
+    let of_damaged =
+        |damaged: &Damaged| bare(&one_line(&damaged.node, MOST_BYTES), "unreadable", &damaged.now);
+    let of_down = |down: &Down| bare(&down.node, "down", &down.now);
+    let rows = holders.iter().map(of_holder).chain(unreadable.iter().map(of_damaged));
+    let rows: Vec<_> = rows.chain(down.iter().map(of_down)).collect();
     if rows.is_empty() { head } else { head + &table(HEAD, &rows) }
 }
 
-/// Anybody who may write the Lease may have written something else.
+/// Anybody who may write the ConfigMap may have written something else.
 fn short(boot_id: &str) -> String {
     let plain = boot_id.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-');
     let short: String = plain.take(SHORT_BOOT).collect();

@@ -8,6 +8,7 @@ fn holder(node: &str) -> Holder {
         node_uid: format!("uid-{node}"),
         boot_id: "0f3c21aa-7c1e-4b7e-9a55-0a1b2c3d4e5f".to_owned(),
         renewal: 17,
+        passed_over: vec![],
     }
 }
 
@@ -25,10 +26,13 @@ fn node(name: &str, down_for: Option<u64>, cordoned_by: Option<&str>) -> NodeVie
     }
 }
 
+fn map() -> SlotMap {
+    SlotMap::new("kube-system", "line-3")
+}
+
 fn listed(holders: &[&str], nodes: &[NodeView], limit: u32) -> Document {
-    let lease = SlotLease { namespace: "kube-system".into(), group: "line-3".into() };
     let holders = holders.iter().map(|name| holder(name)).collect();
-    document(&lease, holders, nodes, limit, Duration::from_mins(30))
+    document(&map(), &Slots { holders, ..Slots::default() }, nodes, limit, Duration::from_mins(30))
 }
 
 #[test]
@@ -42,6 +46,34 @@ fn who_has_a_slot_and_who_counts_besides() {
     ];
     // edge-b holds one and is down: it counts once. edge-d is down for too long, edge-e is merely cordoned.
     insta::assert_snapshot!(tell(&listed(&["edge-a", "edge-b", "edge-x"], &nodes, 2)));
+}
+
+#[test]
+fn entries_that_are_not_as_usual() {
+    let nodes = [
+        node("edge-a", None, Some("zedkube")),
+        node("edge-b", None, None),
+        node("edge-c", None, None),
+        node("edge-d", None, Some("zedkube")),
+        node("edge-e", None, None),
+    ];
+    let passed = |name: &str, renewal| cluster::PassedOver {
+        node: name.to_owned(),
+        node_uid: format!("uid-{name}"),
+        renewal,
+    };
+    let unreadable = |name: &str| Unreadable { node: name.to_owned(), why: "is not an entry".to_owned() };
+    let slots = Slots {
+        holders: vec![
+            Holder { passed_over: vec![passed("edge-b", 17)], ..holder("edge-a") },
+            holder("edge-b"),
+        ],
+        unreadable: vec![unreadable("edge-c"), unreadable("edge-d"), unreadable("\u{1b}[2J")],
+        old: Some(vec![holder("edge-e")]),
+        ..Slots::default()
+    };
+    // edge-b has lost its slot; edge-c is in service, so that nonsense in its entry does not count.
+    insta::assert_snapshot!(tell(&document(&map(), &slots, &nodes, 1, Duration::from_mins(30))));
 }
 
 #[test]

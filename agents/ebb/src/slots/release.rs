@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use cluster::{Cluster, Holder, SlotFailure, SlotLease, clear_slots, list_nodes, read_slots};
+use cluster::{Cluster, SlotFailure, SlotMap, clear_slots, list_nodes, read_slots};
 use drain::view::NodeView;
 use serde::Serialize;
 
-use super::lease::remove;
+use super::map::{Place, remove};
 use super::sight::{is_out, node_of, words};
-use super::{Common, lease_of};
+use super::{Common, map_of};
 use crate::kubectl::nodes::node_name;
 use crate::{journal, peers, screen};
 
@@ -21,7 +21,7 @@ pub(super) struct Which {
     /// The node that has the slot
     #[arg(value_name = "NODE")]
     holder: Option<String>,
-    /// All slots of the group, also when the Lease cannot be understood
+    /// All slots of the group, also when they cannot be understood
     #[arg(long)]
     all: bool,
 }
@@ -41,21 +41,21 @@ struct Document {
 /// Frees the slots.
 ///
 /// # Errors
-/// The node has none; a slot is in use and there is no `--force`; the Lease cannot be read or changed.
+/// The node has none; a slot is in use and there is no `--force`; the slots cannot be read or changed.
 pub(super) async fn run(which: &Which, force: bool, common: &Common) -> anyhow::Result<ExitCode> {
     let device = common.device()?;
-    let lease = lease_of(&device);
+    let map = map_of(&device);
     let wanted = which.holder.as_deref().map(node_name).transpose()?;
     let cluster = device.reach("slots").await?;
     let released = match &wanted {
-        Some(name) => of_node(&cluster, &lease, name, force).await?,
-        None => all(&cluster, &lease, force).await?,
+        Some(name) => of_node(&cluster, &map, name, force).await?,
+        None => all(&cluster, &map, force).await?,
     };
     if released.is_change {
         let by = peers::user();
         journal::record(
             &device.root,
-            &format!("slots of lease {}: {} (by {by})", lease.name(), released.line()),
+            &format!("slots of configmap {}: {} (by {by})", map.name(), released.line()),
         );
     }
     released.answer(common.json)?;
@@ -67,13 +67,16 @@ pub(super) async fn run(which: &Which, force: bool, common: &Common) -> anyhow::
 struct Released {
     nodes: Vec<String>,
     in_use: Vec<String>,
-    /// The Lease was changed.
+    /// Something was changed.
     is_change: bool,
 }
 
 impl Released {
-    fn of(holders: &[Holder], in_use: Vec<String>) -> Self {
-        let nodes: Vec<String> = holders.iter().map(|holder| holder.node.clone()).collect();
+    fn of(places: &[Place], in_use: Vec<String>) -> Self {
+        let mut nodes: Vec<String> = places.iter().map(|place| place.node.clone()).collect();
+        // A node that was updated has an entry in the Lease of before and one in the ConfigMap.
+        nodes.sort();
+        nodes.dedup();
         Self { is_change: !nodes.is_empty(), nodes, in_use }
     }
 
@@ -107,32 +110,32 @@ impl Released {
     }
 }
 
-async fn of_node(cluster: &Cluster, lease: &SlotLease, name: &str, force: bool) -> anyhow::Result<Released> {
-    let released = matching(cluster, lease, |holder| holder.node == name, force).await?;
+async fn of_node(cluster: &Cluster, map: &SlotMap, name: &str, force: bool) -> anyhow::Result<Released> {
+    let released = matching(cluster, map, |node| node == name, force).await?;
     if !released.is_change {
-        bail!("node {name} has no slot of group {}; `ebb slots list` says who has one", lease.group);
+        bail!("node {name} has no slot of group {}; `ebb slots list` says who has one", map.group);
     }
     Ok(released)
 }
 
-async fn all(cluster: &Cluster, lease: &SlotLease, force: bool) -> anyhow::Result<Released> {
-    match read_slots(cluster, lease).await {
-        Ok(_) => matching(cluster, lease, |_| true, force).await,
-        Err(SlotFailure::Unreadable { text }) => unreadable(cluster, lease, &text, force).await,
+async fn all(cluster: &Cluster, map: &SlotMap, force: bool) -> anyhow::Result<Released> {
+    match read_slots(cluster, map).await {
+        Ok(_) => matching(cluster, map, |_| true, force).await,
+        Err(SlotFailure::Unreadable { text }) => unreadable(cluster, map, &text, force).await,
         Err(failure) => Err(failure.into()),
     }
 }
 
 async fn matching(
     cluster: &Cluster,
-    lease: &SlotLease,
-    is_meant: impl Fn(&Holder) -> bool,
+    map: &SlotMap,
+    is_meant: impl Fn(&str) -> bool,
     force: bool,
 ) -> anyhow::Result<Released> {
-    let judge = async |holders: &[Holder]| {
-        if force { Ok(()) } else { refuse(&in_use(holders, &nodes(cluster).await?)) }
+    let judge = async |meant: &[Place]| {
+        if force { Ok(()) } else { refuse(&in_use(meant, &nodes(cluster).await?)) }
     };
-    let removed = remove(cluster, lease, is_meant, judge).await?;
+    let removed = remove(cluster, map, is_meant, judge).await?;
     // With --force the nodes are looked at after the fact, and only for the words: it works without any rights to them.
     let nodes =
         if force && !removed.is_empty() { nodes(cluster).await.unwrap_or_default() } else { Vec::new() };
@@ -140,15 +143,10 @@ async fn matching(
 }
 
 /// Nobody can tell who has a slot, so any node that is out of service may be one that has.
-async fn unreadable(
-    cluster: &Cluster,
-    lease: &SlotLease,
-    why: &str,
-    force: bool,
-) -> anyhow::Result<Released> {
+async fn unreadable(cluster: &Cluster, map: &SlotMap, why: &str, force: bool) -> anyhow::Result<Released> {
     let out = if force { Vec::new() } else { out(&nodes(cluster).await?) };
     refuse(&out).with_context(|| why.to_owned())?;
-    clear_slots(cluster, lease).await?;
+    clear_slots(cluster, map).await?;
     Ok(Released { is_change: true, ..Released::default() })
 }
 
@@ -156,9 +154,12 @@ async fn nodes(cluster: &Cluster) -> anyhow::Result<Vec<NodeView>> {
     Ok(list_nodes(cluster).await?.into_iter().map(|facts| facts.view).collect())
 }
 
-fn in_use(holders: &[Holder], nodes: &[NodeView]) -> Vec<String> {
-    let node = |holder: &Holder| node_of(holder, nodes).filter(|node| is_out(node)).map(named);
-    holders.iter().filter_map(node).collect()
+fn in_use(places: &[Place], nodes: &[NodeView]) -> Vec<String> {
+    let node =
+        |place: &Place| node_of(&place.node, place.node_uid.as_deref(), nodes).filter(|node| is_out(node));
+    let mut in_use: Vec<String> = places.iter().filter_map(node).map(named).collect();
+    in_use.dedup();
+    in_use
 }
 
 fn out(nodes: &[NodeView]) -> Vec<String> {

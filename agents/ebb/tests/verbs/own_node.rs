@@ -184,10 +184,10 @@ async fn bad_files_and_a_lease_that_does_not_answer() -> Result<()> {
     assert!(said.code == 1 && said.err.contains("nobody knows which Node is this machine"), "{said:?}");
     assert!(site.is_cordoned("edge-a") && site.changes().is_empty(), "{said:?}");
 
-    site.forbid("get", "leases");
+    site.forbid("get", "configmaps");
     let said = give_back(&site, &device, "--node edge-a").await?;
     assert_eq!((said.code, said.out.as_str()), (1, "node/edge-a uncordoned\n"), "{said:?}");
-    assert!(said.err.contains("needs the right to `get` `leases`"), "{said:?}");
+    assert!(said.err.contains("needs the right to `get` `configmaps`"), "{said:?}");
     Ok(())
 }
 

@@ -156,7 +156,7 @@ impl Site {
         Ok(())
     }
 
-    /// The entry of the node, as it is now, in the Lease of the slots.
+    /// The entry of the node, as it is now, in the ConfigMap of the slots.
     pub(crate) fn slot(&self, node: &str) -> Value {
         let uid = self.node(node).pointer("/metadata/uid").cloned().unwrap_or_default();
         json!({"Node": node, "NodeUID": uid, "BootID": "0f3c21aa-7c1e", "Renewal": 17})
@@ -164,15 +164,29 @@ impl Site {
 
     /// These nodes have a slot of the group `default`.
     pub(crate) fn hold(&self, nodes: &[&str]) -> Result<()> {
-        let entries: Vec<Value> = nodes.iter().map(|node| self.slot(node)).collect();
-        self.put_lease("kube-system", "ebb-slots-default", &json!(entries).to_string())
+        let entries: Vec<(&str, String)> =
+            nodes.iter().map(|node| (*node, self.slot(node).to_string())).collect();
+        self.put_slots("kube-system", "ebb-slots-default", &entries)
     }
 
-    /// A Lease of slots with this annotation.
-    pub(crate) fn put_lease(&self, namespace: &str, name: &str, text: &str) -> Result<()> {
+    /// A ConfigMap of slots with these keys.
+    pub(crate) fn put_slots(&self, namespace: &str, name: &str, entries: &[(&str, String)]) -> Result<()> {
+        let data: std::collections::BTreeMap<_, _> = entries.iter().cloned().collect();
+        self.cluster.apply(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": namespace}, "data": data,
+        }))?;
+        Ok(())
+    }
+
+    /// The Lease in which versions before kept the slots, with this annotation.
+    pub(crate) fn put_lease(&self, text: &str) -> Result<()> {
         self.cluster.apply(json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": name, "namespace": namespace, "annotations": {"ebb.dev/holders": text}},
+            "metadata": {
+                "name": "ebb-slots-default", "namespace": "kube-system",
+                "annotations": {"ebb.dev/holders": text},
+            },
             "spec": {},
         }))?;
         Ok(())
@@ -180,11 +194,9 @@ impl Site {
 
     /// Who has a slot of the group `default` now.
     pub(crate) fn holders(&self) -> Vec<String> {
-        let lease = self.cluster.get("leases", "kube-system", "ebb-slots-default").unwrap_or_default();
-        let text = lease.pointer("/metadata/annotations/ebb.dev~1holders").and_then(Value::as_str);
-        let entries: Vec<Value> = serde_json::from_str(text.unwrap_or("[]")).unwrap_or_default();
-        let node = |entry: &Value| entry.get("Node").and_then(Value::as_str).unwrap_or_default().to_owned();
-        entries.iter().map(node).collect()
+        let map = self.cluster.get("configmaps", "kube-system", "ebb-slots-default").unwrap_or_default();
+        let data = map.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
+        data.into_iter().map(|(node, _)| node).collect()
     }
 
     /// Requests that change something. Dry runs change nothing.

@@ -16,9 +16,10 @@ fn words(site: &Site, more: &str) -> String {
 async fn who_has_a_slot() -> Result<()> {
     let site = Site::passive()?;
     let said = site.ebb(&words(&site, "list")).await?;
-    let nobody = "nobody has a slot; group default: 0 taken, limit 1 (Lease kube-system/ebb-slots-default)\n";
+    let nobody =
+        "nobody has a slot; group default: 0 taken, limit 1 (ConfigMap kube-system/ebb-slots-default)\n";
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, nobody, ""));
-    assert_eq!(site.cluster.get("leases", "kube-system", NAME), None, "a look makes no Lease");
+    assert_eq!(site.cluster.get("configmaps", "kube-system", NAME), None, "a look makes no ConfigMap");
 
     site.hold(&["edge-a", "edge-b"])?;
     site.cordon("edge-a", "zedkube")?;
@@ -26,10 +27,10 @@ async fn who_has_a_slot() -> Result<()> {
     site.lose("edge-c")?;
     let said = site.ebb(&words(&site, "list --set slots.limit=2")).await?;
     let expected = "\
-group default: 2 taken, limit 2 (Lease kube-system/ebb-slots-default)
+group default: 2 taken, limit 2 (ConfigMap kube-system/ebb-slots-default)
 NODE    SLOT  BOOT      RENEWAL  NOW
 edge-a  held  0f3c21aa  17       Ready, cordoned by zedkube
-edge-b  held  0f3c21aa  17       gone: whoever needs a slot next frees it
+edge-b  held  0f3c21aa  17       gone: it counts no more
 edge-c  down  -         -        NotReady
 ";
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, expected, ""));
@@ -53,14 +54,14 @@ edge-c  down  -         -        NotReady
 }
 
 #[tokio::test]
-async fn which_lease_is_meant() -> Result<()> {
+async fn which_map_is_meant() -> Result<()> {
     let site = Site::passive()?;
-    site.put_lease("fleet", "ebb-slots-line-3", &json!([site.slot("edge-a")]).to_string())?;
+    site.put_slots("fleet", "ebb-slots-line-3", &[("edge-a", site.slot("edge-a").to_string())])?;
     for (more, code, part) in [
         (
             "list --group line-3 --namespace fleet",
             0,
-            "group line-3: 1 taken, limit 1 (Lease fleet/ebb-slots-line-3)\n",
+            "group line-3: 1 taken, limit 1 (ConfigMap fleet/ebb-slots-line-3)\n",
         ),
         ("list --set slots.group=line-3 --set slots.namespace=fleet", 0, "group line-3: 1 taken"),
         ("list --set slots.group=x --group line-3 --namespace fleet", 0, "group line-3: 1 taken"),
@@ -143,9 +144,39 @@ async fn what_is_released_is_told() -> Result<()> {
 }
 
 #[tokio::test]
+async fn an_entry_that_nobody_can_read() -> Result<()> {
+    let site = Site::passive()?;
+    let good = site.slot("edge-a").to_string();
+    site.put_slots("kube-system", NAME, &[("edge-a", good), ("edge-b", "{\"Node\": 1}".to_owned())])?;
+    let said = site.ebb(&words(&site, "list")).await?;
+    assert!(said.code == 0 && said.out.contains("edge-b  unreadable"), "{said:?}");
+    site.cordon("edge-b", "zedkube")?;
+    let said = site.ebb(&words(&site, "release edge-b")).await?;
+    assert!(said.code == 1 && said.err.contains("edge-b is Ready, cordoned by zedkube"), "{said:?}");
+    let said = site.ebb(&words(&site, "release edge-b --force")).await?;
+    assert!(said.code == 0 && said.out.starts_with("the slot of edge-b is free"), "{said:?}");
+    assert_eq!(site.holders(), ["edge-a"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_lease_of_before() -> Result<()> {
+    let site = Site::passive()?;
+    site.put_lease(&json!([site.slot("edge-a"), site.slot("edge-b")]).to_string())?;
+    site.hold(&["edge-c"])?;
+    let said = site.ebb(&words(&site, "list")).await?;
+    assert!(said.out.contains("edge-a  old") && said.out.contains("edge-c  held"), "{said:?}");
+    let said = site.ebb(&words(&site, "release edge-a")).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "the slot of edge-a is free\n"), "{said:?}");
+    let said = site.ebb(&words(&site, "release --all")).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "the slots of edge-b, edge-c are free\n"), "{said:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_annotation_that_nobody_can_read() -> Result<()> {
     let site = Site::passive()?;
-    site.put_lease("kube-system", NAME, "[{\"Node\": 1}]")?;
+    site.put_lease("[{\"Node\": 1}]")?;
     for more in ["list", "release edge-a"] {
         let said = site.ebb(&words(&site, more)).await?;
         assert!(said.code == 1 && said.err.contains("ebb slots release --all"), "{more}: {said:?}");
@@ -165,15 +196,15 @@ async fn an_annotation_that_nobody_can_read() -> Result<()> {
 }
 
 #[tokio::test]
-async fn others_who_change_the_lease_are_waited_for_ten_times() -> Result<()> {
+async fn others_who_change_the_slots_are_waited_for_ten_times() -> Result<()> {
     let conflict = || Effect::Answer(Reply::text(409, "somebody was faster"));
     for (times, code) in [(9, 0), (10, 1)] {
         let site = Site::passive()?;
         site.hold(&["edge-a"])?;
-        site.cluster.faults().add(Fault::on("patch", "leases", conflict()).times(times));
+        site.cluster.faults().add(Fault::on("patch", "configmaps", conflict()).times(times));
         let said = site.ebb(&words(&site, "release edge-a")).await?;
         assert_eq!((said.code, site.holders().is_empty()), (code, code == 0), "{times}: {said:?}");
-        assert_eq!(site.cluster.requests().count("ebb/", "patch", "leases"), 10, "{times}");
+        assert_eq!(site.cluster.requests().count("ebb/", "patch", "configmaps"), 10, "{times}");
         assert_eq!(said.err.contains("each of 10 times; try again"), code == 1, "{said:?}");
     }
     Ok(())
@@ -182,12 +213,13 @@ async fn others_who_change_the_lease_are_waited_for_ten_times() -> Result<()> {
 #[tokio::test]
 async fn a_missing_right_is_named() -> Result<()> {
     for (verb, resource, more) in [
-        ("get", "leases", "list"),
+        ("get", "configmaps", "list"),
         ("list", "nodes", "list"),
-        ("get", "leases", "release edge-a"),
+        ("get", "configmaps", "release edge-a"),
         ("list", "nodes", "release edge-a"),
-        ("patch", "leases", "release edge-a"),
-        ("get", "leases", "release --all"),
+        ("patch", "configmaps", "release edge-a"),
+        ("get", "leases", "list"),
+        ("get", "configmaps", "release --all"),
     ] {
         let site = Site::passive()?;
         site.hold(&["edge-a"])?;

@@ -1,4 +1,4 @@
-//! Several nodes, one Lease: whatever is killed, cut off or delayed, no more of them drain at once than may.
+//! Several nodes, one SlotTable: whatever is killed, cut off or delayed, no more of them drain at once than may.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::event::{Cordoned, Look, Trouble};
 use crate::leasing::SlotTrouble;
 use crate::membership::Facts;
 use crate::record::{Record, resume};
-use crate::slots::Lease;
+use crate::slots::{Holder, PassedOver, SlotTable};
 use crate::state::OWNER;
 
 const NODES: usize = 3;
@@ -26,7 +26,7 @@ struct Device {
     answers: VecDeque<Event>,
     asks: bool,
     boots: u32,
-    /// Others had a slot: in the Lease, and by their marks in the list of nodes, as the server answered last.
+    /// Others had a slot: in the table, and by their marks in the list of nodes, as the server answered last.
     others: (bool, bool),
 }
 
@@ -34,14 +34,16 @@ struct Device {
 struct World {
     now: Moment,
     limit: u32,
-    lease: Lease,
+    table: SlotTable,
     nodes: Vec<NodeView>,
     pods: Vec<Vec<PodView>>,
     devices: Vec<Device>,
     /// The Node objects that there are.
     joined: Vec<bool>,
-    /// Since its first eviction, until its slot is back.
+    /// Since its first eviction, until its slot is back or it is in service again.
     draining: Vec<bool>,
+    /// Somebody else has made it lose its slot, since it wrote its entry.
+    meddled: Vec<bool>,
 }
 
 /// What may happen to a device.
@@ -73,6 +75,10 @@ enum Action {
     CutOff,
     /// Its Node object is made; before, nobody knows it.
     Join,
+    /// Somebody destroys its entry.
+    Destroy,
+    /// Its entry says that it has passed over all others.
+    Lie,
 }
 
 impl World {
@@ -99,12 +105,13 @@ impl World {
         let mut world = Self {
             now,
             limit,
-            lease: Lease::default(),
+            table: SlotTable::default(),
             nodes: (0..NODES).map(node).collect(),
             pods: (0..NODES).map(|_| vec![pod()]).collect(),
             devices: (0..NODES).map(device).collect(),
             joined: vec![true, true, false],
             draining: vec![false; NODES],
+            meddled: vec![false; NODES],
         };
         world.start(0);
         world.start(1);
@@ -139,8 +146,8 @@ impl World {
         let was_complete = matches!(device.state.phase, Phase::Complete { .. });
         let uid = format!("n{index}");
         match &event {
-            Event::Slots { result: Ok(lease), .. } => {
-                device.others.0 = lease.holders.iter().any(|holder| holder.node_uid != uid);
+            Event::Slots { result: Ok(table), .. } => {
+                device.others.0 = table.holders.iter().any(|holder| holder.node_uid != uid);
             }
             Event::Looked { result: Ok(look), .. } => {
                 let is_marked = |node: &NodeView| node.uid != uid && node.cordoned_by.is_some();
@@ -202,11 +209,12 @@ impl World {
             Effect::Uncordon { serial } => {
                 let node = &mut self.nodes[index];
                 (node.cordoned, node.cordoned_by) = (false, None);
+                self.draining[index] = false;
                 Event::Uncordoned { serial, result: Ok(()) }
             }
-            Effect::ReadSlots { serial } => Event::Slots { serial, result: Ok(self.lease.clone()) },
-            Effect::WriteSlots { serial, based_on, holders } => {
-                Event::Slots { serial, result: self.write(based_on, holders) }
+            Effect::ReadSlots { serial } => Event::Slots { serial, result: Ok(self.table.clone()) },
+            Effect::WriteSlots { serial, based_on, node, entry } => {
+                Event::Slots { serial, result: self.write(index, based_on.as_ref(), &node, entry) }
             }
             Effect::Drain(drain::Effect::Evict { attempt, pod, .. }) => {
                 self.evict(index);
@@ -221,24 +229,63 @@ impl World {
 
     fn write(
         &mut self,
-        based_on: Option<String>,
-        holders: Vec<crate::slots::Holder>,
-    ) -> Result<Lease, SlotTrouble> {
-        if based_on != self.lease.version {
+        index: usize,
+        based_on: Option<&String>,
+        node: &str,
+        entry: Option<Holder>,
+    ) -> Result<SlotTable, SlotTrouble> {
+        assert_eq!(node, self.nodes[index].name, "a node writes its own place only");
+        if based_on != self.table.version.as_ref() {
             return Err(SlotTrouble::Conflict);
         }
-        let version = based_on.map_or(0, |version| version.parse::<u32>().unwrap()) + 1;
-        self.lease = Lease { version: Some(version.to_string()), holders };
+        self.draining[index] &= entry.is_some();
+        self.meddled[index] &= entry.is_none();
+        self.table.put(node, entry);
+        self.count_version();
+        Ok(self.table.clone())
+    }
+
+    fn count_version(&mut self) {
+        let version = self.table.version.as_ref().map_or(0, |version| version.parse::<u32>().unwrap()) + 1;
+        self.table.version = Some(version.to_string());
+    }
+
+    /// Somebody else writes nonsense into the node's place of the table.
+    fn destroy(&mut self, index: usize) {
+        let name = self.nodes[index].name.clone();
+        self.table.put(&name, None);
+        self.table.unreadable.push(name);
+        self.meddled[index] = true;
+        self.count_version();
+    }
+
+    /// The node, or who has stolen its credentials, says that it has passed over all others.
+    fn lie(&mut self, index: usize) {
+        let others = self.table.holders.iter().filter(|holder| holder.node != self.nodes[index].name);
+        let passed_over: Vec<PassedOver> = others
+            .map(|holder| PassedOver {
+                node: holder.node.clone(),
+                node_uid: holder.node_uid.clone(),
+                renewal: holder.renewal + 3,
+            })
+            .collect();
+        let own = &self.nodes[index].uid;
+        let Some(holder) = self.table.holders.iter_mut().find(|holder| holder.node_uid == *own) else {
+            return;
+        };
         for (index, node) in self.nodes.iter().enumerate() {
-            self.draining[index] &= self.lease.of(&node.uid).is_some();
+            self.meddled[index] |= passed_over.iter().any(|passed| passed.node == node.name);
         }
-        Ok(self.lease.clone())
+        holder.passed_over = passed_over;
+        self.count_version();
     }
 
     /// The moment that counts: a pod leaves a node.
     fn evict(&mut self, index: usize) {
         assert!(self.nodes[index].cordoned, "a pod left a node that takes pods");
-        assert!(self.lease.of(&self.nodes[index].uid).is_some(), "a pod left without a slot");
+        let is_held = self.table.held_by(&self.nodes[index].uid).is_some();
+        // Until it renews, a holder does not know what somebody has done to its entry.
+        assert!(is_held || self.meddled[index], "a pod left without a slot");
         self.draining[index] = true;
         let draining = self.draining.iter().filter(|draining| **draining).count();
         assert!(draining <= usize::try_from(self.limit).unwrap(), "{draining} nodes drain at once");
@@ -295,6 +342,8 @@ impl World {
             Action::Up => {
                 (self.nodes[index].ready, self.nodes[index].boot_id) = (true, self.boot_id(index));
             }
+            Action::Destroy => self.destroy(index),
+            Action::Lie => self.lie(index),
             Action::Refill => self.pods[index] = vec![pod()],
         }
     }
@@ -341,7 +390,13 @@ impl World {
 
     /// Nothing goes wrong any more: everything that is on its way arrives, and time passes.
     fn settle(&mut self) {
-        for _ in 0..1500 {
+        for round in 0..1500 {
+            // The watch tells of what somebody else has written.
+            for index in (0..NODES).filter(|_| round % 500 == 0) {
+                if leasing::wants_watch(&self.devices[index].state) {
+                    self.send(index, Event::SlotsChanged);
+                }
+            }
             let mut idle = true;
             for index in 0..NODES {
                 if !self.devices[index].calls.is_empty() || !self.devices[index].answers.is_empty() {
@@ -414,6 +469,8 @@ fn any_action() -> impl Strategy<Value = (usize, Action)> {
         3 => Just(Action::Alone),
         2 => Just(Action::CutOff),
         1 => Just(Action::Join),
+        1 => Just(Action::Destroy),
+        1 => Just(Action::Lie),
     ];
     (0..NODES, action)
 }
@@ -439,7 +496,7 @@ proptest! {
         for (index, node) in world.nodes.iter().enumerate() {
             prop_assert!(!node.cordoned, "the cordon of {} was left behind", index);
         }
-        prop_assert_eq!(world.lease.holders, vec![]);
+        prop_assert_eq!((world.table.holders, world.table.unreadable), (vec![], vec![]));
     }
 
     #[test]
@@ -463,4 +520,22 @@ proptest! {
         let boots: Vec<u32> = world.devices.iter().map(|device| device.boots).collect();
         prop_assert_eq!(boots, vec![1; NODES]);
     }
+}
+
+/// The word that we were passed over is gone when we are back: too much time has passed to rely on our entry.
+#[test]
+fn who_was_away_for_too_long_takes_its_slot_anew() {
+    let mut world = World::new(1);
+    world.act(0, Action::Ask(true));
+    while world.table.of("n0").is_none() {
+        world.act(0, Action::Answer);
+        world.act(0, Action::Call);
+    }
+    world.act(1, Action::Ask(true));
+    world.act(1, Action::Alone);
+    assert!(world.draining[1] && world.table.held_by("n0").is_none(), "n0 was passed over");
+    world.act(1, Action::Destroy);
+    assert!(world.table.held_by("n0").is_some(), "nobody says so any more");
+    world.act(0, Action::Alone);
+    assert!(!world.draining[0] && !world.nodes[0].cordoned);
 }

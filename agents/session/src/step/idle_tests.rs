@@ -32,9 +32,9 @@ fn an_idle_agent_says_what_it_cannot_see() {
             "set node.name",
         ),
         (
-            "Lease",
+            "the slots",
             |sim| {
-                sim.state.slots.lease = None;
+                sim.state.slots.table = None;
                 sim.set(Fault::SlotsRefused, true);
             },
             "slots of the cluster cannot be read",
@@ -119,7 +119,7 @@ fn a_cordon_that_nobody_takes_back_is_told_of() {
     sim.own.boot_id = "next boot".into();
     sim.state.own = None;
     sim.pass(5 * MINUTE);
-    assert_eq!((sim.own.cordoned, sim.lease.holders.len()), (false, 0));
+    assert_eq!((sim.own.cordoned, sim.slots.holders.len()), (false, 0));
     assert_eq!(sim.state.remembered, None);
     assert_eq!(words::reason(&sim.state), "nobody asks for a drain");
 }

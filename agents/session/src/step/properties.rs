@@ -10,7 +10,7 @@ use crate::forcing::{Command, Order};
 use crate::leasing::SlotTrouble;
 use crate::membership::{Facts, Mode, NodeAgent};
 use crate::record::resume;
-use crate::slots::{Holder, Lease};
+use crate::slots::{Holder, PassedOver, SlotTable};
 use crate::state::OWNER;
 
 fn any_node() -> impl Strategy<Value = NodeView> {
@@ -80,7 +80,7 @@ enum Draft {
     Cordoned(bool, Result<Cordoned, Trouble>),
     Uncordoned(bool, Result<(), String>),
     Adopted(bool, Result<bool, String>),
-    Slots(bool, Result<Vec<u8>, bool>),
+    Slots(bool, Result<Vec<(u8, u8)>, bool>),
     Health(bool, bool),
     Restart,
     /// From now on the record can be written, or not.
@@ -116,7 +116,7 @@ fn any_draft() -> impl Strategy<Value = Draft> {
             .prop_map(|(current, result)| Draft::Cordoned(current, result)),
         3 => (current(), any::<bool>())
             .prop_map(|(current, ok)| Draft::Uncordoned(current, if ok { Ok(()) } else { Err("e".into()) })),
-        8 => (current(), prop::result::maybe_err(prop::collection::vec(0..3_u8, 0..3), any::<bool>()))
+        8 => (current(), prop::result::maybe_err(entries(), any::<bool>()))
             .prop_map(|(current, result)| Draft::Slots(current, result)),
         1 => Just(Draft::Plain(Event::SlotsChanged)),
         4 => (current(), prop::bool::weighted(0.8)).prop_map(|(current, ok)| Draft::Health(current, ok)),
@@ -161,11 +161,26 @@ fn any_order() -> impl Strategy<Value = Command> {
     ]
 }
 
-fn lease(holders: Vec<u8>) -> Lease {
+fn entries() -> impl Strategy<Value = Vec<(u8, u8)>> {
+    prop::collection::vec((0..3_u8, 0..8_u8), 0..3)
+}
+
+/// Who has an entry, and which: 6 has passed over all others, 7 is unreadable.
+fn table(entries: Vec<(u8, u8)>) -> SlotTable {
     let name = |number: u8| ["own", "a", "b"][usize::from(number)].to_owned();
-    let holder = |number| Holder { node: name(number), node_uid: name(number), ..Holder::default() };
-    let unique: std::collections::BTreeSet<u8> = holders.into_iter().collect();
-    Lease { version: Some("1".into()), holders: unique.into_iter().map(holder).collect() }
+    let mut table = SlotTable { version: Some("1".into()), ..SlotTable::default() };
+    for (number, which) in std::collections::BTreeMap::from_iter(entries) {
+        let others = (0..3).filter(|other| which == 6 && *other != number);
+        let passed = |other| PassedOver { node: name(other), node_uid: name(other), renewal: 9 };
+        let passed_over = others.map(passed).collect();
+        let (node, node_uid) = (name(number), name(number));
+        if which == 7 {
+            table.unreadable.push(node);
+        } else {
+            table.holders.push(Holder { node, node_uid, passed_over, ..Holder::default() });
+        }
+    }
+    table
 }
 
 fn event(draft: Draft, state: &State) -> Event {
@@ -198,7 +213,7 @@ fn event(draft: Draft, state: &State) -> Event {
             let call = state.slots.in_flight.map(|call| call.serial);
             let other = || SlotTrouble::Failed(Trouble::Other("o".into()));
             let failure = |conflict| if conflict { SlotTrouble::Conflict } else { other() };
-            Event::Slots { serial: serial(current, call), result: result.map(lease).map_err(failure) }
+            Event::Slots { serial: serial(current, call), result: result.map(table).map_err(failure) }
         }
         Draft::Health(current, ok) => {
             let call = state.health.in_flight.map(|(serial, _)| serial);

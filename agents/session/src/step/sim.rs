@@ -9,7 +9,7 @@ use crate::event::{Cordoned, Look, NoNode, Trouble};
 use crate::leasing::SlotTrouble;
 use crate::membership::Facts;
 use crate::record::{Record, resume};
-use crate::slots::{Holder, Lease};
+use crate::slots::{Holder, SlotTable};
 
 use crate::state::OWNER;
 
@@ -22,11 +22,11 @@ pub(super) enum Fault {
     CordonRefused,
     EvictionRefused,
     SlotsRefused,
-    /// The right to the Lease is lost just as we cordon.
+    /// The right to the slots is lost just as we cordon.
     SlotsRefusedAtCordon,
     /// Somebody frees our entry and takes the slot just as we cordon.
     SlotStolenAtCordon,
-    /// A node joins and takes the slot just before the Lease is read.
+    /// A node joins and takes the slot just before the slots are read.
     NewcomerTakesSlot,
     /// Health fails as soon as we hold the slot.
     HealthWithSlot,
@@ -54,9 +54,9 @@ pub(super) struct Sim {
     pub(super) own: NodeView,
     pub(super) others: Vec<NodeView>,
     pub(super) pods: Vec<PodView>,
-    pub(super) lease: Lease,
+    pub(super) slots: SlotTable,
     pub(super) health: Result<(), String>,
-    pub(super) lease_reads: usize,
+    pub(super) slot_reads: usize,
     /// What the device knows of its membership.
     pub(super) facts: Facts,
     /// Our Node exists.
@@ -89,9 +89,9 @@ impl Sim {
             own: node("own"),
             others: vec![node("peer")],
             pods: vec![pod("1"), pod("2")],
-            lease: Lease::default(),
+            slots: SlotTable::default(),
             health: Ok(()),
-            lease_reads: 0,
+            slot_reads: 0,
             facts: Facts { has_kubeconfig: true, ..Facts::default() },
             has_own_node: true,
             may_join: true,
@@ -157,13 +157,13 @@ impl Sim {
                 self.own.cordoned_by = Some(OWNER.into());
                 Some(Event::Adopted { serial, result: Ok(true) })
             }
-            Effect::ReadSlots { serial } => Some(Event::Slots { serial, result: self.read_lease() }),
-            Effect::WriteSlots { serial, based_on, holders } => {
-                Some(Event::Slots { serial, result: self.write_lease(based_on, holders) })
+            Effect::ReadSlots { serial } => Some(Event::Slots { serial, result: self.read_slots() }),
+            Effect::WriteSlots { serial, based_on, node, entry } => {
+                Some(Event::Slots { serial, result: self.write_slots(based_on.as_ref(), &node, entry) })
             }
             Effect::AskHealth { serial } => {
                 self.done.push("health".into());
-                let fails = self.has(Fault::HealthWithSlot) && self.lease.of("own").is_some();
+                let fails = self.has(Fault::HealthWithSlot) && self.slots.of("own").is_some();
                 let result = if fails { Err("degraded".into()) } else { self.health.clone() };
                 Some(Event::Health { serial, result })
             }
@@ -223,8 +223,8 @@ impl Sim {
         }
     }
 
-    fn read_lease(&mut self) -> Result<Lease, SlotTrouble> {
-        self.lease_reads += 1;
+    fn read_slots(&mut self) -> Result<SlotTable, SlotTrouble> {
+        self.slot_reads += 1;
         if self.faults.remove(&Fault::NewcomerTakesSlot) {
             self.others.push(NodeView {
                 name: "new".into(),
@@ -235,9 +235,9 @@ impl Sim {
             self.others_hold(&["new"]);
         }
         if self.has(Fault::SlotsRefused) {
-            return Err(SlotTrouble::Failed(Trouble::Denied("cannot get leases".into())));
+            return Err(SlotTrouble::Failed(Trouble::Denied("cannot get configmaps".into())));
         }
-        self.answer(self.lease.clone()).map_err(SlotTrouble::Failed)
+        self.answer(self.slots.clone()).map_err(SlotTrouble::Failed)
     }
 
     fn has(&self, fault: Fault) -> bool {
@@ -257,36 +257,44 @@ impl Sim {
         };
     }
 
-    pub(super) fn write_lease(
+    fn write_slots(
         &mut self,
-        based_on: Option<String>,
-        holders: Vec<Holder>,
-    ) -> Result<Lease, SlotTrouble> {
+        based_on: Option<&String>,
+        node: &str,
+        entry: Option<Holder>,
+    ) -> Result<SlotTable, SlotTrouble> {
         if self.has(Fault::SlotsRefused) {
-            return Err(SlotTrouble::Failed(Trouble::Denied("cannot patch leases".into())));
+            return Err(SlotTrouble::Failed(Trouble::Denied("cannot patch configmaps".into())));
         }
         if self.has(Fault::Unreachable) {
-            return self.answer(Lease::default()).map_err(SlotTrouble::Failed);
+            return self.answer(SlotTable::default()).map_err(SlotTrouble::Failed);
         }
-        if based_on != self.lease.version {
+        if based_on != self.slots.version.as_ref() {
             return Err(SlotTrouble::Conflict);
         }
-        let version = based_on.map_or(0, |version| version.parse::<u32>().unwrap()) + 1;
-        self.lease = Lease { version: Some(version.to_string()), holders };
-        Ok(self.lease.clone())
+        self.slots.put(node, entry);
+        self.count_version();
+        // The Lease of before is not a part of the answer to a write.
+        Ok(SlotTable { old: None, ..self.slots.clone() })
     }
 
-    /// Somebody else writes the Lease.
+    /// The table was changed.
+    pub(super) fn count_version(&mut self) {
+        let version = self.slots.version.as_ref().map_or(0, |version| version.parse::<u32>().unwrap()) + 1;
+        self.slots.version = Some(version.to_string());
+    }
+
+    /// Now these have entries, and we have the one that we had.
     pub(super) fn others_hold(&mut self, names: &[&str]) {
-        let own = self.lease.of("own").cloned();
+        let own = self.slots.of("own").cloned();
         let holder =
             |name: &&str| Holder { node: (*name).into(), node_uid: (*name).into(), ..Holder::default() };
-        let version = self.lease.version.clone();
-        self.write_lease(version, names.iter().map(holder).chain(own).collect()).unwrap();
+        self.slots.holders = names.iter().map(holder).chain(own).collect();
+        self.count_version();
     }
 
     pub(super) fn holders(&self) -> Vec<&str> {
-        self.lease.holders.iter().map(|holder| holder.node.as_str()).collect()
+        self.slots.holders.iter().map(|holder| holder.node.as_str()).collect()
     }
 
     /// What happens to the slot just as we cordon.
@@ -295,7 +303,7 @@ impl Sim {
             self.set(Fault::SlotsRefused, true);
         }
         if self.faults.remove(&Fault::SlotStolenAtCordon) {
-            self.lease.holders.clear();
+            self.slots.holders.clear();
             self.others_hold(&["peer"]);
         }
     }

@@ -5,6 +5,7 @@ use drain::view::NodeView;
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
 use crate::membership::Mode;
+use crate::slots::{Holder, PassedOver};
 use crate::state::OWNER;
 use crate::words;
 
@@ -16,7 +17,7 @@ fn a_slot_is_taken_before_the_cordon_and_given_back_after_the_uncordon() {
     sim.reboot();
     sim.pass(20 * SECOND);
     assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
-    assert!(sim.lease.holders[0].renewal >= 2, "confirmed after the cordon");
+    assert!(sim.slots.holders[0].renewal >= 2, "confirmed after the cordon");
     sim.ask(&[]);
     sim.pass(10 * SECOND);
     assert_eq!((sim.holders(), sim.own.cordoned), (vec![], false));
@@ -31,8 +32,8 @@ fn who_finds_all_slots_taken_waits_in_service() {
     assert_eq!(sim.state.shown.status, Status::Requested);
     assert!(!sim.own.cordoned, "a node that waits takes pods");
     assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
-    sim.lease.holders.clear();
-    sim.lease.version = Some("99".into());
+    sim.slots.holders.clear();
+    sim.slots.version = Some("99".into());
     sim.send(Event::SlotsChanged);
     sim.pass(10 * SECOND);
     assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
@@ -61,8 +62,8 @@ fn a_forgotten_entry_is_freed_but_not_that_of_a_node_that_is_down() {
 #[test]
 fn a_holder_that_has_just_joined_does_not_look_as_if_it_were_gone() {
     let mut sim = Sim::new();
-    // What a read before has shown is forgotten, so that the Lease is read after the nodes.
-    sim.state.slots.lease = None;
+    // What a read before has shown is forgotten, so that the table is read after the nodes.
+    sim.state.slots.table = None;
     sim.set(Fault::NewcomerTakesSlot, true);
     sim.reboot();
     sim.pass(20 * SECOND);
@@ -74,9 +75,9 @@ fn an_entry_is_renewed_while_a_request_stands() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(20 * SECOND);
-    let before = sim.lease.holders[0].renewal;
+    let before = sim.slots.holders[0].renewal;
     sim.pass(10 * MINUTE);
-    let renewed = sim.lease.holders[0].renewal - before;
+    let renewed = sim.slots.holders[0].renewal - before;
     assert!((8..=11).contains(&renewed), "{renewed} times in 10 min");
 }
 
@@ -97,33 +98,94 @@ fn a_slot_that_somebody_releases_takes_complete_back() {
     sim.reboot();
     sim.pass(20 * SECOND);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
-    sim.lease.holders.clear();
+    sim.slots.holders.clear();
     sim.others_hold(&["peer"]);
     sim.pass(2 * MINUTE);
     assert_eq!((sim.outcome(), sim.own.cordoned, sim.holders()), (None, false, vec!["peer"]));
     assert!(sim.state.requests.iter().all(|request| request.answer == Answer::None));
 }
 
+/// We were away before the cordon; another node took the slot and has named us as passed over.
 #[test]
-fn trouble_with_the_lease_is_waited_for_and_then_a_failed_cordon() {
+fn who_is_passed_over_while_away_queues_again_and_drains_afterwards() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    let renewal = sim.slots.of("own").expect("we have a slot").renewal;
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    sim.others_hold(&["peer"]);
+    let passed = PassedOver { node: "own".into(), node_uid: "own".into(), renewal: renewal + 1 };
+    sim.slots.holders[0].passed_over.push(passed);
+    sim.pass(2 * MINUTE);
+    assert_eq!((sim.outcome(), sim.own.cordoned), (None, false), "queues in service");
+    assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
+    sim.slots.put("peer", None);
+    sim.count_version();
+    sim.send(Event::SlotsChanged);
+    sim.pass(MINUTE);
+    assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
+    assert!(sim.slots.held_by("own").is_some_and(|own| own.renewal > renewal + 1));
+}
+
+/// What we have left has to go back all the same, or it would stand there for ever: nobody else may take it away.
+#[test]
+fn an_entry_that_was_passed_over_or_destroyed_is_taken_away_by_its_own_node() {
+    for is_destroyed in [false, true] {
+        let mut sim = Sim::new();
+        sim.reboot();
+        sim.pass(20 * SECOND);
+        sim.others_hold(&["peer"]);
+        if is_destroyed {
+            sim.slots.put("own", None);
+            sim.slots.unreadable.push("own".into());
+        } else {
+            let passed = PassedOver { node: "own".into(), node_uid: "own".into(), renewal: 99 };
+            sim.slots.holders[0].passed_over.push(passed);
+        }
+        sim.ask(&[]);
+        sim.pass(2 * MINUTE);
+        assert_eq!((sim.holders(), sim.own.cordoned), (vec!["peer"], false), "destroyed: {is_destroyed}");
+        assert!(sim.slots.unreadable.is_empty());
+    }
+}
+
+/// The Lease in which versions before kept the slots.
+#[test]
+fn a_holder_in_the_lease_of_before_is_waited_for() {
+    let mut sim = Sim::new();
+    let old = |name: &str| Holder { node: name.into(), node_uid: name.into(), ..Holder::default() };
+    // We were updated while we had a slot: our own old entry is no obstacle.
+    sim.slots.old = Some(vec![old("own"), old("peer")]);
+    sim.state.slots.table = None;
+    sim.reboot();
+    sim.pass(3 * MINUTE);
+    assert_eq!((sim.outcome(), sim.own.cordoned), (None, false));
+    assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
+    sim.slots.old = Some(vec![old("own")]);
+    sim.pass(MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn trouble_with_the_slots_is_waited_for_and_then_a_failed_cordon() {
     let mut sim = Sim::new();
     sim.set(Fault::SlotsRefused, true);
     sim.reboot();
     sim.pass(MINUTE);
     assert_eq!(sim.state.shown.status, Status::Requested);
-    assert!(words::reason(&sim.state).contains("leases"), "{}", words::reason(&sim.state));
+    assert!(words::reason(&sim.state).contains("configmaps"), "{}", words::reason(&sim.state));
     sim.pass(Duration::from_hours(24));
     assert_eq!(sim.state.shown.status, Status::FailedCordon);
 }
 
 #[test]
-fn without_slots_nobody_asks_for_the_lease() {
+fn without_slots_nobody_asks_for_them() {
     let mut sim = Sim::with(Policy { slots_limit: 0, ..Policy::device() });
     sim.set(Fault::SlotsRefused, true);
     sim.reboot();
     sim.pass(20 * SECOND);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
-    assert_eq!(sim.lease_reads, 0);
+    assert_eq!(sim.slot_reads, 0);
 }
 
 #[test]
@@ -139,12 +201,12 @@ fn an_outage_while_another_node_holds_a_slot_is_waited_for_longer() {
     assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
 }
 
-/// Another node takes the slot long after we have looked into the Lease for the first time, and may take the API server
+/// Another node takes the slot long after we have looked into the table for the first time, and may take the API server
 /// down with it.
 #[test]
 fn what_is_known_of_other_holders_is_kept_fresh_while_nobody_asks() {
     let changes: [(&str, fn(&mut Sim)); 3] = [
-        ("the Lease", |sim| {
+        ("the table", |sim| {
             sim.others_hold(&["peer"]);
             sim.send(Event::SlotsChanged);
         }),
@@ -222,7 +284,7 @@ fn without_knowledge_of_other_holders_the_longer_wait_counts() {
     assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
 }
 
-/// It says so in the list: nobody else can hold a slot, whether or not the Lease can be read.
+/// It says so in the list: nobody else can hold a slot, whether or not the table can be read.
 #[test]
 fn a_node_that_is_alone_in_its_cluster_never_waits_for_others() {
     for boots in [false, true] {
@@ -270,7 +332,7 @@ fn a_slot_that_somebody_else_releases_while_the_node_is_not_well_is_not_shown_fo
     sim.boot("next");
     sim.pass(MINUTE);
     assert!(leasing::is_held(&sim.state));
-    sim.lease.holders.clear();
+    sim.slots.holders.clear();
     sim.pass(2 * MINUTE);
     assert!(!leasing::is_held(&sim.state));
 }

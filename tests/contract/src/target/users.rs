@@ -15,7 +15,8 @@ const NEEDED: &[(&str, &str, &[&str])] = &[
     ("apps", "daemonsets", &["get"]),
     ("", "persistentvolumeclaims", &["list", "watch"]),
     ("", "persistentvolumes", &["list", "watch"]),
-    ("coordination.k8s.io", "leases", &["get", "list", "watch", "create", "patch"]),
+    ("coordination.k8s.io", "leases", &["get"]),
+    ("", "configmaps", &["get", "list", "watch", "create", "patch"]),
     ("storage.k8s.io", "csidrivers", &["list", "watch"]),
     ("storage.k8s.io", "volumeattachments", &["list", "watch"]),
 ];

@@ -126,8 +126,8 @@ contract::cases_for_both! {contract::run, {
     slots {
         slots_are_created_read_and_replaced,
         of_many_writers_one_gets_the_slot,
-        a_lease_is_never_overwritten_blindly,
-        a_lease_that_is_deleted_under_us,
+        slots_are_never_overwritten_blindly,
+        slots_that_are_deleted_under_us,
         a_watch_tells_what_others_do,
         what_does_not_parse_waits_for_a_person,
         who_may_have_slots,

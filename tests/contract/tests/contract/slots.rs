@@ -1,178 +1,205 @@
-//! Slots: the Lease that says who may be down for a drain.
+//! Slots: the ConfigMap that says who may be down for a drain.
 
-use anyhow::{Context, Result};
-use cluster::slots::HOLDERS;
+use anyhow::Result;
+use cluster::slots::OLD_HOLDERS;
 use cluster::{
-    ApiFailure, Holder, SlotFailure, SlotLease, SlotWatch, Slots, clear_slots, read_slots, write_slots,
+    ApiFailure, Holder, SlotFailure, SlotMap, SlotWatch, Slots, clear_slots, read_slots, release_slots,
+    write_slots,
 };
 use contract::{Place, Target};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-fn lease_of(place: &Place<'_>) -> SlotLease {
-    SlotLease { namespace: place.namespace.clone(), group: "default".to_owned() }
+fn map_of(place: &Place<'_>) -> SlotMap {
+    SlotMap::new(place.namespace.as_str(), "default")
 }
 
 fn holder(node: &str, renewal: u64) -> Holder {
-    Holder { node: node.to_owned(), node_uid: format!("uid-{node}"), boot_id: "boot".to_owned(), renewal }
+    let (node_uid, boot_id) = (format!("uid-{node}"), "boot".to_owned());
+    Holder { node: node.to_owned(), node_uid, boot_id, renewal, passed_over: vec![] }
 }
 
-const PATH: &str = "leases/ebb-slots-default";
+const PATH: &str = "configmaps/ebb-slots-default";
 
-/// Deletes the Lease by hand.
+/// Deletes the ConfigMap by hand.
 async fn delete(place: &Place<'_>) -> Result<()> {
     place.caller().delete(&place.path(PATH), &json!({})).await?.object().map(drop)
 }
 
-/// Writes the annotation by hand; null removes it.
-async fn annotate(place: &Place<'_>, text: Value) -> Result<()> {
-    place.patch(PATH, &json!({"metadata": {"annotations": {HOLDERS: text}}})).await.map(drop)
+/// Writes a key by hand; null removes it.
+async fn set(place: &Place<'_>, node: &str, text: Value) -> Result<()> {
+    place.patch(PATH, &json!({"data": {node: text}})).await.map(drop)
 }
 
 pub(crate) async fn slots_are_created_read_and_replaced(target: &Target) -> Result<()> {
     let place = Place::new(target, "slots").await?;
-    let (cluster, lease) = (place.caller().cluster(), lease_of(&place));
-    assert_eq!(read_slots(cluster, &lease).await?, Slots::default());
+    let (cluster, map) = (place.caller().cluster(), map_of(&place));
+    assert_eq!(read_slots(cluster, &map).await?, Slots::default());
 
-    let first = write_slots(cluster, &lease, None, &[holder("a", 1)]).await?;
+    let first = write_slots(cluster, &map, None, "a", Some(&holder("a", 1))).await?;
     assert_eq!(first.holders, [holder("a", 1)]);
-    assert_eq!(read_slots(cluster, &lease).await?, first);
-    let both = [holder("a", 2), holder("b", 0)];
-    let patch = json!({"metadata": {"labels": {"l": "1"}}, "spec": {"holderIdentity": "somebody"}});
-    place.patch(PATH, &patch).await?;
-    let version = read_slots(cluster, &lease).await?.version;
-    assert_ne!(version, first.version);
-    let second = write_slots(cluster, &lease, version.as_deref(), &both).await?;
-    assert_eq!(second.holders, both);
-    assert_eq!(read_slots(cluster, &lease).await?, second);
+    assert_eq!(read_slots(cluster, &map).await?, first);
+    place.patch(PATH, &json!({"metadata": {"labels": {"l": "1"}}, "data": {"b": "nonsense"}})).await?;
+    let found = read_slots(cluster, &map).await?;
+    assert_ne!(found.version, first.version);
+    assert_eq!((found.holders, found.unreadable.len()), (vec![holder("a", 1)], 1));
+    let passed_over = vec![cluster::PassedOver { node: "b".into(), node_uid: "uid-b".into(), renewal: 4 }];
+    let renewed = Holder { passed_over, ..holder("a", 2) };
+    let second = write_slots(cluster, &map, found.version.as_deref(), "a", Some(&renewed)).await?;
+    assert_eq!(second.holders, [renewed]);
+    assert_eq!(read_slots(cluster, &map).await?, second);
 
     let stored = place.get(PATH).await?;
-    let text = stored["metadata"]["annotations"][HOLDERS].as_str().context("no annotation")?;
-    let expected = json!([
-        {"Node": "a", "NodeUID": "uid-a", "BootID": "boot", "Renewal": 2},
-        {"Node": "b", "NodeUID": "uid-b", "BootID": "boot", "Renewal": 0},
-    ]);
+    let text = stored["data"]["a"].as_str().unwrap_or_default();
+    let expected = json!({
+        "Node": "a", "NodeUID": "uid-a", "BootID": "boot", "Renewal": 2,
+        "PassedOver": [{"Node": "b", "NodeUID": "uid-b", "Renewal": 4}],
+    });
     assert_eq!(serde_json::from_str::<Value>(text)?, expected);
-    let rest = [&stored["metadata"]["labels"]["l"], &stored["spec"]["holderIdentity"]];
-    assert_eq!(rest, ["1", "somebody"], "the rest stays");
+    assert_eq!(
+        [&stored["metadata"]["labels"]["l"], &stored["data"]["b"]],
+        ["1", "nonsense"],
+        "the rest stays"
+    );
 
-    annotate(&place, Value::Null).await?;
-    let without = read_slots(cluster, &lease).await?;
-    assert_eq!((without.version.is_some(), without.holders), (true, vec![]), "no annotation, no holders");
+    let third = write_slots(cluster, &map, second.version.as_deref(), "b", None).await?;
+    let last = write_slots(cluster, &map, third.version.as_deref(), "a", None).await?;
+    assert_eq!((last.holders.len(), last.unreadable.len()), (0, 0));
+    // What is not there can be taken away.
+    write_slots(cluster, &map, last.version.as_deref(), "a", None).await?;
     Ok(())
 }
 
 /// Six want the last slot, on the strength of the same version.
 pub(crate) async fn of_many_writers_one_gets_the_slot(target: &Target) -> Result<()> {
     let place = Place::new(target, "race").await?;
-    let (cluster, lease) = (place.caller().cluster(), lease_of(&place));
+    let (cluster, map) = (place.caller().cluster(), map_of(&place));
     for round in ["create", "patch"] {
-        let before = read_slots(cluster, &lease).await?;
-        let wanted: Vec<_> = (0..6).map(|number| [holder(&format!("{round}-{number}"), 0)]).collect();
-        let write = |holders| write_slots(cluster, &lease, before.version.as_deref(), holders);
-        let outcomes = join_all(wanted.iter().map(|holders| write(holders))).await;
+        let before = read_slots(cluster, &map).await?;
+        let wanted: Vec<_> = (0..6).map(|number| holder(&format!("{round}-{number}"), 0)).collect();
+        let version = before.version.as_deref();
+        let writes =
+            wanted.iter().map(|holder| write_slots(cluster, &map, version, &holder.node, Some(holder)));
+        let outcomes = join_all(writes).await;
         let won: Vec<&Slots> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
         let [winner] = won.as_slice() else { panic!("{round}: {outcomes:?}") };
         let lost = outcomes.iter().filter(|outcome| **outcome == Err(SlotFailure::Conflict)).count();
         assert_eq!(lost, 5, "{round}: {outcomes:?}");
-        assert_eq!(read_slots(cluster, &lease).await?, **winner, "{round}");
+        assert_eq!(read_slots(cluster, &map).await?, **winner, "{round}");
     }
     Ok(())
 }
 
 /// Not without a version, and not with one that was.
-pub(crate) async fn a_lease_is_never_overwritten_blindly(target: &Target) -> Result<()> {
+pub(crate) async fn slots_are_never_overwritten_blindly(target: &Target) -> Result<()> {
     let place = Place::new(target, "blind").await?;
-    let (cluster, lease) = (place.caller().cluster(), lease_of(&place));
-    let first = write_slots(cluster, &lease, None, &[holder("a", 1)]).await?;
-    let second = write_slots(cluster, &lease, first.version.as_deref(), &[holder("b", 1)]).await?;
+    let (cluster, map) = (place.caller().cluster(), map_of(&place));
+    let first = write_slots(cluster, &map, None, "a", Some(&holder("a", 1))).await?;
+    let second = write_slots(cluster, &map, first.version.as_deref(), "b", Some(&holder("b", 1))).await?;
     for based_on in [None, first.version.as_deref(), Some("1")] {
-        let failure = write_slots(cluster, &lease, based_on, &[]).await.unwrap_err();
+        let failure = write_slots(cluster, &map, based_on, "a", None).await.unwrap_err();
         assert_eq!(failure, SlotFailure::Conflict, "{based_on:?}");
     }
+    let failure = release_slots(cluster, &map, &first, &["a".to_owned()]).await.unwrap_err();
+    assert_eq!(failure, SlotFailure::Conflict, "a person, too");
     for based_on in ["", "0"] {
-        let failure = write_slots(cluster, &lease, Some(based_on), &[]).await.unwrap_err();
+        let failure = write_slots(cluster, &map, Some(based_on), "a", None).await.unwrap_err();
         assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{based_on}: {failure}");
     }
-    assert_eq!(read_slots(cluster, &lease).await?, second);
+    assert_eq!(read_slots(cluster, &map).await?, second);
     Ok(())
 }
 
-pub(crate) async fn a_lease_that_is_deleted_under_us(target: &Target) -> Result<()> {
+pub(crate) async fn slots_that_are_deleted_under_us(target: &Target) -> Result<()> {
     let place = Place::new(target, "deleted").await?;
-    let (cluster, lease) = (place.caller().cluster(), lease_of(&place));
-    let old = write_slots(cluster, &lease, None, &[holder("a", 1)]).await?;
+    let (cluster, map) = (place.caller().cluster(), map_of(&place));
+    let old = write_slots(cluster, &map, None, "a", Some(&holder("a", 1))).await?;
     delete(&place).await?;
-    let failure = write_slots(cluster, &lease, old.version.as_deref(), &[]).await.unwrap_err();
+    let failure = write_slots(cluster, &map, old.version.as_deref(), "a", None).await.unwrap_err();
     assert_eq!(failure, SlotFailure::Conflict, "it is gone");
-    assert_eq!(read_slots(cluster, &lease).await?, Slots::default());
-    let new = write_slots(cluster, &lease, None, &[holder("b", 1)]).await?;
-    let failure = write_slots(cluster, &lease, old.version.as_deref(), &[]).await.unwrap_err();
+    assert_eq!(read_slots(cluster, &map).await?, Slots::default());
+    let new = write_slots(cluster, &map, None, "b", Some(&holder("b", 1))).await?;
+    let failure = write_slots(cluster, &map, old.version.as_deref(), "a", None).await.unwrap_err();
     assert_eq!(failure, SlotFailure::Conflict, "it is another one");
-    assert_eq!(read_slots(cluster, &lease).await?, new);
+    assert_eq!(read_slots(cluster, &map).await?, new);
     Ok(())
 }
 
 pub(crate) async fn a_watch_tells_what_others_do(target: &Target) -> Result<()> {
     let place = Place::new(target, "watch").await?;
-    let (cluster, lease) = (place.caller().cluster(), lease_of(&place));
+    let (cluster, map) = (place.caller().cluster(), map_of(&place));
     let other = target.client(&format!("{}-other", place.namespace)).await?;
-    let mut watch = SlotWatch::start(cluster, &lease);
+    let mut watch = SlotWatch::start(cluster, &map);
     watch.changed().await;
-    assert_eq!(read_slots(cluster, &lease).await?, Slots::default());
+    assert_eq!(read_slots(cluster, &map).await?, Slots::default());
 
-    let first = write_slots(other.cluster(), &lease, None, &[holder("a", 1)]).await?;
+    let first = write_slots(other.cluster(), &map, None, "a", Some(&holder("a", 1))).await?;
     watch.changed().await;
-    assert_eq!(read_slots(cluster, &lease).await?, first);
-    let second = write_slots(other.cluster(), &lease, first.version.as_deref(), &[]).await?;
+    assert_eq!(read_slots(cluster, &map).await?, first);
+    let second = write_slots(other.cluster(), &map, first.version.as_deref(), "a", None).await?;
     watch.changed().await;
-    assert_eq!(read_slots(cluster, &lease).await?, second);
-    annotate(&place, json!("nonsense")).await?;
+    assert_eq!(read_slots(cluster, &map).await?, second);
+    set(&place, "a", json!("nonsense")).await?;
     watch.changed().await;
-    clear_slots(other.cluster(), &lease).await?;
+    clear_slots(other.cluster(), &map).await?;
     watch.changed().await;
     delete(&place).await?;
     watch.changed().await;
-    assert_eq!(read_slots(cluster, &lease).await?, Slots::default());
+    assert_eq!(read_slots(cluster, &map).await?, Slots::default());
     Ok(())
 }
 
+/// What somebody wrote into one key hides no other; the Lease of before stops all, until a person clears it.
 pub(crate) async fn what_does_not_parse_waits_for_a_person(target: &Target) -> Result<()> {
     let place = Place::new(target, "unreadable").await?;
-    let (cluster, lease) = (place.caller().cluster(), lease_of(&place));
-    clear_slots(cluster, &lease).await?;
-    assert_eq!(read_slots(cluster, &lease).await?, Slots::default(), "clearing makes no Lease");
-    write_slots(cluster, &lease, None, &[]).await?;
-    for text in ["nonsense".to_owned(), r#"[{"Node": "a"}]"#.to_owned(), " ".repeat(200_000)] {
-        annotate(&place, json!(text)).await?;
-        let failure = read_slots(cluster, &lease).await.unwrap_err();
-        assert!(matches!(failure, SlotFailure::Unreadable { .. }), "{failure}");
-        let said = failure.to_string();
-        for part in [&format!("{}/ebb-slots-default", place.namespace), HOLDERS, "ebb slots release --all"] {
-            assert!(said.contains(part), "{said}");
-        }
-        clear_slots(cluster, &lease).await?;
-        assert_eq!(read_slots(cluster, &lease).await?.holders, []);
+    let (cluster, map) = (place.caller().cluster(), map_of(&place));
+    clear_slots(cluster, &map).await?;
+    assert_eq!(read_slots(cluster, &map).await?, Slots::default(), "clearing makes no ConfigMap");
+    write_slots(cluster, &map, None, "b", Some(&holder("b", 1))).await?;
+    for text in ["nonsense".to_owned(), r#"{"Node": "a"}"#.to_owned(), " ".repeat(200_000)] {
+        set(&place, "a", json!(text)).await?;
+        let slots = read_slots(cluster, &map).await?;
+        assert_eq!((slots.holders, slots.unreadable.len()), (vec![holder("b", 1)], 1));
     }
+    let annotations = json!({OLD_HOLDERS: "nonsense"});
+    let lease = json!({"metadata": {"name": "ebb-slots-default", "annotations": annotations}, "spec": {}});
+    place.create("leases", &lease).await?;
+    // Who has once seen that there is no Lease does not ask for it again.
+    let map = map_of(&place);
+    let failure = read_slots(cluster, &map).await.unwrap_err();
+    assert!(matches!(failure, SlotFailure::Unreadable { .. }), "{failure}");
+    let said = failure.to_string();
+    for part in [&format!("{}/ebb-slots-default", place.namespace), OLD_HOLDERS, "ebb slots release --all"] {
+        assert!(said.contains(part), "{said}");
+    }
+    clear_slots(cluster, &map).await?;
+    let slots = read_slots(cluster, &map).await?;
+    assert_eq!((slots.holders, slots.unreadable, slots.old), (vec![], vec![], Some(vec![])));
     Ok(())
 }
 
 pub(crate) async fn who_may_have_slots(target: &Target) -> Result<()> {
     let place = Place::new(target, "rights").await?;
-    let lease = lease_of(&place);
-    for verb in ["get", "create", "patch"] {
-        let user = format!("{}-{verb}", place.namespace);
-        let client = target.client_without(&user, verb, "leases").await?;
-        let cluster = client.cluster();
+    for (verb, resource) in
+        [("get", "configmaps"), ("get", "leases"), ("create", "configmaps"), ("patch", "configmaps")]
+    {
+        let user = format!("{}-{verb}-{resource}", place.namespace);
+        let client = target.client_without(&user, verb, resource).await?;
+        let (cluster, map) = (client.cluster(), map_of(&place));
         let failure = async {
-            let before = read_slots(cluster, &lease).await?;
-            let made = write_slots(cluster, &lease, before.version.as_deref(), &[]).await?;
-            write_slots(cluster, &lease, made.version.as_deref(), &[holder("a", 1)]).await
+            let before = read_slots(cluster, &map).await?;
+            let made =
+                write_slots(cluster, &map, before.version.as_deref(), "a", Some(&holder("a", 1))).await?;
+            write_slots(cluster, &map, made.version.as_deref(), "a", Some(&holder("a", 2))).await
         };
         let failure = failure.await.unwrap_err();
-        assert!(matches!(failure, SlotFailure::Api(ApiFailure::Denied { .. })), "{verb}: {failure}");
-        let right = format!("needs the right to `{verb}` `leases`");
-        assert!(failure.to_string().contains(&right), "{verb}: {failure}");
+        let said = failure.to_string();
+        if verb == "create" {
+            assert!(matches!(failure, SlotFailure::Missing { .. }) && said.contains("kubectl"), "{said}");
+            continue;
+        }
+        assert!(matches!(failure, SlotFailure::Api(ApiFailure::Denied { .. })), "{verb}: {said}");
+        assert!(said.contains(&format!("needs the right to `{verb}` `{resource}`")), "{verb}: {said}");
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ impl Monitor {
             self.broken(Rule::NoCordonIsLeft, format!("cordoned {}, by {:?}", own.cordoned, own.cordoned_by));
         }
         if server.holds_slot() {
-            self.broken(Rule::NoSlotIsLeft, "our entry is in the Lease");
+            self.broken(Rule::NoSlotIsLeft, "our entry is in the table");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
 
+mod confined;
 mod granted;
 mod site;
 mod webhook;
@@ -14,7 +15,7 @@ use control_plane::{AuditMark, Requests};
 use schemas::{DrainStatus, Operation};
 
 use granted::{granted, not_granted, unused};
-use site::Site;
+use site::{Site, Way};
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
@@ -26,19 +27,23 @@ const ONLY_WITHOUT_WATCHES: [&str; 3] =
 
 #[test]
 fn every_right_that_is_granted_is_used_and_no_other() -> Result<()> {
-    let mut site = Site::new()?;
-    let mark = site.plane.audit_mark()?;
-    drain_with_everything_in_the_way(&mut site)?;
-    wait_for_a_slot(&mut site, mark)?;
-    cancel_and_boot(&mut site)?;
-    site.device.kill("zedkube");
-
-    let asked = site.plane.audit_since(mark)?.of_user(&site.user.name);
+    let mut site = Site::new(Way::Token)?;
+    let asked = whole_path(&mut site)?;
     assert_eq!(refused(&asked), Vec::<String>::new(), "nothing is refused");
     let granted = granted(&site.user.roles)?;
     assert_eq!(unused(&granted, &asked), ONLY_WITHOUT_WATCHES, "granted, but never used");
     assert_eq!(not_granted(&granted, &asked), Vec::<String>::new(), "used, but not granted");
     Ok(())
+}
+
+/// What zedkube has asked for.
+fn whole_path(site: &mut Site) -> Result<Requests> {
+    let mark = site.plane.audit_mark()?;
+    drain_with_everything_in_the_way(site)?;
+    wait_for_a_slot(site, mark)?;
+    cancel_and_boot(site)?;
+    site.device.kill("zedkube");
+    Ok(site.plane.audit_since(mark)?.of_user(&site.user.name))
 }
 
 /// Volumes, a DaemonSet, budgets that allow nothing, a virtual machine, Longhorn's instance-manager, a webhook that
@@ -61,7 +66,7 @@ fn wait_for_a_slot(site: &mut Site, began: AuditMark) -> Result<()> {
         Ok(site.device.report().filter(|report| !report.slot.holders.is_empty()))
     })?;
     assert_eq!(site.device.status(), DrainStatus::Requested);
-    site.until_watching_the_lease(began)?;
+    site.until_watching_the_slots(began)?;
     site.free_the_slot()?;
     site.device.until_status(DrainStatus::Complete)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use control_plane::{AuditMark, AuditedRequest, ControlPlane, Pool, objects, unique, until};
 use serde_json::{Value, json};
 use system::{Device, ZedkubeUser};
@@ -13,15 +13,24 @@ use crate::webhook::Webhook;
 /// For a machine under load.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The Lease of the slots, as the role names it.
-const LEASE: &str = "ebb-slots-default";
+/// The ConfigMap of the slots, as the role names it.
+const SLOTS: &str = "ebb-slots-default";
 
 const LONGHORN: &str = "longhorn-system";
+
+/// Whose credentials zedkube has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Those of the service account of `zedkube.yaml`.
+    Token,
+    /// The kubelet's own.
+    Kubelet,
+}
 
 /// Three nodes; on the first pods of every kind, and a device that is it.
 pub(crate) struct Site {
     pub(crate) plane: ControlPlane,
-    pool: Pool,
+    pub(crate) pool: Pool,
     pub(crate) user: ZedkubeUser,
     pub(crate) device: Device,
     webhook: Webhook,
@@ -29,11 +38,14 @@ pub(crate) struct Site {
 
 impl Site {
     /// On a control plane of its own: kinds of Longhorn and KubeVirt would be seen by everybody.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(way: Way) -> Result<Self> {
         let plane = ControlPlane::start()?;
         let pool = plane.create_pool(&unique("rights"), &["a", "b", "c"])?;
         plane.create_namespace(LONGHORN)?;
-        let user = ZedkubeUser::create_with_longhorn(&plane, &pool.name)?;
+        let user = match way {
+            Way::Token => ZedkubeUser::create_with_longhorn(&plane, &pool.name)?,
+            Way::Kubelet => ZedkubeUser::of_node(&plane, &pool.name, &pool.nodes[0])?,
+        };
         let mut device = Device::new(PROGRAM, &user.kubeconfig, &pool.nodes[0])?;
         device.set(&format!("slots.namespace={}", pool.name));
         device.set("slots.group=default");
@@ -179,40 +191,40 @@ impl Site {
     pub(crate) fn until_in_service(&self) -> Result<()> {
         self.device.until("the node is in service and the slot is free", || {
             let node = self.plane.get(&["node", &self.pool.nodes[0]])?;
-            let is_free = node["spec"]["unschedulable"].is_null() && self.holders()? == "[]";
+            let is_free = node["spec"]["unschedulable"].is_null() && self.holders()?.is_empty();
             Ok(is_free.then_some(()))
         })
     }
 
-    fn holders(&self) -> Result<String> {
-        let lease = self.plane.get(&["lease", LEASE, "--namespace", &self.pool.name])?;
-        let holders = lease["metadata"]["annotations"]["ebb.dev/holders"].as_str();
-        holders.map(str::to_owned).context("a Lease with holders")
+    fn holders(&self) -> Result<Vec<String>> {
+        let slots = self.plane.get(&["configmap", SLOTS, "--namespace", &self.pool.name])?;
+        Ok(slots["data"].as_object().into_iter().flatten().map(|(node, _)| node.clone()).collect())
     }
 
     /// The second node has the slot.
     pub(crate) fn give_the_slot_to_another(&self) -> Result<()> {
         let other = &self.pool.nodes[1];
         let uid = self.plane.get(&["node", other])?["metadata"]["uid"].clone();
-        self.set_holders(&json!([{"Node": other, "NodeUID": uid, "BootID": "other", "Renewal": 1}]))
+        let entry = json!({"Node": other, "NodeUID": uid, "BootID": "other", "Renewal": 1});
+        self.set_slots(&json!({other: entry.to_string()}))
     }
 
     /// Nobody has it.
     pub(crate) fn free_the_slot(&self) -> Result<()> {
-        self.set_holders(&json!([]))
+        self.set_slots(&json!({&self.pool.nodes[1]: null}))
     }
 
-    fn set_holders(&self, holders: &Value) -> Result<()> {
-        let annotation = format!("ebb.dev/holders={holders}");
+    fn set_slots(&self, data: &Value) -> Result<()> {
         let at = format!("--namespace={}", self.pool.name);
-        self.plane.run(&["annotate", "--overwrite", "lease", LEASE, &annotation, &at]).map(drop)
+        let patch = json!({"data": data}).to_string();
+        self.plane.run(&["patch", "configmap", SLOTS, "--type=merge", "--patch", &patch, &at]).map(drop)
     }
 
-    /// The Lease is watched; it is while nobody asks for a drain, too.
-    pub(crate) fn until_watching_the_lease(&self, began: AuditMark) -> Result<()> {
-        self.device.until("the Lease is watched", || {
+    /// The ConfigMap is watched; it is while nobody asks for a drain, too.
+    pub(crate) fn until_watching_the_slots(&self, began: AuditMark) -> Result<()> {
+        self.device.until("the slots are watched", || {
             let asked = self.plane.audit_since(began)?.of_user(&self.user.name);
-            let is_watch = |asked: &AuditedRequest| asked.verb == "watch" && asked.resource == "leases";
+            let is_watch = |asked: &AuditedRequest| asked.verb == "watch" && asked.resource == "configmaps";
             Ok(asked.iter().any(is_watch).then_some(()))
         })
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use control_plane::objects::DELETE_DELAY;
 use control_plane::{ControlPlane, Pool, objects, unique};
 use schemas::{DrainStatus, Operation, Outcome};
@@ -129,11 +129,17 @@ impl Fleet {
 
     /// The number of the device whose node has the slot.
     pub(crate) fn holder(&self) -> Result<Option<usize>> {
-        let lease =
-            format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/ebb-slots-default", self.pool.name);
-        let Some(lease) = self.api.find(&lease)? else { return Ok(None) };
-        let holders = lease["metadata"]["annotations"]["ebb.dev/holders"].as_str().context("holders")?;
-        let holders: Vec<Value> = serde_json::from_str(holders)?;
+        let map = format!("/api/v1/namespaces/{}/configmaps/ebb-slots-default", self.pool.name);
+        let Some(map) = self.api.find(&map)? else { return Ok(None) };
+        let entries = map["data"].as_object().cloned().unwrap_or_default();
+        let holders = entries.values().map(|text| serde_json::from_str(text.as_str().unwrap_or_default()));
+        let holders: Vec<Value> = holders.collect::<Result<_, _>>()?;
+        // Nobody takes another one's entry away: who has passed over it has the slot.
+        let passed_over = |holder: &Value| {
+            let passed = holders.iter().filter_map(|other| other["PassedOver"].as_array()).flatten();
+            passed.into_iter().any(|passed| passed["NodeUID"] == holder["NodeUID"])
+        };
+        let holders: Vec<&Value> = holders.iter().filter(|holder| !passed_over(holder)).collect();
         if holders.len() > 1 {
             bail!("more than one holder: {holders:?}");
         }

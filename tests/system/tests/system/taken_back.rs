@@ -59,9 +59,8 @@ impl Site {
     }
 
     fn holders(&self) -> Result<String> {
-        let lease = self.plane.get(&["lease", "ebb-slots-default", "--namespace", &self.pool.name])?;
-        let holders = lease.pointer("/metadata/annotations/ebb.dev~1holders").and_then(Value::as_str);
-        Ok(holders.unwrap_or_default().to_owned())
+        let slots = self.plane.get(&["configmap", "ebb-slots-default", "--namespace", &self.pool.name])?;
+        Ok(slots.get("data").map(Value::to_string).unwrap_or_default())
     }
 }
 
@@ -130,7 +129,7 @@ fn nobody_goes_down_undrained_beside_a_holder_whoever_is_killed() -> Result<()> 
     for index in [0, 1] {
         site.device(index)?.0.start_all()?;
     }
-    // Long after the other one has looked into the Lease for the first time.
+    // Long after the other one has looked into the slots for the first time.
     let (first, _) = site.device(0)?;
     first.command(Operation::Reboot, 1)?;
     first.until("the first one goes down", || Ok(first.actions()?.into_iter().next()))?;

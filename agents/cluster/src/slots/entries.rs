@@ -1,0 +1,69 @@
+//! An entry as text.
+
+use super::Holder;
+use crate::operation::is_name;
+
+/// Bytes of a value, at most: an API server takes 1 MiB for all of them together.
+pub const LONGEST: usize = 64 * 1024;
+
+/// Entries that one names as passed over, at most, and holders in the Lease of before.
+pub const MOST: usize = 1_000;
+
+/// The entry under this key, or what is wrong with its value, as the end of a sentence about it and without a piece of
+/// it.
+pub(super) fn read(node: &str, text: &str) -> Result<Holder, String> {
+    check_length(text)?;
+    let holder: Holder = serde_json::from_str(text).map_err(|error| {
+        format!("is not an entry of the slots (line {}, column {})", error.line(), error.column())
+    })?;
+    check(node, &holder)?;
+    Ok(holder)
+}
+
+/// The text that [`read`] reads as this entry, or why there is none.
+pub(super) fn write(node: &str, holder: &Holder) -> Result<String, String> {
+    check(node, holder)?;
+    let text = serde_json::to_string(holder).map_err(|_| "cannot be written as JSON".to_owned())?;
+    check_length(&text)?;
+    Ok(text)
+}
+
+/// The holders in the annotation of the Lease of before.
+pub(super) fn read_old(text: &str) -> Result<Vec<Holder>, String> {
+    check_length(text)?;
+    let holders: Vec<Holder> = serde_json::from_str(text).map_err(|error| {
+        format!("is not a list of holders (line {}, column {})", error.line(), error.column())
+    })?;
+    if holders.len() > MOST {
+        return Err(format!("has {} holders, more than {MOST}", holders.len()));
+    }
+    for (place, holder) in (1..).zip(&holders) {
+        check(&holder.node, holder).map_err(|why| format!("has a holder that {why} (number {place})"))?;
+    }
+    Ok(holders)
+}
+
+fn check_length(text: &str) -> Result<(), String> {
+    if text.len() > LONGEST {
+        return Err(format!("has {} bytes, more than {LONGEST}", text.len()));
+    }
+    Ok(())
+}
+
+/// An entry that names no node would look like one whose node is gone.
+fn check(node: &str, holder: &Holder) -> Result<(), String> {
+    if !is_name(node) || holder.node != node {
+        return Err("does not name its Node".to_owned());
+    }
+    if holder.node_uid.is_empty() {
+        return Err("has no NodeUID".to_owned());
+    }
+    if holder.passed_over.len() > MOST {
+        return Err(format!("names {} entries as passed over, more than {MOST}", holder.passed_over.len()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "entries_tests.rs"]
+mod tests;
