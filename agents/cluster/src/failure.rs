@@ -151,6 +151,16 @@ fn shown(time: UnixTime) -> String {
     time.map_or_else(|| "an impossible time".to_owned(), |time| time.strftime("%F").to_string())
 }
 
+/// How the Node authorizer refuses a kubelet a pod, claim or volume by name: no pod that is bound to its node needs it (any
+/// more), so that for this node it is gone. It is no missing right, and no proof either: proofs are lists. Of any other
+/// object, such as the slots, the same words say that a right is missing.
+fn is_not_ours(operation: &Operation<'_>, message: &str) -> bool {
+    let of_pods = ["pods", "persistentvolumeclaims", "persistentvolumes", "volumeattachments"];
+    operation.verb == "get"
+        && of_pods.contains(&operation.resource)
+        && message.contains("no relationship found between node")
+}
+
 /// What a status code of the API server means, outside evictions.
 pub(crate) fn refused(operation: &Operation<'_>, code: u16, message: &str) -> ApiFailure {
     let message = words(message);
@@ -163,6 +173,7 @@ pub(crate) fn refused(operation: &Operation<'_>, code: u16, message: &str) -> Ap
         401 => ApiFailure::Denied {
             text: format!("cannot {operation}: the API server does not accept our credentials (401)"),
         },
+        403 if is_not_ours(operation, &message) => ApiFailure::NotFound { text: said },
         403 => ApiFailure::Denied {
             text: format!("{said}; needs the right to `{}` `{}`", operation.verb, operation.resource),
         },

@@ -153,3 +153,25 @@ fn a_clock_that_may_be_wrong_heads_the_text() {
         assert_eq!(failure.text().contains("set the clock"), part.is_some(), "{failure}");
     }
 }
+
+#[test]
+fn what_a_kubelet_has_no_relation_to_is_gone_and_no_missing_right() {
+    let said = "pods \"a\" is forbidden: User \"system:node:n\" cannot get resource \"pods\" in API group \"\" in the \
+                namespace \"d\": no relationship found between node 'n' and this object";
+    for (verb, resource, is_gone) in [
+        ("get", "pods", true),
+        ("get", "persistentvolumeclaims", true),
+        ("get", "persistentvolumes", true),
+        ("get", "volumeattachments", true),
+        ("list", "pods", false),
+        ("delete", "pods", false),
+        ("get", "configmaps", false),
+        ("get", "leases", false),
+        ("get", "nodes", false),
+    ] {
+        let operation = Operation { verb, resource, namespace: "d", name: "a" };
+        let failure = refused(&operation, 403, said);
+        assert_eq!(matches!(failure, ApiFailure::NotFound { .. }), is_gone, "{verb} {resource}: {failure}");
+        assert_eq!(matches!(failure, ApiFailure::Denied { .. }), !is_gone, "{verb} {resource}: {failure}");
+    }
+}

@@ -19,7 +19,7 @@ const UNITS: [&str; 6] = [
 ];
 
 /// The kubelet's own kubeconfigs: k3s, RKE2, kubeadm.
-const KUBECONFIGS: [&str; 3] = [
+pub(crate) const KUBECONFIGS: [&str; 3] = [
     "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
     "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
     "/etc/kubernetes/kubelet.conf",

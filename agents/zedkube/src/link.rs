@@ -12,8 +12,11 @@ use session::Event;
 use session::event::Trouble;
 use tokio::sync::{Mutex, mpsc};
 
-/// Where k3s puts its kubeconfig: EVE's place, then k3s' own.
-const CANDIDATES: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
+use crate::kubelet;
+
+/// An administrator's kubeconfig on a k3s server: EVE's place, then k3s' own. Only where there is none of a kubelet, whose
+/// credentials reach no other node.
+const ADMINISTRATORS: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
 
 /// Whoever waited while connecting failed gets the same failure for so long: a hanging credential plugin would otherwise
 /// be waited for by one after the other.
@@ -38,7 +41,8 @@ struct Kept {
 impl Link {
     /// Nothing is read or sent yet.
     pub(crate) fn new(root: &Root, settings: &Settings) -> Self {
-        let candidates = CANDIDATES.iter().map(|path| root.join(path)).collect();
+        let candidates =
+            kubelet::KUBECONFIGS.iter().chain(&ADMINISTRATORS).map(|path| root.join(path)).collect();
         let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates).distrusting();
         Self { search, kept: Arc::default() }
     }

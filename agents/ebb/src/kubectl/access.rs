@@ -6,8 +6,15 @@ use std::path::{Path, PathBuf};
 use cluster::kubeconfig::Search;
 use cluster::{ApiFailure, Cluster, connect};
 
-/// Where k3s puts its kubeconfig: EVE's place, then k3s' own.
-const K3S: [&str; 2] = ["run/.kube/k3s/k3s.yaml", "etc/rancher/k3s/k3s.yaml"];
+/// What a person finds on a node: an administrator's kubeconfig of k3s (EVE's place, then its own), then the kubelet's
+/// own one of k3s, RKE2, kubeadm, which reaches no other node.
+const KUBECONFIGS: [&str; 5] = [
+    "run/.kube/k3s/k3s.yaml",
+    "etc/rancher/k3s/k3s.yaml",
+    "var/lib/rancher/k3s/agent/kubelet.kubeconfig",
+    "var/lib/rancher/rke2/agent/kubelet.kubeconfig",
+    "etc/kubernetes/kubelet.conf",
+];
 
 /// Connects; nothing is sent yet. `verb` is what the API server's audit log gets to see.
 pub(crate) async fn reach(
@@ -23,7 +30,7 @@ pub(crate) async fn reach(
     Ok(connect(&search, verb).await?.cluster)
 }
 
-/// Where the agents look below a root.
+/// Where a verb on a node looks below a root.
 pub(crate) fn below(root: &Path) -> impl Iterator<Item = PathBuf> {
-    K3S.into_iter().map(|path| root.join(path))
+    KUBECONFIGS.into_iter().map(|path| root.join(path))
 }

@@ -84,7 +84,7 @@ pub(crate) static ROWS: &[Row] = &[
         "Whether this device is a member of a cluster, where EVE does not say so: ask the API, yes, or no."),
     Row::new("cluster.kubeconfig", "-", No, field!(cluster.kubeconfig),
         "The kubeconfig file; it and the files that it names belong to root, and nobody else may write them. Without it: \
-         `KUBECONFIG`, k3s' own files, the pod's service account."),
+         `KUBECONFIG`, the kubelet's own (k3s, RKE2, kubeadm), k3s' administrator's, the pod's service account."),
     Row::new("node.name", "-", No, field!(node.name),
         "The Node that is this machine, if it cannot be found by itself."),
 
@@ -94,7 +94,7 @@ pub(crate) static ROWS: &[Row] = &[
     Row::new("slots.group", "default", No, field!(slots.group),
         "Nodes with the same group share the slots."),
     Row::new("slots.namespace", "kube-system", No, field!(slots.namespace),
-        "Where the Lease of the slots is kept."),
+        "Where the ConfigMap of the slots is kept."),
     Row::new("slots.wait", "24h", Yes, field!(slots.wait, span(0, 10 * YEAR)),
         "How long a request waits for API, health, slot and peers together before the drain begins; then it \
          has failed."),
