@@ -109,7 +109,8 @@ impl Place {
     /// As if nobody had been here: no cordon, no slot; and new pods.
     pub fn prepare(&self, is_cordoned: bool) -> Result<()> {
         self.proxy.mend();
-        self.api.delete(&self.slots())?;
+        // The ConfigMap stays: zedkube may not make one.
+        self.api.patch(&self.slots(), &json!({"data": null}))?;
         let annotations = json!({"ebb.dev/cordoned-by": null, "ebb.dev/cordon-reason": null});
         let unschedulable = if is_cordoned { json!(true) } else { Value::Null };
         let patch =
