@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use nix::fcntl::OFlag;
 use thiserror::Error;
 
 use crate::failure_point;
@@ -129,13 +130,19 @@ pub fn append_durably(folder: &Path, file_name: &str, line: &[u8]) -> Result<(),
     create_folder(folder)?;
     let path = folder.join(file_name);
     let failed = |error| StoreError::new("append to", &path, error);
+    // Whoever may write the folder may have put a link or a FIFO there in between.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
         .create(true)
         .mode(FILE_MODE)
+        .custom_flags(flags.bits())
         .open(&path)
         .map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
+    }
     if ends_inside_a_line(&file).map_err(failed)? {
         file.write_all(b"\n").map_err(failed)?;
     }

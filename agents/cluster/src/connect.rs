@@ -27,6 +27,7 @@ use crate::kubeconfig::{Description, Fingerprint, Origin, Search};
 use crate::operation::Operation;
 use crate::pace::LONGEST_PAGE;
 use crate::validity::{self, Validity};
+use crate::bound_token::TokenFile;
 use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
 
 /// A TCP connection has to stand within this time.
@@ -57,6 +58,8 @@ pub struct Connection {
     pub cluster: Cluster,
     /// Where it was described.
     pub origin: Origin,
+    /// The file that the token comes from, if it does.
+    pub token_file: Option<TokenFile>,
     seen: Fingerprint,
     made: Moment,
     /// A client certificate that a plugin gave ends then.
@@ -110,10 +113,14 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
     let cannot = |why: String| ApiFailure::unreachable(format!("cannot use {origin}: {why}"));
     // What a plugin gives is renewed by it.
     let is_renewed = matches!(tokens, credentials::Origin::Plugin(_));
+    let token_file = match &tokens {
+        credentials::Origin::File(path, trust) => Some(TokenFile { path: path.clone(), trust: *trust }),
+        credentials::Origin::Fixed | credentials::Origin::Plugin(_) => None,
+    };
     let (tokens, ends) = begin(&mut config, tokens, made).await.map_err(cannot)?;
     let validity = if is_renewed { None } else { validity_of(&config, tokens.as_ref()).await };
     let cluster = Cluster::made(config, tokens, validity, suffix)?;
-    Ok(Connection { cluster, origin, seen, made, ends })
+    Ok(Connection { cluster, origin, token_file, seen, made, ends })
 }
 
 /// The earliest end of our credentials.

@@ -151,7 +151,7 @@ impl Kept {
     }
 }
 
-async fn read_token(path: PathBuf, trust: Trust) -> Result<String, String> {
+pub(crate) async fn read_token(path: PathBuf, trust: Trust) -> Result<String, String> {
     let shown = path.display().to_string();
     let failed = |what: &str| format!("its token file `{shown}` {what}");
     let reading = tokio::task::spawn_blocking(move || trust.read(&path));

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`kubeconfig`] | where the way to the API server is described, and whether that has changed |
 //! | [`mod@connect`] | a [`Cluster`]: a client without retries of its own, every call under a deadline |
+//! | [`bound_token`] | a token that is bound to a Node, renewed in time |
 //! | [`failure`] | what a failed call means, as one value ([`ApiFailure`]) |
 //! | [`nodes`], [`identity`] | the Nodes, and which of them is this machine |
 //! | [`feed`], [`look`] | the picture of one node: by watches, or fresh from the server |
@@ -21,6 +22,7 @@
 //! Only [`answer`] and [`failure`] look at status codes; only this crate knows HTTP.
 
 pub mod answer;
+pub mod bound_token;
 pub mod calls;
 pub mod clock;
 pub mod connect;
@@ -60,6 +62,7 @@ mod wire;
 #[cfg(test)]
 mod testing;
 
+pub use bound_token::{Renewal, TokenFile};
 pub use calls::Calls;
 pub use connect::{Connection, connect};
 pub use cordon::{CordonFailure, Cordoned, Uncordoned, adopt, cordon, uncordon, uncordon_any, would_cordon};

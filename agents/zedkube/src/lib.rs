@@ -9,6 +9,7 @@ mod inbox;
 mod kubelet;
 mod link;
 mod longhorn;
+mod tokens;
 mod looks;
 mod membership;
 mod narrate;

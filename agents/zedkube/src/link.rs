@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::kubeconfig::Search;
-use cluster::{ApiFailure, Cluster, Connection, connect};
+use cluster::{ApiFailure, Cluster, Connection, TokenFile, connect};
 use drain::Moment;
 use pubsub::Root;
 use runtime::Settings;
@@ -79,6 +79,13 @@ impl Link {
                 Err(failure)
             }
         }
+    }
+
+    /// The file that the token of the standing connection comes from, and a way to renew it.
+    pub(crate) fn token_file(&self) -> Option<(Cluster, TokenFile)> {
+        let kept = self.kept.try_lock().ok()?;
+        let connection = kept.connection.as_ref()?;
+        Some((connection.cluster.clone(), connection.token_file.clone()?))
     }
 
     /// The connection that stands now, without making or waiting for one.

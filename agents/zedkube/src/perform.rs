@@ -19,7 +19,7 @@ use crate::link::Link;
 use crate::looks::{look, probe};
 use crate::node_writes::{NodeWrites, Write};
 use crate::preflight::Preflights;
-use crate::{health, longhorn, slots};
+use crate::{health, longhorn, slots, tokens};
 
 /// Answers that wait to be taken in. The tasks wait when it is full.
 const EVENTS: usize = 64;
@@ -45,7 +45,7 @@ pub(crate) struct Performer {
     /// While we have to know who has a slot, with the connection that it uses.
     slot_watch: Option<(SlotWatch, u64)>,
     /// Writes Longhorn's setting.
-    longhorn: Option<AbortHandle>,
+    housekeeping: Vec<AbortHandle>,
     /// The calls that have not answered.
     calling: Calling,
     /// Tries out what a drain needs.
@@ -54,7 +54,7 @@ pub(crate) struct Performer {
 
 impl Drop for Performer {
     fn drop(&mut self) {
-        if let Some(task) = &self.longhorn {
+        for task in &self.housekeeping {
             task.abort();
         }
     }
@@ -101,15 +101,16 @@ impl Performer {
             node: None,
             settings,
             slot_watch: None,
-            longhorn: None,
+            housekeeping: Vec::new(),
             calling: Calling::default(),
         }
     }
 
     /// Begins what goes on beside drains.
     pub(crate) fn begin_housekeeping(&mut self) {
-        let task = longhorn::follow(self.link.clone(), self.settings.clone());
-        self.longhorn = Some(tokio::spawn(task).abort_handle());
+        let longhorn = tokio::spawn(longhorn::follow(self.link.clone(), self.settings.clone()));
+        let tokens = tokio::spawn(tokens::follow(self.link.clone()));
+        self.housekeeping = vec![longhorn.abort_handle(), tokens.abort_handle()];
         self.preflight.start(self.link.clone(), self.slots.clone(), self.settings.current().slots.limit > 0);
     }
 

@@ -154,3 +154,17 @@ fn lines_are_appended_and_a_cut_one_is_closed() {
     append("{3}\n");
     place.check(&[("log.jsonl", "{1}\n{2\n{3}\n")]);
 }
+
+#[test]
+fn nothing_is_appended_through_a_link_or_into_a_fifo() {
+    let place = Place::new();
+    place.put("secret", "kept");
+    symlink(place.0.path().join("secret"), place.0.path().join("link")).unwrap();
+    let mode = nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR;
+    nix::unistd::mkfifo(&place.0.path().join("fifo"), mode).unwrap();
+    for name in ["link", "fifo"] {
+        let error = append_durably(place.0.path(), name, b"{1}\n").unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    assert_eq!(fs::read_to_string(place.0.path().join("secret")).unwrap(), "kept");
+}

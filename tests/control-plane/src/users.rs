@@ -55,6 +55,18 @@ impl ControlPlane {
         Ok(path)
     }
 
+    /// The same with a token that is bound to a Node: the API server knows for which one it was made.
+    pub fn bound_token_kubeconfig(&self, namespace: &str, name: &str, node: &str) -> Result<PathBuf> {
+        let (at, to) = (format!("--namespace={namespace}"), format!("--bound-object-name={node}"));
+        let token =
+            self.run(&["create", "token", name, &at, "--bound-object-kind=Node", &to, "--duration=24h"])?;
+        let user = User::Token(token.trim().to_owned());
+        let config = kubeconfig(self.server(), &self.coordinates().certificate, &user)?;
+        let path = self.scratch(&format!("{namespace}.{name}.{node}.kubeconfig"));
+        write_private(&path, config.as_bytes())?;
+        Ok(path)
+    }
+
     /// All rules of a role become known together, so one of them tells for all.
     fn until_rule_counts(&self, name: &str, rules: &Value) -> Result<()> {
         let first = |field: &str| {

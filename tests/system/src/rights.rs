@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 const MANIFESTS: &str = include_str!("../../../packaging/kubernetes/zedkube.yaml");
 const NODES: &str = include_str!("../../../packaging/kubernetes/ebb-nodes.yaml");
+const TOKENS: &str = include_str!("../../../packaging/kubernetes/ebb-tokens.yaml");
 const HINTS: &str = include_str!("../../../packaging/kubernetes/ebb-nodes-hints.yaml");
 const LONGHORN: &str = include_str!("../../../packaging/kubernetes/zedkube-longhorn.yaml");
 
@@ -67,6 +68,24 @@ impl ZedkubeUser {
         Ok(user)
     }
 
+    /// The service account of `packaging/kubernetes/ebb-tokens.yaml`, with a token that is bound to a node of the pool.
+    pub fn of_token(plane: &ControlPlane, pool: &str, node: &str) -> Result<Self> {
+        let mut objects = parse(plane, NODES)?;
+        objects.extend(parse(plane, HINTS)?);
+        objects.extend(parse(plane, TOKENS)?);
+        for object in &mut objects {
+            move_to(object, pool);
+        }
+        plane.apply(&objects)?;
+        let user = Self {
+            name: format!("system:serviceaccount:{pool}:ebb-node"),
+            kubeconfig: plane.bound_token_kubeconfig(pool, "ebb-node", node)?,
+            roles: objects.into_iter().filter(|object| object.get("rules").is_some()).collect(),
+        };
+        user.until_known(plane, pool, "--as-group=system:serviceaccounts")?;
+        Ok(user)
+    }
+
     fn create_from(plane: &ControlPlane, pool: &str, manifests: &[&str]) -> Result<Self> {
         let mut objects = Vec::new();
         for text in manifests {
@@ -110,6 +129,7 @@ fn move_to(object: &mut Value, pool: &str) {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
     let role = text("/roleRef/name");
+    rename_account(object, pool);
     // It names a lease of the server itself, which does not move.
     let stays = name.ends_with("-controller-manager");
     if namespace == "kube-system" && !stays {
@@ -120,6 +140,16 @@ fn move_to(object: &mut Value, pool: &str) {
         set(object, "/spec/policyName", &format!("{name}-{pool}"));
     }
     set(object, "/subjects/0/namespace", pool);
+}
+
+/// Policies name the service account with its namespace.
+fn rename_account(object: &mut Value, pool: &str) {
+    match object {
+        Value::String(text) => *text = text.replace(":kube-system:ebb-node", &format!(":{pool}:ebb-node")),
+        Value::Array(all) => all.iter_mut().for_each(|one| rename_account(one, pool)),
+        Value::Object(all) => all.values_mut().for_each(|one| rename_account(one, pool)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Does nothing where there is no such field.

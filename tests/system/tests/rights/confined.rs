@@ -28,22 +28,62 @@ const OF_THE_NODE_AUTHORIZER: [&str; 10] = [
 fn with_a_kubelets_credentials_the_whole_path_runs_and_others_are_out_of_reach() -> Result<()> {
     let mut site = Site::new(Way::Kubelet)?;
     let asked = whole_path(&mut site)?;
-    // Longhorn's setting is an administrator's, and the preflight tries whether other nodes are out of reach.
-    let is_meant = |request: &String| request.contains("/longhorn.io/") || request.contains("dryRun=All");
-    let refusals: Vec<String> = refused(&asked).into_iter().filter(|request| !is_meant(request)).collect();
-    assert_eq!(refusals, Vec::<String>::new(), "nothing else is refused");
+    assert_eq!(not_meant(refused(&asked)), Vec::<String>::new(), "nothing else is refused");
     let granted = granted(&site.user.roles)?;
     assert_eq!(
         unused(&granted, &asked),
         ["get persistentvolumeclaims", "get persistentvolumes"],
         "granted, but never used"
     );
-    let open = not_granted(&granted, &asked);
-    let by_itself = |request: &&String| OF_THE_NODE_AUTHORIZER.iter().any(|right| request.starts_with(right));
-    let open: Vec<&String> =
-        open.iter().filter(|request| !by_itself(request) && !request.contains("longhorn.io")).collect();
-    assert_eq!(open, Vec::<&String>::new(), "used, but not granted");
-    every_reach_for_another_node_is_refused(&site)
+    let mut open = not_meant(not_granted(&granted, &asked));
+    open.retain(|request| !OF_THE_NODE_AUTHORIZER.iter().any(|right| request.starts_with(right)));
+    assert_eq!(open, Vec::<String>::new(), "used, but not granted");
+    every_reach_for_another_node_is_refused(&site, BY_KUBELET, vec![])
+}
+
+#[test]
+fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reach() -> Result<()> {
+    let mut site = Site::new(Way::BoundToken)?;
+    let asked = whole_path(&mut site)?;
+    assert_eq!(not_meant(refused(&asked)), Vec::<String>::new(), "nothing else is refused");
+    let granted = granted(&site.user.roles)?;
+    let namespace = &site.pool.name;
+    assert_eq!(
+        unused(&granted, &asked),
+        [
+            format!("create serviceaccounts/token ebb-node in {namespace}"),
+            "get csidrivers.storage.k8s.io".to_owned(),
+            "get persistentvolumeclaims".to_owned(),
+            "get persistentvolumes".to_owned(),
+        ],
+        "granted, but never used by a token that is young"
+    );
+    let open = not_meant(not_granted(&granted, &asked));
+    assert_eq!(open, Vec::<String>::new(), "used, but not granted");
+    let more = |node: &str| {
+        let uid = site.plane.get(&["node", node])?["metadata"]["uid"].clone();
+        let bound = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid});
+        let of_node = format!("/api/v1/nodes/{node}");
+        let labels = json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}});
+        let tokens = format!("/api/v1/namespaces/{namespace}/serviceaccounts/ebb-node/token");
+        let request = |bound: Value| {
+            let spec = json!({"audiences": [], "boundObjectRef": bound});
+            json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
+        };
+        anyhow::Ok(vec![
+            Try { what: "label", method: Method::PATCH, path: of_node, body: labels },
+            Try { what: "the next token", method: Method::POST, path: tokens.clone(), body: request(bound) },
+            Try { what: "a token of no node", method: Method::POST, path: tokens, body: request(Value::Null) },
+        ])
+    };
+    let more = vec![more(&site.pool.nodes[0])?, more(&site.pool.nodes[1])?];
+    every_reach_for_another_node_is_refused(&site, BY_TOKEN, more)
+}
+
+/// Longhorn's setting is an administrator's, and the preflight tries whether other nodes are out of reach.
+fn not_meant(mut requests: Vec<String>) -> Vec<String> {
+    requests.retain(|request| !request.contains("longhorn.io") && !request.contains("dryRun=All"));
+    requests
 }
 
 /// A call.
@@ -55,20 +95,36 @@ struct Try {
 }
 
 /// Verb, answer for the own node, answer for another one.
-const TABLE: &str = "\
+const BY_KUBELET: &str = "\
 cordon | done | NodeRestriction
 uncordon | done | NodeRestriction
 a command by annotation | done | NodeRestriction
 the same through nodes/status | done | NodeRestriction
 evict | done | NodeRestriction
 delete | done | NodeRestriction
-write the slot | done | policy ebb-slots
-free the slot | done | policy ebb-slots
+write the slot | done | ebb-slots
+free the slot | done | ebb-slots
 ";
 
-fn every_reach_for_another_node_is_refused(site: &Site) -> Result<()> {
+/// The same with a token. It has no right to `nodes/status` at all.
+const BY_TOKEN: &str = "\
+cordon | done | ebb-tokens-nodes
+uncordon | done | ebb-tokens-nodes
+a command by annotation | done | ebb-tokens-nodes
+the same through nodes/status | no right | no right
+evict | done | ebb-tokens-evictions
+delete | done | ebb-tokens-pods
+write the slot | done | ebb-slots
+free the slot | done | ebb-slots
+label | ebb-tokens-nodes | ebb-tokens-nodes
+the next token | done | ebb-tokens-tokens
+a token of no node | ebb-tokens-tokens | ebb-tokens-tokens
+";
+
+fn every_reach_for_another_node_is_refused(site: &Site, table: &str, more: Vec<Vec<Try>>) -> Result<()> {
     let namespace = site.pool.name.as_str();
     let (api, admin) = (Api::open(&site.user.kubeconfig)?, Api::open(site.plane.kubeconfig())?);
+    let mut more = more.into_iter();
     let mut answers: Vec<(&str, Vec<String>)> = Vec::new();
     for (index, node) in site.pool.nodes.iter().take(2).enumerate() {
         for name in ["victim", "second"] {
@@ -78,8 +134,9 @@ fn every_reach_for_another_node_is_refused(site: &Site) -> Result<()> {
         }
         // Its slot is there to be freed.
         admin.patch(&slots(namespace), &json!({"data": {node: "1"}}))?;
-        for (row, tried) in tries(namespace, node, index).into_iter().enumerate() {
-            let answer = answer_to(&api, &tried);
+        let tries = tries(namespace, node, index).into_iter().chain(more.next().unwrap_or_default());
+        for (row, tried) in tries.enumerate() {
+            let answer = answer_to(&api, &tried, namespace);
             match answers.get_mut(row) {
                 Some((_, answers)) => answers.push(answer),
                 None => answers.push((tried.what, vec![answer])),
@@ -87,25 +144,28 @@ fn every_reach_for_another_node_is_refused(site: &Site) -> Result<()> {
         }
     }
     let lines = answers.iter().map(|(what, answers)| format!("{what} | {}\n", answers.join(" | ")));
-    assert_eq!(lines.collect::<String>(), TABLE);
+    assert_eq!(lines.collect::<String>(), table);
     for (what, body) in everybodys() {
         let tried = Try { what, method: Method::PATCH, path: slots(namespace), body };
-        assert_eq!(answer_to(&api, &tried), "policy ebb-slots", "{what}");
+        assert_eq!(answer_to(&api, &tried, namespace), "ebb-slots", "{what}");
     }
     Ok(())
 }
 
-/// `done`, or who refuses it.
-fn answer_to(api: &Api, tried: &Try) -> String {
+/// `done`, or who refuses it: a policy by its name, without that of the pool.
+fn answer_to(api: &Api, tried: &Try, pool: &str) -> String {
     let said = match api.send(&tried.method, &tried.path, &tried.body) {
         Ok(_) => return "done".to_owned(),
         Err(error) => format!("{error:#}"),
     };
     let restriction = ["is not allowed to modify node", "with spec.nodeName set to itself"];
-    if said.contains("ValidatingAdmissionPolicy") && said.contains("of the slots") {
-        "policy ebb-slots".to_owned()
+    let policy = said.split_once("ValidatingAdmissionPolicy '").and_then(|(_, rest)| rest.split_once('\''));
+    if let Some((policy, _)) = policy {
+        policy.trim_end_matches(&format!("-{pool}")).to_owned()
     } else if restriction.iter().any(|sign| said.contains(sign)) {
         "NodeRestriction".to_owned()
+    } else if said.contains("cannot patch resource") {
+        "no right".to_owned()
     } else {
         said
     }

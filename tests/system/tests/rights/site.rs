@@ -25,6 +25,8 @@ pub(crate) enum Way {
     Token,
     /// The kubelet's own.
     Kubelet,
+    /// A token that is bound to the node, of `ebb-tokens.yaml`.
+    BoundToken,
 }
 
 /// Three nodes; on the first pods of every kind, and a device that is it.
@@ -45,6 +47,7 @@ impl Site {
         let user = match way {
             Way::Token => ZedkubeUser::create_with_longhorn(&plane, &pool.name)?,
             Way::Kubelet => ZedkubeUser::of_node(&plane, &pool.name, &pool.nodes[0])?,
+            Way::BoundToken => ZedkubeUser::of_token(&plane, &pool.name, &pool.nodes[0])?,
         };
         let mut device = Device::new(PROGRAM, &user.kubeconfig, &pool.nodes[0])?;
         device.set(&format!("slots.namespace={}", pool.name));

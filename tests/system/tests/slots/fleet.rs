@@ -29,7 +29,7 @@ pub(crate) enum Limit {
     None,
 }
 
-/// The devices, each with its node and its pods.
+/// The devices, each with its node, its pods, and the credentials of its node's kubelet.
 pub(crate) struct Fleet {
     pub(crate) plane: ControlPlane,
     pub(crate) devices: Vec<Device>,
@@ -46,7 +46,6 @@ impl Fleet {
         let plane = ControlPlane::shared()?;
         let suffixes = &["a", "b", "c"][..count];
         let pool = plane.create_pool(&unique(name), suffixes)?;
-        let user = ZedkubeUser::create(&plane, &pool.name)?;
         let mut fleet = Self {
             api: Api::open(plane.kubeconfig())?,
             plane,
@@ -57,6 +56,7 @@ impl Fleet {
         };
         for node in fleet.pool.nodes.clone() {
             let proxy = Proxy::start(fleet.plane.server())?;
+            let user = ZedkubeUser::of_node(&fleet.plane, &fleet.pool.name, &node)?;
             let kubeconfig = proxy.kubeconfig(&user.kubeconfig)?;
             fleet.add(&node, &kubeconfig, limit)?;
             fleet.ways.push((proxy, kubeconfig));
@@ -167,6 +167,31 @@ impl Fleet {
     pub(crate) fn kill_zedkube(&mut self, index: usize) -> Result<()> {
         self.devices[index].kill("zedkube");
         self.devices[index].start("zedkube")
+    }
+
+    /// The device's zedkube starts beside a Lease of before, in which another node has the slot.
+    pub(crate) fn give_the_old_slot(&mut self, index: usize, holder: usize) -> Result<()> {
+        self.devices[index].kill("zedkube");
+        let node = &self.pool.nodes[holder];
+        let uid = self.api.get(&format!("/api/v1/nodes/{node}"))?["metadata"]["uid"].clone();
+        let holders = json!([{"Node": node, "NodeUID": uid, "BootID": "before", "Renewal": 3}]);
+        let annotations = json!({"ebb.dev/holders": holders.to_string()});
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "ebb-slots-default", "annotations": annotations}, "spec": {},
+        });
+        self.api.create(&self.leases(), &lease)?;
+        self.devices[index].start("zedkube")
+    }
+
+    /// What a node of the version before does when it is back.
+    pub(crate) fn give_the_old_slot_back(&self) -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {"ebb.dev/holders": "[]"}}});
+        self.api.patch(&format!("{}/ebb-slots-default", self.leases()), &patch).map(drop)
+    }
+
+    fn leases(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.pool.name)
     }
 
     /// The device's connections break, and its kubeconfig names a port where nobody listens.

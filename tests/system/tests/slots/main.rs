@@ -98,6 +98,19 @@ fn a_holder_whose_node_is_deleted_makes_room() -> Result<()> {
     Ok(())
 }
 
+/// While a group is updated, nodes of the version before have their slots in a Lease.
+#[test]
+fn a_holder_of_the_version_before_is_waited_for() -> Result<()> {
+    let mut fleet = Fleet::start("upgrade", 2, Limit::One)?;
+    fleet.give_the_old_slot(0, 1)?;
+    fleet.reboot_all()?;
+    fleet.until_is_back(1)?;
+    fleet.tend_for(AWAY)?;
+    assert_eq!(fleet.devices[0].status(), DrainStatus::Requested, "it waits for the other one's old entry");
+    fleet.give_the_old_slot_back()?;
+    fleet.until_all_are_back()
+}
+
 /// Without slots two nodes can drain each other's peers away; nobody may hang for it (EVE #5804).
 #[test]
 fn without_slots_all_go_at_once_and_nobody_hangs() -> Result<()> {
