@@ -131,19 +131,15 @@ async fn request(cluster: &Cluster, claims: &Claims) -> Result<String, ApiFailur
     });
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
     let body = body.to_string().into_bytes();
-    let call = Request::new(path).create_subresource(
-        "token",
-        &serviceaccount.name,
-        &PostParams::default(),
-        body,
-    );
+    let call =
+        Request::new(path).create_subresource("token", &serviceaccount.name, &PostParams::default(), body);
     let answer: Answer = cluster.fetch(&operation, call).await?;
     let token = answer.status.map(|status| status.token).unwrap_or_default();
     match claims_of(&token) {
         Some(next) if next.exp > claims.exp && next.kubernetes.node == *node => Ok(token),
-        Some(_) | None => {
-            Err(ApiFailure::other(format!("cannot {operation}: the API server sent no token that lives longer")))
-        }
+        Some(_) | None => Err(ApiFailure::other(format!(
+            "cannot {operation}: the API server sent no token that lives longer"
+        ))),
     }
 }
 

@@ -100,7 +100,11 @@ async fn what_is_no_longer_life_is_no_next_token() {
     let mut of_another = claims(now, now + 1_100);
     of_another["kubernetes.io"]["node"]["uid"] = json!("uid-b");
     for (status, answer, part) in [
-        (201, json!({"status": {"token": token(&claims(now - 600, now + 500))}}), "no token that lives longer"),
+        (
+            201,
+            json!({"status": {"token": token(&claims(now - 600, now + 500))}}),
+            "no token that lives longer",
+        ),
         (201, json!({"status": {"token": token(&of_another)}}), "no token that lives longer"),
         (201, json!({"status": {"token": "s3cret"}}), "no token that lives longer"),
         (201, json!({}), "no token that lives longer"),

@@ -18,6 +18,7 @@ use tower::service_fn;
 use tower::timeout::TimeoutLayer;
 use tower::util::option_layer;
 
+use crate::bound_token::TokenFile;
 use crate::clock::boot_time;
 use crate::connections::{Connections, Wish};
 use crate::credentials::{self, Tokens};
@@ -27,7 +28,6 @@ use crate::kubeconfig::{Description, Fingerprint, Origin, Search};
 use crate::operation::Operation;
 use crate::pace::LONGEST_PAGE;
 use crate::validity::{self, Validity};
-use crate::bound_token::TokenFile;
 use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
 
 /// A TCP connection has to stand within this time.

@@ -9,7 +9,6 @@ mod inbox;
 mod kubelet;
 mod link;
 mod longhorn;
-mod tokens;
 mod looks;
 mod membership;
 mod narrate;
@@ -24,6 +23,7 @@ mod report;
 mod service;
 mod shown_time;
 mod slots;
+mod tokens;
 
 pub use policy::drain_policy;
 use pubsub::PublishError;

@@ -73,7 +73,12 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
         anyhow::Ok(vec![
             Try { what: "label", method: Method::PATCH, path: of_node, body: labels },
             Try { what: "the next token", method: Method::POST, path: tokens.clone(), body: request(bound) },
-            Try { what: "a token of no node", method: Method::POST, path: tokens, body: request(Value::Null) },
+            Try {
+                what: "a token of no node",
+                method: Method::POST,
+                path: tokens,
+                body: request(Value::Null),
+            },
         ])
     };
     let more = vec![more(&site.pool.nodes[0])?, more(&site.pool.nodes[1])?];
