@@ -140,6 +140,7 @@ fn move_to(object: &mut Value, pool: &str) {
         set(object, "/spec/policyName", &format!("{name}-{pool}"));
     }
     set(object, "/subjects/0/namespace", pool);
+    set(object, "/subjects/1/namespace", pool);
 }
 
 /// Policies name the service account with its namespace.
