@@ -46,8 +46,10 @@ fn span(requests: &Requests, node: &str) -> Option<Span> {
     let evictions = numbers(&|asked| {
         ours(asked) && asked.subresource == "eviction" && asked.name.starts_with(&format!("{node}-"))
     });
+    // Each zedkube tries out whether it could change another node.
     let changes = numbers(&|asked| {
-        ours(asked) && asked.verb == "patch" && asked.resource == "nodes" && asked.name == node
+        let is_ours = ours(asked) && asked.verb == "patch" && !asked.uri.contains("dryRun=All");
+        is_ours && asked.resource == "nodes" && asked.name == node
     });
     Some(Span { first_eviction: *evictions.first()?, uncordon: *changes.last()? })
 }
