@@ -7,7 +7,7 @@ use crate::escalation::next_escalation;
 use crate::force::next_force;
 use crate::policy::Policy;
 use crate::sending::next_due;
-use crate::state::{Attempt, Denied};
+use crate::state::{Attempt, Denied, Stage};
 use crate::storage::Attachments;
 use crate::terminating::next_skip;
 use crate::time::Moment;
@@ -30,6 +30,9 @@ const LATEST: Duration = Duration::from_secs(15);
 /// lifted the cordon.
 const UNCORDONED: Duration = Duration::from_secs(2);
 
+/// The server says that a pod is gone, and a watch still shows it after so long: the watch is late.
+const GONE: Duration = Duration::from_secs(2);
+
 /// When the next fresh look is due; `None` while one is on its way.
 pub(crate) fn look_due(attempt: &Attempt) -> Option<Moment> {
     let free = looks::free(attempt)?;
@@ -39,10 +42,20 @@ pub(crate) fn look_due(attempt: &Attempt) -> Option<Moment> {
         return Some(free);
     }
     let is_uncordoned = attempt.picture.is_some() && !attempt.seen_cordoned;
-    let silent = attempt.seen.max(asked) + if is_uncordoned { UNCORDONED } else { REFRESH };
+    let heard = if shows_other_pods(attempt) { asked } else { attempt.seen.max(asked) };
+    let silent = heard + if is_uncordoned { UNCORDONED } else { REFRESH };
+    let gone = attempt.pods.values().filter(|track| track.stage == Stage::Accepted && track.said_gone);
+    let gone = gone.map(|track| track.since.max(asked) + GONE).min();
+    let silent = gone.map_or(silent, |gone| gone.min(silent));
     let untold =
         untold_since(attempt).map(|since| since.max(asked) + (asked.since(since) / 2).clamp(SOONEST, LATEST));
     Some(untold.map_or(silent, |untold| untold.min(silent)).max(free))
+}
+
+/// The watches show other pods than the last look did: they are late, however busy they are.
+fn shows_other_pods(attempt: &Attempt) -> bool {
+    let (Some(known), Some(watched)) = (&attempt.picture, &attempt.watched) else { return false };
+    known.pods.iter().map(|pod| &pod.id).ne(watched.pods.iter().map(|pod| &pod.id))
 }
 
 /// Since when there is something to know of volumes that no watch tells: what the claims of a pod are bound to, or

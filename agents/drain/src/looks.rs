@@ -157,6 +157,9 @@ pub(crate) fn answered(
     attempt.looks.in_vain = None;
     attempt.looks.is_owed = false;
     attempt.looks.is_at_odds = look.volumes && is_at_odds(attempt, &picture);
+    for track in attempt.pods.values_mut().filter(|track| track.since <= attempt.looks.asked) {
+        track.said_gone = false;
+    }
     take_in(attempt, merged, now, policy);
     let is_empty = !plan(&picture, policy).iter().any(Planned::must_leave);
     let proves = look.is_proof && is_empty && tells_enough(&look, &picture, attempt, now, policy);
@@ -266,7 +269,8 @@ fn merge_node(
     Some(node)
 }
 
-fn merge_pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -> Vec<PodView> {
+/// The pods that were `found`, except where `watched` shows another state of one than `before`.
+pub(crate) fn merge_pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -> Vec<PodView> {
     let by_uid = |pods: &[PodView]| -> BTreeMap<String, PodView> {
         pods.iter().map(|pod| (pod.id.uid.clone(), pod.clone())).collect()
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::answer::Answer;
 use crate::budget::{fingerprint, would_allow};
+use crate::looks::merge_pods;
 use crate::plan::{Planned, Verdict, plan};
 use crate::policy::{Policy, REFUSAL_LASTS, REFUSAL_TIMES};
 use crate::retry::{SHORTEST_RETRY, pause, spread_out, wish};
@@ -19,16 +20,24 @@ use crate::{escalation, returns, terminating, volumes};
 const TWO_BUDGETS_RETRY: Duration = Duration::from_mins(1);
 
 /// Takes a picture of the watches in.
-pub(crate) fn see(attempt: &mut Attempt, picture: Arc<Picture>, now: Moment, policy: &Policy) {
-    attempt.watched = Some(Arc::clone(&picture));
-    // Where the watches are not asked about volumes, looks tell.
-    let known = attempt.picture.as_ref().map(|known| &known.storage);
-    let picture = match (&picture.storage.attachments, known) {
-        (Attachments::NotAsked, Some(known)) if known.attachments != Attachments::NotAsked => {
-            Arc::new(Picture { storage: known.clone(), ..Picture::clone(&picture) })
+///
+/// Of the pods only what the watches show otherwise than before is news: a watch that lags behind the last look goes on
+/// to show pods that the look has shown to be gone.
+pub(crate) fn see(attempt: &mut Attempt, mut picture: Arc<Picture>, now: Moment, policy: &Policy) {
+    let before = attempt.watched.replace(Arc::clone(&picture));
+    if let Some(known) = &attempt.picture {
+        // Where the watches are not asked about volumes, looks tell.
+        if picture.storage.attachments == Attachments::NotAsked
+            && known.storage.attachments != Attachments::NotAsked
+        {
+            Arc::make_mut(&mut picture).storage = known.storage.clone();
         }
-        _ => picture,
-    };
+        let before = before.as_ref().map(|before| before.pods.as_slice()).unwrap_or_default();
+        if before != known.pods {
+            let pods = merge_pods(before, &picture.pods, &known.pods);
+            Arc::make_mut(&mut picture).pods = pods;
+        }
+    }
     take_in(attempt, picture, now, policy);
 }
 
@@ -89,6 +98,7 @@ pub(crate) fn record(attempt: &mut Attempt, uid: &str, answer: Answer, now: Mome
         let before = track.denied.unwrap_or(Denied { since: now, times: 0 });
         Denied { times: before.times.saturating_add(1), ..before }
     });
+    track.said_gone = answer == Answer::Gone;
     let lets_go = answer == Answer::Accepted && track.by == By::Eviction && pod.is_some_and(|pod| pod.ready);
     let stage = if changed && matches!(answer, Answer::Budget(_)) {
         // The budget changed while the refusal was on its way: ask again at once.
@@ -202,6 +212,7 @@ fn new_track(planned: &Planned, pod: &PodView, returns: u32, now: Moment) -> Tra
         denied: None,
         escalated: None,
         names_node: false,
+        said_gone: false,
     }
 }
 
@@ -220,6 +231,8 @@ fn stage_seen(
         Verdict::Evict | Verdict::Leave => {}
     }
     match &track.stage {
+        // The watch lags behind the server, or a look will show that the answer was wrong.
+        Stage::Accepted if track.said_gone => Stage::Accepted,
         // Accepted long ago and still not terminating: the server has forgotten it.
         Stage::Accepted | Stage::Terminating if now.since(track.since) >= policy.retry => Stage::Waiting,
         Stage::Blocked { cause: Cause::Budget(_) | Cause::TwoBudgets, .. } if freed(track, pod, picture) => {

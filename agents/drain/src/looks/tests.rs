@@ -86,6 +86,41 @@ fn a_look_that_does_not_tell_of_attachments_proves_nothing() {
     assert_eq!(bench.outcome(), None);
 }
 
+// A watch that lags behind the looks.
+
+#[test]
+fn a_watch_that_lags_behind_a_look_brings_no_pod_back() {
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("old")], 1, "1"));
+    assert_eq!(bench.silence(), [REFRESH]);
+    assert_eq!(evicted(&bench.proof(guarded(vec![pod("new")], 1, "1"))), ["new"]);
+    for version in 2..20 {
+        // The budgets' watch is busy, that of the pods hangs.
+        let effects = bench.picture(guarded(vec![pod("old")], 1, &version.to_string()));
+        assert_eq!(evicted(&effects), [""; 0], "{version}");
+        assert_eq!(bench.attempt().pods.keys().collect::<Vec<_>>(), ["new"]);
+        bench.after(seconds(1));
+    }
+    assert_eq!(bench.after(seconds(12)), [REFRESH], "although the watches are not silent");
+    bench.picture(guarded(vec![pod("newest")], 1, "20"));
+    assert_eq!(bench.attempt().pods.keys().collect::<Vec<_>>(), ["new", "newest"], "only what it tells anew");
+    bench.proof(guarded(vec![pod("newest")], 1, "20"));
+    assert_eq!(bench.attempt().pods.keys().collect::<Vec<_>>(), ["newest"]);
+}
+
+#[test]
+fn a_pod_that_the_server_calls_gone_is_looked_for_and_not_asked_again() {
+    let mut bench = Bench::start();
+    bench.picture(guarded(vec![pod("1")], 1, "1"));
+    bench.answer("1", Answer::Gone);
+    assert_eq!(bench.after(seconds(2)), [REFRESH]);
+    assert_eq!(bench.fails("503"), []);
+    bench.now = bench.now + seconds(60);
+    let effects = bench.picture(guarded(vec![pod("1")], 1, "2"));
+    assert_eq!(effects, [REFRESH], "a late watch is no reason to evict it again");
+    assert_eq!(evicted(&bench.proof(guarded(vec![pod("1")], 1, "2"))), ["1"], "it is still there");
+}
+
 // The proof is about the node.
 
 #[test]
