@@ -105,7 +105,7 @@ pub fn is_held(state: &State) -> bool {
 /// The entry by which we have a slot.
 pub(crate) fn entry(state: &State) -> Option<&Holder> {
     let own = state.own.as_ref().filter(|_| !state.slots.is_doubtful)?;
-    state.slots.table.as_ref()?.held_by(&own.uid)
+    state.slots.table.as_ref()?.held_by(own)
 }
 
 /// Something is in our place of the table, also what was passed over or cannot be read: it has to go back.
@@ -158,7 +158,7 @@ pub(crate) fn see_others(state: &mut State, now: Moment, policy: &Policy) {
     let holds = state.slots.table.as_ref().map(|table| {
         // A list from before the table was read does not show who has joined since.
         let is_list_older = state.nodes_asked <= state.slots.known_at;
-        let exists = |holder: &Holder| state.nodes.iter().any(|node| node.uid == holder.node_uid);
+        let exists = |holder: &Holder| state.nodes.iter().any(|node| node.name == holder.node);
         let is_unreadable = |node: &NodeView| node.uid != own.uid && table.unreadable.contains(&node.name);
         table.others(own).any(|holder| is_list_older || exists(holder))
             || state.nodes.iter().any(is_unreadable)
@@ -271,7 +271,7 @@ pub(crate) fn pursue(
             if is_before_the_cordon(&state.phase) {
                 doubt_if_old(state, now);
             }
-            if let Some(held) = table.held_by(&own.uid).filter(|_| !state.slots.is_doubtful) {
+            if let Some(held) = table.held_by(&own).filter(|_| !state.slots.is_doubtful) {
                 let passed_over = table.still_passed_over(held);
                 let entry = table.next_entry(&own, &state.boot_id, passed_over);
                 return send(state, &table, wanted, Some(entry), now, effects);
@@ -416,8 +416,8 @@ fn send(
     None
 }
 
-/// Our entry is gone or passed over although we need it: somebody released it, or took us for forgotten. No pod leaves any more, and
-/// we queue again; the node is uncordoned while others have the slots.
+/// Our entry is gone or passed over although we need it: somebody released it, or took it for forgotten. No pod leaves
+/// any more, and we queue again; the node is uncordoned while others have the slots.
 fn lost(state: &mut State, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
     crate::attempting::drive(state, drain::Event::Cancel, now, policy, effects);
     state.requests.forget_answers();

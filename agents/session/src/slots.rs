@@ -64,33 +64,38 @@ pub struct SlotTable {
 }
 
 impl SlotTable {
-    /// The entry of this node, whether or not it was passed over.
-    pub fn of(&self, uid: &str) -> Option<&Holder> {
-        self.holders.iter().find(|holder| holder.node_uid == uid)
+    /// What is written in the place of this node.
+    pub fn of(&self, node: &str) -> Option<&Holder> {
+        self.holders.iter().find(|holder| holder.node == node)
     }
 
-    /// The entry of this node, which holds a slot: nobody has passed over it.
-    pub fn held_by(&self, uid: &str) -> Option<&Holder> {
-        let passed = self.passed_over(uid);
-        self.of(uid).filter(|holder| passed.is_none_or(|passed| holder.renewal > passed))
+    /// The entry by which this node holds a slot: it has written it itself, and nobody has passed over it.
+    pub fn held_by(&self, own: &NodeView) -> Option<&Holder> {
+        self.of(&own.name).filter(|holder| holder.node_uid == own.uid && !self.is_passed_over(holder))
+    }
+
+    /// Another node has taken a slot although this entry is there: it is none any more.
+    pub fn is_passed_over(&self, holder: &Holder) -> bool {
+        self.passed_over(&holder.node, &holder.node_uid).is_some_and(|passed| holder.renewal <= passed)
     }
 
     /// The greatest Renewal of this node that another node has passed over.
-    pub fn passed_over(&self, uid: &str) -> Option<u64> {
-        let others = self.holders.iter().filter(|holder| holder.node_uid != uid);
-        let passed = others.flat_map(|holder| &holder.passed_over).filter(|passed| passed.node_uid == uid);
+    fn passed_over(&self, node: &str, uid: &str) -> Option<u64> {
+        let others = self.holders.iter().filter(|holder| holder.node != node);
+        let passed = others.flat_map(|holder| &holder.passed_over);
+        let passed = passed.filter(|passed| passed.node == node && passed.node_uid == uid);
         passed.map(|passed| passed.renewal).max()
     }
 
     /// Something is written in this node's place, whatever it is.
     pub fn has_place_of(&self, node: &NodeView) -> bool {
-        self.holders.iter().any(|holder| is_of(holder, node)) || self.unreadable.contains(&node.name)
+        self.of(&node.name).is_some() || self.unreadable.contains(&node.name)
     }
 
     /// The entries of other nodes. What a Node of this name left that was deleted since is in this node's place, and
     /// overwritten.
     pub fn others<'a>(&'a self, own: &'a NodeView) -> impl Iterator<Item = &'a Holder> {
-        self.holders.iter().chain(self.old.iter().flatten()).filter(|holder| !is_of(holder, own))
+        self.holders.iter().chain(self.old.iter().flatten()).filter(|holder| holder.node != own.name)
     }
 
     /// Writes the place of a node.
@@ -102,15 +107,16 @@ impl SlotTable {
 
     /// Names of the nodes that hold a slot, or may.
     pub fn names(&self) -> Vec<String> {
-        let held = self.holders.iter().filter(|holder| self.held_by(&holder.node_uid).is_some());
+        let held = self.holders.iter().filter(|holder| !self.is_passed_over(holder));
         let readable = held.chain(self.old.iter().flatten()).map(|holder| &holder.node);
         readable.chain(&self.unreadable).cloned().collect()
     }
 
     /// This node's next entry: it counts on, so that what was passed over before is not this one.
     pub(crate) fn next_entry(&self, own: &NodeView, boot_id: &str, passed_over: Vec<PassedOver>) -> Holder {
-        let known = self.of(&own.uid).map(|holder| holder.renewal);
-        let renewal = known.max(self.passed_over(&own.uid)).unwrap_or(0).saturating_add(1);
+        let known = self.of(&own.name).filter(|holder| holder.node_uid == own.uid);
+        let known = known.map(|holder| holder.renewal);
+        let renewal = known.max(self.passed_over(&own.name, &own.uid)).unwrap_or(0).saturating_add(1);
         Holder {
             node: own.name.clone(),
             node_uid: own.uid.clone(),
@@ -123,14 +129,11 @@ impl SlotTable {
     /// What this node has passed over and what is still there as it was: the rest need not be named any longer.
     pub(crate) fn still_passed_over(&self, own: &Holder) -> Vec<PassedOver> {
         let is_there = |passed: &&PassedOver| {
-            self.of(&passed.node_uid).is_some_and(|holder| holder.renewal <= passed.renewal)
+            let found = self.of(&passed.node).filter(|holder| holder.node_uid == passed.node_uid);
+            found.is_some_and(|holder| holder.renewal <= passed.renewal)
         };
         own.passed_over.iter().filter(is_there).cloned().collect()
     }
-}
-
-fn is_of(holder: &Holder, node: &NodeView) -> bool {
-    holder.node_uid == node.uid || holder.node == node.name
 }
 
 /// Whether other nodes have slots, as it was when the API server last answered. It outlives zedkube and the boot: when the
@@ -151,13 +154,14 @@ pub enum Others {
 pub struct Watched {
     /// Nodes that are not Ready, since when, by UID.
     down: BTreeMap<String, Moment>,
-    /// Entries whose Renewal stands still while their node is in service, by UID.
+    /// Entries whose Renewal stands still while their node is in service, by the name of the node.
     still: BTreeMap<String, Still>,
 }
 
 /// An entry whose Renewal stands still.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Still {
+    node_uid: String,
     renewal: u64,
     /// When it was seen so first.
     since: Moment,
@@ -172,19 +176,20 @@ impl Watched {
         self.down =
             nodes.iter().filter(|node| !node.ready).map(|node| (node.uid.clone(), since(node))).collect();
         let serving: BTreeSet<&str> =
-            nodes.iter().filter(|node| is_in_service(node)).map(|node| node.uid.as_str()).collect();
-        self.still.retain(|uid, _| serving.contains(uid.as_str()));
+            nodes.iter().filter(|node| is_in_service(node)).map(|node| node.name.as_str()).collect();
+        self.still.retain(|node, _| serving.contains(node.as_str()));
     }
 
     /// Takes the entries in, with the nodes as they were listed last.
     pub fn see_table(&mut self, table: &SlotTable, nodes: &[NodeView], now: Moment) {
         let mut still = BTreeMap::new();
         for holder in table.holders.iter().chain(table.old.iter().flatten()) {
-            if nodes.iter().any(|node| node.uid == holder.node_uid && is_in_service(node)) {
-                let known = self.still.get(&holder.node_uid);
-                let since = known.filter(|still| still.renewal == holder.renewal).map(|still| still.since);
-                let since = since.unwrap_or(now);
-                still.insert(holder.node_uid.clone(), Still { renewal: holder.renewal, since, until: now });
+            if nodes.iter().any(|node| node.name == holder.node && is_in_service(node)) {
+                let seen =
+                    |still: &&Still| still.node_uid == holder.node_uid && still.renewal == holder.renewal;
+                let since = self.still.get(&holder.node).filter(seen).map_or(now, |still| still.since);
+                let (node_uid, renewal) = (holder.node_uid.clone(), holder.renewal);
+                still.insert(holder.node.clone(), Still { node_uid, renewal, since, until: now });
             }
         }
         self.still = still;
@@ -195,8 +200,8 @@ impl Watched {
         self.down.get(uid).map(|since| *since + down_max)
     }
 
-    fn stands_still(&self, uid: &str) -> bool {
-        self.still.get(uid).is_some_and(|still| still.until.since(still.since) >= STANDS_STILL)
+    fn stands_still(&self, node: &str) -> bool {
+        self.still.get(node).is_some_and(|still| still.until.since(still.since) >= STANDS_STILL)
     }
 
     pub(crate) fn is_down(&self, uid: &str, now: Moment, down_max: Duration) -> bool {
@@ -239,9 +244,9 @@ impl Group<'_> {
     pub fn room_for(&self, own: &NodeView, now: Moment) -> Room {
         let taken = self.taken_by_others(own, now);
         if taken.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
-            return Room::Taken(taken.into_values().map(str::to_owned).collect());
+            return Room::Taken(taken.into_iter().map(str::to_owned).collect());
         }
-        let abandoned = self.table.holders.iter().filter(|holder| !is_of(holder, own));
+        let abandoned = self.table.holders.iter().filter(|holder| holder.node != own.name);
         let abandoned = abandoned.filter(|holder| self.is_abandoned(holder));
         Room::Free(
             abandoned
@@ -254,24 +259,28 @@ impl Group<'_> {
         )
     }
 
-    /// Who has a slot, or may be down for a drain, besides this node: names by UID, so that a node which holds a slot
-    /// and is down counts once.
-    fn taken_by_others<'a>(&'a self, own: &'a NodeView, now: Moment) -> BTreeMap<&'a str, &'a str> {
+    /// Names of the nodes besides this one that have a slot, or may be down for a drain. One that holds a slot and is
+    /// down counts once.
+    fn taken_by_others<'a>(&'a self, own: &'a NodeView, now: Moment) -> BTreeSet<&'a str> {
         let held = self.table.others(own).filter(|holder| !self.is_abandoned(holder));
-        let others = || self.nodes.iter().filter(|node| node.uid != own.uid);
+        let others = || self.nodes.iter().filter(|node| node.name != own.name);
         let is_unreadable = |node: &&NodeView| self.table.unreadable.contains(&node.name);
         let unreadable = others().filter(is_unreadable).filter(|node| !is_in_service(node));
         let down = others().filter(|node| self.watched.is_down(&node.uid, now, self.down_max));
-        let held = held.map(|holder| (holder.node_uid.as_str(), holder.node.as_str()));
-        held.chain(unreadable.chain(down).map(|node| (node.uid.as_str(), node.name.as_str()))).collect()
+        held.map(|holder| &holder.node)
+            .chain(unreadable.chain(down).map(|node| &node.name))
+            .map(String::as_str)
+            .collect()
     }
 
-    /// Nobody needs the entry: its node is gone, or is in service and does not renew it.
+    /// Nobody needs the entry: its node is gone, or is in service and does not renew it, or has another UID. What names
+    /// another UID than its node has is of a Node that was deleted, or a lie, and counts like one that cannot be read.
     pub fn is_abandoned(&self, holder: &Holder) -> bool {
-        match self.nodes.iter().find(|node| node.uid == holder.node_uid) {
-            None => true,
-            Some(node) => is_in_service(node) && self.watched.stands_still(&holder.node_uid),
-        }
+        let node = self.nodes.iter().find(|node| node.name == holder.node);
+        node.is_none_or(|node| {
+            let is_its_own = node.uid == holder.node_uid;
+            is_in_service(node) && (!is_its_own || self.watched.stands_still(&holder.node))
+        })
     }
 }
 

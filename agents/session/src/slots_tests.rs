@@ -96,6 +96,22 @@ fn an_entry_that_cannot_be_read_counts_while_its_node_is_out_of_service() {
     check(&with(NodeView { ready: false, ..node("a") }), taken(&["a"]));
     check(&with(NodeView { cordoned: true, ..node("a") }), taken(&["a"]));
     check(&with(NodeView { cordoned_by: Some(OWNER.into()), ..node("a") }), taken(&["a"]));
+    // The same with one that names another UID than its node has.
+    let other = Holder { node_uid: "before".into(), ..holder("a", 7) };
+    let passes = Room::Free(vec![PassedOver { node_uid: "before".into(), ..passed("a", 7) }]);
+    for (node, expected) in [
+        (node("a"), passes),
+        (NodeView { ready: false, ..node("a") }, taken(&["a"])),
+        (NodeView { cordoned: true, ..node("a") }, taken(&["a"])),
+    ] {
+        check_table(
+            LIMIT_1,
+            &with(node),
+            &table(std::slice::from_ref(&other)),
+            Duration::from_hours(2),
+            &expected,
+        );
+    }
 }
 
 /// One node's word about another one is not enough to send a third one down.
@@ -120,7 +136,7 @@ fn who_was_passed_over_holds_no_slot_until_it_takes_one_anew() {
     // Our Renewal, whether it holds a slot.
     for (renewal, holds) in [(6, false), (7, false), (8, true)] {
         let table = table(&[holder("own", renewal), other.clone()]);
-        assert_eq!(table.held_by("own").is_some(), holds, "{renewal}");
+        assert_eq!(table.held_by(&node("own")).is_some(), holds, "{renewal}");
         assert!(table.has_place_of(&node("own")), "{renewal}: it has to go back");
         assert_eq!(table.names(), if holds { vec!["own", "a"] } else { vec!["a"] });
     }
@@ -130,6 +146,31 @@ fn who_was_passed_over_holds_no_slot_until_it_takes_one_anew() {
         assert_eq!(table.next_entry(&node("own"), "boot", vec![]).renewal, expected);
     }
     assert_eq!(table(&[]).next_entry(&node("own"), "boot", vec![]).renewal, 1);
+}
+
+/// A stolen node writes our UID into its own place: it neither gives us a slot nor takes ours, and it is not ours to
+/// give back.
+#[test]
+fn what_stands_in_the_place_of_another_node_is_never_ours() {
+    let forged = Holder { node_uid: "own".into(), passed_over: vec![passed("a", 99)], ..holder("b", 9) };
+    let all = [node("own"), node("a"), node("b")];
+    let own = &all[0];
+    for place in [vec![forged.clone()], vec![forged.clone(), holder("own", 7)]] {
+        let table = table(&place);
+        assert_eq!(table.held_by(own), place.get(1), "{place:?}");
+        assert_eq!(table.has_place_of(own), place.len() == 2);
+        assert_eq!(table.next_entry(own, "boot", vec![]).renewal, if place.len() == 2 { 8 } else { 1 });
+        assert_eq!(table.others(own).collect::<Vec<_>>(), [&forged]);
+        assert!(place.get(1).is_none_or(|own| !table.is_passed_over(own)));
+    }
+    // Nor does a standing entry in the wrong place let ours look forgotten.
+    let mut watched = Watched::default();
+    for minute in 0..8 {
+        let place = [holder("own", minute), forged.clone()];
+        watched.see_nodes(&all, Moment(minute * 60_000));
+        watched.see_table(&table(&place), &all, Moment(minute * 60_000));
+    }
+    assert!(!watched.stands_still("own"));
 }
 
 #[test]
@@ -146,7 +187,7 @@ fn what_a_node_of_our_name_has_left_is_ours_to_take_away() {
     let left = Holder { node: "own".into(), ..holder("before", 7) };
     let mut table = table(&[left]);
     check(LIMIT_1, &[node("own")], &table.holders, Duration::ZERO, &free(&[]));
-    assert!(table.has_place_of(&node("own")) && table.held_by("own").is_none());
+    assert!(table.has_place_of(&node("own")) && table.held_by(&node("own")).is_none());
     table.put("own", None);
     assert!(!table.has_place_of(&node("own")));
 }

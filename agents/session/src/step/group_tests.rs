@@ -79,6 +79,8 @@ enum Action {
     Destroy,
     /// Its entry says that it has passed over all others.
     Lie,
+    /// Somebody writes the next node's UID into this node's place.
+    Forge,
 }
 
 impl World {
@@ -147,7 +149,7 @@ impl World {
         let uid = format!("n{index}");
         match &event {
             Event::Slots { result: Ok(table), .. } => {
-                device.others.0 = table.holders.iter().any(|holder| holder.node_uid != uid);
+                device.others.0 = table.holders.iter().any(|holder| holder.node != uid);
             }
             Event::Looked { result: Ok(look), .. } => {
                 let is_marked = |node: &NodeView| node.uid != uid && node.cordoned_by.is_some();
@@ -269,8 +271,8 @@ impl World {
                 renewal: holder.renewal + 3,
             })
             .collect();
-        let own = &self.nodes[index].uid;
-        let Some(holder) = self.table.holders.iter_mut().find(|holder| holder.node_uid == *own) else {
+        let own = &self.nodes[index].name;
+        let Some(holder) = self.table.holders.iter_mut().find(|holder| holder.node == *own) else {
             return;
         };
         for (index, node) in self.nodes.iter().enumerate() {
@@ -280,10 +282,21 @@ impl World {
         self.count_version();
     }
 
+    /// Who has stolen the node's credentials writes into its place that the next node has the slot.
+    fn forge(&mut self, index: usize) {
+        let name = self.nodes[index].name.clone();
+        let next = &self.nodes[(index + 1) % self.nodes.len()];
+        let forged =
+            Holder { node: name.clone(), node_uid: next.uid.clone(), renewal: 1, ..Holder::default() };
+        self.table.put(&name, Some(forged));
+        self.meddled[index] = true;
+        self.count_version();
+    }
+
     /// The moment that counts: a pod leaves a node.
     fn evict(&mut self, index: usize) {
         assert!(self.nodes[index].cordoned, "a pod left a node that takes pods");
-        let is_held = self.table.held_by(&self.nodes[index].uid).is_some();
+        let is_held = self.table.held_by(&self.nodes[index]).is_some();
         // Until it renews, a holder does not know what somebody has done to its entry.
         assert!(is_held || self.meddled[index], "a pod left without a slot");
         self.draining[index] = true;
@@ -344,6 +357,7 @@ impl World {
             }
             Action::Destroy => self.destroy(index),
             Action::Lie => self.lie(index),
+            Action::Forge => self.forge(index),
             Action::Refill => self.pods[index] = vec![pod()],
         }
     }
@@ -471,6 +485,7 @@ fn any_action() -> impl Strategy<Value = (usize, Action)> {
         1 => Just(Action::Join),
         1 => Just(Action::Destroy),
         1 => Just(Action::Lie),
+        1 => Just(Action::Forge),
     ];
     (0..NODES, action)
 }
@@ -533,9 +548,9 @@ fn who_was_away_for_too_long_takes_its_slot_anew() {
     }
     world.act(1, Action::Ask(true));
     world.act(1, Action::Alone);
-    assert!(world.draining[1] && world.table.held_by("n0").is_none(), "n0 was passed over");
+    assert!(world.draining[1] && world.table.held_by(&world.nodes[0]).is_none(), "n0 was passed over");
     world.act(1, Action::Destroy);
-    assert!(world.table.held_by("n0").is_some(), "nobody says so any more");
+    assert!(world.table.held_by(&world.nodes[0]).is_some(), "nobody says so any more");
     world.act(0, Action::Alone);
     assert!(!world.draining[0] && !world.nodes[0].cordoned);
 }

@@ -124,7 +124,7 @@ fn who_is_passed_over_while_away_queues_again_and_drains_afterwards() {
     sim.send(Event::SlotsChanged);
     sim.pass(MINUTE);
     assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
-    assert!(sim.slots.held_by("own").is_some_and(|own| own.renewal > renewal + 1));
+    assert!(sim.slots.held_by(&sim.own).is_some_and(|own| own.renewal > renewal + 1));
 }
 
 /// What we have left has to go back all the same, or it would stand there for ever: nobody else may take it away.
