@@ -74,8 +74,8 @@ pub use longhorn::{DrainPolicy, set_node_drain_policy};
 pub use look::{fresh_look, full_look};
 pub use nodes::{NodeFacts, get_node, list_nodes, list_nodes_selected};
 pub use slots::{
-    Holder, PassedOver, SlotFailure, SlotMap, SlotWatch, Slots, Unreadable, clear_slots, read_slots,
-    release_slots, write_slots,
+    Holder, OldSlots, PassedOver, SlotFailure, SlotMap, SlotWatch, Slots, Unreadable, clear_slots,
+    read_slots, release_slots, write_slots,
 };
 pub use trust::Trust;
 pub use wire::Cluster;

@@ -16,7 +16,7 @@ use crate::identity::{Identity, identify};
 use crate::node_facts::NodeFacts;
 use crate::nodes::{PATH, list_nodes};
 use crate::operation::Operation;
-use crate::slots::{SlotFailure, SlotMap, Tried, try_slots};
+use crate::slots::{SlotFailure, SlotMap, try_slots};
 use crate::validity::Validity;
 use crate::wire::Cluster;
 
@@ -310,8 +310,8 @@ async fn slots(cluster: &Cluster, map: &SlotMap, own: &str, other: Option<&str>,
     let other = other.filter(|_| found.problems.iter().all(|problem| problem.what != What::Confinement));
     match try_slots(cluster, map, own, other).await {
         // With a conflict somebody else wrote in between: it can be written.
-        Ok(Tried::Own | Tried::Confined) | Err(SlotFailure::Conflict) => {}
-        Ok(Tried::Unconfined) => {
+        Ok(false) | Err(SlotFailure::Conflict) => {}
+        Ok(true) => {
             let other = other.unwrap_or_default();
             let text = format!(
                 "this cluster does not confine the slots: our credentials may take and free that of Node {other} as well"

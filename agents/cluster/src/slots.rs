@@ -11,12 +11,13 @@
 //! which versions before kept the slots: it is read, never written, until it is gone.
 
 mod entries;
+mod old;
 mod watching;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -30,14 +31,11 @@ use serde_json::{Map, Value, json};
 use crate::failure::ApiFailure;
 use crate::objects::{resource, version};
 use crate::operation::{Operation, TRIES, is_name};
-use crate::views::annotation;
 use crate::wire::Cluster;
 
 pub use entries::{LONGEST, MOST};
+pub use old::{OLD_HOLDERS, OldSlots};
 pub use watching::SlotWatch;
-
-/// Annotation of the Lease in which versions before kept the slots: a JSON list of [`Holder`]s.
-pub const OLD_HOLDERS: &str = "ebb.dev/holders";
 
 /// Which ConfigMap.
 #[derive(Clone, Debug)]
@@ -93,17 +91,8 @@ pub struct Slots {
     pub holders: Vec<Holder>,
     /// The keys whose values cannot be read.
     pub unreadable: Vec<Unreadable>,
-    /// The entries in the Lease of before; `None` where there is none, and after a write, which does not look.
-    pub old: Option<Vec<Holder>>,
-}
-
-impl Slots {
-    /// Another node has taken a slot and named this entry, as it is, as one that did not count.
-    pub fn is_passed_over(&self, holder: &Holder) -> bool {
-        let others = self.holders.iter().filter(|other| other.node_uid != holder.node_uid);
-        let mut passed = others.flat_map(|other| &other.passed_over);
-        passed.any(|passed| passed.node_uid == holder.node_uid && passed.renewal >= holder.renewal)
-    }
+    /// What is in the Lease of before; `None` where there is none, and after a write, which does not look.
+    pub old: Option<OldSlots>,
 }
 
 /// A key whose value is not what a node writes.
@@ -153,10 +142,6 @@ impl SlotMap {
         format!("/api/v1/namespaces/{}/configmaps", self.namespace)
     }
 
-    fn lease_path(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
-    }
-
     fn operation<'a>(&'a self, verb: &'static str, resource: &'static str, name: &'a str) -> Operation<'a> {
         Operation { verb, resource, namespace: &self.namespace, name }
     }
@@ -174,8 +159,7 @@ pub async fn read_slots(cluster: &Cluster, map: &SlotMap) -> Result<Slots, SlotF
         Err(ApiFailure::NotFound { .. }) => Slots::default(),
         Err(failure) => return Err(failure.into()),
     };
-    let old = read_old(cluster, map).await?;
-    Ok(Slots { old: old.map(|old| old.holders), ..slots })
+    Ok(Slots { old: old::read(cluster, map).await?, ..slots })
 }
 
 /// Writes the key of one node as a change of version `based_on`, or takes it away; makes the ConfigMap when `based_on` is
@@ -196,36 +180,21 @@ pub async fn write_slots(
     Ok(slots_of(&map.operation(verb_of(based_on), CONFIGMAPS, &name), written)?)
 }
 
-/// What [`try_slots`] has found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tried {
-    /// Our key can be written, and no other one could be tried.
-    Own,
-    /// Our key can be written, and that of another node cannot.
-    Confined,
-    /// The keys of other nodes can be written as well.
-    Unconfined,
-}
-
-/// Tries whether our key could be written, and, given another node, that of the other one, with `dryRun=All`. Up to four
-/// calls, and nothing is changed.
+/// Tries whether our key could be written, and, given another node, that of the other one, with `dryRun=All`: whether the
+/// other one could. Up to four calls, and nothing is changed.
 pub(crate) async fn try_slots(
     cluster: &Cluster,
     map: &SlotMap,
     own: &str,
     other: Option<&str>,
-) -> Result<Tried, SlotFailure> {
+) -> Result<bool, SlotFailure> {
     let slots = read_slots(cluster, map).await?;
     let based_on = slots.version.as_deref();
     let entry =
         |node: &str| Holder { node: node.to_owned(), node_uid: "preflight".to_owned(), ..Holder::default() };
     write(cluster, map, based_on, own, Some(&entry(own)), true).await?;
-    let Some(other) = other else { return Ok(Tried::Own) };
-    match write(cluster, map, based_on, other, Some(&entry(other)), true).await {
-        Ok(_) => Ok(Tried::Unconfined),
-        Err(SlotFailure::Api(ApiFailure::Denied { .. })) => Ok(Tried::Confined),
-        Err(_) => Ok(Tried::Own),
-    }
+    let Some(other) = other else { return Ok(false) };
+    Ok(write(cluster, map, based_on, other, Some(&entry(other)), true).await.is_ok())
 }
 
 async fn write(
@@ -245,18 +214,14 @@ async fn write(
         return Err(ApiFailure::other(format!("cannot {operation}: it is not based on a version")).into());
     }
     let data = Map::from_iter([(node.to_owned(), json!(text))]);
-    let written = match based_on {
-        Some(version) => {
-            let body = json!({"metadata": {"resourceVersion": version}, "data": data});
-            patch(cluster, &operation, &map.path(), body, dry_run).await
-        }
-        None => create(cluster, map, &operation, data, dry_run).await,
-    };
-    match written {
+    if let Some(version) = based_on {
+        let body = json!({"metadata": {"resourceVersion": version}, "data": data});
+        return patch(cluster, &operation, &map.path(), body, dry_run).await.map_err(conflict);
+    }
+    match create(cluster, map, &operation, data, dry_run).await {
         Ok(written) => Ok(written),
         Err(ApiFailure::Conflict { .. }) => Err(SlotFailure::Conflict),
-        Err(ApiFailure::NotFound { .. }) if based_on.is_some() => Err(SlotFailure::Conflict),
-        Err(ApiFailure::Denied { .. }) if based_on.is_none() => Err(missing(map)),
+        Err(ApiFailure::Denied { .. }) => Err(missing(map)),
         Err(failure) => Err(failure.into()),
     }
 }
@@ -300,12 +265,14 @@ pub async fn release_slots(
         let operation = map.operation("patch", CONFIGMAPS, &name);
         patch::<ConfigMap>(cluster, &operation, &map.path(), body, false).await.map_err(conflict)?;
     }
-    if slots.old.iter().flatten().all(|holder| !nodes.contains(&holder.node)) {
-        return Ok(());
+    match &slots.old {
+        Some(old) if old.holders.iter().any(|holder| nodes.contains(&holder.node)) => {
+            let is_kept = |holder: &&Holder| !nodes.contains(&holder.node);
+            let kept: Vec<Holder> = old.holders.iter().filter(is_kept).cloned().collect();
+            old::replace(cluster, map, &old.version, &kept).await
+        }
+        Some(_) | None => Ok(()),
     }
-    let Some(Old { version, holders }) = read_old(cluster, map).await? else { return Ok(()) };
-    let kept: Vec<Holder> = holders.into_iter().filter(|holder| !nodes.contains(&holder.node)).collect();
-    replace_old(cluster, map, &version, &kept).await
 }
 
 /// For a person: frees all slots, whatever is there, also what does not parse. A conflict reads again at once.
@@ -331,14 +298,7 @@ async fn try_clear(cluster: &Cluster, map: &SlotMap) -> Result<(), SlotFailure> 
         Err(ApiFailure::NotFound { .. }) => {}
         Err(failure) => return Err(failure.into()),
     }
-    match get::<Lease>(cluster, &map.operation("get", LEASES, &name), &map.lease_path()).await {
-        Ok(found) if annotation(&found.metadata, OLD_HOLDERS).is_some() => {
-            let version = version(&map.operation("patch", LEASES, &name), &found.metadata)?.to_owned();
-            replace_old(cluster, map, &version, &[]).await
-        }
-        Ok(_) | Err(ApiFailure::NotFound { .. }) => Ok(()),
-        Err(failure) => Err(failure.into()),
-    }
+    old::clear(cluster, map).await
 }
 
 fn conflict(failure: ApiFailure) -> SlotFailure {
@@ -351,7 +311,6 @@ fn conflict(failure: ApiFailure) -> SlotFailure {
 }
 
 const CONFIGMAPS: &str = "configmaps";
-const LEASES: &str = "leases";
 
 /// The needed part of a ConfigMap.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -359,13 +318,6 @@ struct ConfigMap {
     #[serde(default)]
     metadata: ObjectMeta,
     data: Option<BTreeMap<String, String>>,
-}
-
-/// The needed part of a Lease.
-#[derive(Clone, Debug, Default, Deserialize)]
-struct Lease {
-    #[serde(default)]
-    metadata: ObjectMeta,
 }
 
 resource!(ConfigMap, NamespaceResourceScope, "ConfigMap", "", "v1", "configmaps");
@@ -428,58 +380,6 @@ fn slots_of(operation: &Operation<'_>, found: ConfigMap) -> Result<Slots, ApiFai
         }
     }
     Ok(slots)
-}
-
-/// What is in the Lease of before.
-struct Old {
-    version: String,
-    holders: Vec<Holder>,
-}
-
-async fn read_old(cluster: &Cluster, map: &SlotMap) -> Result<Option<Old>, SlotFailure> {
-    if map.has_no_lease.load(Ordering::Relaxed) {
-        return Ok(None);
-    }
-    let name = map.name();
-    let operation = map.operation("get", LEASES, &name);
-    let found: Lease = match get(cluster, &operation, &map.lease_path()).await {
-        Ok(found) => found,
-        Err(ApiFailure::NotFound { .. }) => {
-            map.has_no_lease.store(true, Ordering::Relaxed);
-            return Ok(None);
-        }
-        Err(failure) => return Err(failure.into()),
-    };
-    let version = version(&operation, &found.metadata)?.to_owned();
-    let holders = annotation(&found.metadata, OLD_HOLDERS);
-    match holders.map_or(Ok(Vec::new()), |text| entries::read_old(text)) {
-        Ok(holders) => Ok(Some(Old { version, holders })),
-        Err(why) => Err(SlotFailure::Unreadable { text: unreadable(map, &why) }),
-    }
-}
-
-async fn replace_old(
-    cluster: &Cluster,
-    map: &SlotMap,
-    version: &str,
-    holders: &[Holder],
-) -> Result<(), SlotFailure> {
-    let name = map.name();
-    let operation = map.operation("patch", LEASES, &name);
-    let text = serde_json::to_string(holders).map_err(|_| {
-        ApiFailure::other(format!("cannot {operation}: its holders cannot be written as JSON"))
-    })?;
-    let body = json!({"metadata": {"resourceVersion": version, "annotations": {OLD_HOLDERS: text}}});
-    patch::<Lease>(cluster, &operation, &map.lease_path(), body, false).await.map(drop).map_err(conflict)
-}
-
-fn unreadable(map: &SlotMap, why: &str) -> String {
-    format!(
-        "cannot tell who has a slot: annotation `{OLD_HOLDERS}` of lease {}/{}, where versions before kept the slots, \
-         {why}; make sure that no node is down, then free all slots with `ebb slots release --all`",
-        map.namespace,
-        map.name()
-    )
 }
 
 #[cfg(test)]

@@ -33,6 +33,11 @@ fn put_lease(fake: &FakeCluster, text: &str) {
     fake.apply(lease).unwrap();
 }
 
+/// What is in the Lease of before.
+async fn old(cluster: &Cluster, map: &SlotMap) -> Option<Vec<Holder>> {
+    read_slots(cluster, map).await.unwrap().old.map(|old| old.holders)
+}
+
 fn text(holder: &Holder) -> String {
     serde_json::to_string(holder).unwrap()
 }
@@ -90,7 +95,7 @@ async fn the_lease_of_before_is_read_until_it_is_gone() {
         [("[]".to_owned(), vec![]), (format!("[{}]", text(&holder("a", 1))), vec![holder("a", 1)])]
     {
         put_lease(&fake, &text);
-        assert_eq!(read_slots(&cluster, &map).await.unwrap().old, Some(holders));
+        assert_eq!(old(&cluster, &map).await, Some(holders));
     }
     put_lease(&fake, "[{\"Node\": \"s3cret\"}]");
     let failure = read_slots(&cluster, &map).await.unwrap_err();
@@ -101,7 +106,7 @@ async fn the_lease_of_before_is_read_until_it_is_gone() {
          all slots with `ebb slots release --all`"
     );
     fake.delete("leases", "kube-system", NAME);
-    assert_eq!(read_slots(&cluster, &map).await.unwrap().old, None);
+    assert_eq!(old(&cluster, &map).await, None);
     fake.requests().clear();
     read_slots(&cluster, &map).await.unwrap();
     assert_eq!(fake.requests().count("ebb/", "*", "*"), 1);
@@ -284,8 +289,17 @@ async fn a_person_takes_entries_away_wherever_they_are() {
     assert_eq!(read_slots(&cluster, &map).await.unwrap(), slots);
     release_slots(&cluster, &map, &slots, &names(&["a", "b"])).await.unwrap();
     let left = read_slots(&cluster, &map).await.unwrap();
-    assert_eq!((left.holders, left.unreadable, left.old), (vec![holder("c", 1)], vec![], Some(vec![])));
+    assert_eq!(
+        (left.holders, left.unreadable, left.old.unwrap().holders),
+        (vec![holder("c", 1)], vec![], vec![])
+    );
     assert_eq!(release_slots(&cluster, &map, &slots, &names(&["a"])).await, Err(SlotFailure::Conflict));
+    // The Lease, too, is changed as it was read: somebody may have taken a slot since.
+    put_lease(&fake, &format!("[{},{}]", text(&a), text(&b)));
+    let slots = read_slots(&cluster, &map).await.unwrap();
+    put_lease(&fake, &format!("[{}]", text(&holder("a", 2))));
+    assert_eq!(release_slots(&cluster, &map, &slots, &names(&["b"])).await, Err(SlotFailure::Conflict));
+    assert_eq!(old(&cluster, &map).await, Some(vec![holder("a", 2)]));
 }
 
 #[tokio::test]
@@ -299,7 +313,7 @@ async fn a_person_frees_all_slots_whatever_is_there() {
         put_lease(&fake, lease);
         assert_eq!(clear_slots(&cluster, &map()).await, Ok(()));
         let left = read_slots(&cluster, &map()).await.unwrap();
-        assert_eq!((left.holders, left.unreadable, left.old), (vec![], vec![], Some(vec![])));
+        assert_eq!((left.holders, left.unreadable, left.old.unwrap().holders), (vec![], vec![], vec![]));
         assert_eq!(stored(&fake)["metadata"]["annotations"]["other"], "kept");
     }
     let conflict = Effect::Answer(Reply::json(409, &json!({"message": "modified", "code": 409})));

@@ -14,7 +14,7 @@ use runtime::flags::Assignment;
 use crate::device::Device;
 use release::Which;
 
-pub(crate) use map::{give_back, map_of};
+pub(crate) use map::give_back;
 
 /// What `ebb slots` takes.
 #[derive(Args, Debug)]

@@ -29,6 +29,7 @@ pub use policy::drain_policy;
 use pubsub::PublishError;
 use runtime::{AgentContext, Stop};
 pub use service::Hanging;
+pub use slots::{slot_map, slot_table};
 
 /// Why zedkube cannot go on.
 #[derive(Debug, thiserror::Error)]

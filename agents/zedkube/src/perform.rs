@@ -88,7 +88,7 @@ impl Performer {
         let link = Link::new(root, &settings.current());
         let writes = NodeWrites::start(link.clone(), answers.clone());
         Self {
-            slots: slots::map(&settings.current()),
+            slots: slots::slot_map(&settings.current()),
             preflight: Preflights::new(),
             link,
             identity: Identity::default(),

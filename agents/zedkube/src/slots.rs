@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::link::{Link, tell, trouble};
 
 /// Which ConfigMap the settings name.
-pub(crate) fn map(settings: &Settings) -> SlotMap {
+pub fn slot_map(settings: &Settings) -> SlotMap {
     SlotMap::new(settings.slots.namespace.as_str(), settings.slots.group.as_str())
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn write(
 }
 
 fn answer(serial: u32, result: Result<Slots, SlotFailure>) -> Event {
-    let result = result.map(of_wire).map_err(|failure| match failure {
+    let result = result.map(slot_table).map_err(|failure| match failure {
         SlotFailure::Conflict => SlotTrouble::Conflict,
         SlotFailure::Unreadable { text } | SlotFailure::Missing { text } => {
             SlotTrouble::Failed(Trouble::Other(text))
@@ -57,13 +57,14 @@ fn answer(serial: u32, result: Result<Slots, SlotFailure>) -> Event {
     Event::Slots { serial, result }
 }
 
-fn of_wire(slots: Slots) -> SlotTable {
+/// What was read, as the rules of the slots take it.
+pub fn slot_table(slots: Slots) -> SlotTable {
     let holders = |holders: Vec<cluster::Holder>| holders.into_iter().map(of_entry).collect();
     SlotTable {
         version: slots.version,
         holders: holders(slots.holders),
         unreadable: slots.unreadable.into_iter().map(|unreadable| unreadable.node).collect(),
-        old: slots.old.map(holders),
+        old: slots.old.map(|old| holders(old.holders)),
     }
 }
 

@@ -9,8 +9,8 @@ use drain::view::NodeView;
 use runtime::plain_text::one_line;
 use serde::Serialize;
 
+use super::Common;
 use super::sight::{down_for, is_out, node_of, words};
-use super::{Common, map_of};
 use crate::screen::{self, table};
 
 /// The columns of the table.
@@ -77,7 +77,7 @@ struct Down {
 /// Prints who has a slot.
 pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let device = common.device()?;
-    let map = map_of(&device);
+    let map = zedkube::slot_map(&device.settings);
     let cluster = device.reach("slots").await?;
     let slots = read_slots(&cluster, &map).await?;
     // After the slots: a node that joined and took a slot in between would look as if it were gone.
@@ -93,27 +93,33 @@ pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
 }
 
 fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_max: Duration) -> Document {
-    let seen = |name: &str, uid: Option<&str>| {
-        let node = node_of(name, uid, nodes);
+    let seen = |name: &str| {
+        let node = node_of(name, nodes);
         let now = node.map_or_else(|| "gone: it counts no more".to_owned(), words);
         (now, node.is_some_and(is_out))
     };
     let entry = |holder: Holder, slot| {
-        let (now, in_use) = seen(&holder.node, Some(&holder.node_uid));
+        let (now, in_use) = seen(&holder.node);
         Entry { holder, slot, now, in_use }
     };
-    let passed_over = |holder: &Holder| if slots.is_passed_over(holder) { "passed over" } else { "held" };
-    let current = slots.holders.iter().map(|holder| entry(holder.clone(), passed_over(holder)));
-    let old = slots.old.iter().flatten().map(|holder| entry(holder.clone(), "old"));
+    let rules = zedkube::slot_table(slots.clone());
+    let passed_over = rules.holders.iter().map(|holder| rules.is_passed_over(holder));
+    let current = slots.holders.iter().zip(passed_over);
+    let current =
+        current.map(|(holder, passed)| entry(holder.clone(), if passed { "passed over" } else { "held" }));
+    let old = slots.old.iter().flat_map(|old| &old.holders).map(|holder| entry(holder.clone(), "old"));
     let holders: Vec<Entry> = current.chain(old).collect();
     let damaged = |Unreadable { node, why }: &Unreadable| {
-        let (now, in_use) = seen(node, None);
+        let (now, in_use) = seen(node);
         Damaged { node: node.clone(), why: why.clone(), now, in_use }
     };
     let unreadable: Vec<Damaged> = slots.unreadable.iter().map(damaged).collect();
     let counts = |entry: &&Entry| entry.slot != "passed over";
-    let is_holder =
-        |node: &NodeView| holders.iter().filter(counts).any(|entry| entry.holder.node_uid == node.uid);
+    // What a Node of this name has left that was deleted counts like what cannot be read.
+    let is_of = |entry: &Entry, node: &NodeView| {
+        entry.holder.node == node.name && (entry.holder.node_uid == node.uid || is_out(node))
+    };
+    let is_holder = |node: &NodeView| holders.iter().filter(counts).any(|entry| is_of(entry, node));
     let is_damaged =
         |node: &NodeView| is_out(node) && unreadable.iter().any(|damaged| damaged.node == node.name);
     let holds = |node: &NodeView| is_holder(node) || is_damaged(node);
@@ -123,7 +129,7 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_m
         .filter(is_down)
         .map(|node| Down { node: node.name.clone(), node_uid: node.uid.clone(), now: words(node) })
         .collect();
-    // By UID: a node that has two entries counts once.
+    // A node that has two entries counts once.
     let taken = down.len() + nodes.iter().filter(|node| holds(node)).count();
     let config_map = format!("{}/{}", map.namespace, map.name());
     Document { group: map.group.clone(), config_map, limit, taken, holders, unreadable, down }

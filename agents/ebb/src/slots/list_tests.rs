@@ -1,5 +1,7 @@
 use drain::view::Unhealthy;
 
+use cluster::OldSlots;
+
 use super::*;
 
 fn holder(node: &str) -> Holder {
@@ -69,7 +71,7 @@ fn entries_that_are_not_as_usual() {
             holder("edge-b"),
         ],
         unreadable: vec![unreadable("edge-c"), unreadable("edge-d"), unreadable("\u{1b}[2J")],
-        old: Some(vec![holder("edge-e")]),
+        old: Some(OldSlots { version: "1".to_owned(), holders: vec![holder("edge-e")] }),
         ..Slots::default()
     };
     // edge-b has lost its slot; edge-c is in service, so that nonsense in its entry does not count.

@@ -8,9 +8,9 @@ use cluster::{Cluster, SlotFailure, SlotMap, clear_slots, list_nodes, read_slots
 use drain::view::NodeView;
 use serde::Serialize;
 
-use super::map::{Place, remove};
+use super::Common;
+use super::map::remove;
 use super::sight::{is_out, node_of, words};
-use super::{Common, map_of};
 use crate::kubectl::nodes::node_name;
 use crate::{journal, peers, screen};
 
@@ -44,7 +44,7 @@ struct Document {
 /// The node has none; a slot is in use and there is no `--force`; the slots cannot be read or changed.
 pub(super) async fn run(which: &Which, force: bool, common: &Common) -> anyhow::Result<ExitCode> {
     let device = common.device()?;
-    let map = map_of(&device);
+    let map = zedkube::slot_map(&device.settings);
     let wanted = which.holder.as_deref().map(node_name).transpose()?;
     let cluster = device.reach("slots").await?;
     let released = match &wanted {
@@ -72,11 +72,7 @@ struct Released {
 }
 
 impl Released {
-    fn of(places: &[Place], in_use: Vec<String>) -> Self {
-        let mut nodes: Vec<String> = places.iter().map(|place| place.node.clone()).collect();
-        // A node that was updated has an entry in the Lease of before and one in the ConfigMap.
-        nodes.sort();
-        nodes.dedup();
+    fn of(nodes: Vec<String>, in_use: Vec<String>) -> Self {
         Self { is_change: !nodes.is_empty(), nodes, in_use }
     }
 
@@ -132,14 +128,15 @@ async fn matching(
     is_meant: impl Fn(&str) -> bool,
     force: bool,
 ) -> anyhow::Result<Released> {
-    let judge = async |meant: &[Place]| {
+    let judge = async |meant: &[String]| {
         if force { Ok(()) } else { refuse(&in_use(meant, &nodes(cluster).await?)) }
     };
     let removed = remove(cluster, map, is_meant, judge).await?;
     // With --force the nodes are looked at after the fact, and only for the words: it works without any rights to them.
     let nodes =
         if force && !removed.is_empty() { nodes(cluster).await.unwrap_or_default() } else { Vec::new() };
-    Ok(Released::of(&removed, in_use(&removed, &nodes)))
+    let in_use = in_use(&removed, &nodes);
+    Ok(Released::of(removed, in_use))
 }
 
 /// Nobody can tell who has a slot, so any node that is out of service may be one that has.
@@ -154,12 +151,9 @@ async fn nodes(cluster: &Cluster) -> anyhow::Result<Vec<NodeView>> {
     Ok(list_nodes(cluster).await?.into_iter().map(|facts| facts.view).collect())
 }
 
-fn in_use(places: &[Place], nodes: &[NodeView]) -> Vec<String> {
-    let node =
-        |place: &Place| node_of(&place.node, place.node_uid.as_deref(), nodes).filter(|node| is_out(node));
-    let mut in_use: Vec<String> = places.iter().filter_map(node).map(named).collect();
-    in_use.dedup();
-    in_use
+fn in_use(names: &[String], nodes: &[NodeView]) -> Vec<String> {
+    let found = names.iter().filter_map(|name| node_of(name, nodes));
+    found.filter(|node| is_out(node)).map(named).collect()
 }
 
 fn out(nodes: &[NodeView]) -> Vec<String> {

@@ -11,10 +11,9 @@ use crate::drain::span;
 /// So much of an annotation is shown, in bytes.
 const MOST_BYTES: usize = 100;
 
-/// The node of an entry, if it is still there: one that was made anew is another one. What cannot be read is of whoever
-/// has that name.
-pub(super) fn node_of<'a>(name: &str, uid: Option<&str>, nodes: &'a [NodeView]) -> Option<&'a NodeView> {
-    nodes.iter().find(|node| uid.map_or(node.name == name, |uid| node.uid == uid))
+/// The node of an entry, if it is still there.
+pub(super) fn node_of<'a>(name: &str, nodes: &'a [NodeView]) -> Option<&'a NodeView> {
+    nodes.iter().find(|node| node.name == name)
 }
 
 /// The node is down, or zedkube has taken it out of service: another one that goes down now makes two.

@@ -15,7 +15,7 @@ use schemas::{NodeDrainReport, NodeDrainRequest};
 
 use crate::device::Device;
 use crate::kubectl::flags::DryRun;
-use crate::slots::{give_back, map_of};
+use crate::slots::give_back;
 use crate::{journal, peers, screen};
 
 /// So much of what somebody else wrote is shown, in bytes.
@@ -73,7 +73,7 @@ pub(super) async fn run(
         screen::line(&line(&node.name, lifted, mode));
         record(&device.root, &format!("node {} uncordoned", node.name));
     }
-    if give_back(&cluster, &map_of(&device), &node.name).await? {
+    if give_back(&cluster, &zedkube::slot_map(&device.settings), &node.name).await? {
         record(&device.root, &format!("the slot of node {} given back", node.name));
         screen::line(&format!("the slot of {} is given back", node.name));
     }
