@@ -81,7 +81,7 @@ impl Device {
     /// A device that is a node of a pool on a real control plane. Its zedkube has the rights that
     /// `packaging/kubernetes` gives it, and no others; those of a pool share its slots.
     pub fn in_pool(program: &str, plane: &ControlPlane, pool: &Pool, node: &str) -> Result<Self> {
-        let user = ZedkubeUser::create(plane, &pool.name)?;
+        let user = ZedkubeUser::of_node(plane, &pool.name, node)?;
         let mut device = Self::new(program, &user.kubeconfig, node)?;
         device.set(&format!("slots.namespace={}", pool.name));
         device.set("slots.group=default");

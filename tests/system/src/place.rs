@@ -47,14 +47,15 @@ impl Place {
     /// Two nodes and a namespace, named after `prefix`.
     pub fn new(plane: &ControlPlane, prefix: &str) -> Result<Self> {
         let pool = plane.create_pool(&unique(prefix), &["a", "b"])?;
-        let user = ZedkubeUser::create(plane, &pool.name)?;
+        let node = pool.nodes.first().cloned().unwrap_or_default();
+        let user = ZedkubeUser::of_node(plane, &pool.name, &node)?;
         let proxy = Proxy::start(plane.server())?;
         Ok(Self {
             api: Api::open(plane.kubeconfig())?,
             kubeconfig: proxy.kubeconfig(&user.kubeconfig)?,
             proxy,
             user,
-            node: pool.nodes.first().cloned().unwrap_or_default(),
+            node,
             other: pool.nodes.get(1).cloned().unwrap_or_default(),
             namespace: pool.name,
         })

@@ -7,14 +7,12 @@ use anyhow::{Context, Result};
 use control_plane::{ControlPlane, until};
 use serde_json::{Value, json};
 
-const MANIFESTS: &str = include_str!("../../../packaging/kubernetes/zedkube.yaml");
 const NODES: &str = include_str!("../../../packaging/kubernetes/ebb-nodes.yaml");
-const TOKENS: &str = include_str!("../../../packaging/kubernetes/ebb-tokens.yaml");
 const HINTS: &str = include_str!("../../../packaging/kubernetes/ebb-nodes-hints.yaml");
-const LONGHORN: &str = include_str!("../../../packaging/kubernetes/zedkube-longhorn.yaml");
+const TOKENS: &str = include_str!("../../../packaging/kubernetes/ebb-tokens.yaml");
 
-/// The name of the service account in the manifests.
-const ACCOUNT: &str = "zedkube";
+/// The service account of `ebb-tokens.yaml`.
+const ACCOUNT: &str = "ebb-node";
 
 /// The API server knows a new role as soon as its own watch tells it.
 const KNOWN_LIMIT: Duration = Duration::from_secs(30);
@@ -38,68 +36,24 @@ pub struct ZedkubeUser {
 }
 
 impl ZedkubeUser {
-    /// Applies `packaging/kubernetes/zedkube.yaml` for one pool of a plane: the namespace of the pool takes the place of
-    /// kube-system, so that `slots.namespace` must be that one. The rest of the cluster is shared, so what is not in a
-    /// namespace of the pool gets the pool's name.
-    pub fn create(plane: &ControlPlane, pool: &str) -> Result<Self> {
-        Self::create_from(plane, pool, &[MANIFESTS])
-    }
-
-    /// The same with what `packaging/kubernetes/zedkube-longhorn.yaml` adds; namespace longhorn-system must be there.
-    pub fn create_with_longhorn(plane: &ControlPlane, pool: &str) -> Result<Self> {
-        Self::create_from(plane, pool, &[MANIFESTS, LONGHORN])
-    }
-
-    /// The kubelet of a node of the pool, with what `packaging/kubernetes/ebb-nodes.yaml` and `ebb-nodes-hints.yaml` grant besides. The name of its
-    /// policy is the only one, so a plane has one such pool.
+    /// The kubelet of a node of the pool, with what `ebb-nodes.yaml` and `ebb-nodes-hints.yaml` grant besides.
+    ///
+    /// The manifests are applied for one pool of a plane: the namespace of the pool takes the place of kube-system, so that
+    /// `slots.namespace` must be that one. The rest of the cluster is shared, so what is not in a namespace of the pool gets
+    /// the pool's name.
     pub fn of_node(plane: &ControlPlane, pool: &str, node: &str) -> Result<Self> {
-        let mut objects = parse(plane, NODES)?;
-        objects.extend(parse(plane, HINTS)?);
-        for object in &mut objects {
-            move_to(object, pool);
-        }
-        plane.apply(&objects)?;
-        let user = Self {
-            name: format!("system:node:{node}"),
-            kubeconfig: plane.node_kubeconfig(node)?,
-            roles: objects.into_iter().filter(|object| object.get("rules").is_some()).collect(),
-        };
+        let name = format!("system:node:{node}");
+        let roles = apply(plane, pool, &[NODES, HINTS])?;
+        let user = Self { name, kubeconfig: plane.node_kubeconfig(node)?, roles };
         user.until_known(plane, pool, "--as-group=system:nodes")?;
         Ok(user)
     }
 
-    /// The service account of `packaging/kubernetes/ebb-tokens.yaml`, with a token that is bound to a node of the pool.
+    /// The service account of `ebb-tokens.yaml`, with a token that is bound to a node of the pool.
     pub fn of_token(plane: &ControlPlane, pool: &str, node: &str) -> Result<Self> {
-        let mut objects = parse(plane, NODES)?;
-        objects.extend(parse(plane, HINTS)?);
-        objects.extend(parse(plane, TOKENS)?);
-        for object in &mut objects {
-            move_to(object, pool);
-        }
-        plane.apply(&objects)?;
-        let user = Self {
-            name: format!("system:serviceaccount:{pool}:ebb-node"),
-            kubeconfig: plane.bound_token_kubeconfig(pool, "ebb-node", node)?,
-            roles: objects.into_iter().filter(|object| object.get("rules").is_some()).collect(),
-        };
-        user.until_known(plane, pool, "--as-group=system:serviceaccounts")?;
-        Ok(user)
-    }
-
-    fn create_from(plane: &ControlPlane, pool: &str, manifests: &[&str]) -> Result<Self> {
-        let mut objects = Vec::new();
-        for text in manifests {
-            objects.extend(parse(plane, text)?);
-        }
-        for object in &mut objects {
-            move_to(object, pool);
-        }
-        plane.apply(&objects)?;
-        let user = Self {
-            name: format!("system:serviceaccount:{pool}:{ACCOUNT}"),
-            kubeconfig: plane.service_account_kubeconfig(pool, ACCOUNT)?,
-            roles: objects.into_iter().filter(|object| object.get("rules").is_some()).collect(),
-        };
+        let name = format!("system:serviceaccount:{pool}:{ACCOUNT}");
+        let roles = apply(plane, pool, &[NODES, HINTS, TOKENS])?;
+        let user = Self { name, kubeconfig: plane.bound_token_kubeconfig(pool, ACCOUNT, node)?, roles };
         user.until_known(plane, pool, "--as-group=system:serviceaccounts")?;
         Ok(user)
     }
@@ -116,6 +70,18 @@ impl ZedkubeUser {
     }
 }
 
+/// Applies the manifests for one pool; gives their roles.
+fn apply(plane: &ControlPlane, pool: &str, manifests: &[&str]) -> Result<Vec<Value>> {
+    let parsed: Vec<Vec<Value>> = manifests.iter().map(|text| parse(plane, text)).collect::<Result<_>>()?;
+    let mut objects: Vec<Value> = parsed.into_iter().flatten().collect();
+    for object in &mut objects {
+        move_to(object, pool);
+    }
+    plane.apply(&objects)?;
+    objects.retain(|object| object.get("rules").is_some());
+    Ok(objects)
+}
+
 /// The documents of a YAML text.
 fn parse(plane: &ControlPlane, text: &str) -> Result<Vec<Value>> {
     let create = ["create", "--dry-run=client", "--output=json", "-f", "-"];
@@ -124,7 +90,7 @@ fn parse(plane: &ControlPlane, text: &str) -> Result<Vec<Value>> {
     documents.collect::<Result<_, _>>().context("`kubectl create --dry-run` wrote no JSON")
 }
 
-/// Makes the object one of the pool, see [`ZedkubeUser::create`].
+/// Makes the object one of the pool, see [`ZedkubeUser::of_node`].
 fn move_to(object: &mut Value, pool: &str) {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));

@@ -152,7 +152,7 @@ pub(crate) static ROWS: &[Row] = &[
          only reported."),
     Row::new("storage.longhorn.node-drain-policy", "block-for-eviction-if-contains-last-replica", Yes,
         field!(longhorn.node_drain_policy),
-        "Written to Longhorn's setting `node-drain-policy` when Longhorn is there.").eve(),
+        "Written to Longhorn's setting `node-drain-policy` when Longhorn is there and zedkube's credentials may: EVE's may, a node's own may not.").eve(),
 
     // The device
     Row::new("device-op.retry", "30m", Yes, field!(device_op.retry, span(0, 30 * DAY)),

@@ -14,27 +14,10 @@ use anyhow::Result;
 use control_plane::{AuditMark, Requests};
 use schemas::{DrainStatus, Operation};
 
-use granted::{granted, not_granted, unused};
-use site::{Site, Way};
+use site::Site;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
-
-/// A look reads claims and what they are bound to by name only where the watches of storage have not shown them: they are
-/// slow, or cannot list. Here they are quick.
-const ONLY_WITHOUT_WATCHES: [&str; 3] =
-    ["get csidrivers.storage.k8s.io", "get persistentvolumeclaims", "get persistentvolumes"];
-
-#[test]
-fn every_right_that_is_granted_is_used_and_no_other() -> Result<()> {
-    let mut site = Site::new(Way::Token)?;
-    let asked = whole_path(&mut site)?;
-    assert_eq!(refused(&asked), Vec::<String>::new(), "nothing is refused");
-    let granted = granted(&site.user.roles)?;
-    assert_eq!(unused(&granted, &asked), ONLY_WITHOUT_WATCHES, "granted, but never used");
-    assert_eq!(not_granted(&granted, &asked), Vec::<String>::new(), "used, but not granted");
-    Ok(())
-}
 
 /// What zedkube has asked for.
 fn whole_path(site: &mut Site) -> Result<Requests> {

@@ -21,8 +21,6 @@ const LONGHORN: &str = "longhorn-system";
 /// Whose credentials zedkube has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Those of the service account of `zedkube.yaml`.
-    Token,
     /// The kubelet's own.
     Kubelet,
     /// A token that is bound to the node, of `ebb-tokens.yaml`.
@@ -45,7 +43,6 @@ impl Site {
         let pool = plane.create_pool(&unique("rights"), &["a", "b", "c"])?;
         plane.create_namespace(LONGHORN)?;
         let user = match way {
-            Way::Token => ZedkubeUser::create_with_longhorn(&plane, &pool.name)?,
             Way::Kubelet => ZedkubeUser::of_node(&plane, &pool.name, &pool.nodes[0])?,
             Way::BoundToken => ZedkubeUser::of_token(&plane, &pool.name, &pool.nodes[0])?,
         };

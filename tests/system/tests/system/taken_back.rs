@@ -32,9 +32,9 @@ impl Site {
         let pool = plane.create_pool(&unique(name), &["a", "b", "c"])?;
         plane.apply(&[objects::deployment(&pool.name, "web", 6)])?;
         plane.run(&["rollout", "status", "deployment/web", "--namespace", &pool.name, "--timeout=60s"])?;
-        let user = ZedkubeUser::create(&plane, &pool.name)?;
         let mut devices = Vec::new();
         for node in pool.nodes.iter().take(2) {
+            let user = ZedkubeUser::of_node(&plane, &pool.name, node)?;
             let proxy = Proxy::start(plane.server())?;
             let mut device = Device::new(PROGRAM, &proxy.kubeconfig(&user.kubeconfig)?, node)?;
             device.set(&format!("slots.namespace={}", pool.name));
