@@ -56,7 +56,7 @@ impl Device {
     /// # Errors
     /// There is no kubeconfig, or a broken one.
     pub(crate) async fn reach(&self, verb: &str) -> anyhow::Result<Cluster> {
-        let candidates = below(self.root.path()).collect();
+        let candidates = below(&self.root).collect();
         let search =
             Search::with_environment(self.settings.cluster.kubeconfig.clone(), candidates).distrusting();
         Ok(connect(&search, verb).await?.cluster)

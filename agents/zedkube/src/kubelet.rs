@@ -18,12 +18,15 @@ const UNITS: [&str; 6] = [
     "snap.microk8s.daemon-kubelite.service",
 ];
 
-/// The kubelet's own kubeconfigs: k3s, RKE2, kubeadm.
-pub(crate) const KUBECONFIGS: [&str; 3] = [
+/// The kubelet's own kubeconfigs: k3s, RKE2, kubeadm. They reach no other node.
+pub const KUBELET_KUBECONFIGS: [&str; 3] = [
     "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
     "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
     "/etc/kubernetes/kubelet.conf",
 ];
+
+/// An administrator's kubeconfig of k3s: EVE's place, then k3s' own.
+pub const ADMINISTRATOR_KUBECONFIGS: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
 
 /// Programs that are a kubelet or hold one, as `/proc/PID/comm` names them.
 const PROGRAMS: [&str; 8] =
@@ -34,7 +37,7 @@ const MOST_ENTRIES: usize = 10_000;
 
 /// An enabled unit, a kubeconfig of a kubelet, or a live process. Reads folders and small files.
 pub(crate) fn is_at_home(root: &Root) -> bool {
-    KUBECONFIGS.iter().any(|path| root.join(path).is_file())
+    KUBELET_KUBECONFIGS.iter().any(|path| root.join(path).is_file())
         || is_enabled(&root.join("/etc/systemd/system"))
         || is_running(&root.join("/proc"))
 }

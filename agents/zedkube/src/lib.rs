@@ -25,6 +25,7 @@ mod shown_time;
 mod slots;
 mod tokens;
 
+pub use kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 pub use policy::drain_policy;
 use pubsub::PublishError;
 use runtime::{AgentContext, Stop};

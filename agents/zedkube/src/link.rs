@@ -12,11 +12,7 @@ use session::Event;
 use session::event::Trouble;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::kubelet;
-
-/// An administrator's kubeconfig on a k3s server: EVE's place, then k3s' own. Only where there is none of a kubelet, whose
-/// credentials reach no other node.
-const ADMINISTRATORS: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
+use crate::kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 
 /// Whoever waited while connecting failed gets the same failure for so long: a hanging credential plugin would otherwise
 /// be waited for by one after the other.
@@ -41,8 +37,9 @@ struct Kept {
 impl Link {
     /// Nothing is read or sent yet.
     pub(crate) fn new(root: &Root, settings: &Settings) -> Self {
-        let candidates =
-            kubelet::KUBECONFIGS.iter().chain(&ADMINISTRATORS).map(|path| root.join(path)).collect();
+        // On a server both are there: the kubelet's credentials reach no other node.
+        let candidates = KUBELET_KUBECONFIGS.iter().chain(&ADMINISTRATOR_KUBECONFIGS);
+        let candidates = candidates.map(|path| root.join(path)).collect();
         let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates).distrusting();
         Self { search, kept: Arc::default() }
     }

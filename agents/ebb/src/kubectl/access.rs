@@ -5,16 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cluster::kubeconfig::Search;
 use cluster::{ApiFailure, Cluster, connect};
-
-/// What a person finds on a node: an administrator's kubeconfig of k3s (EVE's place, then its own), then the kubelet's
-/// own one of k3s, RKE2, kubeadm, which reaches no other node.
-const KUBECONFIGS: [&str; 5] = [
-    "run/.kube/k3s/k3s.yaml",
-    "etc/rancher/k3s/k3s.yaml",
-    "var/lib/rancher/k3s/agent/kubelet.kubeconfig",
-    "var/lib/rancher/rke2/agent/kubelet.kubeconfig",
-    "etc/kubernetes/kubelet.conf",
-];
+use pubsub::Root;
+use zedkube::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 
 /// Connects; nothing is sent yet. `verb` is what the API server's audit log gets to see.
 pub(crate) async fn reach(
@@ -24,13 +16,13 @@ pub(crate) async fn reach(
 ) -> Result<Cluster, ApiFailure> {
     let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let own = home.map(|home| home.join(".kube/config"));
-    let candidates = own.into_iter().chain(below(Path::new("/"))).collect();
+    let candidates = own.into_iter().chain(below(&Root::new("/"))).collect();
     let search = Search::with_environment(kubeconfig.map(Path::to_owned), candidates)
         .in_context(context.map(str::to_owned));
     Ok(connect(&search, verb).await?.cluster)
 }
 
-/// Where a verb on a node looks below a root.
-pub(crate) fn below(root: &Path) -> impl Iterator<Item = PathBuf> {
-    KUBECONFIGS.into_iter().map(|path| root.join(path))
+/// Where a verb on a node looks below a root: an administrator's kubeconfig, then the kubelet's own.
+pub(crate) fn below(root: &Root) -> impl Iterator<Item = PathBuf> {
+    ADMINISTRATOR_KUBECONFIGS.into_iter().chain(KUBELET_KUBECONFIGS).map(|path| root.join(path))
 }
