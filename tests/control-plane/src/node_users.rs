@@ -1,6 +1,10 @@
 //! Kubelets as the API server knows them: client certificates of `system:node:<name>`.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 use anyhow::{Context, Result};
 use rcgen::{
@@ -44,6 +48,11 @@ impl ControlPlane {
     /// The kubeconfig of this node's kubelet, user `system:node:<node>` of group `system:nodes`: what the Node authorizer
     /// and NodeRestriction confine to that node. The file is readable by its owner only, and lasts as long as this handle.
     pub fn node_kubeconfig(&self, node: &str) -> Result<PathBuf> {
+        self.node_kubeconfig_for(node, None)
+    }
+
+    /// The same with a certificate that ends so soon; without a time it outlives the handle.
+    pub fn node_kubeconfig_for(&self, node: &str, validity: Option<Duration>) -> Result<PathBuf> {
         let ca = self.coordinates().folder.join(CLIENT_CA_KEY);
         let ca = fs::read_to_string(&ca).with_context(|| format!("cannot read `{}`", ca.display()))?;
         let ca = KeyPair::from_pem(&ca).context("the client authority's key is no key")?;
@@ -51,6 +60,10 @@ impl ControlPlane {
         params.distinguished_name = named(&format!("system:node:{node}"), Some("system:nodes"));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        #[expect(clippy::disallowed_methods, reason = "certificates end by the wall clock")]
+        if let Some(end) = validity.and_then(|validity| SystemTime::now().checked_add(validity)) {
+            params.not_after = end.into();
+        }
         let key = KeyPair::generate().context("cannot make a key")?;
         let certificate = params
             .signed_by(&key, &Issuer::new(authority(), ca))

@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic")]
 
 mod bad_input;
+mod credentials;
 mod kills;
 mod layers;
 mod nonsense;

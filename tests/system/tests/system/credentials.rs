@@ -1,0 +1,162 @@
+//! Credentials that are exchanged, end, are revoked or hang in the middle of a drain: how long that goes unnoticed, and how
+//! long good ones do.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use control_plane::{ControlPlane, Pool, objects, unique};
+use schemas::{DrainStatus, Operation, Outcome};
+use serde_json::{Value, json};
+use system::{Device, ZedkubeUser};
+use tempfile::TempDir;
+
+use crate::PROGRAM;
+
+/// A certificate that is good for the beginning of a drain.
+const SHORT: Duration = Duration::from_secs(15);
+
+/// A device that drains, held up by a budget, with a kubeconfig that can be replaced.
+struct Site {
+    plane: ControlPlane,
+    pool: Pool,
+    device: Device,
+    kubeconfig: PathBuf,
+    _folder: TempDir,
+}
+
+impl Site {
+    fn new(first: impl Fn(&ControlPlane, &Pool) -> Result<PathBuf>) -> Result<Self> {
+        let plane = ControlPlane::shared()?;
+        let pool = plane.create_pool(&unique("credentials"), &["a", "b"])?;
+        let namespace = pool.name.as_str();
+        plane.run(&["cordon", &pool.nodes[1]])?;
+        plane.apply(&[
+            objects::deployment(namespace, "web", 2),
+            objects::disruption_budget(namespace, "web", ("minAvailable", 2)),
+        ])?;
+        plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=60s"])?;
+        plane.run(&["uncordon", &pool.nodes[1]])?;
+        let folder = tempfile::tempdir()?;
+        let kubeconfig = folder.path().join("kubeconfig");
+        replace(&kubeconfig, &fs::read(first(&plane, &pool)?)?)?;
+        let mut device = Device::new(PROGRAM, &kubeconfig, &pool.nodes[0])?;
+        device.set(&format!("slots.namespace={namespace}"));
+        device.set("slots.group=default");
+        device.set("evict.retry=1s");
+        device.start_all()?;
+        device.command(Operation::Reboot, 1)?;
+        device.until("the budget refuses", || {
+            Ok(device.report().filter(|report| !report.blocked.is_empty()))
+        })?;
+        Ok(Self { plane, pool, device, kubeconfig, _folder: folder })
+    }
+
+    /// Good ones are there now. Gives how long it takes until the API server is asked with them.
+    fn recovers(&self) -> Result<Duration> {
+        let mark = self.plane.audit_mark()?;
+        let user = format!("system:node:{}", self.pool.nodes[0]);
+        replace(&self.kubeconfig, &fs::read(self.plane.node_kubeconfig(&self.pool.nodes[0])?)?)?;
+        let began = now();
+        self.device.until("the new credentials are used", || {
+            let asked = self.plane.audit_since(mark)?.of_user(&user);
+            Ok(asked.iter().any(|request| request.code == Some(429)).then_some(()))
+        })?;
+        Ok(began.elapsed())
+    }
+
+    /// Waits until a person is told. Gives how long that takes.
+    fn tells(&self, what: &str) -> Result<Duration> {
+        let began = now();
+        self.device.until(&format!("the report says: {what}"), || {
+            let report = self.device.report().unwrap_or_default();
+            let text = format!("{} {} {:?}", report.reason, report.hint, report.blocked);
+            Ok(text.contains(what).then_some(()))
+        })?;
+        Ok(began.elapsed())
+    }
+
+    /// Nothing was lost: without the budget the same attempt ends.
+    fn ends(&self) -> Result<()> {
+        assert_eq!(self.device.status(), DrainStatus::Cordoned);
+        let at = format!("--namespace={}", self.pool.name);
+        self.plane.run(&["delete", "pdb", "web", &at])?;
+        self.device.until("the reboot is recorded", || Ok(self.device.actions()?.into_iter().next()))?;
+        let report = self.device.report().context("a report")?;
+        assert_eq!((report.outcome, report.attempts.len()), (Some(Outcome::Drained), 0), "no attempt has failed");
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is measured is real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Whole, as everything that writes a kubeconfig does.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let new = path.with_extension("new");
+    #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+    fs::write(&new, bytes)?;
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o600))?;
+    Ok(fs::rename(&new, path)?)
+}
+
+fn of_token(plane: &ControlPlane, pool: &Pool) -> Result<PathBuf> {
+    // Both ways have their rights.
+    ZedkubeUser::of_node(plane, &pool.name, &pool.nodes[0])?;
+    Ok(ZedkubeUser::of_token(plane, &pool.name, &pool.nodes[0])?.kubeconfig)
+}
+
+fn say(what: &str, noticed: Option<Duration>, recovered: Duration) {
+    let noticed =
+        noticed.map_or(String::new(), |noticed| format!("told after {:.1} s, ", noticed.as_secs_f32()));
+    let line = format!("{what}: {noticed}good ones used after {:.1} s\n", recovered.as_secs_f32());
+    // Shown by `cargo nextest run --no-capture`; nothing rests on it.
+    std::io::stderr().write_all(line.as_bytes()).unwrap_or_default();
+}
+
+#[test]
+fn exchanged_in_mid_drain() -> Result<()> {
+    let site = Site::new(of_token)?;
+    say("exchanged", None, site.recovers()?);
+    site.ends()
+}
+
+#[test]
+fn revoked_in_mid_drain() -> Result<()> {
+    let site = Site::new(of_token)?;
+    let at = format!("--namespace={}", site.pool.name);
+    site.plane.run(&["delete", "serviceaccount", "ebb-node", &at])?;
+    let noticed = site.tells("does not accept our credentials")?;
+    say("revoked", Some(noticed), site.recovers()?);
+    site.ends()
+}
+
+#[test]
+fn expired_in_mid_drain() -> Result<()> {
+    let site = Site::new(|plane, pool| {
+        ZedkubeUser::of_node(plane, &pool.name, &pool.nodes[0])?;
+        plane.node_kubeconfig_for(&pool.nodes[0], Some(SHORT))
+    })?;
+    let noticed = site.tells("does not accept our credentials")?;
+    say("expired", Some(noticed), site.recovers()?);
+    site.ends()
+}
+
+#[test]
+fn hanging_in_mid_drain() -> Result<()> {
+    let site = Site::new(of_token)?;
+    let mut config: Value = serde_json::from_slice(&fs::read(&site.kubeconfig)?)?;
+    config["users"][0]["user"] = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sleep", "args": ["600"],
+        "interactiveMode": "Never",
+    }});
+    replace(&site.kubeconfig, &serde_json::to_vec(&config)?)?;
+    let noticed = site.tells("credential plugin")?;
+    say("hanging", Some(noticed), site.recovers()?);
+    site.ends()
+}
