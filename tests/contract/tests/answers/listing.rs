@@ -13,7 +13,7 @@ use fake_cluster::{Effect, Fault, Reply};
 use serde_json::json;
 
 use crate::driving::{
-    begun_long_ago, blocked, codes, drain, drain_with, end, evictions, fake, is_untouched, line, meanwhile,
+    begun_long_ago, blocked, codes, drain, drain_with, end, evictions, fake, is_untouched, meanwhile,
     patient, policy, requests, stage, turn, until,
 };
 
