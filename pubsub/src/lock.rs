@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::Root;
 use crate::file_lock::{Access, Found, MODE, ask, open, try_lock};
+use crate::place::PID;
 use crate::store::{self, StoreError};
 
 /// So often a lock file that is removed or replaced while it is being locked is opened again.
@@ -73,7 +74,7 @@ pub enum Kept {
 }
 
 impl AgentLock {
-    /// Becomes the agent, and writes `<agent>.pid`.
+    /// Becomes the agent, and writes its pid file.
     pub fn acquire(root: &Root, agent: &str) -> Result<Self, LockError> {
         let file = lock_file(root, agent)?;
         Ok(Self { root: root.clone(), agent: agent.to_owned(), file: Mutex::new(file) })
@@ -144,7 +145,7 @@ pub fn lock_holder(root: &Root, agent: &str) -> Result<Option<Holder>, StoreErro
 /// Makes, locks and fills the files of an agent.
 fn lock_file(root: &Root, agent: &str) -> Result<File, LockError> {
     let path = root.lock(agent);
-    store::create_public_folder(&root.lock_folder())?;
+    store::create_public_folder(&root.lock_folder_of(agent))?;
     let mut file = locked(&path, agent)?;
     write_pid(&mut file, &own_pid()).map_err(|error| StoreError::new("write", &path, error))?;
     write_pid_file(root, agent)?;
@@ -152,7 +153,7 @@ fn lock_file(root: &Root, agent: &str) -> Result<File, LockError> {
 }
 
 fn write_pid_file(root: &Root, agent: &str) -> Result<(), StoreError> {
-    store::write_public(&root.lock_folder(), &format!("{agent}.pid"), own_pid().as_bytes())
+    store::write_public(&root.lock_folder_of(agent), PID, own_pid().as_bytes())
 }
 
 fn own_pid() -> String {

@@ -13,6 +13,9 @@ use crate::seqpacket::{self, TopicSocket};
 /// The name of the restart counter in a topic's folder.
 pub(crate) const RESTARTED: &str = "restarted";
 
+/// The name of an agent's pid file in its folder of locks.
+pub(crate) const PID: &str = "pid";
+
 /// Whether a topic survives a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Persistence {
@@ -81,24 +84,29 @@ impl Root {
         self.topic::<T>(agent, persistence).item(key)
     }
 
-    /// The folder of the agents' locks, pid and touch files.
+    /// The folder that has a folder for each agent, with its lock, pid and touch file.
     pub fn lock_folder(&self) -> PathBuf {
         self.join("/run/ebb/lock")
     }
 
+    /// The folder of an agent's lock, pid and touch file. Only that agent writes there.
+    pub fn lock_folder_of(&self, agent: &str) -> PathBuf {
+        self.lock_folder().join(agent)
+    }
+
     /// Touched by an agent's loop while it makes progress.
     pub fn touch(&self, agent: &str) -> PathBuf {
-        self.lock_folder().join(format!("{agent}.touch"))
+        self.lock_folder_of(agent).join("touch")
     }
 
     /// The process id of an agent, decimal.
     pub fn pid(&self, agent: &str) -> PathBuf {
-        self.lock_folder().join(format!("{agent}.pid"))
+        self.lock_folder_of(agent).join(PID)
     }
 
     /// Locked by an agent for its life.
     pub fn lock(&self, agent: &str) -> PathBuf {
-        self.lock_folder().join(format!("{agent}.lock"))
+        self.lock_folder_of(agent).join("lock")
     }
 
     /// Where EVE's watchdog looks for the touch file of an agent; written only beside EVE's zedbox.
@@ -255,9 +263,9 @@ mod tests {
             check(&topic.socket(), "/r/run/zedkube/NodeDrainStatus.sock");
             assert_eq!(topic.to_string(), "NodeDrainStatus of zedkube");
         }
-        check(&root.touch(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube.touch");
-        check(&root.pid(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube.pid");
-        check(&root.lock(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube.lock");
+        check(&root.touch(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube/touch");
+        check(&root.pid(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube/pid");
+        check(&root.lock(agent::ZEDKUBE), "/r/run/ebb/lock/zedkube/lock");
         check(&root.eves_touch(agent::ZEDKUBE), "/r/run/zedkube.touch");
         check(&root.eves_pid(agent::ZEDKUBE), "/r/run/zedkube.pid");
     }

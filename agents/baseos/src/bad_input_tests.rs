@@ -394,7 +394,7 @@ async fn a_running_version_that_cannot_be_read_is_asked_for_again() {
 /// The lines of dry runs: nobody knows whether the line is there already.
 #[tokio::test(start_paused = true)]
 async fn a_file_of_lines_that_cannot_be_used_stops_the_dry_run_and_is_told() {
-    let input = Input { path: "persist/device-actions.jsonl", good: "", wrong: &[] };
+    let input = Input { path: "persist/status/baseosmgr/device-actions.jsonl", good: "", wrong: &[] };
     for bad in [BadFile::Folder, BadFile::Pipe, BadFile::Link, BadFile::DanglingLink] {
         let mut device = Device::rehearsing(&[]);
         input.put_bad(&device, bad);

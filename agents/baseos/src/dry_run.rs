@@ -1,8 +1,9 @@
 //! A dry run: the activation is only written down.
 
-use pubsub::Root;
+use pubsub::{Persistence, Root};
 use runtime::clock;
 use runtime::device_actions::{self, WriteDownError};
+use schemas::agent::BASEOSMGR;
 use schemas::{BaseOsConfig, DeviceLine, GoTime};
 
 /// Appends a line to `device-actions.jsonl`, once per boot, image and counter.
@@ -16,7 +17,7 @@ pub(crate) fn write_down(root: &Root, boot_id: &str, config: &BaseOsConfig) -> R
         boot_id: boot_id.to_owned(),
         at: GoTime::from(clock::wall()),
     };
-    device_actions::write_down(root, &line)
+    device_actions::write_down(&root.agent_folder(BASEOSMGR, Persistence::Persistent), &line)
 }
 
 #[cfg(test)]
@@ -40,8 +41,8 @@ mod tests {
                 ..BaseOsConfig::default()
             };
             write_down(&root, boot_id, &config).unwrap();
-            let text =
-                std::fs::read_to_string(folder.path().join("persist").join("device-actions.jsonl")).unwrap();
+            let path = folder.path().join("persist/status/baseosmgr/device-actions.jsonl");
+            let text = std::fs::read_to_string(path).unwrap();
             assert_eq!(text.lines().count(), lines, "{boot_id} {uuid} {counter}");
         }
     }

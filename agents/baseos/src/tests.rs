@@ -209,7 +209,7 @@ async fn a_dry_run_writes_one_line_and_leaves_the_status_alone() {
     device.until_hold(Activated).await;
     device.until_status(|status| !status.activated).await;
     device.stop().await;
-    let text = std::fs::read_to_string(device.path("persist/device-actions.jsonl")).unwrap();
+    let text = std::fs::read_to_string(device.path("persist/status/baseosmgr/device-actions.jsonl")).unwrap();
     let lines: Vec<DeviceLine> = text.lines().map(|line| parse(line.as_bytes()).unwrap()).collect();
     assert_eq!(lines.len(), 1, "{text}");
     let line = &lines[0];

@@ -421,7 +421,7 @@ async fn a_lock_that_cannot_be_asked_counts_as_held() {
         device.report(Some(DrainStatus::Complete));
         device.until_commanded(Some(Operation::Reboot)).await;
         device.nodeagent(Operation::Reboot, 2, DeviceActionState::Taken);
-        let input = Input { path: "run/ebb/lock/nodeagent.lock", good: "", wrong: &[] };
+        let input = Input { path: "run/ebb/lock/nodeagent/lock", good: "", wrong: &[] };
         input.put_bad(&device, bad);
         fs::remove_file(device.path(&command_path(Operation::Reboot))).unwrap();
         device.until_commanded(None).await;

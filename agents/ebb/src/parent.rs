@@ -26,7 +26,7 @@ use keeper::{Hung, Keeper, Pause};
 use crate::agents::Kind;
 use crate::screen;
 
-/// Who logs, and the name of the parent's lock and pid file, `ROOT/run/ebb/lock/ebb-run.pid`. Not `ebb`: that is the agent
+/// Who logs, and the name of the parent's lock and pid file, `ROOT/run/ebb/lock/ebb-run/pid`. Not `ebb`: that is the agent
 /// that asks for drains on the command line.
 const NAME: &str = "ebb-run";
 

@@ -1,13 +1,14 @@
 //! What a device leaves behind for its next boot, in EVE's files: why it goes down, in words (`/persist/reboot-reason`) and
-//! by name (`/persist/boot-reason`), and how often it has booted (`/persist/status/restartcounter`).
+//! by name (`/persist/boot-reason`); and in a folder of its own how often it has booted (`restartcounter`).
 //!
 //! All of it is best effort: nothing is decided by it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use pubsub::store::{create_folder, remove_durably, write_durably};
-use pubsub::{Backup, Owner, Root, StoreError, read_checked};
+use pubsub::{Backup, Owner, Persistence, Root, StoreError, read_checked};
+use schemas::agent::NODEAGENT;
 use schemas::{BootReason, GoTime, Operation};
 
 use crate::standing::Command;
@@ -15,7 +16,8 @@ use crate::standing::Command;
 const FOLDER: &str = "/persist";
 const REASON: &str = "reboot-reason";
 const NAME: &str = "boot-reason";
-const STATUS_FOLDER: &str = "/persist/status";
+/// Where EVE counts boots: what it has counted goes on.
+const EVES_COUNTER: &str = "/persist/status/restartcounter";
 const COUNTER: &str = "restartcounter";
 /// EVE writes a sentence, at most with a stack in another file.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -82,7 +84,8 @@ pub(crate) fn forget(root: &Root) -> Result<(), StoreError> {
 
 /// How often this device has booted before this boot; nothing when nobody has counted.
 pub(crate) fn boots_before(root: &Root) -> Option<u32> {
-    text(&root.join(STATUS_FOLDER).join(COUNTER)).map(|count| count.parse().unwrap_or(0))
+    let own = text(&counter_folder(root).join(COUNTER)).or_else(|| text(&root.join(EVES_COUNTER)));
+    own.map(|count| count.parse().unwrap_or(0))
 }
 
 /// Counts this boot, unless that was done.
@@ -91,9 +94,13 @@ pub(crate) fn count(root: &Root, boots_before: u32) -> Result<(), StoreError> {
     if self::boots_before(root) == Some(count) {
         return Ok(());
     }
-    let folder = root.join(STATUS_FOLDER);
+    let folder = counter_folder(root);
     create_folder(&folder)?;
     write_durably(&folder, COUNTER, count.to_string().as_bytes(), Backup::None)
+}
+
+fn counter_folder(root: &Root) -> PathBuf {
+    root.agent_folder(NODEAGENT, Persistence::Persistent)
 }
 
 fn text(path: &Path) -> Option<String> {

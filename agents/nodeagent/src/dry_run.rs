@@ -11,6 +11,9 @@ use crate::device::Device;
 use crate::progress::Outcome;
 use crate::standing::Command;
 
+/// Where the file is.
+const FOLDER: &str = "/persist";
+
 /// Appends a line to `device-actions.jsonl`, once per boot, operation and counter.
 #[derive(Debug)]
 pub(crate) struct DryRun {
@@ -33,7 +36,7 @@ impl DryRun {
             boot_id: self.boot_id.clone(),
             at: GoTime::from(clock::wall()),
         };
-        match device_actions::write_down(&self.root, &line) {
+        match device_actions::write_down(&self.root.join(FOLDER), &line) {
             Ok(()) => Outcome::Done,
             Err(error) => Outcome::Failed(error_chain(&error)),
         }

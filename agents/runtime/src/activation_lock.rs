@@ -13,10 +13,10 @@ use nix::unistd::Pid;
 use pubsub::file_lock::{self, Access, Found};
 use pubsub::store::create_folder;
 use pubsub::{Root, StoreError};
+use schemas::agent::BASEOSMGR;
 use thiserror::Error;
 
-const FOLDER: &str = "/run/ebb";
-const FILE_NAME: &str = "activation.lock";
+const FILE_NAME: &str = "activation";
 /// The file holds one number.
 const MOST_BYTES: u64 = 32;
 
@@ -48,7 +48,7 @@ pub enum ActivationLockError {
 impl ActivationLock {
     /// The lock below a root.
     pub fn of(root: &Root) -> Self {
-        Self { folder: root.join(FOLDER) }
+        Self { folder: root.lock_folder_of(BASEOSMGR) }
     }
 
     /// Locks the file for a command that is about to be started, and that has time until then, in milliseconds of this

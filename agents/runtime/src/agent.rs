@@ -1,9 +1,12 @@
 //! Starting an agent: all that has to be right before its first decision.
 
 use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use pubsub::{AgentLock, Kept, LockError, Root};
+use pubsub::{AgentLock, Kept, LockError, Persistence, Root};
 use thiserror::Error;
 
 use crate::boot::{BootIdError, boot_id, machine_id};
@@ -34,6 +37,8 @@ struct Parts {
     settings: SettingsWatch,
     liveness: Liveness,
     is_beside_zedbox: bool,
+    /// It cannot be without these.
+    folders: Vec<PathBuf>,
 }
 
 /// Why an agent does not start.
@@ -113,8 +118,16 @@ impl Agent {
                 tracing::warn!("{}; EVE's watchdog does not see this process", error_chain(&error));
             }
         }
+        let own =
+            [Persistence::Volatile, Persistence::Persistent].map(|place| root.agent_folder(name, place));
         let parts = Parts {
             name: agent(),
+            // What it never had, it may be able to do without.
+            folders: own
+                .into_iter()
+                .filter(|folder| folder.is_dir())
+                .chain([root.lock_folder_of(name)])
+                .collect(),
             machine_id: machine_id(&root),
             liveness: Liveness::start(touch),
             is_beside_zedbox: flags.beside_zedbox,
@@ -143,9 +156,26 @@ impl Agent {
     }
 }
 
-/// Looks at each beat whether the agent's lock is in its place: anybody who may write to `/run` can remove it.
+/// The folder is gone, and cannot be made again: systemd shows an agent its own folders as writable parts of a file system
+/// that is read-only for it, and lets go of one that is removed.
+fn is_cut_off(folder: &Path) -> bool {
+    let is_gone = fs::symlink_metadata(folder).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    is_gone && fs::create_dir(folder).is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Looks at each beat whether the agent's folders and its lock are in their places: anybody who may write to `/run` can
+/// remove them.
 async fn keep_lock(agent: Weak<Parts>, stop: Stop) {
     while let Some(parts) = agent.upgrade() {
+        if let Some(folder) = parts.folders.iter().find(|folder| is_cut_off(folder)) {
+            tracing::error!(
+                "somebody removed the folder {}, and {} may not make it again: it ends, so that who starts it again makes it",
+                folder.display(),
+                parts.name
+            );
+            stop.request();
+            return;
+        }
         let (name, lock) = (&parts.name, parts.root.lock(&parts.name));
         match parts.lock.keep() {
             Ok(Kept::InPlace) => {}

@@ -33,7 +33,7 @@ async fn an_agent_has_its_lock_its_boot_and_its_settings() {
     assert_eq!(context.settings().loaded().problems.len(), 1, "a mistake in a file does not stop it");
     assert!(!context.is_beside_zedbox());
     let own = std::process::id();
-    assert_eq!(fs::read_to_string(folder.path().join("run/ebb/lock/zedkube.pid")).unwrap(), own.to_string());
+    assert_eq!(fs::read_to_string(folder.path().join("run/ebb/lock/zedkube/pid")).unwrap(), own.to_string());
 
     let error = Agent::start("zedkube", &flags(folder.path())).await.unwrap_err();
     assert_eq!(error.exit_code(), 1);
@@ -74,7 +74,7 @@ async fn zedbox_is_kept_clear_of() {
     tokio::task::yield_now().await;
     let own = std::process::id().to_string();
     assert_eq!(fs::read_to_string(folder.path().join("run/zedkube.pid")).unwrap(), own, "for EVE's watchdog");
-    for touch in ["run/zedkube.touch", "run/ebb/lock/zedkube.touch"] {
+    for touch in ["run/zedkube.touch", "run/ebb/lock/zedkube/touch"] {
         assert!(folder.path().join(touch).exists(), "{touch}");
     }
     zedbox.kill().unwrap();

@@ -1,19 +1,17 @@
-//! What dry runs would have done: the lines of `ROOT/persist/device-actions.jsonl`, the newest last.
+//! What dry runs would have done: the lines of `device-actions.jsonl`, the newest last. Each agent that makes dry runs has a
+//! file of its own, in a folder that only it writes.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use nix::fcntl::{Flock, FlockArg};
 use pubsub::store::{append_durably, create_folder, write_durably};
-use pubsub::{Backup, Root, StoreError};
+use pubsub::{Backup, StoreError};
 use schemas::{DeviceLine, parse};
 use thiserror::Error;
 
 use crate::regular_file::{Links, open_regular};
 
-/// Where the lines are, below the root.
-const FOLDER: &str = "/persist";
 const FILE_NAME: &str = "device-actions.jsonl";
 /// The file grows to this length: thousands of lines.
 const MOST_BYTES: u64 = 1024 * 1024;
@@ -38,14 +36,11 @@ pub enum WriteDownError {
     },
 }
 
-/// Writes the line durably, unless the same action of the same boot, source, counter and image is there already. In a file
+/// Writes the line durably into the file of this folder, unless the same action of the same boot, source, counter and image is there already. In a file
 /// that has grown to 1 MiB the older half makes room.
-pub fn write_down(root: &Root, line: &DeviceLine) -> Result<(), WriteDownError> {
-    let folder = root.join(FOLDER);
+pub fn write_down(folder: &Path, line: &DeviceLine) -> Result<(), WriteDownError> {
     let failed = |source| WriteDownError::Write { action: line.action.clone(), source };
-    create_folder(&folder).map_err(failed)?;
-    // Two agents write here: the one that makes room must not lose the other one's line.
-    let _turn = turn(&folder).map_err(WriteDownError::Read)?;
+    create_folder(folder).map_err(failed)?;
     let mut file = open(&folder.join(FILE_NAME)).map_err(WriteDownError::Read)?;
     let newest = file.as_mut().map_or(Ok(Vec::new()), |file| newest(file, SEARCHED));
     if has_line(&newest.map_err(WriteDownError::Read)?, line) {
@@ -53,18 +48,13 @@ pub fn write_down(root: &Root, line: &DeviceLine) -> Result<(), WriteDownError> 
     }
     let bytes = line.to_line();
     match file.filter(|file| file.metadata().is_ok_and(|data| MOST_BYTES <= data.len())) {
-        None => append_durably(&folder, FILE_NAME, &bytes).map_err(failed),
+        None => append_durably(folder, FILE_NAME, &bytes).map_err(failed),
         Some(mut file) => {
             let mut kept = newest_lines(&mut file).map_err(WriteDownError::Read)?;
             kept.extend(bytes);
-            write_durably(&folder, FILE_NAME, &kept, Backup::None).map_err(failed)
+            write_durably(folder, FILE_NAME, &kept, Backup::None).map_err(failed)
         }
     }
-}
-
-/// Held until it is dropped; others hold it for the length of a write.
-fn turn(folder: &Path) -> io::Result<Flock<File>> {
-    Flock::lock(File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
 }
 
 /// Nothing when there is no file.

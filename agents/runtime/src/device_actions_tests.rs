@@ -1,6 +1,5 @@
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Barrier;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -9,14 +8,14 @@ use tempfile::TempDir;
 use super::*;
 
 /// A device with lines in its file.
-fn device(text: &[u8]) -> (TempDir, Root, PathBuf) {
+fn device(text: &[u8]) -> (TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let root = Root::new(folder.path());
-    fs::create_dir(folder.path().join("persist")).unwrap();
-    let path = folder.path().join("persist").join(FILE_NAME);
+    let persist = folder.path().join("persist");
+    fs::create_dir(&persist).unwrap();
+    let path = persist.join(FILE_NAME);
     #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
     fs::write(&path, text).unwrap();
-    (folder, root, path)
+    (folder, persist, path)
 }
 
 fn line(counter: u32) -> DeviceLine {
@@ -35,8 +34,8 @@ fn a_file_that_is_full_loses_its_oldest_lines() {
     let all: Vec<u8> = (0..12_000).flat_map(|counter| line(counter).to_line()).collect();
     let full = usize::try_from(MOST_BYTES).unwrap();
     for (length, is_full) in [(full - 1, false), (full, true), (all.len(), true)] {
-        let (_folder, root, path) = device(&all[..length]);
-        write_down(&root, &line(1_000_000)).unwrap();
+        let (_folder, persist, path) = device(&all[..length]);
+        write_down(&persist, &line(1_000_000)).unwrap();
         let counters = counters(&path);
         assert_eq!(counters.last(), Some(&1_000_000), "{length}");
         assert!(counters.is_sorted(), "the newest last, none twice");
@@ -44,7 +43,7 @@ fn a_file_that_is_full_loses_its_oldest_lines() {
         let kept = fs::metadata(&path).unwrap().len();
         assert_eq!(kept < KEPT + 1000, is_full, "{kept} of {length}");
         // It is still found.
-        write_down(&root, &line(1_000_000)).unwrap();
+        write_down(&persist, &line(1_000_000)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), kept);
     }
 }
@@ -53,8 +52,8 @@ fn a_file_that_is_full_loses_its_oldest_lines() {
 fn lines_that_are_no_lines_are_kept_apart() {
     let no_newline = vec![b'x'; usize::try_from(MOST_BYTES).unwrap()];
     for text in [&b""[..], b"\n", b"half a li", b"\xff\xfe\n{\n", &no_newline] {
-        let (_folder, root, path) = device(text);
-        write_down(&root, &line(7)).unwrap();
+        let (_folder, persist, path) = device(text);
+        write_down(&persist, &line(7)).unwrap();
         assert_eq!(counters(&path), [7], "{} bytes", text.len());
     }
 }
@@ -69,40 +68,16 @@ fn only_a_regular_file_is_written_to() {
         |path| std::os::unix::fs::symlink("elsewhere", path).unwrap(),
     ];
     for (number, replace) in replace.into_iter().enumerate() {
-        let (_folder, root, path) = device(b"");
+        let (_folder, persist, path) = device(b"");
         fs::rename(&path, path.with_file_name("elsewhere")).unwrap();
         replace(&path);
-        let error = crate::error_chain(&write_down(&root, &line(7)).unwrap_err());
+        let error = crate::error_chain(&write_down(&persist, &line(7)).unwrap_err());
         assert!(error.contains("device-actions.jsonl"), "{number}: {error}");
         assert_eq!(fs::metadata(path.with_file_name("elsewhere")).unwrap().len(), 0, "{number}");
         fs::rename(path.with_file_name("elsewhere"), &path).unwrap_or_else(|_| {
             fs::remove_dir(&path).unwrap();
         });
-        write_down(&root, &line(7)).unwrap();
+        write_down(&persist, &line(7)).unwrap();
         assert_eq!(counters(&path), [7], "{number}: it goes on");
-    }
-}
-
-/// Both find the file full at the same moment.
-#[test]
-fn two_writers_lose_no_line_of_each_other() {
-    let all: Vec<u8> = (0..12_000).flat_map(|counter| line(counter).to_line()).collect();
-    assert!(usize::try_from(MOST_BYTES).unwrap() < all.len());
-    for round in 0..10 {
-        let (_folder, root, path) = device(&all);
-        let together = Barrier::new(2);
-        std::thread::scope(|scope| {
-            for counter in [1_000_000, 2_000_000] {
-                let (root, together) = (&root, &together);
-                scope.spawn(move || {
-                    together.wait();
-                    write_down(root, &line(counter)).unwrap();
-                });
-            }
-        });
-        let mut counters = counters(&path).split_off(1000);
-        counters.retain(|&counter| 1_000_000 <= counter);
-        counters.sort_unstable();
-        assert_eq!(counters, [1_000_000, 2_000_000], "round {round}");
     }
 }

@@ -1,7 +1,7 @@
 //! Showing that an agent is alive, as long as its loop makes progress.
 //!
 //! Beside EVE's zedbox its watchdog reboots a device whose `ROOT/run/<agent>.touch` is older than 300 s; systemd restarts
-//! an agent whose watchdog message is missing; `ebb run` one whose `ROOT/run/ebb/lock/<agent>.touch` is old. All are fed
+//! an agent whose watchdog message is missing; `ebb run` one whose `ROOT/run/ebb/lock/<agent>/touch` is old. All are fed
 //! from here, and only while the loop itself says so: a loop that hangs is to be found out.
 
 use std::env;

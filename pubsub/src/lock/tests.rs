@@ -69,7 +69,7 @@ fn the_pid_file_is_eves() {
 #[test]
 fn a_longer_pid_of_a_predecessor_leaves_no_digits() {
     let (_folder, root) = root();
-    store::create_folder(&root.lock_folder()).unwrap();
+    store::create_folder(&root.lock_folder_of("zedkube")).unwrap();
     File::create(root.lock("zedkube")).unwrap().write_all(b"999999999999").unwrap();
     let _lock = AgentLock::acquire(&root, "zedkube").unwrap();
     assert_eq!(lock_holder(&root, "zedkube").unwrap(), Some(Holder { pid: Some(std::process::id()) }));
@@ -78,7 +78,7 @@ fn a_longer_pid_of_a_predecessor_leaves_no_digits() {
 #[test]
 fn a_lock_that_is_a_link_is_not_followed() {
     let (folder, root) = root();
-    store::create_folder(&root.lock_folder()).unwrap();
+    store::create_folder(&root.lock_folder_of("zedkube")).unwrap();
     std::os::unix::fs::symlink(folder.path().join("elsewhere"), root.lock("zedkube")).unwrap();
     assert!(matches!(AgentLock::acquire(&root, "zedkube"), Err(LockError::Store(_))));
     assert!(!folder.path().join("elsewhere").exists());
@@ -91,7 +91,7 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn only_the_owner_may_read_a_lock_file_and_everybody_a_pid() {
     let (_folder, root) = root();
-    store::create_folder(&root.lock_folder()).unwrap();
+    store::create_folder(&root.lock_folder_of("zedkube")).unwrap();
     // As older versions made it.
     File::create(root.lock("zedkube")).unwrap();
     fs::set_permissions(root.lock("zedkube"), Permissions::from_mode(0o644)).unwrap();

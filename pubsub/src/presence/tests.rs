@@ -16,7 +16,7 @@ fn root() -> (TempDir, Root) {
 }
 
 fn write_pid(root: &Root, text: &str) {
-    store::create_folder(&root.lock_folder()).unwrap();
+    store::create_folder(&root.lock_folder_of("zedkube")).unwrap();
     fs::File::create(root.pid(ZEDKUBE)).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
@@ -84,7 +84,7 @@ fn a_process_that_has_ended_is_nobody() {
 #[test]
 fn a_pipe_in_the_place_of_a_pid_file_is_not_waited_for() {
     let (folder, root) = root();
-    store::create_folder(&root.lock_folder()).unwrap();
+    store::create_folder(&root.lock_folder_of("zedkube")).unwrap();
     nix::unistd::mkfifo(&root.pid(ZEDKUBE), nix::sys::stat::Mode::S_IRWXU).unwrap();
     assert_eq!(pid_in(&root.pid(ZEDKUBE)), None);
     assert_eq!(seen(&root), Presence::Away);

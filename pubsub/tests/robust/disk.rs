@@ -177,7 +177,7 @@ fn a_full_disk_at_the_first_start_is_said_and_survived() {
     let ballast = fill(&place.root.join("/run"), 0);
     let error = AgentLock::acquire(&place.root, AGENT).unwrap_err();
     let text = words(&error);
-    assert!(text.contains("zedagent.lock") && text.contains("No space left on device"), "{text}");
+    assert!(text.contains("zedagent/lock") && text.contains("No space left on device"), "{text}");
     fs::remove_file(ballast).unwrap();
     let (_lock, mut publisher) = place.open();
     publisher.publish(&key("global"), &value("new")).unwrap();

@@ -63,7 +63,7 @@ impl Case {
 
     /// The steps, in their order, from the wire contract.
     fn steps(self) -> Vec<String> {
-        let mut steps = writing("zedagent.pid", false);
+        let mut steps = writing("pid", false);
         let has_backup = self.persistence == PERSISTENT;
         steps.extend(match self.act {
             Act::First | Act::Restore => writing(ITEM, false),
@@ -116,7 +116,7 @@ fn whatever_step_is_the_last_a_file_has_the_old_value_or_the_new() {
         let steps = listed(number, case);
         assert_eq!(steps, case.steps(), "{case:?}");
         // Those of the lock are the same each time.
-        let own = if number == 0 { &steps } else { &steps[writing("zedagent.pid", false).len()..] };
+        let own = if number == 0 { &steps } else { &steps[writing("pid", false).len()..] };
         say(&format!("{:?} {:?}, {} steps: {}", case.persistence, case.act, steps.len(), own.join(", ")));
         for last in 1..=steps.len() {
             check_killed(number, case, &steps[..last]);
@@ -209,8 +209,8 @@ fn a_kill_while_the_pid_file_is_written_leaves_nothing_behind() {
         let place = case.place();
         kill_at(number.unwrap(), &place, step);
         let open = place.open();
-        let expected = [format!("{AGENT}.lock"), format!("{AGENT}.pid")];
-        assert_eq!(names(&place.root.lock_folder()), expected.into(), "killed at step {step}");
+        let expected = ["lock".to_owned(), "pid".to_owned()];
+        assert_eq!(names(&place.root.lock_folder_of(AGENT)), expected.into(), "killed at step {step}");
         drop(open);
     }
 }

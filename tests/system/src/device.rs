@@ -237,14 +237,17 @@ impl Device {
 
     /// The lines of what a dry run would have done.
     pub fn actions(&self) -> Result<Vec<schemas::DeviceLine>> {
-        match fs::read(self.path("/persist/device-actions.jsonl")) {
-            Ok(bytes) => {
-                let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-                lines.map(|line| Ok(parse(line)?)).collect()
+        let mut actions = Vec::new();
+        for path in ["/persist/device-actions.jsonl", "/persist/status/baseosmgr/device-actions.jsonl"] {
+            let bytes = match fs::read(self.path(path)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                read => read?,
+            };
+            for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                actions.push(parse(line)?);
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
         }
+        Ok(actions)
     }
 
     /// When a file was last written, by the clock of its file system.

@@ -49,6 +49,8 @@ fn installed() -> Result<(TempDir, PathBuf)> {
         // Only whether it can be executed is asked.
         fs::copy("/bin/true", programs.join(link))?;
     }
+    fs::create_dir_all(root.path().join("usr/bin"))?;
+    fs::copy("/bin/true", root.path().join("usr/bin/systemd-tmpfiles"))?;
     fs::copy(folder().join(TARGET), units.join(TARGET))?;
     for target in ["sysinit.target", "basic.target", "shutdown.target", "multi-user.target"] {
         // An empty file would be a unit that is masked.

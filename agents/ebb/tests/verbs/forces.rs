@@ -206,7 +206,7 @@ async fn beside_a_zedkube_that_hangs_the_request_that_stands_passes() -> Result<
     device.write("/etc/ebb/ebb.toml", "drain.start.timeout = \"1s\"\n")?;
     let _zedkube = Zedkube::new(&device)?;
     let touch = device.root.touch(agent::ZEDKUBE);
-    device.write("/run/ebb/lock/zedkube.touch", "00000000000000000000\n")?;
+    device.write("/run/ebb/lock/zedkube/touch", "00000000000000000000\n")?;
     std::fs::File::options().write(true).open(touch)?.set_modified(std::time::SystemTime::UNIX_EPOCH)?;
     let part = "no request stands that could pass beside it";
     let said = device.ebb(&["force", "complete", "--reason", "too early"]).await?;

@@ -68,9 +68,10 @@ async fn a_place_that_cannot_be_written_is_named() -> Result<()> {
     assert!(said.code == 1 && said.err.starts_with("error: ") && said.err.contains(&part), "{said:?}");
     std::fs::remove_file(device.path("/run/ebb/DeviceOpsCmd"))?;
 
-    symlink("/dev/null", device.path("/run/ebb/lock/ebb.lock"))?;
+    std::fs::create_dir_all(device.path("/run/ebb/lock/ebb"))?;
+    symlink("/dev/null", device.path("/run/ebb/lock/ebb/lock"))?;
     device.refuses(&["reboot"], 1, "cannot publish as ebb (are you root?): cannot open ").await?;
-    std::fs::remove_file(device.path("/run/ebb/lock/ebb.lock"))?;
+    std::fs::remove_file(device.path("/run/ebb/lock/ebb/lock"))?;
 
     // A command file that is a link is refused, not followed.
     std::fs::create_dir_all(device.path("/run/ebb/DeviceOpsCmd"))?;

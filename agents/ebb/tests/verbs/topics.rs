@@ -147,7 +147,7 @@ async fn an_agent_that_runs_is_seen_and_not_written_for() -> Result<()> {
     let entries = document.as_array().context("no array")?;
     let entry =
         entries.iter().find(|entry| entry["Topic"] == "NodeAgentStatus").context("no NodeAgentStatus")?;
-    let pid = fs::read_to_string(device.path("/run/ebb/lock/nodeagent.pid"))?.trim().parse::<u32>()?;
+    let pid = fs::read_to_string(device.path("/run/ebb/lock/nodeagent/pid"))?.trim().parse::<u32>()?;
     assert_eq!(
         (&entry["Socket"], &entry["Pid"], &entry["Known"]),
         (&json!("Served"), &json!(pid), &json!(true))
@@ -429,7 +429,7 @@ async fn a_topic_that_nobody_knows_is_written_as_it_is() -> Result<()> {
     assert_eq!(fs::read_dir(device.path("/persist/status/any/Topic"))?.count(), 0, "and no backup is left");
     device.refuses(&["topic", "delete", "any/Topic", "k"], 1, "there is nothing to delete").await?;
     device.refuses(&["topic", "delete", "nobody/Topic", "k"], 1, "there is nothing to delete").await?;
-    assert!(!device.path("/run/nobody").exists() && !device.path("/run/ebb/lock/nobody.lock").exists());
+    assert!(!device.path("/run/nobody").exists() && !device.path("/run/ebb/lock/nobody/lock").exists());
     Ok(())
 }
 

@@ -207,7 +207,7 @@ async fn the_next_boot_knows_why_when_and_how_often() {
         );
     }
     device.stop().await;
-    assert_eq!(std::fs::read_to_string(device.path("persist/status/restartcounter")).unwrap(), "4");
+    assert_eq!(std::fs::read_to_string(device.path("persist/status/nodeagent/restartcounter")).unwrap(), "4");
     assert!(!device.path("persist/boot-reason").exists());
 }
 

@@ -352,7 +352,7 @@ async fn a_zedkube_that_hangs_is_waited_for_until_an_operator_lets_the_request_p
     let mut requester = device.requester(None);
     let own = ask(&mut requester);
     device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Unknown)]);
-    device.write("run/ebb/lock/zedkube.touch", "00000000000000000000\n");
+    device.write("run/ebb/lock/zedkube/touch", "00000000000000000000\n");
     let touch = fs::File::options().write(true).open(device.zedkube.root.touch(agent::ZEDKUBE)).unwrap();
     touch.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     for now_ms in [0, 60 * MINUTE] {
