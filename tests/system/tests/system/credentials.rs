@@ -86,7 +86,11 @@ impl Site {
         self.plane.run(&["delete", "pdb", "web", &at])?;
         self.device.until("the reboot is recorded", || Ok(self.device.actions()?.into_iter().next()))?;
         let report = self.device.report().context("a report")?;
-        assert_eq!((report.outcome, report.attempts.len()), (Some(Outcome::Drained), 0), "no attempt has failed");
+        assert_eq!(
+            (report.outcome, report.attempts.len()),
+            (Some(Outcome::Drained), 0),
+            "no attempt has failed"
+        );
         Ok(())
     }
 }
