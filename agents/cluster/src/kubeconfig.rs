@@ -285,6 +285,10 @@ fn take_files_in(kubeconfig: &mut Kubeconfig, trust: Trust, seen: &mut Fingerpri
         let is_given = user.client_key_data.is_some();
         let read = take("client-key", &mut user.client_key, is_given)?;
         user.client_key_data = user.client_key_data.take().or_else(|| read.map(Into::into));
+        if let Some(program) = user.exec.as_ref().and_then(|exec| exec.command.as_deref()) {
+            let checked = trust.check_program(program);
+            checked.map_err(|error| format!("its credential plugin `{program}` is not run: {error}"))?;
+        }
     }
     Ok(())
 }

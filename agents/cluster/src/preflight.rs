@@ -116,7 +116,7 @@ pub async fn preflight(cluster: &Cluster, identity: &Identity, map: Option<&Slot
             found.add(
                 What::Rights,
                 failure.text(),
-                "grant it (packaging/kubernetes), or give valid credentials",
+                "grant it (packaging/kubernetes), or give valid credentials (a token that is bound to a Node ends with it)",
             );
         }
         Err(failure) => return without_connection(&failure),

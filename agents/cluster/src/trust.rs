@@ -46,12 +46,8 @@ impl Trust {
         if !metadata.is_file() {
             return refuse("it is not a file");
         }
-        if self == Self::RootOrSelf
-            && let Some(why) = distrusted(&metadata)
-        {
-            return refuse(&format!(
-                "it is {why}; accepted: root's or the own user's, writable by its owner alone"
-            ));
+        if self == Self::RootOrSelf {
+            accept(&metadata)?;
         }
         let mut bytes = Vec::new();
         file.take(LONGEST + 1).read_to_end(&mut bytes)?;
@@ -61,6 +57,29 @@ impl Trust {
             refuse("it is longer than 4 MiB")
         }
     }
+}
+
+impl Trust {
+    /// Whether this program may be run: the same is asked of it as of a file that is read. One that is not there is not
+    /// judged.
+    pub(crate) fn check_program(self, program: &str) -> io::Result<()> {
+        let found = if program.contains('/') { Some(PathBuf::from(program)) } else { in_path(program) };
+        let Some(path) = found.filter(|path| self == Self::RootOrSelf && path.exists()) else {
+            return Ok(());
+        };
+        accept(&fs::symlink_metadata(follow(&path)?)?)
+    }
+}
+
+/// Where a program without a `/` is, as `execvp` finds it.
+fn in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+fn accept(metadata: &Metadata) -> io::Result<()> {
+    let Some(why) = distrusted(metadata) else { return Ok(()) };
+    refuse(&format!("it is {why}; accepted: root's or the own user's, writable by its owner alone"))
 }
 
 /// Where the path leads, without a symbolic link left in it. Folders are looked at only if there was one: an ordinary file

@@ -122,3 +122,26 @@ fn links_are_followed_through_folders_of_ours_only() {
         assert!(why(&path("link/current.pem")).contains("owned by user 65534"));
     }
 }
+
+/// Whoever may write the program decides what runs as root.
+#[test]
+fn a_program_that_others_may_write_is_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("plugin");
+    write(&program, b"#!/bin/sh\n");
+    let text = program.to_str().unwrap();
+    for (bits, expected) in
+        [(0o755, ""), (0o775, "writable by others (mode 0775)"), (0o757, "writable by others")]
+    {
+        mode(&program, bits);
+        let why = |trust: Trust| {
+            trust.check_program(text).map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        let said = why(Trust::RootOrSelf);
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{bits:o}: {said}");
+        assert_eq!(why(Trust::Anybody), "");
+    }
+    for there in ["sh", "/bin/sh", "no-such-program", "/no/such/program"] {
+        Trust::RootOrSelf.check_program(there).unwrap();
+    }
+}

@@ -196,7 +196,8 @@ fn unseen(state: &State) -> Option<(String, &'static str)> {
     if !state.sight.refused.is_empty() {
         return Some((
             format!("the Kubernetes API server was asked for its nodes in vain: {}", state.sight.refused),
-            "give zedkube's user the right that the reason names, or valid credentials",
+            "give zedkube's user the right that the reason names, or valid credentials; a token that is bound to a Node has \
+             ended with it: for one that was deleted and made anew an administrator makes a new token",
         ));
     }
     if !state.sight.identity.is_empty() {
