@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 use crate::PROGRAM;
 
-/// A certificate that is good for the beginning of a drain.
-const SHORT: Duration = Duration::from_secs(15);
+/// A certificate that ends while it is used.
+const SHORT: Duration = Duration::from_secs(10);
 
 /// A device that drains, held up by a budget, with a kubeconfig that can be replaced.
 struct Site {
@@ -29,7 +29,7 @@ struct Site {
 }
 
 impl Site {
-    fn new(first: impl Fn(&ControlPlane, &Pool) -> Result<PathBuf>) -> Result<Self> {
+    fn new() -> Result<Self> {
         let plane = ControlPlane::shared()?;
         let pool = plane.create_pool(&unique("credentials"), &["a", "b"])?;
         let namespace = pool.name.as_str();
@@ -42,7 +42,7 @@ impl Site {
         plane.run(&["uncordon", &pool.nodes[1]])?;
         let folder = tempfile::tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");
-        replace(&kubeconfig, &fs::read(first(&plane, &pool)?)?)?;
+        replace(&kubeconfig, &fs::read(of_token(&plane, &pool)?)?)?;
         let mut device = Device::new(PROGRAM, &kubeconfig, &pool.nodes[0])?;
         device.set(&format!("slots.namespace={namespace}"));
         device.set("slots.group=default");
@@ -125,14 +125,14 @@ fn say(what: &str, noticed: Option<Duration>, recovered: Duration) {
 
 #[test]
 fn exchanged_in_mid_drain() -> Result<()> {
-    let site = Site::new(of_token)?;
+    let site = Site::new()?;
     say("exchanged", None, site.recovers()?);
     site.ends()
 }
 
 #[test]
 fn revoked_in_mid_drain() -> Result<()> {
-    let site = Site::new(of_token)?;
+    let site = Site::new()?;
     let at = format!("--namespace={}", site.pool.name);
     site.plane.run(&["delete", "serviceaccount", "ebb-node", &at])?;
     let noticed = site.tells("does not accept our credentials")?;
@@ -142,18 +142,17 @@ fn revoked_in_mid_drain() -> Result<()> {
 
 #[test]
 fn expired_in_mid_drain() -> Result<()> {
-    let site = Site::new(|plane, pool| {
-        ZedkubeUser::of_node(plane, &pool.name, &pool.nodes[0])?;
-        plane.node_kubeconfig_for(&pool.nodes[0], Some(SHORT))
-    })?;
-    let noticed = site.tells("does not accept our credentials")?;
+    let site = Site::new()?;
+    let ending = site.plane.node_kubeconfig_for(&site.pool.nodes[0], Some(SHORT))?;
+    replace(&site.kubeconfig, &fs::read(ending)?)?;
+    let noticed = site.tells("does not accept our credentials")?.saturating_sub(SHORT);
     say("expired", Some(noticed), site.recovers()?);
     site.ends()
 }
 
 #[test]
 fn hanging_in_mid_drain() -> Result<()> {
-    let site = Site::new(of_token)?;
+    let site = Site::new()?;
     let mut config: Value = serde_json::from_slice(&fs::read(&site.kubeconfig)?)?;
     config["users"][0]["user"] = json!({"exec": {
         "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sleep", "args": ["600"],
