@@ -77,6 +77,7 @@ pub(crate) enum Command {
     /// Look at the topics of any agent, or write one: for debugging
     Topic(TopicArguments),
     /// Show the whole path on an in-memory cluster: a reboot command, a drain, the reboot
+    #[cfg(feature = "demo")]
     Demo(DemoArguments),
     /// Run the agent that cordons and drains this node
     Zedkube(AgentFlags),
@@ -107,6 +108,7 @@ pub(crate) struct StatusArguments {
 }
 
 /// What `ebb demo` takes.
+#[cfg(feature = "demo")]
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {
     /// Stay up, so that another terminal can look and cancel; Ctrl-C ends it

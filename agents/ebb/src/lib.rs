@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod config;
 mod cordon;
+#[cfg(feature = "demo")]
 mod demo;
 mod device;
 mod drain;
@@ -68,6 +69,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::Run(arguments) => return parent::run(&arguments),
         Command::Child(arguments) => return parent::run_child(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        #[cfg(feature = "demo")]
         Command::Demo(arguments) => done(demo::run(&arguments)),
         Command::Drain(arguments) => crate::drain::run(&arguments),
         Command::Cordon(arguments) => cordon::run(&arguments),
