@@ -21,6 +21,12 @@ use crate::agents::Process;
 use crate::controller::Controller;
 use crate::rights::ZedkubeUser;
 
+/// What a dry run of nodeagent would have done.
+pub const ACTIONS: &str = "/persist/device-actions.jsonl";
+
+/// What a dry run of baseos would have done.
+pub const ACTIVATIONS: &str = "/persist/status/baseosmgr/device-actions.jsonl";
+
 /// How long anything may take that normally takes a second or two: the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -238,7 +244,7 @@ impl Device {
     /// The lines of what a dry run would have done.
     pub fn actions(&self) -> Result<Vec<schemas::DeviceLine>> {
         let mut actions = Vec::new();
-        for path in ["/persist/device-actions.jsonl", "/persist/status/baseosmgr/device-actions.jsonl"] {
+        for path in [ACTIONS, ACTIVATIONS] {
             let bytes = match fs::read(self.path(path)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 read => read?,

@@ -12,7 +12,7 @@ mod rights;
 pub use agents::Process;
 pub use api::Api;
 pub use controller::Controller;
-pub use device::Device;
+pub use device::{ACTIONS, ACTIVATIONS, Device};
 pub use faulty::{Fault, FaultyServer};
 pub use place::{Place, Traces};
 pub use proxy::Proxy;

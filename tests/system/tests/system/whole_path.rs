@@ -4,12 +4,11 @@ use anyhow::Result;
 use control_plane::{ControlPlane, Pool, objects, unique};
 use schemas::{DeviceActionState, DrainStatus, NodeAgentStatus, Operation, Outcome, agent};
 use serde_json::{Value, json};
-use system::Device;
+use system::{ACTIONS, ACTIVATIONS, Device};
 
 use crate::PROGRAM;
 
 const STATUS: &str = "/run/zedkube/NodeDrainStatus/global.json";
-const ACTIONS: &str = "/persist/device-actions.jsonl";
 
 /// Three nodes, a deployment with a budget, a DaemonSet, and a bare pod on the first node; a device that is it.
 struct Site {
@@ -189,7 +188,7 @@ fn an_image_waits_for_the_drain() -> Result<()> {
     assert_eq!((action.action.as_str(), action.content_tree_uuid.as_str()), ("activate", uuid));
     assert_eq!(site.device.status(), DrainStatus::Complete);
     assert!(
-        site.device.written(STATUS)? <= site.device.written(ACTIONS)?,
+        site.device.written(STATUS)? <= site.device.written(ACTIVATIONS)?,
         "COMPLETE first, then the activation"
     );
     assert_eq!(site.pods_to_leave()?, Vec::<String>::new());
