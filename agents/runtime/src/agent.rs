@@ -6,6 +6,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
 use pubsub::{AgentLock, Kept, LockError, Persistence, Root};
 use thiserror::Error;
 
@@ -159,8 +161,10 @@ impl Agent {
 /// The folder is gone, and cannot be made again: systemd shows an agent its own folders as writable parts of a file system
 /// that is read-only for it, and lets go of one that is removed.
 fn is_cut_off(folder: &Path) -> bool {
-    let is_gone = fs::symlink_metadata(folder).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    is_gone && fs::create_dir(folder).is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem)
+    let is_gone =
+        |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let Some(above) = folder.ancestors().find(|above| !is_gone(above)) else { return false };
+    above != folder && access(above, AccessFlags::W_OK) == Err(Errno::EROFS)
 }
 
 /// Looks at each beat whether the agent's folders and its lock are in their places: anybody who may write to `/run` can
