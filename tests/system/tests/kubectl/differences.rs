@@ -56,7 +56,7 @@ fn every_test_on_the_page_exists() -> Result<()> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let page = std::fs::read_to_string(root.join("docs/kubectl-differences.md"))?;
     let mut sources = String::new();
-    for folder in ["tests", "agents"] {
+    for folder in ["tests", "agents", "crates"] {
         read_all(&root.join(folder), &mut sources)?;
     }
     let is_test = |name: &&str| {
