@@ -58,7 +58,7 @@ impl DrainOverride {
 }
 
 /// What an operator can order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DrainOrder {
     /// The node may go down for this requester; for everybody if that is [`DrainRequester::None`].
     Complete(DrainRequester),

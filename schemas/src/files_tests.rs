@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 
 use crate::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
-    ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
+    ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride,
     EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport,
     NodeDrainRequest, NodeDrainStatus, OwnCordon, PassGate, Topic, ZedAgentStatus, parse, to_bytes,
 };
@@ -46,7 +46,6 @@ fn all() -> BTreeMap<&'static str, Known> {
         known::<DeviceOpStatus>(),
         known::<DeviceOpsCmd>(),
         known::<DrainOverride>(),
-        known::<DrainRecord>(),
         known::<EdgeNodeClusterConfig>(),
         known::<EdgeNodeInfo>(),
         known::<NodeAgentStatus>(),

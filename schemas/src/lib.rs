@@ -14,7 +14,6 @@ mod device_line;
 mod device_op;
 mod drain;
 mod drain_override;
-mod drain_record;
 #[cfg(test)]
 mod files_tests;
 mod gate;
@@ -43,10 +42,6 @@ pub use device_op::{
 };
 pub use drain::{DrainRequester, DrainStatus, NodeDrainRequest, NodeDrainStatus};
 pub use drain_override::{DrainOrder, DrainOverride};
-pub use drain_record::{
-    DrainRecord, RecordedAttempt, RecordedClock, RecordedOrder, RecordedPhase, RecordedPhaseName,
-    RecordedRequest,
-};
 pub use gate::{
     Absence, DeferReason, GateFacts, NOT_DRAINED, OnTimeout, ProceedReason, Row, Verdict, ZedkubeSeen, age,
     gate,

@@ -42,6 +42,20 @@ pub enum Outcome {
     NodeGone,
 }
 
+impl Outcome {
+    /// The node may go down: it is drained, or a policy or an operator lets it go without.
+    pub const fn may_go_down(self) -> bool {
+        match self {
+            Self::Drained
+            | Self::ApiUnreachable
+            | Self::NoSchedulablePeer
+            | Self::Forced
+            | Self::NodeGone => true,
+            Self::CordonFailed | Self::DrainFailed | Self::Cancelled => false,
+        }
+    }
+}
+
 /// The report of zedkube, key `global`. Times are shown only; nothing is decided by them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]

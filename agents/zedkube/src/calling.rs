@@ -12,21 +12,21 @@ pub(crate) struct Calling(BTreeMap<u32, (&'static str, Moment)>);
 impl Calling {
     /// The effect is being carried out.
     pub(crate) fn begin(&mut self, effect: &Effect, now: Moment) {
-        if let Some((serial, call)) = call(effect) {
+        if let Some((serial, call)) = effect.awaited() {
             self.0.insert(serial, (call, now));
         }
     }
 
     /// The effect was not carried out after all.
     pub(crate) fn forget(&mut self, effect: &Effect) {
-        if let Some((serial, _)) = call(effect) {
+        if let Some((serial, _)) = effect.awaited() {
             self.0.remove(&serial);
         }
     }
 
     /// The answer has come.
     pub(crate) fn end(&mut self, event: &Event) {
-        if let Some(serial) = answered(event) {
+        if let Some(serial) = event.answers() {
             self.0.remove(&serial);
         }
     }
@@ -37,52 +37,9 @@ impl Calling {
     }
 }
 
-/// Which call an effect is, with the serial of its answer. Evictions and proofs are not among them: they share the
-/// connection with the look at our node that goes on beside them.
-fn call(effect: &Effect) -> Option<(u32, &'static str)> {
-    match effect {
-        Effect::Look { serial } => Some((*serial, "the list of nodes")),
-        Effect::Probe { serial } => Some((*serial, "the look at our node")),
-        Effect::Cordon { serial } => Some((*serial, "the cordon")),
-        Effect::Uncordon { serial } => Some((*serial, "the uncordon")),
-        Effect::Adopt { serial } => Some((*serial, "the adoption of EVE's cordon")),
-        Effect::ReadSlots { serial } => Some((*serial, "the look at the slots")),
-        Effect::WriteSlots { serial, .. } => Some((*serial, "the write of the slots")),
-        Effect::AskHealth { serial } => Some((*serial, "the health command")),
-        Effect::Record | Effect::Publish | Effect::TakeOverride | Effect::Drain(_) | Effect::WakeAt(_) => {
-            None
-        }
-    }
-}
-
-/// Which call an event answers.
-fn answered(event: &Event) -> Option<u32> {
-    match event {
-        Event::Looked { serial, .. }
-        | Event::Probed { serial, .. }
-        | Event::Cordoned { serial, .. }
-        | Event::Uncordoned { serial, .. }
-        | Event::Adopted { serial, .. }
-        | Event::Slots { serial, .. }
-        | Event::Health { serial, .. } => Some(*serial),
-        Event::Requests(_)
-        | Event::Facts(_)
-        | Event::SlotsChanged
-        | Event::Override(_)
-        | Event::OverrideTaken { .. }
-        | Event::Picture(_)
-        | Event::Answer { .. }
-        | Event::Proof { .. }
-        | Event::Found { .. }
-        | Event::Unseen { .. }
-        | Event::Tick => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use session::event::Trouble;
-    use session::leasing::SlotTrouble;
+    use session::event::{SlotTrouble, Trouble};
 
     use super::*;
 

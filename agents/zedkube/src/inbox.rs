@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use pubsub::{Persistence, Refusal, Root, Subscription, TopicKey};
 use runtime::shortened;
 use schemas::{
-    DeviceAction, DeviceActionState, EdgeNodeClusterConfig, EdgeNodeInfo, NodeDrainRequest, RefusedInput,
-    agent,
+    DeviceAction, DeviceActionState, DrainRequester, EdgeNodeClusterConfig, EdgeNodeInfo, NodeDrainRequest,
+    RefusedInput, agent,
 };
 use session::membership::NodeAgent;
-use session::{Answer, Request, Requester};
+use session::{Answer, Request};
 
 /// The agents that may ask.
-const PUBLISHERS: [(&str, Requester); 3] = [
-    (agent::ZEDAGENT, Requester::DeviceOp),
-    (agent::BASEOSMGR, Requester::Update),
-    (agent::EBB, Requester::Operator),
+const PUBLISHERS: [(&str, DrainRequester); 3] = [
+    (agent::ZEDAGENT, DrainRequester::DeviceOp),
+    (agent::BASEOSMGR, DrainRequester::Update),
+    (agent::EBB, DrainRequester::None),
 ];
 
 /// What a request is for is a line of text. Of a longer one so many bytes are taken: it goes into the record, the report
@@ -162,14 +162,14 @@ pub(crate) fn refused_input(refusal: &Refusal) -> RefusedInput {
 struct Folder {
     root: Root,
     agent: &'static str,
-    requester: Requester,
+    requester: DrainRequester,
     items: Subscription<NodeDrainRequest>,
     good: Option<Request>,
     refused: BTreeMap<TopicKey, Refusal>,
 }
 
 impl Folder {
-    fn open(root: &Root, agent: &'static str, requester: Requester) -> Self {
+    fn open(root: &Root, agent: &'static str, requester: DrainRequester) -> Self {
         let items = Subscription::open(root, agent, Persistence::Volatile);
         let mut folder =
             Self { root: root.clone(), agent, requester, items, good: None, refused: BTreeMap::new() };
@@ -208,7 +208,7 @@ impl Folder {
         if *key != TopicKey::global() {
             return refuse("the key is not the one that is read".to_owned(), "global.json".to_owned());
         }
-        let expected = crate::report::requester_of(self.requester);
+        let expected = self.requester;
         if item.requested_by != expected {
             return refuse(
                 format!("RequestedBy is {} {}", item.requested_by.code(), item.requested_by),
@@ -221,6 +221,7 @@ impl Folder {
             requested_at: item.requested_at.to_string(),
             publisher: self.agent.to_owned(),
             answer: Answer::None,
+            forced_by: String::new(),
         })
     }
 
@@ -232,7 +233,7 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use pubsub::{AgentLock, Publisher};
-    use schemas::{DrainRequester, GoTime};
+    use schemas::GoTime;
 
     use super::*;
 

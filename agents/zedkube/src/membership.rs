@@ -3,12 +3,8 @@
 
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
 use runtime::{AgentContext, error_chain};
-use schemas::{KnownHolders, Membership, OtherHolders, OwnCordon, SCHEMA_VERSION, Topic, agent};
-use session::Member;
-use session::slots::Others;
+use schemas::{KnownHolders, Member, Membership, OtherHolders, OwnCordon, SCHEMA_VERSION, Topic, agent};
 use session::state::Remembered;
-
-use crate::report::member_of;
 
 /// What is kept over a boot: `global.json` of the topics Membership, KnownHolders and OwnCordon in
 /// `ROOT/persist/status/zedkube`.
@@ -31,16 +27,12 @@ impl Stored {
 
     /// What was stored; unknown if nothing was.
     pub(crate) fn member(&self) -> Member {
-        match self.membership.get().map(|stored| stored.member) {
-            Some(schemas::Member::Yes) => Member::Yes,
-            Some(schemas::Member::No) => Member::No,
-            Some(schemas::Member::Unknown) | None => Member::Unknown,
-        }
+        self.membership.get().map(|stored| stored.member).unwrap_or_default()
     }
 
     /// What was stored; unknown if nothing was.
-    pub(crate) fn others(&self) -> Others {
-        self.holders.get().map_or(Others::Unknown, |stored| others(stored.others))
+    pub(crate) fn others(&self) -> OtherHolders {
+        self.holders.get().map(|stored| stored.others).unwrap_or_default()
     }
 
     /// A membership was stored, or may have been: nobody could look.
@@ -71,14 +63,12 @@ impl Stored {
     }
 
     /// Stores what differs of the membership and of other holders.
-    pub(crate) fn store(&mut self, member: Member, others: Others) -> Result<(), PublishError> {
+    pub(crate) fn store(&mut self, member: Member, others: OtherHolders) -> Result<(), PublishError> {
         if member != self.member() || self.membership.get().is_none() {
-            self.membership
-                .publish(&Membership { schema_version: SCHEMA_VERSION, member: member_of(member) })?;
+            self.membership.publish(&Membership { schema_version: SCHEMA_VERSION, member })?;
         }
         if others != self.others() {
-            self.holders
-                .publish(&KnownHolders { schema_version: SCHEMA_VERSION, others: others_of(others) })?;
+            self.holders.publish(&KnownHolders { schema_version: SCHEMA_VERSION, others })?;
         }
         Ok(())
     }
@@ -128,23 +118,5 @@ impl<T: Topic> Kept<T> {
             None => Self::publisher(&self.context)?,
         };
         Ok(self.topic.insert(topic))
-    }
-}
-
-/// What is known of other holders, in the words of the wire.
-pub(crate) fn others_of(others: Others) -> OtherHolders {
-    match others {
-        Others::Unknown => OtherHolders::Unknown,
-        Others::Nobody => OtherHolders::Nobody,
-        Others::Hold => OtherHolders::Hold,
-    }
-}
-
-/// The same, from the words of the wire.
-pub(crate) fn others(stored: OtherHolders) -> Others {
-    match stored {
-        OtherHolders::Unknown => Others::Unknown,
-        OtherHolders::Nobody => Others::Nobody,
-        OtherHolders::Hold => Others::Hold,
     }
 }

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use drain::progress::{attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, PodId};
-use schemas::{NOT_DRAINED, NodeDrainStatus};
-use session::state::Phase;
-use session::{Outcome, State, words};
+use schemas::{NOT_DRAINED, NodeDrainStatus, Outcome};
+use session::{Phase, State, words};
 
 /// Remembers what was said, so that nothing is said twice.
 #[derive(Debug, Default)]
@@ -120,7 +119,11 @@ fn is_undrained(state: &State) -> bool {
     let Phase::Complete { outcome, .. } = state.phase else { return false };
     match outcome {
         Outcome::ApiUnreachable | Outcome::NoSchedulablePeer | Outcome::Forced => true,
-        Outcome::Drained | Outcome::NodeGone => false,
+        Outcome::Drained
+        | Outcome::NodeGone
+        | Outcome::CordonFailed
+        | Outcome::DrainFailed
+        | Outcome::Cancelled => false,
     }
 }
 
@@ -149,7 +152,7 @@ mod tests {
     /// Whoever searches a log for the word, or for warnings, must find each of them.
     #[test]
     fn a_node_that_is_not_drained_and_a_failed_drain_are_warnings() {
-        use session::Status::{Complete, FailedCordon, FailedDrain};
+        use schemas::DrainStatus::{Complete, FailedCordon, FailedDrain};
         let of = |outcome| Phase::Complete { outcome, recheck: None };
         for (phase, status, level, word) in [
             (of(Outcome::ApiUnreachable), Complete, " WARN ", ": NOT DRAINED: "),
@@ -159,9 +162,9 @@ mod tests {
             (Phase::Idle, FailedCordon, " WARN ", "NodeDrainStatus: FAILEDCORDON "),
             (Phase::Idle, FailedDrain, " WARN ", "NodeDrainStatus: FAILEDDRAIN "),
         ] {
-            let mut state = State::new(session::Member::Yes, String::new(), Moment(0));
+            let mut state = State::new(schemas::Member::Yes, String::new(), Moment(0));
             state.phase = phase;
-            (state.shown.status, state.shown.requested_by) = (status, session::Requester::DeviceOp);
+            (state.shown.status, state.shown.requested_by) = (status, schemas::DrainRequester::DeviceOp);
             let log = CapturedLog::begin();
             Narrator::default().tell_status(&state, "");
             let said = log.take();
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_drain_is_measured_once_whoever_restarts() {
-        let mut state = State::new(session::Member::Yes, String::new(), Moment(0));
+        let mut state = State::new(schemas::Member::Yes, String::new(), Moment(0));
         state.phase = Phase::Complete { outcome: Outcome::Drained, recheck: None };
         (state.session.number, state.session.started, state.session.finished) =
             (1, Some(Moment(1000)), Some(Moment(3500)));

@@ -6,9 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::cordon::{Before, CordonFailure, Cordoned, Uncordoned, adopt, cordon, uncordon};
-use session::Event;
 use session::event::Trouble;
-use session::state::OWNER;
+use session::{Event, OWNER};
 use tokio::sync::mpsc;
 
 use crate::link::{Link, trouble};

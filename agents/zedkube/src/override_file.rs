@@ -8,9 +8,8 @@ use drain::Moment;
 use pubsub::store::create_folder;
 use pubsub::{MAX_FILE_BYTES, Owner, PathWatch, Refusal, Root, failure_point, read_checked};
 use runtime::error_chain;
-use schemas::{DrainOrder, DrainOverride, DrainRequester, RefusedInput, parse};
-use session::Requester;
-use session::forcing::{Command, Order};
+use schemas::{DrainOverride, RefusedInput, parse};
+use session::event::Order;
 
 /// A person's `echo >` may be half-way: a file that makes no sense is looked at again for so long.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -202,16 +201,7 @@ fn read(place: &Path) -> Result<Option<(Order, Vec<u8>)>, Refusal> {
             found.requested_by.code()
         ))
     })?;
-    let what = match order {
-        DrainOrder::Complete(DrainRequester::DeviceOp) => Command::Complete(Requester::DeviceOp),
-        DrainOrder::Complete(DrainRequester::Update) => Command::Complete(Requester::Update),
-        DrainOrder::Complete(DrainRequester::None | DrainRequester::Unset) => {
-            Command::Complete(Requester::Operator)
-        }
-        DrainOrder::Disable => Command::Disable,
-        DrainOrder::Enable => Command::Enable,
-    };
-    Ok(Some((Order { what, by: words(&found, place) }, bytes)))
+    Ok(Some((Order { what: order, by: words(&found, place) }, bytes)))
 }
 
 /// Who says so, and why.

@@ -1,5 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
+use schemas::{DrainOrder, DrainRequester};
+
 use super::*;
 
 const FIRST: &str = "persist/kube-status/force-NodeDrainStatus-global.json";
@@ -27,7 +29,7 @@ impl Bench {
         self.folder.path().join(place).exists()
     }
 
-    fn look(&mut self, at: u64) -> (Option<Command>, Option<Moment>) {
+    fn look(&mut self, at: u64) -> (Option<DrainOrder>, Option<Moment>) {
         let (order, again) = self.file.look(Moment(at));
         (order.map(|order| order.what), again)
     }
@@ -45,10 +47,10 @@ fn each_place_and_each_order_is_taken_and_renamed() {
         "run/kube-status/force-NodeDrainStatus-global.json",
     ] {
         for (text, what) in [
-            ("{\"Status\":9,\"RequestedBy\":2}\n", Command::Complete(Requester::DeviceOp)),
-            ("{\"Status\":9,\"RequestedBy\":1}", Command::Complete(Requester::Operator)),
-            ("{\"Status\":1,\"RequestedBy\":1}", Command::Disable),
-            ("{\"Status\":2,\"RequestedBy\":1}", Command::Enable),
+            ("{\"Status\":9,\"RequestedBy\":2}\n", DrainOrder::Complete(DrainRequester::DeviceOp)),
+            ("{\"Status\":9,\"RequestedBy\":1}", DrainOrder::Complete(DrainRequester::None)),
+            ("{\"Status\":1,\"RequestedBy\":1}", DrainOrder::Disable),
+            ("{\"Status\":2,\"RequestedBy\":1}", DrainOrder::Enable),
         ] {
             let mut bench = Bench::new();
             bench.write(place, text, 0o600);
@@ -78,7 +80,7 @@ fn d31_half_a_file_is_waited_for_and_nonsense_is_refused_with_a_reason() {
     bench.write(FIRST, "{\"Sta", 0o600);
     assert_eq!(bench.look(1000).1, Some(Moment(3000)));
     bench.write(FIRST, "{\"Status\":9,\"RequestedBy\":3}", 0o600);
-    assert_eq!(bench.look(2000).0, Some(Command::Complete(Requester::Update)), "the rest came");
+    assert_eq!(bench.look(2000).0, Some(DrainOrder::Complete(DrainRequester::Update)), "the rest came");
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn one_stands_and_the_weaker_is_refused() {
     let weaker = "persist/kube-status/kubeforce-NodeDrainStatus-global.json";
     bench.write(weaker, "{\"Status\":1,\"RequestedBy\":1}", 0o600);
     bench.write(FIRST, "{\"Status\":9,\"RequestedBy\":2}", 0o600);
-    assert_eq!(bench.look(0).0, Some(Command::Complete(Requester::DeviceOp)));
+    assert_eq!(bench.look(0).0, Some(DrainOrder::Complete(DrainRequester::DeviceOp)));
     assert!(!bench.has(weaker) && bench.has(&format!("{weaker}.refused")));
 }
 
@@ -142,7 +144,8 @@ fn an_order_that_comes_while_the_last_one_is_put_on_record_counts_as_well() {
     type Write = fn(&Bench, &str);
     let writes: [Write; 2] = [replace, |bench, text| bench.write(FIRST, text, 0o600)];
     for write in writes {
-        for (first, second, what) in [(DISABLE, ENABLE, Command::Enable), (ENABLE, DISABLE, Command::Disable)]
+        for (first, second, what) in
+            [(DISABLE, ENABLE, DrainOrder::Enable), (ENABLE, DISABLE, DrainOrder::Disable)]
         {
             let mut bench = Bench::new();
             write(&bench, first);

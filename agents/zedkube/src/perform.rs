@@ -1,16 +1,14 @@
 //! Effects carried out: each becomes a task that answers with an event.
 
 use std::future::pending;
-use std::sync::Arc;
-use std::time::Duration;
 
+use cluster::Driver;
 use cluster::identity::Identity;
 use cluster::slots::{SlotMap, SlotWatch};
-use cluster::{Calls, Feed};
-use drain::{Answer, Findings, Moment, Picture};
+use drain::Moment;
 use pubsub::{Root, failure_point};
 use runtime::{SettingsWatch, clock};
-use session::{Effect, Event, State, leasing};
+use session::{Effect, Event, State};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -24,9 +22,6 @@ use crate::{health, longhorn, slots, tokens};
 /// Answers that wait to be taken in. The tasks wait when it is full.
 const EVENTS: usize = 64;
 
-/// An eviction that could not even be sent is tried again after this.
-const NO_CONNECTION: Duration = Duration::from_secs(1);
-
 /// Carries effects out.
 #[derive(Debug)]
 pub(crate) struct Performer {
@@ -35,9 +30,8 @@ pub(crate) struct Performer {
     writes: NodeWrites,
     events: mpsc::Receiver<Event>,
     answers: mpsc::Sender<Event>,
-    calls: Option<Calls>,
-    feed: Option<Watching>,
-    last: Option<Arc<Picture>>,
+    driver: Driver,
+    watched: Option<Watched>,
     /// Our node's name. Once known it stays: a cordon may have to be taken back from a node that a look missed.
     node: Option<String>,
     settings: SettingsWatch,
@@ -60,25 +54,11 @@ impl Drop for Performer {
     }
 }
 
-/// The watches, and what they watch.
-#[derive(Debug)]
-struct Watching {
-    feed: Feed,
+/// What the driver watches.
+#[derive(Debug, PartialEq, Eq)]
+struct Watched {
     node: String,
     generation: u64,
-    /// An attempt waits for its first picture, and has to hear when none will come.
-    is_awaited: bool,
-}
-
-impl Watching {
-    /// The next picture, or why none will come. Can be dropped and called again.
-    async fn next(&mut self) -> Result<Arc<Picture>, String> {
-        let mut failures = self.feed.failures();
-        tokio::select! {
-            picture = self.feed.changed() => Ok(picture),
-            refusal = failures.refused(), if self.is_awaited => Err(refusal.text().to_owned()),
-        }
-    }
 }
 
 impl Performer {
@@ -95,9 +75,8 @@ impl Performer {
             writes,
             events,
             answers,
-            calls: None,
-            feed: None,
-            last: None,
+            driver: Driver::default(),
+            watched: None,
             node: None,
             settings,
             slot_watch: None,
@@ -131,7 +110,7 @@ impl Performer {
             self.node = Some(own.name.clone());
         }
         self.calling.begin(&effect, Moment(clock::boot_millis()));
-        if changes_the_cluster(&effect) {
+        if effect.changes_the_cluster() {
             failure_point::reached(format_args!("before {effect:?}"));
         }
         match (effect, self.node.clone()) {
@@ -157,7 +136,7 @@ impl Performer {
             (Effect::AskHealth { serial }, _) => {
                 health::ask(self.settings.current().health.clone(), serial, self.answers.clone());
             }
-            (Effect::Drain(effect), _) => self.drain(effect),
+            (Effect::Drain(effect), _) => self.drain(effect, state),
             // The session knows our node before it asks for any of these.
             (
                 effect @ (Effect::Probe { .. }
@@ -181,7 +160,7 @@ impl Performer {
     }
 
     fn follow_slots(&mut self, state: &State) {
-        if !leasing::wants_watch(state) {
+        if !state.wants_slot_watch() {
             self.slot_watch = None;
             return;
         }
@@ -192,27 +171,23 @@ impl Performer {
     }
 
     fn follow_node(&mut self, state: &State) {
+        self.driver.await_picture(state.awaits_picture());
         let Some(own) = state.own.as_ref().filter(|_| state.wants_picture()) else {
-            (self.feed, self.last) = (None, None);
+            self.driver.unwatch();
+            self.watched = None;
             return;
         };
         let Some((cluster, generation)) = self.link.standing() else { return };
-        let fits = |watching: &Watching| watching.generation == generation && watching.node == own.name;
-        if !self.feed.as_ref().is_some_and(fits) {
-            let feed = Feed::start(&cluster, &own.name);
-            self.feed = Some(Watching { feed, node: own.name.clone(), generation, is_awaited: false });
-            if let Some(calls) = &mut self.calls {
-                calls.reconnect(cluster);
-            }
-        }
-        if let Some(watching) = &mut self.feed {
-            watching.is_awaited = state.awaits_picture();
+        let wanted = Watched { node: own.name.clone(), generation };
+        if self.watched.as_ref() != Some(&wanted) {
+            self.driver.watch(&cluster, &own.name);
+            self.watched = Some(wanted);
         }
     }
 
     /// Why the watches show nothing new, if they have failed since they last said something.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.feed.as_ref()?.feed.last_error().map(|failure| failure.text().to_owned())
+        self.driver.last_error().map(|failure| failure.text().to_owned())
     }
 
     /// The call that has been waited for longest, and since when.
@@ -228,18 +203,6 @@ impl Performer {
     }
 
     async fn next_event(&mut self) -> Event {
-        let call = async {
-            match &mut self.calls {
-                Some(calls) => calls.next().await,
-                None => pending().await,
-            }
-        };
-        let picture = async {
-            match &mut self.feed {
-                Some(watching) => watching.next().await,
-                None => pending().await,
-            }
-        };
         let slots = async {
             match &mut self.slot_watch {
                 Some((watch, _)) => watch.changed().await,
@@ -251,73 +214,16 @@ impl Performer {
             () = slots => Event::SlotsChanged,
             // Whatever happens is published.
             () = self.preflight.changed() => Event::Tick,
-            event = call => of_call(event),
-            seen = picture => match seen {
-                Ok(picture) => {
-                    self.last = Some(Arc::clone(&picture));
-                    Event::Picture(picture)
-                }
-                Err(why) => Event::Unseen { why },
-            }
+            event = self.driver.next() => Event::Drain(event),
         }
     }
 
-    fn drain(&mut self, effect: drain::Effect) {
-        if effect == drain::Effect::Abort {
-            self.calls = None;
-            return;
+    /// Begins to carry an effect of the attempt out.
+    fn drain(&mut self, effect: drain::Effect, state: &State) {
+        if let Some(cordoned) = self.writes.proof() {
+            self.driver.permit(&cordoned);
         }
-        if self.calls.is_none() {
-            let standing = self.link.standing().zip(self.writes.proof());
-            self.calls = standing.map(|((cluster, _), proof)| Calls::new(cluster, proof));
-        }
-        match &mut self.calls {
-            Some(calls) => calls.perform(effect, self.last.as_ref()),
-            None => self.not_sent(effect),
-        }
-    }
-
-    /// Nothing could be sent: answered all the same, or the session would wait for ever.
-    fn not_sent(&self, effect: drain::Effect) {
-        let text = "there is no connection to the API server just now".to_owned();
-        let event = match effect {
-            drain::Effect::Evict { attempt, pod, .. } | drain::Effect::Delete { attempt, pod, .. } => {
-                let answer = Answer::Throttled { after: Some(NO_CONNECTION), text };
-                Event::Answer { attempt, uid: pod.uid, answer }
-            }
-            drain::Effect::Prove { attempt, .. } => Event::Proof { attempt, look: Err(text) },
-            drain::Effect::Inquire { attempt, .. } => {
-                let findings = Arc::new(Findings { trouble: vec![text], ..Findings::default() });
-                Event::Found { attempt, findings }
-            }
-            drain::Effect::WakeAt(_) | drain::Effect::Abort => return,
-        };
-        let answers = self.answers.clone();
-        tokio::spawn(async move {
-            if answers.send(event).await.is_err() {
-                tracing::debug!("an answer came after the end");
-            }
-        });
-    }
-}
-
-/// Looks leave nothing behind.
-fn changes_the_cluster(effect: &Effect) -> bool {
-    match effect {
-        Effect::Cordon { .. }
-        | Effect::Uncordon { .. }
-        | Effect::Adopt { .. }
-        | Effect::WriteSlots { .. }
-        | Effect::Drain(drain::Effect::Evict { .. } | drain::Effect::Delete { .. }) => true,
-        Effect::Record
-        | Effect::Publish
-        | Effect::Look { .. }
-        | Effect::Probe { .. }
-        | Effect::ReadSlots { .. }
-        | Effect::AskHealth { .. }
-        | Effect::TakeOverride
-        | Effect::Drain(_)
-        | Effect::WakeAt(_) => false,
+        self.driver.perform(effect, state.known());
     }
 }
 
@@ -328,21 +234,4 @@ fn reason(state: &State) -> String {
     let asks = |request: &session::Request| format!("{}: {}", request.publisher, request.context);
     let text: Vec<String> = state.requests.iter().map(asks).collect();
     text.join("; ").chars().take(LONGEST).collect()
-}
-
-fn of_call(event: drain::Event) -> Event {
-    match event {
-        drain::Event::Answer { attempt, uid, answer } => Event::Answer { attempt, uid, answer },
-        drain::Event::Proof { attempt, look } => Event::Proof { attempt, look },
-        drain::Event::Found { attempt, findings } => Event::Found { attempt, findings },
-        drain::Event::Picture(picture) => Event::Picture(picture),
-        // Calls bring none of these; a tick is harmless.
-        drain::Event::Start { .. }
-        | drain::Event::Resume { .. }
-        | drain::Event::Cancel
-        | drain::Event::Unseen { .. }
-        | drain::Event::ApiAway
-        | drain::Event::ApiBack
-        | drain::Event::Tick => Event::Tick,
-    }
 }

@@ -5,8 +5,7 @@ use drain::rule::{Behaviour, Rule};
 use runtime::settings::{self, ClusterMode, Settings, Wait, WithoutDrain};
 use session::membership::Mode;
 use session::policy::Otherwise;
-use session::state::Phase;
-use session::{Policy, State};
+use session::{Phase, Policy, State};
 
 /// The policy that the settings say.
 pub(crate) fn of(settings: &Settings, beside_zedbox: bool) -> Policy {

@@ -8,8 +8,8 @@ use cluster::identity::Identity;
 use cluster::preflight::{Found, What, preflight, without_connection};
 use cluster::slots::SlotMap;
 use drain::Moment;
-use schemas::{Preflight, PreflightProblem};
-use session::{Member, State};
+use schemas::{Member, Preflight, PreflightProblem};
+use session::State;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 

@@ -5,12 +5,11 @@ use drain::progress::{self, Line, attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, Planned, Verdict, diagnosis};
 use schemas::{
-    Attempt, Blocked, Budget, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member,
-    NodeDrainReport, NodeDrainStatus, Outcome, PodLine, Preflight, PreflightProblem, Progress, RefusedInput,
-    RequestLine, SCHEMA_VERSION, Slot, SpentOrder, VolumeLine,
+    Attempt, Blocked, Budget, Disabled, Forcing, GoTime, NodeDrainReport, NodeDrainStatus, Outcome, PodLine,
+    Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, SpentOrder,
+    VolumeLine,
 };
-use session::state::{Ended, Phase};
-use session::{Answer, Requester, State, Status, words};
+use session::{Answer, Phase, State, words};
 
 use crate::shown_time::ShownTime;
 
@@ -37,10 +36,7 @@ pub(crate) struct Surroundings {
 
 /// The status that the state shows.
 pub(crate) fn status(state: &State) -> NodeDrainStatus {
-    NodeDrainStatus {
-        status: status_of(state.shown.status),
-        requested_by: requester_of(state.shown.requested_by),
-    }
+    NodeDrainStatus { status: state.shown.status, requested_by: state.shown.requested_by }
 }
 
 /// The report on the state at `now`.
@@ -61,16 +57,16 @@ pub(crate) fn report(
         since: time.show(state.since),
         started_at: time.show_some(state.session.started),
         finished_at: time.show_some(state.session.finished),
-        outcome: outcome(state),
+        outcome: state.session.ended,
         reason: reason(state, around),
         hint: hint(state, around),
-        member: member_of(state.member_now()),
+        member: state.member_now(),
         disabled: state.forcing.disabled.as_ref().map(|disabled| disabled_line(disabled, time)),
         forcing: state.forcing.complete.as_ref().map(|forced| forcing_line(forced, time)),
         spent_order: state.forcing.needless.as_ref().map(|needless| spent_order(needless, time)),
         requests: state.requests.iter().map(|request| request_line(request, state)).collect(),
         cordon_attempt: cordon_attempt(state),
-        drain_attempt: drain_attempt(state),
+        drain_attempt: state.phase.attempt(),
         attempts: state.session.attempts.iter().map(|record| attempt_line(record, time)).collect(),
         deadline: deadline(state, time),
         progress: attempt.map(progress_of).unwrap_or_default(),
@@ -91,7 +87,7 @@ pub(crate) fn report(
 
 /// Who forces a node down is shown what is still on it.
 fn left_behind(state: &State, policy: &session::Policy, time: &ShownTime) -> Vec<PodLine> {
-    let Some(picture) = state.picture.as_deref().filter(|_| session::forcing::is_forced(state)) else {
+    let Some(picture) = state.picture.as_deref().filter(|_| state.is_forced()) else {
         return Vec::new();
     };
     let line = |planned: Planned| PodLine {
@@ -113,7 +109,7 @@ fn disabled_line(disabled: &session::forcing::Disabled, time: &ShownTime) -> Dis
 
 fn forcing_line(forced: &session::forcing::Forced, time: &ShownTime) -> Forcing {
     Forcing {
-        requested_by: requester_of(forced.requester),
+        requested_by: forced.requester,
         since: time.show(forced.since),
         until: time.show(forced.until),
         by: forced.by.clone(),
@@ -131,9 +127,9 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
         | Phase::Failed(_) => None,
     };
     Slot {
-        held: session::leasing::is_held(state),
+        held: state.holds_slot(),
         waiting_since: time.show_some(waiting_since),
-        holders: session::leasing::holders(state),
+        holders: state.slots.holders(),
     }
 }
 
@@ -168,7 +164,7 @@ fn hint(state: &State, around: &Surroundings) -> String {
 /// What the preflight found, while nothing else is to be said. That nodes are not confined stops no drain.
 fn foreseen<'a>(state: &State, around: &'a Surroundings) -> Option<&'a PreflightProblem> {
     let is_quiet = state.phase == Phase::Idle
-        && !session::returning::is_due(state)
+        && !state.is_return_due()
         && state.forcing.disabled.is_none()
         && words::hint(state).is_empty();
     let problem = around.preflight.as_ref()?.problems.first()?;
@@ -179,37 +175,7 @@ fn foreseen<'a>(state: &State, around: &'a Surroundings) -> Option<&'a Preflight
 
 /// The machine's own name of its state; the way back has one of its own.
 fn phase(state: &State) -> &'static str {
-    if state.phase == Phase::Idle && session::returning::is_due(state) {
-        "Returning"
-    } else {
-        state.phase.name()
-    }
-}
-
-/// How the last drain ended; stays until the next one begins.
-fn outcome(state: &State) -> Option<Outcome> {
-    state.session.ended.map(ended_of)
-}
-
-/// How a drain ended, in the words of the wire.
-pub(crate) fn ended_of(ended: Ended) -> Outcome {
-    match ended {
-        Ended::Complete(outcome) => outcome_of(outcome),
-        Ended::CordonFailed => Outcome::CordonFailed,
-        Ended::DrainFailed => Outcome::DrainFailed,
-        Ended::Cancelled => Outcome::Cancelled,
-    }
-}
-
-/// Why the node may go down, in the words of the wire.
-pub(crate) fn outcome_of(outcome: session::Outcome) -> Outcome {
-    match outcome {
-        session::Outcome::Drained => Outcome::Drained,
-        session::Outcome::ApiUnreachable => Outcome::ApiUnreachable,
-        session::Outcome::NoSchedulablePeer => Outcome::NoSchedulablePeer,
-        session::Outcome::NodeGone => Outcome::NodeGone,
-        session::Outcome::Forced => Outcome::Forced,
-    }
+    if state.phase == Phase::Idle && state.is_return_due() { "Returning" } else { state.phase.name() }
 }
 
 fn cordon_attempt(state: &State) -> u32 {
@@ -224,15 +190,6 @@ fn cordon_attempt(state: &State) -> u32 {
     }
 }
 
-fn drain_attempt(state: &State) -> u32 {
-    match &state.phase {
-        Phase::Cordoning(cordoning) => cordoning.attempt,
-        Phase::Attempting { attempt, .. } => *attempt,
-        Phase::Pausing { failed, .. } => *failed,
-        Phase::Idle | Phase::Waiting(_) | Phase::Complete { .. } | Phase::Failed(_) => 0,
-    }
-}
-
 fn deadline(state: &State, time: &ShownTime) -> GoTime {
     match &state.phase {
         Phase::Attempting { .. } => time.show_some(attempt(&state.drain).map(|attempt| attempt.deadline)),
@@ -243,38 +200,27 @@ fn deadline(state: &State, time: &ShownTime) -> GoTime {
 }
 
 fn spent_order(needless: &session::forcing::Needless, time: &ShownTime) -> SpentOrder {
-    let outcome = outcome_of(needless.outcome);
     SpentOrder {
-        requested_by: requester_of(needless.requester),
+        requested_by: needless.requester,
         since: time.show(needless.since),
         by: needless.by.clone(),
-        text: format!("nothing to force: already COMPLETE ({outcome:?})"),
+        text: format!("nothing to force: already COMPLETE ({:?})", needless.outcome),
     }
 }
 
 fn request_line(request: &session::Request, state: &State) -> RequestLine {
     RequestLine {
-        requested_by: requester_of(request.requester),
+        requested_by: request.requester,
         context: request.context.clone(),
         requested_at: request.requested_at.parse().unwrap_or_default(),
         publisher: request.publisher.clone(),
-        answer: answer_of(request.answer),
+        answer: request.answer.status(),
         outcome: match request.answer {
             Answer::Forced => Some(Outcome::Forced),
-            Answer::Complete => outcome(state),
+            Answer::Complete => state.session.ended,
             Answer::None | Answer::FailedCordon | Answer::FailedDrain => None,
         },
-        by: state.forcing.answered.get(&request.requester).cloned().unwrap_or_default(),
-    }
-}
-
-/// An answer, in the numbers of the wire.
-pub(crate) fn answer_of(answer: Answer) -> DrainStatus {
-    match answer {
-        Answer::None => DrainStatus::Unknown,
-        Answer::FailedCordon => DrainStatus::FailedCordon,
-        Answer::FailedDrain => DrainStatus::FailedDrain,
-        Answer::Complete | Answer::Forced => DrainStatus::Complete,
+        by: request.forced_by.clone(),
     }
 }
 
@@ -369,38 +315,15 @@ fn stage(stage: &Stage) -> &'static str {
     }
 }
 
-/// The status in the numbers of the wire.
-pub(crate) fn status_of(status: Status) -> DrainStatus {
-    DrainStatus::from_code(status as u8).unwrap_or_default()
-}
-
-/// The requester in the numbers of the wire.
-pub(crate) fn requester_of(requester: Requester) -> DrainRequester {
-    match requester {
-        Requester::Operator => DrainRequester::None,
-        Requester::DeviceOp => DrainRequester::DeviceOp,
-        Requester::Update => DrainRequester::Update,
-    }
-}
-
-/// The membership in the words of the wire.
-pub(crate) fn member_of(member: session::Member) -> Member {
-    match member {
-        session::Member::Yes => Member::Yes,
-        session::Member::No => Member::No,
-        session::Member::Unknown => Member::Unknown,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use schemas::Preflight;
+    use schemas::{Member, Preflight};
 
     use super::*;
 
     /// Reason and hint of a quiet device with one problem.
     fn said(what: &str) -> (String, String) {
-        let state = State::new(session::Member::Yes, "boot".to_owned(), Moment(0));
+        let state = State::new(Member::Yes, "boot".to_owned(), Moment(0));
         let problem =
             PreflightProblem { what: what.to_owned(), text: "a text".to_owned(), hint: "a hint".to_owned() };
         let preflight = Preflight { problems: vec![problem], ..Preflight::default() };

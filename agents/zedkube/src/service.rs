@@ -152,7 +152,7 @@ impl Service {
 
     fn is_forcing(&self, now: Moment) -> bool {
         let is_doubtful = self.doubt_until != Moment::NEVER;
-        self.record_again.is_some() || is_doubtful || session::forcing::is_answering(&self.state, now)
+        self.record_again.is_some() || is_doubtful || self.state.is_answering_by_force(now)
     }
 
     /// The first look at everything; what follows from it is shown once.

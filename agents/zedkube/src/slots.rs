@@ -3,8 +3,7 @@
 use cluster::slots::{SlotFailure, SlotMap, Slots, read_slots, write_slots};
 use runtime::Settings;
 use session::Event;
-use session::event::Trouble;
-use session::leasing::SlotTrouble;
+use session::event::{SlotTrouble, Trouble};
 use session::slots::{Holder, PassedOver, SlotTable};
 use tokio::sync::mpsc;
 

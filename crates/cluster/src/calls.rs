@@ -20,7 +20,7 @@ const LONGEST_LOOK: Duration = Duration::from_mins(10);
 /// Each runs as a task under its own deadline and ends in one event. How many there are at a time is the step's
 /// decision: it sends no more than its policy allows. Dropping this gives all of them up.
 #[derive(Debug)]
-pub struct Calls {
+pub(crate) struct Calls {
     cluster: Cluster,
     proof: Arc<Cordoned>,
     running: JoinSet<Event>,
@@ -28,19 +28,19 @@ pub struct Calls {
 
 impl Calls {
     /// Nothing is in flight yet. The proof is needed for every eviction.
-    pub fn new(cluster: Cluster, proof: Cordoned) -> Self {
+    pub(crate) fn new(cluster: Cluster, proof: Cordoned) -> Self {
         Self { cluster, proof: Arc::new(proof), running: JoinSet::new() }
     }
 
     /// From now on calls go over this connection. Those in flight stay on theirs, and are answered.
-    pub fn reconnect(&mut self, cluster: Cluster) {
+    pub(crate) fn reconnect(&mut self, cluster: Cluster) {
         self.cluster = cluster;
     }
 
     /// Begins a call, or gives all up. [`Effect::WakeAt`] is the caller's: this has no clock.
     ///
     /// `last` is the last picture; a fresh look takes its budgets over, and what it knows of claims and volumes.
-    pub fn perform(&mut self, effect: Effect, last: Option<&Arc<Picture>>) {
+    pub(crate) fn perform(&mut self, effect: Effect, last: Option<&Arc<Picture>>) {
         match effect {
             Effect::Evict { attempt, pod, grace } => {
                 let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
@@ -84,7 +84,7 @@ impl Calls {
     }
 
     /// Waits for the next answer; for ever if nothing is in flight. May be dropped and called again at any time.
-    pub async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> Event {
         while let Some(ended) = self.running.join_next().await {
             match ended {
                 Ok(event) => return event,
@@ -97,12 +97,13 @@ impl Calls {
 
     /// Gives up all calls within milliseconds. Their answers, also those that are there already, are lost; what the
     /// server did with them, the next picture shows.
-    pub fn abort(&mut self) {
+    pub(crate) fn abort(&mut self) {
         self.running = JoinSet::new();
     }
 
     /// How many calls are in flight or not yet fetched by [`Calls::next`].
-    pub fn in_flight(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn in_flight(&self) -> usize {
         self.running.len()
     }
 }

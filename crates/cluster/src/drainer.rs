@@ -6,15 +6,13 @@ use drain::diagnosis::{Blocked, blocked};
 use drain::looks::trouble;
 use drain::progress::{Line, Progress, VolumeLine, attempt, lines, progress, volume_lines};
 use drain::record::record;
-use drain::{Answer, Effect, Event, Moment, Outcome, Policy, Record, State, step};
+use drain::{Effect, Event, Moment, Outcome, Policy, Record, State, step};
 use futures::future::BoxFuture;
 
-use crate::calls::Calls;
 use crate::clock::{Clock, boot_time};
 use crate::cordon::{CordonFailure, Cordoned, cordon};
+use crate::driver::Driver;
 use crate::failure::ApiFailure;
-use crate::feed::{Failures, Feed};
-use crate::probe::Probe;
 use crate::wire::Cluster;
 
 /// Drains nodes.
@@ -99,23 +97,23 @@ impl Drainer {
     pub fn drain(&self, node: &str) -> Drain {
         let drainer = self.clone();
         let name = node.to_owned();
-        // The watches list while the node is being cordoned.
-        let feed = Feed::start(&self.cluster, node);
         let cordoning = Box::pin(async move { drainer.cordon(&name).await });
-        self.begin(feed, Stage::Cordoning(cordoning))
+        self.begin(node, Stage::Cordoning(cordoning))
     }
 
     /// The same for a node that [`Drainer::cordon`] has cordoned already.
     pub fn drain_cordoned(&self, cordoned: Cordoned) -> Drain {
-        let feed = Feed::start(&self.cluster, cordoned.name());
-        self.begin(feed, Stage::Cordoning(Box::pin(async { Ok(cordoned) })))
+        let node = cordoned.name().to_owned();
+        self.begin(&node, Stage::Cordoning(Box::pin(async { Ok(cordoned) })))
     }
 
-    fn begin(&self, feed: Feed, stage: Stage) -> Drain {
+    /// The watches list while the node is being cordoned.
+    fn begin(&self, node: &str, stage: Stage) -> Drain {
+        let mut driver = Driver::with_clock(self.clock);
+        driver.watch(&self.cluster, node);
         Drain {
             drainer: self.clone(),
-            failures: feed.failures(),
-            feed,
+            driver,
             state: State::Idle,
             wake: Moment::NEVER,
             cordoned: None,
@@ -130,8 +128,7 @@ impl Drainer {
 #[derive(Debug)]
 pub struct Drain {
     drainer: Drainer,
-    feed: Feed,
-    failures: Failures,
+    driver: Driver,
     state: State,
     wake: Moment,
     cordoned: Option<Cordoned>,
@@ -140,21 +137,15 @@ pub struct Drain {
 
 enum Stage {
     Cordoning(BoxFuture<'static, Result<Cordoned, CordonFailure>>),
-    Running(Box<Running>),
+    Running,
     Over(Result<Outcome, CordonFailure>),
-}
-
-#[derive(Debug)]
-struct Running {
-    calls: Calls,
-    probe: Probe,
 }
 
 impl std::fmt::Debug for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cordoning(_) => f.write_str("Cordoning"),
-            Self::Running(_) => f.write_str("Running"),
+            Self::Running => f.write_str("Running"),
             Self::Over(result) => write!(f, "Over({result:?})"),
         }
     }
@@ -170,7 +161,7 @@ impl Drain {
                 Ok(cordoned) => self.start(cordoned),
                 Err(failure) => self.stage = Stage::Over(Err(failure)),
             },
-            Stage::Running(_) => {
+            Stage::Running => {
                 let event = self.event().await;
                 self.apply(event);
             }
@@ -187,7 +178,7 @@ impl Drain {
         loop {
             match self.stage {
                 Stage::Over(result) => return result,
-                Stage::Cordoning(_) | Stage::Running(_) => self.next().await,
+                Stage::Cordoning(_) | Stage::Running => self.next().await,
             };
         }
     }
@@ -196,7 +187,7 @@ impl Drain {
     pub fn ended(&self) -> Option<&Result<Outcome, CordonFailure>> {
         match &self.stage {
             Stage::Over(result) => Some(result),
-            Stage::Cordoning(_) | Stage::Running(_) => None,
+            Stage::Cordoning(_) | Stage::Running => None,
         }
     }
 
@@ -207,7 +198,7 @@ impl Drain {
             State::Draining(attempt) | State::Proving(attempt, _) => trouble(attempt).map(ApiFailure::other),
             State::Idle | State::Ended(..) => None,
         };
-        self.feed.last_error().or_else(of_looks)
+        self.driver.last_error().or_else(of_looks)
     }
 
     /// The cordon, once it stands: tells whether somebody else had cordoned the node before.
@@ -249,11 +240,8 @@ impl Drain {
 
     fn start(&mut self, cordoned: Cordoned) {
         tracing::info!("{cordoned}");
-        let cluster = &self.drainer.cluster;
-        self.stage = Stage::Running(Box::new(Running {
-            probe: Probe::new(cluster.clone(), cordoned.name(), self.drainer.clock),
-            calls: Calls::new(cluster.clone(), cordoned.clone()),
-        }));
+        self.driver.permit(&cordoned);
+        self.stage = Stage::Running;
         self.cordoned = Some(cordoned);
         let event = match self.drainer.record.take() {
             Some(record) => Event::Resume { attempt: 1, api_back: None, record: Box::new(record) },
@@ -264,44 +252,18 @@ impl Drain {
 
     /// Only waits.
     async fn event(&mut self) -> Event {
-        let Stage::Running(running) = &mut self.stage else {
-            return Event::Tick;
-        };
-        let Running { calls, probe } = running.as_mut();
-        let is_blind = attempt(&self.state).is_some_and(|attempt| attempt.picture.is_none());
-        let mut refused = self.failures.clone();
-        loop {
-            let pause = (self.drainer.clock)().until(self.wake);
-            tokio::select! {
-                picture = self.feed.changed() => return Event::Picture(picture),
-                event = calls.next() => return event,
-                event = probe.changed() => return event,
-                failure = self.failures.next() => {
-                    if failure.is_unreachable() {
-                        probe.doubt();
-                    }
-                }
-                refusal = refused.refused(), if is_blind => {
-                    return Event::Unseen { why: refusal.text().to_owned() };
-                }
-                () = sleep(pause) => return Event::Tick,
-            }
+        let pause = (self.drainer.clock)().until(self.wake);
+        tokio::select! {
+            event = self.driver.next() => event,
+            () = sleep(pause) => Event::Tick,
         }
     }
 
     /// Only changes.
     fn apply(&mut self, event: Event) {
-        let Stage::Running(running) = &mut self.stage else {
-            return;
-        };
-        let Running { calls, probe } = running.as_mut();
-        if let Event::Answer { answer: Answer::Throttled { .. }, .. } | Event::Proof { look: Err(_), .. } =
-            &event
-        {
-            probe.doubt();
-        }
         let now = (self.drainer.clock)();
         let (state, effects) = step(std::mem::take(&mut self.state), event, now, &self.drainer.policy);
+        let known = attempt(&state).and_then(|attempt| attempt.picture.as_ref());
         for effect in effects {
             match effect {
                 Effect::WakeAt(wake) => self.wake = wake,
@@ -309,13 +271,10 @@ impl Drain {
                 | Effect::Delete { .. }
                 | Effect::Prove { .. }
                 | Effect::Inquire { .. }
-                | Effect::Abort => {
-                    // What looks have found out before need not be asked for again.
-                    let known = attempt(&state).and_then(|attempt| attempt.picture.as_ref());
-                    calls.perform(effect, known);
-                }
+                | Effect::Abort => self.driver.perform(effect, known),
             }
         }
+        self.driver.await_picture(known.is_none());
         if let State::Ended(_, outcome) = &state {
             self.stage = Stage::Over(Ok(outcome.clone()));
         }

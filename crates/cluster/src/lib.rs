@@ -16,18 +16,18 @@
 //! | [`slots`] | who may be down for a drain: read, written and watched in one ConfigMap |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
-//! | [`calls`] | the effects of `drain::step` as tasks that can be given up at once |
+//! | [`driver`] | all that an attempt sees and asks for, as events of `drain::step` |
 //! | [`drainer`] | all of it put together |
 //!
 //! Only [`answer`] and [`failure`] look at status codes; only this crate knows HTTP.
 
 pub mod answer;
 pub mod bound_token;
-pub mod calls;
 pub mod clock;
 pub mod connect;
 pub mod cordon;
 pub mod drainer;
+pub mod driver;
 pub mod evict;
 pub mod failure;
 pub mod feed;
@@ -40,6 +40,7 @@ pub mod nodes;
 pub mod preflight;
 pub mod slots;
 
+mod calls;
 mod connections;
 mod credentials;
 mod daemon_sets;
@@ -63,10 +64,10 @@ mod wire;
 mod testing;
 
 pub use bound_token::{Renewal, TokenFile};
-pub use calls::Calls;
 pub use connect::{Connection, connect};
 pub use cordon::{CordonFailure, Cordoned, Uncordoned, adopt, cordon, uncordon, uncordon_any, would_cordon};
 pub use drainer::Drainer;
+pub use driver::Driver;
 pub use failure::ApiFailure;
 pub use feed::Feed;
 pub use inquire::inquire;

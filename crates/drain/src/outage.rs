@@ -32,6 +32,12 @@ impl Outage {
         counts && !std::mem::replace(&mut self.is_away, true)
     }
 
+    /// The server counts as away, whoever has found it out.
+    pub fn count(&mut self, now: Moment) {
+        self.since.get_or_insert(now);
+        self.is_away = true;
+    }
+
     /// A call was answered. True if the server is back after it had counted as away.
     pub fn answered(&mut self) -> bool {
         std::mem::take(self).is_away

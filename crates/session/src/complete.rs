@@ -3,57 +3,54 @@
 use std::time::Duration;
 
 use drain::plan::{Planned, plan};
-use drain::time::Moment;
 use drain::view::Picture;
+use schemas::Outcome;
 
 use crate::effect::Effect;
-use crate::event::{Event, Look};
+use crate::event::Event;
 use crate::membership::NodeAgent;
+use crate::next::Next;
+use crate::phase::{Phase, Recheck};
 use crate::policy::Policy;
-use crate::state::{Outcome, Phase, Recheck, State};
-use crate::step::begin;
-use crate::waiting::has_peer;
+use crate::state::State;
+use crate::turn::Turn;
 
 /// EVE's nodeagent does not say when it begins to act: for so long after the answer nothing was done yet.
 const BESIDE_EVES_NODEAGENT: Duration = Duration::from_secs(5);
 
-pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
-    let Phase::Complete { outcome, recheck } = state.phase else { return };
-    match outcome {
-        Outcome::Drained => drained(state, event, recheck, now, policy, effects),
-        Outcome::ApiUnreachable | Outcome::NoSchedulablePeer | Outcome::NodeGone => {
-            if is_reason_gone(state, outcome, &event) && !is_too_late(state, now, policy) {
-                take_back(state, now);
-            }
-        }
-        Outcome::Forced => {}
+/// Looks whether the event speaks against COMPLETE.
+pub(crate) fn step(state: &mut State, event: &Event, turn: &mut Turn<'_>) -> Next {
+    let Phase::Complete { outcome, recheck } = state.phase else { return Next::Stay };
+    if outcome == Outcome::Drained {
+        return drained(state, event, recheck, turn);
     }
+    let is_taken_back = is_reason_gone(state, outcome, event) && !is_too_late(state, turn);
+    if is_taken_back { Next::BeginAnew } else { Next::Stay }
 }
 
 /// Why the node was not drained is not true any more.
 fn is_reason_gone(state: &State, outcome: Outcome, event: &Event) -> bool {
+    let is_listed = matches!(event, Event::Looked { result: Ok(_), .. });
     match outcome {
-        Outcome::ApiUnreachable => {
-            matches!(event, Event::Looked { result: Ok(_), .. } | Event::Probed { result: Ok(_), .. })
-        }
-        Outcome::NoSchedulablePeer => matches!(event, Event::Looked { result: Ok(_), .. }) && has_peer(state),
-        Outcome::NodeGone => matches!(
-            event,
-            Event::Looked { result: Ok(Look { own: Ok(_), .. }), .. }
-                | Event::Probed { result: Ok(Some(_)), .. }
-        ),
-        Outcome::Drained | Outcome::Forced => false,
+        Outcome::ApiUnreachable => is_listed || matches!(event, Event::Probed { result: Ok(_), .. }),
+        Outcome::NoSchedulablePeer => is_listed && state.has_peer(),
+        Outcome::NodeGone => event.own_node().is_some(),
+        Outcome::Drained
+        | Outcome::Forced
+        | Outcome::CordonFailed
+        | Outcome::DrainFailed
+        | Outcome::Cancelled => false,
     }
 }
 
 /// Whoever was told that the node may go down without a drain may have begun. Our nodeagent says so.
-fn is_too_late(state: &State, now: Moment, policy: &Policy) -> bool {
+fn is_too_late(state: &State, turn: &Turn<'_>) -> bool {
     match state.facts.nodeagent {
         NodeAgent::Acting => true,
         NodeAgent::NotActing => false,
         NodeAgent::Silent => {
-            let told = state.shown.announced_at().filter(|_| policy.beside_zedbox);
-            told.is_some_and(|told| told + BESIDE_EVES_NODEAGENT <= now)
+            let told = state.shown.announced_at().filter(|_| turn.policy.beside_zedbox);
+            told.is_some_and(|told| told + BESIDE_EVES_NODEAGENT <= turn.now)
         }
     }
 }
@@ -63,85 +60,56 @@ fn is_acting(state: &State) -> bool {
     state.facts.nodeagent == NodeAgent::Acting
 }
 
-/// Everybody's answer is taken back, and a new drain begins.
-fn take_back(state: &mut State, now: Moment) {
-    state.requests.forget_answers();
-    begin(state, now);
-}
-
-fn drained(
-    state: &mut State,
-    event: Event,
-    asked: Option<Recheck>,
-    now: Moment,
-    policy: &Policy,
-    effects: &mut Vec<Effect>,
-) {
-    match event {
-        // A watch may be late: it is a reason to look, not a proof.
-        Event::Picture(picture) if !is_acting(state) && !still_true(&picture, policy) => {
-            recheck(state, now, effects);
+fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, turn: &mut Turn<'_>) -> Next {
+    if let Event::Drain(drain::Event::Proof { attempt, look }) = event
+        && let Some(asked) = asked.filter(|asked| asked.serial == *attempt)
+    {
+        let next = proven(state, look.as_deref().ok(), turn);
+        if asked.is_overtaken {
+            recheck(state, turn);
         }
-        Event::Probed { result: Ok(node), .. }
-            if !is_acting(state) && node.as_ref().is_none_or(|node| !node.cordoned) =>
-        {
-            recheck(state, now, effects);
-        }
-        Event::Proof { attempt, look } if asked.is_some_and(|asked| asked.serial == attempt) => {
-            proven(state, look.ok().as_deref(), now, policy);
-            if asked.is_some_and(|asked| asked.is_overtaken) {
-                recheck(state, now, effects);
-            }
-        }
-        Event::Requests(_)
-        | Event::Facts(_)
-        | Event::Looked { .. }
-        | Event::Probed { .. }
-        | Event::Cordoned { .. }
-        | Event::Uncordoned { .. }
-        | Event::Adopted { .. }
-        | Event::Slots { .. }
-        | Event::SlotsChanged
-        | Event::Health { .. }
-        | Event::Override(_)
-        | Event::OverrideTaken { .. }
-        | Event::Picture(_)
-        | Event::Unseen { .. }
-        | Event::Answer { .. }
-        | Event::Proof { .. }
-        | Event::Found { .. }
-        | Event::Tick => {}
+        return next;
     }
+    let is_doubtful = if let Event::Drain(drain::Event::Picture(picture)) = event {
+        // A watch may be late: it is a reason to look, not a proof.
+        !is_still_true(picture, turn.policy)
+    } else if let Event::Probed { result: Ok(node), .. } = event {
+        node.as_ref().is_none_or(|node| !node.cordoned)
+    } else {
+        false
+    };
+    if is_doubtful && !is_acting(state) {
+        recheck(state, turn);
+    }
+    Next::Stay
 }
 
 /// Asks for a fresh look. One that is on its way may have been served before what it is asked for now, so it is
 /// followed by another.
-pub(crate) fn recheck(state: &mut State, now: Moment, effects: &mut Vec<Effect>) {
+pub(crate) fn recheck(state: &mut State, turn: &mut Turn<'_>) {
     let Phase::Complete { outcome: outcome @ Outcome::Drained, recheck } = state.phase else { return };
     let recheck = recheck.map_or_else(
         || {
-            let serial = state.next_serial();
-            effects.push(Effect::Drain(drain::Effect::Prove { attempt: serial, volumes: false }));
-            Recheck { serial, is_overtaken: false }
+            let prove = |attempt| Effect::Drain(drain::Effect::Prove { attempt, volumes: false });
+            Recheck { serial: turn.send(prove), is_overtaken: false }
         },
         |on_its_way| Recheck { is_overtaken: true, ..on_its_way },
     );
-    state.enter(Phase::Complete { outcome, recheck: Some(recheck) }, now);
+    state.enter(Phase::Complete { outcome, recheck: Some(recheck) }, turn.now);
 }
 
 /// The fresh look: COMPLETE stands, or everybody's answer is taken back and a new drain begins. A look that
 /// failed proves nothing, so it takes back as well.
-fn proven(state: &mut State, look: Option<&Picture>, now: Moment, policy: &Policy) {
+fn proven(state: &mut State, look: Option<&Picture>, turn: &Turn<'_>) -> Next {
     let is_answered = state.requests.next_unanswered().is_none();
     let outcome = match look {
         Some(picture) if is_gone(state, picture) => Some(Outcome::NodeGone),
-        Some(picture) if still_true(picture, policy) => Some(Outcome::Drained),
+        Some(picture) if is_still_true(picture, turn.policy) => Some(Outcome::Drained),
         Some(_) | None => (is_acting(state) && is_answered).then_some(Outcome::Drained),
     };
-    match outcome {
-        Some(outcome) => state.enter(Phase::Complete { outcome, recheck: None }, now),
-        None => take_back(state, now),
-    }
+    let Some(outcome) = outcome else { return Next::BeginAnew };
+    state.enter(Phase::Complete { outcome, recheck: None }, turn.now);
+    Next::Stay
 }
 
 /// The Node that we have drained exists no more: the look and the watch do not find it, and no pod is bound to it.
@@ -150,7 +118,7 @@ fn is_gone(state: &State, look: &Picture) -> bool {
     look.node.is_none() && look.pods.is_empty() && !is_watched
 }
 
-fn still_true(picture: &Picture, policy: &Policy) -> bool {
+fn is_still_true(picture: &Picture, policy: &Policy) -> bool {
     let empty = !plan(picture, &policy.drain).iter().any(Planned::must_leave);
     empty && picture.node.as_ref().is_some_and(|node| node.cordoned)
 }

@@ -1,162 +1,140 @@
 //! Cordoning the node: up to ten tries, of which only real refusals count. Then our slot is confirmed: whoever took us
 //! for gone meanwhile may have given it away.
 
-use drain::time::Moment;
+use std::time::Duration;
 
-use crate::attempting;
+use drain::time::Moment;
+use schemas::Outcome;
+
 use crate::effect::Effect;
-use crate::event::{Cordoned, Event, Look, Trouble};
-use crate::looking::note_api;
+use crate::event::{Cordoned, Event, Trouble};
+use crate::next::Next;
+use crate::phase::{Cordoning, Failed, Phase};
 use crate::policy::Policy;
-use crate::state::{Cordoning, Failed, Outcome, Phase, State};
-use crate::step::finish;
-use crate::waiting::{has_just_failed, unreachable_at};
+use crate::state::State;
+use crate::turn::Turn;
 
 /// Sends the first try for this attempt.
-pub(crate) fn begin(state: &mut State, attempt: u32, now: Moment, effects: &mut Vec<Effect>) {
-    let cordoning = Cordoning { attempt, started: now, began: now, next: now, ..Cordoning::default() };
-    send(state, cordoning, now, effects);
+pub(crate) fn begin(state: &mut State, attempt: u32, turn: &mut Turn<'_>) {
+    let now = turn.now;
+    send(state, Cordoning { attempt, started: now, began: now, next: now, ..Cordoning::default() }, turn);
 }
 
 /// Whatever the phase: a cordon that was answered is on the node, and one that was not may be.
 pub(crate) fn note(state: &mut State, result: &Result<Cordoned, Trouble>) {
     match result {
         Ok(cordoned) => {
-            state.returning.may_be_cordoned = !cordoned.before;
+            state.restoring.may_be_cordoned = !cordoned.before;
             state.own = Some(cordoned.node.clone());
         }
-        Err(Trouble::Unreachable(_)) => state.returning.may_be_cordoned = true,
+        Err(Trouble::Unreachable(_)) => state.restoring.may_be_cordoned = true,
         Err(Trouble::Denied(_) | Trouble::Other(_)) => {}
     }
 }
 
-pub(crate) fn step(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
-    let Phase::Cordoning(mut cordoning) = state.phase.clone() else { return };
-    if has_just_failed(&event) && is_first(&cordoning) {
-        let unreachable = unreachable_at(state, cordoning.began, policy);
-        if unreachable.is_some_and(|at| at <= now) {
-            return finish(state, Outcome::ApiUnreachable, now);
+/// Takes the answer to the try in flight in, or what was seen of the node, and goes on.
+pub(crate) fn step(state: &mut State, event: &Event, turn: &mut Turn<'_>) -> Next {
+    let Phase::Cordoning(mut cordoning) = state.phase.clone() else { return Next::Stay };
+    if event.is_unreachable() && cordoning.is_first() {
+        let unreachable = state.unreachable_at(cordoning.began, turn.policy);
+        if unreachable.is_some_and(|at| at <= turn.now) {
+            return Next::Finish(Outcome::ApiUnreachable);
         }
     }
-    match event {
-        Event::Cordoned { serial, result } if cordoning.in_flight == Some(serial) => {
-            return answered(state, cordoning, result, now, policy, effects);
+    if let Event::Cordoned { serial, result } = event
+        && cordoning.in_flight == Some(*serial)
+    {
+        answered(state, &mut cordoning, result, turn);
+        if cordoning.failures >= turn.policy.cordon_tries {
+            let Cordoning { failures, error, .. } = &cordoning;
+            let text = format!("the node could not be cordoned in {failures} tries: {error}");
+            return give_up(cordoning, text);
         }
-        Event::Looked { result: Ok(Look { own: Ok(node), .. }), .. }
-        | Event::Probed { result: Ok(Some(node)), .. }
-            if cordoning.unseen =>
-        {
-            if !node.cordoned {
-                let text = drain::Failure::Uncordoned.to_string();
-                return attempting::failed(state, cordoning.attempt, cordoning.started, &text, now, policy);
-            }
-            cordoning.unseen = false;
-        }
-        Event::Requests(_)
-        | Event::Facts(_)
-        | Event::Looked { .. }
-        | Event::Probed { .. }
-        | Event::Cordoned { .. }
-        | Event::Uncordoned { .. }
-        | Event::Adopted { .. }
-        | Event::Slots { .. }
-        | Event::SlotsChanged
-        | Event::Health { .. }
-        | Event::Override(_)
-        | Event::OverrideTaken { .. }
-        | Event::Picture(_)
-        | Event::Unseen { .. }
-        | Event::Answer { .. }
-        | Event::Proof { .. }
-        | Event::Found { .. }
-        | Event::Tick => {}
     }
-    go_on(state, cordoning, now, policy, effects);
+    if let Some(node) = event.own_node()
+        && cordoning.unseen
+    {
+        if !node.cordoned {
+            return Next::AttemptFailed(cordoning, drain::Failure::Uncordoned.to_string());
+        }
+        cordoning.unseen = false;
+    }
+    go_on(state, cordoning, turn)
 }
 
 fn answered(
     state: &mut State,
-    mut cordoning: Cordoning,
-    result: Result<Cordoned, Trouble>,
-    now: Moment,
-    policy: &Policy,
-    effects: &mut Vec<Effect>,
+    cordoning: &mut Cordoning,
+    result: &Result<Cordoned, Trouble>,
+    turn: &Turn<'_>,
 ) {
     cordoning.in_flight = None;
-    cordoning.next = now + policy.cordon_pause;
-    note_api(state, result.as_ref().err(), now, policy, effects);
+    cordoning.next = turn.now + turn.policy.cordon_pause;
     match result {
         Ok(cordoned) => {
-            if is_first(&cordoning) {
+            if cordoning.is_first() {
                 state.session.cordoned_before = cordoned.before;
             }
             (cordoning.cordoned, state.slots.confirmed) = (true, false);
             cordoning.error.clear();
         }
         // Nobody refused: the server was not there. Costs no try.
-        Err(Trouble::Unreachable(text)) => cordoning.error = text,
+        Err(Trouble::Unreachable(text)) => cordoning.error.clone_from(text),
         Err(Trouble::Denied(text) | Trouble::Other(text)) => {
             cordoning.failures = cordoning.failures.saturating_add(1);
-            cordoning.error = text;
+            cordoning.error.clone_from(text);
         }
     }
-    if cordoning.failures >= policy.cordon_tries {
-        let text =
-            format!("the node could not be cordoned in {} tries: {}", cordoning.failures, cordoning.error);
-        return give_up(state, &cordoning, text, now, policy);
-    }
-    go_on(state, cordoning, now, policy, effects);
 }
 
 /// The next thing that can be done: begin the attempt once our slot is confirmed, or try to cordon again.
-fn go_on(state: &mut State, cordoning: Cordoning, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
-    if cordoning.cordoned && (state.slots.confirmed || policy.slots_limit == 0) {
-        return attempting::begin(state, &cordoning, now, policy, effects);
+fn go_on(state: &mut State, cordoning: Cordoning, turn: &mut Turn<'_>) -> Next {
+    if cordoning.cordoned && (state.slots.confirmed || turn.policy.slots_limit == 0) {
+        return Next::Attempt(cordoning);
     }
-    let is_late = now.since(cordoning.began) > limit(policy);
+    let is_late = turn.now.since(cordoning.began) > limit(turn.policy);
     if is_late && cordoning.cordoned {
         let text = format!("our slot could not be confirmed after the cordon: {}", state.slots.error);
-        return give_up(state, &cordoning, text, now, policy);
+        return give_up(cordoning, text);
     }
-    if is_late && !is_first(&cordoning) {
+    if is_late && !cordoning.is_first() {
         let text = format!("the node could not be cordoned again: {}", cordoning.error);
-        return give_up(state, &cordoning, text, now, policy);
+        return give_up(cordoning, text);
     }
-    if cordoning.in_flight.is_none() && !cordoning.unseen && !cordoning.cordoned && cordoning.next <= now {
-        send(state, cordoning, now, effects);
+    let is_due = is_next_due(&cordoning, turn.now);
+    if is_due {
+        send(state, cordoning, turn);
     } else {
-        state.enter(Phase::Cordoning(cordoning), now);
+        state.enter(Phase::Cordoning(cordoning), turn.now);
     }
+    Next::Stay
 }
 
-/// Before CORDONED was ever shown in this drain.
-fn is_first(cordoning: &Cordoning) -> bool {
-    cordoning.attempt == 1 && !cordoning.resumes
+fn is_next_due(cordoning: &Cordoning, now: Moment) -> bool {
+    next_try(cordoning).is_some_and(|next| next <= now)
+}
+
+/// When the next try is due; `None` while one is in flight, or something else has to happen first.
+pub(crate) fn next_try(cordoning: &Cordoning) -> Option<Moment> {
+    let waits = cordoning.in_flight.is_some() || cordoning.unseen || cordoning.cordoned;
+    (!waits).then_some(cordoning.next)
 }
 
 /// A later attempt's cordon, and the confirmation of a slot, may take as long as an attempt may stand still.
-fn limit(policy: &Policy) -> std::time::Duration {
+fn limit(policy: &Policy) -> Duration {
     policy.drain.freeze_limit.max(policy.cordon_pause.saturating_mul(policy.cordon_tries))
 }
 
-fn send(state: &mut State, mut cordoning: Cordoning, now: Moment, effects: &mut Vec<Effect>) {
+fn send(state: &mut State, mut cordoning: Cordoning, turn: &mut Turn<'_>) {
     // After a restart nobody knows yet which node is ours; the look that tells is on its way.
-    if state.own.is_none() {
-        return state.enter(Phase::Cordoning(cordoning), now);
+    if state.own.is_some() {
+        cordoning.in_flight = Some(turn.send(|serial| Effect::Cordon { serial }));
+        // From here on the node may carry our cordon, whether or not an answer comes.
+        state.restoring.may_be_cordoned = true;
     }
-    let serial = state.next_serial();
-    cordoning.in_flight = Some(serial);
-    // From here on the node may carry our cordon, whether or not an answer comes.
-    state.returning.may_be_cordoned = true;
-    effects.push(Effect::Cordon { serial });
-    state.enter(Phase::Cordoning(cordoning), now);
+    state.enter(Phase::Cordoning(cordoning), turn.now);
 }
 
-fn give_up(state: &mut State, cordoning: &Cordoning, text: String, now: Moment, policy: &Policy) {
-    if is_first(cordoning) {
-        state.session.finished = Some(now);
-        state.enter(Phase::Failed(Failed::Cordon(text)), now);
-    } else {
-        attempting::failed(state, cordoning.attempt, cordoning.started, &text, now, policy);
-    }
+fn give_up(cordoning: Cordoning, text: String) -> Next {
+    if cordoning.is_first() { Next::Fail(Failed::Cordon(text)) } else { Next::AttemptFailed(cordoning, text) }
 }

@@ -65,22 +65,60 @@ pub enum Effect {
     WakeAt(Moment),
 }
 
-/// What is given up stops first; then it is on record, then seen, and only then anything else is done.
-pub(crate) fn rank(effect: &Effect) -> u8 {
-    match effect {
-        Effect::Drain(drain::Effect::Abort) => 0,
-        Effect::Record => 1,
-        Effect::Publish => 2,
-        Effect::Look { .. }
-        | Effect::Probe { .. }
-        | Effect::Cordon { .. }
-        | Effect::Uncordon { .. }
-        | Effect::Adopt { .. }
-        | Effect::ReadSlots { .. }
-        | Effect::WriteSlots { .. }
-        | Effect::AskHealth { .. }
-        | Effect::TakeOverride
-        | Effect::Drain(_)
-        | Effect::WakeAt(_) => 3,
+impl Effect {
+    /// The serial that comes back with the answer, and what is waited for, in words. Evictions and proofs have no serial of
+    /// their own: they share the connection with the probe of our node that goes on beside them.
+    pub fn awaited(&self) -> Option<(u32, &'static str)> {
+        match self {
+            Self::Look { serial } => Some((*serial, "the list of nodes")),
+            Self::Probe { serial } => Some((*serial, "the look at our node")),
+            Self::Cordon { serial } => Some((*serial, "the cordon")),
+            Self::Uncordon { serial } => Some((*serial, "the uncordon")),
+            Self::Adopt { serial } => Some((*serial, "the adoption of EVE's cordon")),
+            Self::ReadSlots { serial } => Some((*serial, "the look at the slots")),
+            Self::WriteSlots { serial, .. } => Some((*serial, "the write of the slots")),
+            Self::AskHealth { serial } => Some((*serial, "the health command")),
+            Self::Record | Self::Publish | Self::TakeOverride | Self::Drain(_) | Self::WakeAt(_) => None,
+        }
+    }
+
+    /// It changes something in the cluster. Reads do not.
+    pub fn changes_the_cluster(&self) -> bool {
+        match self {
+            Self::Cordon { .. }
+            | Self::Uncordon { .. }
+            | Self::Adopt { .. }
+            | Self::WriteSlots { .. }
+            | Self::Drain(drain::Effect::Evict { .. } | drain::Effect::Delete { .. }) => true,
+            Self::Record
+            | Self::Publish
+            | Self::Look { .. }
+            | Self::Probe { .. }
+            | Self::ReadSlots { .. }
+            | Self::AskHealth { .. }
+            | Self::TakeOverride
+            | Self::Drain(_)
+            | Self::WakeAt(_) => false,
+        }
+    }
+
+    /// What is given up stops first; then it is on record, then seen, and only then anything else is done.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Self::Drain(drain::Effect::Abort) => 0,
+            Self::Record => 1,
+            Self::Publish => 2,
+            Self::Look { .. }
+            | Self::Probe { .. }
+            | Self::Cordon { .. }
+            | Self::Uncordon { .. }
+            | Self::Adopt { .. }
+            | Self::ReadSlots { .. }
+            | Self::WriteSlots { .. }
+            | Self::AskHealth { .. }
+            | Self::TakeOverride
+            | Self::Drain(_)
+            | Self::WakeAt(_) => 3,
+        }
     }
 }

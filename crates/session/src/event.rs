@@ -1,12 +1,9 @@
 //! What happens: what the shell tells the session.
 
-use std::sync::Arc;
+use drain::view::NodeView;
+use schemas::DrainOrder;
+use serde::{Deserialize, Serialize};
 
-use drain::Findings;
-use drain::view::{NodeView, Picture};
-
-use crate::forcing::Order;
-use crate::leasing::SlotTrouble;
 use crate::membership::Facts;
 use crate::requests::Request;
 use crate::slots::SlotTable;
@@ -25,7 +22,7 @@ pub enum Event {
         /// What was seen.
         result: Result<Look, Trouble>,
     },
-    /// A fresh look at our own node, asked for by [`crate::Effect::Probe`]; `None` when it does not exist.
+    /// Our own node, freshly read, asked for by [`crate::Effect::Probe`]; `None` when it does not exist.
     Probed {
         /// The effect's serial.
         serial: u32,
@@ -76,38 +73,54 @@ pub enum Event {
         /// Its file is renamed; else it could not be, and nothing is done.
         renamed: bool,
     },
-    /// The watches show this now.
-    Picture(Arc<Picture>),
-    /// The server does not let us watch the node, its pods or the budgets, and that lasts: no picture will come.
-    Unseen {
-        /// Why, with the missing verb.
-        why: String,
-    },
-    /// The answer to an eviction or deletion of [`crate::Effect::Drain`].
-    Answer {
-        /// The attempt's serial.
-        attempt: u32,
-        /// The pod's UID.
-        uid: String,
-        /// What it means.
-        answer: drain::Answer,
-    },
-    /// The fresh look that a [`drain::Effect::Prove`] asked for.
-    Proof {
-        /// The effect's serial.
-        attempt: u32,
-        /// What was seen, or why nothing was.
-        look: Result<Arc<Picture>, String>,
-    },
-    /// What a [`drain::Effect::Inquire`] found out.
-    Found {
-        /// The attempt's serial.
-        attempt: u32,
-        /// What was found out.
-        findings: Arc<Findings>,
-    },
+    /// What the driver of the attempt saw: the watches, answers to [`crate::Effect::Drain`], whether the API server is away.
+    Drain(drain::Event),
     /// The time of an [`crate::Effect::WakeAt`] has come.
     Tick,
+}
+
+impl Event {
+    /// The serial of the effect that it answers ([`crate::Effect::awaited`]).
+    pub fn answers(&self) -> Option<u32> {
+        match self {
+            Self::Looked { serial, .. }
+            | Self::Probed { serial, .. }
+            | Self::Cordoned { serial, .. }
+            | Self::Uncordoned { serial, .. }
+            | Self::Adopted { serial, .. }
+            | Self::Slots { serial, .. }
+            | Self::Health { serial, .. } => Some(*serial),
+            Self::Requests(_)
+            | Self::Facts(_)
+            | Self::SlotsChanged
+            | Self::Override(_)
+            | Self::OverrideTaken { .. }
+            | Self::Drain(_)
+            | Self::Tick => None,
+        }
+    }
+
+    /// The API server has just not answered. How long it was away on end is not enough to act on: that also grows while the
+    /// device is suspended, or while no zedkube runs.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(
+            self,
+            Self::Looked { result: Err(Trouble::Unreachable(_)), .. }
+                | Self::Probed { result: Err(Trouble::Unreachable(_)), .. }
+                | Self::Cordoned { result: Err(Trouble::Unreachable(_)), .. }
+        )
+    }
+
+    /// Our node as it was just read, by itself or in a list.
+    pub(crate) fn own_node(&self) -> Option<&NodeView> {
+        if let Self::Looked { result: Ok(Look { own: Ok(node), .. }), .. }
+        | Self::Probed { result: Ok(Some(node)), .. } = self
+        {
+            Some(node)
+        } else {
+            None
+        }
+    }
 }
 
 /// A fresh list of all nodes.
@@ -137,6 +150,16 @@ pub struct Cordoned {
     pub before: bool,
 }
 
+/// An operator's order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Order {
+    /// What.
+    pub what: DrainOrder,
+    /// Who gave it, and why, in words.
+    pub by: String,
+}
+
 /// Why a call to the API server brought nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -146,4 +169,13 @@ pub enum Trouble {
     Denied(String),
     /// Anything else.
     Other(String),
+}
+
+/// Why a call for the table of the slots brought nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlotTrouble {
+    /// Somebody else has changed it since it was read.
+    Conflict,
+    /// Anything else.
+    Failed(Trouble),
 }

@@ -7,9 +7,7 @@ use drain::time::Moment;
 
 use crate::effect::Effect;
 use crate::policy::Policy;
-use crate::returning;
-use crate::state::{Phase, State};
-use crate::waiting::Stage;
+use crate::turn::Turn;
 
 /// What the answer is for. An answer for one thing is none for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +27,7 @@ pub struct Health {
     passed: Option<Purpose>,
     /// Not passed for this, and why.
     failed: Option<(Purpose, String)>,
-    pub(crate) in_flight: Option<(u32, Purpose)>,
+    in_flight: Option<(u32, Purpose)>,
     next: Moment,
 }
 
@@ -43,66 +41,42 @@ impl Health {
     pub fn failure(&self, purpose: Purpose) -> Option<&str> {
         self.failed.as_ref().filter(|(of, _)| *of == purpose).map(|(_, error)| error.as_str())
     }
-}
 
-/// Takes an answer in.
-pub(crate) fn answered(
-    state: &mut State,
-    serial: u32,
-    result: &Result<(), String>,
-    now: Moment,
-    policy: &Policy,
-) {
-    let health = &mut state.health;
-    let Some((_, purpose)) = health.in_flight.filter(|(in_flight, _)| *in_flight == serial) else { return };
-    health.in_flight = None;
-    match result {
-        Ok(()) => (health.passed, health.failed) = (Some(purpose), None),
-        Err(error) => {
-            (health.passed, health.failed) = (None, Some((purpose, error.clone())));
-            health.next = now + policy.health_interval;
+    #[cfg(test)]
+    pub(crate) fn in_flight(&self) -> Option<u32> {
+        self.in_flight.map(|(serial, _)| serial)
+    }
+
+    /// Takes an answer in.
+    pub(crate) fn answered(&mut self, serial: u32, result: &Result<(), String>, turn: &Turn<'_>) {
+        let Some((_, purpose)) = self.in_flight.filter(|(in_flight, _)| *in_flight == serial) else { return };
+        self.in_flight = None;
+        match result {
+            Ok(()) => (self.passed, self.failed) = (Some(purpose), None),
+            Err(error) => {
+                (self.passed, self.failed) = (None, Some((purpose, error.clone())));
+                self.next = turn.now + turn.policy.health_interval;
+            }
         }
     }
-}
 
-/// Asks if an answer is wanted; says when to come again.
-pub(crate) fn pursue(
-    state: &mut State,
-    now: Moment,
-    policy: &Policy,
-    effects: &mut Vec<Effect>,
-) -> Option<Moment> {
-    if !policy.has_health_command {
-        // Nobody is asked any more: what was answered before holds nothing back.
-        state.health.failed = None;
-    }
-    let wanted = wanted(state).filter(|_| policy.has_health_command);
-    let Some(purpose) = wanted else {
-        state.health.passed = None;
-        return None;
-    };
-    if state.health.is_passed(purpose, policy) || state.health.in_flight.is_some() {
-        return None;
-    }
-    if now < state.health.next {
-        return Some(state.health.next);
-    }
-    let serial = state.next_serial();
-    state.health.in_flight = Some((serial, purpose));
-    effects.push(Effect::AskHealth { serial });
-    None
-}
-
-fn wanted(state: &State) -> Option<Purpose> {
-    match &state.phase {
-        Phase::Waiting(waiting) => match waiting.stage {
-            Stage::Health => Some(Purpose::Before),
-            Stage::HealthHeld => Some(Purpose::Held),
-            Stage::Api | Stage::Slot | Stage::GivingBack | Stage::Peers => None,
-        },
-        Phase::Idle | Phase::Failed(_) => returning::wants_health(state).then_some(Purpose::Return),
-        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Complete { .. } => {
-            None
+    /// Asks if an answer is wanted; says when to come again.
+    pub(crate) fn pursue(&mut self, wanted: Option<Purpose>, turn: &mut Turn<'_>) -> Option<Moment> {
+        if !turn.policy.has_health_command {
+            // Nobody is asked any more: what was answered before holds nothing back.
+            self.failed = None;
         }
+        let Some(purpose) = wanted.filter(|_| turn.policy.has_health_command) else {
+            self.passed = None;
+            return None;
+        };
+        if self.is_passed(purpose, turn.policy) || self.in_flight.is_some() {
+            return None;
+        }
+        if turn.now < self.next {
+            return Some(self.next);
+        }
+        self.in_flight = Some((turn.send(|serial| Effect::AskHealth { serial }), purpose));
+        None
     }
 }

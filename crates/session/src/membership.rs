@@ -2,17 +2,7 @@
 //!
 //! A wrong `no` lets a node go down without a drain, so `no` needs proof and `yes` is only taken back by proof.
 
-/// Whether this device is a member of a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Member {
-    /// It is: operations wait for a drain.
-    Yes,
-    /// It is not: nothing has to be drained.
-    No,
-    /// Not known yet: treated as yes.
-    #[default]
-    Unknown,
-}
+use schemas::Member;
 
 /// Setting `cluster.mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

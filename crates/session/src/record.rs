@@ -1,23 +1,26 @@
 //! What outlives zedkube in this boot: the state, attempt and deadlines that a restarted process goes on in.
 //!
 //! Never pods: what is on the node is looked at anew. In another boot nothing of it holds: cordon and slot live on the
-//! server.
+//! server. All times are milliseconds of `CLOCK_BOOTTIME`.
 
 use std::collections::BTreeMap;
 
 use drain::progress;
 use drain::time::Moment;
+use schemas::{DrainRequester, DrainStatus, Member, OtherHolders};
+use serde::{Deserialize, Serialize};
 
+use crate::api::Api;
 use crate::forcing::Forcing;
-use crate::membership::Member;
-use crate::requests::{Request, Requester, Requests};
-use crate::returning::Returning;
-use crate::showing::{Shown, Status};
-use crate::slots::Others;
-use crate::state::{Api, Cordoning, Phase, Session, State, Waiting};
+use crate::phase::{Cordoning, Phase, Waiting};
+use crate::requests::{Request, Requests};
+use crate::restoring::Restoring;
+use crate::shown::Shown;
+use crate::state::{Session, State};
 
 /// All that is kept. Two states with the same record are the same after a restart.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub struct Record {
     /// The standing requests with their answers.
     pub requests: Vec<Request>,
@@ -27,8 +30,10 @@ pub struct Record {
     pub since: Moment,
     /// The drain, or the last one.
     pub session: Session,
-    /// The status that was shown, and whose number it carried.
-    pub shown: (Status, Option<Requester>),
+    /// The status that was shown.
+    pub status: DrainStatus,
+    /// Whose number it carried.
+    pub requested_by: DrainRequester,
     /// The attempt that runs or ran last. Refusals of pods are not kept: their times begin anew.
     pub attempt: Option<drain::Record>,
     /// A cordon of ours was sent in this boot, and its removal was not confirmed.
@@ -38,11 +43,19 @@ pub struct Record {
     /// The API server has been away since then.
     pub away_since: Option<Moment>,
     /// Whether other nodes had a slot when it last answered.
-    pub others: Others,
+    pub others: OtherHolders,
     /// It was asked about the membership in this boot.
     pub has_looked: bool,
     /// An unannotated cordon would be adopted still.
     pub adopts: bool,
+}
+
+impl Record {
+    /// Whether a zedkube can have written this. What does not make sense is no record: then a drain begins anew.
+    pub fn makes_sense(&self) -> bool {
+        let is_named = |request: &Request| request.requester != DrainRequester::Unset;
+        self.phase.makes_sense() && self.requests.iter().all(is_named)
+    }
 }
 
 /// What to keep of the state.
@@ -54,9 +67,10 @@ pub fn record(state: &State) -> Record {
         phase: kept(&state.phase),
         since: state.since,
         session: state.session.clone(),
-        shown: (state.shown.status, Some(state.shown.requested_by)),
+        status: state.shown.status,
+        requested_by: state.shown.requested_by,
         attempt: attempt.map(|attempt| drain::Record { refused_since: BTreeMap::new(), ..attempt }),
-        may_be_cordoned: state.returning.may_be_cordoned,
+        may_be_cordoned: state.restoring.may_be_cordoned,
         forcing: state.forcing.clone(),
         away_since: state.api.away_since.or(state.api.away_before),
         others: state.slots.others,
@@ -65,18 +79,15 @@ pub fn record(state: &State) -> Record {
     }
 }
 
-/// The phase without what is in flight or only said.
+/// The phase without what is in flight or only said: the same as when it was written and read back.
 fn kept(phase: &Phase) -> Phase {
     match phase {
         Phase::Waiting(waiting) => Phase::Waiting(Waiting { since: waiting.since, ..Waiting::default() }),
-        Phase::Cordoning(cordoning) => Phase::Cordoning(Cordoning {
-            in_flight: None,
-            next: Moment(0),
-            error: String::new(),
-            cordoned: false,
-            unseen: false,
-            ..cordoning.clone()
-        }),
+        Phase::Cordoning(Cordoning { attempt, started, began, failures, resumes, .. }) => {
+            let (attempt, failures, resumes) = (*attempt, *failures, *resumes);
+            let (started, began) = (*started, *began);
+            Phase::Cordoning(Cordoning { attempt, started, began, failures, resumes, ..Cordoning::default() })
+        }
         Phase::Complete { outcome, .. } => Phase::Complete { outcome: *outcome, recheck: None },
         Phase::Idle | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Failed(_) => phase.clone(),
     }
@@ -100,16 +111,15 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         | Phase::Complete { .. }
         | Phase::Failed(_)) => phase,
     };
-    let (status, requested_by) = record.shown;
     State {
         member,
         boot_id,
         requests: Requests::resumed(record.requests),
         phase,
         since: record.since,
-        shown: Shown::resumed(status, requested_by.unwrap_or(Requester::Operator), now),
-        api: Api { away_before: record.away_since, next: now, ..Api::default() },
-        returning: Returning { may_be_cordoned: record.may_be_cordoned, ..Returning::default() },
+        shown: Shown::resumed(record.status, record.requested_by, now),
+        api: Api::resumed(record.away_since, now),
+        restoring: Restoring::resumed(record.may_be_cordoned),
         session: record.session,
         left: record.attempt,
         forcing: record.forcing,

@@ -2,29 +2,15 @@
 
 use std::collections::BTreeMap;
 
-/// Who asks. The numbers are EVE's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Requester {
-    /// An operator, through `ebb request` (EVE's NONE).
-    Operator = 1,
-    /// A device operation: reboot, shutdown, poweroff.
-    DeviceOp = 2,
-    /// An update of the base image.
-    Update = 3,
-}
+use schemas::{DrainRequester, DrainStatus};
+use serde::{Deserialize, Serialize};
 
-impl Requester {
-    /// The order in which requesters are answered.
-    pub const ANSWERED: [Self; 3] = [Self::Update, Self::DeviceOp, Self::Operator];
-
-    /// EVE's number.
-    pub fn number(self) -> u8 {
-        self as u8
-    }
-}
+/// The order in which requesters are answered.
+pub const ANSWERED: [DrainRequester; 3] =
+    [DrainRequester::Update, DrainRequester::DeviceOp, DrainRequester::None];
 
 /// How a request was answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// Not yet.
     #[default]
@@ -39,11 +25,24 @@ pub enum Answer {
     Forced,
 }
 
+impl Answer {
+    /// The same in EVE's words; [`DrainStatus::Unknown`] while there is none.
+    pub fn status(self) -> DrainStatus {
+        match self {
+            Self::None => DrainStatus::Unknown,
+            Self::FailedCordon => DrainStatus::FailedCordon,
+            Self::FailedDrain => DrainStatus::FailedDrain,
+            Self::Complete | Self::Forced => DrainStatus::Complete,
+        }
+    }
+}
+
 /// One standing request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct Request {
-    /// Who asks.
-    pub requester: Requester,
+    /// Who asks; never [`DrainRequester::Unset`].
+    pub requester: DrainRequester,
     /// What for: `reboot`, an image's id, an operator's reason.
     pub context: String,
     /// The request's own time, just as its file says: it tells one request from the next.
@@ -52,17 +51,25 @@ pub struct Request {
     pub publisher: String,
     /// Our answer.
     pub answer: Answer,
+    /// Who forced the answer, and why; empty unless it is [`Answer::Forced`].
+    #[serde(default)]
+    pub forced_by: String,
 }
 
 impl Request {
     fn is_same(&self, other: &Self) -> bool {
         self.requested_at == other.requested_at && self.context == other.context
     }
+
+    fn take_answer_back(&mut self) {
+        self.answer = Answer::None;
+        self.forced_by.clear();
+    }
 }
 
 /// All standing requests, one per requester.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requests(BTreeMap<Requester, Request>);
+pub struct Requests(BTreeMap<DrainRequester, Request>);
 
 impl Requests {
     /// As a process before this one knew them.
@@ -77,10 +84,13 @@ impl Requests {
         let mut next = BTreeMap::new();
         for mut request in standing {
             match self.0.get(&request.requester) {
-                Some(known) if known.is_same(&request) => request.answer = known.answer,
+                Some(known) if known.is_same(&request) => {
+                    request.answer = known.answer;
+                    request.forced_by.clone_from(&known.forced_by);
+                }
                 _ => {
                     any_new = true;
-                    request.answer = Answer::None;
+                    request.take_answer_back();
                 }
             }
             next.insert(request.requester, request);
@@ -100,19 +110,22 @@ impl Requests {
     }
 
     /// The next requester to be answered.
-    pub fn next_unanswered(&self) -> Option<Requester> {
-        Requester::ANSWERED
+    pub fn next_unanswered(&self) -> Option<DrainRequester> {
+        ANSWERED
             .into_iter()
             .find(|requester| self.0.get(requester).is_some_and(|request| request.answer == Answer::None))
     }
 
     /// The requester whose number an in-progress status carries: a device operation's while it waits, else an
     /// update's, else nobody's.
-    pub fn in_progress(&self) -> Requester {
-        let waits = |requester: &Requester| {
+    pub fn in_progress(&self) -> DrainRequester {
+        let waits = |requester: &DrainRequester| {
             self.0.get(requester).is_some_and(|request| request.answer == Answer::None)
         };
-        [Requester::DeviceOp, Requester::Update].into_iter().find(waits).unwrap_or(Requester::Operator)
+        [DrainRequester::DeviceOp, DrainRequester::Update]
+            .into_iter()
+            .find(waits)
+            .unwrap_or(DrainRequester::None)
     }
 
     /// A request stands that is unanswered or was told COMPLETE: the node must stay drained for it.
@@ -123,42 +136,51 @@ impl Requests {
     }
 
     /// Writes the answer to one requester.
-    pub(crate) fn answer(&mut self, requester: Requester, answer: Answer) {
+    pub(crate) fn answer(&mut self, requester: DrainRequester, answer: Answer) {
         if let Some(request) = self.0.get_mut(&requester) {
-            request.answer = answer;
+            (request.answer, request.forced_by) = (answer, String::new());
+        }
+    }
+
+    /// Writes an operator's answer to one requester.
+    pub(crate) fn force(&mut self, requester: DrainRequester, by: &str) {
+        if let Some(request) = self.0.get_mut(&requester) {
+            (request.answer, request.forced_by) = (Answer::Forced, by.to_owned());
         }
     }
 
     /// The requester has been told COMPLETE, by a drain or because there could be none.
-    pub(crate) fn has_been_told(&self, requester: Requester) -> bool {
+    pub(crate) fn has_been_told(&self, requester: DrainRequester) -> bool {
         self.0.get(&requester).is_some_and(|request| request.answer == Answer::Complete)
     }
 
     /// Takes all answers back: a new drain begins for all who ask. An operator's word stands.
     pub(crate) fn forget_answers(&mut self) {
-        for request in self.0.values_mut().filter(|request| request.answer != Answer::Forced) {
-            request.answer = Answer::None;
-        }
+        self.0
+            .values_mut()
+            .filter(|request| request.answer != Answer::Forced)
+            .for_each(Request::take_answer_back);
     }
 
     /// Takes the answers of a failed drain back, where `of` says so.
     pub(crate) fn reopen(&mut self, of: impl Fn(&Request) -> bool) {
         for request in self.0.values_mut() {
             if matches!(request.answer, Answer::FailedCordon | Answer::FailedDrain) && of(request) {
-                request.answer = Answer::None;
+                request.take_answer_back();
             }
         }
     }
 
     /// Takes an operator's answers back.
     pub(crate) fn take_forced_back(&mut self) {
-        for request in self.0.values_mut().filter(|request| request.answer == Answer::Forced) {
-            request.answer = Answer::None;
-        }
+        self.0
+            .values_mut()
+            .filter(|request| request.answer == Answer::Forced)
+            .for_each(Request::take_answer_back);
     }
 
     /// Nobody has answered this requester yet.
-    pub(crate) fn has_unanswered(&self, requester: Requester) -> bool {
+    pub(crate) fn has_unanswered(&self, requester: DrainRequester) -> bool {
         self.0.get(&requester).is_some_and(|request| request.answer == Answer::None)
     }
 }
@@ -167,7 +189,7 @@ impl Requests {
 mod tests {
     use super::*;
 
-    fn request(requester: Requester, requested_at: &str) -> Request {
+    fn request(requester: DrainRequester, requested_at: &str) -> Request {
         let text = String::new;
         Request {
             requester,
@@ -175,12 +197,13 @@ mod tests {
             requested_at: requested_at.into(),
             publisher: text(),
             answer: Answer::None,
+            forced_by: text(),
         }
     }
 
     #[test]
     fn an_unchanged_request_keeps_its_answer() {
-        use Requester::{DeviceOp, Update};
+        use DrainRequester::{DeviceOp, Update};
         let mut requests = Requests::default();
         assert!(requests.replace(vec![request(DeviceOp, "1")]));
         requests.answer(DeviceOp, Answer::Complete);
@@ -196,9 +219,9 @@ mod tests {
 
     #[test]
     fn who_is_named_and_who_is_answered_first() {
-        use Requester::{DeviceOp, Operator, Update};
+        use DrainRequester::{DeviceOp, None as Operator, Update};
         let cases = [
-            (vec![], Operator, None),
+            (vec![], Operator, Option::None),
             (vec![Operator], Operator, Some(Operator)),
             (vec![Update], Update, Some(Update)),
             (vec![DeviceOp], DeviceOp, Some(DeviceOp)),
@@ -222,8 +245,8 @@ mod tests {
             (Answer::FailedDrain, false),
         ] {
             let mut requests = Requests::default();
-            requests.replace(vec![request(Requester::Update, "1")]);
-            requests.answer(Requester::Update, answer);
+            requests.replace(vec![request(DrainRequester::Update, "1")]);
+            requests.answer(DrainRequester::Update, answer);
             assert_eq!(requests.hold_the_node(), holds, "{answer:?}");
         }
     }

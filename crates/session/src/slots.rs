@@ -17,7 +17,7 @@ use std::time::Duration;
 use drain::time::Moment;
 use drain::view::NodeView;
 
-use crate::state::OWNER;
+use crate::OWNER;
 
 /// An entry whose Renewal stands still for so long, on the observer's clock and with its node in service, was
 /// forgotten. Holders renew every minute.
@@ -134,19 +134,6 @@ impl SlotTable {
         };
         own.passed_over.iter().filter(is_there).cloned().collect()
     }
-}
-
-/// Whether other nodes have slots, as it was when the API server last answered. It outlives zedkube and the boot: when the
-/// server goes away, the node that has a slot may have taken it down, and two may not be down at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Others {
-    /// Not known: treated as if one had a slot.
-    #[default]
-    Unknown,
-    /// None has one, or there are no others.
-    Nobody,
-    /// At least one has, or may be down for a drain.
-    Hold,
 }
 
 /// What an observer has seen over time, on its own clock. Bounded by the nodes and entries that were seen last.

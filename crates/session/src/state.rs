@@ -1,23 +1,25 @@
-//! What zedkube knows.
+//! What zedkube knows, and what follows from all of it together.
 
 use std::sync::Arc;
 
-use drain::outage::Outage;
 use drain::time::Moment;
 use drain::view::{NodeView, Picture};
+use schemas::{Member, OtherHolders, Outcome};
+use serde::{Deserialize, Serialize};
 
+use crate::api::Api;
+use crate::effect::Effect;
 use crate::forcing::Forcing;
-use crate::health::Health;
-use crate::leasing::Leasing;
-use crate::membership::{Facts, Member, needs_no_look};
+use crate::health::{Health, Purpose};
+use crate::membership::{Facts, needs_no_look};
+use crate::phase::{Phase, Stage};
+use crate::policy::{Otherwise, Policy};
 use crate::requests::Requests;
-use crate::returning::Returning;
-use crate::showing::Shown;
-use crate::slots::Others;
-pub use crate::waiting::Waiting;
-
-/// The name by which zedkube's cordon is known in annotation `ebb.dev/cordoned-by`.
-pub const OWNER: &str = "zedkube";
+use crate::restoring::{Restoring, is_marked};
+use crate::shown::{BETWEEN_ANSWERS, Shown};
+use crate::slot_lease::SlotLease;
+use crate::slots::Holder;
+use crate::turn::Turn;
 
 /// Everything that decisions need. One loop owns it.
 #[derive(Clone, Debug, Default)]
@@ -45,13 +47,13 @@ pub struct State {
     /// The serial of the look that listed them.
     pub nodes_asked: u32,
     /// Our slot.
-    pub slots: Leasing,
+    pub slots: SlotLease,
     /// What the site says of itself.
     pub health: Health,
     /// What an operator has ordered.
     pub forcing: Forcing,
     /// Taking our cordon back.
-    pub returning: Returning,
+    pub restoring: Restoring,
     /// What the last look at the cluster did not show.
     pub sight: Sight,
     /// The node that carries, or may carry, our cordon or our slot, until that is seen given back. Outlives boots.
@@ -84,7 +86,7 @@ impl State {
 
     /// What is known of the slots of other nodes before anybody was asked.
     #[must_use]
-    pub fn knowing(mut self, others: Others) -> Self {
+    pub fn knowing(mut self, others: OtherHolders) -> Self {
         self.slots.others = others;
         self
     }
@@ -96,6 +98,35 @@ impl State {
         if self.member == Member::No && is_stored_only { Member::Unknown } else { self.member }
     }
 
+    pub(crate) fn enter(&mut self, phase: Phase, now: Moment) {
+        self.session.ended = phase.ended().or(self.session.ended);
+        if std::mem::discriminant(&self.phase) != std::mem::discriminant(&phase) {
+            self.since = now;
+        }
+        self.phase = phase;
+    }
+
+    /// Shows an event to the attempt, and takes over what it wants.
+    pub(crate) fn drive(&mut self, event: drain::Event, turn: &mut Turn<'_>) {
+        let attempt = std::mem::take(&mut self.drain);
+        let (next, wanted) = drain::step(attempt, event, turn.now, &turn.policy.drain);
+        self.drain = next;
+        self.drain_wake = None;
+        for effect in wanted {
+            match effect {
+                drain::Effect::WakeAt(moment) => self.drain_wake = Some(moment),
+                effect @ (drain::Effect::Evict { .. }
+                | drain::Effect::Delete { .. }
+                | drain::Effect::Prove { .. }
+                | drain::Effect::Inquire { .. }
+                | drain::Effect::Abort) => turn.effects.push(Effect::Drain(effect)),
+            }
+        }
+    }
+}
+
+/// The watches, and what they show.
+impl State {
     /// Whether the watches on the node, its pods and the budgets are needed.
     pub fn wants_picture(&self) -> bool {
         match &self.phase {
@@ -112,26 +143,160 @@ impl State {
         begun && matches!(self.phase, Phase::Attempting { .. })
     }
 
-    pub(crate) fn next_serial(&mut self) -> u32 {
-        self.serial = self.serial.wrapping_add(1);
-        self.serial
+    /// What is known of the node, its pods and their volumes: what the attempt knows while one runs, else what the watches
+    /// show.
+    pub fn known(&self) -> Option<&Arc<Picture>> {
+        let attempt = drain::progress::attempt(&self.drain);
+        let attempt = attempt.filter(|_| matches!(self.phase, Phase::Attempting { .. }));
+        attempt.and_then(|attempt| attempt.picture.as_ref()).or(self.picture.as_ref())
     }
 
-    pub(crate) fn enter(&mut self, phase: Phase, now: Moment) {
-        match &phase {
-            Phase::Complete { outcome, .. } => self.session.ended = Some(Ended::Complete(*outcome)),
-            Phase::Failed(Failed::Cordon(_)) => self.session.ended = Some(Ended::CordonFailed),
-            Phase::Failed(Failed::Drain(_)) => self.session.ended = Some(Ended::DrainFailed),
-            Phase::Idle
-            | Phase::Waiting(_)
-            | Phase::Cordoning(_)
+    /// Another node can take pods, as the nodes were listed last.
+    pub(crate) fn has_peer(&self) -> bool {
+        let is_other = |node: &NodeView| self.own.as_ref().is_none_or(|own| own.uid != node.uid);
+        self.nodes.iter().any(|node| is_other(node) && !node.tie_breaker && node.ready && !node.cordoned)
+    }
+}
+
+/// The API server that is away.
+impl State {
+    /// When the node counts as complete because the API server has been away on end, counted from `since` at the
+    /// earliest; `None` while it is there, or when it is to be waited for.
+    ///
+    /// When another node had a slot as the API server last answered, or nobody knows, it may be that node which took the
+    /// server down: it gets the time that a node may be down.
+    pub(crate) fn unreachable_at(&self, since: Moment, policy: &Policy) -> Option<Moment> {
+        let away = self.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete)?;
+        let longer = policy.down_max.max(policy.unreachable_timeout);
+        let timeout = if self.others_get_time(policy) { longer } else { policy.unreachable_timeout };
+        Some(away.max(since) + timeout)
+    }
+
+    /// Another node may be down for a drain, and gets the time that it may take.
+    pub(crate) fn others_get_time(&self, policy: &Policy) -> bool {
+        policy.slots_limit > 0 && self.slots.others != OtherHolders::Nobody
+    }
+}
+
+/// Our slot.
+impl State {
+    /// We have a slot, as far as is known.
+    pub fn holds_slot(&self) -> bool {
+        self.slots.is_held(self.own.as_ref())
+    }
+
+    /// The entry by which we have a slot.
+    pub(crate) fn slot_entry(&self) -> Option<&Holder> {
+        self.slots.entry(self.own.as_ref())
+    }
+
+    /// Something is in our place of the table of the slots.
+    pub(crate) fn has_place(&self) -> bool {
+        self.slots.has_place(self.own.as_ref())
+    }
+
+    /// We wait for a slot and others have them all: the shell watches the table.
+    pub fn is_waiting_for_slot(&self) -> bool {
+        self.phase.stage() == Some(Stage::Slot) && !self.slots.taken_by.is_empty()
+    }
+
+    /// The shell watches the table: we wait for a slot, or have to know who has one in case the API server goes away.
+    /// Costs a call when it begins, and one for each change of the table (a holder changes it once a minute).
+    pub fn wants_slot_watch(&self) -> bool {
+        match &self.phase {
+            Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => {
+                self.is_waiting_for_slot() || self.slots.was_known()
+            }
+            Phase::Cordoning(_)
             | Phase::Attempting { .. }
-            | Phase::Pausing { .. } => {}
+            | Phase::Pausing { .. }
+            | Phase::Complete { .. } => false,
         }
-        if std::mem::discriminant(&self.phase) != std::mem::discriminant(&phase) {
-            self.since = now;
+    }
+}
+
+/// The way back: our cordon and our slot.
+///
+/// Level-triggered: whenever no request holds the node and the node carries our cordon or the table our entry, the node
+/// is uncordoned and then the slot is given back. So it covers cancel, failure and the next boot alike.
+impl State {
+    /// Our cordon or our slot is, or may be, there, and nobody needs it.
+    pub fn is_return_due(&self) -> bool {
+        self.is_cordon_unneeded() || (!self.requests.hold_the_node() && self.has_place())
+    }
+
+    /// A cordon nobody needs: no request holds the node, or others have all the slots, and a cordoned node that waits
+    /// for them is missing as a peer.
+    pub(crate) fn is_cordon_unneeded(&self) -> bool {
+        let needed = self.requests.hold_the_node() && !self.is_waiting_for_slot();
+        !needed && self.has_cordon()
+    }
+
+    /// The node carries our cordon, or may.
+    pub(crate) fn has_cordon(&self) -> bool {
+        self.restoring.has_cordon(self.own.as_ref())
+    }
+
+    /// Somebody has lifted our cordon, and our mark is left: it says nothing any more and goes at once. While we cordon or
+    /// evict, what was last seen may be older than our cordon.
+    pub(crate) fn is_mark_stray(&self) -> bool {
+        let is_quiet = !matches!(self.phase, Phase::Cordoning(_) | Phase::Attempting { .. });
+        is_quiet && self.own.as_ref().is_some_and(|node| is_marked(node) && !node.cordoned)
+    }
+
+    /// The node that we left something on, as long as it is not known to be this machine: nobody takes it back.
+    pub fn left_behind(&self) -> Option<&Remembered> {
+        let is_own =
+            |remembered: &&Remembered| self.own.as_ref().is_some_and(|own| own.uid == remembered.node_uid);
+        self.remembered.as_ref().filter(|remembered| !is_own(remembered))
+    }
+
+    /// Why a return that is due has to wait; `None` when nothing is in its way.
+    pub fn return_obstacle(&self) -> Option<String> {
+        if self.is_cordon_of_this_boot() {
+            return None;
         }
-        self.phase = phase;
+        // A cordon from before this boot: the node must be able to take pods again.
+        let failure = || self.health.failure(Purpose::Return);
+        self.not_back_yet(self.own.as_ref()?)
+            .map(str::to_owned)
+            .or_else(|| failure().map(|error| format!("the site's health command does not pass: {error}")))
+    }
+
+    /// Why the node cannot take pods yet after a boot.
+    pub(crate) fn not_back_yet(&self, node: &NodeView) -> Option<&'static str> {
+        if !node.ready {
+            Some("the node is not Ready yet")
+        } else if !node.boot_id.is_empty() && node.boot_id != self.boot_id {
+            Some("the kubelet has not reported this boot yet")
+        } else {
+            None
+        }
+    }
+
+    /// Cordon and slot are of this boot: nothing stands in the way of giving them back.
+    pub(crate) fn is_cordon_of_this_boot(&self) -> bool {
+        let entry = self.slot_entry();
+        self.restoring.may_be_cordoned || entry.is_some_and(|entry| entry.boot_id == self.boot_id)
+    }
+}
+
+/// An operator's order.
+impl State {
+    /// The phase is an order's.
+    pub fn is_forced(&self) -> bool {
+        self.phase.is_forced()
+    }
+
+    /// An order is being carried out: somebody has to see an answer still.
+    pub fn is_answering_by_force(&self, now: Moment) -> bool {
+        let is_next = self.forcing.next_covered(&self.requests).is_some();
+        self.forcing.pending.is_some() || (self.is_forced() && (is_next || now < self.forced_answer_over()))
+    }
+
+    /// When the answer that was shown last has been there for long enough.
+    pub(crate) fn forced_answer_over(&self) -> Moment {
+        self.shown.announced_at().unwrap_or(self.since) + BETWEEN_ANSWERS
     }
 }
 
@@ -154,7 +319,8 @@ pub struct Remembered {
 }
 
 /// One drain from its request to its end: what the report tells about it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub struct Session {
     /// Counts drains in this run; zero before the first.
     pub number: u64,
@@ -169,24 +335,12 @@ pub struct Session {
     /// Pods that have left in the attempts that are over.
     pub gone: u64,
     /// How it ended; stays until the next one begins.
-    pub ended: Option<Ended>,
-}
-
-/// How a drain ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The node might go down.
-    Complete(Outcome),
-    /// It could not be cordoned.
-    CordonFailed,
-    /// All attempts failed.
-    DrainFailed,
-    /// Nobody asked any more.
-    Cancelled,
+    pub ended: Option<Outcome>,
 }
 
 /// One attempt that is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct AttemptRecord {
     /// 1 for the first.
     pub number: u32,
@@ -196,132 +350,4 @@ pub struct AttemptRecord {
     pub ended: Moment,
     /// Why it failed.
     pub error: String,
-}
-
-/// Where the drain is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Phase {
-    /// Nobody asks.
-    #[default]
-    Idle,
-    /// Asked; something has to be true before the cordon.
-    Waiting(Waiting),
-    /// Cordoning the node for an attempt.
-    Cordoning(Cordoning),
-    /// Moving pods away.
-    Attempting {
-        /// 1 for the first.
-        attempt: u32,
-        /// When it began, the cordon included.
-        started: Moment,
-    },
-    /// Between two attempts.
-    Pausing {
-        /// The attempt that failed.
-        failed: u32,
-        /// The next one begins then.
-        until: Moment,
-    },
-    /// The node may go down.
-    Complete {
-        /// Why.
-        outcome: Outcome,
-        /// Something speaks against it, or somebody new asks: a fresh look is on its way.
-        recheck: Option<Recheck>,
-    },
-    /// It did not work; the answer says which part.
-    Failed(Failed),
-}
-
-/// A fresh look at a node that is COMPLETE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recheck {
-    /// Of the look that is on its way.
-    pub serial: u32,
-    /// Something has come since that the look may be older than: it counts only against COMPLETE, and another one
-    /// follows.
-    pub is_overtaken: bool,
-}
-
-impl Phase {
-    /// The phase's name in the report.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Idle => "Idle",
-            Self::Waiting(_) => "Waiting",
-            Self::Cordoning(_) => "Cordoning",
-            Self::Attempting { .. } => "Attempting",
-            Self::Pausing { .. } => "Pausing",
-            Self::Complete { .. } => "Complete",
-            Self::Failed(_) => "Failed",
-        }
-    }
-}
-
-/// Cordoning the node.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cordoning {
-    /// The attempt it is for.
-    pub attempt: u32,
-    /// When that began.
-    pub started: Moment,
-    /// When the first try was made.
-    pub began: Moment,
-    /// Tries that failed and count.
-    pub failures: u32,
-    /// The serial of the try in flight.
-    pub in_flight: Option<u32>,
-    /// The next try, when none is in flight.
-    pub next: Moment,
-    /// Why the last try failed.
-    pub error: String,
-    /// The node is cordoned; our slot has to be confirmed before a pod leaves.
-    pub cordoned: bool,
-    /// The attempt had begun in a process before this one, and goes on.
-    pub resumes: bool,
-    /// Since then nobody has looked whether the node is still cordoned. A person may have lifted the cordon.
-    pub unseen: bool,
-}
-
-/// Why the node may go down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is empty, by proof.
-    Drained,
-    /// The API server did not answer for too long.
-    ApiUnreachable,
-    /// No other node could take the pods.
-    NoSchedulablePeer,
-    /// The node, which this drain had seen, exists no more.
-    NodeGone,
-    /// An operator says so.
-    Forced,
-}
-
-/// Why the drain failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failed {
-    /// Before or at the cordon.
-    Cordon(String),
-    /// After it.
-    Drain(String),
-}
-
-/// The API server, as probes find it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Api {
-    /// It has not answered since then.
-    pub away_since: Option<Moment>,
-    /// A process before this one has not reached it since then. It counts once this one has not reached it either.
-    pub away_before: Option<Moment>,
-    /// Whether its failures are an outage: only then an attempt's clocks stand still.
-    pub outage: Outage,
-    /// When it came back from its last outage, if there was one.
-    pub back: Option<Moment>,
-    /// Its last failure.
-    pub error: String,
-    /// A look or probe with this serial is on its way.
-    pub asked: Option<u32>,
-    /// The next one is due then.
-    pub next: Moment,
 }

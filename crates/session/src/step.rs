@@ -1,129 +1,228 @@
-//! The state machine of the device around a drain.
+//! The coordinator: the only module that knows all the others.
 //!
-//! Each event is first taken in as a fact (who asks, whether the API server answers, what our node looks like),
-//! then shown to the phase, one function per phase. The tail is level-triggered: what follows from the state as
-//! a whole (a drain to begin, a cordon to take back, a probe that is due, a status to show) is looked at after
-//! every event.
+//! Each event is first taken in as a fact by the part whose fact it is (who asks, whether the API server answers, what our
+//! node looks like), then shown to the phase, which says where to go next. The tail is level-triggered: what follows from
+//! the state as a whole (a drain to begin, a cordon to take back, a probe that is due, a status to show) is looked at after
+//! every event. The parts do not know each other: what one of them means for another is said here.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use drain::time::Moment;
+use schemas::{DrainRequester, DrainStatus, Member, Outcome};
 
-use crate::effect::{Effect, rank};
-use crate::event::Event;
+use crate::effect::Effect;
+use crate::event::{Event, Look, Trouble};
 use crate::forcing::Forcing;
-use crate::membership::Member;
+use crate::membership::{self, Listed};
+use crate::next::Next;
+use crate::phase::{Cordoning, Failed, Phase, Waiting};
 use crate::policy::Policy;
 use crate::record::record;
-use crate::requests::{Answer, Request, Requester};
-use crate::showing::{Status, show};
-use crate::state::{self, Ended, Outcome, Phase, Session, State, Waiting};
-use crate::{attempting, complete, cordoning, forcing, health, leasing, looking, returning, waiting};
+use crate::requests::{Answer, Request};
+use crate::restoring::is_marked;
+use crate::slot_lease::{Nodes, Pursued};
+use crate::state::{AttemptRecord, Session, State};
+use crate::turn::Turn;
+use crate::{OWNER, attempting, complete, cordoning, forced, preconditions, showing, wants};
 
 /// The next state, and what to do.
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     let before = (headline(&state), record(&state));
-    let mut effects = Vec::new();
-    note(&mut state, &event, now, policy, &mut effects);
-    stop_if_not_needed(&mut state, now, policy, &mut effects);
-    phase(&mut state, event, now, policy, &mut effects);
-    forcing::pursue(&mut state, now, policy, &mut effects);
+    let mut turn = Turn::new(now, policy, state.serial);
+    note(&mut state, &event, &mut turn);
+    stop_if_not_needed(&mut state, &mut turn);
+    let next = phase(&mut state, event, &mut turn);
+    go(&mut state, next, &mut turn);
+    forced::pursue(&mut state, &mut turn);
     // Once more: each of these may have begun a drain.
-    stop_if_not_needed(&mut state, now, policy, &mut effects);
-    begin_if_asked(&mut state, now);
-    returning::remember(&mut state, policy);
-    let wakes = [
-        leasing::pursue(&mut state, now, policy, &mut effects),
-        show(&mut state, now, policy),
-        health::pursue(&mut state, now, policy, &mut effects),
-        returning::pursue(&mut state, now, policy, &mut effects),
-        looking::pursue(&mut state, now, &mut effects),
-        phase_wake(&state, policy),
-        state.forcing.complete.as_ref().map(|forced| forced.until),
-        state.drain_wake,
-    ];
+    stop_if_not_needed(&mut state, &mut turn);
+    begin_if_asked(&mut state, &turn);
+    wants::remember(&mut state, policy);
+    let wakes = pursue(&mut state, &mut turn);
+    state.serial = turn.serial();
+    let mut effects = turn.effects;
     if headline(&state) != before.0 {
         effects.push(Effect::Publish);
     }
     if record(&state) != before.1 {
         effects.push(Effect::Record);
     }
-    effects.sort_by_key(rank);
+    effects.sort_by_key(Effect::rank);
     effects.extend(wakes.into_iter().flatten().min().map(Effect::WakeAt));
     (state, effects)
 }
 
 /// Takes the event in as a fact, whatever the phase.
-fn note(state: &mut State, event: &Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+fn note(state: &mut State, event: &Event, turn: &mut Turn<'_>) {
     match event {
-        Event::Requests(standing) => requests(state, standing.clone(), now, policy, effects),
+        Event::Requests(standing) => requests(state, standing.clone(), turn),
         Event::Facts(facts) => {
             state.facts = *facts;
-            looking::membership(state, None);
+            membership(state, None);
         }
-        Event::Looked { serial, result } => looking::looked(state, *serial, result, now, policy, effects),
-        Event::Probed { serial, result } => looking::probed(state, *serial, result, now, policy, effects),
-        Event::Uncordoned { serial, result } => returning::uncordoned(state, *serial, result, now),
-        Event::Adopted { serial, result } => returning::adopted(state, *serial, result, now),
-        Event::Slots { serial, result } => leasing::answered(state, *serial, result, now, policy),
-        Event::SlotsChanged => leasing::changed(state, now),
-        Event::Health { serial, result } => health::answered(state, *serial, result, now, policy),
-        Event::Override(order) => forcing::ordered(state, order.clone(), effects),
-        Event::OverrideTaken { renamed } => forcing::taken(state, *renamed, now, policy, effects),
-        Event::Picture(picture) => {
+        Event::Looked { serial, result } => looked(state, *serial, result, turn),
+        Event::Probed { serial, result } => {
+            reached(state, *serial, result.as_ref().err(), turn);
+            if let Ok(node) = result {
+                state.own.clone_from(node);
+            }
+        }
+        Event::Cordoned { serial, result } => {
+            cordoning::note(state, result);
+            if matches!(&state.phase, Phase::Cordoning(Cordoning { in_flight, .. }) if *in_flight == Some(*serial))
+            {
+                heard(state, result.as_ref().err(), turn);
+            }
+        }
+        Event::Uncordoned { serial, result } => {
+            if state.restoring.uncordoned(*serial, result, turn.now)
+                && let Some(node) = &mut state.own
+            {
+                node.cordoned &= !is_marked(node);
+                node.cordoned_by = None;
+            }
+        }
+        Event::Adopted { serial, result } => adopted(state, *serial, result, turn),
+        Event::Slots { serial, result } => {
+            // Idle or Failed nobody renews.
+            let renews =
+                state.requests.hold_the_node() && !matches!(state.phase, Phase::Idle | Phase::Failed(_));
+            let State { slots, own, nodes, nodes_asked, .. } = state;
+            let nodes = Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked };
+            slots.answered(*serial, result, nodes, renews, turn);
+        }
+        Event::SlotsChanged => {
+            let is_waiting = state.is_waiting_for_slot();
+            state.slots.changed(is_waiting, state.own.as_ref(), turn);
+        }
+        Event::Health { serial, result } => state.health.answered(*serial, result, turn),
+        Event::Override(order) => {
+            // On record first.
+            state.forcing.pending = Some(order.clone());
+            turn.effects.push(Effect::TakeOverride);
+        }
+        Event::OverrideTaken { renamed } => forced::taken(state, *renamed, turn),
+        Event::Drain(event) => driver(state, event, turn.now),
+        Event::Tick => {}
+    }
+    // An API server that has been away for so long that a drain would be given up has been asked.
+    state.has_looked |= state.api.is_away_for(turn.policy.unreachable_timeout, turn.now);
+}
+
+/// What the driver of the attempt tells the session besides.
+fn driver(state: &mut State, event: &drain::Event, now: Moment) {
+    match event {
+        drain::Event::Picture(picture) => {
             if let Some(node) = &picture.node {
                 state.own = Some(node.clone());
             }
             state.picture = Some(Arc::clone(picture));
         }
-        Event::Cordoned { result, .. } => cordoning::note(state, result),
-        Event::Unseen { .. }
-        | Event::Answer { .. }
-        | Event::Proof { .. }
-        | Event::Found { .. }
-        | Event::Tick => {}
+        drain::Event::ApiAway => state.api.driver_says(true, now),
+        drain::Event::ApiBack => state.api.driver_says(false, now),
+        drain::Event::Start { .. }
+        | drain::Event::Resume { .. }
+        | drain::Event::Cancel
+        | drain::Event::Answer { .. }
+        | drain::Event::Proof { .. }
+        | drain::Event::Found { .. }
+        | drain::Event::Unseen { .. }
+        | drain::Event::Tick => {}
     }
-    looking::note_outage(state, now, policy);
 }
 
-fn phase(state: &mut State, event: Event, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
-    match &state.phase {
-        Phase::Idle | Phase::Failed(_) => {}
-        Phase::Waiting(_) => waiting::step(state, event, now, policy, effects),
-        Phase::Cordoning(_) => cordoning::step(state, event, now, policy, effects),
-        Phase::Attempting { .. } => attempting::step(state, event, now, policy, effects),
-        Phase::Pausing { .. } => attempting::pause(state, now, effects),
-        Phase::Complete { outcome: Outcome::Forced, .. } => forcing::step(state, now),
-        Phase::Complete { .. } => complete::step(state, event, now, policy, effects),
+/// Takes a list of nodes in.
+fn looked(state: &mut State, serial: u32, result: &Result<Look, Trouble>, turn: &mut Turn<'_>) {
+    reached(state, serial, result.as_ref().err(), turn);
+    let Ok(look) = result else { return };
+    state.sight.identity = look.own.as_ref().err().map(|none| none.why.clone()).unwrap_or_default();
+    forget_what_is_gone(state, look);
+    state.slots.watched.see_nodes(&look.nodes, turn.now);
+    state.nodes.clone_from(&look.nodes);
+    state.nodes_asked = serial;
+    if let Ok(own) = &look.own {
+        state.own = Some(own.clone());
+    }
+    let State { slots, own, nodes, nodes_asked, .. } = state;
+    slots.see_others(Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked }, turn);
+    state.has_looked = true;
+    membership(state, Some(Listed { nodes: look.nodes.len(), has_own: look.own.is_ok() }));
+}
+
+/// A Node that exists no more carries nothing. Believed only of a cluster that knows this machine: another kubeconfig may
+/// lead to another cluster.
+fn forget_what_is_gone(state: &mut State, look: &Look) {
+    let is_there = |uid: &str| look.nodes.iter().any(|node| node.uid == uid);
+    if look.own.is_ok() && state.remembered.as_ref().is_some_and(|node| !is_there(&node.node_uid)) {
+        state.remembered = None;
+    }
+}
+
+/// `no` lets the device go down, so `yes` becomes `no` only while nobody asks, and what is not known yet only as long as
+/// nothing was done to the node. Everything else may change at any time.
+fn membership(state: &mut State, listed: Option<Listed>) {
+    let next = membership::next(state.member, &state.facts, listed);
+    let is_allowed = match (state.member, next) {
+        (Member::Yes, Member::No) => state.requests.is_empty(),
+        (Member::Unknown, Member::No) => matches!(state.phase, Phase::Idle | Phase::Waiting(_)),
+        (Member::Yes | Member::No | Member::Unknown, _) => true,
+    };
+    if is_allowed {
+        state.member = next;
+    }
+}
+
+/// A look or probe was answered.
+fn reached(state: &mut State, serial: u32, trouble: Option<&Trouble>, turn: &mut Turn<'_>) {
+    let next = turn.now + wants::pause_between_looks(state, trouble.is_some());
+    state.api.answered(serial, next);
+    match trouble {
+        None => state.sight.refused.clear(),
+        Some(Trouble::Denied(text) | Trouble::Other(text)) => state.sight.refused.clone_from(text),
+        Some(Trouble::Unreachable(_)) => {}
+    }
+    heard(state, trouble, turn);
+}
+
+/// Whether the API server was reached: the freeze of an attempt's clocks follows it.
+fn heard(state: &mut State, trouble: Option<&Trouble>, turn: &mut Turn<'_>) {
+    if let Some(event) = state.api.heard(trouble, turn.now) {
+        state.drive(event, turn);
+    }
+}
+
+/// Takes the answer to an adoption in: whether there was a cordon to adopt.
+fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, turn: &Turn<'_>) {
+    if state.restoring.answered(serial, result.as_ref().err(), turn.now) {
+        state.adopts = false;
+        if *result == Ok(true)
+            && let Some(node) = &mut state.own
+        {
+            node.cordoned_by = Some(OWNER.to_owned());
+        }
     }
 }
 
 /// Takes the standing requests in: the last one withdrawn cancels, a new one joins or begins anew.
-fn requests(
-    state: &mut State,
-    standing: Vec<Request>,
-    now: Moment,
-    policy: &Policy,
-    effects: &mut Vec<Effect>,
-) {
-    let is_answering = forcing::next_covered(state).is_some();
+fn requests(state: &mut State, standing: Vec<Request>, turn: &mut Turn<'_>) {
+    let is_answering = state.forcing.next_covered(&state.requests).is_some();
     let any_new = state.requests.replace(standing);
     if any_new && !is_answering {
-        forcing::spend(state);
+        state.forcing.spend();
     }
     match &state.phase {
         Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } => {}
-        _ if state.requests.is_empty() => cancel(state, now, policy, effects),
+        _ if state.requests.is_empty() => cancel(state, turn),
         Phase::Complete { outcome: Outcome::Drained, .. } if any_new => {
             state.shown.forget_times();
-            complete::recheck(state, now, effects);
+            complete::recheck(state, turn);
         }
         Phase::Complete { .. } if any_new => {
             state.requests.forget_answers();
-            begin(state, now);
+            begin(state, turn);
         }
-        Phase::Failed(_) if any_new => begin(state, now),
+        Phase::Failed(_) if any_new => begin(state, turn),
         Phase::Waiting(_)
         | Phase::Cordoning(_)
         | Phase::Attempting { .. }
@@ -133,79 +232,177 @@ fn requests(
     }
 }
 
-fn begin_if_asked(state: &mut State, now: Moment) {
+/// Shows the event to the phase.
+fn phase(state: &mut State, event: Event, turn: &mut Turn<'_>) -> Next {
+    match state.phase {
+        Phase::Idle | Phase::Failed(_) => Next::Stay,
+        Phase::Waiting(_) => preconditions::step(state, &event, turn),
+        Phase::Cordoning(_) => cordoning::step(state, &event, turn),
+        Phase::Attempting { .. } => attempting::step(state, event, turn),
+        Phase::Pausing { failed, until } if until <= turn.now => Next::Cordon(failed + 1),
+        Phase::Pausing { .. } => Next::Stay,
+        Phase::Complete { outcome: Outcome::Forced, .. } => forced::step(state, turn.now),
+        Phase::Complete { .. } => complete::step(state, &event, turn),
+    }
+}
+
+/// Goes where the phase wants to go, as far as that leads at once.
+fn go(state: &mut State, mut next: Next, turn: &mut Turn<'_>) {
+    loop {
+        next = match next {
+            Next::Stay => return,
+            Next::Begin => {
+                begin(state, turn);
+                Next::Stay
+            }
+            Next::BeginAnew => {
+                state.requests.forget_answers();
+                Next::Begin
+            }
+            Next::Cordon(attempt) => {
+                cordoning::begin(state, attempt, turn);
+                Next::Stay
+            }
+            Next::Attempt(cordoning) => attempting::begin(state, &cordoning, turn),
+            Next::AttemptFailed(cordoning, error) => attempt_failed(state, &cordoning, error, turn),
+            Next::Finish(outcome) => {
+                state.session.finished = Some(turn.now);
+                Next::GoOn(Phase::Complete { outcome, recheck: None })
+            }
+            Next::Fail(failed) => {
+                state.session.finished = Some(turn.now);
+                Next::GoOn(Phase::Failed(failed))
+            }
+            Next::GoOn(phase) => {
+                state.enter(phase, turn.now);
+                Next::Stay
+            }
+        };
+    }
+}
+
+/// An attempt has failed: another one, or the end.
+fn attempt_failed(state: &mut State, cordoning: &Cordoning, error: String, turn: &Turn<'_>) -> Next {
+    let Cordoning { attempt: number, started, .. } = *cordoning;
+    let is_last = number >= turn.policy.attempts;
+    let text = format!("{number} attempts failed, the last one because {error}");
+    state.session.attempts.push(AttemptRecord { number, started, ended: turn.now, error });
+    if is_last {
+        Next::Fail(Failed::Drain(text))
+    } else {
+        Next::GoOn(Phase::Pausing { failed: number, until: turn.now + turn.policy.retry_pause })
+    }
+}
+
+fn begin_if_asked(state: &mut State, turn: &Turn<'_>) {
     let asked = state.requests.next_unanswered().is_some();
     if state.phase == Phase::Idle && asked && state.member_now() != Member::No {
-        begin(state, now);
+        begin(state, turn);
     }
 }
 
 /// It has turned out that this device is in no cluster. Nothing was done yet, and nothing has to be.
-fn stop_if_not_needed(state: &mut State, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+fn stop_if_not_needed(state: &mut State, turn: &mut Turn<'_>) {
     if matches!(state.phase, Phase::Waiting(_)) && state.member_now() == Member::No {
-        cancel(state, now, policy, effects);
+        cancel(state, turn);
     }
 }
 
 /// A new drain begins, for all that ask and were not answered.
-pub(crate) fn begin(state: &mut State, now: Moment) {
+fn begin(state: &mut State, turn: &Turn<'_>) {
     let number = state.session.number + 1;
-    state.session = Session { number, started: Some(now), ..Session::default() };
+    state.session = Session { number, started: Some(turn.now), ..Session::default() };
     state.drain = drain::State::Idle;
     state.drain_wake = None;
     state.shown.forget_times();
-    state.api.asked = None;
-    state.api.next = now;
+    state.api.ask_anew(turn.now);
     state.picture = None;
-    state.enter(Phase::Waiting(Waiting { since: now, after: state.serial, ..Waiting::default() }), now);
+    let waiting = Waiting { since: turn.now, after: turn.serial(), ..Waiting::default() };
+    state.enter(Phase::Waiting(waiting), turn.now);
 }
 
 /// Nobody asks any more: everything in flight is given up, and the way back begins. What a drain that had ended
 /// found stays for the report.
-fn cancel(state: &mut State, now: Moment, policy: &Policy, effects: &mut Vec<Effect>) {
+fn cancel(state: &mut State, turn: &mut Turn<'_>) {
     if state.session.ended.is_none() {
-        state.session.ended = Some(Ended::Cancelled);
-        attempting::drive(state, drain::Event::Cancel, now, policy, effects);
+        state.session.ended = Some(Outcome::Cancelled);
+        state.drive(drain::Event::Cancel, turn);
     }
     state.picture = None;
-    state.api.next = state.api.next.min(now + Duration::from_secs(1));
-    state.session.finished.get_or_insert(now);
-    state.enter(Phase::Idle, now);
+    state.api.ask_by(turn.now + Duration::from_secs(1));
+    state.session.finished.get_or_insert(turn.now);
+    state.enter(Phase::Idle, turn.now);
 }
 
-/// The drain ends well.
-pub(crate) fn finish(state: &mut State, outcome: Outcome, now: Moment) {
-    state.session.finished = Some(now);
-    state.enter(Phase::Complete { outcome, recheck: None }, now);
+/// Starts every call that is due, and shows what is to be seen. Says when each part wants to be looked at again.
+fn pursue(state: &mut State, turn: &mut Turn<'_>) -> [Option<Moment>; 8] {
+    [
+        pursue_slot(state, turn),
+        showing::show(state, turn),
+        {
+            let wanted = wants::health(state);
+            state.health.pursue(wanted, turn)
+        },
+        wants::node_write(state, turn.policy).and_then(|write| state.restoring.pursue(write, turn)),
+        {
+            let wants_all_nodes = wants::wants_all_nodes(state);
+            state.api.pursue(wants_all_nodes, turn)
+        },
+        phase_wake(state, turn.policy),
+        state.forcing.complete.as_ref().map(|forced| forced.until),
+        state.drain_wake,
+    ]
+}
+
+fn pursue_slot(state: &mut State, turn: &mut Turn<'_>) -> Option<Moment> {
+    let Some(wanted) = wants::slot(state, turn.now, turn.policy) else {
+        state.slots.rest();
+        return (state.holds_slot() && turn.policy.slots_limit > 0).then(|| state.slots.renew_at());
+    };
+    if state.api.away_since.is_some() {
+        return None;
+    }
+    let is_in_service = wants::is_before_the_cordon(&state.phase);
+    let State { slots, own, nodes, nodes_asked, boot_id, .. } = state;
+    let nodes = Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked };
+    match slots.pursue(wanted, nodes, boot_id, is_in_service, turn) {
+        Pursued::Waits => None,
+        Pursued::At(moment) => Some(moment),
+        Pursued::NeedsList => {
+            state.api.ask_by(turn.now);
+            None
+        }
+        Pursued::Lost => {
+            // No pod leaves any more, and we queue again; the node is uncordoned while others have the slots.
+            state.drive(drain::Event::Cancel, turn);
+            state.requests.forget_answers();
+            begin(state, turn);
+            Some(turn.now)
+        }
+    }
 }
 
 fn phase_wake(state: &State, policy: &Policy) -> Option<Moment> {
     match &state.phase {
         Phase::Waiting(waiting) => policy.wait_limit.map(|limit| waiting.since + limit),
-        Phase::Cordoning(state::Cordoning {
-            in_flight: None, unseen: false, cordoned: false, next, ..
-        }) if state.own.is_some() => Some(*next),
+        Phase::Cordoning(cordoning) => cordoning::next_try(cordoning).filter(|_| state.own.is_some()),
         Phase::Pausing { until, .. } => Some(*until),
-        Phase::Idle
-        | Phase::Cordoning(_)
-        | Phase::Attempting { .. }
-        | Phase::Complete { .. }
-        | Phase::Failed(_) => None,
+        Phase::Idle | Phase::Attempting { .. } | Phase::Complete { .. } | Phase::Failed(_) => None,
     }
 }
 
 /// What others can see of the state at a glance; a change is published at once, everything else at leisure.
 #[derive(PartialEq)]
 struct Headline {
-    status: Status,
-    requested_by: Requester,
+    status: DrainStatus,
+    requested_by: DrainRequester,
     phase: &'static str,
     member: Member,
     drain: u64,
     attempts: usize,
     forcing: Forcing,
     holds_slot: bool,
-    answers: Vec<(Requester, String, Answer)>,
+    answers: Vec<(DrainRequester, String, Answer)>,
 }
 
 fn headline(state: &State) -> Headline {
@@ -218,7 +415,7 @@ fn headline(state: &State) -> Headline {
         drain: state.session.number,
         attempts: state.session.attempts.len(),
         forcing: state.forcing.clone(),
-        holds_slot: leasing::is_held(state),
+        holds_slot: state.holds_slot(),
         answers: state.requests.iter().map(answer).collect(),
     }
 }

@@ -5,8 +5,8 @@
 //! only what a restarted zedkube would have to know of waits.
 
 use crate::effect::Effect;
-use crate::leasing;
-use crate::state::{Phase, State};
+use crate::phase::Phase;
+use crate::state::State;
 
 /// An effect that a restarted zedkube would have to know of.
 enum Begins {
@@ -52,7 +52,7 @@ pub fn has_to_wait(effect: &Effect, state: &State) -> bool {
     begins(effect).is_some_and(|begins| match begins {
         Begins::Cordon(_) | Begins::PodsEnd(_) => true,
         // With a slot it renews; without one it takes one.
-        Begins::Slots(_) => !leasing::is_held(state),
+        Begins::Slots(_) => !state.holds_slot(),
     })
 }
 
@@ -66,6 +66,6 @@ pub fn is_wanted(effect: &Effect, state: &State) -> bool {
             let running = drain::progress::attempt(&state.drain).map(|running| running.number);
             matches!(state.phase, Phase::Attempting { .. }) && running == Some(attempt)
         }
-        Begins::Slots(serial) => state.slots.in_flight.is_some_and(|in_flight| in_flight.serial == serial),
+        Begins::Slots(serial) => state.slots.awaits(serial),
     })
 }

@@ -3,12 +3,12 @@
 use drain::progress::{self, Progress};
 use drain::state::Attempt;
 
+use schemas::{Member, OtherHolders, Outcome};
+
 use crate::health::Purpose;
-use crate::membership::Member;
-use crate::returning;
-use crate::slots::Others;
-use crate::state::{Cordoning, Failed, Outcome, Phase, State, Waiting};
-use crate::waiting::Stage;
+use crate::phase::{Cordoning, Failed, Phase, Stage, Waiting};
+use crate::requests::Answer;
+use crate::state::State;
 
 /// One plain sentence: why the device is where it is.
 pub fn reason(state: &State) -> String {
@@ -103,13 +103,13 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
 /// Why an outage is waited for longer than the setting for outages says.
 fn holders(state: &State) -> &'static str {
     match state.slots.others {
-        Others::Hold => {
+        OtherHolders::Hold => {
             "; another node had a slot or was down when it last answered, and gets slots.down-max to return"
         }
-        Others::Unknown => {
+        OtherHolders::Unknown => {
             "; whether another node has a slot is not known: one that has gets slots.down-max to return"
         }
-        Others::Nobody => "",
+        OtherHolders::Nobody => "",
     }
 }
 
@@ -144,12 +144,12 @@ fn idle(state: &State) -> String {
     if let Some(disabled) = &state.forcing.disabled {
         return format!("drains are switched off until the next boot: {}", disabled.by);
     }
-    if returning::is_due(state) {
-        if let Some(obstacle) = returning::obstacle(state) {
+    if state.is_return_due() {
+        if let Some(obstacle) = state.return_obstacle() {
             return format!("our cordon or slot is still there: {obstacle}");
         }
-        if !state.returning.error.is_empty() {
-            return format!("our cordon could not be taken back yet: {}", state.returning.error);
+        if !state.restoring.error.is_empty() {
+            return format!("our cordon could not be taken back yet: {}", state.restoring.error);
         }
         if !state.slots.error.is_empty() {
             return format!("our slot could not be given back yet: {}", state.slots.error);
@@ -165,7 +165,7 @@ fn idle(state: &State) -> String {
         Some((why, _)) => format!("nobody asks for a drain, and none would be possible now: {why}"),
         None => quiet.to_owned(),
     };
-    if let Some(left) = returning::left_behind(state) {
+    if let Some(left) = state.left_behind() {
         text = format!(
             "our cordon or slot may still be on node {}, and nobody takes it back: {text}",
             left.node
@@ -217,13 +217,13 @@ fn unseen(state: &State) -> Option<(String, &'static str)> {
 fn idle_hint(state: &State) -> String {
     let mut hints = Vec::new();
     if state.forcing.disabled.is_none() {
-        if returning::is_due(state) {
-            let fails = !state.returning.error.is_empty();
+        if state.is_return_due() {
+            let fails = !state.restoring.error.is_empty();
             return if fails { "look at the API server; the uncordon is tried again by itself" } else { "" }
                 .to_owned();
         }
         hints.extend(unseen(state).map(|(_, hint)| hint.to_owned()));
-        hints.extend(returning::left_behind(state).map(|left| {
+        hints.extend(state.left_behind().map(|left| {
             let node = &left.node;
             format!(
                 "if this machine is node {node} no more, take back by hand: ebb uncordon --force {node}, \
@@ -291,13 +291,15 @@ fn complete(state: &State, outcome: Outcome) -> String {
             "no other node could take the pods for too long: not drained".to_owned()
         }
         Outcome::Forced => {
-            let forcing = &state.forcing;
-            let by = forcing.complete.as_ref().map(|forced| &forced.by);
-            let by = by.or_else(|| forcing.answered.values().next());
-            let by = by.or_else(|| forcing.disabled.as_ref().map(|disabled| &disabled.by));
+            let forced = state.requests.iter().find(|request| request.answer == Answer::Forced);
+            let by_order = state.forcing.complete.as_ref().map(|forced| &forced.by);
+            let by =
+                by_order.or_else(|| forced.map(|request| &request.forced_by)).or_else(|| state.forcing.by());
             let by = by.map_or_else(String::new, |by| format!(": {by}"));
             format!("an operator forced it, NOT drained{by}")
         }
         Outcome::NodeGone => "the node does not exist in the cluster any more".to_owned(),
+        // These let no node go down.
+        Outcome::CordonFailed | Outcome::DrainFailed | Outcome::Cancelled => String::new(),
     }
 }

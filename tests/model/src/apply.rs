@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use nodeagent::effect::Effect as NodeAgentEffect;
+use schemas::OtherHolders;
 use schemas::{DeviceActionState, DrainRequester, Operation};
-use session::slots::{Others, SlotTable};
+use session::slots::SlotTable;
 
 use crate::action::{Action, Agent, Party, Task};
 use crate::baseos::BaseOs;
@@ -104,7 +105,7 @@ impl World {
                 if scenario.mutation == Some(Mutation::ForgetsHolders)
                     && let Some(zedkube) = self.zedkube.change()
                 {
-                    zedkube.state.slots.others = Others::Nobody;
+                    zedkube.state.slots.others = OtherHolders::Nobody;
                 }
                 self.zedkube_lock_changed(*agent);
             }
@@ -377,7 +378,7 @@ impl World {
             self.monitor.evicts(server);
         }
         if call.ask == Ask::Uncordon && scenario.mutation == Some(Mutation::UncordonsAll) {
-            server.own.cordoned_by = Some(session::state::OWNER.to_owned());
+            server.own.cordoned_by = Some(session::OWNER.to_owned());
         }
         call.answer = Some(match &call.ask {
             Ask::WriteSlots { based_on, entry } if scenario.mutation == Some(Mutation::ImaginedSlots) => {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use device_op::OperationRecord;
 use device_op::facts::Kind;
+use schemas::DrainOrder;
 use schemas::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, DeviceAction, DeviceOpStatus, DeviceOpsCmd,
     DrainRequester, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation,
 };
-use session::forcing::Command;
 
 /// All files.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,7 +55,7 @@ pub struct RunFiles {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistFiles {
     /// The override file, which an operator writes.
-    pub order: Option<Command>,
+    pub order: Option<DrainOrder>,
     /// The counter files of device-op.
     pub counters: BTreeMap<Kind, u32>,
     /// OperationRecord.
@@ -63,9 +63,9 @@ pub struct PersistFiles {
     /// ActivationRecord.
     pub activations: Option<baseos::ActivationRecord>,
     /// Membership.
-    pub member: Option<session::Member>,
+    pub member: Option<schemas::Member>,
     /// KnownHolders.
-    pub others: session::slots::Others,
+    pub others: schemas::OtherHolders,
     /// ActionRecord, nodeagent's proof that a command was begun.
     pub action: Option<ActionRecord>,
     /// The reason that is left for the next boot.

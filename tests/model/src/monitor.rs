@@ -11,9 +11,10 @@ use device_op::OperationRecord;
 use device_op::facts::Kind;
 use drain::plan;
 use drain::view::NodeView;
+use schemas::DrainOrder;
+use schemas::OtherHolders;
 use schemas::{CommandState, DrainRequester, DrainStatus, GoTime, NodeDrainReport, Operation, Source};
-use session::forcing::Command;
-use session::slots::{Others, SlotTable};
+use session::slots::SlotTable;
 
 use session::State;
 
@@ -23,7 +24,6 @@ use crate::requester::publisher;
 use crate::rule::Rule;
 use crate::scenario::Scenario;
 use crate::server::{PEER, Server};
-use crate::zedkube::requester_of;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,13 +166,13 @@ impl Monitor {
     }
 
     /// zedkube has taken an operator's order.
-    pub(crate) fn order_taken(&mut self, order: Command) {
+    pub(crate) fn order_taken(&mut self, order: DrainOrder) {
         match order {
-            Command::Complete(requester) => {
-                self.forced.insert(requester_of(requester));
+            DrainOrder::Complete(requester) => {
+                self.forced.insert(requester);
             }
-            Command::Disable => self.is_disabled = true,
-            Command::Enable => {
+            DrainOrder::Disable => self.is_disabled = true,
+            DrainOrder::Enable => {
                 self.is_disabled = false;
                 self.forced.clear();
             }
@@ -425,7 +425,7 @@ impl Monitor {
         self.peer_seen_down = None;
         // What is known of holders is stored when something is published next.
         self.recorded(true);
-        self.peer_slot.on_record &= files.persist.others == Others::Hold;
+        self.peer_slot.on_record &= files.persist.others == OtherHolders::Hold;
     }
 
     fn carried_out(&mut self, kind: Kind, counter: u32) {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use runtime::settings::Retry;
+use schemas::DrainOrder;
 use schemas::{Operation, Source};
 use session::Policy;
-use session::forcing::Command;
 
 /// What a person, or a controller, does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,12 +68,12 @@ pub enum Word {
 
 impl Word {
     /// As zedkube reads it.
-    pub const fn command(self) -> Command {
+    pub const fn command(self) -> DrainOrder {
         match self {
-            Self::ForDeviceOp => Command::Complete(session::Requester::DeviceOp),
-            Self::ForAll => Command::Complete(session::Requester::Operator),
-            Self::Disable => Command::Disable,
-            Self::Enable => Command::Enable,
+            Self::ForDeviceOp => DrainOrder::Complete(schemas::DrainRequester::DeviceOp),
+            Self::ForAll => DrainOrder::Complete(schemas::DrainRequester::None),
+            Self::Disable => DrainOrder::Disable,
+            Self::Enable => DrainOrder::Enable,
         }
     }
 }

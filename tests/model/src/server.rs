@@ -7,10 +7,9 @@ use drain::cordon::{Claims, CordonChange, UncordonChange, cordon_change, uncordo
 use drain::storage::{Attachments, Storage};
 use drain::view::{NodeView, Picture, PodId, PodView, Terminating};
 use session::Event;
-use session::event::{Cordoned, Look, Trouble};
-use session::leasing::SlotTrouble;
+use session::OWNER;
+use session::event::{Cordoned, Look, SlotTrouble, Trouble};
 use session::slots::{Holder, SlotTable};
-use session::state::OWNER;
 
 /// Name and UID of this device's node.
 pub const OWN: &str = "own";
@@ -192,10 +191,12 @@ impl Server {
             }
             Ask::Evict(pod) => {
                 let answer = self.evict(pod);
-                Event::Answer { attempt: serial, uid: pod.uid.clone(), answer }
+                Event::Drain(drain::Event::Answer { attempt: serial, uid: pod.uid.clone(), answer })
             }
-            Ask::Prove => Event::Proof { attempt: serial, look: Ok(Arc::new(self.picture())) },
-            Ask::Inquire => Event::Found { attempt: serial, findings: Arc::default() },
+            Ask::Prove => {
+                Event::Drain(drain::Event::Proof { attempt: serial, look: Ok(Arc::new(self.picture())) })
+            }
+            Ask::Inquire => Event::Drain(drain::Event::Found { attempt: serial, findings: Arc::default() }),
         }
     }
 
@@ -269,10 +270,10 @@ pub fn failed(ask: &Ask, serial: u32, trouble: &Trouble) -> Event {
             } else {
                 drain::Answer::Budget(BudgetRefusal { text, after: None })
             };
-            Event::Answer { attempt: serial, uid: pod.uid.clone(), answer }
+            Event::Drain(drain::Event::Answer { attempt: serial, uid: pod.uid.clone(), answer })
         }
-        Ask::Prove => Event::Proof { attempt: serial, look: Err(text) },
-        Ask::Inquire => Event::Found { attempt: serial, findings: Arc::default() },
+        Ask::Prove => Event::Drain(drain::Event::Proof { attempt: serial, look: Err(text) }),
+        Ask::Inquire => Event::Drain(drain::Event::Found { attempt: serial, findings: Arc::default() }),
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use device_op::OperationRecord;
 use device_op::facts::{Kind, all_kinds};
+use schemas::Member;
 use schemas::{BaseOsConfig, BaseOsStatus, DeviceOpsCmd};
-use session::Member;
 
 use crate::action::{Agent, Party};
 use crate::baseos::{Activation, BaseOs};

@@ -9,18 +9,17 @@ use std::sync::Arc;
 
 use drain::{Moment, Picture};
 use schemas::{DeviceActionState, DrainRequester, NodeDrainReport, NodeDrainStatus};
-use session::forcing::Order;
+use schemas::{Member, OtherHolders};
+use session::Phase;
+use session::event::Order;
 use session::membership::{Facts, Mode, NodeAgent};
-use session::slots::Others;
-use session::state::Phase;
-use session::{Answer, Effect, Event, Member, Request, State, leasing};
+use session::{Answer, Effect, Event, Request, State};
 
 use crate::files::{Files, RunFiles};
 use crate::requester::publisher;
 use crate::scenario::{Mutation, Scenario};
 use crate::server::{Ask, Server};
-pub(crate) use report::requester_of;
-use report::{status_of, with_answers_of};
+use report::with_answers_of;
 
 /// One process.
 #[derive(Clone, Debug)]
@@ -54,7 +53,7 @@ pub enum Todo {
     /// An effect of the session.
     Do(Effect),
     /// A part of publishing: Membership and KnownHolders.
-    Store(Member, Others),
+    Store(Member, OtherHolders),
     /// A part of publishing: NodeDrainReport.
     Report(Arc<NodeDrainReport>),
     /// A part of publishing: NodeDrainStatus.
@@ -207,7 +206,7 @@ impl Zedkube {
             Input::Picture => {
                 let picture = Arc::new(server.picture());
                 self.seen_picture = Some(Arc::clone(&picture));
-                Some(Event::Picture(picture))
+                Some(Event::Drain(drain::Event::Picture(picture)))
             }
             Input::Slots => {
                 self.seen_slots = Some(Seen(server.slots.version.clone()));
@@ -241,7 +240,7 @@ impl Zedkube {
         if !self.state.wants_picture() {
             self.seen_picture = None;
         }
-        if !leasing::wants_watch(&self.state) {
+        if !self.state.wants_slot_watch() {
             self.seen_slots = None;
         } else if self.seen_slots.is_none() && server.is_reachable {
             self.seen_slots = Some(Seen(server.slots.version.clone()));
@@ -329,10 +328,8 @@ impl Zedkube {
     /// As `Output::write` does it: the report with its reason, the status, the report with the answers.
     fn publish(&mut self, files: &Files) {
         let report = self.report();
-        let status = NodeDrainStatus {
-            status: status_of(self.state.shown.status),
-            requested_by: requester_of(self.state.shown.requested_by),
-        };
+        let status =
+            NodeDrainStatus { status: self.state.shown.status, requested_by: self.state.shown.requested_by };
         let mut parts = Vec::new();
         let known = (self.state.member, self.state.slots.others);
         if !self.state.adopts && (files.persist.member, files.persist.others) != (Some(known.0), known.1) {
@@ -354,7 +351,9 @@ impl Zedkube {
 }
 
 fn hide_pods(event: &mut Event) {
-    if let Event::Picture(picture) | Event::Proof { look: Ok(picture), .. } = event {
+    if let Event::Drain(drain::Event::Picture(picture) | drain::Event::Proof { look: Ok(picture), .. }) =
+        event
+    {
         Arc::make_mut(picture).pods.clear();
     }
 }
@@ -379,19 +378,13 @@ fn nodeagent(files: &RunFiles) -> NodeAgent {
 
 /// The requests as the inbox reads them.
 fn requests(files: &RunFiles) -> Vec<Request> {
-    let request = |(requester, item): (&DrainRequester, &schemas::NodeDrainRequest)| {
-        let requester = match requester {
-            DrainRequester::DeviceOp => session::Requester::DeviceOp,
-            DrainRequester::Update => session::Requester::Update,
-            DrainRequester::None | DrainRequester::Unset => session::Requester::Operator,
-        };
-        Request {
-            requester,
-            context: item.context.clone(),
-            requested_at: item.requested_at.to_string(),
-            publisher: publisher(item.requested_by).to_owned(),
-            answer: Answer::None,
-        }
+    let request = |(requester, item): (&DrainRequester, &schemas::NodeDrainRequest)| Request {
+        requester: *requester,
+        context: item.context.clone(),
+        requested_at: item.requested_at.to_string(),
+        publisher: publisher(item.requested_by).to_owned(),
+        answer: Answer::None,
+        forced_by: String::new(),
     };
     files.requests.iter().map(request).collect()
 }

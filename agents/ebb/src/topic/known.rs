@@ -2,7 +2,7 @@
 
 use schemas::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
-    ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride, DrainRecord,
+    ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride,
     EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport,
     NodeDrainRequest, NodeDrainStatus, OwnCordon, ParseError, PassGate, Topic, ZedAgentStatus, parse,
     to_bytes,
@@ -12,7 +12,7 @@ use schemas::{
 pub(super) type Check = fn(&[u8]) -> Result<Vec<u8>, ParseError>;
 
 /// All types that `schemas` exports as topics, in the order of their names.
-const KNOWN: [(&str, Check); 25] = [
+const KNOWN: [(&str, Check); 24] = [
     known::<ActionRecord>(),
     known::<BaseOsConfig>(),
     known::<BaseOsHold>(),
@@ -26,7 +26,6 @@ const KNOWN: [(&str, Check); 25] = [
     known::<DeviceOpStatus>(),
     known::<DeviceOpsCmd>(),
     known::<DrainOverride>(),
-    known::<DrainRecord>(),
     known::<EdgeNodeClusterConfig>(),
     known::<EdgeNodeInfo>(),
     known::<KnownHolders>(),

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use session::forcing::{Command, Disabled, Forced, Forcing, Needless, Order};
-use session::slots::Others;
-use session::state::{AttemptRecord, Cordoning, Ended, Failed, Phase, Session};
-use session::waiting::Waiting;
-use session::{Answer, Outcome, Request, Requester, Status};
+use schemas::{DrainOrder, DrainRequester, DrainStatus, OtherHolders, Outcome};
+use session::event::Order;
+use session::forcing::{Disabled, Forced, Forcing, Needless};
+use session::phase::{Cordoning, Waiting};
+use session::state::{AttemptRecord, Session};
 
 use super::*;
 
@@ -38,12 +38,13 @@ fn phases() -> Vec<Phase> {
     complete.into_iter().chain(others).collect()
 }
 
-fn request(requester: Requester, answer: Answer) -> Request {
+fn request(requester: DrainRequester, answer: Answer) -> Request {
     Request {
         requester,
         context: "reboot".into(),
         requested_at: "2026-08-22T16:10:11.1Z".into(),
         publisher: "zedagent".into(),
+        forced_by: if answer == Answer::Forced { "a".into() } else { String::new() },
         answer,
     }
 }
@@ -57,24 +58,23 @@ fn session() -> Session {
         attempts: vec![AttemptRecord { number: 1, started: Moment(15), ended: Moment(16), error }],
         cordoned_before: true,
         gone: 17,
-        ended: Some(Ended::Cancelled),
+        ended: Some(Outcome::Cancelled),
     }
 }
 
 fn forcing() -> Forcing {
     Forcing {
-        pending: Some(Order { what: Command::Complete(Requester::Update), by: "p".into() }),
+        pending: Some(Order { what: DrainOrder::Complete(DrainRequester::Update), by: "p".into() }),
         complete: Some(Forced {
-            requester: Requester::DeviceOp,
+            requester: DrainRequester::DeviceOp,
             by: "f".into(),
             since: Moment(21),
             used: true,
             until: Moment(22),
         }),
         disabled: Some(Disabled { by: "d".into(), since: Moment(23) }),
-        answered: BTreeMap::from([(Requester::Operator, "a".into())]),
         needless: Some(Needless {
-            requester: Requester::Update,
+            requester: DrainRequester::Update,
             by: "n".into(),
             since: Moment(25),
             outcome: Outcome::NodeGone,
@@ -86,14 +86,15 @@ fn forcing() -> Forcing {
 fn full(phase: Phase) -> Record {
     Record {
         requests: vec![
-            request(Requester::Operator, Answer::Forced),
-            request(Requester::DeviceOp, Answer::Complete),
-            request(Requester::Update, Answer::FailedDrain),
+            request(DrainRequester::None, Answer::Forced),
+            request(DrainRequester::DeviceOp, Answer::Complete),
+            request(DrainRequester::Update, Answer::FailedDrain),
         ],
         phase,
         since: Moment(12),
         session: session(),
-        shown: (Status::DrainRetrying, Some(Requester::Update)),
+        status: DrainStatus::DrainRetrying,
+        requested_by: DrainRequester::Update,
         attempt: Some(drain::Record {
             started: Moment(18),
             deadline: Moment(19),
@@ -103,7 +104,7 @@ fn full(phase: Phase) -> Record {
         may_be_cordoned: true,
         forcing: forcing(),
         away_since: Some(Moment(24)),
-        others: Others::Hold,
+        others: OtherHolders::Hold,
         has_looked: true,
         adopts: true,
     }
@@ -133,12 +134,12 @@ fn a_record_of_before_says_nothing_of_other_holders() {
     file(folder.path(), "boot").write(&full(Phase::Idle), "id").unwrap();
     let path = folder.path().join("run/zedkube/DrainRecord/global.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    let old = text.replacen("\"Others\":\"hold\",\"Looked\":true,", "", 1);
+    let old = text.replacen("\"Others\":\"hold\",\"HasLooked\":true,", "", 1);
     assert_ne!(old, text);
     #[expect(clippy::disallowed_methods, reason = "the file of an older program")]
     std::fs::write(&path, old).unwrap();
     let found = file(folder.path(), "boot").found().unwrap();
-    assert_eq!((found.record.others, found.record.has_looked), (Others::Unknown, false));
+    assert_eq!((found.record.others, found.record.has_looked), (OtherHolders::Unknown, false));
 }
 
 /// All that a record may hold, in names as long as Kubernetes lets them be.
@@ -160,8 +161,8 @@ fn a_record_that_is_too_long_loses_what_can_be_found_out_anew_and_nothing_else()
     file(folder.path(), "boot").write(&record, "id").unwrap();
     let found = file(folder.path(), "boot").found().unwrap().record;
     assert_eq!(
-        (&found.requests, &found.forcing, found.shown),
-        (&record.requests, &record.forcing, record.shown)
+        (&found.requests, &found.forcing, found.status),
+        (&record.requests, &record.forcing, record.status)
     );
     assert_eq!(found.attempt.map(|attempt| attempt.deadline), record.attempt.map(|attempt| attempt.deadline));
     assert_eq!(found.session.attempts.last().map(|attempt| attempt.number), Some(100));
@@ -176,11 +177,12 @@ fn another_boot_or_nonsense_is_no_record() {
     let path = folder.path().join("run/zedkube/DrainRecord/global.json");
     let good = std::fs::read_to_string(&path).unwrap();
     for (from, to) in [
-        ("\"SchemaVersion\":1", "\"SchemaVersion\":2"),
-        ("\"Name\":\"Idle\"", "\"Name\":\"Attempting\""),
-        ("\"Name\":\"Idle\"", "\"Name\":\"Complete\""),
-        ("\"Answer\":8", "\"Answer\":3"),
-        ("\"RequestedBy\":3,\"Context\"", "\"RequestedBy\":0,\"Context\""),
+        ("\"SchemaVersion\":2", "\"SchemaVersion\":1"),
+        ("\"Phase\":\"Idle\"", "\"Phase\":\"Attempting\""),
+        ("\"Phase\":\"Idle\"", "\"Phase\":{\"Attempting\":{\"Attempt\":0,\"Started\":1}}"),
+        ("\"Phase\":\"Idle\"", "\"Phase\":{\"Complete\":{\"Outcome\":\"Cancelled\"}}"),
+        ("\"Answer\":\"FailedDrain\"", "\"Answer\":\"Requested\""),
+        ("\"Requester\":3,\"Context\"", "\"Requester\":0,\"Context\""),
         ("{\"SchemaVersion\"", "{{\"SchemaVersion\""),
     ] {
         assert!(good.contains(from), "{from}");
@@ -193,7 +195,7 @@ fn another_boot_or_nonsense_is_no_record() {
 #[test]
 fn a_complete_that_was_taken_back_does_not_stay_on_disk() {
     let complete = |answer| Record {
-        requests: vec![request(Requester::DeviceOp, answer)],
+        requests: vec![request(DrainRequester::DeviceOp, answer)],
         ..full(Phase::Complete { outcome: Outcome::Drained, recheck: None })
     };
     for (told, now, stays) in [

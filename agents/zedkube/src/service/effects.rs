@@ -111,24 +111,12 @@ impl Service {
 
 /// The cluster has changed by our doing.
 pub(super) fn answers_a_write(event: &Event) -> bool {
-    match event {
+    matches!(
+        event,
         Event::Cordoned { .. }
-        | Event::Uncordoned { .. }
-        | Event::Adopted { .. }
-        | Event::Slots { .. }
-        | Event::Answer { .. } => true,
-        Event::Requests(_)
-        | Event::Facts(_)
-        | Event::Looked { .. }
-        | Event::Probed { .. }
-        | Event::SlotsChanged
-        | Event::Health { .. }
-        | Event::Override(_)
-        | Event::OverrideTaken { .. }
-        | Event::Picture(_)
-        | Event::Unseen { .. }
-        | Event::Proof { .. }
-        | Event::Found { .. }
-        | Event::Tick => false,
-    }
+            | Event::Uncordoned { .. }
+            | Event::Adopted { .. }
+            | Event::Slots { .. }
+            | Event::Drain(drain::Event::Answer { .. })
+    )
 }

@@ -151,7 +151,7 @@ fn a_node_is_gone_only_when_everything_agrees() {
         sim.pass(10 * SECOND);
         contradict(&mut sim);
         sim.has_own_node = false;
-        sim.ask(&[(Requester::DeviceOp, "1"), (Requester::Update, "1")]);
+        sim.ask(&[(DrainRequester::DeviceOp, "1"), (DrainRequester::Update, "1")]);
         sim.pass(10 * SECOND);
         assert_ne!(sim.outcome(), Some(Outcome::NodeGone), "{how}");
     }

@@ -6,12 +6,11 @@ use drain::view::{NodeView, Picture, PodId, PodView};
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Cordoned, Look, Trouble};
-use crate::leasing::SlotTrouble;
+use crate::OWNER;
+use crate::event::{Cordoned, Look, SlotTrouble, Trouble};
 use crate::membership::Facts;
 use crate::record::{Record, resume};
 use crate::slots::{Holder, PassedOver, SlotTable};
-use crate::state::OWNER;
 
 const NODES: usize = 3;
 
@@ -26,7 +25,7 @@ struct Device {
     answers: VecDeque<Event>,
     asks: bool,
     boots: u32,
-    /// Others had a slot: in the table, and by their marks in the list of nodes, as the server answered last.
+    /// OtherHolders had a slot: in the table, and by their marks in the list of nodes, as the server answered last.
     others: (bool, bool),
 }
 
@@ -132,11 +131,12 @@ impl World {
 
     fn ask(&mut self, index: usize) {
         let request = Request {
-            requester: Requester::DeviceOp,
+            requester: DrainRequester::DeviceOp,
             context: "reboot".into(),
             requested_at: self.devices[index].boots.to_string(),
             publisher: "zedagent".into(),
             answer: Answer::None,
+            forced_by: String::new(),
         };
         let standing = if self.devices[index].asks { vec![request] } else { vec![] };
         self.send(index, Event::Requests(standing));
@@ -188,7 +188,7 @@ impl World {
         let answer = if lost { unreachable(call) } else { self.serve(index, call) };
         self.devices[index].answers.extend(answer);
         if !lost && self.devices[index].state.wants_picture() {
-            let picture = Event::Picture(self.picture(index));
+            let picture = Event::Drain(drain::Event::Picture(self.picture(index)));
             self.devices[index].answers.push_back(picture);
         }
     }
@@ -220,10 +220,10 @@ impl World {
             }
             Effect::Drain(drain::Effect::Evict { attempt, pod, .. }) => {
                 self.evict(index);
-                Event::Answer { attempt, uid: pod.uid, answer: drain::Answer::Accepted }
+                Event::Drain(drain::Event::Answer { attempt, uid: pod.uid, answer: drain::Answer::Accepted })
             }
             Effect::Drain(drain::Effect::Prove { attempt, .. }) => {
-                Event::Proof { attempt, look: Ok(self.picture(index)) }
+                Event::Drain(drain::Event::Proof { attempt, look: Ok(self.picture(index)) })
             }
             _ => return None,
         })
@@ -407,7 +407,7 @@ impl World {
         for round in 0..1500 {
             // The watch tells of what somebody else has written.
             for index in (0..NODES).filter(|_| round % 500 == 0) {
-                if leasing::wants_watch(&self.devices[index].state) {
+                if self.devices[index].state.wants_slot_watch() {
                     self.send(index, Event::SlotsChanged);
                 }
             }
@@ -449,9 +449,11 @@ fn unreachable(call: Effect) -> Option<Event> {
         }
         Effect::Drain(drain::Effect::Evict { attempt, pod, .. }) => {
             let answer = drain::Answer::Throttled { after: None, text: text() };
-            Event::Answer { attempt, uid: pod.uid, answer }
+            Event::Drain(drain::Event::Answer { attempt, uid: pod.uid, answer })
         }
-        Effect::Drain(drain::Effect::Prove { attempt, .. }) => Event::Proof { attempt, look: Err(text()) },
+        Effect::Drain(drain::Effect::Prove { attempt, .. }) => {
+            Event::Drain(drain::Event::Proof { attempt, look: Err(text()) })
+        }
         _ => return None,
     })
 }

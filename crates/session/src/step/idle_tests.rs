@@ -3,9 +3,9 @@
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
 use crate::membership::{Facts, Mode};
-use crate::requests::Requester::DeviceOp;
 use crate::state::Remembered;
 use crate::words;
+use schemas::DrainRequester::DeviceOp;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -54,7 +54,7 @@ fn an_idle_agent_says_what_it_cannot_see() {
         assert_eq!(words::hint(&sim.state), "", "{what}");
         fault(&mut sim);
         sim.pass(2 * MINUTE);
-        assert_eq!(sim.state.shown.status, Status::NotRequested, "{what}");
+        assert_eq!(sim.state.shown.status, DrainStatus::NotRequested, "{what}");
         let said = words::reason(&sim.state);
         assert!(
             said.starts_with("nobody asks for a drain, and none would be possible now: "),

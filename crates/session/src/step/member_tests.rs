@@ -6,8 +6,8 @@ use super::sim::{Fault, SECOND, Sim};
 use super::*;
 use crate::event::{Look, NoNode};
 use crate::membership::{Facts, Mode};
-use crate::requests::Requester::DeviceOp;
-use crate::state::Failed;
+use crate::phase::Failed;
+use schemas::DrainRequester::DeviceOp;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

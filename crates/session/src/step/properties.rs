@@ -3,15 +3,14 @@
 use drain::answer::BudgetRefusal;
 use drain::view::{NodeView, Picture, PodId, PodView};
 use proptest::prelude::*;
+use schemas::DrainOrder;
 
 use super::*;
-use crate::event::{Cordoned, Look, NoNode, Trouble};
-use crate::forcing::{Command, Order};
-use crate::leasing::SlotTrouble;
+use crate::OWNER;
+use crate::event::{Cordoned, Look, NoNode, Order, SlotTrouble, Trouble};
 use crate::membership::{Facts, Mode, NodeAgent};
 use crate::record::resume;
 use crate::slots::{Holder, PassedOver, SlotTable};
-use crate::state::OWNER;
 
 fn any_node() -> impl Strategy<Value = NodeView> {
     (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(cordoned, ours, ready)| NodeView {
@@ -41,11 +40,12 @@ fn any_requests() -> impl Strategy<Value = Vec<Request>> {
                 requested_at: at.to_string(),
                 publisher: String::new(),
                 answer: Answer::None,
+                forced_by: String::new(),
             })
         }
     };
     (any::<bool>(), any::<bool>(), 0..3_u8).prop_map(move |(device, update, at)| {
-        [requester(Requester::DeviceOp)(device, at), requester(Requester::Update)(update, at)]
+        [requester(DrainRequester::DeviceOp)(device, at), requester(DrainRequester::Update)(update, at)]
             .into_iter()
             .flatten()
             .collect()
@@ -106,7 +106,7 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         .prop_map(|(own, other, alone)| if alone { vec![own] } else { vec![own, other] });
     prop_oneof![
         4 => any_requests().prop_map(|requests| Draft::Plain(Event::Requests(requests))),
-        6 => any_picture().prop_map(|picture| Draft::Plain(Event::Picture(picture))),
+        6 => any_picture().prop_map(|picture| Draft::Plain(Event::Drain(drain::Event::Picture(picture)))),
         6 => Just(Draft::Plain(Event::Tick)),
         6 => (current(), current(), prop::result::maybe_err(nodes, any_trouble()))
             .prop_map(|(current, has_own, result)| Draft::Looked(current, has_own, result)),
@@ -152,12 +152,12 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     )
 }
 
-fn any_order() -> impl Strategy<Value = Command> {
+fn any_order() -> impl Strategy<Value = DrainOrder> {
     prop_oneof![
-        2 => Just(Command::Complete(Requester::Operator)),
-        2 => Just(Command::Complete(Requester::Update)),
-        1 => Just(Command::Disable),
-        2 => Just(Command::Enable),
+        2 => Just(DrainOrder::Complete(DrainRequester::None)),
+        2 => Just(DrainOrder::Complete(DrainRequester::Update)),
+        1 => Just(DrainOrder::Disable),
+        2 => Just(DrainOrder::Enable),
     ]
 }
 
@@ -204,31 +204,33 @@ fn event(draft: Draft, state: &State) -> Event {
             Event::Cordoned { serial: serial(current, in_flight), result }
         }
         Draft::Uncordoned(current, result) => {
-            Event::Uncordoned { serial: serial(current, state.returning.in_flight), result }
+            Event::Uncordoned { serial: serial(current, state.restoring.in_flight()), result }
         }
         Draft::Adopted(current, result) => {
-            Event::Adopted { serial: serial(current, state.returning.in_flight), result }
+            Event::Adopted { serial: serial(current, state.restoring.in_flight()), result }
         }
         Draft::Slots(current, result) => {
-            let call = state.slots.in_flight.map(|call| call.serial);
+            let call = state.slots.in_flight();
             let other = || SlotTrouble::Failed(Trouble::Other("o".into()));
             let failure = |conflict| if conflict { SlotTrouble::Conflict } else { other() };
             Event::Slots { serial: serial(current, call), result: result.map(table).map_err(failure) }
         }
         Draft::Health(current, ok) => {
-            let call = state.health.in_flight.map(|(serial, _)| serial);
+            let call = state.health.in_flight();
             Event::Health { serial: serial(current, call), result: if ok { Ok(()) } else { Err("h".into()) } }
         }
         Draft::Restart | Draft::Writable(_) => Event::Tick,
-        Draft::Answer(current, uid, answer) => {
-            Event::Answer { attempt: serial(current, attempt), uid: uid.to_string(), answer }
-        }
+        Draft::Answer(current, uid, answer) => Event::Drain(drain::Event::Answer {
+            attempt: serial(current, attempt),
+            uid: uid.to_string(),
+            answer,
+        }),
         Draft::Proof(current, look) => {
             let recheck = match state.phase {
                 Phase::Complete { recheck, .. } => recheck.map(|recheck| recheck.serial),
                 _ => attempt,
             };
-            Event::Proof { attempt: serial(current, recheck), look }
+            Event::Drain(drain::Event::Proof { attempt: serial(current, recheck), look })
         }
     }
 }
@@ -264,10 +266,10 @@ impl Seen<'_> {
             assert!(moments_only || published == Some(&Effect::Publish));
         }
         if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
-            assert!(matches!(self.after.shown.status, Status::Starting | Status::DrainRetrying));
+            assert!(matches!(self.after.shown.status, DrainStatus::Starting | DrainStatus::DrainRetrying));
         }
         if self.evicts() {
-            assert!(matches!(self.after.shown.status, Status::Cordoned | Status::DrainRetrying));
+            assert!(matches!(self.after.shown.status, DrainStatus::Cordoned | DrainStatus::DrainRetrying));
         }
     }
 
@@ -292,22 +294,22 @@ impl Seen<'_> {
 
     /// Only an operator's word takes a node down that a restarted zedkube knows nothing of.
     fn nobody_is_told_complete_off_the_record(&self) {
-        let told = |state: &State| -> Vec<(Requester, String)> {
+        let told = |state: &State| -> Vec<(DrainRequester, String)> {
             let told = state.requests.iter().filter(|request| request.answer == Answer::Complete);
             told.map(|request| (request.requester, request.requested_at.clone())).collect()
         };
         if self.after.is_unrecorded {
             let before = told(self.before);
             assert!(told(self.after).iter().all(|request| before.contains(request)));
-            let shows = |state: &State| state.shown.status == Status::Complete;
-            assert!(!shows(self.after) || shows(self.before) || forcing::is_forced(self.after));
+            let shows = |state: &State| state.shown.status == DrainStatus::Complete;
+            assert!(!shows(self.after) || shows(self.before) || self.after.is_forced());
         }
     }
 
     /// Whether or not the record can be written.
     fn withdrawals_and_orders_are_heard(&self, event: &Event) {
         if let Event::Requests(standing) = event {
-            let names = |requests: &mut dyn Iterator<Item = &Request>| -> Vec<(Requester, String)> {
+            let names = |requests: &mut dyn Iterator<Item = &Request>| -> Vec<(DrainRequester, String)> {
                 requests.map(|request| (request.requester, request.requested_at.clone())).collect()
             };
             assert_eq!(names(&mut self.after.requests.iter()), names(&mut standing.iter()));
@@ -316,13 +318,11 @@ impl Seen<'_> {
         if *event == (Event::OverrideTaken { renamed: true }) {
             let forcing = &self.after.forcing;
             match what {
-                Command::Complete(_) => assert!(
-                    forcing.needless.is_some()
-                        || forcing::is_forced(self.after)
-                        || forcing.disabled.is_some()
+                DrainOrder::Complete(_) => assert!(
+                    forcing.needless.is_some() || self.after.is_forced() || forcing.disabled.is_some()
                 ),
-                Command::Disable => assert!(forcing.disabled.is_some()),
-                Command::Enable => assert!(forcing.disabled.is_none() && forcing.complete.is_none()),
+                DrainOrder::Disable => assert!(forcing.disabled.is_some()),
+                DrainOrder::Enable => assert!(forcing.disabled.is_none() && forcing.complete.is_none()),
             }
         }
     }
@@ -337,7 +337,7 @@ impl Seen<'_> {
     }
 
     fn complete_is_shown_only_while_complete(&self) {
-        if self.after.shown.status == Status::Complete {
+        if self.after.shown.status == DrainStatus::Complete {
             assert!(matches!(self.after.phase, Phase::Complete { .. }));
         }
     }
@@ -345,7 +345,7 @@ impl Seen<'_> {
     fn no_uncordon_while_the_node_is_needed(&self) {
         if self.has(|effect| matches!(effect, Effect::Uncordon { .. })) {
             let lifted = self.after.own.as_ref().is_some_and(|node| !node.cordoned);
-            let queues = leasing::is_waiting(self.after);
+            let queues = self.after.is_waiting_for_slot();
             assert!(!self.after.requests.hold_the_node() || queues || lifted);
         }
     }
@@ -377,7 +377,7 @@ impl Seen<'_> {
     }
 
     fn nobody_asks_means_idle(&self) {
-        if self.after.requests.is_empty() && !forcing::is_forced(self.after) {
+        if self.after.requests.is_empty() && !self.after.is_forced() {
             assert_eq!(self.after.phase, Phase::Idle);
         }
     }
@@ -404,7 +404,7 @@ impl Seen<'_> {
         };
         let is_answered = self.before.requests.iter().all(|request| request.answer != Answer::None);
         let is_same = asked(self.before) == asked(self.after) && self.before.forcing == self.after.forcing;
-        let keeps_slot = self.before.slots.in_flight.is_none();
+        let keeps_slot = self.before.slots.in_flight().is_none();
         if is_acting(self.before) && is_acting(self.after) && is_answered && is_same && keeps_slot {
             for (before, after) in self.before.requests.iter().zip(self.after.requests.iter()) {
                 assert!(before.answer != Answer::Complete || after.answer == Answer::Complete, "taken back");
@@ -414,16 +414,16 @@ impl Seen<'_> {
 
     fn a_cordon_that_was_sent_is_remembered(&self) {
         if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
-            assert!(self.after.returning.may_be_cordoned);
+            assert!(self.after.restoring.may_be_cordoned);
         }
     }
 
     fn something_will_happen(&self) {
         let wakes = self.has(|effect| matches!(effect, Effect::WakeAt(_)));
         let in_flight = self.after.api.asked.is_some()
-            || self.after.returning.in_flight.is_some()
-            || self.after.slots.in_flight.is_some()
-            || self.after.health.in_flight.is_some();
+            || self.after.restoring.in_flight().is_some()
+            || self.after.slots.in_flight().is_some()
+            || self.after.health.in_flight().is_some();
         assert!(wakes || in_flight, "asleep for ever in {:?}", self.after.phase);
     }
 

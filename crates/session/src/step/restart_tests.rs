@@ -2,15 +2,23 @@
 
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
-use crate::forcing::{Command, Order};
+use schemas::DrainOrder;
+
+use crate::event::Order;
 use crate::record::{Record, resume};
-use crate::requests::Requester::DeviceOp;
+use schemas::DrainRequester::DeviceOp;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// Passes time, kills zedkube, passes time without it, and goes on.
 #[track_caller]
-fn check(prepare: impl Fn(&mut Sim), before: Duration, dead: Duration, phase: &str, status: Status) -> Sim {
+fn check(
+    prepare: impl Fn(&mut Sim),
+    before: Duration,
+    dead: Duration,
+    phase: &str,
+    status: DrainStatus,
+) -> Sim {
     let mut sim = Sim::new();
     prepare(&mut sim);
     sim.reboot();
@@ -29,14 +37,14 @@ fn each_phase_goes_on() {
     let refused = |sim: &mut Sim| sim.set(Fault::CordonRefused, true);
     let blocked = |sim: &mut Sim| sim.set(Fault::EvictionRefused, true);
     let nothing = |_: &mut Sim| {};
-    let waiting = check(held, 10 * SECOND, MINUTE, "Waiting", Status::Requested);
+    let waiting = check(held, 10 * SECOND, MINUTE, "Waiting", DrainStatus::Requested);
     assert_eq!(waiting.state.session.number, 1, "the same drain");
-    check(refused, 10 * SECOND, MINUTE, "Cordoning", Status::Starting);
-    let mut attempting = check(blocked, 10 * SECOND, MINUTE, "Attempting", Status::Cordoned);
+    check(refused, 10 * SECOND, MINUTE, "Cordoning", DrainStatus::Starting);
+    let mut attempting = check(blocked, 10 * SECOND, MINUTE, "Attempting", DrainStatus::Cordoned);
     attempting.set(Fault::EvictionRefused, false);
     attempting.pass(30 * SECOND);
     assert_eq!((attempting.outcome(), attempting.count("uncordon")), (Some(Outcome::Drained), 0));
-    let mut complete = check(nothing, 10 * SECOND, MINUTE, "Complete", Status::Complete);
+    let mut complete = check(nothing, 10 * SECOND, MINUTE, "Complete", DrainStatus::Complete);
     complete.pass(MINUTE);
     assert!(complete.shown.iter().all(|shown| *shown == (9, 2)), "stays answered: {:?}", complete.shown);
 }
@@ -53,7 +61,7 @@ fn an_attempt_keeps_its_number_and_deadline() {
     sim.pass(2 * MINUTE);
     assert_eq!(sim.state.phase.name(), "Pausing", "24 h in all, not 24 h anew");
     sim.restart();
-    assert_eq!(sim.state.shown.status, Status::DrainRetrying);
+    assert_eq!(sim.state.shown.status, DrainStatus::DrainRetrying);
     sim.pass(5 * MINUTE);
     assert!(matches!(sim.state.phase, Phase::Attempting { attempt: 2, .. }), "{:?}", sim.state.phase);
 }
@@ -82,7 +90,7 @@ fn a_request_withdrawn_while_zedkube_was_dead_is_a_cancel() {
     sim.pass(10 * SECOND);
     assert_eq!(
         (sim.own.cordoned, sim.holders(), sim.state.shown.status),
-        (false, vec![], Status::NotRequested)
+        (false, vec![], DrainStatus::NotRequested)
     );
 }
 
@@ -105,7 +113,7 @@ fn without_a_record_a_new_drain_adopts_cordon_and_slot() {
 /// Nobody carries out a write to a node that nobody knows, and then nobody answers it.
 #[test]
 fn nothing_is_written_before_a_look_has_told_which_node_is_ours() {
-    let cordoning = Phase::Cordoning(state::Cordoning { attempt: 1, ..state::Cordoning::default() });
+    let cordoning = Phase::Cordoning(Cordoning { attempt: 1, ..Cordoning::default() });
     for phase in [cordoning, Phase::Idle] {
         let mut sim = Sim::new();
         sim.reboot();
@@ -158,11 +166,11 @@ fn a_kill_while_returning_leaves_no_cordon() {
 #[test]
 fn disabled_lasts_until_the_next_boot() {
     let mut sim = Sim::new();
-    sim.send(Event::Override(Order { what: Command::Disable, by: "root".into() }));
+    sim.send(Event::Override(Order { what: DrainOrder::Disable, by: "root".into() }));
     sim.restart();
-    assert_eq!(sim.state.shown.status, Status::NotSupported);
+    assert_eq!(sim.state.shown.status, DrainStatus::NotSupported);
     sim.lose_record();
-    assert_eq!(sim.state.shown.status, Status::NotRequested);
+    assert_eq!(sim.state.shown.status, DrainStatus::NotRequested);
 }
 
 #[test]

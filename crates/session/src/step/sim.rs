@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use drain::view::{NodeView, Picture, PodId, PodView};
 
 use super::*;
-use crate::event::{Cordoned, Look, NoNode, Trouble};
-use crate::leasing::SlotTrouble;
+use crate::event::{Cordoned, Look, NoNode, SlotTrouble, Trouble};
 use crate::membership::Facts;
 use crate::record::{Record, resume};
 use crate::slots::{Holder, SlotTable};
 
-use crate::state::OWNER;
+use crate::OWNER;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -123,15 +122,16 @@ impl Sim {
     /// Carries one effect out; what changed is also seen by the watches.
     pub(super) fn perform(&mut self, effect: Effect) -> Vec<Event> {
         let answer = self.answer_to(effect);
-        let picture = self.state.wants_picture().then(|| Event::Picture(self.picture()));
-        let changed = matches!(answer, Some(Event::Answer { .. } | Event::Cordoned { .. }));
+        let picture = self.state.wants_picture().then(|| Event::Drain(drain::Event::Picture(self.picture())));
+        let changed =
+            matches!(answer, Some(Event::Drain(drain::Event::Answer { .. }) | Event::Cordoned { .. }));
         answer.into_iter().chain(picture.filter(|_| changed)).collect()
     }
 
     pub(super) fn answer_to(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::Publish => {
-                let next = (self.state.shown.status as u8, self.state.shown.requested_by.number());
+                let next = (self.state.shown.status as u8, self.state.shown.requested_by.code());
                 if self.shown.last() != Some(&next) {
                     self.shown.push(next);
                 }
@@ -191,7 +191,7 @@ impl Sim {
                 } else {
                     Err("refused".into())
                 };
-                Some(Event::Proof { attempt, look })
+                Some(Event::Drain(drain::Event::Proof { attempt, look }))
             }
             drain::Effect::Evict { attempt, pod, .. } => {
                 self.done.push(format!("evict {pod}"));
@@ -326,7 +326,7 @@ impl Sim {
         } else {
             drain::Answer::Budget(drain::answer::BudgetRefusal { text: "no".into(), after: None })
         };
-        Event::Answer { attempt, uid: pod.uid.clone(), answer }
+        Event::Drain(drain::Event::Answer { attempt, uid: pod.uid.clone(), answer })
     }
 
     pub(super) fn picture(&self) -> Arc<Picture> {
@@ -343,7 +343,7 @@ impl Sim {
         if self.state.wants_picture() {
             let node = self.has(Fault::WatchIsOld).then(|| self.own.clone());
             let seen = Picture { node: node.or_else(|| self.own_node()), ..Picture::clone(&self.picture()) };
-            self.send(Event::Picture(Arc::new(seen)));
+            self.send(Event::Drain(drain::Event::Picture(Arc::new(seen))));
         }
     }
 
@@ -359,19 +359,20 @@ impl Sim {
         self.now = end;
     }
 
-    pub(super) fn ask(&mut self, requesters: &[(Requester, &str)]) {
-        let request = |&(requester, at): &(Requester, &str)| Request {
+    pub(super) fn ask(&mut self, requesters: &[(DrainRequester, &str)]) {
+        let request = |&(requester, at): &(DrainRequester, &str)| Request {
             requester,
             context: "reboot".into(),
             requested_at: at.into(),
             publisher: "zedagent".into(),
             answer: Answer::None,
+            forced_by: String::new(),
         };
         self.send(Event::Requests(requesters.iter().map(request).collect()));
     }
 
     pub(super) fn reboot(&mut self) {
-        self.ask(&[(Requester::DeviceOp, "1")]);
+        self.ask(&[(DrainRequester::DeviceOp, "1")]);
     }
 
     /// Killed, and back with what is on record.

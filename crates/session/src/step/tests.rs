@@ -4,10 +4,11 @@ use drain::view::{NodeView, Picture};
 
 use super::sim::{Fault, SECOND, Sim, pod};
 use super::*;
+use crate::OWNER;
 use crate::event::Trouble;
 use crate::membership::{Facts, Mode};
+use crate::phase::Failed;
 use crate::policy::Otherwise;
-use crate::state::{Failed, OWNER};
 
 #[test]
 fn a_reboot_request_is_drained_and_answered() {
@@ -43,7 +44,7 @@ fn d1_d18_beside_zedbox_nobody_sees_cordoned_and_answers_wait_for_the_redial() {
 #[test]
 fn d13_d21_one_drain_answers_all_who_ask_update_first() {
     let mut sim = Sim::new();
-    sim.ask(&[(Requester::DeviceOp, "1"), (Requester::Update, "1")]);
+    sim.ask(&[(DrainRequester::DeviceOp, "1"), (DrainRequester::Update, "1")]);
     sim.pass(2 * SECOND);
     assert_eq!(sim.shown.last(), Some(&(9, 3)));
     sim.pass(5 * SECOND);
@@ -54,9 +55,9 @@ fn d13_d21_one_drain_answers_all_who_ask_update_first() {
 #[test]
 fn a_late_request_is_answered_after_a_fresh_look() {
     let mut sim = Sim::new();
-    sim.ask(&[(Requester::Update, "1")]);
+    sim.ask(&[(DrainRequester::Update, "1")]);
     sim.pass(10 * SECOND);
-    sim.ask(&[(Requester::Update, "1"), (Requester::DeviceOp, "1")]);
+    sim.ask(&[(DrainRequester::Update, "1"), (DrainRequester::DeviceOp, "1")]);
     sim.pass(10 * SECOND);
     assert_eq!(sim.shown, [(2, 1), (3, 3), (4, 3), (5, 3), (9, 3), (3, 2), (9, 2)]);
     assert_eq!((sim.count("cordon"), sim.state.session.number), (1, 1));
@@ -65,10 +66,10 @@ fn a_late_request_is_answered_after_a_fresh_look() {
 #[test]
 fn a_late_request_begins_anew_when_the_node_is_not_empty() {
     let mut sim = Sim::new();
-    sim.ask(&[(Requester::Update, "1")]);
+    sim.ask(&[(DrainRequester::Update, "1")]);
     sim.pass(10 * SECOND);
     sim.pods = vec![pod("3")];
-    sim.ask(&[(Requester::Update, "1"), (Requester::DeviceOp, "1")]);
+    sim.ask(&[(DrainRequester::Update, "1"), (DrainRequester::DeviceOp, "1")]);
     sim.pass(SECOND);
     assert_eq!((sim.state.session.number, sim.count("evict a/3")), (2, 1));
     sim.pass(20 * SECOND);
@@ -99,7 +100,7 @@ fn a_late_watch_does_not_take_complete_back() {
     sim.reboot();
     sim.pass(10 * SECOND);
     let old = Picture { pods: vec![pod("1")], ..Picture::clone(&sim.picture()) };
-    sim.send(Event::Picture(Arc::new(old)));
+    sim.send(Event::Drain(drain::Event::Picture(Arc::new(old))));
     assert_eq!((sim.statuses().last(), sim.state.session.number), (Some(&9), 1));
 }
 
@@ -115,16 +116,16 @@ fn d15_a_look_that_something_has_overtaken_is_not_believed() {
         recheck.map(|recheck| recheck.serial)
     };
     sim.set(Fault::ProofHangs, true);
-    sim.ask(&[(Requester::DeviceOp, "1"), (Requester::Update, "1")]);
+    sim.ask(&[(DrainRequester::DeviceOp, "1"), (DrainRequester::Update, "1")]);
     let first = serial(&sim).expect("somebody new asks");
     sim.pods = vec![pod("3")];
     sim.show_picture();
-    sim.send(Event::Proof { attempt: first, look: Ok(empty) });
+    sim.send(Event::Drain(drain::Event::Proof { attempt: first, look: Ok(empty) }));
     let second = serial(&sim).expect("it is looked again");
     assert_ne!(first, second);
     assert_ne!(sim.shown.last(), Some(&(9, 3)), "nobody is answered");
     sim.set(Fault::ProofHangs, false);
-    sim.send(Event::Proof { attempt: second, look: Ok(sim.picture()) });
+    sim.send(Event::Drain(drain::Event::Proof { attempt: second, look: Ok(sim.picture()) }));
     assert_eq!(sim.state.session.number, 2, "a new drain");
 }
 
@@ -211,7 +212,7 @@ fn a_new_request_after_a_failure_begins_anew() {
     sim.pass(60 * SECOND);
     assert_eq!(sim.state.phase.name(), "Failed");
     sim.set(Fault::CordonRefused, false);
-    sim.ask(&[(Requester::DeviceOp, "2")]);
+    sim.ask(&[(DrainRequester::DeviceOp, "2")]);
     sim.pass(2 * SECOND);
     assert_eq!((sim.outcome(), sim.shown.last()), (Some(Outcome::Drained), Some(&(9, 2))));
 }
@@ -411,7 +412,7 @@ fn an_attempt_that_may_not_see_the_node_fails_early_and_names_the_right() {
     state.drain = drain::step(drain::State::Idle, start, now, &policy.drain).0;
     state.phase = Phase::Attempting { attempt: 1, started: now };
     assert!(state.awaits_picture());
-    let (state, effects) = step(state, Event::Unseen { why: why.into() }, now, &policy);
+    let (state, effects) = step(state, Event::Drain(drain::Event::Unseen { why: why.into() }), now, &policy);
     assert!(matches!(state.phase, Phase::Pausing { failed: 1, .. }), "{:?}", state.phase);
     assert!(state.session.attempts[0].error.contains(why), "{:?}", state.session.attempts);
     assert!(effects.contains(&Effect::Drain(drain::Effect::Abort)), "{effects:?}");

@@ -2,30 +2,32 @@
 
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
-use crate::forcing::{Command, Order};
-use crate::requests::Requester::{DeviceOp, Operator, Update};
+use schemas::DrainOrder;
+
+use crate::event::Order;
+use schemas::DrainRequester::{DeviceOp, None as Operator, Update};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-fn order(what: Command) -> Event {
+fn order(what: DrainOrder) -> Event {
     Event::Override(Order { what, by: "root: the store is closed".into() })
 }
 
 /// A drain that a budget blocks.
-fn blocked(requesters: &[(Requester, &str)]) -> Sim {
+fn blocked(requesters: &[(DrainRequester, &str)]) -> Sim {
     let mut sim = Sim::new();
     sim.set(Fault::EvictionRefused, true);
     sim.ask(requesters);
     sim.pass(20 * SECOND);
-    assert_eq!(sim.state.shown.status, Status::Cordoned);
-    sim.shown = vec![(5, sim.state.shown.requested_by.number())];
+    assert_eq!(sim.state.shown.status, DrainStatus::Cordoned);
+    sim.shown = vec![(5, sim.state.shown.requested_by.code())];
     sim
 }
 
 #[test]
 fn d27_it_applies_at_once() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
-    sim.send(order(Command::Complete(DeviceOp)));
+    sim.send(order(DrainOrder::Complete(DeviceOp)));
     assert_eq!((sim.shown.as_slice(), sim.outcome()), ([(5, 2), (9, 2)].as_slice(), Some(Outcome::Forced)));
 }
 
@@ -33,7 +35,7 @@ fn d27_it_applies_at_once() {
 fn d30_the_drain_stops_and_shows_nothing_after_it() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
     sim.done.clear();
-    sim.send(order(Command::Complete(Operator)));
+    sim.send(order(DrainOrder::Complete(Operator)));
     sim.pass(30 * MINUTE);
     assert_eq!(sim.shown, [(5, 2), (9, 2)]);
     assert_eq!(sim.count("evict"), 0);
@@ -42,7 +44,7 @@ fn d30_the_drain_stops_and_shows_nothing_after_it() {
 #[test]
 fn d28_it_answers_only_whom_it_names_and_the_others_are_drained_on() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
-    sim.send(order(Command::Complete(Update)));
+    sim.send(order(DrainOrder::Complete(Update)));
     assert_eq!(sim.shown, [(5, 2), (9, 3)]);
     let answer =
         |sim: &Sim, of| sim.state.requests.iter().find(|request| request.requester == of).unwrap().answer;
@@ -58,7 +60,7 @@ fn d28_it_answers_only_whom_it_names_and_the_others_are_drained_on() {
 #[test]
 fn d29_without_a_request_it_is_shown_and_waits_for_one() {
     let mut sim = Sim::new();
-    sim.send(order(Command::Complete(DeviceOp)));
+    sim.send(order(DrainOrder::Complete(DeviceOp)));
     assert_eq!(sim.shown.last(), Some(&(9, 2)));
     sim.pass(6 * SECOND);
     assert_eq!(sim.shown.last(), Some(&(2, 1)));
@@ -82,7 +84,7 @@ fn d29_it_does_not_wait_for_ever_nor_for_others() {
         [(DeviceOp, 9 * MINUTE, true), (DeviceOp, 11 * MINUTE, false), (Update, MINUTE, false)]
     {
         let mut sim = Sim::new();
-        sim.send(order(Command::Complete(requester)));
+        sim.send(order(DrainOrder::Complete(requester)));
         sim.pass(wait);
         sim.reboot();
         sim.pass(30 * SECOND);
@@ -97,8 +99,8 @@ fn after_a_failed_drain_it_answers_what_stands() {
     sim.set(Fault::CordonRefused, true);
     sim.reboot();
     sim.pass(2 * MINUTE);
-    assert_eq!(sim.state.shown.status, Status::FailedCordon);
-    sim.send(order(Command::Complete(Operator)));
+    assert_eq!(sim.state.shown.status, DrainStatus::FailedCordon);
+    sim.send(order(DrainOrder::Complete(Operator)));
     assert_eq!(sim.shown.last(), Some(&(9, 2)));
 }
 
@@ -113,7 +115,7 @@ fn d29_an_answer_that_nobody_asked_for_does_not_stay() {
         sim.reboot();
         sim.pass(2 * MINUTE);
         assert_eq!(sim.shown.last(), Some(&answer));
-        sim.send(order(Command::Complete(Update)));
+        sim.send(order(DrainOrder::Complete(Update)));
         assert_eq!(sim.shown.last(), Some(&(9, 3)));
         sim.pass(4 * SECOND);
         assert_eq!(sim.shown.last(), Some(&(9, 3)), "long enough to be seen");
@@ -128,13 +130,13 @@ fn d29_an_answer_that_nobody_asked_for_does_not_stay() {
 #[test]
 fn d30_disable_releases_who_waits_and_stays() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
-    sim.send(order(Command::Disable));
+    sim.send(order(DrainOrder::Disable));
     sim.pass(20 * SECOND);
     assert_eq!(sim.shown, [(5, 2), (9, 3), (9, 2), (1, 1)]);
     assert!(sim.state.requests.iter().all(|request| request.answer == Answer::Forced));
     sim.ask(&[]);
     sim.pass(20 * SECOND);
-    assert_eq!((sim.own.cordoned, sim.state.shown.status), (false, Status::NotSupported));
+    assert_eq!((sim.own.cordoned, sim.state.shown.status), (false, DrainStatus::NotSupported));
     sim.shown.clear();
     sim.ask(&[(Update, "2")]);
     sim.pass(20 * SECOND);
@@ -145,10 +147,10 @@ fn d30_disable_releases_who_waits_and_stays() {
 #[test]
 fn enable_drains_again_for_all_who_still_ask() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
-    sim.send(order(Command::Disable));
+    sim.send(order(DrainOrder::Disable));
     sim.pass(10 * SECOND);
     sim.set(Fault::EvictionRefused, false);
-    sim.send(order(Command::Enable));
+    sim.send(order(DrainOrder::Enable));
     assert!(sim.state.requests.iter().all(|request| request.answer == Answer::None));
     sim.pass(20 * SECOND);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
@@ -158,7 +160,7 @@ fn enable_drains_again_for_all_who_still_ask() {
 fn an_order_whose_file_cannot_be_renamed_does_nothing() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
     sim.set(Fault::RenameRefused, true);
-    sim.send(order(Command::Complete(DeviceOp)));
+    sim.send(order(DrainOrder::Complete(DeviceOp)));
     sim.pass(MINUTE);
     assert_eq!((sim.shown.as_slice(), sim.outcome()), ([(5, 2)].as_slice(), None));
     assert_eq!(sim.state.forcing, crate::forcing::Forcing::default());
@@ -167,7 +169,8 @@ fn an_order_whose_file_cannot_be_renamed_does_nothing() {
 #[test]
 fn an_order_survives_a_crash_between_record_and_rename() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
-    let (state, effects) = step(sim.state.clone(), order(Command::Complete(DeviceOp)), sim.now, &sim.policy);
+    let (state, effects) =
+        step(sim.state.clone(), order(DrainOrder::Complete(DeviceOp)), sim.now, &sim.policy);
     assert_eq!(effects.first(), Some(&Effect::Record));
     assert!(effects.contains(&Effect::TakeOverride));
     sim.restart_from(record(&state));
@@ -185,7 +188,7 @@ fn an_order_that_comes_after_the_answer_is_spent_at_once_and_drains_the_next_ope
         assert_eq!(sim.outcome(), Some(Outcome::Drained));
         let since = sim.state.since;
         sim.shown.clear();
-        sim.send(order(Command::Complete(requester)));
+        sim.send(order(DrainOrder::Complete(requester)));
         sim.pass(MINUTE);
         let needless = sim.state.forcing.needless.clone().unwrap();
         assert_eq!((needless.requester, needless.outcome), (requester, Outcome::Drained));
@@ -213,7 +216,7 @@ fn an_order_that_comes_after_an_undrained_answer_makes_it_stand() {
         sim.pass(6 * MINUTE);
         assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
         if is_ordered {
-            sim.send(order(Command::Complete(DeviceOp)));
+            sim.send(order(DrainOrder::Complete(DeviceOp)));
             assert_eq!(sim.state.forcing.needless, None);
         }
         sim.set(Fault::Unreachable, false);
@@ -226,12 +229,12 @@ fn an_order_that_comes_after_an_undrained_answer_makes_it_stand() {
 #[test]
 fn an_order_that_has_answered_does_not_answer_who_asks_a_moment_later() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
-    sim.send(order(Command::Complete(Operator)));
+    sim.send(order(DrainOrder::Complete(Operator)));
     assert_eq!(sim.shown.last(), Some(&(9, 2)));
     sim.pass(SECOND);
     sim.ask(&[(DeviceOp, "2")]);
     assert_eq!(sim.state.requests.next_unanswered(), Some(DeviceOp), "the new one is not answered");
-    assert_ne!(sim.state.shown.status, Status::Complete, "nor is the old answer shown to it");
+    assert_ne!(sim.state.shown.status, DrainStatus::Complete, "nor is the old answer shown to it");
     sim.set(Fault::EvictionRefused, false);
     sim.pass(30 * SECOND);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
@@ -240,28 +243,34 @@ fn an_order_that_has_answered_does_not_answer_who_asks_a_moment_later() {
 #[test]
 fn an_order_answers_all_who_asked_when_it_came() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
-    sim.send(order(Command::Complete(Operator)));
+    sim.send(order(DrainOrder::Complete(Operator)));
     sim.pass(SECOND);
     // A third one asks while the second still waits for its turn.
     sim.ask(&[(DeviceOp, "1"), (Update, "1"), (Operator, "1")]);
     sim.pass(5 * SECOND);
-    let forced = |sim: &Sim, of| sim.state.forcing.answered.contains_key(&of);
-    assert!(forced(&sim, Update) && forced(&sim, DeviceOp));
+    assert!(forced_by(&sim, Update).is_some() && forced_by(&sim, DeviceOp).is_some());
 }
 
 #[test]
 fn who_forced_an_answer_is_known_as_long_as_it_stands() {
     let by = "root: the store is closed";
     let mut sim = blocked(&[(DeviceOp, "1")]);
-    sim.send(order(Command::Complete(DeviceOp)));
+    sim.send(order(DrainOrder::Complete(DeviceOp)));
     sim.pass(MINUTE);
     assert_eq!(sim.state.forcing.complete, None, "used up");
-    assert_eq!(sim.state.forcing.answered.get(&DeviceOp).map(String::as_str), Some(by));
+    assert_eq!(forced_by(&sim, DeviceOp), Some(by));
     assert!(crate::words::reason(&sim.state).contains(by), "{}", crate::words::reason(&sim.state));
     sim.restart();
     assert!(crate::words::reason(&sim.state).contains(by), "after a restart");
     sim.ask(&[]);
-    assert!(sim.state.forcing.answered.is_empty());
+    assert_eq!(forced_by(&sim, DeviceOp), None);
+}
+
+/// Who forced the answer that this requester has.
+fn forced_by(sim: &Sim, requester: DrainRequester) -> Option<&str> {
+    let mut requests = sim.state.requests.iter();
+    let request = requests.find(|request| request.requester == requester)?;
+    (request.answer == Answer::Forced).then_some(request.forced_by.as_str())
 }
 
 #[test]
@@ -275,7 +284,7 @@ fn without_a_record_a_drain_tells_nobody_complete_and_an_order_does() {
     assert!(!sim.statuses().contains(&9), "{:?}", sim.shown);
     let mut forced = Sim { state: sim.state.clone(), shown: vec![], done: vec![], ..Sim::new() };
     forced.now = sim.now;
-    forced.send(order(Command::Complete(DeviceOp)));
+    forced.send(order(DrainOrder::Complete(DeviceOp)));
     assert_eq!(forced.shown.last(), Some(&(9, 2)));
     // The record can be written again.
     sim.state.is_unrecorded = false;

@@ -2,7 +2,7 @@
 
 use device_op::facts::Kind;
 use schemas::{CommandState, DrainStatus};
-use session::state::OWNER;
+use session::OWNER;
 
 use super::{Fate, Monitor};
 use crate::files::Files;

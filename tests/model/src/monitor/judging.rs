@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use schemas::DrainRequester;
-use session::state::Phase;
-use session::{Answer, Outcome, Request, State};
+use schemas::Outcome;
+use session::Phase;
+use session::{Answer, Request, State};
 
 use super::{Asked, Grant, Monitor};
 use crate::rule::Rule;
 use crate::scenario::Scenario;
-use crate::zedkube::requester_of;
 
 /// zedkube lists nodes every 5 s, a list may take 3 s; so old may the one be by which it says that there is no peer.
 const OLDEST_LIST_MS: u64 = 10_000;
@@ -24,7 +24,7 @@ impl Monitor {
         now: u64,
         scenario: &Scenario,
     ) -> Grant {
-        let of = |request: &&Request| requester_of(request.requester) == requester;
+        let of = |request: &&Request| request.requester == requester;
         let answer = state.requests.iter().find(of).map(|request| request.answer);
         let lasted = |seen: Option<(u64, u64)>, span: Duration| {
             // When the last look brought an answer it is not the patience that is wrong: `is_fresh` says so.

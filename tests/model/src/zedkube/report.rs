@@ -1,7 +1,7 @@
 //! What zedkube publishes, as `zedkube::report` makes it of the state.
 
-use schemas::{Disabled, DrainRequester, DrainStatus, NodeDrainReport, RequestLine, SCHEMA_VERSION};
-use session::{Answer, Member, Request};
+use schemas::{Disabled, NodeDrainReport, RequestLine, SCHEMA_VERSION};
+use session::Request;
 
 use super::Zedkube;
 
@@ -9,21 +9,21 @@ impl Zedkube {
     /// What the gate reads of the report.
     pub(super) fn report(&self) -> NodeDrainReport {
         let line = |request: &Request| RequestLine {
-            requested_by: requester_of(request.requester),
+            requested_by: request.requester,
             context: request.context.clone(),
             requested_at: request.requested_at.parse().unwrap_or_default(),
             publisher: request.publisher.clone(),
-            answer: answer_of(request.answer),
+            answer: request.answer.status(),
             ..RequestLine::default()
         };
         NodeDrainReport {
             schema_version: SCHEMA_VERSION,
             boot_id: self.state.boot_id.clone(),
             phase: self.state.phase.name().to_owned(),
-            member: member_of(self.state.member_now()),
+            member: self.state.member_now(),
             disabled: self.state.forcing.disabled.as_ref().map(|_| Disabled::default()),
             forcing: self.state.forcing.complete.as_ref().map(|forced| schemas::Forcing {
-                requested_by: requester_of(forced.requester),
+                requested_by: forced.requester,
                 ..schemas::Forcing::default()
             }),
             requests: self.state.requests.iter().map(line).collect(),
@@ -40,34 +40,4 @@ pub(super) fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrai
         request.answer = known.map(|line| line.answer).unwrap_or_default();
     }
     early
-}
-
-pub(super) fn status_of(status: session::Status) -> DrainStatus {
-    DrainStatus::from_code(status as u8).unwrap_or_default()
-}
-
-fn answer_of(answer: Answer) -> DrainStatus {
-    match answer {
-        Answer::None => DrainStatus::Unknown,
-        Answer::FailedCordon => DrainStatus::FailedCordon,
-        Answer::FailedDrain => DrainStatus::FailedDrain,
-        Answer::Complete | Answer::Forced => DrainStatus::Complete,
-    }
-}
-
-/// EVE's number of a requester.
-pub(crate) fn requester_of(requester: session::Requester) -> DrainRequester {
-    match requester {
-        session::Requester::Operator => DrainRequester::None,
-        session::Requester::DeviceOp => DrainRequester::DeviceOp,
-        session::Requester::Update => DrainRequester::Update,
-    }
-}
-
-const fn member_of(member: Member) -> schemas::Member {
-    match member {
-        Member::Yes => schemas::Member::Yes,
-        Member::No => schemas::Member::No,
-        Member::Unknown => schemas::Member::Unknown,
-    }
 }

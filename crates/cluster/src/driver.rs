@@ -1,0 +1,175 @@
+//! Everything that an attempt sees and asks for, as events of [`drain::step()`].
+//!
+//! Whoever drives the step, [`crate::Drainer`] for a command or zedkube on a device, uses a [`Driver`] for it: the watches on the
+//! node, the calls in flight, the lasting refusal of a watch, and the probe that finds out whether the API server is away
+//! become events here and nowhere else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use drain::{Answer, Effect, Event, Findings, Picture};
+use tokio::sync::mpsc;
+
+use crate::calls::Calls;
+use crate::clock::{Clock, boot_time};
+use crate::cordon::Cordoned;
+use crate::failure::ApiFailure;
+use crate::feed::{Failures, Feed};
+use crate::probe::Probe;
+use crate::wire::Cluster;
+
+/// An eviction that could not even be sent is tried again after this.
+const NO_CONNECTION: Duration = Duration::from_secs(1);
+
+/// Drives the attempts to drain one node. Dropping it gives up all watches and calls.
+#[derive(Debug)]
+pub struct Driver {
+    clock: Clock,
+    watching: Option<Watching>,
+    calls: Option<Calls>,
+    /// Answers to effects that could not be sent.
+    unsent: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
+    awaits_picture: bool,
+}
+
+/// The watches on a node, and what finds out whether the API server that they ask is away.
+#[derive(Debug)]
+struct Watching {
+    cluster: Cluster,
+    feed: Feed,
+    failures: Failures,
+    probe: Probe,
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        Self::with_clock(boot_time)
+    }
+}
+
+impl Driver {
+    /// With another clock than `CLOCK_BOOTTIME`. Nothing is watched yet.
+    pub(crate) fn with_clock(clock: Clock) -> Self {
+        Self { clock, watching: None, calls: None, unsent: mpsc::unbounded_channel(), awaits_picture: false }
+    }
+
+    /// Begins to watch the node. Watches that were there before end; calls in flight stay on their connection and are
+    /// answered, later ones use this one. Must be called in a tokio runtime.
+    pub fn watch(&mut self, cluster: &Cluster, node: &str) {
+        let feed = Feed::start(cluster, node);
+        self.watching = Some(Watching {
+            cluster: cluster.clone(),
+            failures: feed.failures(),
+            feed,
+            probe: Probe::new(cluster.clone(), node, self.clock),
+        });
+        if let Some(calls) = &mut self.calls {
+            calls.reconnect(cluster.clone());
+        }
+    }
+
+    /// Ends the watches. Calls in flight go on.
+    pub fn unwatch(&mut self) {
+        self.watching = None;
+    }
+
+    /// Whether an attempt waits for its first picture. While it does, a watch that the server refuses for good is told of
+    /// as [`Event::Unseen`]: no picture will come.
+    pub fn await_picture(&mut self, awaits: bool) {
+        self.awaits_picture = awaits;
+    }
+
+    /// From now on evictions may be sent: the node is cordoned. A proof that is there already stays until
+    /// [`Effect::Abort`].
+    pub fn permit(&mut self, cordoned: &Cordoned) {
+        if let (None, Some(watching)) = (&self.calls, &self.watching) {
+            self.calls = Some(Calls::new(watching.cluster.clone(), cordoned.clone()));
+        }
+    }
+
+    /// Begins what the step wants. What cannot be sent, for want of a connection or of [`Driver::permit`], is answered all the
+    /// same: the step would wait for ever. [`Effect::WakeAt`] is the caller's.
+    ///
+    /// `known` is what the attempt knows already: a fresh look takes its budgets over, and what it knows of claims and
+    /// volumes.
+    pub fn perform(&mut self, effect: Effect, known: Option<&Arc<Picture>>) {
+        if effect == Effect::Abort {
+            self.calls = None;
+        } else if let Some(calls) = &mut self.calls {
+            calls.perform(effect, known);
+        } else if let Some(event) = not_sent(effect) {
+            // The receiver is in this struct, so it is there.
+            self.unsent.0.send(event).unwrap_or_default();
+        }
+    }
+
+    /// Waits for the next event. May be dropped and called again at any time.
+    pub async fn next(&mut self) -> Event {
+        let Self { watching, calls, unsent, awaits_picture, .. } = self;
+        let call = async {
+            match calls {
+                Some(calls) => calls.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            Some(event) = unsent.1.recv() => event,
+            event = call => event,
+            event = watch_event(watching.as_mut(), *awaits_picture) => event,
+        };
+        if let (Some(watching), true) = (&mut self.watching, raises_doubt(&event)) {
+            watching.probe.doubt();
+        }
+        event
+    }
+
+    /// The failure of a watch from which nothing was heard since: what is known may be old.
+    pub fn last_error(&self) -> Option<ApiFailure> {
+        self.watching.as_ref()?.feed.last_error()
+    }
+}
+
+/// What the watches show, or why they do not.
+async fn watch_event(watching: Option<&mut Watching>, awaits_picture: bool) -> Event {
+    let Some(Watching { feed, failures, probe, .. }) = watching else { return std::future::pending().await };
+    let mut refused = failures.clone();
+    loop {
+        tokio::select! {
+            picture = feed.changed() => return Event::Picture(picture),
+            event = probe.changed() => return event,
+            failure = failures.next() => {
+                if failure.is_unreachable() {
+                    probe.doubt();
+                }
+            }
+            refusal = refused.refused(), if awaits_picture => {
+                return Event::Unseen { why: refusal.text().to_owned() };
+            }
+        }
+    }
+}
+
+/// The server may be away: whoever is throttled or cannot look is not told so by the watches.
+fn raises_doubt(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Answer { answer: Answer::Throttled { .. }, .. } | Event::Proof { look: Err(_), .. }
+    )
+}
+
+/// The answer to an effect that could not be sent.
+fn not_sent(effect: Effect) -> Option<Event> {
+    let text = "there is no connection to the API server just now".to_owned();
+    match effect {
+        Effect::Evict { attempt, pod, .. } | Effect::Delete { attempt, pod, .. } => {
+            let answer = Answer::Throttled { after: Some(NO_CONNECTION), text };
+            Some(Event::Answer { attempt, uid: pod.uid, answer })
+        }
+        Effect::Prove { attempt, .. } => Some(Event::Proof { attempt, look: Err(text) }),
+        Effect::Inquire { attempt, .. } => {
+            let findings = Arc::new(Findings { trouble: vec![text], ..Findings::default() });
+            Some(Event::Found { attempt, findings })
+        }
+        Effect::WakeAt(_) | Effect::Abort => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! An operator's order, carried out: whoever it covers is answered without a drain.
+
+use drain::time::Moment;
+use schemas::{DrainOrder, DrainRequester, Outcome};
+
+use crate::event::Order;
+use crate::forcing::{Disabled, Forced, Forcing, Needless, has_all_answers, is_meant};
+use crate::next::Next;
+use crate::phase::{Failed, Phase};
+use crate::requests::{ANSWERED, Answer, Request};
+use crate::state::State;
+use crate::turn::Turn;
+
+/// The order's file is renamed, so that nobody reads it twice; or it could not be, and then nothing happens.
+pub(crate) fn taken(state: &mut State, renamed: bool, turn: &mut Turn<'_>) {
+    let Some(order) = state.forcing.pending.take().filter(|_| renamed) else { return };
+    state.forcing.needless = None;
+    let Order { what, by } = order;
+    match what {
+        DrainOrder::Complete(meant) if has_all_answers(&state.requests, meant) => {
+            all_are_answered(state, meant, by, turn.now);
+        }
+        DrainOrder::Complete(requester) => {
+            let until = turn.now + turn.policy.force_ttl;
+            state.forcing.complete = Some(Forced { requester, by, since: turn.now, used: false, until });
+            let State { requests, forcing, .. } = state;
+            requests.reopen(|request| forcing.covers(request.requester));
+            enter(state, turn);
+        }
+        DrainOrder::Disable => {
+            state.forcing.complete = None;
+            state.forcing.disabled = Some(Disabled { by, since: turn.now });
+            state.requests.reopen(|_| true);
+            if !state.requests.is_empty() {
+                enter(state, turn);
+            }
+        }
+        DrainOrder::Enable => {
+            state.forcing = Forcing::default();
+            state.requests.take_forced_back();
+            if state.is_forced() {
+                state.enter(Phase::Idle, turn.now);
+            }
+        }
+    }
+}
+
+/// An order that came when all whom it means had been told COMPLETE. With an operator's word an answer without a drain,
+/// which is otherwise taken back when its reason is gone, stands.
+fn all_are_answered(state: &mut State, meant: DrainRequester, by: String, now: Moment) {
+    let outcome = state.session.ended.filter(|ended| ended.may_go_down()).unwrap_or(Outcome::Forced);
+    if matches!(outcome, Outcome::Drained | Outcome::Forced) {
+        state.forcing.needless = Some(Needless { requester: meant, by, since: now, outcome });
+        return;
+    }
+    for of in ANSWERED {
+        if is_meant(meant, of) && state.requests.has_been_told(of) {
+            state.requests.force(of, &by);
+        }
+    }
+    if !ANSWERED.into_iter().any(|of| state.requests.has_been_told(of)) {
+        state.enter(Phase::Complete { outcome: Outcome::Forced, recheck: None }, now);
+    }
+}
+
+/// A request that is covered is answered without a drain, whenever it comes.
+pub(crate) fn pursue(state: &mut State, turn: &mut Turn<'_>) {
+    state.forcing.expire(&state.requests, turn.now);
+    if !state.is_forced() && state.forcing.next_covered(&state.requests).is_some() {
+        enter(state, turn);
+    }
+}
+
+/// In force: who is not covered is drained for once all who are have seen their answer, or nobody is left to see it.
+pub(crate) fn step(state: &mut State, now: Moment) -> Next {
+    let is_told = |request: &Request| request.answer == Answer::Forced;
+    let is_unseen =
+        state.forcing.complete.is_none() && !state.requests.is_empty() && !state.requests.iter().any(is_told);
+    let is_next = state.forcing.next_covered(&state.requests).is_some();
+    if is_next || (now < state.forced_answer_over() && !is_unseen) {
+        return Next::Stay;
+    }
+    state.forcing.spend();
+    if state.requests.next_unanswered().is_some() {
+        Next::Begin
+    } else if state.requests.iter().any(|request| request.answer == Answer::Complete) {
+        // Some were told so by proof, which has to stay true.
+        Next::GoOn(Phase::Complete { outcome: Outcome::Drained, recheck: None })
+    } else if state.requests.is_empty() {
+        Next::GoOn(Phase::Idle)
+    } else if let Some(failed) = failed_before(state) {
+        Next::GoOn(Phase::Failed(failed))
+    } else {
+        Next::Stay
+    }
+}
+
+/// How the drain had failed for those who ask still, whom the order did not mean.
+fn failed_before(state: &State) -> Option<Failed> {
+    let text = || "the drain had failed before an operator's order came for somebody else".to_owned();
+    state.requests.iter().find_map(|request| match request.answer {
+        Answer::FailedCordon => Some(Failed::Cordon(text())),
+        Answer::FailedDrain => Some(Failed::Drain(text())),
+        Answer::None | Answer::Complete | Answer::Forced => None,
+    })
+}
+
+/// Whoever else is drained for: it stops before anything is published.
+fn enter(state: &mut State, turn: &mut Turn<'_>) {
+    if state.session.ended.is_none() {
+        state.drive(drain::Event::Cancel, turn);
+    }
+    state.shown.announce_anew();
+    state.session.finished = Some(turn.now);
+    state.enter(Phase::Complete { outcome: Outcome::Forced, recheck: None }, turn.now);
+    // Entering it from itself has to restart its time as well.
+    state.since = turn.now;
+}

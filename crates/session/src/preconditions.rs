@@ -1,0 +1,179 @@
+//! What has to be true before the cordon, in this order: the API server answers and knows this machine, the site says
+//! that it is well, a slot is ours, the site says so again, and another node can take the pods.
+
+use std::time::Duration;
+
+use drain::time::Moment;
+use schemas::Outcome;
+
+use crate::event::{Event, Look, NoNode, Trouble};
+use crate::health::Purpose;
+use crate::next::Next;
+use crate::phase::{Failed, Phase, Stage, Waiting};
+use crate::policy::{Otherwise, Policy};
+use crate::state::State;
+use crate::turn::Turn;
+use crate::words::waiting_for;
+
+/// A node that is not in the list may still be joining the cluster: k3s registers it within a minute or two of its first
+/// start, images included.
+const JOINS_WITHIN: Duration = Duration::from_mins(5);
+
+/// Goes as far as it can with what is known after the event.
+pub(crate) fn step(state: &mut State, event: &Event, turn: &Turn<'_>) -> Next {
+    let Phase::Waiting(mut waiting) = state.phase.clone() else { return Next::Stay };
+    let mut next = Next::Stay;
+    if let Event::Looked { serial, result } = event
+        && *serial > waiting.after
+    {
+        next = looked(&mut waiting, result, turn);
+    }
+    if next == Next::Stay {
+        next = advance(state, &mut waiting, turn);
+    }
+    if next == Next::Stay {
+        next = time_is_over(state, &mut waiting, event.is_unreachable(), turn);
+    }
+    state.enter(Phase::Waiting(waiting), turn.now);
+    next
+}
+
+fn fail(why: &str) -> Next {
+    Next::Fail(Failed::Cordon(why.to_owned()))
+}
+
+/// What a fresh list of nodes means.
+fn looked(waiting: &mut Waiting, result: &Result<Look, Trouble>, turn: &Turn<'_>) -> Next {
+    match result {
+        Ok(look) => {
+            waiting.denials = 0;
+            waiting.denied.clear();
+            waiting.looked = look.own.is_ok();
+            joined(waiting, look.own.as_ref().err(), turn.now)
+        }
+        Err(trouble) => {
+            waiting.no_peer_since = None;
+            match trouble {
+                Trouble::Unreachable(_) => Next::Stay,
+                Trouble::Denied(text) | Trouble::Other(text) => {
+                    waiting.denials = waiting.denials.saturating_add(1);
+                    waiting.denied.clone_from(text);
+                    if waiting.denials >= turn.policy.cordon_tries { fail(text) } else { Next::Stay }
+                }
+            }
+        }
+    }
+}
+
+/// Whether one of the nodes is this machine. One that has just been installed may not be in the list yet.
+fn joined(waiting: &mut Waiting, problem: Option<&NoNode>, now: Moment) -> Next {
+    let Some(NoNode { why, may_join }) = problem else {
+        waiting.unknown = None;
+        return Next::Stay;
+    };
+    let since = waiting.unknown.take().map_or(now, |(since, _)| since);
+    waiting.unknown = Some((since, why.clone()));
+    let is_waited_for = *may_join && now.since(since) < JOINS_WITHIN;
+    if is_waited_for { Next::Stay } else { fail(why) }
+}
+
+/// As far as it goes with what is known now.
+fn advance(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
+    let policy = turn.policy;
+    if needs_slot(waiting.stage) {
+        state.slots.doubt_if_old(turn.now);
+    }
+    if state.slots.table.is_some() && needs_slot(waiting.stage) && !has_slot(state, policy) {
+        enter(waiting, Stage::Slot);
+    }
+    loop {
+        let next = match waiting.stage {
+            Stage::Api if waiting.looked => Stage::Health,
+            Stage::Health if state.health.is_passed(Purpose::Before, policy) => Stage::Slot,
+            Stage::Slot if has_slot(state, policy) => Stage::HealthHeld,
+            Stage::HealthHeld if state.health.is_passed(Purpose::Held, policy) => {
+                look_again(state, waiting, turn);
+                Stage::Peers
+            }
+            Stage::HealthHeld if state.health.failure(Purpose::Held).is_some() => Stage::GivingBack,
+            Stage::GivingBack if state.slots.table.is_some() && !state.has_place() => Stage::Health,
+            Stage::GivingBack if policy.slots_limit == 0 => Stage::Health,
+            // Each list speaks for its own moment only.
+            Stage::Peers if std::mem::take(&mut waiting.looked) => return peers(state, waiting, turn),
+            Stage::Api
+            | Stage::Health
+            | Stage::Slot
+            | Stage::HealthHeld
+            | Stage::GivingBack
+            | Stage::Peers => return Next::Stay,
+        };
+        enter(waiting, next);
+        waiting.slot_since = (next == Stage::Slot).then_some(turn.now);
+    }
+}
+
+fn enter(waiting: &mut Waiting, stage: Stage) {
+    waiting.stage = stage;
+    waiting.no_peer_since = None;
+}
+
+fn needs_slot(stage: Stage) -> bool {
+    matches!(stage, Stage::HealthHeld | Stage::Peers)
+}
+
+fn has_slot(state: &State, policy: &Policy) -> bool {
+    policy.slots_limit == 0 || state.holds_slot()
+}
+
+/// The peers are looked at with the slot held: before, they may have been on their way down.
+fn look_again(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) {
+    if turn.policy.slots_limit > 0 || turn.policy.has_health_command {
+        (waiting.looked, waiting.after) = (false, turn.serial());
+        state.api.next = turn.now;
+    }
+}
+
+/// Whether another node can take the pods.
+fn peers(state: &State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
+    let policy = turn.policy;
+    let Some(own) = &state.own else { return Next::Stay };
+    if waiting.denials > 0 || state.api.away_since.is_some() {
+        return Next::Stay;
+    }
+    if state.has_peer() {
+        return Next::Cordon(1);
+    }
+    let others = state.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
+    let since = *waiting.no_peer_since.get_or_insert(turn.now);
+    // A node that is not Ready may just be rebooting, cordoned for its own drain, and is waited for.
+    let may_return =
+        others.filter_map(|node| state.slots.watched.may_return_until(&node.uid, policy.down_max)).max();
+    let until = may_return.unwrap_or(since).max(since + policy.peer_window);
+    match policy.on_no_peer {
+        Otherwise::Complete if until <= turn.now => Next::Finish(Outcome::NoSchedulablePeer),
+        Otherwise::Complete => {
+            waiting.undrained_at = Some(until);
+            Next::Stay
+        }
+        Otherwise::Wait => Next::Stay,
+    }
+}
+
+fn time_is_over(state: &State, waiting: &mut Waiting, has_just_failed: bool, turn: &Turn<'_>) -> Next {
+    if let Some(at) = state.unreachable_at(waiting.since, turn.policy) {
+        if at <= turn.now && has_just_failed {
+            return Next::Finish(Outcome::ApiUnreachable);
+        }
+        waiting.undrained_at = Some(at);
+        waiting.is_patient = state.others_get_time(turn.policy);
+    } else if waiting.no_peer_since.is_none() {
+        waiting.undrained_at = None;
+    }
+    match turn.policy.wait_limit {
+        Some(limit) if turn.now.since(waiting.since) >= limit => {
+            let waits_for = waiting_for(state, waiting);
+            fail(&format!("gave up after {} s: {waits_for}", limit.as_secs()))
+        }
+        Some(_) | None => Next::Stay,
+    }
+}

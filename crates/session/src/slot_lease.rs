@@ -1,0 +1,369 @@
+//! Our entry in the table of the slots: read, taken, confirmed after each cordon, renewed, given back.
+//!
+//! Level-triggered like everything else: [`Wanted`] says what the session needs of the table, one call is in flight at a
+//! time, and a write is always based on the version that was read. Whatever goes wrong, the table is read again.
+
+use std::time::Duration;
+
+use drain::time::Moment;
+use drain::view::NodeView;
+use schemas::OtherHolders;
+
+use crate::OWNER;
+use crate::effect::Effect;
+use crate::event::{SlotTrouble, Trouble};
+use crate::policy::Policy;
+use crate::slots::{Group, Holder, Room, SlotTable, Watched};
+use crate::turn::Turn;
+
+/// A holder counts its Renewal up so often.
+const RENEW: Duration = Duration::from_mins(1);
+
+/// Between two looks at a table that has no room, and after a call that failed.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// After somebody else was faster, and after the table was seen to change; spread, so that not all who wait come
+/// back at once.
+const AFTER_OTHERS: Duration = Duration::from_millis(200);
+
+/// A node in service that has not written its entry for so long may have been passed over, and who did may have given
+/// its slot back since: before the others' limit.
+const MAY_BE_PASSED_OVER: Duration = Duration::from_mins(4);
+
+/// What was read in the Lease of before is believed for so long: until a list of the nodes has come after it.
+const OLD_IS_KNOWN: Duration = Duration::from_secs(30);
+
+/// Our entry, and what is known of the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotLease {
+    /// The table as last read or written; `None` when that is not known (any more).
+    pub table: Option<SlotTable>,
+    /// What was seen of nodes and entries over time.
+    pub watched: Watched,
+    /// Who has the slots that we wait for; empty when that is not known, or nobody.
+    pub taken_by: Vec<String>,
+    /// Whether others had a slot when the API server last answered.
+    pub others: OtherHolders,
+    /// Why the last call failed; empty when it did not.
+    pub error: String,
+    /// Our entry was written after the cordon that the phase has sent.
+    pub(crate) confirmed: bool,
+    /// When the write of our entry that was accepted last was sent; not known after a restart.
+    written_at: Option<Moment>,
+    /// Our entry may be one that others have taken for forgotten: it is not a slot until we have taken one anew.
+    is_doubtful: bool,
+    /// A list of nodes asked for after this serial is fresher than the table.
+    known_at: u32,
+    /// When the table was read last.
+    read_at: Moment,
+    /// Somebody has changed the table since it was asked for.
+    is_outdated: bool,
+    in_flight: Option<Call>,
+    next: Moment,
+    renew_at: Moment,
+}
+
+/// A call in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Call {
+    serial: u32,
+    /// What it writes; nothing when it reads.
+    writes: Option<Wanted>,
+    sent_at: Moment,
+}
+
+/// What the session wants of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Only to know.
+    Knowledge,
+    /// An entry of ours.
+    Take,
+    /// Our entry, written after the cordon.
+    Confirm,
+    /// Our entry, counted up.
+    Renew,
+    /// No entry of ours.
+    GiveBack,
+}
+
+/// The nodes of the cluster as they were seen last, our own among them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nodes<'a> {
+    pub(crate) own: Option<&'a NodeView>,
+    pub(crate) all: &'a [NodeView],
+    /// The serial of the look that listed them.
+    pub(crate) asked: u32,
+}
+
+/// What came of [`SlotLease::pursue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pursued {
+    /// A call is on its way, or nothing has to be done before something happens.
+    Waits,
+    /// Come again then.
+    At(Moment),
+    /// The nodes have to be listed anew first.
+    NeedsList,
+    /// Our entry is gone or passed over although we need it: somebody released it, or took it for forgotten.
+    Lost,
+}
+
+impl SlotLease {
+    /// We have a slot, as far as is known.
+    pub(crate) fn is_held(&self, own: Option<&NodeView>) -> bool {
+        self.entry(own).is_some()
+    }
+
+    /// The entry by which we have a slot.
+    pub(crate) fn entry(&self, own: Option<&NodeView>) -> Option<&Holder> {
+        let own = own.filter(|_| !self.is_doubtful)?;
+        self.table.as_ref()?.held_by(own)
+    }
+
+    /// Something is in our place of the table, also what was passed over or cannot be read: it has to go back.
+    pub(crate) fn has_place(&self, own: Option<&NodeView>) -> bool {
+        own.zip(self.table.as_ref()).is_some_and(|(own, table)| table.has_place_of(own))
+    }
+
+    /// Names of the nodes that have a slot, as far as is known.
+    pub fn holders(&self) -> Vec<String> {
+        let known = self.table.as_ref().map(SlotTable::names).unwrap_or_default();
+        if known.is_empty() { self.taken_by.clone() } else { known }
+    }
+
+    /// The table has been read or written once in this process.
+    pub(crate) fn was_known(&self) -> bool {
+        self.known_at > 0
+    }
+
+    /// The table was not read since it was changed.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.table.is_none() || self.is_outdated
+    }
+
+    /// It is time to renew the entry, or to read it again.
+    pub(crate) fn is_renewal_due(&self, now: Moment) -> bool {
+        now >= self.renew_at
+    }
+
+    /// When an entry that is held has to be renewed.
+    pub(crate) fn renew_at(&self) -> Moment {
+        self.renew_at
+    }
+
+    /// This call for the table is on its way.
+    pub(crate) fn awaits(&self, serial: u32) -> bool {
+        self.in_flight.is_some_and(|call| call.serial == serial)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn in_flight(&self) -> Option<u32> {
+        self.in_flight.map(|call| call.serial)
+    }
+
+    /// Somebody has changed the table. Who waits for a slot reads it again.
+    pub(crate) fn changed(&mut self, is_waiting: bool, own: Option<&NodeView>, turn: &Turn<'_>) {
+        if !is_waiting {
+            self.is_outdated = true;
+            self.next = self.next.max(turn.now + spread(own, turn));
+        } else if self.in_flight.is_none() {
+            self.table = None;
+            self.next = turn.now + spread(own, turn);
+        }
+    }
+
+    /// Takes in what was just seen of other nodes, in a list of them or in the table: has one of them a slot?
+    ///
+    /// One that carries our mark or is not Ready may be down for a drain, whatever the table says. A list in which all are in
+    /// service does not say that nobody has a slot: who has just taken one is in service still. Nor does an entry that looks
+    /// forgotten: its node may just have been away.
+    pub(crate) fn see_others(&mut self, nodes: Nodes<'_>, turn: &Turn<'_>) {
+        let Some(own) = nodes.own else { return };
+        let holds = self.table.as_ref().map(|table| {
+            // A list from before the table was read does not show who has joined since.
+            let is_list_older = nodes.asked <= self.known_at;
+            let exists = |holder: &Holder| nodes.all.iter().any(|node| node.name == holder.node);
+            let is_unreadable =
+                |node: &NodeView| node.uid != own.uid && table.unreadable.contains(&node.name);
+            table.others(own).any(|holder| is_list_older || exists(holder))
+                || nodes.all.iter().any(is_unreadable)
+        });
+        let is_listed = nodes.all.iter().any(|node| node.uid == own.uid);
+        let mut others = nodes.all.iter().filter(|node| node.uid != own.uid);
+        let is_alone = is_listed && others.clone().next().is_none();
+        let may_be_down = others.any(|node| {
+            let is_marked = node.cordoned_by.as_deref() == Some(OWNER);
+            is_marked || self.watched.is_down(&node.uid, turn.now, turn.policy.down_max)
+        });
+        self.others = match holds {
+            Some(true) => OtherHolders::Hold,
+            _ if may_be_down => OtherHolders::Hold,
+            Some(false) => OtherHolders::Nobody,
+            None if is_alone => OtherHolders::Nobody,
+            None => self.others,
+        };
+    }
+
+    /// Takes the answer to a call in. `renews`: in this phase an entry is renewed by writing it.
+    pub(crate) fn answered(
+        &mut self,
+        serial: u32,
+        result: &Result<SlotTable, SlotTrouble>,
+        nodes: Nodes<'_>,
+        renews: bool,
+        turn: &Turn<'_>,
+    ) {
+        let Some(call) = self.in_flight.filter(|call| call.serial == serial) else { return };
+        self.in_flight = None;
+        match result {
+            Ok(table) => {
+                self.known(call, table, nodes, renews, turn);
+                self.see_others(nodes, turn);
+            }
+            Err(trouble) => {
+                self.table = None;
+                match trouble {
+                    SlotTrouble::Conflict => self.next = turn.now + spread(nodes.own, turn),
+                    SlotTrouble::Failed(
+                        Trouble::Unreachable(text) | Trouble::Denied(text) | Trouble::Other(text),
+                    ) => {
+                        self.error.clone_from(text);
+                        self.next = turn.now + AGAIN;
+                    }
+                }
+            }
+        }
+    }
+
+    fn known(&mut self, call: Call, table: &SlotTable, nodes: Nodes<'_>, renews: bool, turn: &Turn<'_>) {
+        let mut table = table.clone();
+        if call.writes.is_some() {
+            // The answer to a write does not say what is in the Lease of before.
+            table.old = self.table.take().and_then(|before| before.old);
+            self.written_at = Some(call.sent_at);
+            self.is_doubtful &= call.writes != Some(Wanted::Take);
+        } else {
+            self.read_at = turn.now;
+        }
+        self.watched.see_table(&table, nodes.all, turn.now);
+        self.known_at = turn.serial();
+        self.error.clear();
+        self.next = turn.now;
+        // Who has to renew still does after a read; otherwise the next read is due a minute from now.
+        if call.writes.is_some() || !renews {
+            self.renew_at = turn.now + RENEW;
+        }
+        self.table = Some(table);
+        self.confirmed |= call.writes == Some(Wanted::Confirm);
+    }
+
+    /// Nothing is wanted of the table.
+    pub(crate) fn rest(&mut self) {
+        self.taken_by.clear();
+    }
+
+    /// Starts the call that is due, if none is in flight. `is_in_service`: nothing of this drain has cordoned the node yet.
+    pub(crate) fn pursue(
+        &mut self,
+        wanted: Wanted,
+        nodes: Nodes<'_>,
+        boot_id: &str,
+        is_in_service: bool,
+        turn: &mut Turn<'_>,
+    ) -> Pursued {
+        let Some(own) = nodes.own.filter(|_| self.in_flight.is_none()) else { return Pursued::Waits };
+        if turn.now < self.next {
+            return Pursued::At(self.next);
+        }
+        let Some(table) = self.table.clone() else {
+            return self.read(turn);
+        };
+        match wanted {
+            Wanted::Knowledge => self.read(turn),
+            Wanted::Take => self.take(&table, own, nodes, boot_id, turn),
+            Wanted::GiveBack => self.write(&table, own, wanted, None, turn),
+            Wanted::Confirm | Wanted::Renew => {
+                if is_in_service {
+                    self.doubt_if_old(turn.now);
+                }
+                let Some(held) = table.held_by(own).filter(|_| !self.is_doubtful) else {
+                    return Pursued::Lost;
+                };
+                let entry = table.next_entry(own, boot_id, table.still_passed_over(held));
+                self.write(&table, own, wanted, Some(entry), turn)
+            }
+        }
+    }
+
+    /// A node that is in service with a slot: others may have taken its entry for forgotten. Once it is cordoned nobody does.
+    pub(crate) fn doubt_if_old(&mut self, now: Moment) {
+        let written = self.written_at;
+        self.is_doubtful |= written.is_none_or(|written| now.since(written) >= MAY_BE_PASSED_OVER);
+    }
+
+    fn read(&mut self, turn: &mut Turn<'_>) -> Pursued {
+        let serial = turn.send(|serial| Effect::ReadSlots { serial });
+        self.in_flight = Some(Call { serial, writes: None, sent_at: turn.now });
+        self.is_outdated = false;
+        Pursued::Waits
+    }
+
+    /// Takes a slot if there is room. With entries of others, the nodes have to be listed after the table was read: who
+    /// joined and took a slot in between must not look as if it were gone.
+    fn take(
+        &mut self,
+        table: &SlotTable,
+        own: &NodeView,
+        nodes: Nodes<'_>,
+        boot_id: &str,
+        turn: &mut Turn<'_>,
+    ) -> Pursued {
+        // A change of the Lease of before does not change the version of the table.
+        if table.old.is_some() && turn.now.since(self.read_at) > OLD_IS_KNOWN {
+            return self.read(turn);
+        }
+        let has_others = table.others(own).next().is_some() || !table.unreadable.is_empty();
+        if has_others && nodes.asked <= self.known_at {
+            return Pursued::NeedsList;
+        }
+        match self.group(table, nodes.all, turn.policy).room_for(own, turn.now) {
+            Room::Free(passed_over) => {
+                self.taken_by.clear();
+                let entry = table.next_entry(own, boot_id, passed_over);
+                self.write(table, own, Wanted::Take, Some(entry), turn)
+            }
+            Room::Taken(by) => {
+                (self.taken_by, self.table) = (by, None);
+                self.next = turn.now + AGAIN;
+                Pursued::At(self.next)
+            }
+        }
+    }
+
+    fn group<'a>(&'a self, table: &'a SlotTable, nodes: &'a [NodeView], policy: &Policy) -> Group<'a> {
+        let (limit, down_max) = (policy.slots_limit, policy.down_max);
+        Group { table, nodes, watched: &self.watched, limit, down_max }
+    }
+
+    /// Writes our place in the table. Comes back with the answer.
+    fn write(
+        &mut self,
+        table: &SlotTable,
+        own: &NodeView,
+        wanted: Wanted,
+        entry: Option<Holder>,
+        turn: &mut Turn<'_>,
+    ) -> Pursued {
+        let (based_on, node) = (table.version.clone(), own.name.clone());
+        let serial = turn.send(|serial| Effect::WriteSlots { serial, based_on, node, entry });
+        self.in_flight = Some(Call { serial, writes: Some(wanted), sent_at: turn.now });
+        Pursued::Waits
+    }
+}
+
+/// Not the same for all nodes.
+fn spread(own: Option<&NodeView>, turn: &Turn<'_>) -> Duration {
+    let uid = own.map(|own| own.uid.as_str()).unwrap_or_default();
+    drain::retry::pause(turn.serial(), Some(AFTER_OTHERS), uid)
+}
