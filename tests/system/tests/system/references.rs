@@ -26,7 +26,9 @@ fn every_page_and_source_file_that_is_named_exists() -> Result<()> {
         let folder = path.parent().context("a file has a folder")?;
         for name in words(text, "._-/").filter(|name| is_reference(name, path)) {
             let below_root = name.find("docs/").map_or(name, |start| name.get(start..).unwrap_or(name));
-            let exists = names.contains(name) || Path::new(ROOT).join(below_root).exists() || folder.join(name).exists();
+            let exists = names.contains(name)
+                || Path::new(ROOT).join(below_root).exists()
+                || folder.join(name).exists();
             if !exists {
                 missing.insert(format!("{}: {name}", path.display()));
             }
@@ -36,12 +38,13 @@ fn every_page_and_source_file_that_is_named_exists() -> Result<()> {
     Ok(())
 }
 
-/// True for a page, and on a page also for a source file with its path from the root of the repository. A page may be
-/// named without its folder.
+/// True for a page, and, outside of code, for a source file with its path from the root of the repository. A page may
+/// be named without its folder.
 fn is_reference(name: &str, path: &Path) -> bool {
-    let is_page = path.extension().is_some_and(|kind| kind == "md");
-    let from_root = ["agents/", "crates/", "pubsub/", "schemas/", "tests/"].iter().any(|top| name.starts_with(top));
-    name.len() > 3 && name.ends_with(".md") || is_page && from_root && name.ends_with(".rs")
+    let is_code = path.extension().is_some_and(|kind| kind == "rs");
+    let from_root =
+        ["agents/", "crates/", "pubsub/", "schemas/", "tests/"].iter().any(|top| name.starts_with(top));
+    name.len() > 3 && name.ends_with(".md") || !is_code && from_root && name.ends_with(".rs")
 }
 
 #[test]
@@ -52,7 +55,9 @@ fn every_number_has_its_entry() -> Result<()> {
         assert!(entries.len() > 5, "{page}: {entries:?}");
         for (path, text) in texts()? {
             let cited = words(&text, "").filter_map(|word| number(word, letter));
-            for number in cited.chain(tests_named_after(&text, letter)).filter(|number| !entries.contains(number)) {
+            for number in
+                cited.chain(tests_named_after(&text, letter)).filter(|number| !entries.contains(number))
+            {
                 missing.insert(format!("{}: {letter}{number} is not in {page}", path.display()));
             }
         }
@@ -71,7 +76,9 @@ fn entries(page: &str, letter: char, before: &str) -> BTreeSet<u32> {
 fn tests_named_after(text: &str, letter: char) -> impl Iterator<Item = u32> {
     let names = text.split("fn ").skip(1);
     let small = letter.to_ascii_lowercase();
-    names.flat_map(move |name| name.split('_').map_while(move |part| number(part, small).filter(|_| part.len() == 3)))
+    names.flat_map(move |name| {
+        name.split('_').map_while(move |part| number(part, small).filter(|_| 1 < part.len()))
+    })
 }
 
 fn number(word: &str, letter: char) -> Option<u32> {
@@ -81,7 +88,8 @@ fn number(word: &str, letter: char) -> Option<u32> {
 
 /// The words of a text, made of letters, digits and what is in `joined`.
 fn words<'a>(text: &'a str, joined: &'static str) -> impl Iterator<Item = &'a str> {
-    text.split(move |one: char| !one.is_ascii_alphanumeric() && !joined.contains(one)).filter(|word| !word.is_empty())
+    text.split(move |one: char| !one.is_ascii_alphanumeric() && !joined.contains(one))
+        .filter(|word| !word.is_empty())
 }
 
 /// The files of the repository that may refer to something, without this one, which speaks of numbers in general.
@@ -94,7 +102,8 @@ fn texts() -> Result<Vec<(PathBuf, String)>> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() && name != "target" && name != ".git" {
                 folders.push(path);
-            } else if KINDS.iter().any(|kind| name.ends_with(&format!(".{kind}"))) && name != "references.rs" {
+            } else if KINDS.iter().any(|kind| name.ends_with(&format!(".{kind}"))) && name != "references.rs"
+            {
                 let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
                 found.push((path, text));
             }
