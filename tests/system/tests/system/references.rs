@@ -41,10 +41,14 @@ fn every_page_and_source_file_that_is_named_exists() -> Result<()> {
 /// True for a page, and, outside of code, for a source file with its path from the root of the repository. A page may
 /// be named without its folder.
 fn is_reference(name: &str, path: &Path) -> bool {
-    let is_code = path.extension().is_some_and(|kind| kind == "rs");
     let from_root =
         ["agents/", "crates/", "pubsub/", "schemas/", "tests/"].iter().any(|top| name.starts_with(top));
-    name.len() > 3 && name.ends_with(".md") || !is_code && from_root && name.ends_with(".rs")
+    kind_of(Path::new(name)) == "md" || kind_of(path) != "rs" && from_root && kind_of(Path::new(name)) == "rs"
+}
+
+/// The extension of a file's name without its dot; empty if there is none.
+fn kind_of(path: &Path) -> &str {
+    path.extension().and_then(|kind| kind.to_str()).unwrap_or_default()
 }
 
 #[test]
@@ -102,8 +106,7 @@ fn texts() -> Result<Vec<(PathBuf, String)>> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() && name != "target" && name != ".git" {
                 folders.push(path);
-            } else if KINDS.iter().any(|kind| name.ends_with(&format!(".{kind}"))) && name != "references.rs"
-            {
+            } else if KINDS.contains(&kind_of(&path)) && name != "references.rs" {
                 let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
                 found.push((path, text));
             }
