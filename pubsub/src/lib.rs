@@ -43,3 +43,8 @@ pub use server::AlreadyServed;
 pub use store::{Backup, StoreError};
 pub use subscriber::{Subscription, Via};
 pub use watch::PathWatch;
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -62,3 +62,8 @@ pub use report::{
 pub use report_bounds::MAX_REPORT_BYTES;
 pub use topic::{Topic, agent};
 pub use write::to_bytes;
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

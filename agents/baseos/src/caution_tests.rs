@@ -25,7 +25,7 @@ impl Device {
     }
 }
 
-/// F8: an image that the controller wants active, on a device that has said nothing: EVE publishes that for the image
+/// An image that the controller wants active, on a device that has said nothing: EVE publishes that for the image
 /// that runs.
 #[tokio::test]
 async fn f8_without_a_command_an_image_fails_and_nothing_is_asked_for() {
@@ -40,7 +40,7 @@ async fn f8_without_a_command_an_image_fails_and_nothing_is_asked_for() {
     device.stop().await;
 }
 
-/// F8: without `baseos.current` it is not known whether the image runs already.
+/// Without `baseos.current` it is not known whether the image runs already.
 #[tokio::test]
 async fn f8_an_image_that_may_run_already_is_not_written() {
     for (path, text, runs) in [
@@ -76,7 +76,7 @@ async fn f8_an_image_that_may_run_already_is_not_written() {
     }
 }
 
-/// F4: half an image is not reported as the one that runs.
+/// Half an image is not reported as the one that runs.
 #[tokio::test]
 async fn f4_an_activation_without_a_result_is_not_active_in_the_next_boot() {
     let mut device = Device::new(&[ACTIVATE]);

@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// F8: EVE's configuration of the image that runs must not reboot a device that has no settings.
+    /// EVE's configuration of the image that runs must not reboot a device that has no settings.
     #[test]
     fn f8_without_a_command_nothing_is_activated() {
         let policy = Policy { can_activate: false, ..POLICY };

@@ -276,7 +276,7 @@ async fn an_activation_that_runs_keeps_the_device_up() {
     device.stop().await;
 }
 
-/// F4: baseos is killed, and its command writes on.
+/// baseos is killed, and its command writes on.
 #[tokio::test]
 async fn f4_an_activation_that_outlives_baseos_keeps_the_device_up() {
     let mut device = Device::start(&[("device.dry-run", "true")]).await;

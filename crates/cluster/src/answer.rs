@@ -1,7 +1,7 @@
 //! What the API server's answer to an eviction or a deletion means: the one classifier.
 //!
 //! The code alone says little: 429 has three meanings, 403 four, and "two budgets" is a 500 that only its message
-//! tells apart (`measured.md` 4 and 5).
+//! tells apart (M1 in `docs/reference/measured.md`).
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a server of version 1.34 was measured to say (`measured.md` 4, J1 to J9).
+/// What a server of version 1.34 was measured to say (M1 in `docs/reference/measured.md`).
 const J1: &str = r#"{"status":"Success","code":201}"#;
 const J2: &str = r#"{"status":"Failure","message":"pods \"b\" is forbidden: User \"nobody\" cannot create resource \"pods/eviction\" in API group \"\" in the namespace \"facts\"","reason":"Forbidden","details":{"name":"b","kind":"pods"},"code":403}"#;
 const J3: &str = r#"{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.","reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget p needs 1 healthy pods and has 1 currently"}]},"code":429}"#;

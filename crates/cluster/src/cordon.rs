@@ -219,7 +219,7 @@ async fn lift_cordon(
 /// node that is gone, is not cordoned, or whose cordon names an owner, whoever that is: one call. A conflict reads again
 /// at once.
 ///
-/// For a cordon that EVE's zedkube left behind, which knows no owners (`agents.md` 2, "Cordon ownership"): whether this
+/// For a cordon that EVE's zedkube left behind, which knows no owners: whether this
 /// is one, the caller has to know.
 pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> Result<bool, ApiFailure> {
     for _ in 0..TRIES {

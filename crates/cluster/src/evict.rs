@@ -1,6 +1,6 @@
 //! One eviction, and one deletion.
 //!
-//! kube's own `Api::evict` sends the key `delete_options`, which the API server ignores (`measured.md` 4): grace
+//! kube's own `Api::evict` sends the key `delete_options`, which the API server ignores (M2): grace
 //! period and UID would not count. So the body is made here, and the server is told to be strict about it.
 //!
 //! One call each; a conflict costs one more, to see whether the pod has been replaced, and so does a server without

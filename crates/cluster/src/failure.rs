@@ -19,7 +19,7 @@ use crate::operation::Operation;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiFailure {
     /// The API server cannot be reached or cannot serve: connection refused, DNS, TLS, time-out, 5xx, and a
-    /// kubeconfig that is missing or broken (`agents.md` 2, "API unreachable").
+    /// kubeconfig that is missing or broken.
     #[error("{text}")]
     Unreachable {
         /// What was tried and what happened.

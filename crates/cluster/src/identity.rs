@@ -123,7 +123,7 @@ pub enum IdentityProblem {
     OtherMachine(OtherMachine),
 }
 
-/// The Node that is this machine (`agents.md` 2, "Which node"): by name if one is set; else by label `node-uuid`;
+/// The Node that is this machine: by name if one is set; else by label `node-uuid`;
 /// else by the device's name, or the host name. `nodes` must be a complete list from the server: an empty answer by
 /// label counts only then.
 ///

@@ -80,3 +80,8 @@ pub use slots::{
 };
 pub use trust::Trust;
 pub use wire::Cluster;
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

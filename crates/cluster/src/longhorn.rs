@@ -29,7 +29,7 @@ pub enum DrainPolicy {
 
 /// Makes this Longhorn's policy about nodes that are drained (setting `storage.longhorn.node-drain-policy`): it says
 /// when Longhorn lets its instance-manager go. What the words mean, and which there are, Longhorn knows. One call if
-/// there is nothing to do, else two; a conflict reads again at once. EVE's zedkube does the same (`eve.md` 3.7).
+/// there is nothing to do, else two; a conflict reads again at once. EVE's zedkube does the same.
 pub async fn set_node_drain_policy(cluster: &Cluster, policy: &str) -> Result<DrainPolicy, ApiFailure> {
     for _ in 0..TRIES {
         let Some(found) = get(cluster).await? else { return Ok(DrainPolicy::NotInstalled) };

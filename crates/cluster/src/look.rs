@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::views::{PodFacts, budget_view};
 use crate::wire::Cluster;
 
-/// The node and its pods as the server has them now: two calls, no cache (`drain.md` 1, "COMPLETE needs proof").
+/// The node and its pods as the server has them now: two calls, no cache.
 ///
 /// With `volumes` also what is attached to the node (one call for each 500 VolumeAttachments of the cluster), and what the
 /// claims of its pods are bound to: at most two calls for each claim that the last picture does not show, one for each of

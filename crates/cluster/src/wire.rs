@@ -28,7 +28,7 @@ use crate::validity::Validity;
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
 /// An eviction has to be answered within this time. The API server itself repeats conflicting writes for 10 s, and
-/// answers 504 after 34 s when etcd hangs (`measured.md` 4): hear what it has to say.
+/// answers 504 after 34 s when etcd hangs (M1): hear what it has to say.
 pub(crate) const EVICTION_DEADLINE: Duration = Duration::from_secs(35);
 
 /// No answer may be longer. A page of 500 pods with everything in it stays well below.

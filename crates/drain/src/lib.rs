@@ -70,3 +70,8 @@ pub use state::{Failure, Outcome, State};
 pub use step::{Effect, Event, step};
 pub use time::Moment;
 pub use view::{BudgetView, Picture, PodId, PodView};
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

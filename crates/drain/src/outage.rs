@@ -3,7 +3,7 @@
 //! One failed call is no outage: the election of an etcd leader or the restart of one server behind a load balancer
 //! costs a 503 or a broken connection, and the next call works. An outage stops the clocks of an attempt and makes its
 //! proof wait for the scheduler ([`crate::policy::STALE_SCHEDULER`]), so it has to be one: the scheduler was found stale
-//! after the server had been away for 30 s, and not after 1 s (`measured.md` 3).
+//! after the server had been away for 30 s, and not after 1 s (M5 in `docs/reference/measured.md`).
 
 use std::time::Duration;
 

@@ -18,11 +18,11 @@ pub const LONGHORN_APPS: [&str; 5] = [
 ];
 
 /// At most so many evictions in flight under one budget: the API server resolves write conflicts on a budget in
-/// steps of 500 ms, so more gains nothing.
+/// steps of 500 ms, so more gains nothing (M7).
 pub const IN_FLIGHT_PER_BUDGET: usize = 3;
 
 /// How long after the API server came back the scheduler may still bind pods to a cordoned node from its stale
-/// cache. Measured: up to 44 s after an outage of 30 s.
+/// cache. Measured: up to 44 s after an outage of 30 s (M5).
 pub const STALE_SCHEDULER: Duration = Duration::from_mins(1);
 
 /// A refusal for want of a right (401, 403) counts when it has lasted for this long, and was repeated
@@ -161,7 +161,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The defaults on a device: EVE's, with `drain.md` 1 and 2 and `settings.md` where EVE has none.
+    /// The defaults on a device: EVE's, and those of `docs/settings.md` where EVE has none.
     pub fn device() -> Self {
         Self {
             force: true,

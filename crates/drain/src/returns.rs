@@ -20,8 +20,8 @@ pub const MOST_RETURNS: u32 = 3;
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// Pods that are seen for the first time within this time after the cordon were bound before it, or from a cache that
-/// did not have it yet. Measured: up to 1.7 s (`measured.md` 3); the rest is for the watch. After an outage it is
-/// [`STALE_SCHEDULER`].
+/// did not have it yet. Measured: up to 1.7 s (M4 in
+/// `docs/reference/measured.md`); the rest is for the watch. After an outage it is [`STALE_SCHEDULER`].
 pub(crate) const LATE_BINDING: Duration = Duration::from_secs(5);
 
 /// How often an owner has made its pods anew on this node.

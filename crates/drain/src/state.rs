@@ -256,7 +256,7 @@ pub struct Track {
     /// A picture has shown that whoever made it has written `spec.nodeName`.
     pub names_node: bool,
     /// The last answer was that there is no such pod (any more), and no look that was asked for since has shown it. It is
-    /// not asked again: an eviction with an old UID uses up a place of its budget, which stays used for 2 minutes.
+    /// not asked again: an eviction with an old UID uses up a place of its budget, which stays used for 2 minutes (M3).
     pub said_gone: bool,
 }
 

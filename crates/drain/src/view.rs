@@ -215,7 +215,7 @@ pub struct NodeView {
     pub boot_id: String,
     /// What makes the node unhealthy (not Ready, or a read-only file system), and for how long.
     pub unhealthy: Option<Unhealthy>,
-    /// Names in `status.volumesAttached`. Emptied before a detach has even begun (`measured.md` 2).
+    /// Names in `status.volumesAttached`. Emptied before a detach has even begun (M6).
     pub volumes_attached: Vec<String>,
     /// Names in `status.volumesInUse`: the kubelet has them mounted still.
     pub volumes_in_use: Vec<String>,

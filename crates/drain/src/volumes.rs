@@ -2,7 +2,7 @@
 //!
 //! Always by state, never by events. A volume is attached to a node as long as a VolumeAttachment says so or
 //! `node.status.volumesAttached` has its exact name; the latter alone is emptied before the detach has even begun
-//! (`measured.md` 2).
+//! (M6 in `docs/reference/measured.md`).
 
 mod shelves;
 

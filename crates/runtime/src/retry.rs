@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::settings::Retry;
 
-/// First pause after a failed write; doubles up to [`LONGEST_PAUSE`] (`wire.md` 2).
+/// First pause after a failed write; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A disk that stays full is tried this often.

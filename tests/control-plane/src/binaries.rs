@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::credentials::write_private;
 
-/// Kubernetes of EVE's k3s (`spec/control-plane.md`).
+/// The version of Kubernetes: that of EVE's k3s.
 pub const KUBERNETES: &str = "1.34.2";
 /// The etcd release.
 pub const ETCD: &str = "3.6.16";

@@ -474,7 +474,7 @@ fn a_boot_while_the_command_runs() {
     sim.boot("boot-2", version("a"));
     sim.want(config("a", 1));
     assert_eq!(shown(&sim, "a"), plain(true, "active"));
-    // F4: half an image is not one that runs.
+    // Half an image is not one that runs.
     let mut sim = activating();
     sim.boot("boot-2", untold());
     sim.want(config("a", 1));
@@ -626,7 +626,7 @@ fn an_effect_that_fails_at_any_point_only_delays() {
     }
 }
 
-/// F4: baseos is killed, and its command writes on.
+/// baseos is killed, and its command writes on.
 #[test]
 fn f4_an_activation_lasts_as_long_as_its_command_lives() {
     let mut sim = activating();
@@ -725,7 +725,7 @@ fn nothing_begins_during_a_freeze_and_the_node_is_given_back() {
     assert!(running.command.is_some(), "what runs goes on");
 }
 
-/// F13: a device that cannot reboot must not empty its node for it again and again.
+/// A device that cannot reboot must not empty its node for it again and again.
 #[test]
 fn f13_no_drain_for_a_reboot_that_will_not_be() {
     let mut sim = Sim::new();

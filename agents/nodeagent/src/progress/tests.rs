@@ -370,7 +370,7 @@ fn whether_a_drain_is_in_progress_follows_every_look() {
     }
 }
 
-/// F9: `/run` kept over a boot, with Acting in it, reboots the device in each boot once more.
+/// `/run` kept over a boot, with Acting in it, reboots the device in each boot once more.
 #[test]
 fn f9_what_another_boot_began_is_over() {
     for state in [Taken, Acting, Done, Failed] {
@@ -396,7 +396,7 @@ fn f9_what_another_boot_began_is_over() {
     }
 }
 
-/// F9: a `device.command` that restarts only userspace is used again after each start of nodeagent.
+/// A `device.command` that restarts only userspace is used again after each start of nodeagent.
 #[test]
 fn f9_a_means_is_not_used_again_by_a_restart() {
     let mut sim = Sim::new();

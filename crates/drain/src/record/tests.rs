@@ -1,4 +1,4 @@
-//! T50: a process that ends in mid-drain, and another one that goes on.
+//! A process that ends in mid-drain, and another one that goes on.
 
 use super::*;
 use crate::answer::Answer;

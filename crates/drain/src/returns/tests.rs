@@ -1,4 +1,4 @@
-//! T26: a pod that its owner makes anew on this node for ever.
+//! A pod that its owner makes anew on this node for ever.
 
 use super::*;
 use crate::diagnosis::blocked;

@@ -1,4 +1,4 @@
-//! T1 to T15: what the server says to an eviction.
+//! `t01_…` to `t15_…`: what the server says to an eviction.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! T16 to T18: another pod of the same name is another pod.
+//! `t16_…` to `t18_…`: another pod of the same name is another pod.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -95,7 +95,7 @@ pub(crate) async fn t16_the_same_name_on_the_same_node(target: &Target) -> Resul
     Ok(())
 }
 
-/// K1: after a refusal the pod moves. What has its name on the other node is not evicted, however often we would ask.
+/// After a refusal the pod moves. What has its name on the other node is not evicted, however often we would ask.
 pub(crate) async fn t17_the_same_name_on_another_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "t17").await?;
     let old = database(&place, &json!([])).await?;

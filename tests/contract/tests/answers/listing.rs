@@ -1,4 +1,4 @@
-//! T25 to T28: what the node's list shows, and what it proves.
+//! `t25_…` to `t28_…`: what the node's list shows, and what it proves.
 
 use std::time::Duration;
 

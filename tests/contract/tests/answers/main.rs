@@ -1,4 +1,4 @@
-//! Cases T1 to T28 of the drain catalogue: what evictions are answered, which pod is meant, waiting, and lists. Each is
+//! The cases `t01_…` to `t28_…`: what evictions are answered, which pod is meant, waiting, and lists. Each is
 //! driven through the engine, as `fake::tNN_…` and, where the real server can be made to say so, as `real::tNN_…`.
 //!
 //! Two cases stop or freeze a part of the control plane: `faults_real` runs them on a plane of their own. These are on
@@ -6,20 +6,20 @@
 //!
 //! | case | why the real server cannot be made to say it |
 //! |---|---|
-//! | T6 | our evictions name no resourceVersion, so there is none that could be wrong |
-//! | T9, negative | the API refuses a budget's status with a negative number |
-//! | T10 | it takes 20 write conflicts in a row on one budget; 400 evictions at a time did not bring it about |
-//! | T11 | nobody can cut a TLS connection between the server's act and its answer |
-//! | T13 | 1.34 answers 201 |
-//! | T14, contradicted | a server that says 404 of a pod that it lists is broken |
-//! | T15 | 1.34 serves `pods/eviction` |
-//! | T18, through a drain | the pod has to change after our last look and before our call arrives: a stale watch |
-//! | T19 | it answers 500 to a read only when it is broken; without its etcd it does not answer at all |
-//! | T20, watch by watch | it ends watches when it likes, after some minutes; all at once they end with the server |
-//! | T23, overdue | the time would have to be waited for |
-//! | T24 | its clock is this machine's |
-//! | T27, 410 | it forgets a page's moment after 5 minutes |
-//! | T28, stale | its watch cache lags by milliseconds; without etcd nothing is answered at all |
+//! | `t06_…` | our evictions name no resourceVersion, so there is none that could be wrong |
+//! | `t09_…`, negative | the API refuses a budget's status with a negative number |
+//! | `t10_…` | it takes 20 write conflicts in a row on one budget; 400 evictions at a time did not bring it about |
+//! | `t11_…` | nobody can cut a TLS connection between the server's act and its answer |
+//! | `t13_…` | 1.34 answers 201 |
+//! | `t14_…`, contradicted | a server that says 404 of a pod that it lists is broken |
+//! | `t15_…` | 1.34 serves `pods/eviction` |
+//! | `t18_…`, through a drain | the pod has to change after our last look and before our call arrives: a stale watch |
+//! | `t19_…` | it answers 500 to a read only when it is broken; without its etcd it does not answer at all |
+//! | `t20_…`, watch by watch | it ends watches when it likes, after some minutes; all at once they end with the server |
+//! | `t23_…`, overdue | the time would have to be waited for |
+//! | `t24_…` | its clock is this machine's |
+//! | `t27_…`, 410 | it forgets a page's moment after 5 minutes |
+//! | `t28_…`, stale | its watch cache lags by milliseconds; without etcd nothing is answered at all |
 
 // `cfg(test)` says that these are tests, in which a failed `unwrap` is a finding.
 #[cfg(test)]

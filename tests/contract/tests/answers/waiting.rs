@@ -1,4 +1,4 @@
-//! T19 to T24: until the pod is gone.
+//! `t19_…` to `t24_…`: until the pod is gone.
 
 use std::time::Duration;
 
@@ -236,7 +236,7 @@ pub(crate) async fn t22_a_grace_longer_than_the_attempt(target: &Target) -> Resu
     Ok(())
 }
 
-/// A15: at the deadline a person reads what is still going on, and for how long.
+/// At the deadline a person reads what is still going on, and for how long.
 pub(crate) async fn t22_the_report_says_that_grace_is_left(target: &Target) -> Result<()> {
     let place = Place::new(target, "t22").await?;
     slow_pod(&place).await?;
@@ -280,7 +280,7 @@ fn skipping(policy: Policy) -> Policy {
     Policy { skip_wait_for_delete: Some(Duration::from_secs(10)), ..policy }
 }
 
-/// The other side of T23: once it is overdue for long enough, it is left, and the report says so.
+/// The other side of `t23_a_deletion_in_the_future`: once it is overdue for long enough, it is left, and the report says so.
 pub(crate) async fn t23_a_deletion_that_is_overdue(target: &Target) -> Result<()> {
     let place = Place::new(target, "t23").await?;
     place.pods(&[("a", ReadyForLong)]).await?;

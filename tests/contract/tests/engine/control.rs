@@ -1,4 +1,4 @@
-//! T47 to T55: deadlines, cancelling, restarts, cordons, order, limits, dry runs.
+//! `t47_…` to `t55_…`: deadlines, cancelling, restarts, cordons, order, limits, dry runs.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! T29 to T36: which pods leave, which stay, which forbid the drain, and all reasons for it.
+//! `t29_…` to `t36_…`: which pods leave, which stay, which forbid the drain, and all reasons for it.
 //!
-//! T29 needs a garbage collector that stands still: it deletes a pod whose owner does not exist.
+//! `t29_…` needs a garbage collector that stands still: it deletes a pod whose owner does not exist.
 
 use anyhow::{Context, Result};
 use cluster::Drainer;

@@ -1,4 +1,4 @@
-//! The cases T29 to T57 of the catalogue (`reference/drain.md` 4): filters, volumes, control; driven through the engine
+//! The cases `t29_…` to `t57_…`: filters, volumes, control; driven through the engine
 //! as any kube user drives it (`cluster::Drainer`), against the fake and the real control plane.
 //!
 //! Each function is run as `fake::tNN_…` and `real::tNN_…`, or, if it stops or freezes a part of the plane, as
@@ -120,7 +120,7 @@ contract::cases! {only_fake_large, contract::run, contract::Target::fake, {
 }}
 
 // These stop or freeze a part of the control plane: each has a plane of its own. After an outage the real controllers are
-// away for up to a minute more (`reference/measured.md` 3), in which no other case can be set up.
+// away for up to a minute more (M5), in which no other case can be set up.
 contract::cases_with_faults_apart! {crate::scene::run, {
     filters {
         t29_an_orphan_of_a_daemon_set,

@@ -1,4 +1,4 @@
-//! T56 and T57: the API server is away, or no other node takes pods.
+//! `t56_…` and `t57_…`: the API server is away, or no other node takes pods.
 //!
 //! Only on the fake, because no part of the real server's API breaks or slows down single reads (admission, by which the
 //! other cases hold calls, sees writes only):

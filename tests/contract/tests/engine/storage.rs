@@ -1,9 +1,9 @@
-//! T37 to T46: volumes.
+//! `t37_…` to `t46_…`: volumes.
 //!
 //! What holds a volume at a node is a finalizer of the case on its VolumeAttachment: on both servers the detach begins,
 //! and ends when the case says so.
 //!
-//! Only on the fake: T46. VolumeAttachments are a part of every server of version 1.34; only its command line, which is
+//! Only on the fake: `t46_…`. VolumeAttachments are a part of every server of version 1.34; only its command line, which is
 //! the same for all tests, could leave them out. (A missing right is answered with 403, which means something else.)
 
 use std::time::Duration;

@@ -228,7 +228,7 @@ impl Accepted {
     }
 }
 
-/// A reboot is done by any boot once it is accepted; what else there is, once nodeagent has been told (`agents.md` 4).
+/// A reboot is done by any boot once it is accepted; what else there is, once nodeagent has been told.
 fn is_done_by_boot(device: &Device, operation: Operation) -> bool {
     let was_accepted = device.recorded_counter(operation) == Some(1);
     match (operation, Accepted::of(device)) {

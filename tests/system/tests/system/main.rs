@@ -9,6 +9,7 @@ mod layers;
 mod nonsense;
 mod overrides;
 mod records;
+mod references;
 mod taken_back;
 mod volumes;
 mod whole_path;
