@@ -14,7 +14,7 @@ pub mod flags;
 pub mod freeze;
 pub mod liveness;
 pub mod logs;
-pub mod plain_text;
+
 pub mod program;
 pub mod refused;
 pub mod regular_file;
@@ -35,3 +35,4 @@ pub use liveness::Liveness;
 pub use requester::{Gate, OwnRequest, Requester};
 pub use settings::{Loaded, Settings, SettingsWatch};
 pub use signals::Stop;
+pub use text as plain_text;
