@@ -17,6 +17,7 @@ pub mod record;
 pub mod requests;
 pub mod returning;
 pub mod showing;
+pub mod slot_survey;
 pub mod slots;
 pub mod state;
 pub mod step;
