@@ -38,4 +38,3 @@ pub use liveness::Liveness;
 pub use requester::{Gate, OwnRequest, Requester};
 pub use settings::{Loaded, Settings, SettingsWatch};
 pub use signals::Stop;
-pub use text as plain_text;

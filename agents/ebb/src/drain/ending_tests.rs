@@ -1,5 +1,6 @@
 use drain::diagnosis::Guard;
 use drain::state::Cause;
+use drain::trouble::troubles;
 
 use super::*;
 use crate::drain::testing::{line, pod};
@@ -64,7 +65,11 @@ fn a_pod_that_comes_back_is_no_error_of_its_eviction() {
         let lines = vec![line("a", Some(stage.clone()))];
         let sight = Sight { lines, blocked: vec![blocked], ..Sight::default() };
         let expected = ["pods shop/a have come back: ReturnsToNode: why"];
-        assert_eq!(texts(told(&troubles(&sight), Moment(0), Duration::from_secs(5))), expected, "{stage:?}");
+        assert_eq!(
+            texts(told(&troubles(&sight.lines, &sight.blocked), Moment(0), Duration::from_secs(5))),
+            expected,
+            "{stage:?}"
+        );
     }
 }
 
@@ -88,7 +93,7 @@ fn the_pause_that_is_told_is_the_real_one() {
     }
     let stage = Stage::Paused { text: "busy".into(), next: Moment(7) };
     let sight = Sight { lines: vec![line("a", Some(stage))], ..Sight::default() };
-    assert_eq!(troubles(&sight).remove(0).next, Some(Moment(7)));
+    assert_eq!(troubles(&sight.lines, &sight.blocked).remove(0).next, Some(Moment(7)));
 }
 
 #[test]
@@ -133,7 +138,11 @@ fn what_is_in_the_way_of_each_stage() {
             blocked: if is_blocked { vec![blocked] } else { Vec::new() },
             ..Sight::default()
         };
-        assert_eq!(troubles(&sight).first().map(|trouble| trouble.kind), expected, "{stage:?}");
+        assert_eq!(
+            troubles(&sight.lines, &sight.blocked).first().map(|trouble| trouble.kind),
+            expected,
+            "{stage:?}"
+        );
     }
 }
 
@@ -154,7 +163,7 @@ fn who_is_behind_it_is_named() {
         since: Moment(7),
         ..trouble("a", Kind::Refused, "budget db; behind it is a migration", "wait")
     };
-    assert_eq!(troubles(&sight), [expected]);
+    assert_eq!(troubles(&sight.lines, &sight.blocked), [expected]);
 }
 
 #[test]
