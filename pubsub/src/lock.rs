@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use schemas::agent::shown;
 use thiserror::Error;
 
 use crate::Root;
@@ -32,7 +33,7 @@ pub struct AgentLock {
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process is this agent.
-    #[error("{agent} is already running{}: {path:?} is locked; stop it first", pid_text(*pid))]
+    #[error("{} is already running{}: {path:?} is locked; stop it first", shown(agent), pid_text(*pid))]
     Held {
         /// The agent.
         agent: String,
@@ -43,8 +44,9 @@ pub enum LockError {
     },
     /// A program that is no agent has a read lock on the file.
     #[error(
-        "a program that is no agent holds a read lock on {path:?}, so {agent} cannot lock it: remove that file, the agent \
-         makes a new one"
+        "a program that is no agent holds a read lock on {path:?}, so {} cannot lock it: remove that file, the agent \
+         makes a new one",
+        shown(agent)
     )]
     Reader {
         /// The agent.

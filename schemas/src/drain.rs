@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::coded::{self, Code};
-use crate::{GoTime, Topic, agent};
+use crate::{Agent, GoTime, Topic, agent};
 
 /// How far the drain of this node is, in EVE's words and numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -180,6 +180,15 @@ impl DrainRequester {
             agent::BASEOSMGR => Some(Self::Update),
             agent::EBB => Some(Self::None),
             _ => None,
+        }
+    }
+
+    /// The agent that asks; nothing for an operator.
+    pub const fn agent(self) -> Option<Agent> {
+        match self {
+            Self::DeviceOp => Some(Agent::DeviceOp),
+            Self::Update => Some(Agent::Baseos),
+            Self::Unset | Self::None => None,
         }
     }
 }

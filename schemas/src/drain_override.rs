@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{DrainRequester, DrainStatus, Topic};
+use crate::{DrainRequester, DrainStatus, NodeDrainReport, Outcome, RequestLine, Topic};
 
 /// The content of an override file. EVE's agents read the first two fields; the others are for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +54,38 @@ impl DrainOverride {
             | DrainStatus::DrainRetrying
             | DrainStatus::FailedDrain => None,
         }
+    }
+
+    /// The device may go down undrained because of the order, unless it switches drains on.
+    pub fn is_against_drains(&self) -> bool {
+        self.status != DrainStatus::NotRequested
+    }
+
+    /// Whether zedkube's report shows what follows from the order.
+    pub fn is_shown_by(&self, report: &NodeDrainReport) -> bool {
+        match self.order() {
+            Some(DrainOrder::Complete(_)) if report.spent_order.is_some() => true,
+            Some(DrainOrder::Complete(_)) => {
+                let is_taken = report.forcing.is_some() || report.outcome == Some(Outcome::Forced);
+                is_taken && self.requests(report).all(|line| line.answer != DrainStatus::Unknown)
+            }
+            Some(DrainOrder::Disable) => report.disabled.is_some(),
+            Some(DrainOrder::Enable) => report.disabled.is_none(),
+            None => false,
+        }
+    }
+
+    /// The requests in the report that the order is for and that are answered COMPLETE.
+    pub fn completed<'a>(&'a self, report: &'a NodeDrainReport) -> impl Iterator<Item = &'a RequestLine> {
+        self.requests(report).filter(|line| line.answer == DrainStatus::Complete)
+    }
+
+    /// The requests in the report that the order is for.
+    fn requests<'a>(&'a self, report: &'a NodeDrainReport) -> impl Iterator<Item = &'a RequestLine> {
+        let is_for = |line: &&RequestLine| {
+            self.requested_by == DrainRequester::None || self.requested_by == line.requested_by
+        };
+        report.requests.iter().filter(is_for)
     }
 }
 

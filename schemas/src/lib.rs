@@ -6,6 +6,8 @@
 //! [`parse`] reads a topic as EVE's Go agents do, [`to_bytes`] writes it as they do, and [`gate`] says what
 //! the topics of zedkube mean to an agent that wants to take the device down.
 
+pub mod agent;
+mod any_item;
 mod base_os;
 mod cluster;
 mod coded;
@@ -18,6 +20,7 @@ mod drain_override;
 mod files_tests;
 mod gate;
 mod gotime;
+mod known;
 mod membership;
 mod node_agent;
 mod parse;
@@ -27,6 +30,8 @@ mod report_bounds;
 mod topic;
 mod write;
 
+pub use agent::Agent;
+pub use any_item::AnyItem;
 pub use base_os::{
     BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, ContentTreeStatus, ErrorEntity, SwState,
 };
@@ -47,6 +52,7 @@ pub use gate::{
     gate,
 };
 pub use gotime::{GoTime, GoTimeError};
+pub use known::{Check, check_of};
 pub use membership::{KnownHolders, Membership, OtherHolders, OwnCordon};
 pub use node_agent::{
     ActedCommand, ActionRecord, BootReason, DeviceAction, DeviceActionState, DeviceTrial, NodeAgentStatus,
@@ -60,7 +66,7 @@ pub use report::{
     VolumeLine,
 };
 pub use report_bounds::MAX_REPORT_BYTES;
-pub use topic::{Topic, agent};
+pub use topic::Topic;
 pub use write::to_bytes;
 
 /// The example of the README is a test.

@@ -134,6 +134,13 @@ impl NodeDrainReport {
             .iter()
             .find(|request| request.publisher == publisher && request.requested_at == requested_at)
     }
+
+    /// The pods that have not left and should have, as `namespace/name`. A report that lists none proves nothing: nobody
+    /// may have looked.
+    pub fn left(&self) -> Vec<String> {
+        let has_to_leave = self.pods.iter().filter(|pod| pod.verdict != "Leave");
+        has_to_leave.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect()
+    }
 }
 
 /// Drains are switched off by an operator, until the next boot or `ebb force enable`.

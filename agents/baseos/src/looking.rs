@@ -5,8 +5,8 @@ use std::fs;
 use std::io::ErrorKind;
 
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item, read_items};
-use runtime::plain_text::one_line;
 use schemas::{BaseOsConfig, ContentTreeStatus, NodeAgentStatus, Source, SwState, agent};
+use text::one_line;
 
 use crate::facts::{Configured, Content};
 use crate::limits;

@@ -1,9 +1,9 @@
 //! What has been accepted, started and finished: the part of the state that survives a crash and a power cut.
 
 use runtime::OwnRequest;
-use runtime::plain_text::one_line;
 use schemas::{BaseOsConfig, SCHEMA_VERSION, Topic};
 use serde::{Deserialize, Serialize};
+use text::one_line;
 
 use crate::limits::{self, MOST_ERROR_BYTES};
 

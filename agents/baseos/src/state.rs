@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use runtime::plain_text::one_line;
 use runtime::requester::Listen;
 use runtime::shown_try::ShownTry;
 use schemas::{BaseOsHold, BaseOsStatus};
+use text::one_line;
 
 use crate::record::ActivationRecord;
 

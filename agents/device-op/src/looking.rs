@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item};
 use runtime::freeze::Freeze;
-use runtime::plain_text::one_line;
 use schemas::{ActionRecord, CancelCommand, DeviceOpsCmd, Operation, Source, agent};
+use text::one_line;
 
 use crate::facts::{Commanded, Kind, all_kinds};
 

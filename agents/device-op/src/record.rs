@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runtime::OwnRequest;
-use runtime::plain_text::one_line;
 use schemas::{
     ActionRecord, CommandLine, CommandState, DoneCounters, Operation, SCHEMA_VERSION, Source, Topic,
 };
 use serde::{Deserialize, Serialize};
+use text::one_line;
 
 use crate::facts::Kind;
 

@@ -1,9 +1,9 @@
 //! What device-op knows.
 
-use runtime::plain_text::one_line;
 use runtime::requester::Listen;
 use runtime::shown_try::ShownTry;
 use schemas::{DeviceOpStatus, Operation};
+use text::one_line;
 
 use crate::record::OperationRecord;
 

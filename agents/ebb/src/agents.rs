@@ -2,38 +2,17 @@
 
 use std::process::ExitCode;
 
-use runtime::Agent;
 use runtime::{AgentFlags, Stop, error_chain, logs};
+use schemas::Agent;
 
 use crate::screen;
 
 /// Threads that carry an agent's tasks: one for its loop, one for calls and files that block.
 const THREADS: usize = 2;
 
-/// Which agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Zedkube,
-    DeviceOp,
-    Nodeagent,
-    Baseos,
-}
-
-impl Kind {
-    /// EVE's name of the agent.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Zedkube => schemas::agent::ZEDKUBE,
-            Self::DeviceOp => schemas::agent::ZEDAGENT,
-            Self::Nodeagent => schemas::agent::NODEAGENT,
-            Self::Baseos => schemas::agent::BASEOSMGR,
-        }
-    }
-}
-
 /// Runs the agent until it is told to stop. Exit code 0 then; 1 when it could not start or go on, 2 for a bad flag.
-pub(crate) fn run(kind: Kind, flags: &AgentFlags) -> ExitCode {
-    if let Err(error) = logs::init(flags.log_format, kind.name()) {
+pub(crate) fn run(agent: Agent, flags: &AgentFlags) -> ExitCode {
+    if let Err(error) = logs::init(flags.log_format, agent.name()) {
         return fail(&error, 1);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
@@ -41,34 +20,34 @@ pub(crate) fn run(kind: Kind, flags: &AgentFlags) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, 1),
     };
-    let code = runtime.block_on(run_until_stopped(kind, flags));
+    let code = runtime.block_on(run_until_stopped(agent, flags));
     // A call in flight must not hold up the exit: whatever has to be durable is.
     runtime.shutdown_background();
     code
 }
 
-async fn run_until_stopped(kind: Kind, flags: &AgentFlags) -> ExitCode {
+async fn run_until_stopped(agent: Agent, flags: &AgentFlags) -> ExitCode {
     let stop = match Stop::on_signals() {
         Ok(stop) => stop,
         Err(error) => return fail(&error, 1),
     };
-    let agent = match Agent::start(kind.name(), flags).await {
-        Ok(agent) => agent,
+    let started = match runtime::Agent::start(agent.wire_name(), flags).await {
+        Ok(started) => started,
         Err(error) => return fail(&error, error.exit_code()),
     };
-    match Box::pin(work(kind, agent, stop)).await {
+    match Box::pin(work(agent, started, stop)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(error.as_ref(), 1),
     }
 }
 
 /// Runs the agent's loop.
-pub(crate) async fn work(kind: Kind, agent: Agent, stop: Stop) -> anyhow::Result<()> {
-    match kind {
-        Kind::Zedkube => Box::pin(agent.run(stop, zedkube::run)).await??,
-        Kind::DeviceOp => Box::pin(agent.run(stop, device_op::run)).await??,
-        Kind::Nodeagent => Box::pin(agent.run(stop, nodeagent::run)).await??,
-        Kind::Baseos => Box::pin(agent.run(stop, baseos::run)).await??,
+pub(crate) async fn work(agent: Agent, started: runtime::Agent, stop: Stop) -> anyhow::Result<()> {
+    match agent {
+        Agent::Zedkube => Box::pin(started.run(stop, zedkube::run)).await??,
+        Agent::DeviceOp => Box::pin(started.run(stop, device_op::run)).await??,
+        Agent::Nodeagent => Box::pin(started.run(stop, nodeagent::run)).await??,
+        Agent::Baseos => Box::pin(started.run(stop, baseos::run)).await??,
     }
     Ok(())
 }

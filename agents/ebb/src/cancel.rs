@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::{Operation, Source};
 use uuid::Uuid;
 
-use crate::place::{Place, reason};
+use crate::operator::{Place, reason};
 use crate::{operation, request, update};
 
 /// The word for a wish of `ebb update`.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use runtime::AgentFlags;
+use schemas::Agent;
 
 use crate::cancel::CancelArguments;
 use crate::commands::CommandsArguments;
@@ -119,9 +120,6 @@ pub(crate) struct DemoArguments {
     pub(crate) pods: u16,
 }
 
-/// Names under which the binary is an agent.
-const AGENTS: [&str; 6] = ["zedkube", "device-op", "zedagent", "nodeagent", "baseos", "baseosmgr"];
-
 /// The name of the link that makes the binary a plugin of kubectl.
 const PLUGIN: &str = "kubectl-ebb";
 
@@ -184,9 +182,8 @@ fn called_as(arguments: &[OsString]) -> Option<&str> {
 
 /// The arguments as a subcommand when the binary was called through a link that is named after an agent.
 fn multi_call(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let name = called_as(&arguments);
-    if let Some(agent) = name.and_then(|name| AGENTS.into_iter().find(|agent| *agent == name)) {
-        arguments.insert(1, OsString::from(agent));
+    if let Some(agent) = called_as(&arguments).and_then(Agent::from_name) {
+        arguments.insert(1, OsString::from(agent.name()));
     }
     arguments
 }
@@ -227,13 +224,13 @@ mod tests {
         for (called, expected) in [
             (vec!["/usr/bin/ebb", "status"], vec!["/usr/bin/ebb", "status"]),
             (vec!["/usr/bin/zedkube", "--root", "/r"], vec!["/usr/bin/zedkube", "zedkube", "--root", "/r"]),
-            (vec!["baseosmgr"], vec!["baseosmgr", "baseosmgr"]),
+            (vec!["baseosmgr"], vec!["baseosmgr", "baseos"]),
             (vec![], vec![]),
         ] {
             let words = |words: Vec<&str>| words.into_iter().map(OsString::from).collect::<Vec<_>>();
             assert_eq!(multi_call(words(called)), words(expected));
         }
-        for agent in AGENTS {
+        for agent in ["zedkube", "device-op", "zedagent", "nodeagent", "baseos", "baseosmgr"] {
             assert!(Cli::try_parse_from(multi_call(vec![OsString::from(agent)])).is_ok(), "{agent}");
         }
     }

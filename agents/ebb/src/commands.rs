@@ -2,12 +2,12 @@
 
 use clap::Args;
 use device_op::facts::{Kind, all_kinds};
+use device_op::standing::Standing;
 use pubsub::Root;
 use schemas::{CommandLine, CommandState, Operation, Source};
 use serde::Serialize;
 
-use crate::operation::standing::Standing;
-use crate::place::Place;
+use crate::operator::Place;
 use crate::screen::table;
 
 /// What `ebb commands` takes.
@@ -76,7 +76,7 @@ fn judge(standing: &Standing, kind: Kind) -> Option<Row> {
         standing.recorded == Some(counter) || known.as_ref().is_some_and(|row| row.counter == counter)
     };
     if let Some(command) = given.filter(|command| !is_known(command.counter)) {
-        let reason = "zedagent has not taken it".to_owned();
+        let reason = "device-op has not taken it".to_owned();
         return Some(row(command.counter, State::Else(Else::Given), reason));
     }
     let over = |counter| row(counter, State::Else(Else::Over), String::new());

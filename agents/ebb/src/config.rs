@@ -8,12 +8,13 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use pubsub::{Persistence, Root, TopicKey, read_item};
+use runtime::peers;
 use runtime::settings::{Origin, Problem, load, settings_files};
 use runtime::{AgentFlags, Loaded};
-use schemas::{ConfigItemValueMap, NodeDrainReport, agent};
+use schemas::{Agent, ConfigItemValueMap, NodeDrainReport, agent};
 use serde::Serialize;
 
-use crate::{peers, screen};
+use crate::screen;
 
 /// What a program exits with for a mistake on the command line.
 const BAD_FLAG: u8 = 2;
@@ -100,7 +101,7 @@ fn read(flags: &AgentFlags) -> Loaded {
 /// What the zedkube that runs says of the same places, with the values that it kept: a file that becomes bad while an agent
 /// runs changes nothing in that agent.
 fn running(root: &Root, loaded: &Loaded) -> Vec<String> {
-    if loaded.problems.is_empty() || !peers::runs(root, agent::ZEDKUBE) {
+    if loaded.problems.is_empty() || !peers::runs(root, Agent::Zedkube) {
         return Vec::new();
     }
     let key = TopicKey::global();

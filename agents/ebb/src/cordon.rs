@@ -8,7 +8,7 @@ use cluster::{Cluster, CordonFailure, cordon, would_cordon};
 use drain::view::NodeView;
 
 use crate::drain::owner;
-use crate::kubectl::flags::DryRun;
+use crate::kubectl::DryRun;
 use crate::kubectl::nodes::NodeArguments;
 use crate::screen;
 

@@ -7,12 +7,12 @@ mod scene;
 mod story;
 
 use anyhow::Context;
-use runtime::{Agent, AgentFlags, Stop, logs};
+use runtime::{AgentFlags, Stop, logs};
+use schemas::Agent;
 use tokio::task::JoinSet;
 
-use crate::agents::{self, Kind};
 use crate::cli::DemoArguments;
-use crate::screen;
+use crate::{agents, screen};
 
 use scene::Scene;
 use story::Story;
@@ -65,9 +65,9 @@ async fn show(arguments: &DemoArguments) -> anyhow::Result<()> {
 async fn start_agents(scene: &Scene, stop: &Stop) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
     let flags: AgentFlags = scene.flags();
     let mut running = JoinSet::new();
-    for kind in [Kind::Zedkube, Kind::DeviceOp, Kind::Nodeagent, Kind::Baseos] {
-        let agent = Agent::start(kind.name(), &flags).await?;
-        running.spawn(agents::work(kind, agent, stop.clone()));
+    for agent in Agent::ALL {
+        let started = runtime::Agent::start(agent.wire_name(), &flags).await?;
+        running.spawn(agents::work(agent, started, stop.clone()));
     }
     Ok(running)
 }

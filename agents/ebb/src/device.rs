@@ -11,7 +11,7 @@ use runtime::settings::load;
 use runtime::{AgentFlags, Settings, boot};
 use schemas::{ConfigItemValueMap, EdgeNodeInfo, agent};
 
-use crate::kubectl::access::below;
+use crate::kubectl::nodes::below;
 use crate::screen;
 
 /// The settings of this device's agents.

@@ -4,36 +4,40 @@
 //! different from kubectl is on purpose: each change is told once, a blocked pod with who blocks it and what to do, and
 //! a node counts as drained only when a fresh list proves it.
 
-mod arguments;
-mod command;
 pub(crate) mod document;
 mod dry_run;
 mod ending;
 mod job;
 pub(crate) mod options;
 mod panel;
-mod sight;
 mod story;
 #[cfg(test)]
 pub(crate) mod testing;
-mod trouble;
-pub(crate) mod words;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use cluster::Cluster;
+use cluster::{Cluster, Drainer};
+use drain::Moment;
 use drain::view::NodeView;
+use futures::FutureExt;
+use futures::future::select_all;
+use runtime::clock::boot_millis;
 
-pub(crate) use arguments::DrainArguments;
-pub(crate) use options::owner;
-pub(crate) use trouble::span;
+pub(crate) use ending::span;
+pub(crate) use options::{DrainArguments, owner};
 
-use crate::interrupt::{Interrupt, Interrupts};
-use crate::kubectl::flags::DryRun;
-use crate::screen::{self, Screen};
-use command::Command;
+use crate::kubectl::DryRun;
+use crate::screen::{self, Print, Screen};
+use crate::waiting::{Interrupt, Interrupts};
 use document::{Document, of_job};
+use job::{Change, Job};
 use options::Options;
+use panel::bars;
+use story::{Manner, Story};
+
+/// How often the screen is refreshed when nothing happens: it shows the time, and reminds of what blocks.
+const REFRESH: Duration = Duration::from_secs(1);
 
 /// Drains the nodes. Exit code 0 when all of them are drained, 130 after Ctrl-C, else 1.
 pub(crate) fn run(arguments: &DrainArguments) -> anyhow::Result<ExitCode> {
@@ -90,4 +94,118 @@ fn print(document: &[Document]) -> anyhow::Result<()> {
 fn nothing_was_changed(signal: Interrupt) -> ExitCode {
     screen::say("interrupted: nothing has been changed");
     signal.exit_code()
+}
+
+/// Everything between the names and the exit code.
+#[derive(Debug)]
+struct Command {
+    drainer: Drainer,
+    /// Whose cordon is taken back when a drain fails.
+    undo: Option<String>,
+    parallel: usize,
+    jobs: Vec<Job>,
+    screen: Screen,
+}
+
+impl Command {
+    /// Nothing has been changed.
+    fn new(cluster: &Cluster, nodes: &[NodeView], options: &Options, screen: Screen) -> Self {
+        let policy = options.policy.clone();
+        let manner = Manner {
+            method: policy.method,
+            retry: policy.retry,
+            is_verbose: options.is_verbose,
+            reminds: !screen.has_bars(),
+        };
+        Self {
+            jobs: nodes.iter().map(|node| Job::new(cluster, node, Story::new(manner))).collect(),
+            drainer: Drainer::new(cluster.clone(), policy.clone()).owned_by(&options.owner, &options.reason),
+            undo: options.uncordon_on_failure.then(|| options.owner.clone()),
+            parallel: options.parallel,
+            screen,
+        }
+    }
+
+    /// Cordons all nodes, then drains them. May be dropped at any time; then [`Command::interrupt`] tidies up.
+    async fn work(&mut self) {
+        for job in &mut self.jobs {
+            let prints = job.cordon(&self.drainer, self.undo.as_deref()).await;
+            self.screen.print(&prints);
+        }
+        self.run().await;
+    }
+
+    /// Everything stops at once, but for cordons that are to be taken back: [`Command::run`] does that.
+    fn interrupt(&mut self) {
+        self.screen.leave_bars();
+        for job in &mut self.jobs {
+            let prints = job.interrupt(self.undo.as_deref());
+            self.screen.print(&prints);
+        }
+    }
+
+    /// Goes on until nothing is under way.
+    async fn run(&mut self) {
+        loop {
+            self.begin_more();
+            if self.screen.has_bars() {
+                self.screen.show(&bars(&self.jobs, Moment(boot_millis())), self.foot());
+            }
+            let Some(next) = self.next() else { break };
+            // Who waits must not hold on to the jobs while they are looked at.
+            let change = tokio::time::timeout(REFRESH, next).await;
+            match change {
+                Ok((place, change)) => self.take_in(place, &change),
+                Err(_) => (0..self.jobs.len()).for_each(|place| self.take_in(place, &Change::Drain)),
+            }
+        }
+        self.screen.show(&[], "");
+    }
+
+    /// The last words of the command. Whether every node is drained.
+    fn sum_up(&self) -> bool {
+        let failed: Vec<&Job> = self.jobs.iter().filter(|job| !job.is_drained()).collect();
+        let mut prints = Vec::new();
+        if !failed.is_empty() {
+            prints.push(Print::Err("There are pending nodes to be drained:".to_owned()));
+            prints.extend(failed.iter().map(|job| Print::Err(format!(" {}", job.name))));
+        }
+        self.screen.print(&prints);
+        failed.is_empty()
+    }
+
+    /// The nodes, for the document.
+    fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    fn foot(&self) -> &'static str {
+        match self.undo {
+            Some(_) => "Ctrl-C stops; cordons of this command are taken back",
+            None => "Ctrl-C stops; the nodes stay cordoned",
+        }
+    }
+
+    fn begin_more(&mut self) {
+        let draining = self.jobs.iter().filter(|job| job.is_draining()).count();
+        let free = self.parallel.saturating_sub(draining);
+        for job in self.jobs.iter_mut().filter(|job| job.is_waiting()).take(free) {
+            job.begin(&self.drainer);
+        }
+    }
+
+    /// The next change of any job that is under way, and its place; `None` if none is.
+    fn next(&mut self) -> Option<impl Future<Output = (usize, Change)>> {
+        let busy = self.jobs.iter_mut().enumerate().filter(|(_, job)| job.is_busy());
+        let busy: Vec<_> =
+            busy.map(|(place, job)| async move { (place, job.advance().await) }.boxed_local()).collect();
+        (!busy.is_empty()).then(|| select_all(busy).map(|(change, ..)| change))
+    }
+
+    fn take_in(&mut self, place: usize, change: &Change) {
+        if let Some(job) = self.jobs.get_mut(place) {
+            let prints = job.take_in(change, self.undo.as_deref());
+            self.screen.print(&prints);
+        }
+    }
 }

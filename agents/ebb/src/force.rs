@@ -3,29 +3,27 @@
 //! It writes the override file of the node; zedkube takes it, and this says what became of it. `complete` lets the
 //! device go down WITHOUT a drain.
 
-mod beside_hung;
 mod delete_pods;
-mod fates;
-mod left;
-mod override_file;
 mod result;
-mod without_zedkube;
 
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use pubsub::Root;
-use schemas::{DrainOverride, DrainRequester, DrainStatus, agent};
+use pubsub::{LockError, Root};
+use runtime::drain_order::{Detour, OverrideFile, Taken, let_pass, zedkube_hung_for};
+use runtime::zedbox::check_zedbox;
+use runtime::{AgentFlags, StartError, peers};
+use schemas::{Agent, DrainOrder, DrainOverride, DrainRequester, DrainStatus, age, agent};
 use serde::Serialize;
 
-use crate::place::{Place, reason};
-use crate::{journal, peers, screen};
+use crate::operator::{Place, journal, reason};
+use crate::screen;
 
 use delete_pods::DeletePodsArguments;
-use override_file::{OverrideFile, Taken};
 use result::Became;
-use without_zedkube::apply_without_zedkube;
+
+pub(crate) use result::whose;
 
 /// What `ebb force` takes.
 #[derive(Args, Debug)]
@@ -119,24 +117,100 @@ fn requested_by(requester: Option<Requester>) -> DrainRequester {
 fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<Became> {
     // Another `ebb force` must not write between our look at the folder and our file.
     let lock = peers::speak_as(root, agent::EBB)?;
-    journal::record(root, &told(order));
-    if !peers::runs(root, agent::ZEDKUBE)
+    journal(root, &told(order));
+    if !peers::runs(root, Agent::Zedkube)
         && let Some(became) = crate::in_runtime(apply_without_zedkube(root, order))?
     {
         return Ok(became);
     }
-    peers::require(root, agent::ZEDKUBE)?;
+    peers::require(root, Agent::Zedkube)?;
     let mut file = OverrideFile::new(root)?;
-    let before = result::report(root);
-    file.write(order)?;
+    let before = peers::report(root);
+    write(&mut file, order)?;
     drop(lock);
     let became = crate::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })?;
     if became.taken == Taken::Not
-        && let Some(passed) = beside_hung::let_pass(root, order, &file)?
+        && let Some(passed) = beside_hung(root, order, &file)?
     {
         return Ok(passed);
     }
     Ok(became)
+}
+
+fn write(file: &mut OverrideFile, order: &DrainOverride) -> anyhow::Result<()> {
+    if let Some(Detour { broken, error, folder }) = file.write(order)? {
+        let (broken, folder) = (broken.display(), folder.display());
+        screen::say(&format!("{broken} cannot be written to ({error}): the order goes by way of {folder}"));
+    }
+    Ok(())
+}
+
+/// Writes the order's file and takes it as zedkube would, with zedkube's lock held: this process is zedkube for one step.
+/// Nothing when zedkube has just started: then it takes the order itself.
+///
+/// # Errors
+/// No zedkube of ours has run in this boot, so that nobody reads its answer; the file cannot be written.
+async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Result<Option<Became>> {
+    if peers::report(root).is_none() {
+        bail!(
+            "nothing would happen: zedkube does not run here and has not run in this boot; start it with \
+             `ebb zedkube`, then give the order again"
+        );
+    }
+    let flags = AgentFlags {
+        root: root.path().to_owned(),
+        beside_zedbox: check_zedbox(root).is_err(),
+        ..AgentFlags::default()
+    };
+    let zedkube = match runtime::Agent::start(agent::ZEDKUBE, &flags).await {
+        Ok(zedkube) => zedkube,
+        Err(StartError::Lock { source: LockError::Held { .. }, .. }) => return Ok(None),
+        Err(error) => return Err(error).context("cannot stand in for zedkube"),
+    };
+    let mut file = OverrideFile::new(root)?;
+    write(&mut file, order)?;
+    if let Err(error) = zedkube::take_override(zedkube.context()).await {
+        let fate =
+            if file.take_back() { "the order is taken back" } else { "the order may count all the same" };
+        return Err(error).context(fate);
+    }
+    Ok(Some(result::now(root, order, &file)))
+}
+
+/// An order to complete while zedkube hangs and takes no override: the requests that stand now pass the gate of each agent
+/// that asks. Nothing when the order is another one, or zedkube does not hang for `drain.start.timeout`.
+///
+/// # Errors
+/// The order cannot be taken back or written: then the override stays, and counts when zedkube looks.
+fn beside_hung(root: &Root, order: &DrainOverride, file: &OverrideFile) -> anyhow::Result<Option<Became>> {
+    let (Some(DrainOrder::Complete(_)), Some(silent)) = (order.order(), zedkube_hung_for(root)) else {
+        return Ok(None);
+    };
+    let whose = let_pass(root, order, file)?;
+    let age = age(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
+    let hangs = format!("zedkube hangs: its touch file is {age} old");
+    if whose.is_empty() {
+        return Ok(Some(Became {
+            taken: Taken::Not,
+            line: format!("{hangs}; no request stands that could pass beside it"),
+            hint: "give the command (`ebb reboot`), then this order again; or restart zedkube, then give it again".to_owned(),
+            is_undrained: false,
+            left: Vec::new(),
+        }));
+    }
+    let whose: Vec<&str> = whose.into_iter().map(Agent::name).collect();
+    let line = format!(
+        "{hangs}; {}'s request passes without it, this once: this node is NOT drained; which pods are left on it is not \
+         known",
+        whose.join("'s and ")
+    );
+    Ok(Some(Became {
+        taken: Taken::Applied,
+        line,
+        hint: String::new(),
+        is_undrained: true,
+        left: Vec::new(),
+    }))
 }
 
 fn told(order: &DrainOverride) -> String {

@@ -10,10 +10,10 @@ use clap::Args;
 use jiff::Timestamp;
 use pubsub::{Persistence, Publisher, Root, TopicKey, read_item};
 use runtime::clock;
+use runtime::peers;
 use schemas::{CommandFreeze, GoTime, SCHEMA_VERSION, agent};
 
-use crate::place::{Place, reason};
-use crate::{journal, peers};
+use crate::operator::{Place, journal, reason};
 
 /// What `ebb freeze` takes.
 #[derive(Args, Debug)]
@@ -53,7 +53,7 @@ pub(crate) fn freeze(arguments: &FreezeArguments) -> anyhow::Result<ExitCode> {
     Publisher::open(&root, agent::EBB, Persistence::Persistent, &lock)?
         .publish(&TopicKey::global(), &freeze)
         .context("commands are NOT frozen")?;
-    journal::record(&root, &format!("CommandFreeze: commands are frozen {}", told(&freeze)));
+    journal(&root, &format!("CommandFreeze: commands are frozen {}", told(&freeze)));
     let line = format!(
         "commands are frozen {}: none begins, of whatever source; what is being carried out goes on; `ebb unfreeze` ends \
          it, `--now` passes one command",
@@ -76,7 +76,7 @@ pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode
         .context("commands are still frozen")?;
     // One that could not be read is gone all the same.
     let freeze = freeze.ok().flatten().unwrap_or_default();
-    journal::record(&root, &format!("CommandFreeze: taken off by {}", peers::user()));
+    journal(&root, &format!("CommandFreeze: taken off by {}", peers::user()));
     let line = "commands are not frozen any more: those that waited begin, `ebb commands` lists them";
     arguments.place.answer(line, &freeze)?;
     Ok(ExitCode::SUCCESS)

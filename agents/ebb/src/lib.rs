@@ -1,7 +1,8 @@
 //! `ebb`: the agents and their command line in one binary.
 //!
 //! It parses, calls, and prints; decisions live in the crates it calls. Called through a link that is named after
-//! an agent (`zedkube`, `zedagent`, `nodeagent`, `baseosmgr`) it is that agent.
+//! an agent, by its own name or by EVE's (`zedkube`, `device-op` or `zedagent`, `nodeagent`, `baseos` or `baseosmgr`) it is
+//! that agent.
 
 mod agents;
 mod cancel;
@@ -15,21 +16,16 @@ mod device;
 mod drain;
 mod force;
 mod freeze;
-mod interrupt;
-mod journal;
 mod kubectl;
 mod operation;
+mod operator;
 mod parent;
-mod peers;
-mod place;
 mod plan;
 mod request;
-mod rights;
 mod screen;
 mod slots;
 mod status;
 mod topic;
-mod trial;
 mod uncordon;
 mod update;
 mod waiting;
@@ -38,7 +34,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use schemas::Operation;
+use schemas::{Agent, Operation};
 
 use cli::Command;
 
@@ -62,11 +58,11 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
     };
     let done = |result: anyhow::Result<()>| result.map(|()| ExitCode::SUCCESS);
     let result = match command {
-        Command::Zedkube(flags) => return agents::run(agents::Kind::Zedkube, &flags),
-        Command::DeviceOp(flags) => return agents::run(agents::Kind::DeviceOp, &flags),
-        Command::Nodeagent(flags) => return agents::run(agents::Kind::Nodeagent, &flags),
-        Command::Baseos(flags) => return agents::run(agents::Kind::Baseos, &flags),
-        Command::Run(arguments) => return parent::run(&arguments),
+        Command::Zedkube(flags) => return agents::run(Agent::Zedkube, &flags),
+        Command::DeviceOp(flags) => return agents::run(Agent::DeviceOp, &flags),
+        Command::Nodeagent(flags) => return agents::run(Agent::Nodeagent, &flags),
+        Command::Baseos(flags) => return agents::run(Agent::Baseos, &flags),
+        Command::Run(arguments) => parent::run(&arguments),
         Command::Child(arguments) => return parent::run_child(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         #[cfg(feature = "demo")]

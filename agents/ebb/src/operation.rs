@@ -4,7 +4,6 @@
 //! `--cancel` the command is taken back.
 
 mod command;
-pub(crate) mod standing;
 mod take_back;
 
 use std::process::ExitCode;
@@ -14,11 +13,12 @@ use clap::Args;
 use device_op::facts::Kind;
 use pubsub::{Persistence, Publisher, Root, TopicKey, read_item};
 use runtime::clock;
+use runtime::peers;
 use schemas::{DeviceOpsCmd, GoTime, Member, NodeDrainReport, Operation, Source, agent};
 use serde::Serialize;
 
-use crate::place::{Place, because, reason};
-use crate::{freeze, journal, peers};
+use crate::freeze;
+use crate::operator::{Place, because, journal, reason, warn_without_zedkube};
 
 use command::{Given, give};
 use take_back::{Became, take_back};
@@ -102,7 +102,7 @@ pub(crate) fn cancel(kind: Kind, why: &str, place: &Place) -> anyhow::Result<Exi
             &document,
         )?,
         Became::Unread => place.answer(
-            &format!("the take-back of {text} is given; zedagent does not run, and reads it when it starts"),
+            &format!("the take-back of {text} is given; device-op does not run, and reads it when it starts"),
             &document,
         )?,
         Became::TooLate => {
@@ -119,17 +119,17 @@ fn order(operation: Operation, words: Words, why: &str, place: &Place) -> anyhow
     let given = crate::in_runtime(give(&root, operation, words))?;
     let command = &given.command;
     record(&root, kind, command.counter, "commanded", why);
-    peers::warn_without_zedkube(&root);
+    warn_without_zedkube(&root);
     let text = format!("{operation} {}{} is commanded", command.counter, because(why));
     let document = Document {
         accepted: Some(given.is_accepted),
         ..document(kind, command.counter, true, &command.ops_time, why)
     };
     if !given.is_accepted {
-        place.answer(&format!("{text}, but zedagent has not taken it yet"), &document)?;
+        place.answer(&format!("{text}, but device-op has not taken it yet"), &document)?;
         bail!(
-            "zedagent has not taken {operation} {} in time: `ebb status` and its log say why; it stands, and is carried \
-             out when zedagent takes it: `ebb cancel {operation}` takes it back",
+            "device-op has not taken {operation} {} in time: `ebb status` and its log say why; it stands, and is carried \
+             out when device-op takes it: `ebb cancel {operation}` takes it back",
             command.counter
         );
     }
@@ -202,10 +202,7 @@ fn document<'a>(
 
 fn record(root: &Root, (source, operation): Kind, counter: u32, what: &str, why: &str) {
     let by = peers::user();
-    journal::record(
-        root,
-        &format!("DeviceOpsCmd: {operation} {counter} of {source} {what} by {by}{}", because(why)),
-    );
+    journal(root, &format!("DeviceOpsCmd: {operation} {counter} of {source} {what} by {by}{}", because(why)));
 }
 
 fn now() -> String {

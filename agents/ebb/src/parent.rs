@@ -1,266 +1,242 @@
-//! `ebb run`: a small parent of the four agents, for hosts without a service manager.
+//! `ebb run`: a parent of the four agents, for hosts without a service manager.
 //!
-//! It starts them as child processes of its own program, starts each again that ends, and ends them when it is told to
-//! stop. It decides nothing about drains; when an agent is started again is decided in `parent/keeper.rs`. Its
-//! children end when it dies, however it dies: `parent/child.rs`.
+//! It runs them as child processes of its own program, each with the hidden verb `child`. [`runtime::supervisor`] says
+//! when one is started again or ended. The children end when their parent dies, however it dies.
 
-mod child;
-mod keeper;
-mod reaping;
-
-use std::fs;
-use std::process::ExitCode;
-use std::time::{Duration, UNIX_EPOCH};
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 use clap::Args;
-use nix::sys::signal::{Signal, kill};
-use pubsub::{AgentLock, Root};
-use runtime::signals::STOP_LIMIT;
-use runtime::{AgentFlags, Stop, clock, logs};
-use tokio::signal::unix::{SignalKind, signal};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+use pubsub::AgentLock;
+use runtime::supervisor::Supervisor;
+use runtime::{AgentFlags, LogFormat, logs};
+use schemas::Agent;
 
-pub(crate) use child::{ChildArguments, run_child};
-use keeper::{Hung, Keeper, Pause};
-
-use crate::agents::Kind;
-use crate::screen;
+use crate::{agents, screen};
 
 /// Who logs, and the name of the parent's lock and pid file, `ROOT/run/ebb/lock/ebb-run/pid`. Not `ebb`: that is the agent
 /// that asks for drains on the command line.
 const NAME: &str = "ebb-run";
 
-/// The agents and our own names of them, in the order in which they are started: who answers before who asks.
-const AGENTS: [(Kind, &str); 4] = [
-    (Kind::Zedkube, "zedkube"),
-    (Kind::DeviceOp, "device-op"),
-    (Kind::Nodeagent, "nodeagent"),
-    (Kind::Baseos, "baseos"),
-];
+/// The program that runs, also after its file was replaced or removed: an update must not mix versions, nor leave the
+/// device without an agent.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// So long the agents have after SIGTERM: their own limit, and as much again for a slow machine.
-const PATIENCE: Duration = STOP_LIMIT.saturating_mul(2);
+/// The hidden verb under which the program is a child.
+const CHILD: &str = "child";
 
-/// So long a killed process is waited for. One that hangs in a disk that does not answer cannot be ended.
-const LAST_WAIT: Duration = Duration::from_secs(1);
-
-/// Between two looks at the agents' touch files, which are touched every 25 s.
-const LOOK: Duration = Duration::from_secs(10);
-
-/// Between two looks when an agent was asked to end because it hangs.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// What a service manager tells its service, and only that: systemd's `sd_notify`.
+const MEANT_FOR_THE_PARENT: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
 /// What `ebb run` takes.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArguments {
     /// Only these agents, where EVE's zedbox runs the others; all four by default
     #[arg(value_name = "AGENT", value_parser = agent)]
-    agents: Vec<Kind>,
+    agents: Vec<Agent>,
+    #[command(flatten)]
+    flags: AgentFlags,
+}
+
+/// What the hidden verb takes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ChildArguments {
+    /// Which agent
+    #[arg(value_parser = agent)]
+    agent: Agent,
+    /// The process that has started this one
+    #[arg(long, value_name = "PID")]
+    parent: i32,
     #[command(flatten)]
     flags: AgentFlags,
 }
 
 /// Keeps the agents running until SIGTERM or SIGINT. Exit code 0 then, and none of them is left; 1 when it could not
 /// start.
-pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
-    match keep(&arguments.chosen(), &arguments.flags) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            screen::complain(&error);
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let flags = &arguments.flags;
+    logs::init(flags.log_format, NAME)?;
+    let lock = AgentLock::acquire(&flags.root(), NAME).context("cannot start the agents")?;
+    let children = Children::new(flags);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot wait for signals")?.block_on(async {
+        let start = |agent| children.start(agent);
+        Supervisor::new(&arguments.chosen(), lock, start)?.run().await;
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 impl RunArguments {
-    fn chosen(&self) -> Vec<Kind> {
-        let is_chosen = |kind: &Kind| self.agents.is_empty() || self.agents.contains(kind);
-        AGENTS.iter().map(|(kind, _)| *kind).filter(is_chosen).collect()
+    fn chosen(&self) -> Vec<Agent> {
+        let is_chosen = |agent: &Agent| self.agents.is_empty() || self.agents.contains(agent);
+        Agent::ALL.into_iter().filter(is_chosen).collect()
     }
 }
 
 /// The agent of this name, EVE's or ours.
-fn agent(name: &str) -> Result<Kind, String> {
-    let found = AGENTS.into_iter().find(|(kind, ours)| kind.name() == name || *ours == name);
-    let names = || AGENTS.map(|(_, ours)| ours).join(", ");
-    found.map(|(kind, _)| kind).ok_or_else(|| format!("no agent; the agents are {}", names()))
+fn agent(name: &str) -> Result<Agent, String> {
+    let names = || Agent::ALL.map(Agent::name).join(", ");
+    Agent::from_name(name).ok_or_else(|| format!("no agent; the agents are {}", names()))
 }
 
-fn keep(agents: &[Kind], flags: &AgentFlags) -> anyhow::Result<()> {
-    logs::init(flags.log_format, NAME)?;
-    // Held to the end: two parents would fight over the agents' locks for ever.
-    let lock = AgentLock::acquire(&flags.root(), NAME).context("cannot start the agents")?;
-    // One thread, the main one: the kernel tells children of the end of the thread that has started them.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("cannot wait for signals")?.block_on(async {
-        let mut parent = Parent::new(agents, flags, lock)?;
-        parent.keep_until_told().await;
-        parent.end_all().await;
-        Ok(())
-    })
+/// The command lines of child processes.
+#[derive(Debug)]
+struct Children {
+    parent: Pid,
+    flags: Vec<OsString>,
 }
 
-/// The loop's state, and what wakes it.
-struct Parent {
-    lock: AgentLock,
-    /// An agent was asked to end because it hangs.
-    waits_for_end: bool,
-    child_arguments: child::Arguments,
-    keeper: Keeper,
-    stop: Stop,
-    child_ended: tokio::signal::unix::Signal,
-}
-
-impl Parent {
-    fn new(agents: &[Kind], flags: &AgentFlags, lock: AgentLock) -> anyhow::Result<Self> {
-        Ok(Self {
-            lock,
-            waits_for_end: false,
-            child_arguments: child::Arguments::new(flags),
-            keeper: Keeper::new(agents),
-            stop: Stop::on_signals()?,
-            child_ended: signal(SignalKind::child()).context("cannot watch for the signal SIGCHLD")?,
-        })
+impl Children {
+    /// Children of this process with these flags.
+    fn new(flags: &AgentFlags) -> Self {
+        Self { parent: Pid::this(), flags: words(flags) }
     }
 
-    async fn keep_until_told(&mut self) {
-        while !self.stop.is_requested() {
-            for kind in self.keeper.due(clock::awake_millis()) {
-                self.start(kind);
-            }
-            self.wait().await;
-            self.bury();
-            self.end_hung();
-            if let Err(error) = self.lock.keep() {
-                tracing::warn!("the lock file of {NAME} was removed: {}", runtime::error_chain(&error));
-            }
+    /// Starts an agent. Whoever calls collects it; call it on a thread that lives as long as the process.
+    fn start(&self, agent: Agent) -> io::Result<Pid> {
+        let mut command = Command::new(THIS_PROGRAM);
+        command.arg0("ebb").args(self.for_agent(agent)).stdin(Stdio::null());
+        for name in MEANT_FOR_THE_PARENT {
+            command.env_remove(name);
         }
+        let child = command.spawn()?;
+        i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
     }
 
-    /// Ends who hangs. As systemd's watchdog does it for the units; it is started again as after a crash.
-    fn end_hung(&mut self) {
-        let root: &Root = self.lock.root();
-        let touched = |kind: Kind| {
-            let time = fs::symlink_metadata(root.touch(kind.name())).and_then(|file| file.modified()).ok()?;
-            time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_nanos())
-        };
-        let hung = self.keeper.hung(touched, clock::awake_millis());
-        self.waits_for_end = !hung.is_empty();
-        for Hung { kind, pid, silent_ms, signal } in hung {
-            let (name, age) = (kind.name(), schemas::age(silent_ms));
-            tracing::error!(
-                agent = name,
-                process = pid.as_raw(),
-                "{name} hangs: its touch file is {age} old; sending {signal} to process {pid}"
-            );
-            if let Err(error) = kill(pid, signal) {
-                tracing::warn!("cannot send {signal} to {name}, process {pid}: {error}");
-            }
-        }
-    }
-
-    /// Until a child may have ended, one is to be started, or somebody asks to stop.
-    async fn wait(&mut self) {
-        let pause = self.keeper.wake_at().map(|at_ms| at_ms.saturating_sub(clock::awake_millis()));
-        let look = if self.waits_for_end { LOOK_AGAIN } else { LOOK };
-        let paused =
-            tokio::time::sleep(pause.map_or(look, |pause_ms| Duration::from_millis(pause_ms).min(look)));
-        tokio::select! {
-            biased;
-            () = self.stop.requested() => {}
-            _ = self.child_ended.recv() => {}
-            () = paused => {}
-        }
-    }
-
-    fn start(&mut self, kind: Kind) {
-        let name = kind.name();
-        match self.child_arguments.start(kind) {
-            Ok(pid) => {
-                tracing::info!(agent = name, process = pid.as_raw(), "started {name} as process {pid}");
-                self.keeper.started(kind, pid, clock::awake_millis());
-            }
-            Err(error) => {
-                let pause = self.keeper.did_not_start(kind, clock::awake_millis());
-                tracing::error!(agent = name, "cannot start {name}: {error}; {}", again(pause));
-            }
-        }
-    }
-
-    /// Collects all that have ended.
-    fn bury(&mut self) {
-        while let Some((pid, how)) = reaping::next_ended() {
-            // Process 1 of a container inherits the orphans of its agents' commands.
-            let Some(ended) = self.keeper.ended(pid, how, clock::awake_millis()) else { continue };
-            let name = ended.kind.name();
-            let lived = Duration::from_millis(ended.lived_ms).as_secs();
-            let pause_seconds = ended.pause.as_secs();
-            let text = format!("{name} (process {pid}) ended after {lived} s: {how}");
-            if self.stop.is_requested() {
-                tracing::info!(agent = name, process = pid.as_raw(), "{text}");
-            } else if how.is_bad_flag() {
-                tracing::error!(
-                    agent = name,
-                    process = pid.as_raw(),
-                    pause_seconds,
-                    "{text}; the flags of `ebb run` have a mistake, see above: correct them; {}",
-                    again(ended.pause)
-                );
-            } else {
-                tracing::warn!(
-                    agent = name,
-                    process = pid.as_raw(),
-                    pause_seconds,
-                    "{text}; {}",
-                    again(ended.pause)
-                );
-            }
-        }
-    }
-
-    /// Asks all to end, and kills those that do not.
-    async fn end_all(&mut self) {
-        self.signal_all(Signal::SIGTERM);
-        if self.all_ended_within(PATIENCE).await {
-            return;
-        }
-        for (kind, pid) in self.keeper.running() {
-            let name = kind.name();
-            tracing::warn!(
-                agent = name,
-                process = pid.as_raw(),
-                "{name} does not end: killing process {pid}"
-            );
-        }
-        self.signal_all(Signal::SIGKILL);
-        if !self.all_ended_within(LAST_WAIT).await {
-            tracing::error!("a killed agent still hangs in the kernel; its lock stays taken until it ends");
-        }
-    }
-
-    fn signal_all(&self, signal: Signal) {
-        for (kind, pid) in self.keeper.running() {
-            // A child that has ended keeps its number until it is collected.
-            if let Err(error) = kill(pid, signal) {
-                tracing::warn!("cannot send {signal} to {}, process {pid}: {error}", kind.name());
-            }
-        }
-    }
-
-    async fn all_ended_within(&mut self, limit: Duration) -> bool {
-        let all_ended = async {
-            loop {
-                self.bury();
-                if self.keeper.running().is_empty() {
-                    return;
-                }
-                self.child_ended.recv().await;
-            }
-        };
-        tokio::time::timeout(limit, all_ended).await.is_ok()
+    fn for_agent(&self, agent: Agent) -> Vec<OsString> {
+        let verb = [CHILD.into(), agent.name().into(), flag("--parent", self.parent.to_string().as_ref())];
+        verb.into_iter().chain(self.flags.iter().cloned()).collect()
     }
 }
 
-fn again(pause: Pause) -> String {
-    format!("starting it again in {} s", pause.as_secs())
+/// Runs an agent as the child of its parent: it is told to stop when that ends, however that ends.
+pub(crate) fn run_child(arguments: &ChildArguments) -> ExitCode {
+    let name = arguments.agent.name();
+    if let Err(error) = end_with(Pid::from_raw(arguments.parent)) {
+        screen::say(&format!("error: cannot start {name}: {error}"));
+        return ExitCode::FAILURE;
+    }
+    // For `top` and `pgrep`; the name is "exe" otherwise, from the path under which the program was started.
+    if let Err(error) =
+        CString::new(name).map_err(io::Error::from).and_then(|name| Ok(prctl::set_name(&name)?))
+    {
+        screen::say(&format!("{name} runs under another name: {error}"));
+    }
+    agents::run(arguments.agent, &arguments.flags)
+}
+
+/// SIGTERM, not SIGKILL: an agent ends the command that it has started with itself.
+fn end_with(parent: Pid) -> Result<(), String> {
+    prctl::set_pdeathsig(Signal::SIGTERM)
+        .map_err(|error| format!("cannot ask to be told of the end of process {parent}: {error}"))?;
+    // It may have ended before this was asked.
+    if getppid() == parent {
+        return Ok(());
+    }
+    Err(format!("process {parent} that has started it is gone"))
+}
+
+/// The flags as they are typed. Without `..`: a new flag must be placed here.
+fn words(flags: &AgentFlags) -> Vec<OsString> {
+    let AgentFlags { root, config, kubeconfig, node, set, log_format, beside_zedbox } = flags;
+    let mut words = vec![flag("--root", root.as_os_str())];
+    words.extend(config.iter().map(|file| flag("--config", file.as_os_str())));
+    words.extend(kubeconfig.iter().map(|file| flag("--kubeconfig", file.as_os_str())));
+    words.extend(node.iter().map(|name| flag("--node", name.as_ref())));
+    words.extend(set.iter().map(|set| flag("--set", format!("{}={}", set.key, set.value).as_ref())));
+    words.extend(log_format.map(|format| flag("--log-format", format_name(format).as_ref())));
+    words.extend(beside_zedbox.then(|| "--beside-zedbox".into()));
+    words
+}
+
+/// One word, so that a value may begin with a dash.
+fn flag(name: &str, value: &OsStr) -> OsString {
+    let mut word = OsString::from(name);
+    word.push("=");
+    word.push(value);
+    word
+}
+
+fn format_name(format: LogFormat) -> &'static str {
+    match format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Run {
+        #[command(flatten)]
+        arguments: RunArguments,
+    }
+
+    #[derive(Parser)]
+    struct Child {
+        #[command(flatten)]
+        arguments: ChildArguments,
+    }
+
+    /// The child reads the flags that the parent has read.
+    #[track_caller]
+    fn check(typed: &[&OsStr]) {
+        let of_run = std::iter::once(OsStr::new("run")).chain(typed.iter().copied());
+        let flags = Run::try_parse_from(of_run).map_err(|error| error.to_string()).unwrap().arguments.flags;
+        for agent in Agent::ALL {
+            let words = Children::new(&flags).for_agent(agent);
+            let child = Child::try_parse_from(words).map_err(|error| error.to_string()).unwrap().arguments;
+            assert_eq!((child.agent, child.parent), (agent, Pid::this().as_raw()));
+            assert_eq!(child.flags, flags, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn a_child_has_its_parents_flags() {
+        let not_text = OsString::from_vec(b"--root=/\xff/r".to_vec());
+        check(&[]);
+        check(&[OsStr::new("zedkube"), &not_text]);
+        check(&["--log-format=text", "--kubeconfig=-k", "--node=--beside-zedbox"].map(OsStr::new));
+        check(
+            &[
+                "--config=/a b",
+                "--config=b",
+                "--set=no-peer=wait",
+                "--set=device.command=[\"a\", \"b=c\"]",
+                "--set=node.name=",
+                "--log-format=json",
+                "--beside-zedbox",
+            ]
+            .map(OsStr::new),
+        );
+    }
+
+    #[test]
+    fn which_agents_run() {
+        let (zedkube, nodeagent, baseos) = (Agent::Zedkube, Agent::Nodeagent, Agent::Baseos);
+        for (typed, expected) in [
+            (vec![], Agent::ALL.to_vec()),
+            (vec!["zedkube"], vec![zedkube]),
+            (vec!["baseos", "nodeagent", "device-op"], vec![Agent::DeviceOp, nodeagent, baseos]),
+            (vec!["baseosmgr", "zedagent", "baseos"], vec![Agent::DeviceOp, baseos]),
+        ] {
+            let words = ["run"].into_iter().chain(typed.iter().copied());
+            let arguments = Run::try_parse_from(words).map_err(|error| error.to_string()).unwrap().arguments;
+            assert_eq!(arguments.chosen(), expected, "{typed:?}");
+        }
+        let error = Run::try_parse_from(["run", "zedbox"]).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("zedkube, device-op, nodeagent, baseos"), "{error}");
+    }
 }

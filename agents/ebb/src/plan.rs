@@ -3,7 +3,6 @@
 //!
 //! Nothing is changed: the server is asked about each pod in a dry run.
 
-mod document;
 mod telling;
 
 use std::path::PathBuf;
@@ -11,17 +10,18 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser};
-use cluster::{Cluster, full_look};
+use cluster::{Cluster, Trial, full_look, trial};
 use drain::volumes::Shelves;
 use drain::{Picture, Policy, plan};
 use runtime::AgentFlags;
 use runtime::flags::{Assignment, assignment};
+use serde::Serialize;
 
 use crate::device::Device;
 use crate::drain::DrainArguments;
+use crate::drain::document::{BlockedDocument, PodDocument, of_blocked, of_line};
 use crate::drain::options::{Options, policy};
 use crate::screen;
-use crate::trial::{Trial, trial};
 
 /// What `ebb plan` takes.
 #[derive(Args, Debug)]
@@ -92,8 +92,8 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
 /// One object for one node, else a list.
 fn json(all: &[Foreseen]) -> serde_json::Result<String> {
     match all {
-        [one] => serde_json::to_string_pretty(&document::of(one)),
-        all => serde_json::to_string_pretty(&all.iter().map(document::of).collect::<Vec<_>>()),
+        [one] => serde_json::to_string_pretty(&document(one)),
+        all => serde_json::to_string_pretty(&all.iter().map(document).collect::<Vec<_>>()),
     }
 }
 
@@ -175,5 +175,49 @@ impl Foreseen {
         });
         let extras = extras.collect();
         Self { picture, trial, extras }
+    }
+}
+
+/// `ebb plan --json`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    name: String,
+    cordoned: bool,
+    /// Who says that the cordon is his; null if nobody does.
+    cordoned_by: Option<String>,
+    /// Every pod would go now.
+    goes: bool,
+    pods: Vec<PlannedDocument>,
+    blocked: Vec<BlockedDocument>,
+}
+
+/// One pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PlannedDocument {
+    #[serde(flatten)]
+    pod: PodDocument,
+    order: i32,
+    volumes: Vec<String>,
+}
+
+/// The plan of this node.
+fn document(foreseen: &Foreseen) -> Document {
+    let node = foreseen.picture.node.clone().unwrap_or_default();
+    let pods = foreseen.trial.lines.iter().zip(&foreseen.extras);
+    Document {
+        goes: foreseen.obstacles().is_empty(),
+        pods: pods
+            .map(|(line, extra)| PlannedDocument {
+                pod: of_line(line, false),
+                order: extra.order,
+                volumes: extra.volumes.clone(),
+            })
+            .collect(),
+        blocked: foreseen.trial.blocked.iter().map(of_blocked).collect(),
+        name: node.name,
+        cordoned: node.cordoned,
+        cordoned_by: node.cordoned_by,
     }
 }

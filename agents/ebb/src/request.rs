@@ -2,23 +2,26 @@
 //!
 //! It writes topic NodeDrainRequest of agent `ebb`; zedkube answers. `ebb cancel` withdraws it.
 
-mod following;
-mod withdraw;
-
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use jiff::Timestamp;
-use pubsub::{Persistence, Publisher, Root, TopicKey, read_item};
+use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey, read_item};
 use runtime::clock;
-use schemas::{DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainRequest, agent};
+use runtime::peers;
+use schemas::{
+    Agent, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainRequest, Outcome, agent,
+};
 use serde::Serialize;
 
-use crate::place::{Place, reason};
-use crate::{journal, peers};
+use crate::operator::{Place, journal, reason};
+use crate::screen;
+use crate::waiting::Interrupts;
 
-pub(crate) use withdraw::withdraw;
+/// zedkube's lock makes no event.
+const LOOK_AT_LOCK: Duration = Duration::from_secs(2);
 
 /// What `ebb request` takes.
 #[derive(Args, Debug)]
@@ -47,7 +50,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.place.root()?;
     let context = arguments.reason.clone().unwrap_or_else(|| format!("ebb:{}", peers::user()));
     let request = ask(&root, context)?;
-    journal::record(
+    journal(
         &root,
         &format!(
             "NodeDrainRequest published: {} for {}, {}",
@@ -57,7 +60,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
         ),
     );
     if arguments.wait {
-        return crate::in_runtime(following::follow(&root, &request, &arguments.place));
+        return crate::in_runtime(follow(&root, &request, &arguments.place));
     }
     let line = format!(
         "drain requested ({}): zedkube drains this node and holds it drained until `ebb cancel` or the next boot, which \
@@ -73,7 +76,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// zedkube does not run, or would not drain; a request stands; it cannot be written.
 fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
-    peers::require(root, agent::ZEDKUBE)?;
+    peers::require(root, Agent::Zedkube)?;
     // A report that cannot be read is zedkube's to mend, and it can be asked all the same.
     let report: Result<Option<NodeDrainReport>, _> =
         read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global());
@@ -103,6 +106,40 @@ fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
 fn standing(root: &Root) -> anyhow::Result<Option<NodeDrainRequest>> {
     read_item(root, agent::EBB, Persistence::Volatile, &TopicKey::global())
         .context("nobody knows what is asked for now; remove that file: without it nothing is")
+}
+
+/// Withdraws the request.
+///
+/// # Errors
+/// None stands, or not one of a person; it cannot be removed.
+pub(crate) fn withdraw(place: &Place) -> anyhow::Result<ExitCode> {
+    let root = place.root()?;
+    let Some(request) = standing(&root)? else {
+        bail!(
+            "no drain is requested from here; `ebb cancel reboot` (shutdown, poweroff, update) takes back a command, and \
+             `ebb status` says who asks"
+        );
+    };
+    let NodeDrainRequest { requested_at, requested_by, context } = &request;
+    if *requested_by != DrainRequester::None {
+        bail!(
+            "the request in our folder is none of a person (RequestedBy {}); remove it by hand",
+            requested_by.code()
+        );
+    }
+    let lock = peers::speak_as(&root, agent::EBB)?;
+    let mut requests: Publisher<NodeDrainRequest> =
+        Publisher::open(&root, agent::EBB, Persistence::Volatile, &lock)?;
+    requests.unpublish(&TopicKey::global())?;
+    journal(&root, &format!("NodeDrainRequest withdrawn: {context} of {requested_at} by {}", peers::user()));
+    let follows = if peers::runs(&root, Agent::Zedkube) {
+        "zedkube gives the node back unless somebody else asks: see `ebb status`"
+    } else {
+        "zedkube does not run, and gives the node back when it starts"
+    };
+    let line = format!("the drain request ({context}) is withdrawn: {follows}");
+    place.answer(&line, &Document { request: &request, by: peers::user() })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn refuse_what_would_not_drain(report: &NodeDrainReport) -> anyhow::Result<()> {
@@ -145,4 +182,94 @@ fn new_name(wall: Timestamp, standing: Option<&NodeDrainRequest>) -> GoTime {
         return wall.saturating_add(jiff::SignedDuration::from_nanos(1)).map_or(now, GoTime::from);
     }
     now
+}
+
+/// The answer of `--wait` as JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AnswerDocument<'a> {
+    #[serde(flatten)]
+    request: &'a NodeDrainRequest,
+    answer: DrainStatus,
+    outcome: Option<Outcome>,
+    reason: &'a str,
+    hint: &'a str,
+}
+
+/// Waits for the answer to the request and prints it; on the way each new phase is told on stderr. Exit code 0 for
+/// COMPLETE, 130 after Ctrl-C: then the request still stands.
+///
+/// # Errors
+/// The drain failed; somebody withdrew the request.
+async fn follow(root: &Root, request: &NodeDrainRequest, place: &Place) -> anyhow::Result<ExitCode> {
+    let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
+    let mut reports: Subscription<NodeDrainReport> =
+        Subscription::open(root, agent::ZEDKUBE, Persistence::Volatile);
+    let mut requests: Subscription<NodeDrainRequest> =
+        Subscription::open(root, agent::EBB, Persistence::Volatile);
+    let key = TopicKey::global();
+    let mut told = String::new();
+    loop {
+        if let Some(report) = reports.get(&key) {
+            let answer = report.line_of(agent::EBB, request.requested_at).map(|line| line.answer);
+            if let Some(answer) = answer.filter(|answer| *answer != DrainStatus::Unknown) {
+                return tell(request, answer, report, place);
+            }
+        }
+        if requests.get(&key).map(|standing| standing.requested_at) != Some(request.requested_at) {
+            bail!("somebody has withdrawn the request, or put another one in its place: see `ebb status`");
+        }
+        tell_progress(root, reports.get(&key), &mut told);
+        tokio::select! {
+            () = reports.changed() => {}
+            () = requests.changed() => {}
+            () = tokio::time::sleep(LOOK_AT_LOCK) => {}
+            interrupt = interrupts.next() => {
+                screen::say("not waiting any more: the request stands, `ebb cancel` withdraws it");
+                return Ok(interrupt.exit_code());
+            }
+        }
+    }
+}
+
+fn tell(
+    request: &NodeDrainRequest,
+    answer: DrainStatus,
+    report: &NodeDrainReport,
+    place: &Place,
+) -> anyhow::Result<ExitCode> {
+    let NodeDrainReport { outcome, reason, hint, .. } = report;
+    let document = AnswerDocument { request, answer, outcome: *outcome, reason, hint };
+    if answer.is_failed() {
+        place.answer(&format!("the drain failed ({}): {reason}", answer.constant()), &document)?;
+        let hint = if hint.is_empty() { "`ebb status` says more" } else { hint };
+        bail!(
+            "this node is not drained; {hint}; `ebb request` tries again, `ebb cancel` withdraws the request"
+        );
+    }
+    let line = match outcome {
+        Some(Outcome::Drained) => {
+            format!("this node is drained ({reason}), and is held so until `ebb cancel` or the next boot")
+        }
+        Some(_) | None => format!("COMPLETE, but NOT drained: {reason}"),
+    };
+    place.answer(&line, &document)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line for each phase, and one for a zedkube that went away.
+fn tell_progress(root: &Root, report: Option<&NodeDrainReport>, told: &mut String) {
+    let phase = if peers::runs(root, Agent::Zedkube) {
+        report.map_or("", |report| &report.phase)
+    } else {
+        "zedkube does not run"
+    };
+    if phase == told || phase.is_empty() {
+        return;
+    }
+    phase.clone_into(told);
+    match report.filter(|report| report.phase == phase) {
+        Some(report) => screen::say(&format!("{phase}: {}", report.reason)),
+        None => screen::say(&format!("{phase}: waiting until somebody starts it with `ebb zedkube`")),
+    }
 }

@@ -1,7 +1,6 @@
 //! The one place that prints: data on stdout, everything else on stderr.
 
 mod bars;
-mod table;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -9,7 +8,6 @@ use std::time::Duration;
 
 pub(crate) use bars::Bar;
 use bars::Bars;
-pub(crate) use table::table;
 
 /// A reader has so long for the last line of an agent.
 const SAY_LIMIT: Duration = Duration::from_millis(250);
@@ -123,4 +121,24 @@ pub(crate) fn say(text: &str) {
     if let Err(error) = writeln!(io::stderr(), "{text}") {
         tracing::debug!("cannot print: {error}");
     }
+}
+
+/// A table of text: columns of equal width below their heads, two spaces apart; no blanks at the end of a line.
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    let head = head.map(str::to_owned);
+    let all = || std::iter::once(&head).chain(rows);
+    let mut widths = [0; N];
+    for row in all() {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in all() {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
 }

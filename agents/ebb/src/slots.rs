@@ -1,20 +1,24 @@
 //! `ebb slots`: who may be down for a drain, in the ConfigMap that the nodes of this device's group share.
 
 mod list;
-mod map;
 mod release;
-mod sight;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use drain::view::NodeView;
 use runtime::AgentFlags;
 use runtime::flags::Assignment;
+use session::slot_survey::down_for;
+use text::one_line;
 
 use crate::device::Device;
+use crate::drain::span;
 use release::Which;
 
-pub(crate) use map::give_back;
+/// So much of an annotation is shown, in bytes.
+const MOST_BYTES: usize = 100;
 
 /// What `ebb slots` takes.
 #[derive(Args, Debug)]
@@ -76,5 +80,69 @@ pub(crate) fn run(arguments: &SlotsArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::List { common } => crate::in_runtime(list::run(common)),
         Verb::Release { which, force, common } => crate::in_runtime(release::run(which, *force, common)),
+    }
+}
+
+/// The node of an entry, if it is still there.
+fn node_of<'a>(name: &str, nodes: &'a [NodeView]) -> Option<&'a NodeView> {
+    nodes.iter().find(|node| node.name == name)
+}
+
+/// `Ready, cordoned by zedkube`, `NotReady for 3m05s`.
+fn words(node: &NodeView) -> String {
+    let owner = node.cordoned_by.as_ref().map(|owner| one_line(owner, MOST_BYTES));
+    let cordon = match (node.cordoned, owner) {
+        (true, Some(owner)) => format!(", cordoned by {owner}"),
+        (true, None) => ", cordoned".to_owned(),
+        (false, Some(owner)) => format!(", uncordoned by hand, with the mark of {owner}"),
+        (false, None) => String::new(),
+    };
+    let ready = match down_for(node) {
+        None => "Ready".to_owned(),
+        Some(Duration::ZERO) => "NotReady".to_owned(),
+        Some(lasting) => format!("NotReady for {}", span(lasting)),
+    };
+    format!("{ready}{cordon}")
+}
+
+#[cfg(test)]
+mod tests {
+    use drain::view::Unhealthy;
+    use session::slot_survey::is_in_use;
+
+    use super::*;
+
+    fn node(ready: bool, cordoned: bool, by: Option<&str>, condition: Option<(&str, u64)>) -> NodeView {
+        NodeView {
+            ready,
+            cordoned,
+            cordoned_by: by.map(str::to_owned),
+            unhealthy: condition.map(|(condition, seconds)| Unhealthy {
+                condition: condition.to_owned(),
+                lasting: Duration::from_secs(seconds),
+            }),
+            ..NodeView::default()
+        }
+    }
+
+    #[test]
+    fn what_a_node_looks_like_and_whether_its_slot_is_in_use() {
+        for (node, in_use, expected) in [
+            (node(true, false, None, None), false, "Ready"),
+            (node(true, true, Some("zedkube"), None), true, "Ready, cordoned by zedkube"),
+            (node(true, true, Some("ebb:eve\u{1b}[2J"), None), false, "Ready, cordoned by ebb:eve [2J"),
+            (node(true, true, None, None), false, "Ready, cordoned"),
+            (
+                node(true, false, Some("zedkube"), None),
+                true,
+                "Ready, uncordoned by hand, with the mark of zedkube",
+            ),
+            (node(false, false, None, Some(("NotReady", 185))), true, "NotReady for 3m05s"),
+            (node(false, true, None, Some(("NotReady", 0))), true, "NotReady, cordoned"),
+            (node(false, false, None, Some(("ReadonlyFilesystem", 9))), true, "NotReady"),
+            (node(true, false, None, Some(("ReadonlyFilesystem", 9))), false, "Ready"),
+        ] {
+            assert_eq!((words(&node).as_str(), is_in_use(&node)), (expected, in_use), "{node:?}");
+        }
     }
 }

@@ -1,17 +1,21 @@
 //! `ebb status`: where this node is and why, from the files that the agents write. Needs no agent and no cluster.
 
-mod seen;
 mod telling;
 
 use std::process::ExitCode;
 
-use pubsub::Root;
+use pubsub::{Persistence, Presence, Root, TopicKey, presence, read_item, read_items};
 use runtime::clock;
+use runtime::liveness::silent_for;
+use schemas::{
+    Agent, BaseOsHold, CommandFreeze, DeviceAction, DeviceOpStatus, NodeAgentStatus, NodeDrainReport,
+    NodeDrainStatus, Topic, agent,
+};
+use serde::Serialize;
 
 use crate::cli::StatusArguments;
-use crate::{rights, screen};
-
-pub(crate) use seen::Seen;
+use crate::operator::missing_right;
+use crate::{freeze, screen};
 
 /// What `ebb status` exits with when it may not read what the agents write.
 const NO_RIGHTS: u8 = 4;
@@ -19,7 +23,7 @@ const NO_RIGHTS: u8 = 4;
 /// Prints the status, in words or as JSON. Exit code 4 without the right to read it.
 pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let root = Root::new(&arguments.root);
-    if let Some(missing) = rights::missing(&root) {
+    if let Some(missing) = missing_right(&root) {
         screen::say(&format!("error: {missing}"));
         return Ok(ExitCode::from(NO_RIGHTS));
     }
@@ -30,4 +34,96 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
         screen::line(telling::tell(&seen, clock::wall()).trim_end());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Everything that `ebb status` knows; its JSON form is `ebb status --json`.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Seen {
+    /// Topic NodeDrainStatus of zedkube; null if there is none.
+    pub(crate) status: Option<NodeDrainStatus>,
+    /// The status as a word, such as `CORDONED`.
+    pub(crate) status_name: String,
+    /// Topic NodeDrainReport of zedkube; null if there is none.
+    pub(crate) report: Option<NodeDrainReport>,
+    /// Topic CommandFreeze of ebb, if it is in force.
+    pub(crate) freeze: Option<CommandFreeze>,
+    /// Topic DeviceOpStatus of device-op.
+    pub(crate) device_op: Option<DeviceOpStatus>,
+    /// Topic DeviceAction of nodeagent.
+    pub(crate) device_action: Option<DeviceAction>,
+    /// `WaitDrainInProgress` of NodeAgentStatus.
+    pub(crate) wait_drain_in_progress: Option<bool>,
+    /// Topic BaseOsHold of baseos.
+    pub(crate) base_os: Option<BaseOsHold>,
+    /// The four agents.
+    pub(crate) agents: Vec<AgentSeen>,
+    /// Files that could not be read, each with the reason.
+    pub(crate) refused: Vec<String>,
+}
+
+/// Whether an agent runs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct AgentSeen {
+    /// EVE's name.
+    pub(crate) name: &'static str,
+    /// Its lock is held, its process lives, or a topic of it is served.
+    pub(crate) running: bool,
+    /// Its process, if it lives and is known.
+    pub(crate) pid: Option<u32>,
+    /// For so many seconds its loop has shown no progress: more than 45 means that it hangs. Null if that is not known.
+    pub(crate) silent_seconds: Option<u64>,
+}
+
+impl Seen {
+    /// Reads all files below the root.
+    pub(crate) fn read(root: &Root) -> Self {
+        let mut refused = Vec::new();
+        let status: Option<NodeDrainStatus> = global(root, agent::ZEDKUBE, &mut refused);
+        let mut seen = Self {
+            status_name: status.map(|status| status.status.constant().to_owned()).unwrap_or_default(),
+            status,
+            report: global(root, agent::ZEDKUBE, &mut refused),
+            freeze: freeze::standing(root, clock::wall()),
+            device_op: global(root, agent::ZEDAGENT, &mut refused),
+            device_action: global(root, agent::NODEAGENT, &mut refused),
+            wait_drain_in_progress: wait_drain(root, &mut refused),
+            base_os: global(root, agent::BASEOSMGR, &mut refused),
+            agents: Vec::new(),
+            refused: Vec::new(),
+        };
+        for agent in Agent::ALL {
+            seen.agents.push(agent_seen(root, agent.wire_name(), &mut refused));
+        }
+        seen.refused = refused;
+        seen
+    }
+}
+
+fn global<T: Topic>(root: &Root, agent: &str, refused: &mut Vec<String>) -> Option<T> {
+    match read_item(root, agent, Persistence::Volatile, &TopicKey::global()) {
+        Ok(item) => item,
+        Err(refusal) => {
+            refused.push(refusal.to_string());
+            None
+        }
+    }
+}
+
+/// NodeAgentStatus has the agent's name as its key.
+fn wait_drain(root: &Root, refused: &mut Vec<String>) -> Option<bool> {
+    let read = read_items::<NodeAgentStatus>(root, agent::NODEAGENT, Persistence::Volatile);
+    refused.extend(read.refused.iter().map(ToString::to_string));
+    read.items.values().next().map(|status| status.wait_drain_in_progress)
+}
+
+fn agent_seen(root: &Root, name: &'static str, refused: &mut Vec<String>) -> AgentSeen {
+    let presence = presence(root, name).unwrap_or_else(|error| {
+        refused.push(runtime::error_chain(&error));
+        Presence::Away
+    });
+    let running = presence.is_running();
+    let silent = silent_for(root, name).filter(|_| running);
+    AgentSeen { name, running, pid: presence.pid(), silent_seconds: silent.map(|silent| silent.as_secs()) }
 }

@@ -3,26 +3,19 @@
 //! Nothing here needs to know a topic's type: an item is any JSON object. What our schemas know is checked before it is
 //! written.
 
-mod any;
-mod delete;
-mod find;
 mod get;
-mod known;
-mod large;
-mod left_out;
 mod list;
 mod publish;
-mod shown;
-mod speaking;
 mod watch;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use pubsub::{Persistence, Root, TopicPlace};
+use pubsub::{Persistence, Root, TopicPlace, read_items_of};
+use runtime::topics::may_exist;
+use schemas::{AnyItem, agent};
 
 /// What `ebb topic` takes.
 #[derive(Args, Debug)]
@@ -42,7 +35,7 @@ enum Verb {
     /// Write an item in the name of an agent that does not run
     Publish(publish::PublishArguments),
     /// Remove an item in the name of an agent that does not run
-    Delete(delete::DeleteArguments),
+    Delete(publish::DeleteArguments),
 }
 
 /// Does what the verb says. Exit code 1 if it is refused, if something cannot be read, or if the wanted item is not
@@ -52,8 +45,8 @@ pub(crate) fn run(arguments: &TopicArguments) -> anyhow::Result<ExitCode> {
         Verb::List(arguments) => list::run(arguments),
         Verb::Get(arguments) => get::run(arguments),
         Verb::Watch(arguments) => watch::run(arguments),
-        Verb::Publish(arguments) => publish::run(arguments),
-        Verb::Delete(arguments) => delete::run(arguments),
+        Verb::Publish(arguments) => publish::publish(arguments),
+        Verb::Delete(arguments) => publish::delete(arguments),
     }
 }
 
@@ -105,21 +98,25 @@ fn name(text: &str) -> Result<Name, String> {
         .ok_or_else(|| "accepted: AGENT/TOPIC, such as zedkube/NodeDrainStatus".to_owned())?;
     TopicPlace::named(&Root::new("/"), agent, topic, Persistence::Volatile)
         .map_err(|error| error.to_string())?;
-    Ok(Name { agent: agent.to_owned(), topic: topic.to_owned() })
+    Ok(Name { agent: agent::on_wire(agent).to_owned(), topic: topic.to_owned() })
 }
 
-/// Whether something is there; what cannot be looked at may be.
-fn may_exist(path: &Path) -> bool {
-    match path.symlink_metadata() {
-        Ok(_) => true,
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
+/// Refuses to read a topic by socket when an item of it has one of EVE's large fields: each reading would leave files behind
+/// on the device.
+fn refuse_large_fields(place: &TopicPlace) -> anyhow::Result<()> {
+    if read_items_of::<AnyItem>(place).items.values().any(AnyItem::has_large_field) {
+        bail!(
+            "{place} is not read by socket: each time EVE would leave its large fields behind as files in \
+             /persist/pubsub-large; without --socket the files are read, and have all of it"
+        );
     }
+    Ok(())
 }
 
 /// One line of JSON.
 fn compact(document: &impl serde::Serialize) -> anyhow::Result<String> {
     let text = serde_json::to_string(document).context("cannot write JSON")?;
-    Ok(shown::json(&text))
+    Ok(text::json(&text))
 }
 
 #[cfg(test)]
@@ -132,6 +129,7 @@ mod tests {
             |agent: &str, topic: &str| Some(Name { agent: agent.to_owned(), topic: topic.to_owned() });
         for (text, expected) in [
             ("zedkube/NodeDrainStatus", named("zedkube", "NodeDrainStatus")),
+            ("device-op/DeviceOpStatus", named("zedagent", "DeviceOpStatus")),
             ("a-b_1.2/T", named("a-b_1.2", "T")),
             ("zedkube", None),
             ("zedkube/", None),

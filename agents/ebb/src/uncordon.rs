@@ -1,19 +1,26 @@
-//! `ebb uncordon NODE…`: `kubectl uncordon`, but it does not pull the ground from under a device's own drain.
+//! `ebb uncordon NODE…`: `kubectl uncordon`, but it does not pull the ground from under a device's own drain. With `--self`
+//! this device's own node is given back at once, without the health gate of zedkube's return.
 
-mod own_node;
-
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use cluster::{Cluster, Uncordoned, uncordon_any};
+use cluster::{Cluster, Uncordoned, give_back_slot, uncordon, uncordon_any};
 use drain::view::NodeView;
+use pubsub::Root;
+use runtime::{AgentFlags, peers};
 use schemas::agent::ZEDKUBE;
+use text::one_line;
 
-use crate::kubectl::flags::{DryRun, go_bool, is_on};
+use crate::device::Device;
 use crate::kubectl::nodes::NodeArguments;
+use crate::kubectl::{DryRun, go_bool, is_on};
+use crate::operator::journal;
 use crate::screen;
-use own_node::OwnNode;
+
+/// So much of what somebody else wrote is shown, in bytes.
+const MOST_BYTES: usize = 200;
 
 /// What `ebb uncordon` takes.
 #[derive(Args, Debug)]
@@ -37,7 +44,7 @@ pub(crate) fn run(arguments: &UncordonArguments) -> anyhow::Result<ExitCode> {
     if arguments.own.is_meant {
         refuse_server(mode)?;
         let (kubeconfig, force) = (arguments.nodes.kubeconfig.clone(), is_on(arguments.force));
-        return crate::in_runtime(own_node::run(&arguments.own, kubeconfig, force, mode));
+        return crate::in_runtime(run_own(&arguments.own, kubeconfig, force, mode));
     }
     let chosen = arguments.nodes.chosen("uncordon")?;
     refuse_server(mode)?;
@@ -68,7 +75,7 @@ fn refuse_server(mode: DryRun) -> anyhow::Result<()> {
 
 /// `already ` if there was nothing to lift.
 async fn one(cluster: &Cluster, node: &NodeView, force: bool, mode: DryRun) -> Result<&'static str, String> {
-    if node.cordoned && !force && node.cordoned_by.as_deref() == Some(ZEDKUBE) {
+    if !force && node.is_cordoned_by(ZEDKUBE) {
         return Err(format!(
             "{ZEDKUBE} on the device has cordoned it: a drain is under way there, or a reboot or update is pending \
              (`ebb status` on the device says which). Cancel that, or add --force: pods may then come to a node that \
@@ -90,4 +97,123 @@ async fn one(cluster: &Cluster, node: &NodeView, force: bool, mode: DryRun) -> R
         Ok(Uncordoned::NodeGone) => Err("it does not exist any more".to_owned()),
         Err(failure) => Err(failure.to_string()),
     }
+}
+
+/// Flags that say which nodes are meant, and where.
+const OTHERS: [&str; 3] = ["nodes", "selector", "context"];
+
+/// The device whose node is meant.
+#[derive(Args, Debug)]
+pub(crate) struct OwnNode {
+    /// This device's own node: lift the cordon of its zedkube and give the slot back, without the health gate
+    #[arg(long = "self", conflicts_with_all = OTHERS)]
+    is_meant: bool,
+    /// With --self: folder that stands for `/`
+    #[arg(long, value_name = "DIR", requires = "is_meant", conflicts_with_all = OTHERS)]
+    root: Option<PathBuf>,
+    /// With --self: settings file that wins over the installed ones
+    #[arg(long, value_name = "FILE", requires = "is_meant", conflicts_with_all = OTHERS)]
+    config: Vec<PathBuf>,
+    /// With --self: name of the Node that is this machine
+    #[arg(long, value_name = "NAME", requires = "is_meant", conflicts_with_all = OTHERS)]
+    node: Option<String>,
+}
+
+/// Uncordons the node, then gives the slot back, as zedkube's own return does.
+///
+/// # Errors
+/// A request stands, or somebody else's cordon stays, and there is no `force`; a call failed.
+async fn run_own(
+    own: &OwnNode,
+    kubeconfig: Option<PathBuf>,
+    force: bool,
+    mode: DryRun,
+) -> anyhow::Result<ExitCode> {
+    let flags = AgentFlags {
+        config: own.config.clone(),
+        node: own.node.clone(),
+        kubeconfig,
+        ..AgentFlags::default()
+    };
+    let flags = AgentFlags { root: own.root.clone().unwrap_or(flags.root), ..flags };
+    let device = Device::read(&flags)?;
+    refuse_standing(&device.root, force)?;
+    let cluster = device.reach("uncordon").await?;
+    let node = device.own_node(&cluster).await?;
+    let stays = foreign(&node, force);
+    if mode != DryRun::None {
+        stays?;
+        screen::line(&line(&node.name, force && node.cordoned || node.is_cordoned_by(ZEDKUBE), mode));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lifted = lift(&cluster, &node, force).await?;
+    if lifted || stays.is_ok() {
+        screen::line(&line(&node.name, lifted, mode));
+        record(&device.root, &format!("node {} uncordoned", node.name));
+    }
+    if give_back_slot(&cluster, &zedkube::slot_map(&device.settings), &node.name).await? {
+        record(&device.root, &format!("the slot of node {} given back", node.name));
+        screen::line(&format!("the slot of {} is given back", node.name));
+    }
+    stays.map(|()| ExitCode::SUCCESS)
+}
+
+/// Whether something was lifted.
+async fn lift(cluster: &Cluster, node: &NodeView, force: bool) -> anyhow::Result<bool> {
+    let result = if force {
+        uncordon_any(cluster, &node.name).await?
+    } else {
+        uncordon(cluster, &node.name, ZEDKUBE).await?
+    };
+    match result {
+        Uncordoned::Changed => Ok(true),
+        Uncordoned::AnnotationRemoved | Uncordoned::NotOurs | Uncordoned::AlreadySchedulable => Ok(false),
+        Uncordoned::StaysCordoned => bail!(
+            "node {:?} stays cordoned: annotation ebb.dev/keep-cordoned is on it, or somebody has cordoned it after \
+             zedkube; --force lifts it all the same",
+            node.name
+        ),
+        Uncordoned::NodeGone => bail!("unable to uncordon node {:?}: it does not exist any more", node.name),
+    }
+}
+
+fn line(name: &str, lifted: bool, mode: DryRun) -> String {
+    let already = if lifted { "" } else { "already " };
+    format!("node/{name} {already}uncordoned{}", mode.suffix())
+}
+
+/// Somebody else's cordon stays.
+fn foreign(node: &NodeView, force: bool) -> anyhow::Result<()> {
+    if force || !node.cordoned || node.is_cordoned_by(ZEDKUBE) {
+        return Ok(());
+    }
+    let owner =
+        node.cordoned_by.as_ref().map_or_else(|| "somebody".to_owned(), |owner| one_line(owner, MOST_BYTES));
+    bail!(
+        "node {:?} stays cordoned: {owner} has cordoned it, not {ZEDKUBE}; ask why, or add --force to lift that as well",
+        node.name
+    );
+}
+
+fn record(root: &Root, what: &str) {
+    journal(root, &format!("{what} by {} (ebb uncordon --self)", peers::user()));
+}
+
+/// A node for which a request stands goes down soon.
+fn refuse_standing(root: &Root, force: bool) -> anyhow::Result<()> {
+    let askers: Vec<String> = peers::askers(root).iter().map(ToString::to_string).collect();
+    if askers.is_empty() {
+        return Ok(());
+    }
+    let who = askers.join(", ");
+    if force {
+        screen::say(&format!(
+            "Warning: a drain is asked for by {who}: pods may come to a node that goes down"
+        ));
+        return Ok(());
+    }
+    bail!(
+        "a drain of this node is asked for by {who}: pods would come to a node that goes down; take that back (`ebb \
+         cancel`, `ebb cancel reboot`, at the controller), or add --force"
+    );
 }

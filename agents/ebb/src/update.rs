@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use pubsub::{Persistence, Publisher, Root, TopicKey, read_item, read_items};
-use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, agent};
+use runtime::peers;
+use schemas::{Agent, BaseOsConfig, BaseOsHold, BaseOsHoldState, agent};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::place::{Place, because, reason};
+use crate::operator::{Place, because, journal, reason, warn_without_zedkube};
 use crate::waiting::{SOON, until};
-use crate::{journal, peers};
 
 /// So many characters of a version; EVE's have about 30.
 const LONGEST_VERSION: usize = 255;
@@ -60,11 +60,11 @@ pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
     }
     let root = arguments.place.root()?;
     let key = key_of(arguments.image)?;
-    peers::require(&root, agent::BASEOSMGR)?;
+    peers::require(&root, Agent::Baseos)?;
     let config = wanted(arguments, &key, standing(&root, &key)?)?;
     publish(&root, &key, &config)?;
     record(&root, &config, why);
-    peers::warn_without_zedkube(&root);
+    warn_without_zedkube(&root);
     let BaseOsConfig { base_os_version, content_tree_uuid: image, .. } = &config;
     let line = format!(
         "image {image} {base_os_version} is wanted{}: once it is loaded and the node is drained; `ebb status` follows \
@@ -85,9 +85,9 @@ pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
 /// be read or written.
 pub(crate) fn revert(image: Option<Uuid>, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
-    let runs = peers::runs(&root, agent::BASEOSMGR);
+    let runs = peers::runs(&root, Agent::Baseos);
     if runs {
-        peers::require(&root, agent::BASEOSMGR)?;
+        peers::require(&root, Agent::Baseos)?;
     }
     let key = image.map_or_else(|| only_wanted(&root), key_of)?;
     let before = standing(&root, &key)?.with_context(|| not_from_here(&key))?;
@@ -203,7 +203,7 @@ fn record(root: &Root, config: &BaseOsConfig, why: &str) {
          {retry_update_counter}, by {}: {why}",
         peers::user()
     );
-    journal::record(root, &text);
+    journal(root, &text);
 }
 
 /// What is left of an image that was reverted, once nothing is or after a while.
@@ -225,7 +225,7 @@ fn after_revert(root: &Root, config: &BaseOsConfig) -> anyhow::Result<BaseOsHold
 /// What baseos still shows of an image that was reverted; nothing if it does not run.
 fn follows(hold: Option<&BaseOsHold>) -> String {
     match hold {
-        None => "; baseosmgr does not run, and reads it when it starts".to_owned(),
+        None => "; baseos does not run, and reads it when it starts".to_owned(),
         Some(hold) if hold.state == BaseOsHoldState::Idle => ": nothing of it is pending".to_owned(),
         Some(hold) => format!(", but it is still {}: `ebb status` follows it", hold_words(hold)),
     }

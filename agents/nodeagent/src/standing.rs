@@ -1,11 +1,11 @@
 //! Which command stands, and what NodeAgentStatus says about drains. Pure; read from files as they are now.
 
-use runtime::plain_text::one_line;
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester,
     DrainStatus, Member, NOT_DRAINED, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, Source,
     ZedAgentStatus, agent,
 };
+use text::one_line;
 
 /// EVE's word for a partition that the device boots next.
 const UPDATING: &str = "updating";

@@ -12,6 +12,7 @@ use kube::client::AuthError;
 use kube::config::{KubeconfigError, LoadDataError};
 use rustls::CertificateError;
 use rustls::pki_types::UnixTime;
+use text::first_chars;
 
 use crate::operation::Operation;
 
@@ -247,17 +248,7 @@ pub(crate) fn auth_text(error: &AuthError) -> &'static str {
 /// A text of somebody else's, fit for one line of a report: no control characters, at most 600 characters.
 pub(crate) fn words(text: &str) -> String {
     const LONGEST: usize = 600;
-    let mut line: String = text
-        .trim()
-        .chars()
-        .take(LONGEST + 1)
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect();
-    if let Some((cut, _)) = line.char_indices().nth(LONGEST) {
-        line.truncate(cut);
-        line.push('…');
-    }
-    line
+    first_chars(text.trim(), LONGEST)
 }
 
 /// The error and its causes, each said once.

@@ -17,6 +17,7 @@
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
 //! | [`driver`] | all that an attempt sees and asks for, as events of `drain::step` |
+//! | [`mod@trial`] | what the API server would say to each eviction now, without a change |
 //! | [`drainer`] | all of it put together |
 //!
 //! Only [`answer`] and [`failure`] look at status codes; only this crate knows HTTP.
@@ -39,6 +40,7 @@ pub mod look;
 pub mod nodes;
 pub mod preflight;
 pub mod slots;
+pub mod trial;
 
 mod calls;
 mod connections;
@@ -76,8 +78,9 @@ pub use look::{fresh_look, full_look};
 pub use nodes::{NodeFacts, get_node, list_nodes, list_nodes_selected};
 pub use slots::{
     Holder, OldSlots, PassedOver, SlotFailure, SlotMap, SlotWatch, Slots, Unreadable, clear_slots,
-    read_slots, release_slots, write_slots,
+    give_back_slot, read_slots, release_slots, take_slots_away, write_slots,
 };
+pub use trial::{Trial, trial};
 pub use trust::Trust;
 pub use wire::Cluster;
 

@@ -12,6 +12,7 @@
 
 mod entries;
 mod old;
+mod release;
 mod watching;
 
 use std::borrow::Cow;
@@ -35,6 +36,7 @@ use crate::wire::Cluster;
 
 pub use entries::{LONGEST, MOST};
 pub use old::{OLD_HOLDERS, OldSlots};
+pub use release::{give_back_slot, take_slots_away};
 pub use watching::SlotWatch;
 
 /// Which ConfigMap.

@@ -36,6 +36,14 @@ pub struct Blocked {
     pub returns: bool,
 }
 
+impl Blocked {
+    /// Who or what blocks the pod, and who is behind it if that was recognised.
+    pub fn cause_and_holder(&self) -> String {
+        let Self { cause, holder, .. } = self;
+        if holder.is_empty() { cause.clone() } else { format!("{cause}; behind it is {holder}") }
+    }
+}
+
 /// A budget that guards a blocked pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {

@@ -21,7 +21,7 @@
 //! | [`looks`] | fresh looks: asked one at a time, in order with the watches, and what speaks for a word when they fail |
 //! | [`outage`] | when a server that fails counts as away |
 //! | `clocks`, `ending` | when to look again; whether it is over, and how |
-//! | `asking`, [`diagnosis`], [`progress`] | why pods stay, in words and numbers; nothing is decided by them |
+//! | `asking`, [`diagnosis`], [`progress`], [`trouble`], [`fates`], [`kubectl`] | why pods stay and what became of them, in words and numbers; nothing is decided by them |
 //!
 //! `cluster` makes the views from Kubernetes objects and carries the effects out; `session` drives [`step::step`] on a
 //! device. Time is an argument ([`time::Moment`]).
@@ -31,8 +31,10 @@ pub mod budget;
 pub mod cordon;
 pub mod diagnosis;
 pub mod escalation;
+pub mod fates;
 pub mod findings;
 pub mod force;
+pub mod kubectl;
 pub mod looks;
 pub mod outage;
 pub mod plan;
@@ -46,6 +48,7 @@ pub mod state;
 pub mod step;
 pub mod storage;
 pub mod time;
+pub mod trouble;
 pub mod turns;
 pub mod view;
 pub mod volumes;

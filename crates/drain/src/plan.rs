@@ -26,6 +26,26 @@ pub enum Verdict {
     Refuse,
 }
 
+impl Verdict {
+    /// The pod has to be gone before the node counts as drained.
+    pub const fn must_leave(self) -> bool {
+        match self {
+            Self::Evict | Self::Await | Self::Refuse => true,
+            Self::Leave => false,
+        }
+    }
+
+    /// One word, for reports and documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Evict => "Evict",
+            Self::Await => "Await",
+            Self::Leave => "Leave",
+            Self::Refuse => "Refuse",
+        }
+    }
+}
+
 /// Why a pod got its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -95,10 +115,7 @@ pub struct Planned {
 impl Planned {
     /// The pod has to be gone before the node counts as drained.
     pub fn must_leave(&self) -> bool {
-        match self.verdict {
-            Verdict::Evict | Verdict::Await | Verdict::Refuse => true,
-            Verdict::Leave => false,
-        }
+        self.verdict.must_leave()
     }
 }
 

@@ -326,6 +326,52 @@ pub enum Stage {
     },
 }
 
+impl Stage {
+    /// One word, for lines and documents of the command line.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Waiting => "Waiting",
+            Self::Sent => "Sent",
+            Self::Blocked { .. } => "Blocked",
+            Self::Paused { .. } => "Paused",
+            Self::Accepted => "Accepted",
+            Self::Terminating => "Terminating",
+            Self::Awaiting => "Awaiting",
+            Self::Refused => "Refused",
+            Self::Final { .. } => "Final",
+        }
+    }
+
+    /// The API server was asked to let the pod go, whatever it has answered.
+    pub const fn is_asked(&self) -> bool {
+        match self {
+            Self::Waiting | Self::Awaiting | Self::Refused => false,
+            Self::Sent
+            | Self::Blocked { .. }
+            | Self::Paused { .. }
+            | Self::Accepted
+            | Self::Terminating
+            | Self::Final { .. } => true,
+        }
+    }
+
+    /// When the eviction is tried again, if that is known.
+    pub fn next_try(&self) -> Option<Moment> {
+        match self {
+            Self::Blocked { next, .. } | Self::Paused { next, .. } if *next != Moment::NEVER => Some(*next),
+            Self::Blocked { .. }
+            | Self::Paused { .. }
+            | Self::Waiting
+            | Self::Sent
+            | Self::Accepted
+            | Self::Terminating
+            | Self::Awaiting
+            | Self::Refused
+            | Self::Final { .. } => None,
+        }
+    }
+}
+
 /// Who blocks an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {

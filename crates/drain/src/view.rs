@@ -221,6 +221,13 @@ pub struct NodeView {
     pub volumes_in_use: Vec<String>,
 }
 
+impl NodeView {
+    /// The node is cordoned, and this owner says that the cordon is its own.
+    pub fn is_cordoned_by(&self, owner: &str) -> bool {
+        self.cordoned && self.cordoned_by.as_deref() == Some(owner)
+    }
+}
+
 /// A condition of a node in which its containers cannot be ended properly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 use pubsub::{AgentLock, Kept, LockError, Persistence, Root};
+use schemas::agent::shown;
 use thiserror::Error;
 
 use crate::boot::{BootIdError, boot_id, machine_id};
@@ -47,7 +48,7 @@ struct Parts {
 #[derive(Debug, Error)]
 pub enum StartError {
     /// EVE's zedbox is running and nobody said that this is meant.
-    #[error("cannot start {agent}")]
+    #[error("cannot start {}", shown(agent))]
     Zedbox {
         /// The agent.
         agent: String,
@@ -55,7 +56,7 @@ pub enum StartError {
         source: ZedboxError,
     },
     /// Another process is this agent, or the lock cannot be had.
-    #[error("cannot start {agent}")]
+    #[error("cannot start {}", shown(agent))]
     Lock {
         /// The agent.
         agent: String,
@@ -63,7 +64,7 @@ pub enum StartError {
         source: LockError,
     },
     /// Nothing can be placed in time.
-    #[error("cannot start {agent}")]
+    #[error("cannot start {}", shown(agent))]
     BootId {
         /// The agent.
         agent: String,
@@ -71,7 +72,7 @@ pub enum StartError {
         source: BootIdError,
     },
     /// Mistakes on the command line, all of them.
-    #[error("cannot start {agent}: {}", Lines(problems))]
+    #[error("cannot start {}: {}", shown(agent), Lines(problems))]
     Flags {
         /// The agent.
         agent: String,
@@ -175,12 +176,12 @@ async fn keep_lock(agent: Weak<Parts>, stop: Stop) {
             tracing::error!(
                 "somebody removed the folder {}, and {} may not make it again: it ends, so that who starts it again makes it",
                 folder.display(),
-                parts.name
+                shown(&parts.name)
             );
             stop.request();
             return;
         }
-        let (name, lock) = (&parts.name, parts.root.lock(&parts.name));
+        let (name, lock) = (shown(&parts.name), parts.root.lock(&parts.name));
         match parts.lock.keep() {
             Ok(Kept::InPlace) => {}
             Ok(Kept::MadeAgain) => {

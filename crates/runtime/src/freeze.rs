@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use pubsub::{Persistence, Root, TopicKey, read_item};
 use schemas::{CommandFreeze, GoTime, agent};
-
-use crate::plain_text::one_line;
+use text::one_line;
 
 /// So much is repeated of what an operator wrote, in bytes.
 const MOST_WORDS: usize = 512;

@@ -9,12 +9,13 @@ pub mod agent_loop;
 pub mod boot;
 pub mod clock;
 pub mod device_actions;
+pub mod drain_order;
 mod error_chain;
 pub mod flags;
 pub mod freeze;
 pub mod liveness;
 pub mod logs;
-pub mod plain_text;
+pub mod peers;
 pub mod program;
 pub mod refused;
 pub mod regular_file;
@@ -24,8 +25,10 @@ pub mod settings;
 pub mod shown_try;
 pub mod siblings;
 pub mod signals;
+pub mod supervisor;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod topics;
 pub mod zedbox;
 
 pub use agent::{Agent, AgentContext, StartError};

@@ -97,8 +97,7 @@ impl Liveness {
     /// The line that `systemctl status` shows.
     pub fn status(&self, text: &str) {
         // A line break would begin another message.
-        let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        tell(&[NotifyState::Status(&line)]);
+        tell(&[NotifyState::Status(&text::plain(text))]);
     }
 }
 

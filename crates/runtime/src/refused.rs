@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::plain_text::one_line;
+use text::one_line;
 
 /// So many refused files are named; the log has all of them.
 const MOST_NAMED: usize = 3;

@@ -2,9 +2,9 @@
 
 use pubsub::{Persistence, Root, TopicKey, presence, read_item};
 use schemas::{DeviceAction, DeviceActionState, agent};
+use text::one_line;
 
 use crate::error_chain;
-use crate::plain_text::one_line;
 
 /// So much of nodeagent's own words is repeated, in bytes.
 const MOST_WORDS: usize = 512;

@@ -22,6 +22,12 @@ pub struct SignalError {
     source: io::Error,
 }
 
+impl SignalError {
+    pub(crate) fn of(name: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self { name, source }
+    }
+}
+
 /// The agent was told to stop and did not end in [`STOP_LIMIT`]. What it had written is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("told to stop, but still busy after {} ms", STOP_LIMIT.as_millis())]
@@ -35,9 +41,8 @@ impl Stop {
 
     /// A stop that SIGTERM and SIGINT ask for, from now on. Call it in a tokio runtime.
     pub fn on_signals() -> Result<Self, SignalError> {
-        let failed = |name| move |source| SignalError { name, source };
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed("SIGTERM"))?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed("SIGINT"))?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(SignalError::of("SIGTERM"))?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(SignalError::of("SIGINT"))?;
         let stop = Self::new();
         let told = stop.clone();
         tokio::spawn(async move {

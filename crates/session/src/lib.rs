@@ -31,6 +31,7 @@ pub mod requests;
 pub mod restoring;
 pub mod shown;
 pub mod slot_lease;
+pub mod slot_survey;
 pub mod slots;
 pub mod state;
 pub mod step;

@@ -38,7 +38,7 @@ const MAX_MESSAGE: usize = 300;
 
 /// The start of a text that came from outside, fit for a log line.
 fn one_line(text: &str) -> String {
-    text.chars().take(MAX_MESSAGE).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text::plain_chars(text).take(MAX_MESSAGE).collect()
 }
 
 impl Display for FieldError {

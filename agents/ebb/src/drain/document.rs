@@ -3,11 +3,11 @@
 use drain::Verdict;
 use drain::diagnosis::{Blocked, Guard};
 use drain::progress::Line;
+use drain::state::Stage;
 use serde::Serialize;
 
 use super::ending::{Ending, why};
 use super::job::Job;
-use super::words::{stage_word, verdict_word};
 
 /// One node.
 #[derive(Debug, Serialize)]
@@ -101,13 +101,13 @@ pub(crate) fn of_job(job: &Job) -> Document {
 
 /// A pod as it was last seen.
 pub(crate) fn of_line(line: &Line, is_gone: bool) -> PodDocument {
-    let stage = line.stage.as_ref().map(stage_word);
+    let stage = line.stage.as_ref().map(Stage::name);
     PodDocument {
         namespace: line.id.namespace.clone(),
         name: line.id.name.clone(),
         uid: line.id.uid.clone(),
         owner: line.owner.clone(),
-        verdict: verdict_word(line.verdict),
+        verdict: line.verdict.name(),
         reasons: line.reasons.iter().map(ToString::to_string).collect(),
         stage: if is_gone && line.verdict != Verdict::Leave { Some("Gone") } else { stage },
         detail: if is_gone { String::new() } else { line.detail.clone() },

@@ -3,30 +3,28 @@
 use std::process::ExitCode;
 
 use cluster::cordon::Before;
-use cluster::{Cluster, fresh_look, full_look, would_cordon};
+use cluster::{Cluster, Trial, would_cordon};
+use drain::kubectl::{aggregate, refusals, warnings};
 use drain::progress::Line;
-use drain::state::Stage;
+use drain::trouble::troubles;
 use drain::view::NodeView;
-use drain::{Moment, Picture, Policy, Verdict, plan};
+use drain::{Moment, Verdict};
 
 use super::document::{Document, of_blocked, of_line};
+use super::ending::told;
 use super::ending::unable;
 use super::options::Options;
-use super::sight::Sight;
 use super::story::judged;
-use super::trouble::{told, troubles};
 use crate::cordon::cordoned;
-use crate::kubectl::flags::DryRun;
-use crate::kubectl::words::{aggregate, refusals, warnings};
+use crate::kubectl::DryRun;
 use crate::screen::{Print, Screen};
-use crate::trial::trial;
 
 /// What would happen to one node.
 #[derive(Debug, Default)]
 pub(crate) struct Foreseen {
     name: String,
     was_cordoned: bool,
-    sight: Sight,
+    trial: Trial,
     warnings: Vec<String>,
     /// Why it would not be drained; empty if it would be.
     failure: String,
@@ -81,44 +79,22 @@ async fn cordon(cluster: &Cluster, node: NodeView, options: &Options) -> (Forese
 
 impl Foreseen {
     async fn look(&mut self, cluster: &Cluster, options: &Options) {
-        let sight = match options.dry_run {
-            DryRun::Server => self.ask(cluster, &options.policy).await,
-            DryRun::Client | DryRun::None => self.judge(cluster, &options.policy).await,
+        let trial = match options.dry_run {
+            DryRun::Server => Trial::ask(cluster, &self.name, &options.policy).await,
+            DryRun::Client | DryRun::None => Trial::judge(cluster, &self.name, &options.policy).await,
         };
-        match sight {
-            Ok(sight) => self.sight = sight,
+        match trial {
+            Ok(trial) => self.trial = trial,
             Err(failure) => self.failure = failure.to_string(),
         }
-        let lines = || self.sight.lines.iter().map(judged);
+        let lines = || self.trial.lines.iter().map(judged);
         let refusals = refusals(lines());
         self.warnings = warnings(lines());
         if !refusals.is_empty() {
             self.failure = aggregate(&refusals);
         } else if self.failure.is_empty() {
-            self.failure = blocked(&self.sight);
+            self.failure = held(&self.trial);
         }
-    }
-
-    /// One look, and what follows from it. Budgets do not count, so nobody needs the right to see them.
-    async fn judge(&self, cluster: &Cluster, policy: &Policy) -> Result<Sight, cluster::ApiFailure> {
-        let picture = fresh_look(cluster, &self.name, Some(&Picture::default()), false).await?;
-        let lines = picture.pods.iter().zip(plan(&picture, policy)).map(|(pod, planned)| Line {
-            id: planned.id,
-            owner: pod.owner(),
-            verdict: planned.verdict,
-            reasons: planned.reasons,
-            stage: None,
-            since: Moment::default(),
-            tries: 0,
-            detail: String::new(),
-        });
-        Ok(Sight { lines: lines.collect(), ..Sight::default() })
-    }
-
-    /// The same, and the server's word on each pod.
-    async fn ask(&self, cluster: &Cluster, policy: &Policy) -> Result<Sight, cluster::ApiFailure> {
-        let trial = trial(cluster, full_look(cluster, &self.name).await?, policy).await;
-        Ok(Sight { lines: trial.lines, blocked: trial.blocked, ..Sight::default() })
     }
 
     fn prints(&self, options: &Options) -> Vec<Print> {
@@ -127,10 +103,14 @@ impl Foreseen {
         if !self.warnings.is_empty() {
             prints.push(Print::Err(format!("Warning: {}", self.warnings.join("; "))));
         }
-        let is_refused = self.sight.lines.iter().any(|line| line.verdict == Verdict::Refuse);
+        let is_refused = self.trial.lines.iter().any(|line| line.verdict == Verdict::Refuse);
         if !is_refused {
-            prints.extend(self.sight.lines.iter().filter_map(|line| going(line, suffix)));
-            prints.extend(told(&troubles(&self.sight), self.sight.now, options.policy.retry));
+            prints.extend(self.trial.lines.iter().filter_map(|line| going(line, suffix)));
+            prints.extend(told(
+                &troubles(&self.trial.lines, &self.trial.blocked),
+                Moment(0),
+                options.policy.retry,
+            ));
         }
         prints.push(if self.failure.is_empty() {
             Print::Out(format!("node/{name} drained{suffix}"))
@@ -148,8 +128,8 @@ impl Foreseen {
             seconds: 0.0,
             cordoned_before: self.was_cordoned,
             uncordoned: false,
-            pods: self.sight.lines.iter().map(|line| of_line(line, false)).collect(),
-            blocked: self.sight.blocked.iter().map(of_blocked).collect(),
+            pods: self.trial.lines.iter().map(|line| of_line(line, false)).collect(),
+            blocked: self.trial.blocked.iter().map(of_blocked).collect(),
             warnings: self.warnings.clone(),
         }
     }
@@ -164,15 +144,8 @@ fn going(line: &Line, suffix: &str) -> Option<Print> {
     }
 }
 
-/// Pods that the server would not let go now.
-fn blocked(sight: &Sight) -> String {
-    let is_held =
-        |stage: &Stage| matches!(stage, Stage::Blocked { .. } | Stage::Paused { .. } | Stage::Final { .. });
-    let known = sight.blocked_by_uid();
-    // One that is terminating for too long as well: a drain would wait for it, and `ebb plan` says so.
-    let is_in_the_way =
-        |line: &Line| known.contains_key(line.id.uid.as_str()) || line.stage.as_ref().is_some_and(is_held);
-    let held = sight.lines.iter().filter(|line| is_in_the_way(line));
-    let held: Vec<String> = held.map(|line| line.id.to_string()).collect();
+/// The pods that the server would not let go now.
+fn held(trial: &Trial) -> String {
+    let held: Vec<String> = trial.held().into_iter().map(|line| line.id.to_string()).collect();
     if held.is_empty() { String::new() } else { format!("these pods would not go now: {}", held.join(", ")) }
 }

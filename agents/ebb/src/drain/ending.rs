@@ -1,19 +1,22 @@
-//! How a node's drain ended, and what is said then.
+//! What is said of pods that do not leave while a node is drained, and of how its drain ended.
+
+use std::time::Duration;
 
 use drain::diagnosis::Blocked;
+use drain::kubectl::{aggregate, refusals};
 use drain::progress::Line;
 use drain::state::Stage;
-use drain::{Failure, PodId};
+use drain::trouble::{Kind, Trouble};
+use drain::{Failure, Moment, PodId};
 
-use super::sight::Sight;
-use super::story::judged;
-use super::trouble::names;
-use super::words::{is_leaving, stage_word};
-use crate::kubectl::words::{aggregate, refusals};
+use super::story::{Sight, judged};
 use crate::screen::Print;
 
 /// Pods of one group that are named when a drain has failed; the document has all of them.
 const MOST_LEFT: usize = 50;
+
+/// Pods that are named one by one in a line; the others are counted.
+const MOST_NAMES: usize = 10;
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +92,7 @@ pub(crate) fn interrupted(name: &str, sight: &Sight) -> Vec<Print> {
 fn left(sight: &Sight) -> Vec<Print> {
     let blocked = sight.blocked_by_uid();
     let mut groups: Vec<(String, Vec<&PodId>)> = Vec::new();
-    for line in sight.lines.iter().filter(|line| is_leaving(line.verdict)) {
+    for line in sight.lines.iter().filter(|line| line.verdict.must_leave()) {
         let text = state(line, blocked.get(line.id.uid.as_str()).copied());
         match groups.iter_mut().find(|(known, _)| *known == text) {
             Some((_, pods)) => pods.push(&line.id),
@@ -106,10 +109,86 @@ fn state(line: &Line, blocked: Option<&Blocked>) -> String {
     let (stage, cause, hint) = match (blocked, stage) {
         // It was refused, and has just been sent again, or waits for that.
         (Some(blocked), Stage::Sent | Stage::Waiting) => ("Blocked", &blocked.cause, blocked.hint.as_str()),
-        (Some(blocked), stage) => (stage_word(stage), &blocked.cause, blocked.hint.as_str()),
-        (None, stage) => (stage_word(stage), &line.detail, ""),
+        (Some(blocked), stage) => (stage.name(), &blocked.cause, blocked.hint.as_str()),
+        (None, stage) => (stage.name(), &line.detail, ""),
     };
     let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
     let hint = if hint.is_empty() { String::new() } else { format!("\n    hint: {hint}") };
     format!("{stage}{cause}{hint}")
 }
+
+/// The pause before the next try, `retry` if that is about it or nothing else is known.
+fn pause(trouble: &Trouble, now: Moment, retry: Duration) -> Duration {
+    let Some(pause) = trouble.next.map(|next| next.since(now)) else { return retry };
+    if pause >= retry / 4 * 3 && pause <= retry.saturating_mul(5) / 4 {
+        return retry;
+    }
+    let precision = if pause < Duration::from_secs(1) { 100 } else { 1_000 };
+    let millis = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis((millis / precision).max(1).saturating_mul(precision))
+}
+
+/// Lines about these troubles, when they are new. `retry` is the usual pause after a refusal.
+pub(crate) fn told(troubles: &[Trouble], now: Moment, retry: Duration) -> Vec<Print> {
+    lines(troubles, |names, first| match first.kind {
+        Kind::Refused => {
+            let pause = pause(first, now, retry);
+            format!("error when evicting pods {names} (will retry after {pause:?}): {}", first.cause)
+        }
+        Kind::Final => format!("error when evicting pods {names}: {}", first.cause),
+        Kind::Returns => format!("pods {names} have come back: {}", first.cause),
+        Kind::Stuck => format!("error when waiting for pods {names} to terminate: {}", first.cause),
+    })
+}
+
+/// Lines about these troubles, when they were told before.
+pub(crate) fn told_again(troubles: &[Trouble], now: Moment) -> Vec<Print> {
+    lines(troubles, |names, first| {
+        format!("still waiting for pods {names}, for {}: {}", span(now.since(first.since)), first.cause)
+    })
+}
+
+/// Those with the same cause and hint share a line.
+fn lines(troubles: &[Trouble], line: impl Fn(&str, &Trouble) -> String) -> Vec<Print> {
+    let mut groups: Vec<Vec<&Trouble>> = Vec::new();
+    for trouble in troubles {
+        let same = |group: &&mut Vec<&Trouble>| group.first().is_some_and(|first| first.is_same(trouble));
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(trouble),
+            None => groups.push(vec![trouble]),
+        }
+    }
+    let mut prints = Vec::new();
+    for group in groups {
+        let Some(first) = group.first() else { continue };
+        let pods: Vec<&PodId> = group.iter().map(|trouble| &trouble.pod).collect();
+        prints.push(Print::Err(line(&names(&pods, MOST_NAMES), first)));
+        if !first.hint.is_empty() {
+            prints.push(Print::Err(format!("  hint: {}", first.hint)));
+        }
+    }
+    prints
+}
+
+/// `ns/a, ns/b and 3 more`: at most so many by name.
+pub(crate) fn names(pods: &[&PodId], most: usize) -> String {
+    let named: Vec<String> = pods.iter().take(most).map(ToString::to_string).collect();
+    let named = named.join(", ");
+    match pods.len().saturating_sub(most) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// A span for people, in whole seconds: `45s`, `2m05s`, `1h02m`.
+pub(crate) fn span(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        seconds => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+#[path = "ending_tests.rs"]
+mod tests;

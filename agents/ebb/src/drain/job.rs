@@ -13,8 +13,7 @@ use futures::future::BoxFuture;
 use runtime::clock::boot_millis;
 
 use super::ending::{Ending, failed, interrupted};
-use super::sight::Sight;
-use super::story::Story;
+use super::story::{Sight, Story};
 use crate::screen::Print;
 
 /// Changes that are taken in before the screen is looked after again.

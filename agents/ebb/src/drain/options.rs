@@ -1,17 +1,133 @@
-//! What the flags of `ebb drain` mean together.
+//! The flags of `ebb drain`, kubectl's under their names and with their defaults, then our own, and what they mean together.
 
 use std::time::Duration;
 
 use anyhow::bail;
+use clap::{Args, ValueEnum};
 use drain::policy::{
     MaxRetries, Method, OnDetachTimeout as DrainOnDetachTimeout, Stateful, StatefulOrder, Volumes,
 };
 use drain::{Policy, Selector};
+use runtime::peers::user;
 
-use super::arguments::{DrainArguments, OnDetachTimeout};
-use crate::kubectl::flags::{DryRun, is_on};
-use crate::kubectl::nodes::Chosen;
-use crate::peers::user;
+use crate::kubectl::nodes::{Chosen, NodeArguments};
+use crate::kubectl::{DryRun, go_bool, go_duration, is_on};
+
+/// What `ebb drain` takes.
+#[derive(Args, Debug)]
+pub(crate) struct DrainArguments {
+    #[command(flatten)]
+    pub(crate) nodes: NodeArguments,
+    #[command(flatten)]
+    pub(crate) kubectl: KubectlFlags,
+    #[command(flatten)]
+    pub(crate) own: OwnFlags,
+}
+
+/// kubectl's flags, with its names and defaults.
+#[derive(Args, Debug)]
+#[expect(
+    clippy::option_option,
+    reason = "clap's form of pflag's switches: absent, `--force`, `--force=false`"
+)]
+pub(crate) struct KubectlFlags {
+    /// Also evict pods without a controller, which nobody makes anew, and pods of DaemonSets that are gone
+    #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
+    pub(crate) force: Option<Option<bool>>,
+    /// Leave pods of DaemonSets where they are instead of refusing to drain
+    #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
+    pub(crate) ignore_daemonsets: Option<Option<bool>>,
+    /// Also evict pods with emptyDir volumes, whose data is lost
+    #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
+    pub(crate) delete_emptydir_data: Option<Option<bool>>,
+    /// Seconds that each pod gets to end; negative = what the pod itself says
+    #[arg(long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true)]
+    pub(crate) grace_period: i64,
+    /// Give a node up after this long, such as 5m30s; 0 = never
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = go_duration)]
+    pub(crate) timeout: Duration,
+    /// Drain only pods with these labels: `app=web,!keep`
+    #[arg(long, value_name = "SELECTOR")]
+    pub(crate) pod_selector: Option<String>,
+    /// Delete pods instead of evicting them: past all PodDisruptionBudgets
+    #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
+    pub(crate) disable_eviction: Option<Option<bool>>,
+    /// Do not wait for pods that are terminating for more than SECONDS beyond their grace; 0 = wait for all
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) skip_wait_for_delete_timeout: i64,
+}
+
+/// What kubectl does not have.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Beyond kubectl")]
+#[expect(clippy::option_option, reason = "clap's form of pflag's switches: absent, `--x`, `--x=false`")]
+pub(crate) struct OwnFlags {
+    /// Drain so many nodes at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) parallel: u16,
+    /// Take the cordon back when a node's drain fails or is interrupted; only a cordon that this command has set
+    #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
+    pub(crate) uncordon_on_failure: Option<Option<bool>>,
+    /// Evictions in flight at a time, per node
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) concurrency: u16,
+    /// Try a refused eviction again after this long; a budget that changes is used at once
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = go_duration)]
+    pub(crate) retry: Duration,
+    /// Delete a pod, with its own grace, when it was refused for N times --retry; `auto` = as late as --timeout
+    /// allows
+    #[arg(long, value_name = "N|auto")]
+    pub(crate) max_retries: Option<String>,
+    /// Kill all pods at once with grace 0: containers may still run when the pod is made anew elsewhere
+    #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
+    pub(crate) force_delete: Option<Option<bool>>,
+    /// Pods with attached volumes that leave at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) stateful_parallel: u16,
+    /// So long may the detaching of a volume take; 0 = do not wait for volumes
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = go_duration)]
+    pub(crate) detach_timeout: Duration,
+    /// So long may a volume take to be attached elsewhere before the next pod leaves; 0 = do not wait for it
+    #[arg(long, value_name = "DURATION", default_value = "90s", value_parser = go_duration)]
+    pub(crate) reattach_timeout: Duration,
+    /// What a volume means that is not detached in time
+    #[arg(long, value_enum, value_name = "WORD", default_value_t = OnDetachTimeout::Fail)]
+    pub(crate) on_detach_timeout: OnDetachTimeout,
+    /// Why, for the annotation on the node
+    #[arg(long, value_name = "TEXT", default_value = "ebb drain")]
+    pub(crate) reason: String,
+    /// What is printed on stdout
+    #[arg(short = 'o', long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+    /// Also tell each step of each pod; kubectl's levels are understood: 0 = no, all others = yes
+    #[arg(short = 'v', long, alias = "v", value_name = "LEVEL", num_args = 0..=1, require_equals = true)]
+    pub(crate) verbose: Option<Option<u8>>,
+}
+
+impl OwnFlags {
+    /// stdout is for JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.output == Output::Json
+    }
+}
+
+/// What `--on-detach-timeout` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnDetachTimeout {
+    /// The drain of the node fails in the end.
+    Fail,
+    /// The drain succeeds and names the volume.
+    Proceed,
+}
+
+/// What stdout is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// kubectl's lines.
+    Text,
+    /// One JSON document at the end; the lines go to stderr.
+    Json,
+}
 
 /// Everything that `ebb drain` has to know.
 #[derive(Clone, Debug)]

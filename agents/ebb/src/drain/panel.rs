@@ -1,10 +1,11 @@
 //! The bars at the foot of the terminal: one for each node under way, and below them what blocks.
 
 use drain::Moment;
+use drain::trouble::troubles;
 
+use super::ending::span;
 use super::job::Job;
-use super::sight::Sight;
-use super::trouble::{span, troubles};
+use super::story::Sight;
 use crate::screen::Bar;
 
 /// Blocked pods that are named below the bars.
@@ -18,7 +19,7 @@ pub(crate) fn bars(jobs: &[Job], now: Moment) -> Vec<Bar> {
 
 fn bar(job: &Job, now: Moment, room: &mut usize) -> Bar {
     let progress = job.sight.progress;
-    let troubles = troubles(&job.sight);
+    let troubles = troubles(&job.sight.lines, &job.sight.blocked);
     let shown = troubles.iter().take(*room);
     let mut below: Vec<String> =
         shown.map(|trouble| format!("  {}: {}", trouble.pod, trouble.cause)).collect();

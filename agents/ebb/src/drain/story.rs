@@ -1,23 +1,75 @@
 //! What is told about one node while it is drained: each change of a pod once, what blocks it now and then.
 //!
-//! Pure: what is seen goes in, lines come out.
+//! Pure: what is seen of the drain ([`Sight`]) goes in, lines come out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use cluster::drainer::Drain;
+use drain::diagnosis::Blocked;
+use drain::kubectl::{Judged, warnings};
 use drain::policy::Method;
-use drain::progress::{Line, VolumeLine};
-use drain::state::{By, Stage};
+use drain::progress::{Line, Progress, VolumeLine, attempt};
+use drain::state::{By, Stage, State};
+use drain::trouble::{Trouble, troubles};
 use drain::{Moment, PodId, Reason, Verdict};
 
-use super::sight::Sight;
-use super::trouble::{Trouble, told, told_again, troubles};
-use super::words::{is_leaving, stage_word};
-use crate::kubectl::words::{Judged, warnings};
+use super::ending::{told, told_again};
 use crate::screen::Print;
 
 /// A pod that stays blocked is told of again after this long.
 const REMINDER: Duration = Duration::from_mins(1);
+
+/// All that people are told about one node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sight {
+    /// How far the drain is.
+    pub(crate) progress: Progress,
+    /// One line for each pod that is on the node.
+    pub(crate) lines: Vec<Line>,
+    /// The pods that do not leave, with the reasons.
+    pub(crate) blocked: Vec<Blocked>,
+    /// The volumes that are waited for.
+    pub(crate) volumes: Vec<VolumeLine>,
+    /// How each pod that has to leave is told to go, by UID.
+    pub(crate) by: BTreeMap<String, By>,
+    /// Something has been seen of the node.
+    pub(crate) is_pictured: bool,
+    /// All that had to leave is gone; fresh lists have to prove it.
+    pub(crate) is_proving: bool,
+    /// The API server does not answer, since then.
+    pub(crate) away_since: Option<Moment>,
+    /// The node is not in the cluster any more.
+    pub(crate) is_node_gone: bool,
+    /// By the clock of `since` in lines.
+    pub(crate) now: Moment,
+}
+
+impl Sight {
+    /// The blocked pods by UID: there may be a thousand of them.
+    pub(crate) fn blocked_by_uid(&self) -> BTreeMap<&str, &Blocked> {
+        self.blocked.iter().map(|blocked| (blocked.pod.uid.as_str(), blocked)).collect()
+    }
+
+    /// What the drain shows now.
+    pub(crate) fn of(drain: &Drain, now: Moment) -> Self {
+        let attempt = attempt(drain.state());
+        let picture = attempt.and_then(|attempt| attempt.picture.as_ref());
+        let tracks = attempt.into_iter().flat_map(|attempt| &attempt.pods);
+        Self {
+            progress: drain.progress(),
+            lines: drain.lines(),
+            blocked: drain.blocked(),
+            volumes: drain.volumes(),
+            by: tracks.map(|(uid, track)| (uid.clone(), track.by)).collect(),
+            is_pictured: picture.is_some(),
+            is_proving: matches!(drain.state(), State::Proving(..)),
+            away_since: attempt.and_then(|attempt| attempt.away_since),
+            is_node_gone: picture.is_some_and(|picture| picture.node.is_none()),
+            now,
+        }
+    }
+}
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug)]
@@ -138,11 +190,11 @@ impl Story {
         let is_new_stage = before.is_none_or(|pod| pod.line.stage != line.stage);
         let going = before.and_then(|pod| pod.going);
         // One that somebody else deletes has been told by nobody here.
-        let goes = line.tries > 0 && line.stage.as_ref().is_some_and(is_told_to_go);
+        let goes = line.tries > 0 && line.stage.as_ref().is_some_and(Stage::is_asked);
         if goes && going != Some(by) {
             prints.push(Print::Out(begun(&line.id, by)));
         }
-        if before.is_some_and(|pod| is_leaving(pod.line.verdict)) && is_given_up(line) {
+        if before.is_some_and(|pod| pod.line.verdict.must_leave()) && is_given_up(line) {
             prints.push(Print::Err(format!("pod {:?} is terminating for too long, skipping", line.id.name)));
         }
         if is_new_stage {
@@ -166,7 +218,7 @@ impl Story {
         }
         let stage = line.stage.as_ref().filter(|_| self.manner.is_verbose)?;
         let detail = if line.detail.is_empty() { String::new() } else { format!(": {}", line.detail) };
-        Some(Print::Err(format!("  {pod}: {}{detail}", stage_word(stage))))
+        Some(Print::Err(format!("  {pod}: {}{detail}", stage.name())))
     }
 
     /// Pods that are not there any more.
@@ -178,7 +230,7 @@ impl Story {
                 continue;
             }
             pod.is_gone = true;
-            if !is_leaving(pod.line.verdict) || sight.is_node_gone {
+            if !pod.line.verdict.must_leave() || sight.is_node_gone {
                 continue;
             }
             if pod.line.verdict == Verdict::Await {
@@ -216,7 +268,7 @@ impl Story {
     /// What blocks: when it begins or changes, then once a minute.
     fn trouble(&mut self, sight: &Sight, prints: &mut Vec<Print>) {
         let (mut new, mut old): (Vec<Trouble>, Vec<Trouble>) = (Vec::new(), Vec::new());
-        for trouble in troubles(sight) {
+        for trouble in troubles(&sight.lines, &sight.blocked) {
             let Some(pod) = self.pods.get_mut(&trouble.pod.uid) else { continue };
             let sign = trouble.sign();
             match &pod.told {
@@ -243,18 +295,6 @@ pub(crate) fn judged(line: &Line) -> Judged<'_> {
 /// `--skip-wait-for-delete-timeout` is over for it.
 fn is_given_up(line: &Line) -> bool {
     line.verdict == Verdict::Leave && line.reasons.contains(&Reason::TerminatingTooLong)
-}
-
-fn is_told_to_go(stage: &Stage) -> bool {
-    match stage {
-        Stage::Waiting | Stage::Awaiting | Stage::Refused => false,
-        Stage::Sent
-        | Stage::Blocked { .. }
-        | Stage::Paused { .. }
-        | Stage::Accepted
-        | Stage::Terminating
-        | Stage::Final { .. } => true,
-    }
 }
 
 fn begun(pod: &PodId, by: By) -> String {

@@ -11,21 +11,21 @@ use clap::Args;
 use cluster::cordon::Before;
 use cluster::drainer::Drain;
 use cluster::{Cluster, Cordoned, Drainer, uncordon};
+use drain::fates::{Fates, PodFate};
 use drain::policy::Method;
 use drain::progress::attempt;
 use drain::view::NodeView;
 use drain::{Outcome, Policy};
 use runtime::AgentFlags;
+use runtime::peers;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::fates::{Fates, PodFate};
 use crate::device::Device;
 use crate::drain::owner;
-use crate::interrupt::{Interrupt, Interrupts};
-use crate::place::reason;
-use crate::waiting::SOON;
-use crate::{journal, peers, screen};
+use crate::operator::{journal, reason};
+use crate::screen;
+use crate::waiting::{Interrupt, Interrupts, SOON};
 
 /// So long all answers together may take. An API server that is away or busy is asked again until then.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -53,7 +53,25 @@ struct Document<'a> {
     by: String,
     /// Why not all could be told to go; empty if nothing came in between.
     failure: String,
-    pods: Vec<PodFate>,
+    pods: Vec<PodDocument<'a>>,
+}
+
+/// One pod as JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct PodDocument<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    #[serde(rename = "UID")]
+    uid: &'a str,
+    fate: &'static str,
+    detail: &'a str,
+}
+
+impl<'a> From<&'a PodFate> for PodDocument<'a> {
+    fn from(PodFate { pod, fate, detail }: &'a PodFate) -> Self {
+        Self { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid, fate: fate.name(), detail }
+    }
 }
 
 /// Deletes the pods and says what became of each. Exit code 1 if one of them that has to leave was not deleted.
@@ -67,7 +85,7 @@ pub(super) fn run(arguments: &DeletePodsArguments) -> anyhow::Result<ExitCode> {
         let drainer = Drainer::new(cluster.clone(), policy).owned_by(&owner(), &arguments.reason);
         let cordoned = still_cordoned(&cluster, &drainer, &node).await?;
         let note = |text: &str| {
-            journal::record(&device.root, &format!("force delete-pods on node {}: {text}", node.name));
+            journal(&device.root, &format!("force delete-pods on node {}: {text}", node.name));
         };
         note(&format!("by {}: {}", peers::user(), arguments.reason));
         let mut drain = drainer.drain_cordoned(cordoned);
@@ -143,6 +161,7 @@ fn tell(
     let (counts, pods) = (fates.counts(), fates.pods());
     let (text, reason, is_failure) = (and(&failure), &arguments.reason, !failure.is_empty());
     if arguments.json {
+        let pods = pods.iter().map(PodDocument::from).collect();
         let document = Document { node, reason, by: peers::user(), failure, pods };
         screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
     } else {

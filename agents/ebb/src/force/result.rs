@@ -1,14 +1,15 @@
 //! What became of an order, from the file's name and zedkube's report.
 
-use pubsub::{Persistence, Root, TopicKey, read_item};
-use schemas::{
-    DrainOrder, DrainOverride, DrainRequester, DrainStatus, NodeDrainReport, Outcome, RequestLine, agent,
-};
+use pubsub::{Persistence, Root};
+use runtime::drain_order::{OverrideFile, Taken};
+use runtime::peers::report;
+use schemas::{DrainOrder, DrainOverride, DrainRequester, NodeDrainReport, Outcome, agent};
 use serde::Serialize;
 
-use super::left;
-use super::override_file::{OverrideFile, Taken};
 use crate::waiting::{SOON, until};
+
+/// Pods that are named one by one.
+const MOST_LEFT: usize = 10;
 
 /// What became of an order.
 #[derive(Debug, Serialize)]
@@ -28,11 +29,6 @@ pub(super) struct Became {
     pub(super) left: Vec<String>,
 }
 
-/// zedkube's report, if it can be read.
-pub(super) fn report(root: &Root) -> Option<NodeDrainReport> {
-    read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten()
-}
-
 /// Waits until zedkube has taken the file and shows what follows; for 3 s at most.
 pub(super) async fn wait(
     root: &Root,
@@ -47,42 +43,20 @@ pub(super) async fn wait(
         let report = report(root).filter(|report| Some(report) != before);
         let is_shown = match taken {
             Taken::Not => false,
-            Taken::Applied => report.as_ref().is_some_and(|report| shows(report, order)),
+            Taken::Applied => report.as_ref().is_some_and(|report| order.is_shown_by(report)),
             Taken::Refused => report.as_ref().is_some_and(|report| refusal(report, file).is_some()),
         };
         is_shown.then_some(())
     };
     // Whether it was shown or time is up: what is there now is told.
     let is_shown = until(folders, SOON, look).await.is_some();
-    tell(fate(file), order, file, &report(root).unwrap_or_default(), is_shown)
+    tell(file.settle(), order, file, &report(root).unwrap_or_default(), is_shown)
 }
 
 /// What became of it by now.
 pub(super) fn now(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Became {
     let report = report(root).unwrap_or_default();
-    tell(fate(file), order, file, &report, shows(&report, order))
-}
-
-/// What is told as not done must not be done later. A file that is gone was taken in this moment.
-fn fate(file: &OverrideFile) -> Taken {
-    match file.taken() {
-        Taken::Not if !file.take_back() => file.taken(),
-        taken @ (Taken::Applied | Taken::Refused | Taken::Not) => taken,
-    }
-}
-
-/// The report shows what follows from the order.
-fn shows(report: &NodeDrainReport, order: &DrainOverride) -> bool {
-    match order.order() {
-        Some(DrainOrder::Complete(_)) if report.spent_order.is_some() => true,
-        Some(DrainOrder::Complete(_)) => {
-            let is_taken = report.forcing.is_some() || report.outcome == Some(Outcome::Forced);
-            is_taken && !report.requests.iter().any(|line| is_meant(line, order.requested_by) && waits(line))
-        }
-        Some(DrainOrder::Disable) => report.disabled.is_some(),
-        Some(DrainOrder::Enable) => report.disabled.is_none(),
-        None => false,
-    }
+    tell(file.settle(), order, file, &report, order.is_shown_by(&report))
 }
 
 fn tell(
@@ -97,11 +71,11 @@ fn tell(
     let became =
         Became { taken, line: String::new(), hint: String::new(), is_undrained: false, left: Vec::new() };
     match taken {
-        Taken::Applied if is_shown || shows(report, order) => applied(order, report, became),
+        Taken::Applied if is_shown || order.is_shown_by(report) => applied(order, report, became),
         Taken::Applied => Became {
             line: "the override is applied, but the report does not show yet what follows: `ebb status` does"
                 .to_owned(),
-            is_undrained: order.status != DrainStatus::NotRequested,
+            is_undrained: order.is_against_drains(),
             ..became
         },
         Taken::Refused => Became {
@@ -122,51 +96,50 @@ fn tell(
 }
 
 fn applied(order: &DrainOverride, report: &NodeDrainReport, became: Became) -> Became {
+    let left = report.left();
     if let (Some(DrainOrder::Complete(_)), Some(spent)) = (order.order(), &report.spent_order) {
-        let is_undrained = report
-            .requests
-            .iter()
-            .any(|line| is_answered(line, order.requested_by) && line.outcome != Some(Outcome::Drained));
-        return Became { line: spent.text.clone(), is_undrained, left: left::pods(report), ..became };
+        let is_undrained = order.completed(report).any(|line| line.outcome != Some(Outcome::Drained));
+        return Became { line: spent.text.clone(), is_undrained, left, ..became };
     }
-    let whose = whose(order.requested_by);
-    let left = left::words(report);
+    let (whose, are_left) = (whose(order.requested_by, "everybody"), left_words(report));
     let line = match (order.order(), &report.forcing) {
         (Some(DrainOrder::Enable), _) => "drains are switched on again".to_owned(),
         (Some(DrainOrder::Disable), _) => {
             format!(
-                "drains are switched off until the next boot or `ebb force enable`: this node is NOT drained; {left}"
+                "drains are switched off until the next boot or `ebb force enable`: this node is NOT drained; {are_left}"
             )
         }
-        (_, Some(forcing)) if !report.requests.iter().any(|line| is_answered(line, order.requested_by)) => {
+        (_, Some(forcing)) if order.completed(report).next().is_none() => {
             format!(
-                "{whose} next request until {} is answered COMPLETE: this node is NOT drained; {left}",
+                "{whose} next request until {} is answered COMPLETE: this node is NOT drained; {are_left}",
                 forcing.until
             )
         }
-        (_, _) => format!("{whose} request is answered COMPLETE: this node is NOT drained; {left}"),
+        (_, _) => format!("{whose} request is answered COMPLETE: this node is NOT drained; {are_left}"),
     };
-    let is_undrained = order.status != DrainStatus::NotRequested;
-    Became { line, is_undrained, left: left::pods(report), ..became }
+    Became { line, is_undrained: order.is_against_drains(), left, ..became }
 }
 
-fn is_answered(line: &RequestLine, requested_by: DrainRequester) -> bool {
-    is_meant(line, requested_by) && line.answer == DrainStatus::Complete
+/// Whose requests are meant: `device-op's`, or with `others` = `everybody`, where no agent is named, `everybody's`.
+pub(crate) fn whose(requested_by: DrainRequester, others: &str) -> String {
+    match requested_by.agent() {
+        Some(agent) => format!("{agent}'s"),
+        None => format!("{others}'s"),
+    }
 }
 
-fn is_meant(line: &RequestLine, requested_by: DrainRequester) -> bool {
-    requested_by == DrainRequester::None || line.requested_by == requested_by
-}
-
-fn waits(line: &RequestLine) -> bool {
-    line.answer == DrainStatus::Unknown
-}
-
-fn whose(requested_by: DrainRequester) -> &'static str {
-    match requested_by {
-        DrainRequester::DeviceOp => "device-op's",
-        DrainRequester::Update => "baseos's",
-        DrainRequester::None | DrainRequester::Unset => "everybody's",
+/// The pods that are left on the node, in words.
+fn left_words(report: &NodeDrainReport) -> String {
+    let pods = report.left();
+    let unlisted = usize::try_from(report.omitted.pods).unwrap_or(usize::MAX);
+    let total = pods.len().saturating_add(unlisted);
+    if total == 0 {
+        return "which pods are left on it is not known".to_owned();
+    }
+    let named = pods.iter().take(MOST_LEFT).cloned().collect::<Vec<_>>().join(", ");
+    match total.saturating_sub(pods.len().min(MOST_LEFT)) {
+        0 => format!("{total} pods are left on it: {named}"),
+        more => format!("{total} pods are left on it: {named} and {more} more"),
     }
 }
 

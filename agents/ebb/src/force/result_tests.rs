@@ -1,6 +1,6 @@
 //! What is told of an order, from the file's fate and the report.
 
-use schemas::{Disabled, Forcing, GoTime, PodLine, RefusedInput, SpentOrder};
+use schemas::{Disabled, DrainStatus, Forcing, GoTime, PodLine, RefusedInput, RequestLine, SpentOrder};
 
 use super::*;
 
@@ -116,9 +116,9 @@ fn many_pods_are_counted() {
     let mut report = report(12);
     report.omitted.pods = 3;
     assert!(
-        left::words(&report).starts_with("15 pods are left on it: shop/db-1, "),
+        left_words(&report).starts_with("15 pods are left on it: shop/db-1, "),
         "{}",
-        left::words(&report)
+        left_words(&report)
     );
-    assert!(left::words(&report).ends_with("shop/db-10 and 5 more"), "{}", left::words(&report));
+    assert!(left_words(&report).ends_with("shop/db-10 and 5 more"), "{}", left_words(&report));
 }

@@ -1,16 +1,19 @@
 //! Which nodes a verb is about.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use clap::Args;
-use cluster::{Cluster, get_node, list_nodes_selected};
+use cluster::kubeconfig::Search;
+use cluster::{ApiFailure, Cluster, connect, get_node, list_nodes_selected};
 use drain::Selector;
 use drain::view::NodeView;
+use pubsub::Root;
+use zedkube::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 
-use super::access::reach;
-use super::flags::{AskedDryRun, BARE_DRY_RUN, dry_run};
+use super::{AskedDryRun, BARE_DRY_RUN, dry_run};
 use crate::screen;
 
 /// The arguments of every verb that is about nodes.
@@ -173,6 +176,21 @@ pub(crate) fn node_name(argument: &str) -> anyhow::Result<String> {
         }
         Some((kind, _)) => bail!("expected resource of type node, got {kind:?}"),
     }
+}
+
+/// Connects by the way of a person: `--kubeconfig`, `KUBECONFIG`, `~/.kube/config`, then k3s' own files. Nothing is sent yet. `verb` is what the API server's audit log gets to see.
+async fn reach(kubeconfig: Option<&Path>, context: Option<&str>, verb: &str) -> Result<Cluster, ApiFailure> {
+    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let own = home.map(|home| home.join(".kube/config"));
+    let candidates = own.into_iter().chain(below(&Root::new("/"))).collect();
+    let search = Search::with_environment(kubeconfig.map(Path::to_owned), candidates)
+        .in_context(context.map(str::to_owned));
+    Ok(connect(&search, verb).await?.cluster)
+}
+
+/// Where a verb on a node looks below a root: an administrator's kubeconfig, then the kubelet's own.
+pub(crate) fn below(root: &Root) -> impl Iterator<Item = PathBuf> {
+    ADMINISTRATOR_KUBECONFIGS.into_iter().chain(KUBELET_KUBECONFIGS).map(|path| root.join(path))
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use device_op::facts::Kind;
+use device_op::standing::{Stand, Standing};
 use pubsub::Root;
-use schemas::{DeviceOpsCmd, Operation, Source, agent};
+use runtime::peers;
+use schemas::{Agent, DeviceOpsCmd, Operation, Source};
 
-use super::standing::{Stand, Standing};
 use super::{OPERATOR, Words, publish};
-use crate::peers;
 use crate::waiting::{SOON, until};
 
 /// How long device-op may take to record the first counter. It has to be awake and to sync two files.
@@ -35,11 +35,11 @@ pub(super) struct Given {
 /// device-op does not run; somebody else writes as the operator just now; the same operation is pending; no counter is
 /// left; a file cannot be read or written.
 pub(super) async fn give(root: &Root, operation: Operation, words: Words) -> anyhow::Result<Given> {
-    peers::require(root, agent::ZEDAGENT)?;
+    peers::require(root, Agent::DeviceOp)?;
     let kind = (OPERATOR, operation);
     let standing = read(root, kind, words)?;
     // Of a command that is overwritten here nobody may ever have recorded the counter.
-    let least = next_counter(&standing, kind).with_context(|| no_counter_left(root, kind))?;
+    let least = standing.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
     if standing.recorded.is_none() && !words.without_record {
         let first = DeviceOpsCmd { counter: 0, ..DeviceOpsCmd::default() };
         publish(root, operation, |_| Ok(first))?;
@@ -57,7 +57,7 @@ pub(super) async fn give(root: &Root, operation: Operation, words: Words) -> any
 async fn give_once(root: &Root, kind: Kind, words: Words, least: u32) -> anyhow::Result<Given> {
     let command = publish(root, kind.1, |ops_time| {
         let standing = read(root, kind, words)?;
-        let next = next_counter(&standing, kind).with_context(|| no_counter_left(root, kind))?;
+        let next = standing.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
         let counter = next.max(least);
         let Words { now, without_record } = words;
         Ok(DeviceOpsCmd { counter, desired_state: true, ops_time, now, without_record })
@@ -84,7 +84,7 @@ fn read(root: &Root, kind: Kind, words: Words) -> anyhow::Result<Standing> {
     let standing = Standing::read(root, kind).context("nobody knows what is commanded now")?;
     // On a disk that cannot be read that is what the operator's word is for.
     if let Some(refusal) = standing.refused.as_ref().filter(|_| !words.without_record) {
-        bail!("nobody knows what is pending, zedagent neither: {refusal}");
+        bail!("nobody knows what is pending, device-op neither: {refusal}");
     }
     // With more words it is more than what is pending, and goes on with the same drain.
     if words == Words::default() {
@@ -93,19 +93,12 @@ fn read(root: &Root, kind: Kind, words: Words) -> anyhow::Result<Standing> {
     Ok(standing)
 }
 
-/// One more than any that was used; nothing if there is no greater number.
-fn next_counter(standing: &Standing, kind: Kind) -> Option<u32> {
-    let published = standing.published.as_ref().map_or(0, |command| command.counter);
-    let ended = standing.record.ended(kind).map_or(0, |line| line.counter);
-    published.max(standing.recorded.unwrap_or(0)).max(ended).checked_add(1)
-}
-
 /// A command on top of one that is pending would only begin its drain anew. After a failure it is a new try.
 fn refuse_pending(standing: &Standing, kind: Kind) -> anyhow::Result<()> {
     let (_, operation) = kind;
     let (counter, words) = match standing.of(kind) {
         Stand::Nothing | Stand::Failed(_) => return Ok(()),
-        Stand::Given(counter) => (counter, "zedagent has not taken it yet".to_owned()),
+        Stand::Given(counter) => (counter, "device-op has not taken it yet".to_owned()),
         Stand::Accepted(counter) => (counter, standing.words(operation)),
     };
     bail!(
@@ -119,7 +112,7 @@ async fn wait_for_first_counter(root: &Root, kind: Kind) -> anyhow::Result<()> {
     let recorded = || Standing::read(root, kind).ok()?.recorded;
     if until(Standing::folders(root, kind.0), FIRST_COUNTER, recorded).await.is_none() {
         bail!(
-            "no {} was commanded: zedagent has not recorded the first counter within {} s; see its log and \
+            "no {} was commanded: device-op has not recorded the first counter within {} s; see its log and \
              `ebb status`, and try again",
             kind.1,
             FIRST_COUNTER.as_secs()
@@ -137,7 +130,3 @@ fn no_counter_left(root: &Root, (source, operation): Kind) -> String {
         root.join(counter_file).display()
     )
 }
-
-#[cfg(test)]
-#[path = "command_tests.rs"]
-mod tests;

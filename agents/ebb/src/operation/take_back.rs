@@ -3,13 +3,13 @@
 
 use anyhow::{Context, bail};
 use device_op::facts::Kind;
+use device_op::standing::{self, Stand, Standing};
 use pubsub::{Persistence, Publisher, Root, TopicKey};
-use schemas::{CancelCommand, CommandState, DeviceActionState, DeviceOpsCmd, Operation, Source, agent};
+use runtime::peers;
+use schemas::{Agent, CancelCommand, DeviceOpsCmd, Operation, Source, agent};
 use serde::Serialize;
 
-use super::standing::{Stand, Standing};
 use super::{OPERATOR, publish};
-use crate::peers;
 use crate::waiting::{SOON, until};
 
 /// A take-back that was given.
@@ -34,6 +34,15 @@ pub(super) enum Became {
     Unread,
 }
 
+impl From<standing::TakenBack> for Became {
+    fn from(taken: standing::TakenBack) -> Self {
+        match taken {
+            standing::TakenBack::Done => Self::TakenBack,
+            standing::TakenBack::TooLate => Self::TooLate,
+        }
+    }
+}
+
 /// Takes the command back, whether device-op runs or not: it has to be possible whenever a command stands.
 ///
 /// # Errors
@@ -42,13 +51,13 @@ pub(super) enum Became {
 pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Result<TakenBack> {
     let standing = Standing::read(root, kind)
         .context("nobody knows what to take back; remove that file: without it nothing is commanded")?;
-    let counter = counter_to_take_back(&standing, kind).or_else(|error| {
+    let counter = standing.counter_to_take_back(kind).or_else(|error| {
         let others = if kind.0 == OPERATOR { others(root, kind.1) } else { Vec::new() };
-        if others.is_empty() { Err(error) } else { bail!("{}", not_ours(kind.1, &others)) }
+        if others.is_empty() { Err(error.into()) } else { bail!("{}", not_ours(kind.1, &others)) }
     })?;
-    let is_running = peers::runs(root, agent::ZEDAGENT);
+    let is_running = peers::runs(root, Agent::DeviceOp);
     if is_running {
-        peers::require(root, agent::ZEDAGENT)?;
+        peers::require(root, Agent::DeviceOp)?;
     }
     let ops_time = if kind.0 == OPERATOR {
         publish(root, kind.1, |ops_time| Ok(DeviceOpsCmd { counter, ops_time, ..DeviceOpsCmd::default() }))?
@@ -60,7 +69,7 @@ pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Res
     if !is_running {
         return Ok(TakenBack { counter, ops_time, became: Became::Unread });
     }
-    let look = || Standing::read(root, kind).ok().and_then(|seen| became(&seen, kind, counter));
+    let look = || Standing::read(root, kind).ok()?.after_take_back(kind, counter).map(Became::from);
     let became = until(Standing::folders(root, kind.0), SOON, look).await.unwrap_or(Became::Pending);
     Ok(TakenBack { counter, ops_time, became })
 }
@@ -102,42 +111,21 @@ fn not_ours(operation: Operation, others: &[(Source, u32)]) -> String {
     )
 }
 
-/// The counter of the command that stands. A command that is carried out and whose device still runs (a shutdown, a
-/// dry run) stands, too: its drain request goes with it.
-fn counter_to_take_back(standing: &Standing, kind: Kind) -> anyhow::Result<u32> {
-    let (_, operation) = kind;
-    let published = standing.published.as_ref();
-    let accepted = standing.record.latest(kind).map(|accepted| accepted.counter);
-    let failed = standing.record.ended(kind).filter(|line| line.state == CommandState::Failed);
-    match (standing.of(kind), published, accepted) {
-        (Stand::Given(counter), _, _) => Ok(counter),
-        (_, Some(published), None) if published.desired_state && standing.refused.is_some() => {
-            Ok(published.counter)
-        }
-        (_, Some(published), Some(_)) if published.desired_state => Ok(published.counter),
-        (_, None, Some(accepted)) => Ok(accepted),
-        (_, Some(published), Some(_)) => bail!(
-            "{operation} {} is taken back already; `ebb status` says how far that is",
-            published.counter
-        ),
-        (_, _, None) => failed
-            .map(|line| line.counter)
-            .with_context(|| format!("there is no {operation} to take back: none is pending (`ebb status`)")),
-    }
-}
-
-fn became(seen: &Standing, kind: Kind, counter: u32) -> Option<Became> {
-    let is_failed = seen.record.ended(kind).is_some_and(|line| line.state == CommandState::Failed);
-    match seen.record.latest(kind) {
-        None if seen.recorded == Some(counter) && !is_failed => Some(Became::TakenBack),
-        None => None,
-        Some(accepted) => {
-            let is_acting = seen.is(DeviceActionState::Acting, kind, accepted.counter);
-            is_acting.then_some(Became::TooLate)
-        }
-    }
-}
-
 #[cfg(test)]
-#[path = "take_back_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_of_another_source_is_named_with_the_way_to_take_it_back() {
+        for (source, there) in [
+            (Source::Controller, "take it back at the controller, or here"),
+            (Source::Cluster, "remove its annotation"),
+            (Source::Host, "remove what asks for it"),
+        ] {
+            let said = not_ours(Operation::Reboot, &[(source, 1001)]);
+            assert!(said.contains(&format!("reboot 1001 is one of source {source}")), "{said}");
+            assert!(said.contains(there), "{said}");
+            assert!(said.contains(&format!("`ebb cancel reboot --source {source}`")), "{said}");
+        }
+    }
+}

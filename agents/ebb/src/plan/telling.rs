@@ -8,7 +8,6 @@ use drain::progress::Line;
 use drain::state::Stage;
 
 use super::{Extra, Foreseen};
-use crate::drain::words::{is_leaving, verdict_word};
 use crate::screen::table;
 
 /// The columns of the table.
@@ -64,9 +63,7 @@ impl Foreseen {
         let blocked = self.trial.blocked.iter().find(|blocked| blocked.pod.uid == line.id.uid);
         let pod = line.id.to_string();
         if let Some(blocked) = blocked {
-            let holder = &blocked.holder;
-            let by = if holder.is_empty() { String::new() } else { format!("; behind it is {holder}") };
-            let cause = format!("{}{by}", blocked.cause);
+            let cause = blocked.cause_and_holder();
             let budgets = blocked.budgets.iter().map(budget).collect();
             return Some(Obstacle { pod, cause, budgets, hint: blocked.hint.clone() });
         }
@@ -112,7 +109,7 @@ fn head(foreseen: &Foreseen) -> String {
         },
         None => ("", "gone".to_owned()),
     };
-    let leaving = lines.iter().filter(|line| is_leaving(line.verdict)).count();
+    let leaving = lines.iter().filter(|line| line.verdict.must_leave()).count();
     format!("Node {name} ({cordon}): {leaving} of {} pods have to leave\n", lines.len())
 }
 
@@ -123,7 +120,7 @@ fn row(line: &Line, extra: &Extra) -> [String; 6] {
     [
         line.id.to_string(),
         or_dash(line.owner.clone()),
-        verdict_word(line.verdict).to_owned(),
+        line.verdict.name().to_owned(),
         or_dash(order),
         or_dash(extra.volumes.join(", ")),
         or_dash(reasons.join("; ")),

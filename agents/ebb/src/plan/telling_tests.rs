@@ -1,3 +1,4 @@
+use cluster::Trial;
 use drain::diagnosis::Blocked;
 use drain::state::{Cause, Stage};
 use drain::view::NodeView;
@@ -5,7 +6,6 @@ use drain::{Moment, Picture, Reason};
 
 use super::*;
 use crate::drain::testing::{line, pod};
-use crate::trial::Trial;
 
 fn foreseen() -> Foreseen {
     let node = NodeView { name: "edge-a".into(), ..NodeView::default() };

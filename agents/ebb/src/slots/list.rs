@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::Context;
 use cluster::{Holder, SlotMap, Slots, Unreadable, list_nodes, read_slots};
 use drain::view::NodeView;
-use runtime::plain_text::one_line;
 use serde::Serialize;
+use session::slot_survey::{is_in_use, survey};
+use text::one_line;
 
-use super::Common;
-use super::sight::{down_for, is_out, node_of, words};
+use super::{Common, MOST_BYTES, node_of, words};
 use crate::screen::{self, table};
 
 /// The columns of the table.
@@ -18,9 +18,6 @@ const HEAD: [&str; 5] = ["NODE", "SLOT", "BOOT", "RENEWAL", "NOW"];
 
 /// So many characters of a boot id tell one boot from another.
 const SHORT_BOOT: usize = 8;
-
-/// So much of a key is shown, in bytes.
-const MOST_BYTES: usize = 100;
 
 /// `ebb slots list --json`.
 #[derive(Debug, Default, Serialize)]
@@ -93,46 +90,34 @@ pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
 }
 
 fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_max: Duration) -> Document {
+    let survey = survey(&zedkube::slot_table(slots.clone()), nodes, down_max);
     let seen = |name: &str| {
         let node = node_of(name, nodes);
         let now = node.map_or_else(|| "gone: it counts no more".to_owned(), words);
-        (now, node.is_some_and(is_out))
+        (now, node.is_some_and(is_in_use))
     };
-    let entry = |holder: Holder, slot| {
+    let entry = |holder: &Holder, slot| {
         let (now, in_use) = seen(&holder.node);
-        Entry { holder, slot, now, in_use }
+        Entry { holder: holder.clone(), slot, now, in_use }
     };
-    let rules = zedkube::slot_table(slots.clone());
-    let passed_over = rules.holders.iter().map(|holder| rules.is_passed_over(holder));
-    let current = slots.holders.iter().zip(passed_over);
-    let current =
-        current.map(|(holder, passed)| entry(holder.clone(), if passed { "passed over" } else { "held" }));
-    let old = slots.old.iter().flat_map(|old| &old.holders).map(|holder| entry(holder.clone(), "old"));
-    let holders: Vec<Entry> = current.chain(old).collect();
+    let current = slots.holders.iter().zip(&survey.passed_over);
+    let current = current.map(|(holder, passed)| entry(holder, if *passed { "passed over" } else { "held" }));
+    let old = slots.old.iter().flat_map(|old| &old.holders).map(|holder| entry(holder, "old"));
     let damaged = |Unreadable { node, why }: &Unreadable| {
         let (now, in_use) = seen(node);
         Damaged { node: node.clone(), why: why.clone(), now, in_use }
     };
-    let unreadable: Vec<Damaged> = slots.unreadable.iter().map(damaged).collect();
-    let counts = |entry: &&Entry| entry.slot != "passed over";
-    // What a Node of this name has left that was deleted counts like what cannot be read.
-    let is_of = |entry: &Entry, node: &NodeView| {
-        entry.holder.node == node.name && (entry.holder.node_uid == node.uid || is_out(node))
-    };
-    let is_holder = |node: &NodeView| holders.iter().filter(counts).any(|entry| is_of(entry, node));
-    let is_damaged =
-        |node: &NodeView| is_out(node) && unreadable.iter().any(|damaged| damaged.node == node.name);
-    let holds = |node: &NodeView| is_holder(node) || is_damaged(node);
-    let is_down = |node: &&NodeView| down_for(node).is_some_and(|lasting| lasting < down_max) && !holds(node);
-    let down: Vec<Down> = nodes
-        .iter()
-        .filter(is_down)
-        .map(|node| Down { node: node.name.clone(), node_uid: node.uid.clone(), now: words(node) })
-        .collect();
-    // A node that has two entries counts once.
-    let taken = down.len() + nodes.iter().filter(|node| holds(node)).count();
-    let config_map = format!("{}/{}", map.namespace, map.name());
-    Document { group: map.group.clone(), config_map, limit, taken, holders, unreadable, down }
+    let down =
+        |node: &&NodeView| Down { node: node.name.clone(), node_uid: node.uid.clone(), now: words(node) };
+    Document {
+        group: map.group.clone(),
+        config_map: format!("{}/{}", map.namespace, map.name()),
+        limit,
+        taken: survey.taken,
+        holders: current.chain(old).collect(),
+        unreadable: slots.unreadable.iter().map(damaged).collect(),
+        down: survey.down.iter().map(down).collect(),
+    }
 }
 
 fn tell(document: &Document) -> String {

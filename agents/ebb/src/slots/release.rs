@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use cluster::{Cluster, SlotFailure, SlotMap, clear_slots, list_nodes, read_slots};
+use cluster::{Cluster, SlotFailure, SlotMap, clear_slots, list_nodes, read_slots, take_slots_away};
 use drain::view::NodeView;
+use runtime::peers;
 use serde::Serialize;
+use session::slot_survey::is_in_use;
 
-use super::Common;
-use super::map::remove;
-use super::sight::{is_out, node_of, words};
+use super::{Common, node_of, words};
 use crate::kubectl::nodes::node_name;
-use crate::{journal, peers, screen};
+use crate::operator::journal;
+use crate::screen;
 
 /// Whose slot.
 #[derive(Args, Debug)]
@@ -53,10 +54,7 @@ pub(super) async fn run(which: &Which, force: bool, common: &Common) -> anyhow::
     };
     if released.is_change {
         let by = peers::user();
-        journal::record(
-            &device.root,
-            &format!("slots of configmap {}: {} (by {by})", map.name(), released.line()),
-        );
+        journal(&device.root, &format!("slots of configmap {}: {} (by {by})", map.name(), released.line()));
     }
     released.answer(common.json)?;
     Ok(ExitCode::SUCCESS)
@@ -131,7 +129,7 @@ async fn matching(
     let judge = async |meant: &[String]| {
         if force { Ok(()) } else { refuse(&in_use(meant, &nodes(cluster).await?)) }
     };
-    let removed = remove(cluster, map, is_meant, judge).await?;
+    let removed = take_slots_away(cluster, map, is_meant, judge).await?;
     // With --force the nodes are looked at after the fact, and only for the words: it works without any rights to them.
     let nodes =
         if force && !removed.is_empty() { nodes(cluster).await.unwrap_or_default() } else { Vec::new() };
@@ -153,11 +151,11 @@ async fn nodes(cluster: &Cluster) -> anyhow::Result<Vec<NodeView>> {
 
 fn in_use(names: &[String], nodes: &[NodeView]) -> Vec<String> {
     let found = names.iter().filter_map(|name| node_of(name, nodes));
-    found.filter(|node| is_out(node)).map(named).collect()
+    found.filter(|node| is_in_use(node)).map(named).collect()
 }
 
 fn out(nodes: &[NodeView]) -> Vec<String> {
-    nodes.iter().filter(|node| is_out(node)).map(named).collect()
+    nodes.iter().filter(|node| is_in_use(node)).map(named).collect()
 }
 
 fn named(node: &NodeView) -> String {

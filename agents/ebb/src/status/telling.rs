@@ -4,13 +4,15 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use runtime::liveness::{ENDED_AFTER, HANGS_AFTER};
+use schemas::agent::shown;
 use schemas::{
     BaseOsHold, BaseOsHoldState, Blocked, CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState,
-    DeviceOpStatus, Disabled, DrainRequester, DrainStatus, Forcing, GoTime, Member, NodeDrainReport,
-    Operation, Outcome, Preflight, PreflightProblem, RefusedInput, Slot, SpentOrder, agent,
+    DeviceOpStatus, Disabled, DrainStatus, Forcing, GoTime, Member, NodeDrainReport, Operation, Outcome,
+    Preflight, PreflightProblem, RefusedInput, Slot, SpentOrder, agent,
 };
 
-use super::seen::{AgentSeen, Seen};
+use super::{AgentSeen, Seen};
+use crate::force::whose;
 use crate::freeze::told;
 
 /// Blocked pods that are told one by one; the rest are counted.
@@ -64,7 +66,7 @@ fn headline(seen: &Seen, lines: &mut Vec<String>) {
 
 fn hangs(agent: &AgentSeen) -> Option<String> {
     let silent = agent.silent_seconds.filter(|silent| HANGS_AFTER.as_secs() <= *silent)?;
-    let (name, age) = (agent.name, schemas::age(silent.saturating_mul(1000)));
+    let (name, age) = (shown(agent.name), schemas::age(silent.saturating_mul(1000)));
     let process = agent.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
     let undrained = if name == agent::ZEDKUBE {
         "; if it cannot be ended, `ebb force complete` lets an operation go WITHOUT a drain"
@@ -113,11 +115,7 @@ fn frozen(freeze: &CommandFreeze) -> String {
 /// An operator's word that waits for requests which may still come.
 fn forcing(forcing: &Forcing) -> String {
     let Forcing { requested_by, until, by, .. } = forcing;
-    let whose = match requested_by {
-        DrainRequester::DeviceOp => "device-op's",
-        DrainRequester::Update => "baseos's",
-        DrainRequester::None | DrainRequester::Unset => "anybody's",
-    };
+    let whose = whose(*requested_by, "anybody");
     let until =
         until.set().map_or_else(|| "it comes".to_owned(), |until| until.strftime("%FT%TZ").to_string());
     format!(
@@ -192,7 +190,7 @@ fn drain(report: &NodeDrainReport, now: Timestamp, lines: &mut Vec<String>) {
         let is_answered = request.answer != DrainStatus::Unknown;
         let answered = || format!("answered {}", request.answer.constant());
         let answer = if is_answered { answered() } else { "not answered yet".to_owned() };
-        lines.push(format!("  asked: {} for {:?}, {answer}", request.publisher, request.context));
+        lines.push(format!("  asked: {} for {:?}, {answer}", shown(&request.publisher), request.context));
     }
     lines.extend(slot(&report.slot, &report.node, now));
     let progress = &report.progress;
@@ -274,13 +272,13 @@ fn with_release(text: String, release: &str) -> String {
 }
 
 fn agents(agents: &[AgentSeen]) -> String {
-    let agent = |agent: &AgentSeen| match (agent.running, agent.pid) {
-        (true, pid) if hangs(agent).is_some() => {
-            format!("{} HANGS{}", agent.name, pid.map_or_else(String::new, |pid| format!(" ({pid})")))
+    let agent = |agent: &AgentSeen| match (shown(agent.name), agent.running, agent.pid) {
+        (name, true, pid) if hangs(agent).is_some() => {
+            format!("{name} HANGS{}", pid.map_or_else(String::new, |pid| format!(" ({pid})")))
         }
-        (true, Some(pid)) => format!("{} runs ({pid})", agent.name),
-        (true, None) => format!("{} runs", agent.name),
-        (false, _) => format!("{} does NOT run", agent.name),
+        (name, true, Some(pid)) => format!("{name} runs ({pid})"),
+        (name, true, None) => format!("{name} runs"),
+        (name, false, _) => format!("{name} does NOT run"),
     };
     format!("Agents: {}", agents.iter().map(agent).collect::<Vec<_>>().join(", "))
 }

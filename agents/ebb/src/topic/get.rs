@@ -10,13 +10,12 @@ use pubsub::{
     Change, Items, MAX_FILE_BYTES, Owner, Peer, Refusal, Subscription, TopicKey, TopicPlace, TopicSocket,
     Via, read_checked, read_items_of,
 };
-use schemas::{parse, to_bytes};
+use runtime::topics::may_exist;
+use schemas::{AnyItem, parse, to_bytes};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::any::AnyItem;
-use super::large::refuse_large_fields;
-use super::{Device, Which, compact, may_exist, shown};
+use super::{Device, Which, compact, refuse_large_fields};
 use crate::screen;
 
 /// So long the publisher may take to tell all that it has.
@@ -66,7 +65,7 @@ fn print_one(place: &TopicPlace, key: &TopicKey, read: &Items<AnyItem>) -> anyho
     }
     tell_refused(&read.refused);
     let (agent, topic) = (place.agent(), place.topic());
-    let key = shown::key(key.as_str());
+    let key = text::word(key.as_str());
     bail!(
         "{place} has no item {key} that can be read; `ebb topic get {agent}/{topic}` prints all that it has"
     )
@@ -82,13 +81,13 @@ fn print_all(read: &Items<AnyItem>) -> anyhow::Result<ExitCode> {
 
 fn tell_refused(refused: &[Refusal]) {
     for refusal in refused {
-        screen::say(&format!("error: {}", shown::line(&refusal.to_string())));
+        screen::say(&format!("error: {}", text::plain(&refusal.to_string())));
     }
 }
 
 /// A value as its publisher writes it.
 pub(super) fn value_text(value: &AnyItem) -> String {
-    shown::json(&String::from_utf8_lossy(&to_bytes(value)))
+    text::json(&String::from_utf8_lossy(&to_bytes(value)))
 }
 
 /// What the files hold now.
@@ -96,7 +95,7 @@ fn by_files(place: &TopicPlace, key: Option<&TopicKey>) -> anyhow::Result<Items<
     if !may_exist(&place.folder()) {
         bail!(
             "{place} is not there: there is no folder {}; `ebb topic list` has what is there",
-            shown::path(&place.folder())
+            text::path(&place.folder())
         );
     }
     let Some(key) = key else {
@@ -142,7 +141,7 @@ async fn by_socket(place: &TopicPlace, patience: Duration) -> anyhow::Result<Ite
 /// Who serves the topic.
 fn publisher_of(place: &TopicPlace) -> anyhow::Result<Option<Peer>> {
     let (path, hint) = (place.socket(), "without --socket the files are read");
-    let shown = shown::path(&path);
+    let shown = text::path(&path);
     match place.look_at_socket() {
         TopicSocket::Served(Some(peer)) if !peer.is_trusted() => {
             bail!("{shown} is served by user {}; accepted: root and our own user; {hint}", peer.user)

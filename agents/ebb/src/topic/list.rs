@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use pubsub::{Holder, Persistence, Root, TopicSocket, lock_holder};
+use runtime::topics::{FoundTopic, find};
+use schemas::{agent, check_of};
 use serde::Serialize;
 
-use super::find::{FoundTopic, find};
-use super::{Device, compact, known, shown};
+use super::{Device, compact};
 use crate::screen::{self, table};
 
 /// The columns of the table.
@@ -63,9 +64,9 @@ enum State {
 /// Prints the topics. Exit code 1 if a folder could not be read, or if the agent has no topic.
 pub(super) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.device.root();
-    let found = find(&root, arguments.agent.as_deref());
+    let found = find(&root, arguments.agent.as_deref().map(agent::on_wire));
     for problem in &found.problems {
-        screen::say(&format!("error: {}", shown::line(problem)));
+        screen::say(&format!("error: {}", text::plain(problem)));
     }
     let entries: Vec<Entry> = found.topics.iter().map(|topic| entry(&root, topic)).collect();
     if entries.is_empty()
@@ -107,7 +108,7 @@ fn entry(root: &Root, topic: &FoundTopic) -> Entry {
         socket_error,
         pid: peer.or_else(|| holder.and_then(|Holder { pid }| pid)),
         running: holder.is_some() || socket == State::Served,
-        known: known::check_of(place.topic()).is_some(),
+        known: check_of(place.topic()).is_some(),
     }
 }
 

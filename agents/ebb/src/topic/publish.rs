@@ -1,20 +1,24 @@
-//! `ebb topic publish`.
+//! `ebb topic publish` and `ebb topic delete`: items written and removed in the name of an agent, which must not run: two
+//! publishers of one topic would undo each other's work.
 
 use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
-use pubsub::{MAX_FILE_BYTES, Persistence, Published, Publisher, TopicKey, TopicPlace};
-use schemas::parse;
+use pubsub::{
+    AgentLock, Holder, LockError, MAX_FILE_BYTES, Persistence, Published, Publisher, TopicKey, TopicPlace,
+    TopicSocket, lock_holder,
+};
+use runtime::peers;
+use runtime::topics::{may_exist, served_of};
+use schemas::agent::shown;
+use schemas::{AnyItem, check_of, parse};
 use serde::Serialize;
 
-use super::any::AnyItem;
-use super::left_out::left_out;
-use super::speaking::speak_for;
-use super::{Which, known, may_exist, shown};
-use crate::place::Place;
-use crate::{journal, peers, screen};
+use super::Which;
+use crate::operator::{Place, journal};
+use crate::screen;
 
 /// Stands for stdin.
 const STDIN: &str = "-";
@@ -37,7 +41,7 @@ pub(super) struct PublishArguments {
 /// The answer as JSON.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Document<'a> {
+struct Document<'a> {
     agent: &'a str,
     topic: &'a str,
     persistent: bool,
@@ -49,7 +53,7 @@ pub(super) struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(place: &'a TopicPlace, key: &'a TopicKey, changed: bool) -> Self {
+    fn new(place: &'a TopicPlace, key: &'a TopicKey, changed: bool) -> Self {
         Self {
             agent: place.agent(),
             topic: place.topic(),
@@ -63,7 +67,7 @@ impl<'a> Document<'a> {
 }
 
 /// Writes the item. Exit code 1 if the agent runs or the value is none of this topic.
-pub(super) fn run(arguments: &PublishArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn publish(arguments: &PublishArguments) -> anyhow::Result<ExitCode> {
     let (key, answer) = (&arguments.key, &arguments.place);
     let place = arguments.which.place(&answer.root()?)?;
     let text = match arguments.value.as_deref() {
@@ -72,7 +76,7 @@ pub(super) fn run(arguments: &PublishArguments) -> anyhow::Result<ExitCode> {
     };
     let Checked { item, left_out } = checked(place.topic(), &text).context("nothing is published")?;
     for path in left_out {
-        let (path, topic) = (shown::line(&path), place.topic());
+        let (path, topic) = (text::plain(&path), place.topic());
         screen::say(&format!(
             "Warning: field `{path}` is left out: {topic} has no such field, or it is empty"
         ));
@@ -88,14 +92,14 @@ fn write(place: &TopicPlace, key: &TopicKey, item: &AnyItem) -> anyhow::Result<b
     let lock = speak_for(place)?;
     let has_changed = Publisher::of(place.clone(), &lock)?.publish(key, item)? == Published::Written;
     if has_changed {
-        let name = shown::key(key.as_str());
-        journal::record(place.root(), &format!("{place}: item {name} published by {}", peers::user()));
+        let name = text::word(key.as_str());
+        journal(place.root(), &format!("{place}: item {name} published by {}", peers::user()));
     }
     Ok(has_changed)
 }
 
 fn told(place: &TopicPlace, key: &TopicKey, has_changed: bool, is_new: bool) -> String {
-    let (name, path) = (shown::key(key.as_str()), shown::path(&place.item(key)));
+    let (name, path) = (text::word(key.as_str()), text::path(&place.item(key)));
     if !has_changed {
         return format!("item {name} of {place} is so already in {path}: nothing is written");
     }
@@ -124,11 +128,76 @@ struct Checked {
 
 fn checked(topic: &str, text: &[u8]) -> anyhow::Result<Checked> {
     let given: AnyItem = parse(text)?;
-    let Some(check) = known::check_of(topic) else {
+    let Some(check) = check_of(topic) else {
         return Ok(Checked { item: given, left_out: Vec::new() });
     };
     let item: AnyItem = parse(&check(text)?)?;
-    Ok(Checked { left_out: left_out(&given.0, &item.0), item })
+    Ok(Checked { left_out: given.left_out(&item), item })
+}
+
+/// What `ebb topic delete` takes.
+#[derive(Args, Debug)]
+pub(super) struct DeleteArguments {
+    #[command(flatten)]
+    which: Which,
+    /// The item
+    #[arg(value_parser = TopicKey::parse)]
+    key: TopicKey,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Removes the item, good or not. Exit code 1 if the agent runs or there is no such item.
+pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
+    let (key, answer) = (&arguments.key, &arguments.place);
+    let place = arguments.which.place(&answer.root()?)?;
+    let (name, path) = (text::word(key.as_str()), text::path(&place.item(key)));
+    if !is_there(&place, key) {
+        bail!("there is nothing to delete: {place} has no item {name} ({path})");
+    }
+    let lock = speak_for(&place)?;
+    Publisher::<AnyItem>::of(place.clone(), &lock)?.unpublish(key)?;
+    drop(lock);
+    journal(place.root(), &format!("{place}: item {name} deleted by {}", peers::user()));
+    let line = format!("item {name} of {place} is deleted: {path} is gone");
+    answer.answer(&line, &Document::new(&place, key, true))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The item, or the backup that would bring it back.
+fn is_there(place: &TopicPlace, key: &TopicKey) -> bool {
+    let backup = place.folder().join(format!("{}.bak", key.file_name()));
+    may_exist(&place.item(key)) || place.persistence() == Persistence::Persistent && may_exist(&backup)
+}
+
+/// Becomes the agent until the lock is dropped.
+///
+/// # Errors
+/// It runs: its lock is held, or one of its sockets is served (EVE's agents have no lock of ours). The lock cannot be made.
+fn speak_for(place: &TopicPlace) -> anyhow::Result<AgentLock> {
+    let (root, agent) = (place.root(), place.agent());
+    if let Some(Holder { pid }) = lock_holder(root, agent)? {
+        bail!(running(agent, pid));
+    }
+    if let Some((topic, TopicSocket::Served(peer))) = served_of(root, agent).into_iter().next() {
+        let pid = peer.and_then(|peer| peer.pid);
+        bail!("{} (it serves {})", running(agent, pid), text::path(&topic.socket()));
+    }
+    match AgentLock::acquire(root, agent) {
+        Ok(lock) => Ok(lock),
+        Err(LockError::Held { pid, .. }) => bail!(running(agent, pid)),
+        Err(error @ (LockError::Reader { .. } | LockError::Store(_))) => Err(error)
+            .with_context(|| format!("cannot write in the name of {} (are you root?)", shown(agent))),
+    }
+}
+
+fn running(agent: &str, pid: Option<u32>) -> String {
+    let process = pid.map_or_else(String::new, |pid| format!(" as process {pid}"));
+    let agent = shown(agent);
+    format!(
+        "{agent} runs{process}, and what is written beside it would not last: stop it first, or ask it for what you want \
+         (`ebb request`, `ebb force`, `ebb reboot`, `ebb update`)"
+    )
 }
 
 #[cfg(test)]

@@ -10,14 +10,14 @@ use clap::Args;
 use jiff::Timestamp;
 use pubsub::{Change, Refusal, Subscription, TopicKey, TopicPlace, TopicSocket, Via};
 use runtime::clock;
+use runtime::topics::may_exist;
+use schemas::AnyItem;
 use serde::Serialize;
 
-use super::any::AnyItem;
 use super::get::value_text;
-use super::large::refuse_large_fields;
-use super::{Device, Which, compact, may_exist, shown};
-use crate::interrupt::{Interrupt, Interrupts};
+use super::{Device, Which, compact, refuse_large_fields};
 use crate::screen;
+use crate::waiting::{Interrupt, Interrupts};
 
 /// Refused items make no difference that is yielded: so often it is looked for them.
 const LOOK_AT_REFUSED: Duration = Duration::from_secs(1);
@@ -117,9 +117,9 @@ fn warn_if_absent(place: &TopicPlace, via: Via) {
     let (folder, socket) = (place.folder(), place.socket());
     let text = if via == Via::Socket {
         let is_served = matches!(place.look_at_socket(), TopicSocket::Served(_));
-        (!is_served).then(|| format!("nobody serves {} yet", shown::path(&socket)))
+        (!is_served).then(|| format!("nobody serves {} yet", text::path(&socket)))
     } else {
-        (!may_exist(&folder)).then(|| format!("there is no folder {} yet", shown::path(&folder)))
+        (!may_exist(&folder)).then(|| format!("there is no folder {} yet", text::path(&folder)))
     };
     if let Some(text) = text {
         screen::say(&format!("Warning: {text}: waiting for it; `ebb topic list` has what is there"));
@@ -130,7 +130,7 @@ fn warn_if_absent(place: &TopicPlace, via: Via) {
 fn tell_refused(refused: Vec<Refusal>, told: &mut BTreeSet<Refusal>) {
     let refused: BTreeSet<Refusal> = refused.into_iter().collect();
     for refusal in refused.difference(told) {
-        screen::say(&format!("error: {}", shown::line(&refusal.to_string())));
+        screen::say(&format!("error: {}", text::plain(&refusal.to_string())));
     }
     *told = refused;
 }
@@ -149,7 +149,7 @@ fn line(change: &Change<AnyItem>, now: Timestamp, json: bool) -> anyhow::Result<
         return compact(&Line { time, change: word, key, value: item.map(|(_, value)| value), count });
     }
     let rest = match (item, count) {
-        (Some((key, value)), _) => format!(" {} {}", shown::key(key.as_str()), value_text(value)),
+        (Some((key, value)), _) => format!(" {} {}", text::word(key.as_str()), value_text(value)),
         (None, Some(count)) => format!(" {count}"),
         (None, None) => String::new(),
     };

@@ -141,9 +141,13 @@ fn an_agent_that_fails_is_started_less_and_less_often() -> Result<()> {
     parent.until_lives(agent::ZEDAGENT)?;
     let (status, said) = parent.end(Signal::SIGTERM)?;
     ensure!(status.success(), "{status}");
-    assert!(said.contains("zedagent is already running as process"), "{said}");
+    assert!(said.contains("device-op is already running as process"), "{said}");
     for other in AGENTS.iter().filter(|agent| **agent != agent::ZEDAGENT) {
-        assert_eq!(said.matches(&format!("started {other} ")).count(), 1, "the others just run: {said}");
+        assert_eq!(
+            said.matches(&format!("started {} ", agent::shown(other))).count(),
+            1,
+            "the others just run: {said}"
+        );
     }
     Ok(())
 }

@@ -111,7 +111,8 @@ impl Parent {
     /// The parent's next record about an agent for which this gives something.
     fn until<T>(&mut self, what: &str, agent: &str, look: impl Fn(&Value) -> Option<T>) -> Result<T> {
         loop {
-            let find = |record: &Value| if record["agent"] == agent { look(record) } else { None };
+            let find =
+                |record: &Value| if record["agent"] == agent::shown(agent) { look(record) } else { None };
             if let Some(at) = self.records.iter().position(|record| find(record).is_some()) {
                 return find(&self.records.remove(at)).context("found before");
             }

@@ -124,7 +124,7 @@ async fn nothing_is_commanded_that_nobody_would_do() -> Result<()> {
         .refuses(
             &["reboot"],
             1,
-            "nothing would happen: zedagent does not run here; start it with `ebb device-op`",
+            "nothing would happen: device-op does not run here; start it with `ebb device-op`",
         )
         .await?;
     device.refuses(&["reboot", "--cancel"], 1, "there is no reboot to take back").await?;
@@ -143,7 +143,7 @@ async fn nothing_is_commanded_that_nobody_would_do() -> Result<()> {
     assert_eq!(commanded(&device, Operation::Reboot), None);
 
     for (path, part) in [
-        ("/persist/status/ebb/shutdownConfig", "nobody knows what is pending, zedagent neither: refused"),
+        ("/persist/status/ebb/shutdownConfig", "nobody knows what is pending, device-op neither: refused"),
         ("/run/ebb/DeviceOpsCmd/shutdown.json", "nobody knows what is commanded now: refused"),
     ] {
         device.write(path, "{\"Counter\":1}")?;
@@ -171,7 +171,7 @@ async fn an_agent_of_another_user_is_named() -> Result<()> {
     device
         .until("device-op runs", || pubsub::lock_holder(&device.root, agent::ZEDAGENT).ok().flatten())
         .await?;
-    device.refuses(&["reboot"], 1, "zedagent runs as user 12345, and takes no files of user root").await?;
+    device.refuses(&["reboot"], 1, "device-op runs as user 12345, and takes no files of user root").await?;
     assert_eq!(commanded(&device, Operation::Reboot), None);
     Ok(())
 }
@@ -415,7 +415,7 @@ async fn a_persist_that_takes_nothing() -> Result<()> {
     let folder = device.path("/persist/status/zedagent/OperationRecord");
     std::fs::remove_dir_all(&folder)?;
     device.write("/persist/status/zedagent/OperationRecord", "in the way")?;
-    device.refuses(&["reboot"], 1, "nobody knows what is pending, zedagent neither").await?;
+    device.refuses(&["reboot"], 1, "nobody knows what is pending, device-op neither").await?;
     device.refuses(&["shutdown", "--without-record"], 1, "--without-record is for a reboot only").await?;
     let said = device.ebb(&["reboot", "--without-record"]).await?;
     assert!(said.code == 0 && said.out.contains("; WITHOUT a record: any other boot counts"), "{said:?}");
@@ -435,7 +435,7 @@ async fn a_command_that_is_not_taken_is_a_failure() -> Result<()> {
     device.pause()?;
     let said = device.ebb(&["reboot"]).await?;
     assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.out.contains("reboot 2 is commanded, but zedagent has not taken it yet"), "{said:?}");
-    assert!(said.err.contains("zedagent has not taken reboot 2 in time"), "{said:?}");
+    assert!(said.out.contains("reboot 2 is commanded, but device-op has not taken it yet"), "{said:?}");
+    assert!(said.err.contains("device-op has not taken reboot 2 in time"), "{said:?}");
     Ok(())
 }

@@ -96,15 +96,15 @@ async fn somebody_elses_cordon_is_lifted_only_by_force() -> Result<()> {
 async fn a_node_that_goes_down_soon_stays_cordoned() -> Result<()> {
     let (complete, failed) = (DrainStatus::Complete, DrainStatus::FailedDrain);
     let cases: [(Option<&str>, Option<(&str, DrainStatus)>, bool, Option<&str>); 8] = [
-        (Some(agent::ZEDAGENT), None, false, Some("zedagent (reboot)")),
-        (Some(agent::BASEOSMGR), None, false, Some("baseosmgr (reboot)")),
+        (Some(agent::ZEDAGENT), None, false, Some("device-op (reboot)")),
+        (Some(agent::BASEOSMGR), None, false, Some("baseos (reboot)")),
         (Some(agent::EBB), None, true, Some("ebb (reboot)")),
-        (Some(agent::ZEDAGENT), Some((agent::ZEDAGENT, complete)), true, Some("zedagent (reboot)")),
+        (Some(agent::ZEDAGENT), Some((agent::ZEDAGENT, complete)), true, Some("device-op (reboot)")),
         // zedkube would give such a node back itself.
         (Some(agent::ZEDAGENT), Some((agent::ZEDAGENT, failed)), true, None),
-        (Some(agent::ZEDAGENT), Some((agent::BASEOSMGR, failed)), true, Some("zedagent (reboot)")),
+        (Some(agent::ZEDAGENT), Some((agent::BASEOSMGR, failed)), true, Some("device-op (reboot)")),
         // The file is gone, and zedkube has not seen that yet.
-        (None, Some((agent::ZEDAGENT, complete)), true, Some("zedagent (reboot)")),
+        (None, Some((agent::ZEDAGENT, complete)), true, Some("device-op (reboot)")),
         (None, Some((agent::ZEDAGENT, complete)), false, None),
     ];
     for (asks, answer, runs, expected) in cases {
@@ -174,7 +174,7 @@ async fn bad_files_and_a_lease_that_does_not_answer() -> Result<()> {
     let name = NodeDrainRequest::NAME;
     device.write(&format!("/run/zedagent/{name}/global.json"), "{")?;
     let said = give_back(&site, &device, "").await?;
-    assert!(said.code == 1 && said.err.contains("zedagent, whose request cannot be read"), "{said:?}");
+    assert!(said.code == 1 && said.err.contains("device-op, whose request cannot be read"), "{said:?}");
     std::fs::remove_file(device.path(&format!("/run/zedagent/{name}/global.json")))?;
 
     // Which Node this is must not be guessed when EVE's word cannot be read.

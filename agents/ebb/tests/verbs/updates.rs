@@ -12,7 +12,7 @@ const IMAGE: &str = "5c1b5dfa-64cc-4f06-8a5f-1d8e5b8b3c0e";
 async fn an_image_is_wanted_retried_and_reverted() -> Result<()> {
     let mut device = Device::new()?;
     device
-        .refuses(&["update", IMAGE, "--version", "2.0"], 1, "baseosmgr does not run here; start it with `ebb")
+        .refuses(&["update", IMAGE, "--version", "2.0"], 1, "baseos does not run here; start it with `ebb")
         .await?;
     assert!(!device.path("/run/ebb").exists());
     device.start("baseos", agent::BASEOSMGR, &[]).await?;
@@ -51,7 +51,7 @@ async fn an_image_is_wanted_retried_and_reverted() -> Result<()> {
     device.stop().await?;
     let said = device.ebb(&["update", IMAGE, "--revert"]).await?;
     assert!(
-        said.code == 0 && said.out.contains("baseosmgr does not run, and reads it when it starts"),
+        said.code == 0 && said.out.contains("baseos does not run, and reads it when it starts"),
         "{said:?}"
     );
     Ok(())
@@ -103,7 +103,7 @@ async fn an_update_is_cancelled_like_every_other_command() -> Result<()> {
 
     device.stop().await?;
     let said = device.ebb(&["cancel", "update"]).await?;
-    let end = "baseosmgr does not run, and reads it when it starts\n";
+    let end = "baseos does not run, and reads it when it starts\n";
     assert!(said.code == 0 && said.out.ends_with(end), "{said:?}");
     assert_eq!(stands(&device, IMAGE), Some(false));
     Ok(())

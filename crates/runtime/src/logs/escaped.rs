@@ -2,17 +2,19 @@
 
 use std::fmt::{self, Write};
 
-/// Passes text on with line breaks and other control characters escaped.
+use text::is_plain;
+
+/// Passes text on with line breaks and other characters escaped that are not plain.
 pub(super) struct Escaped<'a, W>(pub(super) &'a mut W);
 
 impl<W: Write> Write for Escaped<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for part in text.split_inclusive(char::is_control) {
-            let clean = part.strip_suffix(char::is_control).unwrap_or(part);
+        for part in text.split_inclusive(|character| !is_plain(character)) {
+            let clean = part.strip_suffix(|character| !is_plain(character)).unwrap_or(part);
             self.0.write_str(clean)?;
             part.chars()
                 .last()
-                .filter(|last| last.is_control())
+                .filter(|last| !is_plain(*last))
                 .map_or(Ok(()), |last| write!(self.0, "{}", last.escape_default()))?;
         }
         Ok(())
@@ -29,6 +31,7 @@ mod tests {
             ("plain ü text", "plain ü text"),
             ("one\nzedkube 2026 INFO forged", "one\\nzedkube 2026 INFO forged"),
             ("\u{1b}[31m\0\r\n", "\\u{1b}[31m\\u{0}\\r\\n"),
+            ("\u{202e}evil", "\\u{202e}evil"),
             ("", ""),
         ] {
             let mut out = String::new();

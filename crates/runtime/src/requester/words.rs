@@ -1,8 +1,7 @@
 //! A verdict in words, for the status that an operator reads.
 
 use schemas::{DeferReason, NodeDrainReport, Outcome, ProceedReason, Verdict};
-
-use crate::plain_text::one_line;
+use text::one_line;
 
 /// So much of zedkube's own words is repeated, in bytes. Its sentences have a tenth of that; a report that somebody
 /// wrote by hand may hold a megabyte, and a status of ours has to fit a message.

@@ -7,18 +7,23 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// Crate, the crates of ours it may use, and the outside crates that would break its promise.
-const RULES: [(&str, &[&str], &[&str]); 13] = [
+const RULES: [(&str, &[&str], &[&str]); 14] = [
+    ("text", &[], &["kube", "k8s-openapi", "tokio", "nix"]),
     ("selector", &[], &["kube", "k8s-openapi", "tokio", "nix"]),
-    ("schemas", &[], &["kube", "k8s-openapi", "tokio", "notify", "nix"]),
+    ("schemas", &["text"], &["kube", "k8s-openapi", "tokio", "notify", "nix"]),
     ("pubsub", &["schemas"], &["kube", "k8s-openapi"]),
     ("drain", &["selector"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
     ("session", &["drain"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
-    ("cluster", &["drain"], &["notify"]),
-    ("runtime", &["schemas", "pubsub", "selector"], &["kube", "k8s-openapi"]),
-    ("zedkube", &["schemas", "pubsub", "drain", "session", "cluster", "runtime"], &["kube", "k8s-openapi"]),
-    ("device-op", &["schemas", "pubsub", "runtime"], &["kube", "k8s-openapi"]),
-    ("nodeagent", &["schemas", "pubsub", "runtime"], &["kube", "k8s-openapi"]),
-    ("baseos", &["schemas", "pubsub", "runtime"], &["kube", "k8s-openapi"]),
+    ("cluster", &["drain", "text"], &["notify"]),
+    ("runtime", &["schemas", "pubsub", "selector", "text"], &["kube", "k8s-openapi"]),
+    (
+        "zedkube",
+        &["schemas", "pubsub", "drain", "session", "cluster", "runtime", "text"],
+        &["kube", "k8s-openapi"],
+    ),
+    ("device-op", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
+    ("nodeagent", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
+    ("baseos", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
     ("fake-cluster", &[], &["kube"]),
     ("control-plane", &[], &["kube"]),
 ];

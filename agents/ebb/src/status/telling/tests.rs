@@ -1,6 +1,6 @@
 //! The screens of `ebb status`.
 
-use schemas::{Budget, NodeDrainStatus, Omitted, Progress, RequestLine, agent};
+use schemas::{Budget, DrainRequester, NodeDrainStatus, Omitted, Progress, RequestLine, agent};
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn an_agent_that_hangs_heads_the_screen() {
         text.starts_with("zedkube HANGS: its touch file is 12 min old, and should be 25 s at most"),
         "{text}"
     );
-    assert!(text.contains("Agents: zedkube HANGS (7), zedagent runs (7), "), "{text}");
+    assert!(text.contains("Agents: zedkube HANGS (7), device-op runs (7), "), "{text}");
 }
 
 #[test]

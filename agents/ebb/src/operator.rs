@@ -1,0 +1,168 @@
+//! What the verbs of an operator share: where the device is and how the answer is printed, the reason that is given, the
+//! right to read and write what the agents keep, and the record in the device's journal.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use clap::Args;
+use pubsub::{Persistence, Root};
+use runtime::logs;
+use runtime::peers::{has_zedkube, user_name};
+use schemas::{Agent, agent};
+use serde::Serialize;
+
+use crate::screen;
+
+/// So many characters of a reason: it goes into a topic and into one line of a log.
+const LONGEST_REASON: usize = 500;
+
+/// Where the device is, and how the answer is printed.
+#[derive(Args, Debug)]
+pub(crate) struct Place {
+    /// Folder that stands for `/`
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Place {
+    /// Below which everything is.
+    ///
+    /// # Errors
+    /// This process may not read and write what the agents keep there.
+    pub(crate) fn root(&self) -> anyhow::Result<Root> {
+        let root = Root::new(&self.root);
+        missing_right(&root).map_or(Ok(root), |missing| bail!("{missing}"))
+    }
+
+    /// Prints the answer: the line for people, or the document.
+    ///
+    /// # Errors
+    /// The document cannot be JSON.
+    pub(crate) fn answer(&self, line: &str, document: &impl Serialize) -> anyhow::Result<()> {
+        if self.json {
+            screen::line(&serde_json::to_string_pretty(document)?);
+        } else {
+            screen::line(line);
+        }
+        Ok(())
+    }
+}
+
+/// What an operator gives as the reason: one line of 1 to 500 characters.
+pub(crate) fn reason(text: &str) -> Result<String, String> {
+    let reason = text.trim();
+    let fits = !reason.is_empty() && reason.chars().nth(LONGEST_REASON).is_none();
+    if fits && !reason.contains(char::is_control) {
+        Ok(reason.to_owned())
+    } else {
+        Err(format!("accepted: one line of 1 to {LONGEST_REASON} characters"))
+    }
+}
+
+/// A reason behind what it is given for; nothing if none is given.
+pub(crate) fn because(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
+}
+
+/// Why this process may not look into the agents' folders, and what to run instead; nothing if it may. Without this each
+/// file would be told of on its own, as if something were wrong with it.
+pub(crate) fn missing_right(root: &Root) -> Option<String> {
+    let writers = Agent::ALL.into_iter().map(Agent::wire_name).chain([agent::EBB]);
+    let folders = writers.flat_map(|writer| {
+        [Persistence::Volatile, Persistence::Persistent].map(|place| root.agent_folder(writer, place))
+    });
+    let owner = folders.into_iter().find_map(|folder| owner_of_closed(&folder))?;
+    let (name, with) = match owner {
+        0 => ("root".to_owned(), "sudo".to_owned()),
+        other => (format!("user {}", user_name(other)), format!("sudo -u {}", user_name(other))),
+    };
+    let words: Vec<String> = std::env::args_os().map(|word| quoted(&word)).collect();
+    Some(format!(
+        "only {name} may read and write what the agents keep; run this as {name}: `{with} {}`",
+        words.join(" ")
+    ))
+}
+
+/// The owner of a folder that this process may not look into. Of one that cannot be asked for it is root.
+fn owner_of_closed(folder: &Path) -> Option<u32> {
+    let denied = fs::read_dir(folder).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    denied.then(|| fs::metadata(folder).map_or(0, |folder| folder.uid()))
+}
+
+/// As a shell takes it, in one line.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_@%+=:,./-".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", text::plain(&word).replace('\'', r"'\''"))
+}
+
+/// Where journald listens.
+const JOURNAL: &str = "/run/systemd/journal/socket";
+
+/// Writes what an operator did into the device's journal, under the name `ebb`: the topics have no field for who and why. Without a journal, and below another root than `/`, the line on the screen
+/// is all there is.
+pub(crate) fn journal(root: &Root, text: &str) {
+    if root.is_system() && Path::new(JOURNAL).exists() {
+        // It is set up already if the operator wants to see the log.
+        if let Err(error) = logs::init(None, "ebb") {
+            tracing::debug!("{error}");
+        }
+    }
+    tracing::info!("{text}");
+}
+
+/// Says on stderr that nobody will drain the node.
+pub(crate) fn warn_without_zedkube(root: &Root) {
+    if !has_zedkube(root) {
+        screen::say(
+            "Warning: zedkube does not run: nobody drains this node, and after `drain.start.timeout` the device may \
+             go down undrained; start it with `ebb zedkube`",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_line() {
+        for (text, expected) in [
+            ("fan swap", Some("fan swap")),
+            ("  fan swap\n", Some("fan swap")),
+            ("é", Some("é")),
+            ("", None),
+            (" \n ", None),
+            ("a\nb", None),
+            ("a\u{7}b", None),
+        ] {
+            assert_eq!(reason(text).ok().as_deref(), expected, "{text:?}");
+        }
+        assert!(reason(&"é".repeat(LONGEST_REASON)).is_ok());
+        assert!(reason(&"é".repeat(LONGEST_REASON + 1)).is_err());
+    }
+
+    #[test]
+    fn words_are_shown_as_a_shell_takes_them() {
+        for (word, expected) in [
+            ("reboot", "reboot"),
+            ("--reason=a", "--reason=a"),
+            ("store open", "'store open'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+            ("a\nb", "'a b'"),
+        ] {
+            assert_eq!(quoted(OsStr::new(word)), expected);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What the API server would say to each eviction of a node now. Nothing is changed: for dry runs and plans.
+//!
+//! The pods are judged and tracked by the drain engine itself, so that a dry run says what a drain would say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use drain::answer::BudgetRefusal;
+use drain::diagnosis::{Blocked, blocked};
+use drain::findings::BudgetQuery;
+use drain::policy::Method;
+use drain::progress::{Line, lines};
+use drain::state::{Attempt, Cause, Stage, Track};
+use drain::view::NodeView;
+use drain::{Answer, Event, Inquiry, Moment, Picture, Policy, State, plan, step};
+use futures::StreamExt;
+use futures::stream;
+
+use crate::ApiFailure;
+use crate::evict::{would_delete, would_evict};
+use crate::inquire::inquire;
+use crate::look::{fresh_look, full_look};
+use crate::wire::Cluster;
+
+/// What was found out.
+#[derive(Clone, Debug, Default)]
+pub struct Trial {
+    /// One line for each pod; the stage says what the server answered: `Accepted`, `Blocked`, `Paused`, `Final`.
+    pub lines: Vec<Line>,
+    /// The pods that would not leave, with the reasons.
+    pub blocked: Vec<Blocked>,
+}
+
+impl Trial {
+    /// What one look at the node shows; the API server is not asked about any pod. Budgets do not count, so nobody needs
+    /// the right to see them.
+    ///
+    /// # Errors
+    /// The node cannot be looked at.
+    pub async fn judge(cluster: &Cluster, node: &str, policy: &Policy) -> Result<Self, ApiFailure> {
+        let picture = fresh_look(cluster, node, Some(&Picture::default()), false).await?;
+        let lines = picture.pods.iter().zip(plan(&picture, policy)).map(|(pod, planned)| Line {
+            id: planned.id,
+            owner: pod.owner(),
+            verdict: planned.verdict,
+            reasons: planned.reasons,
+            stage: None,
+            since: NOW,
+            tries: 0,
+            detail: String::new(),
+        });
+        Ok(Self { lines: lines.collect(), blocked: Vec::new() })
+    }
+
+    /// What a full look at the node shows, and the API server's word on each pod.
+    ///
+    /// # Errors
+    /// The node cannot be looked at.
+    pub async fn ask(cluster: &Cluster, node: &str, policy: &Policy) -> Result<Self, ApiFailure> {
+        Ok(trial(cluster, full_look(cluster, node).await?, policy).await)
+    }
+
+    /// The pods that would not go now. One that is terminating for too long is among them: a drain would wait for it.
+    pub fn held(&self) -> Vec<&Line> {
+        let is_held = |stage: &Stage| {
+            matches!(stage, Stage::Blocked { .. } | Stage::Paused { .. } | Stage::Final { .. })
+        };
+        let known: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.pod.uid.as_str()).collect();
+        let is_in_the_way =
+            |line: &&Line| known.contains(line.id.uid.as_str()) || line.stage.as_ref().is_some_and(is_held);
+        self.lines.iter().filter(is_in_the_way).collect()
+    }
+}
+
+/// Asks about every pod of the picture that would be told to go, once.
+pub async fn trial(cluster: &Cluster, picture: Picture, policy: &Policy) -> Trial {
+    let Some(mut attempt) = begin(picture, policy) else {
+        return Trial::default();
+    };
+    let asked: Vec<Track> = attempt.pods.values().filter(|track| is_to_be_asked(track)).cloned().collect();
+    let answers = stream::iter(asked).map(|track| async {
+        let stage = stage(ask(cluster, &track, policy.method).await);
+        (track.id.uid, stage)
+    });
+    let stages: BTreeMap<String, Stage> = answers.buffer_unordered(policy.concurrency).collect().await;
+    for (uid, stage) in stages {
+        if let Some(track) = attempt.pods.get_mut(&uid) {
+            track.stage = stage;
+        }
+    }
+    let inquiry = questions(&blocked(&attempt, NOW));
+    if !inquiry.budgets.is_empty() {
+        let node = attempt.picture.as_ref().and_then(|picture| picture.node.as_ref());
+        let name = node.map(|node| node.name.clone()).unwrap_or_default();
+        attempt.findings = Arc::new(inquire(cluster, &name, &inquiry).await);
+    }
+    Trial { lines: lines(&attempt, NOW), blocked: blocked(&attempt, NOW) }
+}
+
+/// A trial takes no time.
+const NOW: Moment = Moment(0);
+
+/// The engine's first look at the picture, as if the node were cordoned. Its effects are not carried out.
+fn begin(picture: Picture, policy: &Policy) -> Option<Attempt> {
+    let node = picture.node.map(|node| NodeView { cordoned: true, ..node });
+    let picture = Arc::new(Picture { node, ..picture });
+    let (state, _) = step(State::Idle, Event::Start { attempt: 1, api_back: None }, NOW, policy);
+    let (state, _) = step(state, Event::Picture(picture), NOW, policy);
+    match state {
+        State::Idle => None,
+        State::Draining(attempt) | State::Proving(attempt, _) | State::Ended(attempt, _) => Some(attempt),
+    }
+}
+
+fn is_to_be_asked(track: &Track) -> bool {
+    match track.stage {
+        Stage::Waiting | Stage::Sent => true,
+        Stage::Blocked { .. }
+        | Stage::Paused { .. }
+        | Stage::Accepted
+        | Stage::Terminating
+        | Stage::Awaiting
+        | Stage::Refused
+        | Stage::Final { .. } => false,
+    }
+}
+
+async fn ask(cluster: &Cluster, track: &Track, method: Method) -> Answer {
+    let (pod, grace) = (&track.id, track.grace_sent);
+    if method != Method::Evict {
+        return would_delete(cluster, pod, grace).await;
+    }
+    let answer = would_evict(cluster, pod, grace).await;
+    // A drain deletes such pods.
+    if matches!(answer, Answer::NamespaceTerminating | Answer::NoEvictions) {
+        return would_delete(cluster, pod, grace).await;
+    }
+    answer
+}
+
+fn stage(answer: Answer) -> Stage {
+    let next = Moment::NEVER;
+    match answer {
+        Answer::Accepted | Answer::Gone => Stage::Accepted,
+        Answer::Budget(BudgetRefusal { text, .. }) => Stage::Blocked { cause: Cause::Budget(text), next },
+        Answer::TwoBudgets => Stage::Blocked { cause: Cause::TwoBudgets, next },
+        Answer::Webhook { text } => Stage::Blocked { cause: Cause::Webhook(text), next },
+        Answer::Throttled { text, .. } | Answer::Retry { text } => Stage::Paused { text, next },
+        Answer::Denied { text } | Answer::Final { text } => Stage::Final { text },
+        // Asked for the deletion instead, which knows neither.
+        Answer::NamespaceTerminating | Answer::NoEvictions => {
+            Stage::Final { text: "the API server neither evicts nor deletes the pod".to_owned() }
+        }
+    }
+}
+
+/// Which pods make the budgets unhealthy.
+fn questions(blocked: &[Blocked]) -> Inquiry {
+    let guards = blocked.iter().flat_map(|blocked| &blocked.budgets).map(|guard| &guard.budget);
+    let queries = guards.filter_map(|budget| {
+        let selector = budget.selector.clone()?;
+        let key = (budget.namespace.clone(), budget.name.clone());
+        Some((key, BudgetQuery { namespace: budget.namespace.clone(), name: budget.name.clone(), selector }))
+    });
+    let queries: BTreeMap<_, _> = queries.collect();
+    Inquiry { budgets: queries.into_values().collect(), ..Inquiry::default() }
+}

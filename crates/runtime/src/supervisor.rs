@@ -1,0 +1,222 @@
+//! A parent of the agents, for hosts without a service manager (`ebb run`).
+//!
+//! It starts the agents as child processes, starts each again that ends, ends one that hangs, and ends all of them when it
+//! is told to stop. It decides nothing about drains; `keeper` decides when an agent is started again and when one
+//! counts as hung.
+
+mod keeper;
+mod reaping;
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::time::{Duration, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pubsub::{AgentLock, Root};
+use schemas::Agent;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::clock;
+use crate::error_chain;
+use crate::signals::{STOP_LIMIT, SignalError, Stop};
+use keeper::{Hung, Keeper, Pause};
+
+/// So long the agents have after SIGTERM: their own limit, and as much again for a slow machine.
+const PATIENCE: Duration = STOP_LIMIT.saturating_mul(2);
+
+/// So long a killed process is waited for. One that hangs in a disk that does not answer cannot be ended.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Between two looks at the agents' touch files, which are touched every 25 s.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Between two looks when an agent was asked to end because it hangs.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Agents as child processes, and what wakes their parent.
+pub struct Supervisor<S> {
+    lock: AgentLock,
+    /// An agent was asked to end because it hangs.
+    waits_for_end: bool,
+    start: S,
+    keeper: Keeper,
+    stop: Stop,
+    child_ended: tokio::signal::unix::Signal,
+}
+
+impl<S> fmt::Debug for Supervisor<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supervisor").field("keeper", &self.keeper).finish_non_exhaustive()
+    }
+}
+
+impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
+    /// None of the agents runs yet. `start` makes the process of one. The lock is the parent's own: two parents would
+    /// fight over the agents' locks for ever.
+    ///
+    /// Call it in a tokio runtime of one thread, the main one: the kernel tells children of the end of the thread that
+    /// has started them.
+    ///
+    /// # Errors
+    /// A signal cannot be watched.
+    pub fn new(agents: &[Agent], lock: AgentLock, start: S) -> Result<Self, SignalError> {
+        Ok(Self {
+            lock,
+            waits_for_end: false,
+            start,
+            keeper: Keeper::new(agents),
+            stop: Stop::on_signals()?,
+            child_ended: signal(SignalKind::child()).map_err(SignalError::of("SIGCHLD"))?,
+        })
+    }
+
+    /// Keeps the agents running until SIGTERM or SIGINT, then ends them all.
+    pub async fn run(mut self) {
+        self.keep_until_told().await;
+        self.end_all().await;
+    }
+
+    async fn keep_until_told(&mut self) {
+        while !self.stop.is_requested() {
+            for agent in self.keeper.due(clock::awake_millis()) {
+                self.start_agent(agent);
+            }
+            self.wait().await;
+            self.bury();
+            self.end_hung();
+            if let Err(error) = self.lock.keep() {
+                tracing::warn!("the lock file of {} was removed: {}", self.lock.agent(), error_chain(&error));
+            }
+        }
+    }
+
+    /// Ends who hangs. As systemd's watchdog does it for the units; it is started again as after a crash.
+    fn end_hung(&mut self) {
+        let root: &Root = self.lock.root();
+        let touched = |agent: Agent| {
+            let time =
+                fs::symlink_metadata(root.touch(agent.wire_name())).and_then(|file| file.modified()).ok()?;
+            time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_nanos())
+        };
+        let hung = self.keeper.hung(touched, clock::awake_millis());
+        self.waits_for_end = !hung.is_empty();
+        for Hung { agent, pid, silent_ms, signal } in hung {
+            let (name, age) = (agent.name(), schemas::age(silent_ms));
+            tracing::error!(
+                agent = name,
+                process = pid.as_raw(),
+                "{name} hangs: its touch file is {age} old; sending {signal} to process {pid}"
+            );
+            if let Err(error) = kill(pid, signal) {
+                tracing::warn!("cannot send {signal} to {name}, process {pid}: {error}");
+            }
+        }
+    }
+
+    /// Until a child may have ended, one is to be started, or somebody asks to stop.
+    async fn wait(&mut self) {
+        let pause = self.keeper.wake_at().map(|at_ms| at_ms.saturating_sub(clock::awake_millis()));
+        let look = if self.waits_for_end { LOOK_AGAIN } else { LOOK };
+        let paused =
+            tokio::time::sleep(pause.map_or(look, |pause_ms| Duration::from_millis(pause_ms).min(look)));
+        tokio::select! {
+            biased;
+            () = self.stop.requested() => {}
+            _ = self.child_ended.recv() => {}
+            () = paused => {}
+        }
+    }
+
+    fn start_agent(&mut self, agent: Agent) {
+        let name = agent.name();
+        match (self.start)(agent) {
+            Ok(pid) => {
+                tracing::info!(agent = name, process = pid.as_raw(), "started {name} as process {pid}");
+                self.keeper.started(agent, pid, clock::awake_millis());
+            }
+            Err(error) => {
+                let pause = self.keeper.did_not_start(agent, clock::awake_millis());
+                tracing::error!(agent = name, "cannot start {name}: {error}; {}", again(pause));
+            }
+        }
+    }
+
+    /// Collects all that have ended.
+    fn bury(&mut self) {
+        while let Some((pid, how)) = reaping::next_ended() {
+            // Process 1 of a container inherits the orphans of its agents' commands.
+            let Some(ended) = self.keeper.ended(pid, how, clock::awake_millis()) else { continue };
+            let name = ended.agent.name();
+            let lived = Duration::from_millis(ended.lived_ms).as_secs();
+            let pause_seconds = ended.pause.as_secs();
+            let text = format!("{name} (process {pid}) ended after {lived} s: {how}");
+            if self.stop.is_requested() {
+                tracing::info!(agent = name, process = pid.as_raw(), "{text}");
+            } else if how.is_bad_flag() {
+                tracing::error!(
+                    agent = name,
+                    process = pid.as_raw(),
+                    pause_seconds,
+                    "{text}; the flags of `ebb run` have a mistake, see above: correct them; {}",
+                    again(ended.pause)
+                );
+            } else {
+                tracing::warn!(
+                    agent = name,
+                    process = pid.as_raw(),
+                    pause_seconds,
+                    "{text}; {}",
+                    again(ended.pause)
+                );
+            }
+        }
+    }
+
+    /// Asks all to end, and kills those that do not.
+    async fn end_all(&mut self) {
+        self.signal_all(Signal::SIGTERM);
+        if self.all_ended_within(PATIENCE).await {
+            return;
+        }
+        for (agent, pid) in self.keeper.running() {
+            let name = agent.name();
+            tracing::warn!(
+                agent = name,
+                process = pid.as_raw(),
+                "{name} does not end: killing process {pid}"
+            );
+        }
+        self.signal_all(Signal::SIGKILL);
+        if !self.all_ended_within(LAST_WAIT).await {
+            tracing::error!("a killed agent still hangs in the kernel; its lock stays taken until it ends");
+        }
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for (agent, pid) in self.keeper.running() {
+            // A child that has ended keeps its number until it is collected.
+            if let Err(error) = kill(pid, signal) {
+                tracing::warn!("cannot send {signal} to {}, process {pid}: {error}", agent.name());
+            }
+        }
+    }
+
+    async fn all_ended_within(&mut self, limit: Duration) -> bool {
+        let all_ended = async {
+            loop {
+                self.bury();
+                if self.keeper.running().is_empty() {
+                    return;
+                }
+                self.child_ended.recv().await;
+            }
+        };
+        tokio::time::timeout(limit, all_ended).await.is_ok()
+    }
+}
+
+fn again(pause: Pause) -> String {
+    format!("starting it again in {} s", pause.as_secs())
+}
