@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use drain::policy::{OnDetachTimeout, Volumes};
 
 use crate::kubectl::flags::{go_bool, go_duration};
 use crate::kubectl::nodes::NodeArguments;
@@ -99,19 +100,19 @@ pub(crate) struct OwnFlags {
 }
 
 impl OwnFlags {
+    /// How volumes are waited for.
+    pub(crate) fn volumes(&self) -> Volumes {
+        Volumes {
+            detach_timeout: self.detach_timeout,
+            reattach_timeout: self.reattach_timeout,
+            on_detach_timeout: self.on_detach_timeout,
+        }
+    }
+
     /// stdout is for JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.output == Output::Json
     }
-}
-
-/// What `--on-detach-timeout` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnDetachTimeout {
-    /// The drain of the node fails in the end.
-    Fail,
-    /// The drain succeeds and names the volume.
-    Proceed,
 }
 
 /// What stdout is for.

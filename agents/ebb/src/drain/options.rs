@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use drain::policy::{
-    MaxRetries, Method, OnDetachTimeout as DrainOnDetachTimeout, Stateful, StatefulOrder, Volumes,
-};
+use drain::policy::{MaxRetries, Method, Stateful, StatefulOrder};
 use drain::{Policy, Selector};
 
-use super::arguments::{DrainArguments, OnDetachTimeout};
+use super::arguments::DrainArguments;
 use crate::kubectl::flags::{DryRun, is_on};
 use crate::kubectl::nodes::Chosen;
 use crate::peers::user;
@@ -78,14 +76,7 @@ pub(crate) fn policy(arguments: &DrainArguments) -> anyhow::Result<Policy> {
         method: method(arguments),
         max_retries: max_retries(arguments)?,
         stateful: Stateful { parallel: own.stateful_parallel.into(), order: StatefulOrder::HighestFirst },
-        volumes: Volumes {
-            detach_timeout: own.detach_timeout,
-            reattach_timeout: own.reattach_timeout,
-            on_detach_timeout: match own.on_detach_timeout {
-                OnDetachTimeout::Fail => DrainOnDetachTimeout::Fail,
-                OnDetachTimeout::Proceed => DrainOnDetachTimeout::Proceed,
-            },
-        },
+        volumes: own.volumes(),
         concurrency: own.concurrency.into(),
         retry: own.retry,
         attempt_timeout: if kubectl.timeout.is_zero() { Duration::MAX } else { kubectl.timeout },
@@ -132,10 +123,10 @@ fn method(arguments: &DrainArguments) -> Method {
 fn max_retries(arguments: &DrainArguments) -> anyhow::Result<MaxRetries> {
     match arguments.own.max_retries.as_deref() {
         None => Ok(MaxRetries::Unlimited),
-        Some("auto") if arguments.kubectl.timeout.is_zero() => {
+        Some(MaxRetries::AUTO) if arguments.kubectl.timeout.is_zero() => {
             bail!("--max-retries=auto means as late as --timeout allows: give a --timeout")
         }
-        Some("auto") => Ok(MaxRetries::Auto),
+        Some(MaxRetries::AUTO) => Ok(MaxRetries::Auto),
         Some(number) => match number.parse() {
             Ok(times) => Ok(MaxRetries::Times(times)),
             Err(_) => bail!("--max-retries={number} must be a number from 0 to {} or auto", u32::MAX),
