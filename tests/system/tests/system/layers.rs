@@ -14,7 +14,7 @@ const RULES: [(&str, &[&str], &[&str]); 13] = [
     ("drain", &["selector"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
     ("session", &["drain"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
     ("cluster", &["drain"], &["notify"]),
-    ("runtime", &["schemas", "pubsub", "selector"], &["kube", "k8s-openapi"]),
+    ("runtime", &["schemas", "pubsub", "selector", "drain", "session"], &["kube", "k8s-openapi"]),
     ("zedkube", &["schemas", "pubsub", "drain", "session", "cluster", "runtime"], &["kube", "k8s-openapi"]),
     ("device-op", &["schemas", "pubsub", "runtime"], &["kube", "k8s-openapi"]),
     ("nodeagent", &["schemas", "pubsub", "runtime"], &["kube", "k8s-openapi"]),
