@@ -42,8 +42,9 @@ pub struct Loaded {
     pub refused: Vec<Refusal>,
 }
 
-/// One setting for a reader: `ebb config show`.
+/// One setting for a reader: `ebb config show`, and with `--json` as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct ShownSetting {
     /// The key.
     pub key: &'static str,
@@ -54,9 +55,9 @@ pub struct ShownSetting {
     /// The compiled default.
     pub default: &'static str,
     /// What is accepted.
-    pub accepted: String,
+    pub accepted: &'static str,
     /// From when on a change counts.
-    pub live: String,
+    pub live: &'static str,
     /// What it does.
     pub meaning: &'static str,
 }
@@ -89,8 +90,8 @@ impl Loaded {
             value: values.get(row.key).map(as_flag).unwrap_or_default(),
             origin: self.origin(row.key).to_string(),
             default: row.default.unwrap_or_default(),
-            accepted: row.accepted.to_owned(),
-            live: row.live.to_owned(),
+            accepted: row.accepted,
+            live: row.live,
             meaning: row.meaning,
         };
         ROWS.iter().map(shown).collect()
