@@ -5,10 +5,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus, Outcome};
 
 /// What to do when zedkube has been away for `drain.start.timeout`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum OnTimeout {
     /// Go down undrained (the setting's default).
     Proceed,

@@ -48,7 +48,7 @@ impl Device {
             screen::say(&format!("Warning: {problem}"));
         }
         let settings = Settings::clone(&loaded.settings);
-        Ok(Self { policy: zedkube::drain_policy(&settings), root, settings })
+        Ok(Self { policy: settings.policy.drain.clone(), root, settings })
     }
 
     /// Connects as zedkube does; nothing is sent yet. `verb` is what the API server's audit log gets to see.

@@ -26,7 +26,6 @@ mod slots;
 mod tokens;
 
 pub use kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
-pub use policy::drain_policy;
 use pubsub::PublishError;
 use runtime::{AgentContext, Stop};
 pub use service::Hanging;

@@ -90,7 +90,11 @@ impl Performer {
         let longhorn = tokio::spawn(longhorn::follow(self.link.clone(), self.settings.clone()));
         let tokens = tokio::spawn(tokens::follow(self.link.clone()));
         self.housekeeping = vec![longhorn.abort_handle(), tokens.abort_handle()];
-        self.preflight.start(self.link.clone(), self.slots.clone(), self.settings.current().slots.limit > 0);
+        self.preflight.start(
+            self.link.clone(),
+            self.slots.clone(),
+            self.settings.current().policy.slots_limit > 0,
+        );
     }
 
     /// There is a kubeconfig, good or broken.

@@ -293,7 +293,7 @@ impl Service {
         let has_kubeconfig = self.performer.has_kubeconfig();
         Facts {
             eve_config_valid: self.inbox.eve_config_valid(),
-            mode: policy::mode(&self.settings.current()),
+            mode: self.settings.current().cluster.mode,
             has_kubeconfig,
             nodeagent: self.inbox.nodeagent(self.context.boot_id()),
             // The search reads a file of each process, and decides nothing where there is a kubeconfig.

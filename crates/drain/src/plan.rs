@@ -209,15 +209,10 @@ fn told(pod: &PodView, rule: Option<&Rule>) -> Told {
     let Some(value) = pod.labels.get(DRAIN_LABEL) else {
         return by_rule();
     };
-    let behaviour = match value.to_ascii_lowercase().as_str() {
-        "drain" => Behaviour::Drain,
-        "skip" => Behaviour::Skip,
-        "wait-completed" => Behaviour::WaitCompleted,
-        _ => {
-            let Told { behaviour, why } = by_rule();
-            let unknown = Reason::UnknownLabel(value.clone());
-            return Told { behaviour, why: why.filter(|_| behaviour != Behaviour::Drain).or(Some(unknown)) };
-        }
+    let Some(behaviour) = Behaviour::of_word(&value.to_ascii_lowercase()) else {
+        let Told { behaviour, why } = by_rule();
+        let unknown = Reason::UnknownLabel(value.clone());
+        return Told { behaviour, why: why.filter(|_| behaviour != Behaviour::Drain).or(Some(unknown)) };
     };
     Told { behaviour, why: Some(Reason::Label(value.clone())) }
 }

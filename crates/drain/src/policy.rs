@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selector::Selector;
+use serde::{Deserialize, Serialize};
 
 use crate::rule::Rule;
 
@@ -62,8 +63,14 @@ pub enum MaxRetries {
     Auto,
 }
 
+impl MaxRetries {
+    /// The word for [`Self::Auto`], in settings and on the command line.
+    pub const AUTO: &str = "auto";
+}
+
 /// What is done when the node is unhealthy for long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum UnhealthyNode {
     /// Nothing else than otherwise.
     #[default]
@@ -82,7 +89,8 @@ pub struct Stateful {
 }
 
 /// Which pods with attached volumes leave first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum StatefulOrder {
     /// Those of the highest priority (MCM).
     #[default]
@@ -103,9 +111,11 @@ pub struct Volumes {
 }
 
 /// What a volume means that is not detached in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum OnDetachTimeout {
-    /// The attempt fails in the end.
+    /// The drain of the node fails in the end.
     #[default]
     Fail,
     /// The drain succeeds and names the volume.

@@ -10,9 +10,8 @@ use crate::state::{Attempt, Track};
 use crate::time::Moment;
 
 /// What a process has to know of an attempt that another one has begun.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "trace", serde(rename_all = "PascalCase", default))]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub struct Record {
     /// When it began.
     pub started: Moment,

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use selector::Selector;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as NotAWord, StrDeserializer};
+use serde::{Deserialize, Serialize};
 
 use crate::view::PodView;
 
 /// What a rule does with the pods that it selects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
     /// They leave, as all others do.
     #[default]
@@ -16,6 +20,14 @@ pub enum Behaviour {
     Skip,
     /// They end by themselves, and are waited for.
     WaitCompleted,
+}
+
+impl Behaviour {
+    /// The behaviour that is written like this, in a `[[rule]]` and in the label of a pod.
+    pub fn of_word(word: &str) -> Option<Self> {
+        let word: StrDeserializer<'_, NotAWord> = word.into_deserializer();
+        Self::deserialize(word).ok()
+    }
 }
 
 /// One rule. The first one that matches a pod counts.

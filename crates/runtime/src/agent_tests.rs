@@ -29,7 +29,7 @@ async fn an_agent_has_its_lock_its_boot_and_its_settings() {
         (context.name(), context.boot_id(), context.machine_id()),
         ("zedkube", "boot-1", Some("machine-1"))
     );
-    assert_eq!(context.settings().current().drain.attempts, 3);
+    assert_eq!(context.settings().current().policy.attempts, 3);
     assert_eq!(context.settings().loaded().problems.len(), 1, "a mistake in a file does not stop it");
     assert!(!context.is_beside_zedbox());
     let own = std::process::id();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use pubsub::Root;
 
-use crate::settings::{Entry, Origin, Raw};
+use crate::settings::{Entry, Origin};
 
 /// The flags that every agent has. `--node` and `--kubeconfig` are short for `--set node.name=…` and
 /// `--set cluster.kubeconfig=…`.
@@ -83,7 +83,7 @@ impl AgentFlags {
 }
 
 fn entry(flag: &'static str, key: &str, value: &str) -> Entry {
-    Entry { key: key.to_owned(), value: Raw::Bare(value.to_owned()), origin: Origin::Flag(flag) }
+    Entry { key: key.to_owned(), value: value.into(), origin: Origin::Flag(flag) }
 }
 
 /// Whoever types a flag means the folder where he stands; a daemon's settings know no such folder.

@@ -15,8 +15,7 @@ use pubsub::{
 };
 use schemas::{
     Absence, DrainRequester, EdgeNodeClusterConfig, GateFacts, GoTime, Member, NodeDrainReport,
-    NodeDrainRequest, NodeDrainStatus, OnTimeout, PassGate, RequestLine, Row, Topic, Verdict, ZedkubeSeen,
-    agent,
+    NodeDrainRequest, NodeDrainStatus, PassGate, RequestLine, Row, Topic, Verdict, ZedkubeSeen, agent,
 };
 use thiserror::Error;
 
@@ -298,7 +297,7 @@ impl Requester {
                 .map(|config| config.valid),
             absent_ms: 0,
             start_timeout_ms: millis(settings.drain.start_timeout),
-            on_timeout: OnTimeout::from(settings.drain.start_on_timeout),
+            on_timeout: settings.drain.start_on_timeout,
         }
     }
 

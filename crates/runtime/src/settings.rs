@@ -3,48 +3,38 @@
 //! Layers, later wins: compiled defaults, `ROOT/usr/lib/ebb/ebb.toml`, `ROOT/etc/ebb/ebb.toml`,
 //! `ROOT/etc/ebb/ebb.d/*.toml` by name, the controller's `ConfigItemValueMap` (EVE's keys), `--config`, `--set`.
 //! Rules are added up instead: those of all files count.
-//! Each layer is first a `fragment` (keys and values as written, with their lines); [`load`] judges all of them
-//! by one `table` and gives [`Settings`] without a hole, the origin of every value, and every [`Problem`] at once.
-//! The page `docs/settings.md` shows that table.
+//! Each layer is first a `fragment` (keys and values as written, with their lines); [`load`] puts one value after the
+//! other into [`Settings`], whose types (`keys`, `notation`) take it or say what they accept, and gives settings
+//! without a hole, the origin of every value, and every [`Problem`] at once.
+//! Defaults and meanings are those of `docs/settings.md` (`page`).
 
 mod command;
 mod duration;
 mod fragment;
-mod groups;
+mod keys;
 mod live;
 mod load;
 mod names;
+mod notation;
+mod page;
 mod problem;
-mod raw;
-mod row;
-mod rule;
 mod rules;
-mod table;
-mod value;
-mod words;
+mod values;
 
 pub use command::{Command, VersionSource};
 pub(crate) use fragment::Entry;
 pub use fragment::settings_files;
-pub use groups::{
-    ApiSettings, BaseosSettings, ClusterSettings, CordonSettings, DeviceOpSettings, DeviceSettings,
-    DrainSettings, EvictSettings, ForceSettings, HealthSettings, LonghornSettings, NodeSettings,
-    PeerSettings, PodSettings, Settings, SlotSettings, StatefulSettings, VolumeSettings,
+pub use keys::{
+    BaseosSettings, ClusterSettings, DeviceOpSettings, DeviceSettings, DrainSettings, EveSettings,
+    HealthSettings, LonghornSettings, NodeSettings, Settings, SlotSettings,
 };
 pub use live::SettingsWatch;
 pub use load::{Loaded, ShownSetting, load};
-pub use names::{DnsLabel, NodeName};
+pub use names::LonghornDrainPolicy;
+pub use notation::Retry;
 pub use problem::{Origin, Problem};
-pub(crate) use raw::Raw;
-pub use row::Live;
-pub use rule::{OwnerKind, Rule, RuleName};
 pub use rules::ShownRule;
-pub use value::{Hours, MaxRetries, Retry, Seconds, Wait};
-pub use words::{
-    Behaviour, ClusterMode, DetachTimeout, LonghornDrainPolicy, StatefulOrder, UnhealthyNode, WithoutDrain,
-    WithoutZedkube,
-};
 
 #[cfg(test)]
-#[path = "settings/table_tests.rs"]
-mod table_tests;
+#[path = "settings/page_tests.rs"]
+mod page_tests;

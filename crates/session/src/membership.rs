@@ -4,17 +4,7 @@
 
 use schemas::Member;
 
-/// Setting `cluster.mode`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// What the API server says decides.
-    #[default]
-    Auto,
-    /// Always a member.
-    Always,
-    /// Never one.
-    Never,
-}
+pub use crate::policy::Mode;
 
 /// What the device itself knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,13 +2,29 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// What to do when a precondition of a drain cannot be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Otherwise {
     /// Call the drain complete, with an outcome that says why (EVE's way).
     Complete,
     /// Wait on.
     Wait,
+}
+
+/// Whether this device counts as a member of a cluster when EVE does not say so (`cluster.mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// What the API server says decides.
+    #[default]
+    Auto,
+    /// Always a member.
+    Always,
+    /// Never one.
+    Never,
 }
 
 /// All limits and choices, from settings. Durations are complete: nothing is left open.

@@ -14,7 +14,7 @@ pub(super) struct SettingsDocument {
     problems: Vec<ProblemDocument>,
     /// What the zedkube that runs says of these problems, with the values that it kept.
     running: Vec<String>,
-    settings: Vec<SettingDocument>,
+    settings: Vec<ShownSetting>,
     /// In the order in which they count.
     rules: Vec<RuleDocument>,
 }
@@ -47,18 +47,6 @@ struct ProblemDocument {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct SettingDocument {
-    key: &'static str,
-    value: String,
-    origin: String,
-    default: &'static str,
-    accepted: String,
-    live: String,
-    meaning: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
 struct RuleDocument {
     name: String,
     origin: String,
@@ -70,7 +58,7 @@ pub(super) fn of_settings(loaded: &Loaded, running: Vec<String>) -> SettingsDocu
     SettingsDocument {
         problems: problems(loaded),
         running,
-        settings: loaded.shown().into_iter().map(setting).collect(),
+        settings: loaded.shown(),
         rules: loaded.shown_rules().into_iter().map(rule).collect(),
     }
 }
@@ -91,11 +79,6 @@ fn problem(problem: Problem) -> ProblemDocument {
         Origin::Default | Origin::Controller | Origin::Flag(_) => (None, None),
     };
     ProblemDocument { origin: origin.to_string(), file, line, key, value, accepted, in_effect }
-}
-
-fn setting(shown: ShownSetting) -> SettingDocument {
-    let ShownSetting { key, value, origin, default, accepted, live, meaning } = shown;
-    SettingDocument { key, value, origin, default, accepted, live, meaning }
 }
 
 fn rule(shown: ShownRule) -> RuleDocument {

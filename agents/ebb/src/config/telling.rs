@@ -11,7 +11,8 @@ use crate::screen::table;
 pub(super) fn settings(loaded: &Loaded, running: &[String]) -> String {
     let mut text = list(loaded, running);
     // The value comes last because it may be long.
-    let row = |ShownSetting { key, value, origin, live, .. }| [key.to_owned(), origin, live, value];
+    let row =
+        |ShownSetting { key, value, origin, live, .. }| [key.to_owned(), origin, live.to_owned(), value];
     let rows: Vec<[String; 4]> = loaded.shown().into_iter().map(row).collect();
     text.push_str(&table(["KEY", "ORIGIN", "LIVE", "VALUE"], &rows));
     for rule in loaded.shown_rules() {

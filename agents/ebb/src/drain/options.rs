@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use drain::policy::{
-    MaxRetries, Method, OnDetachTimeout as DrainOnDetachTimeout, Stateful, StatefulOrder, Volumes,
-};
+use drain::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, Volumes};
 use drain::{Policy, Selector};
 use runtime::peers::user;
 
@@ -105,19 +103,19 @@ pub(crate) struct OwnFlags {
 }
 
 impl OwnFlags {
+    /// How volumes are waited for.
+    pub(crate) fn volumes(&self) -> Volumes {
+        Volumes {
+            detach_timeout: self.detach_timeout,
+            reattach_timeout: self.reattach_timeout,
+            on_detach_timeout: self.on_detach_timeout,
+        }
+    }
+
     /// stdout is for JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.output == Output::Json
     }
-}
-
-/// What `--on-detach-timeout` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnDetachTimeout {
-    /// The drain of the node fails in the end.
-    Fail,
-    /// The drain succeeds and names the volume.
-    Proceed,
 }
 
 /// What stdout is for.
@@ -194,14 +192,7 @@ pub(crate) fn policy(arguments: &DrainArguments) -> anyhow::Result<Policy> {
         method: method(arguments),
         max_retries: max_retries(arguments)?,
         stateful: Stateful { parallel: own.stateful_parallel.into(), order: StatefulOrder::HighestFirst },
-        volumes: Volumes {
-            detach_timeout: own.detach_timeout,
-            reattach_timeout: own.reattach_timeout,
-            on_detach_timeout: match own.on_detach_timeout {
-                OnDetachTimeout::Fail => DrainOnDetachTimeout::Fail,
-                OnDetachTimeout::Proceed => DrainOnDetachTimeout::Proceed,
-            },
-        },
+        volumes: own.volumes(),
         concurrency: own.concurrency.into(),
         retry: own.retry,
         attempt_timeout: if kubectl.timeout.is_zero() { Duration::MAX } else { kubectl.timeout },
@@ -248,10 +239,10 @@ fn method(arguments: &DrainArguments) -> Method {
 fn max_retries(arguments: &DrainArguments) -> anyhow::Result<MaxRetries> {
     match arguments.own.max_retries.as_deref() {
         None => Ok(MaxRetries::Unlimited),
-        Some("auto") if arguments.kubectl.timeout.is_zero() => {
+        Some(MaxRetries::AUTO) if arguments.kubectl.timeout.is_zero() => {
             bail!("--max-retries=auto means as late as --timeout allows: give a --timeout")
         }
-        Some("auto") => Ok(MaxRetries::Auto),
+        Some(MaxRetries::AUTO) => Ok(MaxRetries::Auto),
         Some(number) => match number.parse() {
             Ok(times) => Ok(MaxRetries::Times(times)),
             Err(_) => bail!("--max-retries={number} must be a number from 0 to {} or auto", u32::MAX),

@@ -1,5 +1,5 @@
 use clap::Parser;
-use drain::policy::{OnDetachTimeout as DetachTimeout, StatefulOrder};
+use drain::policy::{OnDetachTimeout, StatefulOrder, Volumes};
 
 use super::*;
 
@@ -81,7 +81,7 @@ fn every_flag_means_something() {
                 volumes: Volumes {
                     detach_timeout: Duration::ZERO,
                     reattach_timeout: Duration::ZERO,
-                    on_detach_timeout: DetachTimeout::Proceed,
+                    on_detach_timeout: OnDetachTimeout::Proceed,
                 },
                 ..usual.clone()
             },

@@ -79,8 +79,8 @@ pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let slots = read_slots(&cluster, &map).await?;
     // After the slots: a node that joined and took a slot in between would look as if it were gone.
     let nodes: Vec<NodeView> = list_nodes(&cluster).await?.into_iter().map(|facts| facts.view).collect();
-    let limits = &device.settings.slots;
-    let document = document(&map, &slots, &nodes, limits.limit, limits.down_max);
+    let limits = &device.settings.policy;
+    let document = document(&map, &slots, &nodes, limits.slots_limit, limits.down_max);
     if common.json {
         screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
     } else {

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::raw::Raw;
-use super::value::SettingValue;
+use serde_json::Value;
+
+use super::notation::{AbsolutePath, Notation};
 
 /// So many arguments, and so many commands in a list of commands.
 const MOST: usize = 64;
@@ -19,48 +20,43 @@ pub struct Command {
     pub arguments: Vec<String>,
 }
 
-impl SettingValue for Command {
-    type Limits = ();
+/// The items of a list that is not too long.
+fn items(written: &Value) -> Option<&Vec<Value>> {
+    written.as_array().filter(|items| items.len() <= MOST)
+}
 
-    fn read(raw: &Raw, (): &()) -> Option<Self> {
-        let items = raw.list().filter(|items| items.len() <= MOST)?;
-        let words: Option<Vec<String>> = items.iter().map(argument).collect();
-        let mut words = words?.into_iter();
+impl Notation for Command {
+    type Of = Self;
+    const ACCEPTED: &str =
+        "a program and its arguments as a list of texts, such as `[\"/usr/bin/sync\", \"-f\"]`";
+
+    fn read(written: &Value) -> Option<Self> {
+        let is_argument = |text: &&str| text.len() <= LONGEST && !text.contains('\0');
+        let argument = |item: &Value| item.as_str().filter(is_argument).map(str::to_owned);
+        let mut words = items(written)?.iter().map(argument).collect::<Option<Vec<String>>>()?.into_iter();
         let program = words.next().filter(|program| !program.is_empty())?;
         Some(Self { program, arguments: words.collect() })
     }
 
-    fn accepted((): &()) -> String {
-        "a program and its arguments as a list of texts, such as `[\"/usr/bin/sync\", \"-f\"]`".to_owned()
+    fn write(value: &Self) -> Value {
+        std::iter::once(&value.program).chain(&value.arguments).map(String::as_str).collect()
     }
-
-    fn show(&self) -> String {
-        let words = std::iter::once(&self.program).chain(&self.arguments);
-        Raw::List(words.cloned().map(Raw::Text).collect()).to_string()
-    }
-}
-
-fn argument(raw: &Raw) -> Option<String> {
-    let text = raw.text()?;
-    (text.len() <= LONGEST && !text.contains('\0')).then(|| text.to_owned())
 }
 
 /// Commands that run one after the other; `[]` is none.
-impl SettingValue for Vec<Command> {
-    type Limits = ();
+pub(crate) struct Commands;
 
-    fn read(raw: &Raw, (): &()) -> Option<Self> {
-        let items = raw.list().filter(|items| items.len() <= MOST)?;
-        items.iter().map(|item| Command::read(item, &())).collect()
+impl Notation for Commands {
+    type Of = Vec<Command>;
+    const ACCEPTED: &str =
+        "a list of commands, such as `[[\"/usr/bin/sync\"], [\"/usr/bin/logger\", \"bye\"]]`";
+
+    fn read(written: &Value) -> Option<Vec<Command>> {
+        items(written)?.iter().map(Command::read).collect()
     }
 
-    fn accepted((): &()) -> String {
-        "a list of commands, such as `[[\"/usr/bin/sync\"], [\"/usr/bin/logger\", \"bye\"]]`".to_owned()
-    }
-
-    fn show(&self) -> String {
-        let commands: Vec<String> = self.iter().map(Command::show).collect();
-        format!("[{}]", commands.join(", "))
+    fn write(value: &Vec<Command>) -> Value {
+        value.iter().map(Command::write).collect()
     }
 }
 
@@ -73,23 +69,23 @@ pub enum VersionSource {
     File(PathBuf),
 }
 
-impl SettingValue for VersionSource {
-    type Limits = ();
+impl Notation for VersionSource {
+    type Of = Self;
 
-    fn read(raw: &Raw, (): &()) -> Option<Self> {
-        let command = Command::read(raw, &()).map(Self::Command);
-        command.or_else(|| PathBuf::read(raw, &()).map(Self::File))
+    fn read(written: &Value) -> Option<Self> {
+        let command = Command::read(written).map(Self::Command);
+        command.or_else(|| AbsolutePath::read(written).map(Self::File))
     }
 
-    fn accepted((): &()) -> String {
-        format!("{}, or {} of a file", Command::accepted(&()), PathBuf::accepted(&()))
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::Command(command) => command.show(),
-            Self::File(path) => path.show(),
+    fn write(value: &Self) -> Value {
+        match value {
+            Self::Command(command) => Command::write(command),
+            Self::File(path) => AbsolutePath::write(path),
         }
+    }
+
+    fn accepted() -> String {
+        format!("{}, or {} of a file", Command::accepted(), AbsolutePath::accepted())
     }
 }
 
@@ -97,33 +93,23 @@ impl SettingValue for VersionSource {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<Command> {
-        Command::read(&Raw::Bare(text.to_owned()), &())
-    }
-
     #[test]
-    fn a_command_is_a_list_of_texts_with_a_program() {
-        let sync =
-            Command { program: "sync".to_owned(), arguments: vec!["-f".to_owned(), "/a b".to_owned()] };
-        assert_eq!(read(r#"["sync", "-f", "/a b"]"#), Some(sync));
-        for refused in
-            ["sync -f", "[]", r#"[""]"#, "[1]", r#"["a\u0000"]"#, r#"["a""#, r#"[["a"]]"#, "{}", ""]
-        {
-            assert_eq!(read(refused), None, "{refused}");
+    fn a_command_has_a_program_and_limits() {
+        let sync = Command { program: "sync".into(), arguments: vec!["-f".into(), "/a b".into()] };
+        assert_eq!(Command::read(&["sync", "-f", "/a b"].into_iter().collect()), Some(sync));
+        let list = |count: usize, text: &str| Command::read(&vec![text; count].into());
+        for (count, text, is_accepted) in [
+            (0, "a", false),
+            (MOST, "a", true),
+            (MOST + 1, "a", false),
+            (1, "", false),
+            (1, "a\0", false),
+            (1, &"a".repeat(LONGEST), true),
+            (1, &"a".repeat(LONGEST + 1), false),
+        ] {
+            assert_eq!(list(count, text).is_some(), is_accepted, "{count} times {}", text.len());
         }
-        let many = |n: usize| Raw::List(vec![Raw::Text("a".to_owned()); n]);
-        assert!(Command::read(&many(MOST), &()).is_some());
-        assert!(Command::read(&many(MOST + 1), &()).is_none());
-        assert!(Command::read(&Raw::List(vec![Raw::Text("a".repeat(LONGEST + 1))]), &()).is_none());
-    }
-
-    #[test]
-    fn what_is_shown_reads_back() {
-        for text in [r#"["a", "b \" c"]"#, "/etc/os-version"] {
-            let source = VersionSource::read(&Raw::Bare(text.to_owned()), &()).unwrap();
-            assert_eq!(source.show(), text);
-        }
-        let commands = r#"[["a"], ["b", "c"]]"#;
-        assert_eq!(Vec::<Command>::read(&Raw::Bare(commands.to_owned()), &()).unwrap().show(), commands);
+        let commands = |count: usize| Commands::read(&vec![Value::from(vec!["a"]); count].into());
+        assert_eq!((commands(MOST).map(|all| all.len()), commands(MOST + 1)), (Some(MOST), None));
     }
 }

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use pubsub::{Owner, Root, read_checked};
-use schemas::{ConfigItemType, ConfigItemValue, ConfigItemValueMap};
+use schemas::ConfigItemValueMap;
+use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use super::page::{ROWS, row_of};
 use super::problem::{Origin, Problem};
-use super::raw::Raw;
-use super::table::{ROWS, row_of};
+use super::values::{of_controller, of_toml};
 use crate::flags::AgentFlags;
 
 /// The key of `[[rule]]`, which is no setting with one value: the rules of all layers count.
@@ -24,17 +25,17 @@ const MOST_FILES: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) value: Raw,
+    pub(crate) value: Value,
     pub(crate) origin: Origin,
 }
 
 /// One of the rules of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RawRule {
+pub(crate) enum WrittenRule {
     /// A `[[rule]]` with its own keys.
     Table { origin: Origin, entries: Vec<Entry> },
     /// Something else that stands in its place.
-    Other { origin: Origin, value: Raw },
+    Other { origin: Origin, value: Value },
 }
 
 /// One layer.
@@ -43,7 +44,7 @@ pub(crate) enum Fragment {
     /// What flags or the controller say, in their order.
     Entries(Vec<Entry>),
     /// What a file says, in its order.
-    File { path: PathBuf, entries: Vec<Entry>, rules: Vec<RawRule> },
+    File { path: PathBuf, entries: Vec<Entry>, rules: Vec<WrittenRule> },
     /// A file that cannot be used: nobody knows what it would have said.
     Unusable { path: PathBuf, problems: Vec<Problem> },
 }
@@ -140,7 +141,7 @@ fn file_content(path: &Path, bytes: &[u8]) -> Fragment {
         let origin = |offset| line_origin(path, text, offset);
         let mut entries = Vec::new();
         flatten(&mut entries, None, table.get_ref(), &origin);
-        let rules = raw_rules(table.get_ref(), &origin);
+        let rules = written_rules(table.get_ref(), &origin);
         return Fragment::File { path: path.to_owned(), entries, rules };
     }
     let problem = |error: &toml::de::Error| {
@@ -156,30 +157,32 @@ fn line_origin(path: &Path, text: &str, offset: usize) -> Origin {
 }
 
 /// What stands below `rule`: tables, if it was written as `[[rule]]`.
-fn raw_rules(file: &DeTable<'_>, origin: &impl Fn(usize) -> Origin) -> Vec<RawRule> {
+fn written_rules(file: &DeTable<'_>, origin: &impl Fn(usize) -> Origin) -> Vec<WrittenRule> {
     let Some((name, value)) = file.iter().find(|(name, _)| name.get_ref() == RULE) else { return Vec::new() };
-    let raw_rule = |item: &Spanned<_>| raw_rule(item.get_ref(), origin(item.span().start), origin);
+    let written_rule = |item: &Spanned<_>| written_rule(item.get_ref(), origin(item.span().start), origin);
     let is_leftover = value.get_ref().as_table().is_some_and(DeTable::is_empty);
     match value.get_ref().as_array() {
-        Some(items) => items.iter().map(raw_rule).collect(),
+        Some(items) => items.iter().map(written_rule).collect(),
         None if is_leftover => Vec::new(),
-        None => vec![RawRule::Other { origin: origin(name.span().start), value: value.get_ref().into() }],
+        None => {
+            vec![WrittenRule::Other { origin: origin(name.span().start), value: of_toml(value.get_ref()) }]
+        }
     }
 }
 
 /// A table in a rule is no section: it is the value of its key, and none that a key takes.
-fn raw_rule(value: &DeValue<'_>, start: Origin, origin: &impl Fn(usize) -> Origin) -> RawRule {
+fn written_rule(value: &DeValue<'_>, start: Origin, origin: &impl Fn(usize) -> Origin) -> WrittenRule {
     let Some(table) = value.as_table() else {
-        return RawRule::Other { origin: start, value: Raw::from(value) };
+        return WrittenRule::Other { origin: start, value: of_toml(value) };
     };
     let entry = |(name, value): (&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| Entry {
         key: name.get_ref().to_string(),
-        value: Raw::from(value.get_ref()),
+        value: of_toml(value.get_ref()),
         origin: origin(name.span().start),
     };
     let mut lines: Vec<_> = table.iter().collect();
     lines.sort_by_key(|(name, _)| name.span().start);
-    RawRule::Table { origin: start, entries: lines.into_iter().map(entry).collect() }
+    WrittenRule::Table { origin: start, entries: lines.into_iter().map(entry).collect() }
 }
 
 /// Tables and dotted keys alike become dotted keys; rules are none. The parser bounds how deep tables can be nested.
@@ -200,7 +203,7 @@ fn flatten(
         if let Some(inner) = value.get_ref().as_table().filter(|inner| !inner.is_empty()) {
             flatten(entries, Some(&key), inner, origin);
         } else if !value.get_ref().as_table().is_some_and(is_leftover) {
-            entries.push(Entry { key, value: Raw::from(value.get_ref()), origin: origin(name.span().start) });
+            entries.push(Entry { key, value: of_toml(value.get_ref()), origin: origin(name.span().start) });
         }
     }
 }
@@ -209,16 +212,7 @@ fn flatten(
 fn controllers(map: &ConfigItemValueMap) -> Fragment {
     let entry = |key: &'static str| {
         let item = map.global_settings.get(key)?;
-        Some(Entry { key: key.to_owned(), value: item_value(item), origin: Origin::Controller })
+        Some(Entry { key: key.to_owned(), value: of_controller(item), origin: Origin::Controller })
     };
     Fragment::Entries(ROWS.iter().filter(|row| row.is_eve).filter_map(|row| entry(row.key)).collect())
-}
-
-fn item_value(item: &ConfigItemValue) -> Raw {
-    match item.item_type {
-        ConfigItemType::INT => Raw::Integer(item.int_value.into()),
-        ConfigItemType::STRING => Raw::Text(item.str_value.clone()),
-        ConfigItemType::BOOL => Raw::Flag(item.bool_value),
-        ConfigItemType(other) => Raw::Other(format!("a value of type {other}")),
-    }
 }

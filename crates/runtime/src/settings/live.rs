@@ -9,7 +9,7 @@ use schemas::{ConfigItemValueMap, agent};
 use tokio::sync::watch;
 
 use super::fragment::watched_paths;
-use super::groups::Settings;
+use super::keys::Settings;
 use super::load::{Loaded, load};
 use super::problem::Problem;
 use crate::flags::AgentFlags;
@@ -135,7 +135,7 @@ fn log_changes(before: &Loaded, after: &Loaded) {
             );
         }
     }
-    if before.settings.rules != after.settings.rules {
+    if before.settings.policy.drain.rules != after.settings.policy.drain.rules {
         let rules = after.shown_rules();
         tracing::info!("the rules for single pods have changed, there are {} now", rules.len());
         for rule in rules {

@@ -33,16 +33,16 @@ async fn files_and_the_controller_are_followed() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::new(folder.path());
     let mut settings = SettingsWatch::start(root.clone(), AgentFlags::default());
-    assert_eq!(settings.current().drain.attempts, 5);
+    assert_eq!(settings.current().policy.attempts, 5);
 
     // Neither the folder nor the file was there at the start.
     let file = folder.path().join("etc/ebb/ebb.d/10-ours.toml");
     write(&file, "drain.attempts = 7");
-    until(&mut settings, |loaded| loaded.settings.drain.attempts == 7).await;
+    until(&mut settings, |loaded| loaded.settings.policy.attempts == 7).await;
 
     write(&file, "drain.attempts = 700");
     until(&mut settings, |loaded| loaded.problems.len() == 1).await;
-    assert_eq!(settings.current().drain.attempts, 7, "the old value");
+    assert_eq!(settings.current().policy.attempts, 7, "the old value");
 
     let lock = AgentLock::acquire(&root, agent::ZEDAGENT).unwrap();
     let mut controller = Publisher::open(&root, agent::ZEDAGENT, Persistence::Volatile, &lock).unwrap();
@@ -51,10 +51,11 @@ async fn files_and_the_controller_are_followed() {
     let mut map = ConfigItemValueMap::default();
     map.global_settings.insert("kubernetes.drain.timeout".to_owned(), hours);
     controller.publish(&TopicKey::global(), &map).unwrap();
-    until(&mut settings, |loaded| loaded.settings.attempt_timeout() == Duration::from_hours(48)).await;
+    until(&mut settings, |loaded| loaded.settings.policy.drain.attempt_timeout == Duration::from_hours(48))
+        .await;
 
     fs::remove_file(&file).unwrap();
-    until(&mut settings, |loaded| loaded.settings.drain.attempts == 5 && loaded.problems.is_empty()).await;
+    until(&mut settings, |loaded| loaded.settings.policy.attempts == 5 && loaded.problems.is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,11 +65,11 @@ async fn a_map_of_the_controller_that_is_refused_is_told_and_the_last_good_one_c
     let file = root.item::<ConfigItemValueMap>(agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global());
     write(&file, r#"{"GlobalSettings":{"kubernetes.drain.timeout":{"ItemType":1,"IntValue":48}}}"#);
     let mut settings = SettingsWatch::start(root.clone(), AgentFlags::default());
-    let before = settings.current().attempt_timeout();
+    let before = settings.current().policy.drain.attempt_timeout;
     write(&file, "[]");
     until(&mut settings, |loaded| !loaded.refused.is_empty()).await;
     assert_eq!(settings.loaded().refused.first().map(|refusal| refusal.path.clone()), Some(file.clone()));
-    assert_eq!(settings.current().attempt_timeout(), before);
+    assert_eq!(settings.current().policy.drain.attempt_timeout, before);
     fs::remove_file(&file).unwrap();
     until(&mut settings, |loaded| loaded.refused.is_empty()).await;
     // One that is there at the start.
@@ -93,8 +94,8 @@ async fn a_half_written_file_changes_nothing() {
     assert!(half_way.is_err(), "one look is not enough");
     write(&file, "no-peer = \"wait\"\ndrain.attempts = 6");
     let after = look.await;
-    assert_eq!(after.settings.drain.attempts, 6);
-    assert_eq!(after.settings.peer.none, crate::settings::WithoutDrain::Wait);
+    assert_eq!(after.settings.policy.attempts, 6);
+    assert_eq!(after.settings.policy.on_no_peer, session::policy::Otherwise::Wait);
 }
 
 #[tokio::test]

@@ -7,25 +7,30 @@ use std::sync::Arc;
 use pubsub::{Refusal, Root};
 use schemas::ConfigItemValueMap;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::fragment::{Entry, Fragment, RULE, RawRule, fragments};
-use super::groups::Settings;
+use super::fragment::{Entry, Fragment, RULE, WrittenRule, fragments};
+use super::keys::Settings;
+use super::page::{NOT_LIVE, ROWS, Row, row_of};
 use super::problem::{Origin, Problem};
-use super::raw::Raw;
-use super::row::{Live, Row};
 use super::rules::{RuleList, ShownRule};
-use super::table::{ROWS, row_of};
+use super::values::{Values, as_flag, by_key, readings, with};
 use crate::flags::AgentFlags;
 
 /// So many problems are kept; a file full of garbage must not fill the log.
 const MOST_PROBLEMS: usize = 200;
+
+/// Settings that decide whether a device may go down undrained. A bad value of one of them becomes [`SAFE_WORD`]; a bad
+/// value of another one leaves the layer below in effect.
+pub(crate) const SAFE: [&str; 3] = ["api-unreachable", "no-peer", "drain.start.on-timeout"];
+const SAFE_WORD: &str = "wait";
 
 /// The settings in effect, where each comes from, and every mistake that was found on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// What code uses.
     pub settings: Arc<Settings>,
-    /// By key.
+    /// By key; the value of a key that is missing here is the compiled default.
     pub origins: BTreeMap<&'static str, Origin>,
     /// Where each rule stands, by its name.
     pub rule_origins: BTreeMap<String, Origin>,
@@ -37,8 +42,9 @@ pub struct Loaded {
     pub refused: Vec<Refusal>,
 }
 
-/// One setting for a reader: `ebb config show`.
+/// One setting for a reader: `ebb config show`, and with `--json` as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct ShownSetting {
     /// The key.
     pub key: &'static str,
@@ -49,9 +55,9 @@ pub struct ShownSetting {
     /// The compiled default.
     pub default: &'static str,
     /// What is accepted.
-    pub accepted: String,
+    pub accepted: &'static str,
     /// From when on a change counts.
-    pub live: String,
+    pub live: &'static str,
     /// What it does.
     pub meaning: &'static str,
 }
@@ -78,7 +84,17 @@ impl Loaded {
 
     /// Every setting with its value and origin, in the order of the documentation.
     pub fn shown(&self) -> Vec<ShownSetting> {
-        ROWS.iter().map(|row| self.shown_row(row)).collect()
+        let values = by_key(&*self.settings);
+        let shown = |row: &Row| ShownSetting {
+            key: row.key,
+            value: values.get(row.key).map(as_flag).unwrap_or_default(),
+            origin: self.origin(row.key).to_string(),
+            default: row.default.unwrap_or_default(),
+            accepted: row.accepted,
+            live: row.live,
+            meaning: row.meaning,
+        };
+        ROWS.iter().map(shown).collect()
     }
 
     /// Every rule with its values and origin, in the order in which they count.
@@ -87,35 +103,32 @@ impl Loaded {
     }
 
     fn rule_list(&self) -> RuleList {
-        RuleList { rules: self.settings.rules.clone(), origins: self.rule_origins.clone() }
-    }
-
-    fn shown_row(&self, row: &Row) -> ShownSetting {
-        ShownSetting {
-            key: row.key,
-            value: row.place.show(&self.settings),
-            origin: self.origin(row.key).to_string(),
-            default: row.default,
-            accepted: row.place.accepted(),
-            live: row.live.to_string(),
-            meaning: row.meaning,
-        }
+        RuleList { rules: self.settings.policy.drain.rules.clone(), origins: self.rule_origins.clone() }
     }
 
     fn origin(&self, key: &str) -> &Origin {
         self.origins.get(key).unwrap_or(&Origin::Default)
     }
 
-    fn in_effect(&self, row: &Row) -> String {
-        format!("{} ({})", row.place.show(&self.settings), self.origin(row.key))
+    fn in_effect(&self, values: &Values, key: &str) -> String {
+        let value = values.get(key).map(as_flag).unwrap_or_default();
+        format!("{value} ({})", self.origin(key))
     }
+}
+
+/// What was in effect before a live change.
+struct Before<'a> {
+    loaded: &'a Loaded,
+    values: Values,
+    rules: RuleList,
 }
 
 /// Settings under construction.
 struct Layering<'a> {
-    /// What was in effect before a live change.
-    before: Option<&'a Loaded>,
+    before: Option<Before<'a>>,
     settings: Settings,
+    /// The same by key.
+    values: Values,
     origins: BTreeMap<&'static str, Origin>,
     /// All layers' rules count, so they are kept apart from the settings, of which the last wins.
     rules: RuleList,
@@ -123,19 +136,22 @@ struct Layering<'a> {
 }
 
 impl<'a> Layering<'a> {
-    /// The compiled defaults. A test proves that each row accepts its own.
+    /// The compiled defaults.
     fn new(before: Option<&'a Loaded>) -> Self {
-        let mut layering = Self {
+        let settings = Settings::default();
+        let before = before.map(|loaded| Before {
+            loaded,
+            values: by_key(&*loaded.settings),
+            rules: loaded.rule_list(),
+        });
+        Self {
             before,
-            settings: Settings::default(),
+            values: by_key(&settings),
+            settings,
             origins: BTreeMap::new(),
             rules: RuleList::default(),
             problems: Vec::new(),
-        };
-        for row in ROWS {
-            layering.put(row, row.default, &Origin::Default);
         }
-        layering
     }
 
     fn finish(mut self, fragments: Vec<Fragment>) -> Loaded {
@@ -150,13 +166,18 @@ impl<'a> Layering<'a> {
             }
         }
         let after_restart = self.keep_what_needs_a_restart();
-        let Self { mut settings, origins, rules, problems, .. } = self;
-        settings.rules = rules.rules;
-        let rule_origins = rules.origins;
-        let settings = Arc::new(settings);
-        let refused = Vec::new();
-        let mut loaded = Loaded { settings, origins, rule_origins, problems, after_restart, refused };
-        loaded.say_what_holds();
+        let Self { settings, values, origins, rules, problems, .. } = self;
+        let mut settings = settings.complete();
+        settings.policy.drain.rules = rules.rules;
+        let mut loaded = Loaded {
+            settings: Arc::new(settings),
+            origins,
+            rule_origins: rules.origins,
+            problems,
+            after_restart,
+            refused: Vec::new(),
+        };
+        loaded.say_what_holds(&values);
         loaded
     }
 
@@ -166,24 +187,45 @@ impl<'a> Layering<'a> {
         }
     }
 
-    fn enter(&mut self, entry: Entry) {
-        let Entry { key, value, origin } = entry;
+    fn enter(&mut self, Entry { key, value, origin }: Entry) {
         let Some(row) = row_of(&key) else {
             self.complain([Problem::with_value(origin, &key, &value, known_keys(&key))]);
             return;
         };
-        if row.place.set(&value, &mut self.settings) {
-            self.origins.insert(row.key, origin);
-        } else {
-            let accepted = row.place.accepted_instead(&value);
+        if let Err(accepted) = self.put_written(row.key, &value, &origin) {
             self.complain([Problem::with_value(origin.clone(), &key, &value, accepted)]);
-            self.make_safe(row, &origin);
+            self.make_safe(row.key, &origin);
         }
     }
 
-    fn enter_rules(&mut self, path: &Path, rules: Vec<RawRule>) {
-        let before = self.before.map(Loaded::rule_list);
-        let problems = self.rules.add_file(path, rules, before.as_ref());
+    /// Puts a value that somebody wrote. A value of the command line is text, whatever it stands for.
+    fn put_written(&mut self, key: &'static str, value: &Value, origin: &Origin) -> Result<(), String> {
+        let (value, literal) = match value.as_str().filter(|_| origin.is_flag()) {
+            Some(text) => readings(text),
+            None => (value.clone(), None),
+        };
+        let refused = self.put(key, value, origin);
+        match literal {
+            Some(literal) if refused.is_err() => self.put(key, literal, origin),
+            Some(_) | None => refused,
+        }
+    }
+
+    /// Puts a value, or says what is accepted.
+    fn put(&mut self, key: &'static str, value: Value, origin: &Origin) -> Result<(), String> {
+        self.settings = with(&self.values, key, value)?;
+        self.values = by_key(&self.settings);
+        if *origin == Origin::Default {
+            self.origins.remove(key);
+        } else {
+            self.origins.insert(key, origin.clone());
+        }
+        Ok(())
+    }
+
+    fn enter_rules(&mut self, path: &Path, rules: Vec<WrittenRule>) {
+        let before = self.before.as_ref().map(|before| &before.rules);
+        let problems = self.rules.add_file(path, rules, before);
         self.complain(problems);
     }
 
@@ -193,11 +235,11 @@ impl<'a> Layering<'a> {
     }
 
     /// After a bad value: what held before the change, else the safe word, else the layer below as it is.
-    fn make_safe(&mut self, row: &'static Row, origin: &Origin) {
-        if let Some(before) = self.before {
-            self.keep(row, before);
-        } else if let Some(word) = row.when_bad {
-            self.put(row, word, origin);
+    fn make_safe(&mut self, key: &'static str, origin: &Origin) {
+        if self.before.is_some() {
+            self.keep(key);
+        } else if SAFE.contains(&key) {
+            self.put_safe_word(key, origin);
         }
     }
 
@@ -205,60 +247,60 @@ impl<'a> Layering<'a> {
     /// it may have said them.
     fn pass_over(&mut self, path: &Path, problems: Vec<Problem>) {
         self.complain(problems);
-        if let Some(before) = self.before {
-            self.rules.keep(path, &before.rule_list());
-        }
-        for row in ROWS {
-            match (self.before, row.when_bad) {
-                (Some(before), _) if before.origin(row.key).is_from(path) => self.keep(row, before),
-                (None, Some(word)) => {
-                    self.put(row, word, &Origin::File { path: path.to_owned(), line: None });
-                }
-                (Some(_), _) | (None, None) => {}
+        let Some(before) = &self.before else {
+            let origin = Origin::File { path: path.to_owned(), line: None };
+            for key in SAFE {
+                self.put_safe_word(key, &origin);
             }
+            return;
+        };
+        self.rules.keep(path, &before.rules);
+        let origins = &before.loaded.origins;
+        let of_file = origins.iter().filter(|(_, origin)| origin.is_from(path)).map(|(key, _)| *key);
+        for key in of_file.collect::<Vec<_>>() {
+            self.keep(key);
         }
     }
 
     fn keep_what_needs_a_restart(&mut self) -> Vec<&'static str> {
-        let Some(before) = self.before else { return Vec::new() };
-        let mut changed = Vec::new();
-        for row in ROWS.iter().filter(|row| row.live == Live::No) {
-            if row.place.show(&self.settings) != row.place.show(&before.settings) {
-                self.keep(row, before);
-                changed.push(row.key);
-            }
+        let Some(before) = &self.before else { return Vec::new() };
+        let has_changed =
+            |row: &&Row| row.live == NOT_LIVE && self.values.get(row.key) != before.values.get(row.key);
+        let changed: Vec<&str> = ROWS.iter().filter(has_changed).map(|row| row.key).collect();
+        for key in &changed {
+            self.keep(key);
         }
         changed
     }
 
-    fn keep(&mut self, row: &'static Row, before: &Loaded) {
-        row.place.take(&before.settings, &mut self.settings);
-        self.origins.insert(row.key, before.origin(row.key).clone());
+    /// Takes the value over that held before the change.
+    fn keep(&mut self, key: &'static str) {
+        let Some(before) = &self.before else { return };
+        let Some(value) = before.values.get(key).cloned() else { return };
+        let origin = before.loaded.origin(key).clone();
+        // It was accepted before.
+        self.put(key, value, &origin).unwrap_or_default();
     }
 
-    /// Puts a value that we wrote ourselves.
-    fn put(&mut self, row: &'static Row, word: &str, origin: &Origin) {
-        if row.place.set(&Raw::Bare(word.to_owned()), &mut self.settings) {
-            self.origins.insert(row.key, origin.clone());
-        }
+    fn put_safe_word(&mut self, key: &'static str, origin: &Origin) {
+        // A test proves that all three take it.
+        self.put(key, SAFE_WORD.into(), origin).unwrap_or_default();
     }
 }
 
 impl Loaded {
     /// Completes the problems once all layers are known.
-    fn say_what_holds(&mut self) {
-        let safe: Vec<&Row> = ROWS.iter().filter(|row| row.when_bad.is_some()).collect();
-        let safe: Vec<String> =
-            safe.iter().map(|row| format!("{} = {}", row.key, self.in_effect(row))).collect();
+    fn say_what_holds(&mut self, values: &Values) {
+        let safe = SAFE.map(|key| format!("{key} = {}", self.in_effect(values, key))).join(", ");
         let rules = self.rule_list();
         let mut problems = std::mem::take(&mut self.problems);
         for problem in &mut problems {
             if problem.key.is_empty() {
-                problem.in_effect = safe.join(", ");
+                problem.in_effect.clone_from(&safe);
             } else if let Some(path) = problem.origin.file().filter(|_| is_of_a_rule(&problem.key)) {
                 problem.in_effect = rules.of_file(path);
             } else if let Some(row) = row_of(&problem.key) {
-                problem.in_effect = self.in_effect(row);
+                problem.in_effect = self.in_effect(values, row.key);
             }
         }
         self.problems = problems;

@@ -1,14 +1,17 @@
 //! Layers, origins, problems, and what holds after a mistake.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use schemas::{ConfigItemType, ConfigItemValue};
+use drain::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, UnhealthyNode, Volumes};
+use drain::rule::{Behaviour, Rule};
+use schemas::{ConfigItemType, ConfigItemValue, OnTimeout};
+use session::policy::{Mode, Otherwise};
 use tempfile::TempDir;
 
-use super::super::value::{Hours, Wait};
-use super::super::words::{ClusterMode, LonghornDrainPolicy, WithoutDrain, WithoutZedkube};
+use super::super::notation::Retry;
 use super::*;
 use crate::flags::Assignment;
 
@@ -76,7 +79,7 @@ impl Device {
     /// A value with its origin, below the root.
     fn value(&self, loaded: &Loaded, key: &str) -> String {
         let root = format!("{}/", self.folder.path().display());
-        loaded.in_effect(row_of(key).unwrap()).replace(&root, "")
+        loaded.in_effect(&by_key(&*loaded.settings), key).replace(&root, "")
     }
 }
 
@@ -98,19 +101,141 @@ fn without_any_layer_the_defaults_hold() {
     assert_eq!(loaded.problems, []);
     assert!(loaded.shown().iter().all(|shown| shown.origin == "default"));
     let settings = &loaded.settings;
-    assert_eq!(settings.drain.attempts, 5);
-    assert_eq!(settings.drain.retry_pause, Duration::from_mins(5));
-    assert_eq!(settings.attempt_timeout(), Duration::from_hours(24));
-    assert_eq!(settings.unreachable_timeout(), Duration::from_mins(5));
-    assert_eq!(settings.peer_window(), Duration::from_mins(2));
-    assert_eq!(settings.slots.wait, Wait::AtMost(Duration::from_hours(24)));
+    assert_eq!(settings.policy.attempts, 5);
+    assert_eq!(settings.policy.retry_pause, Duration::from_mins(5));
+    assert_eq!(settings.policy.drain.attempt_timeout, Duration::from_hours(24));
+    assert_eq!(settings.policy.unreachable_timeout, Duration::from_mins(5));
+    assert_eq!(settings.policy.peer_window, Duration::from_mins(2));
+    assert_eq!(settings.policy.wait_limit, Some(Duration::from_hours(24)));
     assert_eq!(
-        (settings.api.unreachable, settings.peer.none),
-        (WithoutDrain::Complete, WithoutDrain::Complete)
+        (settings.policy.on_unreachable, settings.policy.on_no_peer),
+        (Otherwise::Complete, Otherwise::Complete)
     );
-    assert_eq!(settings.drain.start_on_timeout, WithoutZedkube::Proceed);
-    assert!(settings.pods.keep_apps.contains("longhorn-driver-deployer"));
-    assert_eq!(settings.pods.keep_apps.len(), 5);
+    assert_eq!(settings.drain.start_on_timeout, OnTimeout::Proceed);
+    assert!(settings.policy.drain.keep_apps.contains("longhorn-driver-deployer"));
+    assert_eq!(settings.policy.drain.keep_apps.len(), 5);
+}
+
+/// No value is a default, and none is said twice: a key that is mixed up with another one is found.
+const EVERY_KEY: &str = r#"
+    unhealthy-node = "force"
+    api-unreachable = "wait"
+    no-peer = "wait"
+    force.ttl = "57s"
+    cordon = { tries = 59, pause = "60s" }
+    slots = { limit = 72, wait = "73s", down-max = "74s" }
+    drain = { attempts = 75, retry-pause = "76s", attempt-timeout = "61m", settle = "62s" }
+    api = { freeze-limit = "63s", unreachable-timeout = "77s" }
+    peer.window = "78s"
+    evict = { concurrency = 64, retry = "65s", max-retries = 66 }
+    stateful = { parallel = 61, order = "lowest-first" }
+    volumes = { detach-timeout = "67s", reattach-timeout = "68s", on-detach-timeout = "proceed" }
+
+    [pods]
+    force = false
+    ignore-daemonsets = false
+    delete-emptydir-data = false
+    grace-period = "69s"
+    skip-wait-for-delete-timeout = "70s"
+    keep-apps = ["mine"]
+
+    [[rule]]
+    name = "first"
+    selector = "app in (db), !canary"
+    namespace = "shop"
+    owner-kind = "StatefulSet"
+    behaviour = "skip"
+    order = -7
+    grace = "71s"
+
+    [[rule]]
+    name = "second"
+    behaviour = "wait-completed"
+
+    [[rule]]
+    name = "third"
+
+    [health]
+    command = ["true"]
+    interval = "58s"
+"#;
+
+#[test]
+fn every_key_is_found_in_the_policy() {
+    let seconds = Duration::from_secs;
+    let first = Rule {
+        name: "first".into(),
+        selector: Some("app in (db), !canary".parse().unwrap()),
+        namespace: Some("shop".into()),
+        owner_kind: Some("StatefulSet".into()),
+        behaviour: Behaviour::Skip,
+        order: -7,
+        grace: Some(seconds(71)),
+    };
+    let second = Rule { name: "second".into(), behaviour: Behaviour::WaitCompleted, ..Rule::default() };
+    let third = Rule { name: "third".into(), ..Rule::default() };
+    let drain = drain::Policy {
+        force: false,
+        ignore_daemonsets: false,
+        delete_emptydir_data: false,
+        grace_period: Some(seconds(69)),
+        skip_wait_for_delete: Some(seconds(70)),
+        keep_apps: BTreeSet::from(["mine".to_owned()]),
+        pod_selector: None,
+        rules: vec![first, second, third],
+        method: Method::Evict,
+        max_retries: MaxRetries::Times(66),
+        unhealthy_node: UnhealthyNode::Force,
+        stateful: Stateful { parallel: 61, order: StatefulOrder::LowestFirst },
+        volumes: Volumes {
+            detach_timeout: seconds(67),
+            reattach_timeout: seconds(68),
+            on_detach_timeout: OnDetachTimeout::Proceed,
+        },
+        concurrency: 64,
+        retry: seconds(65),
+        attempt_timeout: Duration::from_mins(61),
+        settle: seconds(62),
+        freeze_limit: seconds(63),
+        deadline_freezes: true,
+    };
+    let expected = session::Policy {
+        drain,
+        attempts: 75,
+        retry_pause: seconds(76),
+        cordon_tries: 59,
+        cordon_pause: seconds(60),
+        unreachable_timeout: seconds(77),
+        on_unreachable: Otherwise::Wait,
+        peer_window: seconds(78),
+        on_no_peer: Otherwise::Wait,
+        down_max: seconds(74),
+        wait_limit: Some(seconds(73)),
+        slots_limit: 72,
+        has_health_command: true,
+        health_interval: seconds(58),
+        force_ttl: seconds(57),
+        beside_zedbox: false,
+    };
+    let loaded = Device::new().with(MAIN, EVERY_KEY).load();
+    assert_eq!(loaded.problems, []);
+    assert_eq!(loaded.settings.policy, expected);
+}
+
+#[test]
+fn words_of_zero_and_of_no_limit_have_their_meaning() {
+    let policy = |text: &str| Device::new().with(MAIN, text).load().settings.policy.clone();
+    for (text, expected) in [
+        ("evict.max-retries = \"-\"", MaxRetries::Unlimited),
+        ("evict.max-retries = \"auto\"", MaxRetries::Auto),
+        ("evict.max-retries = 0", MaxRetries::Times(0)),
+    ] {
+        assert_eq!(policy(text).drain.max_retries, expected, "{text}");
+    }
+    assert_eq!(policy("slots.wait = \"0s\"").wait_limit, None);
+    for (text, expected) in [("0s", Retry::Never), ("1m", Retry::After(Duration::from_mins(1)))] {
+        assert_eq!(Device::new().set("baseos.retry", text).load().settings.baseos.retry, expected);
+    }
 }
 
 /// Each layer in turn says its number; the last that speaks wins.
@@ -158,7 +283,7 @@ fn tables_and_dotted_keys_are_equal() {
     ] {
         let loaded = Device::new().with(MAIN, file).load();
         assert_eq!(loaded.problems, [], "{file}");
-        assert_eq!(loaded.settings.drain.attempts, 7, "{file}");
+        assert_eq!(loaded.settings.policy.attempts, 7, "{file}");
         assert_eq!(loaded.settings.drain.start_timeout, Duration::from_mins(1), "{file}");
     }
 }
@@ -177,12 +302,12 @@ fn our_durations_win_over_eves_numbers() {
         .with(MAIN, "[drain]\nattempt-timeout = \"90m\"\n[api]\nunreachable-timeout = \"2s\"\n[peer]\nwindow = \"3s\"")
         .controlled("kubernetes.drain.timeout", integer(1));
     let settings = device.load().settings;
-    assert_eq!(settings.attempt_timeout(), Duration::from_mins(90));
-    assert_eq!(settings.unreachable_timeout(), Duration::from_secs(2));
-    assert_eq!(settings.peer_window(), Duration::from_secs(3));
+    assert_eq!(settings.policy.drain.attempt_timeout, Duration::from_mins(90));
+    assert_eq!(settings.policy.unreachable_timeout, Duration::from_secs(2));
+    assert_eq!(settings.policy.peer_window, Duration::from_secs(3));
     // `-` gives the number its say back.
     let settings = device.set("drain.attempt-timeout", "-").load().settings;
-    assert_eq!(settings.attempt_timeout(), Duration::from_hours(1));
+    assert_eq!(settings.policy.drain.attempt_timeout, Duration::from_hours(1));
 }
 
 #[test]
@@ -194,12 +319,12 @@ fn d26_nothing_overflows_at_any_allowed_value() {
         .controlled("timer.config.interval", integer(86_400))
         .load()
         .settings;
-    assert_eq!(settings.drain.timeout, Hours(u32::MAX));
-    assert_eq!(settings.attempt_timeout(), Duration::from_hours(4_294_967_295));
-    assert_eq!(settings.unreachable_timeout(), Duration::from_secs(4_294_967_295));
-    assert_eq!(settings.peer_window(), Duration::from_hours(24_000));
+    assert_eq!(settings.eve.drain_timeout, Duration::from_hours(u32::MAX.into()));
+    assert_eq!(settings.policy.drain.attempt_timeout, Duration::from_hours(4_294_967_295));
+    assert_eq!(settings.policy.unreachable_timeout, Duration::from_secs(4_294_967_295));
+    assert_eq!(settings.policy.peer_window, Duration::from_hours(24_000));
     // The sum with any boot clock fits the milliseconds that decisions count in.
-    let millis = u64::try_from(settings.attempt_timeout().as_millis()).unwrap();
+    let millis = u64::try_from(settings.policy.drain.attempt_timeout.as_millis()).unwrap();
     assert!(millis.checked_add(1000 * 365 * 86_400_000).is_some());
 }
 
@@ -268,8 +393,8 @@ fn three_bad_values_become_wait_and_later_layers_still_win() {
     assert_eq!(device.value(&loaded, "drain.attempts"), "9 (usr/lib/ebb/ebb.toml:3)");
 
     let loaded = device.set("no-peer", "complete").load();
-    assert_eq!(loaded.settings.peer.none, WithoutDrain::Complete);
-    assert_eq!(loaded.settings.api.unreachable, WithoutDrain::Wait);
+    assert_eq!(loaded.settings.policy.on_no_peer, Otherwise::Complete);
+    assert_eq!(loaded.settings.policy.on_unreachable, Otherwise::Wait);
 }
 
 #[test]
@@ -294,12 +419,12 @@ fn an_unusable_file_is_passed_over_and_the_three_wait() {
         let device = Device::new().with(VENDOR, "drain.attempts = 7");
         spoil(&device);
         let loaded = device.load();
-        assert_eq!(loaded.settings.drain.attempts, 7, "{name}");
+        assert_eq!(loaded.settings.policy.attempts, 7, "{name}");
         assert!(!loaded.problems.is_empty(), "{name}");
         assert!(loaded.problems.iter().all(|problem| problem.origin.is_from(&device.path(MAIN))), "{name}");
-        assert_eq!(loaded.settings.api.unreachable, WithoutDrain::Wait, "{name}");
-        assert_eq!(loaded.settings.peer.none, WithoutDrain::Wait, "{name}");
-        assert_eq!(loaded.settings.drain.start_on_timeout, WithoutZedkube::Wait, "{name}");
+        assert_eq!(loaded.settings.policy.on_unreachable, Otherwise::Wait, "{name}");
+        assert_eq!(loaded.settings.policy.on_no_peer, Otherwise::Wait, "{name}");
+        assert_eq!(loaded.settings.drain.start_on_timeout, OnTimeout::Wait, "{name}");
     }
 }
 
@@ -326,9 +451,9 @@ fn the_controller_may_set_eves_keys_only() {
         .controlled("no-peer", text("wait"))
         .load();
     assert_eq!(loaded.problems, []);
-    assert_eq!(loaded.settings.longhorn.node_drain_policy, LonghornDrainPolicy::AlwaysAllow);
-    assert_eq!(loaded.settings.drain.attempts, 5);
-    assert_eq!(loaded.settings.peer.none, WithoutDrain::Complete);
+    assert_eq!(loaded.settings.longhorn.node_drain_policy.word(), "always-allow");
+    assert_eq!(loaded.settings.policy.attempts, 5);
+    assert_eq!(loaded.settings.policy.on_no_peer, Otherwise::Complete);
 }
 
 #[test]
@@ -339,18 +464,28 @@ fn a_bad_live_change_keeps_the_old_values() {
     device.write(MAIN, "drain.attempts = 0\ncordon.tries = 4\nno-peer = \"nonsense\"");
     let second = device.reload(&first);
     assert_eq!(second.problems.len(), 2);
-    assert_eq!((second.settings.drain.attempts, second.settings.cordon.tries), (9, 4));
-    assert_eq!(second.settings.peer.none, WithoutDrain::Complete, "the old value");
+    assert_eq!((second.settings.policy.attempts, second.settings.policy.cordon_tries), (9, 4));
+    assert_eq!(second.settings.policy.on_no_peer, Otherwise::Complete, "the old value");
 
     device.write(MAIN, "drain.attempts = 0\n[broken");
     let third = device.reload(&second);
-    assert_eq!((third.settings.drain.attempts, third.settings.cordon.tries), (9, 4), "all of the file stays");
+    assert_eq!(
+        (third.settings.policy.attempts, third.settings.policy.cordon_tries),
+        (9, 4),
+        "all of the file stays"
+    );
     assert_eq!(device.reload(&third), third, "and goes on to stay");
+
+    let fresh = Device::new().with(MAIN, "");
+    let defaults = fresh.load();
+    fresh.write(MAIN, "drain.attempts = 0");
+    let same = fresh.reload(&defaults);
+    assert_eq!((same.problems.len(), same.settings, same.origins), (1, defaults.settings, defaults.origins));
 
     device.write(MAIN, "drain.attempts = 2");
     let fourth = device.reload(&third);
     assert_eq!(fourth.problems, []);
-    assert_eq!((fourth.settings.drain.attempts, fourth.settings.cordon.tries), (2, 10));
+    assert_eq!((fourth.settings.policy.attempts, fourth.settings.policy.cordon_tries), (2, 10));
 }
 
 /// What stands in a folder that cannot be listed for the moment may be a safe word.
@@ -373,7 +508,7 @@ fn a_file_that_was_bad_at_the_start_goes_on_to_wait() {
     let first = device.load();
     assert_eq!(device.reload(&first), first);
     device.write(MAIN, "# nothing");
-    assert_eq!(device.reload(&first).settings.peer.none, WithoutDrain::Complete);
+    assert_eq!(device.reload(&first).settings.policy.on_no_peer, Otherwise::Complete);
 }
 
 #[test]
@@ -382,11 +517,11 @@ fn what_cannot_change_live_waits_for_a_restart() {
     let first = device.load();
     device.write(MAIN, "[cluster]\nmode = \"never\"\n[slots]\nlimit = 2");
     let second = device.reload(&first);
-    assert_eq!(second.settings.cluster.mode, ClusterMode::Always);
-    assert_eq!(second.settings.slots.limit, 2);
+    assert_eq!(second.settings.cluster.mode, Mode::Always);
+    assert_eq!(second.settings.policy.slots_limit, 2);
     assert_eq!(second.after_restart, ["cluster.mode"]);
     assert_eq!(second.problems, []);
-    assert_eq!(device.load().settings.cluster.mode, ClusterMode::Never);
+    assert_eq!(device.load().settings.cluster.mode, Mode::Never);
 }
 
 #[test]
@@ -396,12 +531,12 @@ fn node_and_kubeconfig_are_settings() {
     device.flags.kubeconfig = Some("k.yaml".into());
     let loaded = device.load();
     assert_eq!(loaded.problems, []);
-    assert_eq!(loaded.settings.node.name.as_ref().unwrap().as_str(), "edge");
+    assert_eq!(loaded.settings.node.name.as_deref(), Some("edge"));
     assert_eq!(loaded.settings.cluster.kubeconfig, Some(std::path::absolute("k.yaml").unwrap()));
     device.flags.node = Some("Not A Node".to_owned());
     let loaded = device.load();
     assert_eq!(loaded.bad_flags()[0].origin, Origin::Flag("--node"));
-    assert_eq!(loaded.settings.node.name.as_ref().unwrap().as_str(), "from-file");
+    assert_eq!(loaded.settings.node.name.as_deref(), Some("from-file"));
 }
 
 #[path = "rules_tests.rs"]

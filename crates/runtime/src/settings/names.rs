@@ -1,94 +1,177 @@
-//! Settings that Kubernetes restricts: names and label values.
+//! Settings that are texts of one form: names, label values, words of somebody else.
 
 use std::collections::BTreeSet;
 
-use selector::is_label_value;
+use selector::{Selector, is_label_value};
+use serde_json::Value;
 
-use super::raw::Raw;
-use super::value::SettingValue;
+use super::notation::{Notation, quoted};
 
-/// RFC 1123 label: what a namespace may be called. Lower-case letters, digits and `-`, 1 to 63 characters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DnsLabel(String);
+/// A form that a text can have.
+pub(crate) trait Form {
+    /// The form in words.
+    const WORDS: &str;
 
-impl DnsLabel {
-    /// The label itself.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// Whether the text has it.
+    fn fits(text: &str) -> bool;
+}
+
+impl<F: Form> Notation for F {
+    type Of = String;
+    const ACCEPTED: &str = F::WORDS;
+
+    fn read(written: &Value) -> Option<String> {
+        written.as_str().filter(|text| F::fits(text)).map(str::to_owned)
+    }
+
+    fn write(value: &String) -> Value {
+        value.as_str().into()
     }
 }
 
-impl SettingValue for DnsLabel {
-    type Limits = ();
+/// RFC 1123 label: what a namespace may be called. Lower-case letters, digits and `-`, 1 to 63 characters.
+pub(crate) struct DnsLabel;
 
-    fn read(raw: &Raw, (): &()) -> Option<Self> {
-        raw.text().filter(|text| is_dns_label(text)).map(|text| Self(text.to_owned()))
-    }
+impl Form for DnsLabel {
+    const WORDS: &str = "a DNS label (lower-case letters, digits, `-`; at most 63)";
 
-    fn accepted((): &()) -> String {
-        "a DNS label (lower-case letters, digits, `-`; at most 63)".to_owned()
-    }
-
-    fn show(&self) -> String {
-        self.0.clone()
+    fn fits(text: &str) -> bool {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        (1..=63).contains(&text.len())
+            && text.bytes().all(inner)
+            && !text.starts_with('-')
+            && !text.ends_with('-')
     }
 }
 
 /// RFC 1123 subdomain: what a Node may be called. DNS labels joined by dots, at most 253 characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeName(String);
+pub(crate) struct NodeName;
 
-impl NodeName {
-    /// The name itself.
-    pub fn as_str(&self) -> &str {
-        &self.0
+impl Form for NodeName {
+    const WORDS: &str = "the name of a Kubernetes Node";
+
+    fn fits(text: &str) -> bool {
+        text.len() <= 253 && text.split('.').all(DnsLabel::fits)
     }
 }
 
-impl SettingValue for NodeName {
-    type Limits = ();
+/// What a rule is called: 1 to 63 characters that can be shown.
+pub(crate) struct RuleName;
 
-    fn read(raw: &Raw, (): &()) -> Option<Self> {
-        let is_name = |text: &&str| text.len() <= 253 && text.split('.').all(is_dns_label);
-        raw.text().filter(is_name).map(|text| Self(text.to_owned()))
-    }
+impl Form for RuleName {
+    const WORDS: &str = "a text of 1 to 63 characters";
 
-    fn accepted((): &()) -> String {
-        "the name of a Kubernetes Node".to_owned()
-    }
-
-    fn show(&self) -> String {
-        self.0.clone()
+    fn fits(text: &str) -> bool {
+        let is_short = !text.is_empty() && text.chars().nth(63).is_none();
+        is_short && text.trim() == text && !text.contains(char::is_control)
     }
 }
 
-fn is_dns_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
+/// The kind of a controller as its manifest writes it: letters, digits and `-`, from a letter to a letter or digit, at
+/// most 63. The API server takes the same for the kind of a CustomResourceDefinition.
+pub(crate) struct OwnerKind;
+
+impl Form for OwnerKind {
+    const WORDS: &str = "the kind of a controller, such as `StatefulSet`";
+
+    fn fits(text: &str) -> bool {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        text.len() <= 63
+            && text.bytes().all(inner)
+            && text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && !text.ends_with('-')
+    }
+}
+
+/// So many bytes of a selector: it is compared with every pod.
+const LONGEST_SELECTOR: usize = 4096;
+
+/// A label selector.
+pub(crate) struct PodSelector;
+
+impl Notation for PodSelector {
+    type Of = Selector;
+    const ACCEPTED: &str = "a label selector as for `kubectl -l`, such as `app in (db, web), !canary`";
+
+    fn read(written: &Value) -> Option<Selector> {
+        written.as_str().filter(|text| text.len() <= LONGEST_SELECTOR)?.parse().ok()
+    }
+
+    fn write(value: &Selector) -> Value {
+        value.to_string().into()
+    }
+
+    fn accepted_instead(refused: &Value) -> String {
+        let accepted = Self::accepted();
+        match refused.as_str() {
+            Some(text) if text.len() > LONGEST_SELECTOR => {
+                format!("{accepted}, of at most {LONGEST_SELECTOR} bytes")
+            }
+            Some(text) => match text.parse::<Selector>() {
+                Err(error) => format!("{accepted} ({error})"),
+                Ok(_) => accepted,
+            },
+            None => accepted,
+        }
+    }
 }
 
 /// So many `app` labels at most: the list is compared with every pod.
 const MOST_APPS: usize = 64;
 
 /// Label values, not empty, each at most 63 characters (Kubernetes' rule); `[]` is none.
-impl SettingValue for BTreeSet<String> {
-    type Limits = ();
+pub(crate) struct Apps;
 
-    fn read(raw: &Raw, (): &()) -> Option<Self> {
-        let items = raw.list().filter(|items| items.len() <= MOST_APPS)?;
+impl Notation for Apps {
+    type Of = BTreeSet<String>;
+
+    fn read(written: &Value) -> Option<BTreeSet<String>> {
+        let items = written.as_array().filter(|items| items.len() <= MOST_APPS)?;
         let is_app = |text: &&str| !text.is_empty() && is_label_value(text);
-        items.iter().map(|item| item.text().filter(is_app).map(str::to_owned)).collect()
+        items.iter().map(|item| item.as_str().filter(is_app).map(str::to_owned)).collect()
     }
 
-    fn accepted((): &()) -> String {
+    fn write(value: &BTreeSet<String>) -> Value {
+        value.iter().map(String::as_str).collect()
+    }
+
+    fn accepted() -> String {
         format!("a list of at most {MOST_APPS} label values")
     }
+}
 
-    fn show(&self) -> String {
-        Raw::List(self.iter().cloned().map(Raw::Text).collect()).to_string()
+/// Longhorn's setting `node-drain-policy`: one of its own words, of which EVE accepts the same five.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LonghornDrainPolicy(&'static str);
+
+impl LonghornDrainPolicy {
+    const WORDS: [&str; 5] = [
+        "block-for-eviction-if-contains-last-replica",
+        "block-for-eviction",
+        "block-if-contains-last-replica",
+        "allow-if-replica-is-stopped",
+        "always-allow",
+    ];
+
+    /// Longhorn's word.
+    pub fn word(self) -> &'static str {
+        self.0
+    }
+}
+
+impl Notation for LonghornDrainPolicy {
+    type Of = Self;
+
+    fn read(written: &Value) -> Option<Self> {
+        Self::WORDS.into_iter().find(|word| written == word).map(Self)
+    }
+
+    fn write(value: &Self) -> Value {
+        value.0.into()
+    }
+
+    fn accepted() -> String {
+        quoted(&Self::WORDS)
     }
 }
 
@@ -96,13 +179,11 @@ impl SettingValue for BTreeSet<String> {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Raw {
-        Raw::Text(text.to_owned())
-    }
-
     #[test]
     fn names_follow_kubernetes() {
         let long = "a".repeat(64);
+        let dots = |end: &str| format!("{}{end}", "a.".repeat(126));
+        let (ends_with_a_dot, fits, too_long) = (dots(""), dots("a"), dots("aa"));
         for (name, label, node) in [
             ("kube-system", true, true),
             ("a", true, true),
@@ -115,13 +196,12 @@ mod tests {
             ("under_score", false, false),
             ("ä", false, false),
             (&long, false, false),
+            (&ends_with_a_dot, false, false),
+            (&fits, false, true),
+            (&too_long, false, false),
         ] {
-            assert_eq!(DnsLabel::read(&text(name), &()).is_some(), label, "{name:?} as a label");
-            assert_eq!(NodeName::read(&text(name), &()).is_some(), node, "{name:?} as a node");
+            assert_eq!((DnsLabel::fits(name), NodeName::fits(name)), (label, node), "{name:?}");
         }
-        assert_eq!(NodeName::read(&text(&"a.".repeat(126)), &()), None, "ends with a dot");
-        assert!(NodeName::read(&text(&format!("{}a", "a.".repeat(126))), &()).is_some(), "253 characters");
-        assert_eq!(NodeName::read(&text(&format!("{}aa", "a.".repeat(126))), &()), None, "254 characters");
     }
 
     #[test]
@@ -129,12 +209,12 @@ mod tests {
         for (value, fits) in
             [("csi-attacher", true), ("A_b.c", true), ("", false), ("a b", false), ("-a", false)]
         {
-            let list = Raw::List(vec![text(value)]);
-            assert_eq!(BTreeSet::read(&list, &()).is_some(), fits, "{value:?}");
+            assert_eq!(Apps::read(&vec![value].into()).is_some(), fits, "{value:?}");
         }
-        let many = |n: usize| Raw::List((0..n).map(|n| text(&format!("a{n}"))).collect());
-        assert!(BTreeSet::read(&many(MOST_APPS), &()).is_some());
-        assert!(BTreeSet::read(&many(MOST_APPS + 1), &()).is_none());
-        assert!(BTreeSet::read(&Raw::List(vec![]), &()).is_some_and(|apps| apps.is_empty()));
+        let many = |count: usize| Apps::read(&(0..count).map(|n| format!("a{n}")).collect());
+        assert_eq!(
+            [many(0), many(MOST_APPS), many(MOST_APPS + 1)].map(|apps| apps.is_some()),
+            [true, true, false]
+        );
     }
 }

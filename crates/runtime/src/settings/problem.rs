@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::raw::Raw;
+use super::values::as_toml;
 
 /// Which layer a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -81,8 +82,10 @@ pub struct Problem {
 
 impl Problem {
     /// A value that its setting does not accept, or a key that no setting has.
-    pub(crate) fn with_value(origin: Origin, key: &str, value: &Raw, accepted: String) -> Self {
-        Self::new(origin, shorten(key), shorten(&value.to_string()), accepted)
+    pub(crate) fn with_value(origin: Origin, key: &str, value: &Value, accepted: String) -> Self {
+        let bare = value.as_str().filter(|_| origin.is_flag()).map(|text| text.escape_debug().to_string());
+        let written = bare.unwrap_or_else(|| as_toml(value));
+        Self::new(origin, shorten(key), shorten(&written), accepted)
     }
 
     /// A file that cannot be used at all.
@@ -125,8 +128,9 @@ mod tests {
 
     #[test]
     fn a_problem_fits_one_line_whatever_was_written() {
-        let raw = Raw::Bare(format!("a\nb{}", "x".repeat(1000)));
-        let problem = Problem::with_value(Origin::Flag("--set"), "no\u{7}peer", &raw, "`wait`".to_owned());
+        let written = Value::from(format!("a\nb{}", "x".repeat(1000)));
+        let problem =
+            Problem::with_value(Origin::Flag("--set"), "no\u{7}peer", &written, "`wait`".to_owned());
         assert_eq!(problem.key, "no\u{fffd}peer");
         assert_eq!(problem.value.chars().count(), MOST_SHOWN + 1);
         assert!(!problem.to_string().contains('\n'));

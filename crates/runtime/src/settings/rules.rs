@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use serde::Serialize;
+use drain::rule::{Behaviour, Rule};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::fragment::{RULE, RawRule};
+use super::fragment::{Entry, RULE, WrittenRule};
+use super::keys::RuleKeys;
+use super::notation::NONE;
+use super::page::{RULE_ROWS, Row};
 use super::problem::{Origin, Problem};
-use super::raw::Raw;
-use super::rule::Rule;
-use super::table::{RULE_ROWS, rule_row_of};
+use super::values::{as_flag, by_key, other, with};
 
 /// So many rules in all files together: every pod is held against each of them.
 const MOST_RULES: usize = 100;
@@ -37,13 +40,18 @@ pub struct ShownRule {
     pub values: Vec<(&'static str, String)>,
 }
 
+/// A rule as its keys are written.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Keyed(#[serde(with = "RuleKeys")] pub(super) Rule);
+
 impl RuleList {
     /// Adds the rules of one file and gives every mistake in them. A bad rule is left out as a whole. In a live change
     /// it is the file's rules that are bad, and the file keeps those it had `before`.
     pub(crate) fn add_file(
         &mut self,
         path: &Path,
-        file: Vec<RawRule>,
+        file: Vec<WrittenRule>,
         before: Option<&Self>,
     ) -> Vec<Problem> {
         let mut longer = self.clone();
@@ -58,8 +66,9 @@ impl RuleList {
     /// Adds the rules that the file at `path`, or the files of that folder, had before.
     pub(crate) fn keep(&mut self, path: &Path, before: &Self) {
         for rule in &before.rules {
-            let origin = before.origins.get(rule.name.as_str()).filter(|origin| origin.is_from(path));
-            if let Some(origin) = origin.filter(|_| self.has_room() && self.place_of(rule).is_none()) {
+            let origin = before.origins.get(&rule.name).filter(|origin| origin.is_from(path));
+            if let Some(origin) = origin.filter(|_| self.has_room() && !self.origins.contains_key(&rule.name))
+            {
                 self.push(rule.clone(), origin.clone());
             }
         }
@@ -67,7 +76,8 @@ impl RuleList {
 
     /// What holds of the file at `path`, in words.
     pub(crate) fn of_file(&self, path: &Path) -> String {
-        let is_of_file = |rule: &&Rule| self.place_of(rule).is_some_and(|origin| origin.is_from(path));
+        let is_of_file =
+            |rule: &&Rule| self.origins.get(&rule.name).is_some_and(|origin| origin.is_from(path));
         let names: Vec<&str> = self.rules.iter().filter(is_of_file).map(|rule| rule.name.as_str()).collect();
         match names.len() {
             0 => "no rule of this file".to_owned(),
@@ -78,27 +88,27 @@ impl RuleList {
 
     /// Every rule in its order.
     pub(crate) fn shown(&self) -> Vec<ShownRule> {
-        let origin = |rule: &Rule| self.place_of(rule).unwrap_or(&Origin::Default).to_string();
-        let values = |rule: &Rule| {
-            let rows = RULE_ROWS.iter().filter(|row| !row.default.is_empty());
-            rows.map(|row| (row.key, row.place.show(rule))).collect()
-        };
-        let shown = |rule: &Rule| ShownRule {
-            name: rule.name.as_str().to_owned(),
-            origin: origin(rule),
-            values: values(rule),
-        };
-        self.rules.iter().map(shown).collect()
+        self.rules.iter().map(|rule| self.shown_rule(rule)).collect()
+    }
+
+    fn shown_rule(&self, rule: &Rule) -> ShownRule {
+        let values = by_key(&Keyed(rule.clone()));
+        let shown = |row: &Row| Some((row.key, as_flag(values.get(row.key)?)));
+        ShownRule {
+            name: rule.name.clone(),
+            origin: self.origins.get(&rule.name).unwrap_or(&Origin::Default).to_string(),
+            values: RULE_ROWS.iter().filter(|row| row.default.is_some()).filter_map(shown).collect(),
+        }
     }
 
     /// Adds a rule, or gives everything that is wrong with it.
-    fn add(&mut self, raw: RawRule) -> Vec<Problem> {
-        let (rule, origin) = match read(raw) {
+    fn add(&mut self, written: WrittenRule) -> Vec<Problem> {
+        let (rule, origin) = match read(written) {
             Ok(read) => read,
             Err(problems) => return problems,
         };
-        let name = Raw::Text(rule.name.as_str().to_owned());
-        if let Some(first) = self.place_of(&rule) {
+        let name = rule.name.as_str().into();
+        if let Some(first) = self.origins.get(&rule.name) {
             let accepted = format!("a name that no other rule has; the rule at {first} has this one");
             return vec![Problem::with_value(origin, "rule.name", &name, accepted)];
         }
@@ -111,12 +121,8 @@ impl RuleList {
     }
 
     fn push(&mut self, rule: Rule, origin: Origin) {
-        self.origins.insert(rule.name.as_str().to_owned(), origin);
+        self.origins.insert(rule.name.clone(), origin);
         self.rules.push(rule);
-    }
-
-    fn place_of(&self, rule: &Rule) -> Option<&Origin> {
-        self.origins.get(rule.name.as_str())
     }
 
     fn has_room(&self) -> bool {
@@ -125,44 +131,57 @@ impl RuleList {
 }
 
 /// The rule that was written, with its place; or everything that is wrong with it, since half a rule is another rule.
-fn read(raw: RawRule) -> Result<(Rule, Origin), Vec<Problem>> {
-    let (origin, entries) = match raw {
-        RawRule::Table { origin, entries } => (origin, entries),
-        RawRule::Other { origin, value } => {
+fn read(written: WrittenRule) -> Result<(Rule, Origin), Vec<Problem>> {
+    let (origin, entries) = match written {
+        WrittenRule::Table { origin, entries } => (origin, entries),
+        WrittenRule::Other { origin, value } => {
             let accepted = "a table below `[[rule]]`, with two brackets".to_owned();
             return Err(vec![Problem::with_value(origin, RULE, &value, accepted)]);
         }
     };
-    let mut rule = Rule::default();
-    let mut problems = Vec::new();
-    for entry in &entries {
-        let accepted = match rule_row_of(&entry.key) {
-            Some(row) if row.place.set(&entry.value, &mut rule) => continue,
-            Some(row) => row.place.accepted_instead(&entry.value),
-            None => RULE_ROWS.iter().map(|row| row.key).collect::<Vec<_>>().join(", "),
-        };
-        let key = format!("{RULE}.{}", entry.key);
-        problems.push(Problem::with_value(entry.origin.clone(), &key, &entry.value, accepted));
+    let mut rule = Rule { name: "?".to_owned(), ..Rule::default() };
+    let mut problems: Vec<Problem> = entries.iter().filter_map(|entry| enter(&mut rule, entry)).collect();
+    let is_missing = |row: &&Row| row.default.is_none() && !entries.iter().any(|entry| entry.key == row.key);
+    for row in RULE_ROWS.iter().filter(is_missing) {
+        problems.push(problem(&origin, row.key, &other("nothing".to_owned()), row.accepted.to_owned()));
     }
-    for row in RULE_ROWS.iter().filter(|row| row.default.is_empty()) {
-        if !entries.iter().any(|entry| entry.key == row.key) {
-            let (key, nothing) = (format!("{RULE}.{}", row.key), Raw::Other("nothing".to_owned()));
-            problems.push(Problem::with_value(origin.clone(), &key, &nothing, row.place.accepted()));
-        }
-    }
-    if problems.is_empty() && rule.keeps_every_pod() {
+    if problems.is_empty() && keeps_every_pod(&rule) {
         let accepted = "`skip` beside a selector, namespace or owner-kind: without any every pod would stay on the \
                         node, and it would count as drained";
-        let word = Raw::Text("skip".to_owned());
-        problems.push(Problem::with_value(origin.clone(), "rule.behaviour", &word, accepted.to_owned()));
+        problems.push(problem(&origin, "behaviour", &"skip".into(), accepted.to_owned()));
     }
     if problems.is_empty() { Ok((rule, origin)) } else { Err(problems) }
+}
+
+/// Puts one key into the rule, or says what is wrong with it.
+fn enter(rule: &mut Rule, Entry { key, value, origin }: &Entry) -> Option<Problem> {
+    if !RULE_ROWS.iter().any(|row| row.key == key) {
+        let known: Vec<&str> = RULE_ROWS.iter().map(|row| row.key).collect();
+        return Some(problem(origin, key, value, known.join(", ")));
+    }
+    match with(&by_key(&Keyed(rule.clone())), key, value.clone()) {
+        Ok(Keyed(longer)) => {
+            *rule = longer;
+            None
+        }
+        Err(accepted) => Some(problem(origin, key, value, accepted)),
+    }
+}
+
+fn problem(origin: &Origin, key: &str, value: &Value, accepted: String) -> Problem {
+    Problem::with_value(origin.clone(), &format!("{RULE}.{key}"), value, accepted)
+}
+
+/// It skips, and has no condition at all.
+fn keeps_every_pod(rule: &Rule) -> bool {
+    let selects_all = rule.selector.as_ref().is_none_or(|selector| selector.requirements.is_empty());
+    rule.behaviour == Behaviour::Skip && selects_all && rule.namespace.is_none() && rule.owner_kind.is_none()
 }
 
 /// `databases (/etc/ebb/ebb.toml:12): selector = app=db, behaviour = drain, order = 10`.
 impl fmt::Display for ShownRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set = self.values.iter().filter(|(_, value)| value != "-");
+        let set = self.values.iter().filter(|(_, value)| value != NONE);
         let values: Vec<String> = set.map(|(key, value)| format!("{key} = {value}")).collect();
         write!(f, "{} ({}): {}", self.name, self.origin, values.join(", "))
     }

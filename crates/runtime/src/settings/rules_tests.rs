@@ -1,42 +1,17 @@
 //! `[[rule]]` in files: what is read, what is refused, and what holds after a mistake.
 
-use super::super::super::rule::Rule;
-use super::super::super::table::{RULE_ROWS, rule_row_of};
 use super::*;
 
 const DROP_IN: &str = "etc/ebb/ebb.d/10-ours.toml";
 
 fn names(loaded: &Loaded) -> Vec<&str> {
-    loaded.settings.rules.iter().map(|rule| rule.name.as_str()).collect()
+    loaded.settings.policy.drain.rules.iter().map(|rule| rule.name.as_str()).collect()
 }
 
 /// The rules, with paths below the root.
 fn shown(device: &Device, loaded: &Loaded) -> Vec<String> {
     let root = format!("{}/", device.folder.path().display());
     loaded.shown_rules().iter().map(|rule| rule.to_string().replace(&root, "")).collect()
-}
-
-#[test]
-fn every_key_is_read() {
-    let text = "drain.attempts = 3\n\n[[rule]]\nname = \"databases\"\nselector = \"app in (db, pg),!canary\"\n\
-                namespace = \"shop\"\nowner-kind = \"StatefulSet\"\nbehaviour = \"wait-completed\"\norder = -10\n\
-                grace = \"90s\"\n\n[[rule]]\nname = \"the rest\"\n\n[slots]\nlimit = 2";
-    let device = Device::new().with(MAIN, text);
-    let loaded = device.load();
-    assert_eq!(loaded.problems, []);
-    assert_eq!(
-        shown(&device, &loaded),
-        [
-            "databases (etc/ebb/ebb.toml:3): selector = app in (db,pg),!canary, namespace = shop, \
-             owner-kind = StatefulSet, behaviour = wait-completed, order = -10, grace = 90s",
-            "the rest (etc/ebb/ebb.toml:12): behaviour = drain, order = 0",
-        ]
-    );
-    let rule = &loaded.settings.rules[0];
-    assert_eq!(rule.selector, Some("!canary,app in (db,pg)".parse().unwrap()));
-    assert_eq!((rule.order, rule.grace), (-10, Some(Duration::from_secs(90))));
-    assert_eq!(loaded.settings.rules[1].selector, None);
-    assert_eq!((loaded.settings.drain.attempts, loaded.settings.slots.limit), (3, 2));
 }
 
 /// Later layers do not replace: the first match counts.
@@ -57,76 +32,6 @@ fn all_files_count_in_their_order() {
 
     device = device.with(DROP_IN, "rule = [{ name = \"x\" }, { name = \"y\", order = 1 }]");
     assert_eq!(names(&device.load()), ["b", "a", "c", "d", "x", "y", "e", "f"], "another notation");
-}
-
-/// Each with the value, and how it is shown or whether it is refused.
-#[test]
-fn every_key_keeps_its_limits() {
-    let (long, longer) = (format!("\"{}\"", "é".repeat(63)), format!("\"{}\"", "é".repeat(64)));
-    let (kind, kinds) = (format!("\"{}\"", "K".repeat(63)), format!("\"{}\"", "K".repeat(64)));
-    let many = |n: usize| format!("\"{}b\"", "a,".repeat(n));
-    let (fits, too_long) = (many(2047), many(2048));
-    let cases: &[(&str, &[&str], &[&str])] = &[
-        (
-            "name",
-            &["\"a b\"", "\"-\"", &long],
-            &["1", "\"\"", "\" a\"", "\"a \"", "\"a\\nb\"", "[]", &longer],
-        ),
-        (
-            "selector",
-            &["\"\"", "\"-\"", "\"a\"", "\"a>1\"", "\"a in (b,c)\"", &fits],
-            &["1", "true", "[\"a\"]", "{ a = \"b\" }", "{}", "\"a b\"", "\",\"", "\"a=b/c\"", &too_long],
-        ),
-        ("namespace", &["\"shop\"", "\"-\""], &["1", "\"\"", "\"Shop\"", "\"a.b\"", "[\"a\"]"]),
-        (
-            "owner-kind",
-            &["\"StatefulSet\"", "\"x-1\"", "\"-\"", &kind],
-            &["1", "\"\"", "\"1a\"", "\"a-\"", "\"apps/v1\"", "\"a b\"", "\"é\"", &kinds],
-        ),
-        (
-            "behaviour",
-            &["\"drain\"", "\"skip\"", "\"wait-completed\""],
-            &["1", "true", "\"\"", "\"Skip\"", "\"wait\"", "\"-\"", "[\"skip\"]"],
-        ),
-        (
-            "order",
-            &["0", "-2147483648", "2147483647"],
-            &["-2147483649", "2147483648", "1.0", "\"1\"", "true", "\"-\""],
-        ),
-        (
-            "grace",
-            &["\"1s\"", "\"1d\"", "\"-\""],
-            &["0", "90", "\"0s\"", "\"999ms\"", "\"86401s\"", "\"-1s\"", "true"],
-        ),
-    ];
-    assert_eq!(
-        cases.iter().map(|(key, ..)| *key).collect::<Vec<_>>(),
-        RULE_ROWS.iter().map(|row| row.key).collect::<Vec<_>>(),
-        "every key has a case"
-    );
-    for (key, accepted, refused) in cases {
-        for (value, is_accepted) in
-            accepted.iter().map(|value| (value, true)).chain(refused.iter().map(|value| (value, false)))
-        {
-            let others = [("name", "name = \"n\"\n"), ("namespace", "namespace = \"a\"\n")];
-            let others: String =
-                others.iter().filter(|(other, _)| other != key).map(|(_, line)| *line).collect();
-            let loaded = Device::new().with(MAIN, &format!("[[rule]]\n{others}{key} = {value}")).load();
-            assert_eq!(loaded.problems.len(), usize::from(!is_accepted), "{key} = {value}");
-            assert_eq!(loaded.settings.rules.len(), usize::from(is_accepted), "{key} = {value}");
-        }
-    }
-}
-
-#[test]
-fn every_default_is_that_of_a_rule_without_keys() {
-    for row in RULE_ROWS.iter().filter(|row| !row.default.is_empty()) {
-        assert_eq!(row.place.show(&Rule::default()), row.default, "{row:?}");
-        assert!(rule_row_of(row.key).is_some());
-    }
-    let required: Vec<&str> =
-        RULE_ROWS.iter().filter(|row| row.default.is_empty()).map(|row| row.key).collect();
-    assert_eq!(required, ["name"]);
 }
 
 /// Half a rule would be another rule: without its selector one that skips would skip every pod.
@@ -177,7 +82,10 @@ fn a_name_is_taken_once() {
         .with(VENDOR, &(rule("a", 1) + &rule("b", 2) + &rule("a", 3)))
         .with(MAIN, &(rule("c", 4) + &rule("b", 5)));
     let loaded = device.load();
-    assert_eq!(loaded.settings.rules.iter().map(|rule| rule.order).collect::<Vec<_>>(), [1, 2, 4]);
+    assert_eq!(
+        loaded.settings.policy.drain.rules.iter().map(|rule| rule.order).collect::<Vec<_>>(),
+        [1, 2, 4]
+    );
     assert_eq!(
         device.told(&loaded),
         [
@@ -199,7 +107,7 @@ fn there_is_a_limit_to_rules_and_to_problems() {
     let rules = |from: usize, to: usize| (from..to).map(rule).collect::<Vec<_>>().concat();
     let device = Device::new().with(VENDOR, &rules(0, 60)).with(MAIN, &rules(60, 102));
     let loaded = device.load();
-    assert_eq!(loaded.settings.rules.len(), 100);
+    assert_eq!(loaded.settings.policy.drain.rules.len(), 100);
     assert_eq!(names(&loaded).last(), Some(&"r99"));
     let told = device.told(&loaded);
     assert_eq!(told.len(), 2);
@@ -241,7 +149,7 @@ fn what_is_no_rule_is_told() {
         }
     }
     let loaded = Device::new().set("rule", "[{ name = \"x\" }]").set("rule.name", "x").load();
-    assert_eq!((loaded.bad_flags().len(), loaded.settings.rules.len()), (2, 0));
+    assert_eq!((loaded.bad_flags().len(), loaded.settings.policy.drain.rules.len()), (2, 0));
 }
 
 #[test]
@@ -256,7 +164,7 @@ fn a_bad_live_change_keeps_the_rules_of_its_file() {
     device.write(DROP_IN, "[[rule]]\nname = \"e\"");
     let second = device.reload(&first);
     assert_eq!(names(&second), ["a", "b", "e"], "all of the bad file as before, and what is good elsewhere");
-    assert_eq!(second.settings.rules[..2], first.settings.rules[..2]);
+    assert_eq!(second.settings.policy.drain.rules[..2], first.settings.policy.drain.rules[..2]);
     assert!(device.told(&second)[0].ends_with("in effect: of this file the rules `a`, `b`"));
     assert_eq!(device.reload(&second), second);
 
@@ -270,7 +178,7 @@ fn a_bad_live_change_keeps_the_rules_of_its_file() {
     device.write(MAIN, "# nothing");
     let last = device.reload(&third);
     assert_eq!((names(&last), last.problems.len()), (vec!["b"], 0));
-    assert_eq!(last.settings.rules[0].selector, None);
+    assert_eq!(last.settings.policy.drain.rules[0].selector, None);
 }
 
 #[test]

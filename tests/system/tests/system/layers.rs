@@ -13,9 +13,9 @@ const RULES: [(&str, &[&str], &[&str]); 14] = [
     ("schemas", &["text"], &["kube", "k8s-openapi", "tokio", "notify", "nix"]),
     ("pubsub", &["schemas"], &["kube", "k8s-openapi"]),
     ("drain", &["selector"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
-    ("session", &["drain"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
+    ("session", &["drain", "schemas"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
     ("cluster", &["drain", "text"], &["notify"]),
-    ("runtime", &["schemas", "pubsub", "selector", "text"], &["kube", "k8s-openapi"]),
+    ("runtime", &["schemas", "pubsub", "selector", "text", "drain", "session"], &["kube", "k8s-openapi"]),
     (
         "zedkube",
         &["schemas", "pubsub", "drain", "session", "cluster", "runtime", "text"],

@@ -1,0 +1,309 @@
+//! Every setting: its key, its type, and how it is written. What it means and its default stand in `docs/settings.md`.
+//!
+//! What a drain may do is [`session::Policy`] and [`drain::Policy`] themselves: the structs `…Keys` here give their
+//! fields the keys.
+#![expect(missing_docs, reason = "docs/settings.md has the meaning of each key")]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use drain::Selector;
+use drain::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, UnhealthyNode, Volumes};
+use drain::rule::{Behaviour, Rule};
+use schemas::OnTimeout;
+use serde::{Deserialize, Serialize};
+use session::policy::{Mode, Otherwise};
+
+use super::command::{Command, Commands, VersionSource};
+use super::names::{Apps, DnsLabel, LonghornDrainPolicy, NodeName, OwnerKind, PodSelector, RuleName};
+use super::notation::{
+    AbsolutePath, Count, DAY, Endless, Flag, HOUR, MINUTE, MOST, Notation, Number, OrNone, Retries, Retry,
+    Span, Word, YEAR,
+};
+use super::values::defaults;
+
+/// Every setting of every agent. An `Option` is left only where a setting has no default; then `None` means that
+/// nothing was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What a drain may do and how long it may take. Complete but for `beside_zedbox`, which is no setting.
+    #[serde(flatten, with = "DeviceKeys")]
+    pub policy: session::Policy,
+    #[serde(flatten)]
+    pub eve: EveSettings,
+    #[serde(flatten)]
+    pub drain: DrainSettings,
+    #[serde(flatten)]
+    pub longhorn: LonghornSettings,
+    #[serde(flatten)]
+    pub cluster: ClusterSettings,
+    #[serde(flatten)]
+    pub node: NodeSettings,
+    #[serde(flatten)]
+    pub slots: SlotSettings,
+    #[serde(flatten)]
+    pub health: HealthSettings,
+    #[serde(flatten)]
+    pub device_op: DeviceOpSettings,
+    #[serde(flatten)]
+    pub device: DeviceSettings,
+    #[serde(flatten)]
+    pub baseos: BaseosSettings,
+}
+
+impl Settings {
+    /// The settings with what follows from several of them: our durations win over EVE's numbers.
+    pub(crate) fn complete(mut self) -> Self {
+        let Self { policy, eve, health, .. } = &mut self;
+        policy.drain.attempt_timeout = eve.attempt_timeout.unwrap_or(eve.drain_timeout);
+        policy.unreachable_timeout = eve.unreachable_timeout.unwrap_or(eve.not_reachable);
+        let product = || eve.config_interval.saturating_mul(eve.config_multiple);
+        policy.peer_window = eve.peer_window.unwrap_or_else(product);
+        policy.has_health_command = health.command.is_some();
+        self
+    }
+}
+
+/// The compiled defaults.
+impl Default for Settings {
+    #[expect(clippy::expect_used, reason = "the page is compiled in, and a test reads it")]
+    fn default() -> Self {
+        defaults().expect("docs/settings.md has a good default for every key")
+    }
+}
+
+/// The keys of [`session::Policy`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "session::Policy")]
+struct DeviceKeys {
+    #[serde(flatten, with = "DrainKeys")]
+    drain: drain::Policy,
+    #[serde(rename = "drain.attempts", with = "Count::<1, 100>")]
+    attempts: u32,
+    #[serde(rename = "drain.retry-pause", with = "Span::<0, DAY>")]
+    retry_pause: Duration,
+    #[serde(rename = "cordon.tries", with = "Count::<1, 100>")]
+    cordon_tries: u32,
+    #[serde(rename = "cordon.pause", with = "Span::<0, HOUR>")]
+    cordon_pause: Duration,
+    #[serde(skip)] // see `Settings::complete`
+    unreachable_timeout: Duration,
+    #[serde(rename = "api-unreachable", with = "Word::<Otherwise>")]
+    on_unreachable: Otherwise,
+    #[serde(skip)] // see `Settings::complete`
+    peer_window: Duration,
+    #[serde(rename = "no-peer", with = "Word::<Otherwise>")]
+    on_no_peer: Otherwise,
+    #[serde(rename = "slots.down-max", with = "Span::<0, DAY>")]
+    down_max: Duration,
+    #[serde(rename = "slots.wait", with = "Endless::<{ 10 * YEAR }>")]
+    wait_limit: Option<Duration>,
+    #[serde(rename = "slots.limit", with = "Count::<0, 10_000>")]
+    slots_limit: u32,
+    #[serde(skip)] // see `Settings::complete`
+    has_health_command: bool,
+    #[serde(rename = "health.interval", with = "Span::<1, HOUR>")]
+    health_interval: Duration,
+    #[serde(rename = "force.ttl", with = "Span::<1, DAY>")]
+    force_ttl: Duration,
+    #[serde(skip)] // no setting: zedkube finds it out
+    beside_zedbox: bool,
+}
+
+/// The keys of [`drain::Policy`]; what has none is the same on every device.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "drain::Policy")]
+#[expect(clippy::struct_excessive_bools, reason = "the fields of drain::Policy")]
+struct DrainKeys {
+    #[serde(rename = "pods.force", with = "Flag")]
+    force: bool,
+    #[serde(rename = "pods.ignore-daemonsets", with = "Flag")]
+    ignore_daemonsets: bool,
+    #[serde(rename = "pods.delete-emptydir-data", with = "Flag")]
+    delete_emptydir_data: bool,
+    #[serde(rename = "pods.grace-period", with = "OrNone::<Span<1, YEAR>>")]
+    grace_period: Option<Duration>,
+    #[serde(rename = "pods.skip-wait-for-delete-timeout", with = "OrNone::<Span<1, YEAR>>")]
+    skip_wait_for_delete: Option<Duration>,
+    #[serde(rename = "pods.keep-apps", with = "Apps")]
+    keep_apps: BTreeSet<String>,
+    #[serde(skip)]
+    pod_selector: Option<Selector>,
+    #[serde(skip)] // `[[rule]]`: the rules of all layers count, see `super::rules`
+    rules: Vec<Rule>,
+    #[serde(skip)]
+    method: Method,
+    #[serde(rename = "evict.max-retries", with = "Retries::<10_000>")]
+    max_retries: MaxRetries,
+    #[serde(rename = "unhealthy-node", with = "Word::<UnhealthyNode>")]
+    unhealthy_node: UnhealthyNode,
+    #[serde(flatten, with = "StatefulKeys")]
+    stateful: Stateful,
+    #[serde(flatten, with = "VolumeKeys")]
+    volumes: Volumes,
+    #[serde(rename = "evict.concurrency", with = "Count::<1, 256, usize>")]
+    concurrency: usize,
+    #[serde(rename = "evict.retry", with = "Span::<1, HOUR>")]
+    retry: Duration,
+    #[serde(skip)] // see `Settings::complete`
+    attempt_timeout: Duration,
+    #[serde(rename = "drain.settle", with = "Span::<0, { 5 * MINUTE }>")]
+    settle: Duration,
+    #[serde(rename = "api.freeze-limit", with = "Span::<0, DAY>")]
+    freeze_limit: Duration,
+    #[serde(skip, default = "on_a_device")]
+    deadline_freezes: bool,
+}
+
+/// Nobody waits for the end of a drain there.
+fn on_a_device() -> bool {
+    true
+}
+
+/// The keys of [`Stateful`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Stateful")]
+struct StatefulKeys {
+    #[serde(rename = "stateful.parallel", with = "Count::<1, 64, usize>")]
+    parallel: usize,
+    #[serde(rename = "stateful.order", with = "Word::<StatefulOrder>")]
+    order: StatefulOrder,
+}
+
+/// The keys of [`Volumes`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Volumes")]
+#[expect(clippy::struct_field_names, reason = "the fields of drain's Volumes")]
+struct VolumeKeys {
+    #[serde(rename = "volumes.detach-timeout", with = "Span::<0, DAY>")]
+    detach_timeout: Duration,
+    #[serde(rename = "volumes.reattach-timeout", with = "Span::<0, DAY>")]
+    reattach_timeout: Duration,
+    #[serde(rename = "volumes.on-detach-timeout", with = "Word::<OnDetachTimeout>")]
+    on_detach_timeout: OnDetachTimeout,
+}
+
+/// The keys of a `[[rule]]`.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Rule", rename_all = "kebab-case")]
+pub(crate) struct RuleKeys {
+    #[serde(with = "RuleName")]
+    name: String,
+    #[serde(with = "OrNone::<PodSelector>")]
+    selector: Option<Selector>,
+    #[serde(with = "OrNone::<DnsLabel>")]
+    namespace: Option<String>,
+    #[serde(with = "OrNone::<OwnerKind>")]
+    owner_kind: Option<String>,
+    #[serde(with = "Word::<Behaviour>")]
+    behaviour: Behaviour,
+    #[serde(with = "Count::<{ i32::MIN as i64 }, { i32::MAX as i64 }, i32>")]
+    order: i32,
+    #[serde(with = "OrNone::<Span<1, DAY>>")]
+    grace: Option<Duration>,
+}
+
+/// EVE's numbers, and our durations that win over them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EveSettings {
+    #[serde(rename = "kubernetes.drain.timeout", with = "Number::<HOUR, 1, MOST>")]
+    pub drain_timeout: Duration,
+    #[serde(rename = "drain.attempt-timeout", with = "OrNone::<Span<1, { 10 * YEAR }>>")]
+    pub attempt_timeout: Option<Duration>,
+    #[serde(rename = "drain.skip.k8sapinotreachable.timeout", with = "Number::<1, 1, MOST>")]
+    pub not_reachable: Duration,
+    #[serde(rename = "api.unreachable-timeout", with = "OrNone::<Span<1, { 10 * YEAR }>>")]
+    pub unreachable_timeout: Option<Duration>,
+    #[serde(rename = "kubernetes.drain.allnodes.config.multiple", with = "Count::<1, 1000>")]
+    pub config_multiple: u32,
+    #[serde(rename = "timer.config.interval", with = "Number::<1, 5, 86_400>")]
+    pub config_interval: Duration,
+    #[serde(rename = "peer.window", with = "OrNone::<Span<1, { 10 * YEAR }>>")]
+    pub peer_window: Option<Duration>,
+}
+
+/// How long agents wait for a zedkube that is not running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainSettings {
+    #[serde(rename = "drain.start.timeout", with = "Span::<1, { 30 * DAY }>")]
+    pub start_timeout: Duration,
+    #[serde(rename = "drain.start.on-timeout", with = "Word::<OnTimeout>")]
+    pub start_on_timeout: OnTimeout,
+}
+
+/// Key `storage.longhorn.node-drain-policy`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LonghornSettings {
+    #[serde(rename = "storage.longhorn.node-drain-policy", with = "LonghornDrainPolicy")]
+    pub node_drain_policy: LonghornDrainPolicy,
+}
+
+/// Keys `cluster.*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterSettings {
+    #[serde(rename = "cluster.mode", with = "Word::<Mode>")]
+    pub mode: Mode,
+    #[serde(rename = "cluster.kubeconfig", with = "OrNone::<AbsolutePath>")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Key `node.name`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSettings {
+    #[serde(rename = "node.name", with = "OrNone::<NodeName>")]
+    pub name: Option<String>,
+}
+
+/// Where the slots of the group are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotSettings {
+    #[serde(rename = "slots.group", with = "DnsLabel")]
+    pub group: String,
+    #[serde(rename = "slots.namespace", with = "DnsLabel")]
+    pub namespace: String,
+}
+
+/// What is asked before a drain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthSettings {
+    #[serde(rename = "health.command", with = "OrNone::<Command>")]
+    pub command: Option<Command>,
+    #[serde(rename = "health.timeout", with = "Span::<1, HOUR>")]
+    pub timeout: Duration,
+}
+
+/// Key `device-op.retry`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceOpSettings {
+    #[serde(rename = "device-op.retry", with = "Retry")]
+    pub retry: Retry,
+}
+
+/// Keys `device.*`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceSettings {
+    #[serde(rename = "device.command", with = "OrNone::<Command>")]
+    pub command: Option<Command>,
+    #[serde(rename = "device.shutdown", with = "OrNone::<Command>")]
+    pub shutdown: Option<Command>,
+    #[serde(rename = "device.pre", with = "Commands")]
+    pub pre: Vec<Command>,
+    #[serde(rename = "device.dry-run", with = "Flag")]
+    pub dry_run: bool,
+}
+
+/// Keys `baseos.*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaseosSettings {
+    #[serde(rename = "baseos.retry", with = "Retry")]
+    pub retry: Retry,
+    #[serde(rename = "baseos.activate", with = "OrNone::<Command>")]
+    pub activate: Option<Command>,
+    #[serde(rename = "baseos.current", with = "OrNone::<VersionSource>")]
+    pub current: Option<VersionSource>,
+    #[serde(rename = "baseos.timeout", with = "Span::<1, DAY>")]
+    pub timeout: Duration,
+    #[serde(rename = "baseos.dry-run", with = "Flag")]
+    pub dry_run: bool,
+}
