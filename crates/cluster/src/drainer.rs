@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use drain::diagnosis::{Blocked, blocked};
-use drain::looks::trouble;
 use drain::progress::{Line, Progress, VolumeLine, attempt, lines, progress, volume_lines};
-use drain::record::record;
 use drain::{Answer, Effect, Event, Moment, Outcome, Policy, Record, State, step};
 use futures::future::BoxFuture;
 
@@ -204,7 +202,7 @@ impl Drain {
     /// fresh look that keeps failing, a first picture that does not come. `None` if all is well or the drain is over.
     pub fn trouble(&self) -> Option<ApiFailure> {
         let of_looks = || match &self.state {
-            State::Draining(attempt) | State::Proving(attempt, _) => trouble(attempt).map(ApiFailure::other),
+            State::Draining(attempt) | State::Proving(attempt, _) => attempt.trouble().map(ApiFailure::other),
             State::Idle | State::Ended(..) => None,
         };
         self.feed.last_error().or_else(of_looks)
@@ -239,7 +237,7 @@ impl Drain {
 
     /// What another process would need to go on with this attempt; `None` before it has begun.
     pub fn record(&self) -> Option<Record> {
-        attempt(&self.state).map(record)
+        attempt(&self.state).map(drain::state::Attempt::record)
     }
 
     /// All that is known, for what the other functions do not tell.
@@ -268,7 +266,7 @@ impl Drain {
             return Event::Tick;
         };
         let Running { calls, probe } = running.as_mut();
-        let is_blind = attempt(&self.state).is_some_and(|attempt| attempt.picture.is_none());
+        let is_blind = attempt(&self.state).is_some_and(|attempt| attempt.snapshot().is_none());
         let mut refused = self.failures.clone();
         loop {
             let pause = (self.drainer.clock)().until(self.wake);
@@ -311,7 +309,7 @@ impl Drain {
                 | Effect::Inquire { .. }
                 | Effect::Abort => {
                     // What looks have found out before need not be asked for again.
-                    let known = attempt(&state).and_then(|attempt| attempt.picture.as_ref());
+                    let known = attempt(&state).and_then(drain::state::Attempt::snapshot);
                     calls.perform(effect, known);
                 }
             }

@@ -3,19 +3,19 @@
 //! One failed call is no outage: the election of an etcd leader or the restart of one server behind a load balancer
 //! costs a 503 or a broken connection, and the next call works. An outage stops the clocks of an attempt and makes its
 //! proof wait for the scheduler ([`crate::policy::STALE_SCHEDULER`]), so it has to be one: the scheduler was found stale
-//! after the server had been away for 30 s, and not after 1 s (`measured.md` 3).
+//! after the server had been away for 30 s, and not after 1 s.
 
 use std::time::Duration;
 
 use crate::time::Moment;
 
-/// Calls have to fail on end for this long.
+/// Calls have to fail in a row for this long.
 const AWAY_AFTER: Duration = Duration::from_secs(3);
 
 /// So many calls have to fail in a row.
 const AWAY_FAILURES: u32 = 2;
 
-/// The calls that have failed on end, and what follows from them.
+/// The calls that have failed in a row, and whether the server counts as away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outage {
     since: Option<Moment>,

@@ -8,7 +8,6 @@ use std::time::Duration;
 /// It never jumps, it can be stored, and it survives a restart of the agent; it means nothing in another
 /// boot. The wall clock, which is wrong on many devices until NTP answers, decides nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Moment(pub u64);
 
 impl Moment {

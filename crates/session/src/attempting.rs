@@ -123,7 +123,7 @@ pub(crate) fn drive(
 fn conclude(state: &mut State, now: Moment, policy: &Policy) {
     let Phase::Attempting { attempt, started } = state.phase else { return };
     let drain::State::Ended(ended, outcome) = &state.drain else { return };
-    state.session.gone += ended.gone;
+    state.session.gone += ended.gone();
     match outcome {
         drain::state::Outcome::Drained => finish(state, Outcome::Drained, now),
         drain::state::Outcome::NodeGone => finish(state, Outcome::NodeGone, now),

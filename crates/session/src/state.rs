@@ -108,7 +108,7 @@ impl State {
 
     /// An attempt is under way that has not seen anything yet.
     pub fn awaits_picture(&self) -> bool {
-        let begun = drain::progress::attempt(&self.drain).is_some_and(|attempt| attempt.picture.is_none());
+        let begun = drain::progress::attempt(&self.drain).is_some_and(|attempt| attempt.snapshot().is_none());
         begun && matches!(self.phase, Phase::Attempting { .. })
     }
 
