@@ -192,7 +192,9 @@ fn cordon_attempt(state: &State) -> u32 {
 
 fn deadline(state: &State, time: &ShownTime) -> GoTime {
     match &state.phase {
-        Phase::Attempting { .. } => time.show_some(attempt(&state.drain).map(|attempt| attempt.deadline)),
+        Phase::Attempting { .. } => {
+            time.show_some(attempt(&state.drain).map(drain::state::Attempt::deadline))
+        }
         Phase::Pausing { until, .. } => time.show(*until),
         Phase::Waiting(waiting) => time.show_some(waiting.undrained_at),
         Phase::Idle | Phase::Cordoning(_) | Phase::Complete { .. } | Phase::Failed(_) => GoTime::ZERO,

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use drain::diagnosis::{Blocked, blocked};
-use drain::looks::trouble;
 use drain::progress::{Line, Progress, VolumeLine, attempt, lines, progress, volume_lines};
-use drain::record::record;
 use drain::{Effect, Event, Moment, Outcome, Policy, Record, State, step};
 use futures::future::BoxFuture;
 
@@ -195,7 +193,7 @@ impl Drain {
     /// fresh look that keeps failing, a first picture that does not come. `None` if all is well or the drain is over.
     pub fn trouble(&self) -> Option<ApiFailure> {
         let of_looks = || match &self.state {
-            State::Draining(attempt) | State::Proving(attempt, _) => trouble(attempt).map(ApiFailure::other),
+            State::Draining(attempt) | State::Proving(attempt, _) => attempt.trouble().map(ApiFailure::other),
             State::Idle | State::Ended(..) => None,
         };
         self.driver.last_error().or_else(of_looks)
@@ -230,7 +228,7 @@ impl Drain {
 
     /// What another process would need to go on with this attempt; `None` before it has begun.
     pub fn record(&self) -> Option<Record> {
-        attempt(&self.state).map(record)
+        attempt(&self.state).map(drain::state::Attempt::record)
     }
 
     /// All that is known, for what the other functions do not tell.
@@ -263,7 +261,8 @@ impl Drain {
     fn apply(&mut self, event: Event) {
         let now = (self.drainer.clock)();
         let (state, effects) = step(std::mem::take(&mut self.state), event, now, &self.drainer.policy);
-        let known = attempt(&state).and_then(|attempt| attempt.picture.as_ref());
+        // What relists have found out before need not be asked for again.
+        let known = attempt(&state).and_then(drain::state::Attempt::snapshot);
         for effect in effects {
             match effect {
                 Effect::WakeAt(wake) => self.wake = wake,

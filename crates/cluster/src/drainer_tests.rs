@@ -74,7 +74,7 @@ async fn an_outage_in_the_middle_is_waited_for() {
     let states = RefCell::new(Vec::new());
     let watch = |state: &State| {
         let attempt = progress::attempt(state);
-        states.borrow_mut().push(attempt.map(|attempt| attempt.away_since.is_some()));
+        states.borrow_mut().push(attempt.map(|attempt| attempt.away_since().is_some()));
         let blocked = attempt.map_or(0, |attempt| progress::progress(attempt).blocked);
         let was_away = states.borrow().contains(&Some(true));
         let is_away = states.borrow().last() == Some(&Some(true));
@@ -136,7 +136,8 @@ async fn failures_of_the_attempt() {
     let short = Policy { attempt_timeout: Duration::from_millis(300), ..policy() };
     assert_eq!(drain_edge_a(&cluster, short).await, Ok(Outcome::Failed(Failure::Deadline)));
     let by_hand = |state: &State| {
-        let picture = progress::attempt(state).and_then(|attempt| attempt.picture.as_deref().cloned());
+        let picture = progress::attempt(state)
+            .and_then(|attempt| attempt.snapshot().map(|snapshot| Picture::clone(snapshot)));
         if picture.and_then(|picture: Picture| picture.node).is_some_and(|node| node.cordoned) {
             fake.edit("nodes", "", "edge-a", |node| node["spec"] = json!({})).unwrap();
         }
@@ -151,7 +152,7 @@ async fn a_node_that_goes_away() {
     fake.pod("web", "edge-a").unwrap();
     fake.budget("web", Limit::MinAvailable("1")).unwrap();
     let remove = |state: &State| {
-        if progress::attempt(state).is_some_and(|attempt| attempt.seen_cordoned) {
+        if progress::attempt(state).is_some_and(|attempt| attempt.has_seen_cordon()) {
             fake.delete("nodes", "", "edge-a");
             // As the controller manager does with pods whose node is gone.
             drop(fake.edit("pods", "default", "web", |pod| pod["status"]["phase"] = "Failed".into()));

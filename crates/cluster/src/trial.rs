@@ -77,22 +77,21 @@ pub async fn trial(cluster: &Cluster, picture: Picture, policy: &Policy) -> Tria
     let Some(mut attempt) = begin(picture, policy) else {
         return Trial::default();
     };
-    let asked: Vec<Track> = attempt.pods.values().filter(|track| is_to_be_asked(track)).cloned().collect();
-    let answers = stream::iter(asked).map(|track| async {
+    let asked: Vec<Track> =
+        attempt.pods().values().filter(|track| is_to_be_asked(track.stage())).cloned().collect();
+    let answers = stream::iter(asked).map(|track| async move {
         let stage = stage(ask(cluster, &track, policy.method).await);
-        (track.id.uid, stage)
+        (track.id().uid.clone(), stage)
     });
     let stages: BTreeMap<String, Stage> = answers.buffer_unordered(policy.concurrency).collect().await;
     for (uid, stage) in stages {
-        if let Some(track) = attempt.pods.get_mut(&uid) {
-            track.stage = stage;
-        }
+        attempt.assume(&uid, stage);
     }
     let inquiry = questions(&blocked(&attempt, NOW));
     if !inquiry.budgets.is_empty() {
-        let node = attempt.picture.as_ref().and_then(|picture| picture.node.as_ref());
+        let node = attempt.snapshot().and_then(|picture| picture.node.as_ref());
         let name = node.map(|node| node.name.clone()).unwrap_or_default();
-        attempt.findings = Arc::new(inquire(cluster, &name, &inquiry).await);
+        attempt.find(Arc::new(inquire(cluster, &name, &inquiry).await));
     }
     Trial { lines: lines(&attempt, NOW), blocked: blocked(&attempt, NOW) }
 }
@@ -112,21 +111,12 @@ fn begin(picture: Picture, policy: &Policy) -> Option<Attempt> {
     }
 }
 
-fn is_to_be_asked(track: &Track) -> bool {
-    match track.stage {
-        Stage::Waiting | Stage::Sent => true,
-        Stage::Blocked { .. }
-        | Stage::Paused { .. }
-        | Stage::Accepted
-        | Stage::Terminating
-        | Stage::Awaiting
-        | Stage::Refused
-        | Stage::Final { .. } => false,
-    }
+fn is_to_be_asked(stage: &Stage) -> bool {
+    matches!(stage, Stage::Waiting | Stage::Sent)
 }
 
 async fn ask(cluster: &Cluster, track: &Track, method: Method) -> Answer {
-    let (pod, grace) = (&track.id, track.grace_sent);
+    let (pod, grace) = (track.id(), track.grace_sent());
     if method != Method::Evict {
         return would_delete(cluster, pod, grace).await;
     }

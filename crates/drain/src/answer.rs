@@ -1,11 +1,10 @@
-//! What the API server said to one eviction, classified where the wire is.
+//! The API server's answer to one eviction or deletion, classified where the wire is.
 
 use std::time::Duration;
 
 /// The meaning of one answer to an eviction or deletion. `cluster::evict` is the only place that looks at status
 /// codes; everybody else reads this.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub enum Answer {
     /// Accepted: the pod is going.
     Accepted,
@@ -13,7 +12,7 @@ pub enum Answer {
     Gone,
     /// A PodDisruptionBudget refuses, for now.
     Budget(BudgetRefusal),
-    /// More than one budget selects the pod, which the eviction API does not support. Stays so until somebody
+    /// More than one budget selects the pod, which the eviction API does not support. Stays so until a person
     /// changes the budgets.
     TwoBudgets,
     /// An admission webhook refuses.
@@ -29,30 +28,29 @@ pub enum Answer {
     Throttled {
         /// The server's Retry-After.
         after: Option<Duration>,
-        /// What happened.
+        /// The error.
         text: String,
     },
-    /// An error that may pass.
+    /// The call failed in a way that may pass.
     Retry {
-        /// What happened.
+        /// The error.
         text: String,
     },
-    /// The server does not let us (401, 403). It says so for moments after a restart and while credentials rotate, so
-    /// this is final only when it lasts ([`crate::policy::REFUSAL_LASTS`]).
+    /// The server denies the right (401, 403). Servers do so for moments after a restart and while credentials rotate,
+    /// so a denial is final only when it lasts ([`crate::policy::REFUSAL_LASTS`]).
     Denied {
-        /// What happened, with the missing verb.
+        /// The error, with the missing verb.
         text: String,
     },
-    /// An error that will not pass in this attempt: a request that the server does not understand.
+    /// The call failed in a way that will not pass in this attempt: the server does not understand the request.
     Final {
-        /// What happened.
+        /// The error.
         text: String,
     },
 }
 
 /// A budget's refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct BudgetRefusal {
     /// The server's words, with the numbers.
     pub text: String,

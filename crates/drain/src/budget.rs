@@ -5,7 +5,10 @@ use crate::view::{BudgetView, PodView};
 
 /// The budgets that guard the pod: same namespace, selector matches. A nil selector guards nothing, an empty one
 /// everything (`policy/v1`).
-pub fn guarding<'a>(pod: &'a PodView, budgets: &'a [BudgetView]) -> impl Iterator<Item = &'a BudgetView> {
+pub(crate) fn guarding<'a>(
+    pod: &'a PodView,
+    budgets: &'a [BudgetView],
+) -> impl Iterator<Item = &'a BudgetView> {
     budgets.iter().filter(|budget| {
         budget.namespace == pod.id.namespace
             && budget.selector.as_ref().is_some_and(|selector| selector.selects(&pod.labels))
@@ -15,13 +18,13 @@ pub fn guarding<'a>(pod: &'a PodView, budgets: &'a [BudgetView]) -> impl Iterato
 /// How many evictions under this budget may be in flight at a time: what it allows, within
 /// [`IN_FLIGHT_PER_BUDGET`]; at least one, because only the server knows all its rules (an unready pod may go
 /// although the budget is exhausted) and our copy of the status may be late.
-pub fn in_flight_limit(budget: &BudgetView) -> usize {
+pub(crate) fn in_flight_limit(budget: &BudgetView) -> usize {
     usize::try_from(budget.disruptions_allowed).unwrap_or(0).clamp(1, IN_FLIGHT_PER_BUDGET)
 }
 
 /// Which budgets in which version: differs as soon as one of them was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fingerprint(Vec<(String, String)>);
+pub(crate) struct Fingerprint(Vec<(String, String)>);
 
 impl Fingerprint {
     /// Names of the budgets, all of the pod's namespace.
@@ -31,12 +34,12 @@ impl Fingerprint {
 }
 
 /// The fingerprint of all budgets that guard the pod.
-pub fn fingerprint(pod: &PodView, budgets: &[BudgetView]) -> Fingerprint {
+pub(crate) fn fingerprint(pod: &PodView, budgets: &[BudgetView]) -> Fingerprint {
     Fingerprint(guarding(pod, budgets).map(|budget| (budget.name.clone(), budget.version.clone())).collect())
 }
 
 /// Whether another try can succeed as far as the budgets' status tells: none refuses.
-pub fn would_allow(pod: &PodView, budgets: &[BudgetView]) -> bool {
+pub(crate) fn would_allow(pod: &PodView, budgets: &[BudgetView]) -> bool {
     guarding(pod, budgets).all(|budget| !budget.status_lags && budget.disruptions_allowed > 0)
 }
 

@@ -1,6 +1,6 @@
 //! Who owns a node's cordon, and so who may lift it.
 //!
-//! A cordon is ours only if the node carries our name in annotation `ebb.dev/cordoned-by`. Somebody else's cordon
+//! A cordon is ours only if the node carries our name in annotation `ebb.dev/cordoned-by`. A cordon of another owner
 //! is used as it is and is never lifted: an operator who cordoned a node on purpose finds it cordoned after the
 //! reboot.
 
@@ -15,10 +15,10 @@ pub const CORDON_REASON: &str = "ebb.dev/cordon-reason";
 /// Annotation of a person, with any value: on the way back the node stays cordoned.
 pub const KEEP_CORDONED: &str = "ebb.dev/keep-cordoned";
 
-/// Annotation that names the field manager whose cordon was adopted: `spec.unschedulable` is still that one's.
+/// Annotation that names the field manager whose cordon was adopted: that manager still owns `spec.unschedulable`.
 pub const ADOPTED_FROM: &str = "ebb.dev/cordon-adopted-from";
 
-/// The field manager of all that zedkube writes to Nodes.
+/// The field manager under which zedkube writes to Nodes.
 const ZEDKUBE: &str = "ebb-zedkube";
 
 /// The field manager of the command line, and of versions that named none: the API server takes it from `ebb/0.1.0`.
@@ -29,7 +29,7 @@ pub fn field_manager(owner: &str) -> &'static str {
     if owner.starts_with("ebb:") { COMMAND_LINE } else { ZEDKUBE }
 }
 
-/// What speaks for others on a node with our annotation.
+/// Signs on a node with our annotation that its cordon belongs to another owner by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     /// The field managers that own `spec.unschedulable`: who changed it last. Empty where the server does not say.
@@ -41,7 +41,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Somebody else changed `spec.unschedulable` after us: an uncordon and a cordon by hand leave our annotation.
+    /// Another client changed `spec.unschedulable` after us: an uncordon and a cordon by hand leave our annotation.
     fn is_cordon_of_others(&self, owner: &str) -> bool {
         let ours = |manager: &String| {
             [field_manager(owner), COMMAND_LINE].contains(&manager.as_str())
@@ -51,23 +51,23 @@ impl Claims {
     }
 }
 
-/// What a cordon of ours has to change on the node.
+/// The changes on the node that our cordon needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CordonChange {
     /// Set `spec.unschedulable` and both annotations, in one patch.
     Cordon,
-    /// Nothing: it is cordoned, and ours already.
+    /// Nothing: the node carries our cordon already.
     AlreadyOurs,
-    /// Nothing: it is cordoned, and not ours, and gets no annotation.
+    /// Nothing: the node carries the cordon of another owner, and gets no annotation.
     AlreadyForeign,
 }
 
-/// What lifting our cordon has to change on the node.
+/// The changes on the node that lifting our cordon needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UncordonChange {
     /// Clear `spec.unschedulable` and both annotations, in one patch.
     Uncordon,
-    /// Clear the annotations: somebody lifted our cordon by hand.
+    /// Clear the annotations: a person lifted our cordon.
     RemoveAnnotation,
     /// Clear the annotations and leave the cordon: a person wants it kept, or has cordoned the node after us.
     LeaveCordoned,
@@ -75,7 +75,7 @@ pub enum UncordonChange {
     Nothing,
 }
 
-/// What `owner` has to change to have the node cordoned.
+/// The changes that `owner` has to make to have the node cordoned.
 pub fn cordon_change(node: &NodeView, owner: &str) -> CordonChange {
     match (node.cordoned, node.cordoned_by.as_deref() == Some(owner)) {
         (true, true) => CordonChange::AlreadyOurs,
@@ -84,7 +84,7 @@ pub fn cordon_change(node: &NodeView, owner: &str) -> CordonChange {
     }
 }
 
-/// What `owner` has to change to take its cordon back.
+/// The changes that `owner` has to make to lift its own cordon.
 pub fn uncordon_change(node: &NodeView, owner: &str, claims: &Claims) -> UncordonChange {
     match (node.cordoned, node.cordoned_by.as_deref() == Some(owner)) {
         (true, true) if claims.keep || claims.is_cordon_of_others(owner) => UncordonChange::LeaveCordoned,

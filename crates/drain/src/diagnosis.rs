@@ -1,19 +1,17 @@
 //! Why a pod does not leave, and what a person can do about it.
 //!
-//! A diagnosis never decides anything: a budget that looks misconfigured is what a live migration looks like as well.
+//! A diagnosis never decides anything: during a live migration a budget looks just like a misconfigured one.
 
 mod budgets;
 mod holders;
-mod stuck;
 
-pub(crate) use stuck::STUCK_AFTER;
+use std::time::Duration;
 
+use crate::attempt::Attempt;
 use crate::budget::guarding;
 use crate::findings::BudgetPods;
 use crate::plan::Planned;
-use crate::progress::is_blocked;
-use crate::returns::MOST_RETURNS;
-use crate::state::{Attempt, Cause, Stage, Track};
+use crate::pod::{Cause, MOST_RETURNS, STUCK_AFTER, Stage, Track};
 use crate::time::Moment;
 use crate::view::{BudgetView, Picture, PodId, PodView};
 
@@ -26,13 +24,13 @@ pub struct Blocked {
     pub cause: String,
     /// The budgets that guard it.
     pub budgets: Vec<Guard>,
-    /// Who is behind it, if recognised: a migration, a last replica, an owner that makes it anew here.
+    /// Who is behind the refusal, if recognised: a migration, a last replica, an owner that recreates the pod here.
     pub holder: String,
-    /// What a person can do.
+    /// Hint for a person.
     pub hint: String,
-    /// Since when.
+    /// Since when the pod is blocked.
     pub since: Moment,
-    /// Nobody refuses its eviction: its owner makes it anew on this node.
+    /// The eviction is not refused, but the pod's owner recreates it on this node.
     pub returns: bool,
 }
 
@@ -55,53 +53,67 @@ pub struct Guard {
 
 /// Every blocked pod of the attempt, in the order of the last picture.
 pub fn blocked(attempt: &Attempt, now: Moment) -> Vec<Blocked> {
-    let Some(picture) = &attempt.picture else { return Vec::new() };
-    let pods = picture.pods.iter().zip(&attempt.planned);
-    pods.filter_map(|(pod, planned)| one(attempt, picture, pod, planned, now)).collect()
+    let Some(snapshot) = attempt.snapshot() else { return Vec::new() };
+    let pods = snapshot.pods.iter().zip(attempt.planned());
+    pods.filter_map(|(pod, planned)| one(attempt, snapshot, pod, planned, now)).collect()
 }
 
 fn one(
     attempt: &Attempt,
-    picture: &Picture,
+    snapshot: &Picture,
     pod: &PodView,
     planned: &Planned,
     now: Moment,
 ) -> Option<Blocked> {
-    let track = attempt.pods.get(&pod.id.uid)?;
-    if track.stage == Stage::Terminating {
-        return stuck::stuck(attempt, picture, pod, track, now);
+    let track = attempt.pods().get(&pod.id.uid)?;
+    if *track.stage() == Stage::Terminating {
+        let is_ready = snapshot.node.as_ref().is_some_and(|node| node.ready);
+        return stuck(track, pod, track.overdue(pod, attempt.seen(), now)?, is_ready);
     }
-    if !is_blocked(&track.stage) && refusal(track).is_none() {
-        return (track.returns > 0).then(|| returning(pod, track));
+    if !track.stage().is_blocked() && track.refusal().is_none() {
+        return (track.returns() > 0).then(|| returning(pod, track));
     }
     let guards: Vec<Guard> =
-        guarding(pod, &picture.budgets).map(|budget| guard(budget, &attempt.findings.budgets)).collect();
+        guarding(pod, &snapshot.budgets).map(|budget| guard(budget, &attempt.findings().budgets)).collect();
     let (cause, hint) = cause(attempt, track, planned, pod, &guards);
-    let held = holders::of(pod, &attempt.findings).filter(|_| is_held(track));
-    let returns = matches!(refusal(track), Some(Cause::Returns { .. }));
+    // A budget or a webhook may be a holder's way to keep the pod; nothing else is.
+    let is_held = matches!(track.refusal(), Some(Cause::Budget(_) | Cause::Webhook(_)));
+    let held = holders::of(pod, attempt.findings()).filter(|_| is_held);
+    let returns = matches!(track.refusal(), Some(Cause::Returns { .. }));
     let owner = if returns { pod.owner() } else { String::new() };
     let (holder, hint) = held.map_or((owner, hint), |held| (held.holder, held.hint));
-    let since = track.refused_since.unwrap_or(track.since);
+    let since = track.refused_since().unwrap_or_else(|| track.since());
     Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since, returns })
 }
 
-/// Who refuses it: for a pod that is asked about again just now, who refused it last.
-fn refusal(track: &Track) -> Option<&Cause> {
-    match &track.stage {
-        Stage::Blocked { cause, .. } => Some(cause),
-        Stage::Waiting | Stage::Sent => track.refusal.as_ref(),
-        Stage::Paused { .. }
-        | Stage::Accepted
-        | Stage::Terminating
-        | Stage::Awaiting
-        | Stage::Refused
-        | Stage::Final { .. } => None,
+/// The pod should have ended long ago: it is overdue for so long.
+fn stuck(track: &Track, pod: &PodView, overdue: Duration, is_node_ready: bool) -> Option<Blocked> {
+    if overdue <= STUCK_AFTER {
+        return None;
     }
-}
-
-/// A budget or a webhook may be a holder's way to keep the pod; nothing else is.
-fn is_held(track: &Track) -> bool {
-    matches!(refusal(track), Some(Cause::Budget(_) | Cause::Webhook(_)))
+    let late = format!("still terminating {} s after its time", overdue.as_secs());
+    let (cause, hint) = if !pod.finalizers.is_empty() {
+        let names = pod.finalizers.join(", ");
+        (
+            format!("{late}: held by finalizers {names}"),
+            format!("look at who has to remove {names}; removing it by hand skips that one's work"),
+        )
+    } else if is_node_ready {
+        (
+            format!("{late}: the kubelet has not ended its containers"),
+            "look at the kubelet and the container runtime of this node: a process that cannot be killed, a mount that \
+             hangs"
+                .to_owned(),
+        )
+    } else {
+        (
+            format!("{late}: the kubelet of this node does not answer"),
+            "start the kubelet; if the node will never come back, setting unhealthy-node or `ebb drain --force-delete` \
+             removes the pod without it"
+                .to_owned(),
+        )
+    };
+    Some(Blocked { pod: pod.id.clone(), cause, hint, since: track.since(), ..Blocked::default() })
 }
 
 fn guard(budget: &BudgetView, known: &[BudgetPods]) -> Guard {
@@ -125,9 +137,9 @@ fn cause(
     pod: &PodView,
     guards: &[Guard],
 ) -> (String, String) {
-    match (refusal(track), &track.stage) {
+    match (track.refusal(), track.stage()) {
         (Some(Cause::Budget(text)), _) => {
-            (format!("PodDisruptionBudget: {text}"), budgets::hint(guards, &attempt.findings))
+            (format!("PodDisruptionBudget: {text}"), budgets::hint(guards, attempt.findings()))
         }
         (Some(Cause::TwoBudgets), _) => two_budgets(guards),
         (Some(Cause::Webhook(text)), _) => (
@@ -168,16 +180,16 @@ fn two_budgets(guards: &[Guard]) -> (String, String) {
     (cause.to_owned(), hint)
 }
 
-/// `ReturnsToNode`: the pod's owner makes it anew on this very node.
+/// `ReturnsToNode`: the pod's owner recreates it on this very node.
 fn returning(pod: &PodView, track: &Track) -> Blocked {
     let owner = pod.owner();
-    let times = track.returns;
+    let times = track.returns();
     let slowly = if times >= MOST_RETURNS { "; it is evicted slowly from now on" } else { "" };
     let hint = if pod.tolerates_cordon {
         format!(
             "{owner} tolerates the cordon: scale it down, or remove that toleration, until the node is back"
         )
-    } else if track.names_node {
+    } else if track.names_node() {
         format!(
             "the pod template of {owner} names this node (spec.nodeName): delete {owner}, or remove nodeName"
         )
@@ -195,7 +207,7 @@ fn returning(pod: &PodView, track: &Track) -> Blocked {
         ),
         holder: owner,
         hint,
-        since: track.since,
+        since: track.since(),
         returns: true,
         ..Blocked::default()
     }

@@ -1,8 +1,14 @@
-//! What is asked and found out about pods that do not leave. Nothing is decided by it: people read it.
+//! Questions and findings about pods that do not leave, for people to read. No decision depends on them.
 
 use std::time::Duration;
 
 use selector::Selector;
+
+use crate::budget::guarding;
+use crate::view::{BudgetView, PodView};
+
+/// Label by which Longhorn marks the pods that serve a node's volumes.
+pub(crate) const LONGHORN_COMPONENT: (&str, &str) = ("longhorn.io/component", "instance-manager");
 
 /// Questions about pods that have been blocked for a while.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,13 +23,65 @@ pub struct Inquiry {
     pub controller_manager: bool,
 }
 
-/// At most so many budgets are asked about at a time: each costs a list of pods.
+impl Inquiry {
+    /// The questions about these pods, which are refused.
+    pub(crate) fn about<'a>(pods: impl Iterator<Item = &'a PodView>, budgets: &[BudgetView]) -> Self {
+        let mut inquiry = Self::default();
+        pods.for_each(|pod| inquiry.add(pod, budgets));
+        inquiry
+    }
+
+    fn add(&mut self, pod: &PodView, budgets: &[BudgetView]) {
+        for budget in guarding(pod, budgets) {
+            self.controller_manager = true;
+            let known =
+                |query: &BudgetQuery| query.namespace == budget.namespace && query.name == budget.name;
+            if let Some(selector) = &budget.selector
+                && self.budgets.len() < MOST_BUDGETS
+                && !self.budgets.iter().any(known)
+            {
+                self.budgets.push(BudgetQuery {
+                    namespace: budget.namespace.clone(),
+                    name: budget.name.clone(),
+                    selector: selector.clone(),
+                });
+            }
+        }
+        if let Some(machine) = machine(pod)
+            && self.machines.len() < MOST_MACHINES
+        {
+            self.machines.push(machine);
+        }
+        if is_instance_manager(pod) {
+            self.longhorn = Some(pod.id.namespace.clone());
+        }
+    }
+}
+
+/// The virtual machine that the pod runs: KubeVirt's launcher pods are controlled by it.
+pub(crate) fn machine(pod: &PodView) -> Option<MachineQuery> {
+    let owner = pod.controller.as_ref()?;
+    let is_machine = owner.kind == "VirtualMachineInstance" && owner.api_version.starts_with("kubevirt.io/");
+    is_machine.then(|| MachineQuery {
+        pod: pod.id.uid.clone(),
+        namespace: pod.id.namespace.clone(),
+        name: owner.name.clone(),
+    })
+}
+
+/// The pod serves this node's Longhorn volumes.
+pub(crate) fn is_instance_manager(pod: &PodView) -> bool {
+    let (label, value) = LONGHORN_COMPONENT;
+    pod.labels.get(label).is_some_and(|found| found == value)
+}
+
+/// Limit of budgets per inquiry: each costs a list of pods.
 pub const MOST_BUDGETS: usize = 5;
 
-/// At most so many virtual machines are asked about at a time.
+/// Limit of virtual machines per inquiry.
 pub const MOST_MACHINES: usize = 5;
 
-/// Which pods does this budget select that are not healthy?
+/// The question which pods of this budget are not healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetQuery {
     /// Namespace.
@@ -34,7 +92,7 @@ pub struct BudgetQuery {
     pub selector: Selector,
 }
 
-/// How is the migration of this KubeVirt VirtualMachineInstance?
+/// The question how far the migration of this KubeVirt VirtualMachineInstance is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineQuery {
     /// UID of the pod that runs it.
@@ -45,9 +103,8 @@ pub struct MachineQuery {
     pub name: String,
 }
 
-/// What was found out. What could not be is missing, with the reason in `trouble`.
+/// Findings about blocked pods. A question that was not answered has its reason in `trouble`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Findings {
     /// The unhealthy pods of the budgets asked for.
     pub budgets: Vec<BudgetPods>,
@@ -63,7 +120,6 @@ pub struct Findings {
 
 /// The pods of one budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct BudgetPods {
     /// Namespace of the budget.
     pub namespace: String,
@@ -75,12 +131,11 @@ pub struct BudgetPods {
     pub more: usize,
 }
 
-/// At most so many unhealthy pods are named for one budget.
+/// Limit of unhealthy pods that are named for one budget.
 pub const MOST_UNHEALTHY: usize = 5;
 
 /// A pod that is not Ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct UnhealthyPod {
     /// Name; the namespace is the budget's.
     pub name: String,
@@ -92,7 +147,6 @@ pub struct UnhealthyPod {
 
 /// A KubeVirt VirtualMachineInstance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct MachineView {
     /// UID of the pod that runs it.
     pub pod: String,
@@ -108,35 +162,32 @@ pub struct MachineView {
 
 /// A live migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub enum Migration {
-    /// None has been begun.
+    /// No migration has been begun.
     #[default]
     None,
-    /// Under way to this node.
+    /// The machine is being migrated to the node with this name.
     Running(String),
-    /// Failed, for this reason.
+    /// The last migration failed, for this reason.
     Failed(String),
-    /// Done.
+    /// The last migration succeeded.
     Completed,
 }
 
 /// Longhorn, as far as it holds up the drain of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct LonghornView {
     /// Value of its setting `node-drain-policy`.
     pub drain_policy: String,
-    /// It is moving replicas away from this node (`status.autoEvicting`).
+    /// Longhorn is moving replicas away from this node (`status.autoEvicting`).
     pub evicting: bool,
 }
 
 /// The lease of a leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct LeaseView {
-    /// Who holds it.
+    /// The holder's identity.
     pub holder: String,
-    /// For how long it has not been renewed, by the API server's clock.
+    /// For how long the lease has not been renewed, by the API server's clock.
     pub silent: Duration,
 }

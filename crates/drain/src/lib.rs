@@ -2,75 +2,76 @@
 //!
 //! Pure: no I/O, no clock, no logging, no Kubernetes client. Three things are decided here:
 //!
-//! - [`plan::plan`]: which pods leave the node, which stay, which forbid the drain, and why;
-//! - [`step::step`]: what to do next in one drain attempt, as ordered [`step::Effect`]s;
+//! - [`plan()`]: which pods leave the node, which stay, which forbid the drain, and why;
+//! - [`step()`]: what to do next in one drain attempt, as ordered [`Effect`]s;
 //! - [`cordon`]: who owns the node's cordon, and so who may lift it.
 //!
-//! One attempt in `step` is made of parts, each about one question:
+//! `step` drives one [`state::Attempt`], which coordinates small machines. Each owns its own state, and none knows another:
 //!
 //! | module | question |
 //! |---|---|
 //! | [`view`], [`storage`], [`findings`] | what is known of the cluster |
 //! | [`policy`], [`rule`] | what the operator allows and wants |
-//! | [`state`], [`record`] | what the attempt knows of itself; what outlives its process |
-//! | `tracking` | what a picture or an answer changes |
-//! | `sending` | which pods are told to go now |
-//! | [`turns`] | whose turn it is: orders, and pods with volumes one after another |
+//! | `event` | what goes into the state machine, and what it wants done |
+//! | `pod` | the stages of one pod, and what moves it from one to the next |
+//! | `pods` | all pods that have to leave: who has left, who comes back, when refusals become a deletion |
 //! | [`volumes`] | which volumes there are, and when each is detached |
-//! | [`budget`], [`retry`], [`escalation`], [`force`], [`returns`] | when a refused pod is asked again, deleted, killed, or left in peace |
-//! | [`looks`] | fresh looks: asked one at a time, in order with the watches, and what speaks for a word when they fail |
-//! | [`outage`] | when a server that fails counts as away |
-//! | `clocks`, `ending` | when to look again; whether it is over, and how |
-//! | `asking`, [`diagnosis`], [`progress`], [`trouble`], [`fates`], [`kubectl`] | why pods stay and what became of them, in words and numbers; nothing is decided by them |
+//! | `turns` | whose turn it is among the pods with attached volumes |
+//! | `relist` | fresh lists: asked for one at a time, joined in order with what the watches show |
+//! | `attempt` | the coordinator: what comes in, who is told to go, when to look again, whether it is over |
+//! | [`mod@plan`], `budget`, [`retry`], [`outage`] | rules without a state: verdicts, budgets, back-off, when a server counts as away |
+//! | [`diagnosis`], [`progress`], [`trouble`], [`fates`], [`kubectl`] | why pods stay and what became of them, in words and numbers; nothing is decided by them |
 //!
-//! `cluster` makes the views from Kubernetes objects and carries the effects out; `session` drives [`step::step`] on a
-//! device. Time is an argument ([`time::Moment`]).
+//! `cluster` makes the views from Kubernetes objects and carries the effects out; `session` drives [`step()`] on a device.
+//! Time is an argument ([`Moment`]).
 
 pub mod answer;
-pub mod budget;
 pub mod cordon;
 pub mod diagnosis;
-pub mod escalation;
 pub mod fates;
 pub mod findings;
-pub mod force;
 pub mod kubectl;
-pub mod looks;
 pub mod outage;
 pub mod plan;
 pub mod policy;
 pub mod progress;
-pub mod record;
 pub mod retry;
-pub mod returns;
 pub mod rule;
-pub mod state;
-pub mod step;
 pub mod storage;
 pub mod time;
 pub mod trouble;
-pub mod turns;
 pub mod view;
 pub mod volumes;
 
-mod asking;
-mod clocks;
-mod ending;
-mod sending;
-mod terminating;
-mod tracking;
+mod attempt;
+mod budget;
+mod event;
+mod outcome;
+mod pod;
+mod pods;
+mod relist;
+mod step;
+mod turns;
+
+/// The state of a drain, and what it is made of.
+pub mod state {
+    pub use crate::attempt::Attempt;
+    pub use crate::outcome::{Failure, Outcome};
+    pub use crate::pod::{By, Cause, Stage, Track};
+    pub use crate::step::{Proof, State};
+}
 
 #[cfg(test)]
-mod testing;
+mod tests;
 
 pub use answer::Answer;
+pub use event::{Effect, Event, Record};
 pub use findings::{Findings, Inquiry};
+pub use outcome::{Failure, Outcome};
 pub use plan::{Planned, Reason, Verdict, plan};
 pub use policy::Policy;
-pub use record::Record;
 pub use selector::{Requirement, Selector};
-pub use state::{Failure, Outcome, State};
-pub use step::{Effect, Event, step};
+pub use step::{State, step};
 pub use time::Moment;
 pub use view::{BudgetView, Picture, PodId, PodView};
 

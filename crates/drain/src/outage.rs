@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use crate::time::Moment;
 
-/// Calls have to fail on end for this long.
+/// Calls have to fail in a row for this long.
 const AWAY_AFTER: Duration = Duration::from_secs(3);
 
 /// So many calls have to fail in a row.
 const AWAY_FAILURES: u32 = 2;
 
-/// The calls that have failed on end, and what follows from them.
+/// The calls that have failed in a row, and whether the server counts as away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outage {
     since: Option<Moment>,

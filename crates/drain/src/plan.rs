@@ -13,16 +13,16 @@ use crate::view::{Existence, Picture, PodId, PodView};
 /// Label by which a pod says what a drain should do with it.
 pub const DRAIN_LABEL: &str = "ebb.dev/drain";
 
-/// What is to become of one pod.
+/// The verdict on one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It must leave, by eviction.
+    /// The pod must leave, by eviction.
     Evict,
-    /// It must leave, but ends by itself: nothing is sent until it has finished.
+    /// The pod must leave, but ends by itself: no eviction is sent until it has finished.
     Await,
-    /// It stays, and does not hold up the drain.
+    /// The pod stays, and does not hold up the drain.
     Leave,
-    /// It may not be evicted under this policy: the drain cannot succeed.
+    /// The policy does not allow to evict the pod: the drain cannot succeed.
     Refuse,
 }
 
@@ -51,7 +51,7 @@ impl Verdict {
 pub enum Reason {
     /// The kubelet's static pod.
     Mirror,
-    /// Nothing runs in it any more.
+    /// The pod has finished.
     Finished,
     /// Belongs to a DaemonSet, whose controller would put it back at once.
     DaemonSet,
@@ -59,17 +59,17 @@ pub enum Reason {
     OrphanOfDaemonSet(String),
     /// Has local data that an eviction deletes.
     EmptyDir,
-    /// Nobody will make it anew elsewhere.
+    /// The pod has no controller that would recreate it elsewhere.
     NoController,
-    /// Its `app` label is on the list of apps that stay.
+    /// The pod's `app` label is on the list of apps that stay.
     KeptApp(String),
     /// Terminating for longer than the policy waits.
     TerminatingTooLong,
-    /// Label `ebb.dev/drain` says so.
+    /// The pod's label `ebb.dev/drain` has this value.
     Label(String),
-    /// Label `ebb.dev/drain` has a value that nobody knows, and so counts for nothing.
+    /// Label `ebb.dev/drain` has an unknown value, which is ignored.
     UnknownLabel(String),
-    /// The rule of this name says so.
+    /// The rule of this name matches the pod.
     Rule(String),
     /// The pod selector does not select it.
     NotSelected,
@@ -102,7 +102,7 @@ impl fmt::Display for Reason {
 pub struct Planned {
     /// Which pod.
     pub id: PodId,
-    /// What is to become of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why; for [`Verdict::Evict`] the warnings, for [`Verdict::Refuse`] what the policy would have to allow.
     pub reasons: Vec<Reason>,
@@ -194,7 +194,7 @@ fn stays(pod: &PodView, policy: &Policy, told: &Told) -> Option<Reason> {
     told.why.clone().filter(|_| told.behaviour == Behaviour::Skip)
 }
 
-/// What the operator said about the pod, and where.
+/// The operator's wish for the pod, by its label or by a rule.
 struct Told {
     behaviour: Behaviour,
     why: Option<Reason>,

@@ -1,26 +1,25 @@
 //! Numbers and lines for people: how far a drain is, and what each pod is doing.
 
-use std::time::Duration;
-
-use crate::diagnosis::STUCK_AFTER;
+use crate::attempt::Attempt;
 use crate::plan::{Planned, Reason, Verdict};
-use crate::state::{Attempt, By, Cause, Stage, State, Track};
+use crate::pod::{By, Cause, STUCK_AFTER, Stage, Track};
+use crate::step::State;
 use crate::time::Moment;
 use crate::view::{PodId, PodView, Terminating};
-use crate::volumes::{Shelves, VolumeStage, is_attached};
+use crate::volumes::{Shelves, VolumeStage, VolumeTrack};
 
 /// How far the drain is, in pods that have to leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// All that had to leave so far.
+    /// All pods that had to leave so far.
     pub total: u64,
-    /// Left already.
+    /// Pods that have left.
     pub gone: u64,
-    /// On their way out.
+    /// Pods that are terminating, or about to.
     pub terminating: u64,
-    /// Refused by a budget or a webhook, or finally.
+    /// Pods that a budget, a webhook, the policy or the server refuses.
     pub blocked: u64,
-    /// Their turn has not come, or the server was busy.
+    /// Pods whose turn has not come, whose answer is awaited, or for which the server was busy.
     pub waiting: u64,
     /// Still there: `total - gone`.
     pub left: u64,
@@ -35,13 +34,13 @@ pub struct Line {
     pub id: PodId,
     /// `Kind/name` of its controller, empty without one.
     pub owner: String,
-    /// What is to become of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why.
     pub reasons: Vec<Reason>,
-    /// Where it is on its way; `None` for pods that stay.
+    /// The pod's stage; `None` for pods that stay.
     pub stage: Option<Stage>,
-    /// Since when it is there.
+    /// Since when the pod is in that stage.
     pub since: Moment,
     /// How often an eviction was sent.
     pub tries: u32,
@@ -60,25 +59,25 @@ pub fn attempt(state: &State) -> Option<&Attempt> {
 /// How far the drain is.
 pub fn progress(attempt: &Attempt) -> Progress {
     let count =
-        |of: fn(&Stage) -> bool| as_number(attempt.pods.values().filter(|track| of(&track.stage)).count());
-    let left = as_number(attempt.pods.len());
+        |of: fn(&Stage) -> bool| as_number(attempt.pods().values().filter(|track| of(track.stage())).count());
+    let left = as_number(attempt.pods().len());
     Progress {
-        total: attempt.gone + left,
-        gone: attempt.gone,
+        total: attempt.gone() + left,
+        gone: attempt.gone(),
         terminating: count(|stage| matches!(stage, Stage::Accepted | Stage::Terminating)),
-        blocked: count(is_blocked),
+        blocked: count(Stage::is_blocked),
         waiting: count(|stage| {
             matches!(stage, Stage::Waiting | Stage::Sent | Stage::Paused { .. } | Stage::Awaiting)
         }),
         left,
-        volumes: as_number(attempt.volumes.values().filter(|volume| is_attached(volume.stage)).count()),
+        volumes: as_number(attempt.volumes().values().filter(|volume| volume.is_attached()).count()),
     }
 }
 
 /// One volume that is waited for, for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLine {
-    /// Name of the PersistentVolume, or as [`crate::volumes::VolumeTrack::volume`] says.
+    /// Name of the PersistentVolume, or as [`VolumeTrack::volume`] says.
     pub volume: String,
     /// The CSI driver, empty if it is not known.
     pub driver: String,
@@ -86,16 +85,16 @@ pub struct VolumeLine {
     pub claim: String,
     /// The pod that used it; all its names are empty if none was seen with it.
     pub pod: PodId,
-    /// What it is doing: `Detaching`, `DetachTimedOut`, `Attaching` (elsewhere), `NotAttachedElsewhere`.
+    /// State of the volume: `Detaching`, `DetachTimedOut`, `Attaching` (elsewhere), `NotAttachedElsewhere`.
     pub stage: &'static str,
-    /// Since when.
+    /// Since when the volume is in that state.
     pub since: Moment,
-    /// What holds it, empty if nothing does.
+    /// Why the volume is still attached, empty if it is not.
     pub detail: String,
 }
 
 impl VolumeLine {
-    /// What the volume belongs to, in words: its claim; else its driver, with the word that no pod was seen with it.
+    /// The volume's claim in words; without a claim its driver, and that no pod was seen with it.
     pub fn of(&self) -> String {
         match (self.claim.as_str(), self.driver.as_str()) {
             ("", "") => "no pod was seen with it".to_owned(),
@@ -107,81 +106,62 @@ impl VolumeLine {
 
 /// One line per volume that is waited for, or was for too long.
 pub fn volume_lines(attempt: &Attempt) -> Vec<VolumeLine> {
-    let Some(picture) = &attempt.picture else {
+    let Some(snapshot) = attempt.snapshot() else {
         return Vec::new();
     };
-    let shelves = Shelves::of(picture);
-    let lines = attempt.volumes.values().filter_map(|volume| {
-        let stage = match volume.stage {
-            VolumeStage::Detaching => "Detaching",
-            VolumeStage::TimedOut => "DetachTimedOut",
-            VolumeStage::Detached if volume.is_late => "NotAttachedElsewhere",
-            VolumeStage::Detached if attaches(attempt, &volume.volume) => "Attaching",
-            VolumeStage::Detached | VolumeStage::InUse => return None,
-        };
-        let obstacle = || shelves.obstacle(&volume.volume, volume.attached_name.as_deref());
-        Some(VolumeLine {
-            volume: volume.volume.clone(),
-            driver: volume.driver.clone(),
-            claim: volume.claim.clone(),
-            pod: volume.pod.clone(),
-            stage,
-            since: volume.since,
-            detail: if is_attached(volume.stage) { obstacle() } else { String::new() },
-        })
-    });
-    lines.collect()
+    let shelves = Shelves::of(snapshot);
+    attempt.volumes().values().filter_map(|volume| volume_line(attempt, volume, &shelves)).collect()
 }
 
-/// Somebody waits until another node has the volume.
-fn attaches(attempt: &Attempt, volume: &str) -> bool {
-    attempt.turns.iter().any(|turn| turn.detached.is_some() && turn.volumes.iter().any(|name| name == volume))
-}
-
-/// A person may have to do something about it.
-pub fn is_blocked(stage: &Stage) -> bool {
-    matches!(stage, Stage::Blocked { .. } | Stage::Refused | Stage::Final { .. })
+fn volume_line(attempt: &Attempt, volume: &VolumeTrack, shelves: &Shelves<'_>) -> Option<VolumeLine> {
+    let stage = match volume.stage {
+        VolumeStage::Detaching => "Detaching",
+        VolumeStage::TimedOut => "DetachTimedOut",
+        VolumeStage::Detached if volume.is_late => "NotAttachedElsewhere",
+        VolumeStage::Detached if attempt.turns().any(|turn| turn.awaits_reattach_of(&volume.volume)) => {
+            "Attaching"
+        }
+        VolumeStage::Detached | VolumeStage::InUse => return None,
+    };
+    Some(VolumeLine {
+        volume: volume.volume.clone(),
+        driver: volume.driver.clone(),
+        claim: volume.claim.clone(),
+        pod: volume.pod.clone(),
+        stage,
+        since: volume.since,
+        detail: if volume.is_attached() { volume.obstacle(shelves) } else { String::new() },
+    })
 }
 
 /// One line per pod that the last picture shows, in its order.
 pub fn lines(attempt: &Attempt, now: Moment) -> Vec<Line> {
-    let Some(picture) = &attempt.picture else {
-        return Vec::new();
-    };
-    picture.pods.iter().zip(&attempt.planned).map(|(pod, planned)| line(attempt, pod, planned, now)).collect()
+    let pods = attempt.snapshot().map(|snapshot| snapshot.pods.as_slice()).unwrap_or_default();
+    pods.iter().zip(attempt.planned()).map(|(pod, planned)| line(attempt, pod, planned, now)).collect()
 }
 
 fn line(attempt: &Attempt, pod: &PodView, planned: &Planned, now: Moment) -> Line {
-    let track = attempt.pods.get(&planned.id.uid);
+    let track = attempt.pods().get(&planned.id.uid);
     Line {
         id: planned.id.clone(),
         owner: pod.owner(),
         verdict: planned.verdict,
         reasons: planned.reasons.clone(),
-        stage: track.map(|track| track.stage.clone()),
-        since: track.map_or(attempt.started, shown_since),
-        tries: track.map_or(0, |track| track.tries),
+        stage: track.map(|track| track.stage().clone()),
+        since: track.map_or_else(|| attempt.started(), shown_since),
+        tries: track.map_or(0, Track::tries),
         detail: track.map(|track| detail(attempt, track, pod, now)).unwrap_or_default(),
     }
 }
 
 /// A refused pod counts from its first refusal, not from its last try.
 fn shown_since(track: &Track) -> Moment {
-    match track.stage {
-        Stage::Blocked { .. } => track.refused_since.unwrap_or(track.since),
-        Stage::Waiting
-        | Stage::Sent
-        | Stage::Paused { .. }
-        | Stage::Accepted
-        | Stage::Terminating
-        | Stage::Awaiting
-        | Stage::Refused
-        | Stage::Final { .. } => track.since,
-    }
+    let refused = track.refused_since().filter(|_| matches!(track.stage(), Stage::Blocked { .. }));
+    refused.unwrap_or_else(|| track.since())
 }
 
 fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
-    let text = match &track.stage {
+    let text = match track.stage() {
         Stage::Waiting | Stage::Sent | Stage::Accepted => String::new(),
         Stage::Blocked { cause: Cause::Budget(text) | Cause::Webhook(text), .. }
         | Stage::Paused { text, .. }
@@ -197,19 +177,19 @@ fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> Strin
         Stage::Awaiting => "waiting until it has finished by itself".to_owned(),
         Stage::Refused => "the policy does not allow its eviction".to_owned(),
     };
-    if track.by == By::Escalation && text.is_empty() {
+    if track.by() == By::Escalation && text.is_empty() {
         return "its eviction was refused for too long: it is deleted, with its own grace".to_owned();
     }
     text
 }
 
 fn terminating(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
-    let Some(overdue) = overdue(attempt, pod, track, now) else {
+    let Some(overdue) = track.overdue(pod, attempt.seen(), now) else {
         let Terminating { grace, left, .. } = pod.terminating.unwrap_or_default();
         let left = if left.is_zero() {
-            grace.saturating_sub(now.since(track.since))
+            grace.saturating_sub(now.since(track.since()))
         } else {
-            left.saturating_sub(now.since(attempt.seen))
+            left.saturating_sub(now.since(attempt.seen()))
         };
         return format!("still terminating, {} s of its grace are left", left.as_secs());
     };
@@ -222,19 +202,6 @@ fn terminating(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> 
         format!("held by finalizers {}", pod.finalizers.join(", "))
     };
     format!("still terminating {} s after its time: {held}", overdue.as_secs())
-}
-
-/// For how long a terminating pod should have been gone: by the API server's clock when that is known, else since we
-/// have seen it terminating.
-pub(crate) fn overdue(attempt: &Attempt, pod: &PodView, track: &Track, now: Moment) -> Option<Duration> {
-    let terminating = pod.terminating?;
-    if !terminating.overdue.is_zero() {
-        return Some(terminating.overdue + now.since(attempt.seen));
-    }
-    if !terminating.left.is_zero() {
-        return now.since(attempt.seen).checked_sub(terminating.left);
-    }
-    now.since(track.since).checked_sub(terminating.grace)
 }
 
 fn as_number(count: usize) -> u64 {

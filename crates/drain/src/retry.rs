@@ -1,14 +1,14 @@
-//! When a call that failed is tried again.
+//! Back-off: when a call that failed is tried again.
 
 use std::time::Duration;
 
 /// First pause after a busy server or a broken connection; doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// A server that is busy for long is asked this often.
+/// Longest pause: a server that is busy for long is asked this often.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// No wish of a server is followed for longer: a wrong header must not cost the whole attempt.
+/// Upper limit of a server's `Retry-After`: a wrong header must not cost the whole attempt.
 const LONGEST_WISH: Duration = Duration::from_mins(5);
 
 /// A pause is spread by a quarter of this at most: enough to part pods, and no number that overflows.
@@ -24,7 +24,7 @@ pub fn pause(tries: u32, after: Option<Duration>, uid: &str) -> Duration {
     spread_out(after.map_or_else(doubled, wish), tries, uid)
 }
 
-/// What the server asked for (`Retry-After`), as far as it is followed. Our own settings are not cut.
+/// The server's `Retry-After`, cut to what is followed. Our own settings are not cut.
 pub fn wish(after: Duration) -> Duration {
     after.min(LONGEST_WISH)
 }

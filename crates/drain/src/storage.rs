@@ -1,11 +1,10 @@
 //! Views of what a pod's volumes hang on: claims, volumes, attachments.
 
-/// What is known of volumes. `cluster` fills it as soon as a pod of the node has a claim, and in each proof.
+/// The known facts about volumes. `cluster` fills them in as soon as a pod of the node has a claim, and in each proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Storage {
-    /// PersistentVolumeClaims; at least those that pods of the node name. One that does not exist is there as well, not
-    /// bound: a claim that is missing here is one that nobody has asked for yet.
+    /// PersistentVolumeClaims; at least those that pods of the node name. A claim that does not exist is listed as
+    /// well, unbound: a claim that is not listed has not been asked for yet.
     pub claims: Vec<ClaimView>,
     /// Why claims cannot be read, if they cannot: then nothing tells which volumes a pod has.
     pub claims_unreadable: Option<String>,
@@ -19,24 +18,22 @@ pub struct Storage {
     pub peer_takes_pods: Option<bool>,
 }
 
-/// What is known of VolumeAttachments.
+/// The known VolumeAttachments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub enum Attachments {
-    /// Nobody asked: no pod of the node has had a claim yet.
+    /// They were not asked for: no pod of the node has had a claim yet.
     #[default]
     NotAsked,
     /// The API server does not have them: only `node.status.volumesAttached` tells.
     NotServed,
     /// They cannot be read, so nothing proves that a volume is detached.
     Unreadable(String),
-    /// Those that there are.
+    /// The existing ones.
     Listed(Vec<AttachmentView>),
 }
 
-/// What a decision needs of a PersistentVolumeClaim.
+/// A PersistentVolumeClaim, trimmed to what decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClaimView {
     /// Namespace.
     pub namespace: String,
@@ -48,19 +45,17 @@ pub struct ClaimView {
     pub volume: String,
 }
 
-/// What a decision needs of a PersistentVolume.
+/// A PersistentVolume, trimmed to what decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct VolumeView {
     /// Name.
     pub name: String,
-    /// Where it comes from, if from a CSI driver.
+    /// Its CSI source; `None` for a volume of another kind.
     pub csi: Option<CsiSource>,
 }
 
 /// A volume of a CSI driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct CsiSource {
     /// Driver.
     pub driver: String,
@@ -75,15 +70,12 @@ impl CsiSource {
     }
 }
 
-/// What a decision needs of a VolumeAttachment.
+/// A VolumeAttachment, trimmed to what decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct AttachmentView {
     /// Its own name.
-    #[cfg_attr(feature = "trace", serde(default))]
     pub name: String,
     /// `spec.attacher`: the CSI driver that attaches and detaches.
-    #[cfg_attr(feature = "trace", serde(default))]
     pub driver: String,
     /// Name of the PersistentVolume; `None` for an inline volume.
     pub volume: Option<String>,
@@ -91,6 +83,6 @@ pub struct AttachmentView {
     pub node: String,
     /// `status.attached`. Stays true while the volume is being detached.
     pub attached: bool,
-    /// Why the driver cannot detach it, in its own words; empty if it has not said.
+    /// The driver's error while detaching; empty if there is none.
     pub detach_error: String,
 }

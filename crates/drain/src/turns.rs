@@ -1,140 +1,133 @@
-//! Whose turn it is: order groups, and pods with attached volumes, which leave one after another.
+//! The turns of pods with attached volumes, which leave one after another.
 //!
 //! A pod with attached volumes has its turn from its eviction until its volumes are attached elsewhere, or until the
 //! policy does not wait any longer. A refusal ends a turn: one blocked pod must not hold up the others.
 
+use std::time::Duration;
+
 use crate::policy::Policy;
-use crate::state::{Attempt, Stage, Track};
-use crate::storage::Attachments;
 use crate::time::Moment;
-use crate::view::{Picture, PodId};
-use crate::volumes::{Shelves, VolumeStage, is_awaited};
+use crate::view::PodId;
 
-/// The turn of one pod with attached volumes.
+/// The turns that are not over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Turns(Vec<Turn>);
+
+/// The turn of one pod. Others only read it: [`Turns`] hands none out to be changed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
-    /// Which pod.
-    pub pod: PodId,
-    /// Its volumes.
-    pub volumes: Vec<String>,
-    /// It is made anew elsewhere, as far as one can tell, so its volumes will be attached there.
-    pub reattaches: bool,
-    /// The pod has to be gone and its volumes detached by then, or the next one's turn comes: its grace and the detach
-    /// time-out (MCM's limit).
-    pub limit: Moment,
+pub(crate) struct Turn {
+    pub(crate) pod: PodId,
+    /// Names of the pod's volumes.
+    pub(crate) volumes: Vec<String>,
+    /// The pod's owner recreates it elsewhere, as far as one can tell, so its volumes will be attached there.
+    pub(crate) reattaches: bool,
+    /// The pod has to be gone and its volumes detached by then, or the next pod's turn comes.
+    limit: Moment,
     /// Since when its volumes are detached.
-    pub detached: Option<Moment>,
+    detached: Option<Moment>,
 }
 
-/// The order whose pods may leave now: the lowest of all that are still here, or whose volumes are.
-pub(crate) fn current_order(attempt: &Attempt, policy: &Policy) -> i32 {
-    let awaited = attempt.volumes.values().filter(|volume| is_awaited(volume.stage, policy));
-    let volumes = awaited.map(|volume| volume.order);
-    attempt.pods.values().map(|track| track.order).chain(volumes).min().unwrap_or(0)
+/// The conditions that a turn waits for, as the last snapshot shows them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    /// The pod is still there; true if it is on its way out.
+    pub(crate) pod: Option<bool>,
+    /// A volume of the pod is still being detached.
+    pub(crate) detaches: bool,
+    /// A volume of the pod is detached and may be attached to another node, which has not happened yet.
+    pub(crate) attaches: bool,
 }
 
-/// Begins the turns of pods that are on their way, and ends those that are over.
-pub(crate) fn settle(attempt: &mut Attempt, now: Moment, policy: &Policy) {
-    let Some(picture) = attempt.picture.clone() else {
-        return;
-    };
-    begin_seen(attempt, &picture, now, policy);
-    if attempt.turns.is_empty() {
-        return;
+/// How a turn ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The pod was refused: it needs another turn.
+    Refused,
+    /// All is done, or the pod and its volumes took too long.
+    Over,
+    /// No other node has attached the volumes in time.
+    NotReattached,
+}
+
+impl Turn {
+    /// The turn waits until another node has this volume.
+    pub(crate) fn awaits_reattach_of(&self, volume: &str) -> bool {
+        self.detached.is_some() && self.volumes.iter().any(|name| name == volume)
     }
-    let mut turns = std::mem::take(&mut attempt.turns);
-    let shelves = Shelves::of(&picture);
-    turns.retain_mut(|turn| !is_over(turn, attempt, &shelves, &picture, now, policy));
-    attempt.turns = turns;
-}
 
-/// Begins the turn of a pod whose eviction is being sent.
-pub(crate) fn begin(track: &mut Track, turns: &mut Vec<Turn>, now: Moment, policy: &Policy) {
-    if !track.is_stateful || track.had_turn {
-        return;
+    fn end(&mut self, waits: Waits, now: Moment, policy: &Policy) -> Option<End> {
+        let is_too_long = self.limit <= now;
+        match waits.pod {
+            Some(false) => return Some(End::Refused),
+            Some(true) => return is_too_long.then_some(End::Over),
+            None if is_too_long && self.detached.is_none() => return Some(End::Over),
+            None if waits.detaches => return None,
+            None if !waits.attaches => return Some(End::Over),
+            None => {}
+        }
+        let since = *self.detached.get_or_insert(now);
+        (since + policy.volumes.reattach_timeout <= now).then_some(End::NotReattached)
     }
-    track.had_turn = true;
-    turns.push(Turn {
-        pod: track.id.clone(),
-        volumes: track.volumes.clone(),
-        reattaches: track.owner.as_ref().is_some_and(|owner| owner.kind != "Job"),
-        limit: now + track.grace + policy.volumes.detach_timeout,
-        detached: None,
-    });
 }
 
-/// When the next turn is over without any event.
-pub(crate) fn next_end(attempt: &Attempt, policy: &Policy) -> Option<Moment> {
-    let end = |turn: &Turn| match turn.detached {
-        Some(since) => since + policy.volumes.reattach_timeout,
-        None => turn.limit,
-    };
-    attempt.turns.iter().map(end).min()
-}
+impl Turns {
+    /// All that are not over.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Turn> {
+        self.0.iter()
+    }
 
-/// Pods that were terminating before we came have a turn as well.
-fn begin_seen(attempt: &mut Attempt, picture: &Picture, now: Moment, policy: &Policy) {
-    for pod in &picture.pods {
-        if let Some(track) = attempt.pods.get_mut(&pod.id.uid)
-            && is_on_its_way(&track.stage)
-        {
-            begin(track, &mut attempt.turns, now, policy);
+    /// Another pod with attached volumes may leave.
+    pub(crate) fn has_room(&self, policy: &Policy) -> bool {
+        self.0.len() < policy.stateful.parallel
+    }
+
+    /// Begins the turn of this pod, which may take `grace` to end.
+    pub(crate) fn begin(
+        &mut self,
+        pod: PodId,
+        volumes: Vec<String>,
+        reattaches: bool,
+        grace: Duration,
+        now: Moment,
+        policy: &Policy,
+    ) {
+        // MCM's limit: the grace and the detach time-out together.
+        let limit = now + grace + policy.volumes.detach_timeout;
+        self.0.push(Turn { pod, volumes, reattaches, limit, detached: None });
+    }
+
+    /// Ends the turns that are over.
+    pub(crate) fn settle(
+        &mut self,
+        waits: impl Fn(&Turn) -> Waits,
+        now: Moment,
+        policy: &Policy,
+    ) -> Vec<(Turn, End)> {
+        let mut ended = Vec::new();
+        self.0.retain_mut(|turn| match turn.end(waits(turn), now, policy) {
+            Some(end) => {
+                ended.push((turn.clone(), end));
+                false
+            }
+            None => true,
+        });
+        ended
+    }
+
+    /// When the next turn is over without any event.
+    pub(crate) fn next_end(&self, policy: &Policy) -> Option<Moment> {
+        let end = |turn: &Turn| match turn.detached {
+            Some(since) => since + policy.volumes.reattach_timeout,
+            None => turn.limit,
+        };
+        self.0.iter().map(end).min()
+    }
+
+    /// The clocks stood still for so long.
+    pub(crate) fn delay(&mut self, away: Duration) {
+        for turn in &mut self.0 {
+            turn.limit = turn.limit + away;
+            turn.detached = turn.detached.map(|since| since + away);
         }
     }
 }
-
-fn is_on_its_way(stage: &Stage) -> bool {
-    matches!(stage, Stage::Sent | Stage::Accepted | Stage::Terminating)
-}
-
-fn is_over(
-    turn: &mut Turn,
-    attempt: &mut Attempt,
-    shelves: &Shelves<'_>,
-    picture: &Picture,
-    now: Moment,
-    policy: &Policy,
-) -> bool {
-    if let Some(track) = attempt.pods.get_mut(&turn.pod.uid) {
-        if !is_on_its_way(&track.stage) {
-            track.had_turn = false;
-            return true;
-        }
-        return turn.limit <= now;
-    }
-    if turn.detached.is_none() && turn.limit <= now {
-        return true;
-    }
-    let of_turn = |stage| {
-        let volumes = turn.volumes.iter().filter_map(|name| attempt.volumes.get(name));
-        volumes.filter(move |volume| volume.stage == stage)
-    };
-    if of_turn(VolumeStage::Detaching).next().is_some() {
-        return false;
-    }
-    let free: Vec<String> = of_turn(VolumeStage::Detached).map(|volume| volume.volume.clone()).collect();
-    if !awaits_reattach(turn, picture, policy) || free.iter().all(|volume| shelves.is_elsewhere(volume)) {
-        return true;
-    }
-    let since = *turn.detached.get_or_insert(now);
-    if now < since + policy.volumes.reattach_timeout {
-        return false;
-    }
-    for name in free.iter().filter(|name| !shelves.is_elsewhere(name)) {
-        if let Some(volume) = attempt.volumes.get_mut(name) {
-            volume.is_late = true;
-        }
-    }
-    true
-}
-
-/// Whether there is anything to wait for: somebody makes the pod anew, somewhere, and one can see it attached there.
-fn awaits_reattach(turn: &Turn, picture: &Picture, policy: &Policy) -> bool {
-    turn.reattaches
-        && !policy.volumes.reattach_timeout.is_zero()
-        && picture.storage.peer_takes_pods != Some(false)
-        && matches!(picture.storage.attachments, Attachments::Listed(_))
-}
-
-#[cfg(test)]
-mod tests;

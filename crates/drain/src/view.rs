@@ -11,9 +11,8 @@ use selector::Selector;
 
 use crate::storage::Storage;
 
-/// Names one pod for ever: a StatefulSet's pod returns under the same name with another UID.
+/// Identifies one pod for ever, by its UID: a StatefulSet's pod returns under the same name with another UID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct PodId {
     /// Namespace.
     pub namespace: String,
@@ -32,7 +31,6 @@ impl fmt::Display for PodId {
 
 /// A pod's `status.phase`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub enum Phase {
     /// Not yet started.
     Pending,
@@ -49,13 +47,12 @@ pub enum Phase {
 
 /// Whether an owner that a pod names is still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub enum Existence {
     /// The API server has it.
     Present,
     /// The API server answered 404.
     Missing,
-    /// Nobody asked, or it cannot be read (no rights, no answer). Treated as present: leaving a DaemonSet's
+    /// It was not asked for, or cannot be read (no rights, no answer). Treated as present: leaving a DaemonSet's
     /// pod is safe, since its controller would put it back at once.
     #[default]
     Unknown,
@@ -63,7 +60,6 @@ pub enum Existence {
 
 /// The owner reference with `controller: true`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Controller {
     /// `apiVersion`, such as `apps/v1`.
     pub api_version: String,
@@ -86,7 +82,6 @@ impl Controller {
 
 /// A volume of a pod that a PersistentVolumeClaim provides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct PodClaim {
     /// Name of the claim in the pod's namespace; `<pod>-<volume>` for a generic ephemeral volume.
     pub name: String,
@@ -96,7 +91,6 @@ pub struct PodClaim {
 
 /// A pod that is on its way out (`metadata.deletionTimestamp` is set).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Terminating {
     /// `deletionGracePeriodSeconds`.
     pub grace: Duration,
@@ -105,13 +99,11 @@ pub struct Terminating {
     pub overdue: Duration,
     /// How far the API server's clock was before `deletionTimestamp` when the view was made; zero after that, and when that
     /// clock is not known.
-    #[cfg_attr(feature = "trace", serde(default))]
     pub left: Duration,
 }
 
-/// What a decision needs of a pod.
+/// A pod, trimmed to what decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a field of the object, and any of them goes with any other"
@@ -123,8 +115,7 @@ pub struct PodView {
     pub phase: Phase,
     /// Condition `Ready` is True.
     pub ready: bool,
-    /// Bound to its node although no scheduler has said so (no condition `PodScheduled`): whoever made it has written
-    /// `spec.nodeName`. Known only until the kubelet writes the pod's status, which sets that condition as well.
+    /// Bound to its node without a scheduler (no condition `PodScheduled`): its creator has written `spec.nodeName`. Known only until the kubelet writes the pod's status, which sets that condition as well.
     pub names_node: bool,
     /// Labels.
     pub labels: BTreeMap<String, String>,
@@ -149,7 +140,7 @@ pub struct PodView {
 }
 
 impl PodView {
-    /// Ended, well or badly: nothing runs in it any more.
+    /// The pod has finished, well or badly.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
@@ -160,9 +151,8 @@ impl PodView {
     }
 }
 
-/// What a decision needs of a PodDisruptionBudget.
+/// A PodDisruptionBudget, trimmed to what decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct BudgetView {
     /// Namespace.
     pub namespace: String,
@@ -195,9 +185,8 @@ pub struct BudgetView {
     pub disrupted_pods: Vec<String>,
 }
 
-/// What a decision needs of a node.
+/// A node, trimmed to what decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeView {
     /// Name.
     pub name: String,
@@ -213,7 +202,7 @@ pub struct NodeView {
     pub tie_breaker: bool,
     /// `status.nodeInfo.bootID`, empty when the kubelet has not said.
     pub boot_id: String,
-    /// What makes the node unhealthy (not Ready, or a read-only file system), and for how long.
+    /// The condition that makes the node unhealthy (not Ready, or a read-only file system), and for how long.
     pub unhealthy: Option<Unhealthy>,
     /// Names in `status.volumesAttached`. Emptied before a detach has even begun (M6).
     pub volumes_attached: Vec<String>,
@@ -228,9 +217,8 @@ impl NodeView {
     }
 }
 
-/// A condition of a node in which its containers cannot be ended properly.
+/// A condition of the node in which its containers cannot be stopped properly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Unhealthy {
     /// `NotReady` or `ReadonlyFilesystem`.
     pub condition: String,
@@ -238,9 +226,8 @@ pub struct Unhealthy {
     pub lasting: Duration,
 }
 
-/// All that is known of one node at one time.
+/// A snapshot: all that is known of one node at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Picture {
     /// The node; `None` when the API server has no such node.
     pub node: Option<NodeView>,
@@ -248,6 +235,6 @@ pub struct Picture {
     pub pods: Vec<PodView>,
     /// All PodDisruptionBudgets of the cluster.
     pub budgets: Vec<BudgetView>,
-    /// What is known of volumes; nothing as long as no pod of the node has a claim.
+    /// The known facts about volumes; none as long as no pod of the node has a claim.
     pub storage: Storage,
 }

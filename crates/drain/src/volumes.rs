@@ -1,16 +1,16 @@
 //! Volumes of pods that leave: which there are, and when each is detached.
 //!
-//! Always by state, never by events. A volume is attached to a node as long as a VolumeAttachment says so or
+//! Always judged by state, never by events. A volume is attached to a node as long as a VolumeAttachment says so or
 //! `node.status.volumesAttached` has its exact name; the latter alone is emptied before the detach has even begun
 //! (M6 in `docs/reference/measured.md`).
 
 mod shelves;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::plan::Planned;
 use crate::policy::{OnDetachTimeout, Policy};
-use crate::state::Attempt;
 use crate::storage::{Attachments, Storage};
 use crate::time::Moment;
 use crate::view::{Picture, PodId, PodView};
@@ -18,36 +18,80 @@ use crate::view::{Picture, PodId, PodView};
 use self::shelves::NodeVolume;
 pub use self::shelves::{Attachment, PodVolume, Shelves};
 
-/// One volume of pods that leave, or that a proof found attached to the node without a pod.
+/// One volume of pods that leave, or that a proof found attached to the node without a pod. Others only read it:
+/// [`Volumes`] hands none out to be changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeTrack {
-    /// Name of the PersistentVolume. Where nothing tells it: that of the VolumeAttachment, or the one in
+    /// Name of the PersistentVolume. Where that is not known: the name of the VolumeAttachment, or the one in
     /// `node.status.volumesAttached`.
     pub volume: String,
     /// The CSI driver, empty if it is not known.
     pub driver: String,
     /// Its name in `node.status.volumesAttached`; `None` when only a VolumeAttachment can tell.
-    pub attached_name: Option<String>,
-    /// `namespace/name` of the claim; empty if no pod was seen with it.
+    attached_name: Option<String>,
+    /// `namespace/name` of the claim; empty if no pod was seen with the volume.
     pub claim: String,
-    /// The last pod that was seen to use it; all its names are empty if none was.
+    /// The last pod that was seen to use the volume; all its names are empty if none was.
     pub pod: PodId,
-    /// Order of the pods that use it; the last of all if no pod was seen with it.
+    /// Order of the pods that use the volume; the last of all if no pod was seen with it.
     pub order: i32,
-    /// Where it is on its way.
+    /// Where the volume is on its way.
     pub stage: VolumeStage,
-    /// Since when it is there.
+    /// Since when the volume is in its stage.
     pub since: Moment,
-    /// It was not attached elsewhere within the policy's time: a warning.
+    /// The volume was not attached to another node within the policy's time: a warning.
     pub is_late: bool,
 }
 
 impl VolumeTrack {
-    /// In words: `pv-1 of shop/data, driver csi.example`; without a claim if no pod was seen with it.
-    pub fn named(&self) -> String {
+    /// The volume is still attached, and no pod here uses it.
+    pub fn is_attached(&self) -> bool {
+        matches!(self.stage, VolumeStage::Detaching | VolumeStage::TimedOut)
+    }
+
+    /// The end of the attempt waits for the volume, and so do pods of a higher order.
+    pub(crate) fn is_awaited(&self, policy: &Policy) -> bool {
+        match self.stage {
+            VolumeStage::Detaching => true,
+            VolumeStage::TimedOut => policy.volumes.on_detach_timeout == OnDetachTimeout::Fail,
+            VolumeStage::InUse | VolumeStage::Detached => false,
+        }
+    }
+
+    /// Why the volume is not detached, as far as the cluster says.
+    pub(crate) fn obstacle(&self, shelves: &Shelves<'_>) -> String {
+        shelves.obstacle(&self.volume, self.attached_name.as_deref())
+    }
+
+    /// In words: `pv-1 of shop/data, driver csi.example`; without a claim if no pod was seen with the volume.
+    pub(crate) fn named(&self) -> String {
         let claim = if self.claim.is_empty() { String::new() } else { format!(" of {}", self.claim) };
         let driver = if self.driver.is_empty() { String::new() } else { format!(", driver {}", self.driver) };
         format!("{}{claim}{driver}", self.volume)
+    }
+
+    /// The stage after a new snapshot.
+    fn see(&mut self, is_used: bool, attachment: Attachment, now: Moment) {
+        let stage = match (is_used, attachment, self.stage) {
+            (true, _, _) => VolumeStage::InUse,
+            (false, Attachment::No, _) => VolumeStage::Detached,
+            (false, Attachment::Yes, VolumeStage::TimedOut) => VolumeStage::TimedOut,
+            (false, Attachment::Yes, _) => VolumeStage::Detaching,
+            // Nothing new is known: what was proven stays so.
+            (false, Attachment::Unknown, VolumeStage::Detached | VolumeStage::TimedOut) => self.stage,
+            (false, Attachment::Unknown, VolumeStage::InUse | VolumeStage::Detaching) => {
+                VolumeStage::Detaching
+            }
+        };
+        if self.stage != stage {
+            self.since = now;
+        }
+        self.stage = stage;
+    }
+
+    /// When the volume's time to detach is over; `None` if it is not being detached.
+    fn expires(&self, policy: &Policy) -> Option<Moment> {
+        (self.stage == VolumeStage::Detaching).then(|| self.since + policy.volumes.detach_timeout)
     }
 }
 
@@ -58,10 +102,155 @@ pub enum VolumeStage {
     InUse,
     /// Its last user here is gone, and it is still attached here.
     Detaching,
-    /// The same, for longer than the policy waits.
+    /// It is being detached for longer than the policy waits.
     TimedOut,
-    /// Not attached here.
+    /// It is not attached here.
     Detached,
+}
+
+/// The volumes that a drain waits for, or will have to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Volumes {
+    /// By name.
+    tracks: BTreeMap<String, VolumeTrack>,
+    /// Why it cannot be seen whether the volumes of pods that leave are detached.
+    blind: Option<String>,
+}
+
+/// The volumes of a pod that has to leave, as a snapshot shows them.
+#[derive(Debug)]
+pub(crate) struct VolumesOfPod {
+    pub(crate) uid: String,
+    /// It is known what the pod's claims are bound to.
+    pub(crate) is_known: bool,
+    /// At least one of them is attached to the node, or may be.
+    pub(crate) is_attached: bool,
+    pub(crate) names: Vec<String>,
+}
+
+impl Volumes {
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> &BTreeMap<String, VolumeTrack> {
+        &self.tracks
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &VolumeTrack> {
+        self.tracks.values()
+    }
+
+    /// Why it cannot be seen whether the volumes of pods that leave are detached.
+    pub(crate) fn blind(&self) -> Option<&str> {
+        self.blind.as_deref()
+    }
+
+    /// Takes a new snapshot in, and tells which volumes each pod has that has to leave.
+    pub(crate) fn see(
+        &mut self,
+        snapshot: &Picture,
+        planned: &[Planned],
+        now: Moment,
+        policy: &Policy,
+    ) -> Vec<VolumesOfPod> {
+        if policy.volumes.detach_timeout.is_zero() {
+            return Vec::new();
+        }
+        let pods = || snapshot.pods.iter().zip(planned);
+        let mut leaving = pods().filter(|(_, planned)| planned.must_leave());
+        self.blind = leaving.find_map(|(pod, _)| blindness(pod, &snapshot.storage));
+        let shelves = Shelves::of(snapshot);
+        let (mut users, mut of_pods) = (BTreeSet::new(), Vec::new());
+        for (pod, planned) in pods() {
+            let volumes = shelves.of_pod(pod);
+            users.extend(volumes.iter().map(|volume| volume.volume.clone()));
+            if planned.must_leave() {
+                of_pods.push(VolumesOfPod {
+                    uid: pod.id.uid.clone(),
+                    is_known: shelves.knows(pod),
+                    is_attached: volumes.iter().any(|volume| shelves.may_be_attached(volume)),
+                    names: volumes.iter().map(|volume| volume.volume.clone()).collect(),
+                });
+                for volume in volumes {
+                    self.follow(volume, planned, now);
+                }
+            }
+        }
+        for track in self.tracks.values_mut() {
+            let attachment = shelves.attachment(&track.volume, track.attached_name.as_deref());
+            track.see(users.contains(&track.volume), attachment, now);
+        }
+        of_pods
+    }
+
+    fn follow(&mut self, volume: PodVolume, planned: &Planned, now: Moment) {
+        let PodVolume { volume, attached_name, driver, claim } = volume;
+        let track = self.tracks.entry(volume.clone()).or_insert_with(|| VolumeTrack {
+            volume,
+            driver,
+            attached_name: None,
+            claim: String::new(),
+            pod: PodId::default(),
+            order: planned.order,
+            stage: VolumeStage::InUse,
+            since: now,
+            is_late: false,
+        });
+        (track.pod, track.order, track.claim) = (planned.id.clone(), planned.order, claim);
+        track.attached_name = attached_name.or_else(|| track.attached_name.take());
+    }
+
+    /// A proof has shown that no pod has to leave: what is attached to the node now and belongs to no pod that stays is
+    /// waited for, from now on, whoever attached it and whenever.
+    pub(crate) fn await_leftovers(
+        &mut self,
+        snapshot: &Picture,
+        planned: &[Planned],
+        now: Moment,
+        policy: &Policy,
+    ) {
+        if policy.volumes.detach_timeout.is_zero() {
+            return;
+        }
+        for attached in leftovers(snapshot, planned) {
+            self.tracks.entry(attached.volume.clone()).or_insert_with(|| VolumeTrack {
+                volume: attached.volume,
+                driver: attached.driver,
+                attached_name: attached.attached_name,
+                claim: String::new(),
+                pod: PodId::default(),
+                order: i32::MAX,
+                stage: VolumeStage::Detaching,
+                since: now,
+                is_late: false,
+            });
+        }
+    }
+
+    /// Gives up the wait for volumes whose time to detach is over.
+    pub(crate) fn expire(&mut self, now: Moment, policy: &Policy) {
+        for volume in self.tracks.values_mut() {
+            if volume.expires(policy).is_some_and(|at| at <= now) {
+                volume.stage = VolumeStage::TimedOut;
+            }
+        }
+    }
+
+    /// When the next volume's time to detach is over.
+    pub(crate) fn next_expiry(&self, policy: &Policy) -> Option<Moment> {
+        self.iter().filter_map(|volume| volume.expires(policy)).min()
+    }
+
+    /// No other node has attached this volume within the policy's time.
+    pub(crate) fn note_late(&mut self, name: &str) {
+        if let Some(volume) = self.tracks.get_mut(name) {
+            volume.is_late = true;
+        }
+    }
+
+    /// The clocks stood still for so long.
+    pub(crate) fn delay(&mut self, away: Duration) {
+        self.tracks.values_mut().for_each(|volume| volume.since = volume.since + away);
+    }
 }
 
 /// Why it cannot be seen whether the pod's volumes are detached; `None` if it can.
@@ -75,59 +264,10 @@ fn blindness(pod: &PodView, storage: &Storage) -> Option<String> {
     }
 }
 
-/// Brings the volumes of the attempt in line with a new picture.
-pub(crate) fn see(attempt: &mut Attempt, picture: &Picture, now: Moment, policy: &Policy) {
-    if policy.volumes.detach_timeout.is_zero() {
-        return;
-    }
-    let leaving = || picture.pods.iter().zip(&attempt.planned).filter(|(_, planned)| planned.must_leave());
-    attempt.blind = leaving().find_map(|(pod, _)| blindness(pod, &picture.storage));
-    let shelves = Shelves::of(picture);
-    let mut users = BTreeSet::new();
-    for (pod, planned) in picture.pods.iter().zip(&attempt.planned) {
-        let volumes = shelves.of_pod(pod);
-        users.extend(volumes.iter().map(|volume| volume.volume.clone()));
-        if planned.must_leave() {
-            let known = shelves.knows(pod);
-            let mut pod = attempt.pods.get_mut(&pod.id.uid);
-            if let Some(track) = &mut pod {
-                track.volumes_unknown = (!known).then(|| track.volumes_unknown.unwrap_or(now));
-            }
-            track(pod, &mut attempt.volumes, volumes, planned, &shelves, now);
-        }
-    }
-    for volume in attempt.volumes.values_mut() {
-        let attachment = shelves.attachment(&volume.volume, volume.attached_name.as_deref());
-        let stage = stage(volume.stage, users.contains(&volume.volume), attachment);
-        enter(volume, stage, now);
-    }
-}
-
-/// A proof has shown that no pod should leave: what is attached to the node now and belongs to no pod that stays is
-/// waited for, from now on, whoever attached it and whenever.
-pub(crate) fn await_leftovers(attempt: &mut Attempt, now: Moment, policy: &Policy) {
-    let Some(picture) = attempt.picture.clone().filter(|_| !policy.volumes.detach_timeout.is_zero()) else {
-        return;
-    };
-    for attached in leftovers(&picture, &attempt.planned) {
-        attempt.volumes.entry(attached.volume.clone()).or_insert_with(|| VolumeTrack {
-            volume: attached.volume,
-            driver: attached.driver,
-            attached_name: attached.attached_name,
-            claim: String::new(),
-            pod: PodId::default(),
-            order: i32::MAX,
-            stage: VolumeStage::Detaching,
-            since: now,
-            is_late: false,
-        });
-    }
-}
-
-/// What is attached to the node of the picture and belongs to no pod that stays.
-fn leftovers(picture: &Picture, planned: &[Planned]) -> Vec<NodeVolume> {
-    let shelves = Shelves::of(picture);
-    let staying = picture.pods.iter().zip(planned).filter(|(_, planned)| !planned.must_leave());
+/// The volumes that are attached to the node and belong to no pod that stays.
+fn leftovers(snapshot: &Picture, planned: &[Planned]) -> Vec<NodeVolume> {
+    let shelves = Shelves::of(snapshot);
+    let staying = snapshot.pods.iter().zip(planned).filter(|(_, planned)| !planned.must_leave());
     let kept: Vec<PodVolume> = staying.flat_map(|(pod, _)| shelves.of_pod(pod)).collect();
     let is_kept = |attached: &NodeVolume| {
         kept.iter().any(|kept| {
@@ -136,86 +276,6 @@ fn leftovers(picture: &Picture, planned: &[Planned]) -> Vec<NodeVolume> {
         })
     };
     shelves.attached().into_iter().filter(|attached| !is_kept(attached)).collect()
-}
-
-/// A volume in this stage is waited for: by the end of the attempt, and by pods of a higher order.
-pub(crate) fn is_awaited(stage: VolumeStage, policy: &Policy) -> bool {
-    match stage {
-        VolumeStage::Detaching => true,
-        VolumeStage::TimedOut => policy.volumes.on_detach_timeout == OnDetachTimeout::Fail,
-        VolumeStage::InUse | VolumeStage::Detached => false,
-    }
-}
-
-/// A volume in this stage is still attached, and no pod here uses it.
-pub(crate) fn is_attached(stage: VolumeStage) -> bool {
-    matches!(stage, VolumeStage::Detaching | VolumeStage::TimedOut)
-}
-
-/// Volumes whose time to detach is over.
-pub(crate) fn expire(attempt: &mut Attempt, now: Moment, policy: &Policy) {
-    for volume in attempt.volumes.values_mut() {
-        if volume.stage == VolumeStage::Detaching && volume.since + policy.volumes.detach_timeout <= now {
-            volume.stage = VolumeStage::TimedOut;
-        }
-    }
-}
-
-/// When the next volume's time to detach is over.
-pub(crate) fn next_expiry(attempt: &Attempt, policy: &Policy) -> Option<Moment> {
-    let detaching = attempt.volumes.values().filter(|volume| volume.stage == VolumeStage::Detaching);
-    detaching.map(|volume| volume.since + policy.volumes.detach_timeout).min()
-}
-
-fn track(
-    pod: Option<&mut crate::state::Track>,
-    known: &mut BTreeMap<String, VolumeTrack>,
-    volumes: Vec<PodVolume>,
-    planned: &Planned,
-    shelves: &Shelves<'_>,
-    now: Moment,
-) {
-    let attached = |volume: &PodVolume| {
-        shelves.attachment(&volume.volume, volume.attached_name.as_deref()) != Attachment::No
-    };
-    if let Some(pod) = pod {
-        pod.is_stateful = volumes.iter().any(attached);
-        pod.volumes = volumes.iter().map(|volume| volume.volume.clone()).collect();
-    }
-    for volume in volumes {
-        let track = known.entry(volume.volume.clone()).or_insert_with(|| VolumeTrack {
-            volume: volume.volume,
-            driver: volume.driver.clone(),
-            attached_name: volume.attached_name.clone(),
-            claim: volume.claim.clone(),
-            pod: planned.id.clone(),
-            order: planned.order,
-            stage: VolumeStage::InUse,
-            since: now,
-            is_late: false,
-        });
-        (track.pod, track.order, track.claim) = (planned.id.clone(), planned.order, volume.claim);
-        track.attached_name = volume.attached_name.or_else(|| track.attached_name.take());
-    }
-}
-
-fn stage(before: VolumeStage, is_used: bool, attachment: Attachment) -> VolumeStage {
-    match (is_used, attachment, before) {
-        (true, _, _) => VolumeStage::InUse,
-        (false, Attachment::No, _) => VolumeStage::Detached,
-        (false, Attachment::Yes, VolumeStage::TimedOut) => VolumeStage::TimedOut,
-        (false, Attachment::Yes, _) => VolumeStage::Detaching,
-        // Nothing new is known: what was proven stays so.
-        (false, Attachment::Unknown, VolumeStage::Detached | VolumeStage::TimedOut) => before,
-        (false, Attachment::Unknown, VolumeStage::InUse | VolumeStage::Detaching) => VolumeStage::Detaching,
-    }
-}
-
-fn enter(volume: &mut VolumeTrack, stage: VolumeStage, now: Moment) {
-    if volume.stage != stage {
-        volume.since = now;
-    }
-    volume.stage = stage;
 }
 
 #[cfg(test)]

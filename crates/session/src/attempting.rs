@@ -40,7 +40,7 @@ pub(crate) fn step(state: &mut State, event: Event, turn: &mut Turn<'_>) -> Next
 fn conclude(state: &mut State) -> Next {
     let Phase::Attempting { attempt, started } = state.phase else { return Next::Stay };
     let drain::State::Ended(ended, outcome) = &state.drain else { return Next::Stay };
-    state.session.gone += ended.gone;
+    state.session.gone += ended.gone();
     match outcome {
         drain::Outcome::Drained => Next::Finish(Outcome::Drained),
         drain::Outcome::NodeGone => Next::Finish(Outcome::NodeGone),

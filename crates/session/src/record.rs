@@ -60,7 +60,7 @@ impl Record {
 
 /// What to keep of the state.
 pub fn record(state: &State) -> Record {
-    let attempt = progress::attempt(&state.drain).map(drain::record::record);
+    let attempt = progress::attempt(&state.drain).map(drain::state::Attempt::record);
     let attempt = attempt.or_else(|| state.left.clone());
     Record {
         requests: state.requests.iter().cloned().collect(),

@@ -139,7 +139,7 @@ impl State {
 
     /// An attempt is under way that has not seen anything yet.
     pub fn awaits_picture(&self) -> bool {
-        let begun = drain::progress::attempt(&self.drain).is_some_and(|attempt| attempt.picture.is_none());
+        let begun = drain::progress::attempt(&self.drain).is_some_and(|attempt| attempt.snapshot().is_none());
         begun && matches!(self.phase, Phase::Attempting { .. })
     }
 
@@ -148,7 +148,7 @@ impl State {
     pub fn known(&self) -> Option<&Arc<Picture>> {
         let attempt = drain::progress::attempt(&self.drain);
         let attempt = attempt.filter(|_| matches!(self.phase, Phase::Attempting { .. }));
-        attempt.and_then(|attempt| attempt.picture.as_ref()).or(self.picture.as_ref())
+        attempt.and_then(drain::state::Attempt::snapshot).or(self.picture.as_ref())
     }
 
     /// Another node can take pods, as the nodes were listed last.

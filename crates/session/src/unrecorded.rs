@@ -63,7 +63,7 @@ pub fn is_wanted(effect: &Effect, state: &State) -> bool {
             matches!(&state.phase, Phase::Cordoning(cordoning) if cordoning.in_flight == Some(serial))
         }
         Begins::PodsEnd(attempt) => {
-            let running = drain::progress::attempt(&state.drain).map(|running| running.number);
+            let running = drain::progress::attempt(&state.drain).map(drain::state::Attempt::number);
             matches!(state.phase, Phase::Attempting { .. }) && running == Some(attempt)
         }
         Begins::Slots(serial) => state.slots.awaits(serial),

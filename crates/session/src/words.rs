@@ -259,9 +259,9 @@ fn attempting(state: &State, attempt: u32) -> String {
         );
     }
     let seen = progress::attempt(&state.drain);
-    let trouble = seen.and_then(drain::looks::trouble);
+    let trouble = seen.and_then(Attempt::trouble);
     let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
-    let seen = seen.filter(|attempt| attempt.picture.is_some());
+    let seen = seen.filter(|attempt| attempt.snapshot().is_some());
     let Some(Progress { total, gone, blocked, volumes, .. }) = seen.map(progress::progress) else {
         return format!(
             "attempt {attempt} begins: the node is cordoned, its pods are being looked at{trouble}"
@@ -274,7 +274,7 @@ fn attempting(state: &State, attempt: u32) -> String {
 }
 
 fn has_blocked(state: &State) -> bool {
-    let blocked = |attempt: &Attempt| attempt.pods.values().any(|track| progress::is_blocked(&track.stage));
+    let blocked = |attempt: &Attempt| attempt.pods().values().any(|track| track.stage().is_blocked());
     progress::attempt(&state.drain).is_some_and(blocked)
 }
 

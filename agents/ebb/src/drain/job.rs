@@ -7,7 +7,7 @@ use cluster::drainer::Drain;
 use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Drainer, Uncordoned, uncordon};
 use drain::progress::attempt;
 use drain::view::NodeView;
-use drain::{Moment, Outcome, looks};
+use drain::{Moment, Outcome};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use runtime::clock::boot_millis;
@@ -162,7 +162,7 @@ impl Job {
         let mut prints = Vec::new();
         // A watch that breaks mends itself, which nobody has to be told once something is known.
         let trouble = match attempt(drain.state()).filter(|_| self.sight.is_pictured) {
-            Some(attempt) => looks::trouble(attempt),
+            Some(attempt) => attempt.trouble(),
             None => drain.trouble().map(|failure| failure.text().to_owned()),
         };
         if let Some(why) = trouble.filter(|_| drain.ended().is_none()) {

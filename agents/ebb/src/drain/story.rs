@@ -54,17 +54,17 @@ impl Sight {
     /// What the drain shows now.
     pub(crate) fn of(drain: &Drain, now: Moment) -> Self {
         let attempt = attempt(drain.state());
-        let picture = attempt.and_then(|attempt| attempt.picture.as_ref());
-        let tracks = attempt.into_iter().flat_map(|attempt| &attempt.pods);
+        let picture = attempt.and_then(drain::state::Attempt::snapshot);
+        let tracks = attempt.into_iter().flat_map(|attempt| attempt.pods());
         Self {
             progress: drain.progress(),
             lines: drain.lines(),
             blocked: drain.blocked(),
             volumes: drain.volumes(),
-            by: tracks.map(|(uid, track)| (uid.clone(), track.by)).collect(),
+            by: tracks.map(|(uid, track)| (uid.clone(), track.by())).collect(),
             is_pictured: picture.is_some(),
             is_proving: matches!(drain.state(), State::Proving(..)),
-            away_since: attempt.and_then(|attempt| attempt.away_since),
+            away_since: attempt.and_then(drain::state::Attempt::away_since),
             is_node_gone: picture.is_some_and(|picture| picture.node.is_none()),
             now,
         }

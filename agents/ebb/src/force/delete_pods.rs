@@ -142,7 +142,7 @@ async fn all_told(drain: &mut Drain, fates: &mut Fates) -> String {
 
 async fn advance(drain: &mut Drain, fates: &mut Fates, goes_on: impl Fn(&Fates) -> bool) {
     loop {
-        if attempt(drain.state()).is_some_and(|attempt| attempt.picture.is_some()) {
+        if attempt(drain.state()).is_some_and(|attempt| attempt.snapshot().is_some()) {
             fates.see(drain.lines());
         }
         if !goes_on(fates) || drain.next().await.is_none() {

@@ -1,4 +1,4 @@
-//! What a budget's numbers say.
+//! Hints from a budget's numbers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::view::BudgetView;
 /// A leader renews its lease every few seconds; one that has not for so long is dead or cut off.
 const SILENT: Duration = Duration::from_mins(1);
 
-/// What a person can do about the budgets of a refused pod.
+/// The hint about all budgets of a refused pod.
 pub(super) fn hint(guards: &[Guard], findings: &Findings) -> String {
     let mut hints: Vec<String> = guards.iter().map(|guard| of_budget(guard, findings)).collect();
     if hints.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn is_misconfigured(budget: &BudgetView) -> bool {
         && budget.disrupted_pods.is_empty()
 }
 
-/// What to do about one budget, by its numbers (`kubectl get pdb` shows the same).
+/// The hint about one budget, by its numbers (`kubectl get pdb` shows the same).
 fn of_budget(guard: &Guard, findings: &Findings) -> String {
     let budget = &guard.budget;
     let name = format!("budget {}/{}", budget.namespace, budget.name);

@@ -1,7 +1,6 @@
 //! Systems that keep a pod with a budget or a webhook until they have moved what is in it.
 
-use crate::asking::{is_instance_manager, machine};
-use crate::findings::{Findings, LonghornView, MachineView, Migration};
+use crate::findings::{Findings, LonghornView, MachineView, Migration, is_instance_manager, machine};
 use crate::view::PodView;
 
 /// Who keeps the pod, and what a person can do.

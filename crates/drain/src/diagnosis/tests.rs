@@ -6,10 +6,10 @@ use std::time::Duration;
 use selector::Selector;
 
 use super::*;
+use crate::Event;
 use crate::answer::Answer;
 use crate::findings::{Findings, LeaseView, LonghornView, MachineView, Migration, UnhealthyPod};
-use crate::step::Event;
-use crate::testing::{Bench, guarded, node, pod, refusal, terminating, with};
+use crate::tests::{Bench, guarded, node, pod, refusal, terminating, with};
 use crate::view::{Controller, Terminating};
 
 /// The only blocked pod of the attempt.

@@ -1,10 +1,12 @@
 //! Numbers and lines, as the report shows them.
 
+use std::time::Duration;
+
 use super::*;
 use crate::answer::Answer;
 use crate::findings::Findings;
 use crate::policy::{MaxRetries, Policy};
-use crate::testing::{Bench, guarded, pod, refusal, terminating, with};
+use crate::tests::{Bench, guarded, pod, refusal, terminating, with};
 use crate::view::{Picture, Terminating};
 use crate::volumes::tests::{elsewhere, here, picture, storage, using};
 
@@ -52,7 +54,7 @@ fn what_each_pod_is_doing() {
     assert_eq!((line.owner.as_str(), line.verdict, line.tries), ("ReplicaSet/", Verdict::Evict, 1));
     assert_eq!(line.detail, "needs 1 healthy pods and has 1 currently");
     let line = line_of(&bench, "9");
-    assert_eq!((line.verdict, line.stage, line.since), (Verdict::Leave, None, bench.attempt().started));
+    assert_eq!((line.verdict, line.stage, line.since), (Verdict::Leave, None, bench.attempt().started()));
     assert_eq!((line.reasons, line.detail), (vec![Reason::Mirror], String::new()));
 }
 

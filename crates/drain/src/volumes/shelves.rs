@@ -1,4 +1,4 @@
-//! Storage of one picture, looked up by name: which volumes a pod has, and what is attached to the node.
+//! An index of one snapshot's storage: which volumes a pod has, and what is attached to the node.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::view::{NodeView, Picture, PodClaim, PodView};
 /// Whether a volume is attached to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// It is.
+    /// It is attached.
     Yes,
-    /// It is not.
+    /// It is not attached.
     No,
-    /// Nothing proves either.
+    /// Nothing proves that it is, or that it is not.
     Unknown,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct NodeVolume {
     pub(super) driver: String,
 }
 
-/// Storage, looked up by name.
+/// Index of a snapshot's storage by name.
 #[derive(Debug)]
 pub struct Shelves<'a> {
     claims: BTreeMap<(&'a str, &'a str), &'a ClaimView>,
@@ -48,7 +48,7 @@ pub struct Shelves<'a> {
 }
 
 impl<'a> Shelves<'a> {
-    /// Over the storage of this picture.
+    /// The index of this snapshot's storage.
     pub fn of(picture: &'a Picture) -> Self {
         let storage = &picture.storage;
         let claim = |claim: &'a ClaimView| ((claim.namespace.as_str(), claim.name.as_str()), claim);
@@ -64,7 +64,7 @@ impl<'a> Shelves<'a> {
     ///
     /// Left out, because nothing of them is ever attached: claims that are missing, not bound, or of another owner
     /// than the pod whose ephemeral volume they are for; volumes that no CSI driver provides; drivers that never
-    /// attach. A VolumeAttachment for this node overrules the last two: somebody does attach it.
+    /// attach. A VolumeAttachment for this node overrules the last two: the volume is attached all the same.
     pub fn of_pod(&self, pod: &PodView) -> Vec<PodVolume> {
         let mut found = BTreeMap::new();
         for named in &pod.claims {
@@ -115,7 +115,7 @@ impl<'a> Shelves<'a> {
                 NodeVolume { volume: volume.to_owned(), attached_name, driver: here.driver.clone() },
             );
         }
-        // An attachment whose volume nobody has read stands for one name of its driver: which one, nothing tells.
+        // An attachment whose volume was not read accounts for one name of its driver; it is not known which one.
         let mut unnamed: BTreeMap<String, usize> = BTreeMap::new();
         for attached in found.values().filter(|attached| attached.attached_name.is_none()) {
             *unnamed.entry(attached.driver.clone()).or_default() += 1;
@@ -160,7 +160,12 @@ impl<'a> Shelves<'a> {
         }
     }
 
-    /// Another node has the volume.
+    /// The volume is attached to this node, or nothing proves that it is not.
+    pub(super) fn may_be_attached(&self, volume: &PodVolume) -> bool {
+        self.attachment(&volume.volume, volume.attached_name.as_deref()) != Attachment::No
+    }
+
+    /// The volume is attached to another node.
     pub fn is_elsewhere(&self, volume: &str) -> bool {
         self.attachments_of(volume).any(|attachment| attachment.attached && !self.is_here(attachment))
     }
@@ -202,8 +207,8 @@ impl<'a> Shelves<'a> {
         all.iter()
     }
 
-    /// It is known what each claim of the pod is bound to, and somebody was asked about attachments. What cannot be read
-    /// is another matter: `blindness`.
+    /// It is known what each claim of the pod is bound to, and attachments were asked for. What cannot be read is judged
+    /// by `blindness`.
     pub(super) fn knows(&self, pod: &PodView) -> bool {
         let is_known = |named: &PodClaim| {
             self.claims.contains_key(&(pod.id.namespace.as_str(), named.name.as_str()))
@@ -218,8 +223,8 @@ impl<'a> Shelves<'a> {
     }
 }
 
-/// What a VolumeAttachment is called here: as its PersistentVolume; an inline volume has none, and is called as the
-/// attachment itself.
+/// The name under which a VolumeAttachment counts: that of its PersistentVolume; for an inline volume, which has none, that
+/// of the attachment itself.
 fn key(attachment: &AttachmentView) -> &str {
     attachment.volume.as_deref().unwrap_or(&attachment.name)
 }

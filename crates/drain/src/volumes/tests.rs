@@ -6,10 +6,10 @@ use super::*;
 use crate::Policy;
 use crate::policy::{OnDetachTimeout, Volumes};
 use crate::state::{Failure, Outcome};
-use crate::step::{Effect, Event};
 use crate::storage::{AttachmentView, ClaimView, CsiSource, VolumeView};
-use crate::testing::{Bench, node, pod, with};
+use crate::tests::{Bench, node, pod, with};
 use crate::view::{NodeView, PodClaim};
+use crate::{Effect, Event};
 
 /// A claim `claim-<n>` of namespace `a`, bound to `pv-<n>` with the handle `vol-<n>`.
 pub(crate) fn storage(numbers: &[&str], attachments: Vec<AttachmentView>) -> Storage {
@@ -250,18 +250,22 @@ fn a_volume_that_detaches_late_is_detached_all_the_same() {
     bench.picture(picture(vec![using("1", &["1"]), using("2", &["2"])], attached()));
     bench.picture(picture(vec![using("2", &["2"])], attached()));
     bench.after(Duration::from_mins(2));
-    assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::TimedOut);
+    assert_eq!(bench.attempt().volumes()["pv-1"].stage, VolumeStage::TimedOut);
     bench.picture(picture(vec![using("2", &["2"])], attached()));
-    assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::TimedOut, "its time does not begin anew");
+    assert_eq!(
+        bench.attempt().volumes()["pv-1"].stage,
+        VolumeStage::TimedOut,
+        "its time does not begin anew"
+    );
     bench.picture(picture(vec![using("2", &["2"])], storage(&["1", "2"], vec![here("2")])));
-    assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::Detached);
+    assert_eq!(bench.attempt().volumes()["pv-1"].stage, VolumeStage::Detached);
 }
 
 #[test]
 fn t39_a_shared_volume_is_waited_for_when_its_last_user_is_gone() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
-    let stage = |bench: &Bench| bench.attempt().volumes["pv-1"].stage;
+    let stage = |bench: &Bench| bench.attempt().volumes()["pv-1"].stage;
     bench.picture(picture(vec![using("1", &["1"]), using("2", &["1"])], attached()));
     bench.picture(picture(vec![using("2", &["1"])], attached()));
     assert_eq!(stage(&bench), VolumeStage::InUse);
@@ -284,7 +288,7 @@ fn without_a_detach_timeout_nothing_is_waited_for() {
     let attached = || storage(&["1"], vec![here("1")]);
     bench.picture(picture(vec![using("1", &["1"])], attached()));
     let effects = bench.picture(picture(vec![], attached()));
-    assert_eq!(effects, [crate::testing::REFRESH], "and no attachments are listed");
+    assert_eq!(effects, [crate::tests::REFRESH], "and no attachments are listed");
 }
 
 #[test]
@@ -386,14 +390,14 @@ fn a_volume_that_comes_back_without_a_user_is_waited_for_again() {
     bench.picture(picture(vec![using("1", &["1"]), using("2", &[])], storage(&["1"], vec![here("1")])));
     bench.picture(picture(vec![using("2", &[])], storage(&["1"], vec![])));
     bench.picture(picture(vec![using("2", &[])], storage(&["1"], vec![here("1")])));
-    assert_eq!(bench.attempt().volumes["pv-1"].stage, VolumeStage::Detaching);
+    assert_eq!(bench.attempt().volumes()["pv-1"].stage, VolumeStage::Detaching);
 }
 
 #[test]
 fn since_tells_when_the_stage_began() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
-    let since = |bench: &Bench| bench.now.since(bench.attempt().volumes["pv-1"].since);
+    let since = |bench: &Bench| bench.now.since(bench.attempt().volumes()["pv-1"].since);
     bench.picture(picture(vec![using("1", &["1"])], attached()));
     bench.now = bench.now + Duration::from_secs(5);
     bench.picture(picture(vec![using("1", &["1"])], attached()));
@@ -411,9 +415,9 @@ fn a_new_pod_is_not_sent_before_its_claims_are_known() {
     // The look began before the second pod's claim was known.
     let look =
         picture(vec![using("1", &["1"]), using("2", &["2"]), pod("3")], storage(&["1"], vec![here("1")]));
-    assert_eq!(crate::testing::evicted(&bench.proof(look)), ["3"], "a pod without volumes is clear");
+    assert_eq!(crate::tests::evicted(&bench.proof(look)), ["3"], "a pod without volumes is clear");
     bench.answer("1", crate::answer::Answer::Accepted);
-    assert!(bench.track("2").volumes_unknown.is_some());
+    assert!(bench.track("2").volumes_unknown().is_some());
     bench.picture(picture(vec![using("1", &["1"]), using("2", &["2"])], attached()));
-    assert!(bench.track("2").is_stateful, "it waits for its turn");
+    assert!(bench.track("2").is_stateful(), "it waits for its turn");
 }

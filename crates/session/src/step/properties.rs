@@ -185,7 +185,7 @@ fn table(entries: Vec<(u8, u8)>) -> SlotTable {
 
 fn event(draft: Draft, state: &State) -> Event {
     let serial = |current: bool, serial: Option<u32>| if current { serial.unwrap_or(0) } else { 0 };
-    let attempt = drain::progress::attempt(&state.drain).map(|attempt| attempt.number);
+    let attempt = drain::progress::attempt(&state.drain).map(drain::state::Attempt::number);
     match draft {
         Draft::Plain(event) => event,
         Draft::Looked(current, has_own, result) => Event::Looked {

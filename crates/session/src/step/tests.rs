@@ -426,7 +426,8 @@ fn one_failed_probe_is_no_outage_and_some_seconds_of_them_are() {
     sim.faults.insert(Fault::ProofHangs);
     sim.reboot();
     sim.pass(2 * SECOND);
-    let away = |sim: &Sim| drain::progress::attempt(&sim.state.drain).and_then(|attempt| attempt.away_since);
+    let away =
+        |sim: &Sim| drain::progress::attempt(&sim.state.drain).and_then(drain::state::Attempt::away_since);
     // The next probe is answered again.
     sim.send(Event::Probed { serial: 0, result: Err(Trouble::Unreachable("503".into())) });
     assert_eq!(

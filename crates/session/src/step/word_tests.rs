@@ -319,7 +319,7 @@ fn without_a_record_a_withdrawal_gives_node_and_slot_back() {
     // A cordon and an eviction have to wait, and are not wanted any more once nobody asks.
     let evict = drain::progress::attempt(&before.drain).map(|attempt| {
         let pod = drain::PodId { namespace: "a".into(), name: "b".into(), uid: "c".into() };
-        Effect::Drain(drain::Effect::Evict { attempt: attempt.number, pod, grace: None })
+        Effect::Drain(drain::Effect::Evict { attempt: attempt.number(), pod, grace: None })
     });
     let evict = evict.unwrap();
     assert!(crate::unrecorded::has_to_wait(&evict, &before) && crate::unrecorded::is_wanted(&evict, &before));

@@ -244,7 +244,7 @@ pub(crate) async fn t08_no_right_to_evict_is_final(target: &Target) -> Result<()
     let client = target.client_without(&place.namespace, "create", "pods/eviction").await?;
     let mut drain = drain(&client, insistent(), &place.node);
     let is_denied = |drain: &cluster::drainer::Drain| {
-        drain::progress::attempt(drain.state())?.pods.values().all(|track| track.tries >= 3).then_some(())
+        drain::progress::attempt(drain.state())?.pods().values().all(|track| track.tries() >= 3).then_some(())
     };
     until(&mut drain, "both pods were asked for three times", is_denied).await?;
     turn(Duration::from_secs(30));

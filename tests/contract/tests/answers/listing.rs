@@ -301,7 +301,7 @@ pub(crate) async fn t28_a_cache_that_stays_empty_ends_in_failure(target: &Target
         let other = objects::budget(&format!("p{number}"), "other", &json!({"minAvailable": 1}));
         meanwhile(&mut drain, place.create("poddisruptionbudgets", &other)).await?;
         let shown = |drain: &Drain| {
-            let known = drain::progress::attempt(drain.state())?.picture.as_ref()?;
+            let known = drain::progress::attempt(drain.state())?.snapshot()?;
             known.budgets.iter().any(|budget| budget.name == format!("p{number}")).then_some(())
         };
         until(&mut drain, "the watches show the budget", shown).await?;

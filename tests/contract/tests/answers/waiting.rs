@@ -158,10 +158,10 @@ pub(crate) async fn t20_the_server_is_another_one_now(target: &Target) -> Result
     let attempt = |drain: &Drain| drain::progress::attempt(drain.state()).cloned();
 
     meanwhile(&mut drain, target.stop_api_server()).await?;
-    let away = |drain: &Drain| attempt(drain)?.away_since.map(drop);
+    let away = |drain: &Drain| attempt(drain)?.away_since().map(drop);
     until(&mut drain, "the server is away", away).await?;
     meanwhile(&mut drain, target.start_api_server()).await?;
-    let back = |drain: &Drain| attempt(drain)?.api_back.map(drop);
+    let back = |drain: &Drain| attempt(drain)?.api_back().map(drop);
     until(&mut drain, "the server is back", back).await?;
 
     let path = place.path("poddisruptionbudgets/p");
@@ -263,7 +263,7 @@ pub(crate) async fn t23_a_deletion_in_the_future(target: &Target) -> Result<()> 
     turn(Duration::from_secs(31));
     let looked = |drain: &Drain| {
         let attempt = drain::progress::attempt(drain.state())?;
-        (attempt.seen.since(attempt.started) >= Duration::from_secs(31)).then_some(())
+        (attempt.seen().since(attempt.started()) >= Duration::from_secs(31)).then_some(())
     };
     until(&mut drain, "it looks again", looked).await?;
     assert_eq!(line(&drain, "a").map(|line| line.verdict), Some(Verdict::Evict));

@@ -102,7 +102,7 @@ fn count(asked: &[Asked], verb: &str, resource: &str) -> usize {
 
 /// A fresh look has told nothing.
 fn is_in_vain(drain: &Drain) -> bool {
-    attempt(drain.state()).is_some_and(|attempt| attempt.looks.in_vain.is_some())
+    attempt(drain.state()).is_some_and(|attempt| attempt.relist_error().is_some())
 }
 
 /// KiB of memory of this process: `VmRSS` now, `VmHWM` the most since [`forget_the_peak`].

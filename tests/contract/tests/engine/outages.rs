@@ -38,7 +38,7 @@ pub(crate) async fn t56_the_server_is_away_from_the_beginning(target: &Target) -
 }
 
 pub(crate) fn is_away(drain: &Drain) -> bool {
-    attempt(drain.state()).is_some_and(|attempt| attempt.away_since.is_some())
+    attempt(drain.state()).is_some_and(|attempt| attempt.away_since().is_some())
 }
 
 /// The clocks stand still; afterwards the drain goes on, and believes an empty node only a minute later.
@@ -118,7 +118,7 @@ pub(crate) async fn t56_a_late_look_brings_no_old_budget_back(target: &Target) -
     }
     scene.free("p").await?;
     let knows_budget = |drain: &Drain| {
-        let picture = attempt(drain.state()).and_then(|attempt| attempt.picture.clone());
+        let picture = attempt(drain.state()).and_then(|attempt| attempt.snapshot().cloned());
         picture
             .is_some_and(|picture| picture.budgets.iter().any(|one| one.namespace == scene.place.namespace))
     };

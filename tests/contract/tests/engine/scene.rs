@@ -158,7 +158,7 @@ pub(crate) fn is_detaching(drain: &Drain, name: &str) -> bool {
 
 /// The first fresh list was clean, and another one has to follow.
 pub(crate) fn is_half_proven(drain: &Drain) -> bool {
-    matches!(drain.state(), State::Proving(_, proof) if proof.clean_since.is_some())
+    matches!(drain.state(), State::Proving(_, proof) if proof.is_half_done())
 }
 
 /// The cordon that a drain stands on.

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod credentials;
+mod cycles;
 mod kills;
 mod layers;
 mod nonsense;

@@ -1,0 +1,132 @@
+//! Snapshots and answers that come in.
+
+use std::sync::Arc;
+
+use crate::answer::Answer;
+use crate::event::Effect;
+use crate::plan::{Planned, plan};
+use crate::pods::Newcomers;
+use crate::policy::Policy;
+use crate::relist::Relist;
+use crate::storage::{Attachments, Storage};
+use crate::time::Moment;
+use crate::view::Picture;
+
+use super::Attempt;
+
+/// The result of a relist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relisted {
+    /// It told nothing, or nothing that counts any more.
+    InVain,
+    /// Node, watch and the list of pods agree: the node does not exist any more.
+    NodeGone,
+    /// The node is schedulable again.
+    Uncordoned,
+    /// It was taken in. `proves`: it was asked for as a proof, and no pod in it has to leave.
+    TakenIn { proves: bool },
+}
+
+impl Attempt {
+    /// Takes in a snapshot of the watches.
+    pub(crate) fn watched(&mut self, snapshot: Arc<Picture>, now: Moment, policy: &Policy) {
+        let known = self.relists.watch(snapshot, self.snapshot.as_deref());
+        self.take_in(known, now, policy);
+    }
+
+    /// Takes in the answer to the eviction or deletion of the pod with this UID.
+    pub(crate) fn answered(&mut self, uid: &str, answer: Answer, now: Moment, policy: &Policy) {
+        self.pods.answer(uid, answer, self.snapshot.as_deref(), now, policy);
+    }
+
+    /// Asks for a relist.
+    pub(crate) fn ask(&mut self, is_proof: bool, now: Moment, policy: &Policy) -> Effect {
+        let has_volumes =
+            !self.volumes.all().is_empty() || self.pods.iter().any(|track| track.volumes_unknown().is_some());
+        let asks = is_proof || self.snapshot.is_none() || has_volumes;
+        let volumes = asks && self.volumes_count(now, policy);
+        self.relists.ask(is_proof, volumes, now);
+        Effect::Prove { attempt: self.number, volumes }
+    }
+
+    /// Takes in the answer to the relist that is on its way.
+    pub(crate) fn relisted(
+        &mut self,
+        answer: Result<Arc<Picture>, String>,
+        now: Moment,
+        policy: &Policy,
+    ) -> Relisted {
+        let Some(relist) = self.relists.answered() else {
+            return Relisted::InVain;
+        };
+        let found = match answer {
+            Ok(found) => found,
+            Err(why) => return self.in_vain(why, false, now),
+        };
+        let Some(node) = &found.node else {
+            return match self.relists.contradiction(&found, self.seen_cordoned) {
+                Some(why) => self.in_vain(why, false, now),
+                None => Relisted::NodeGone,
+            };
+        };
+        // A watch may lag behind our cordon; the server itself does not.
+        if !node.cordoned {
+            return Relisted::Uncordoned;
+        }
+        if relist.volumes && found.storage.attachments == Attachments::NotAsked {
+            return self.in_vain("it did not tell what is attached to the node".to_owned(), false, now);
+        }
+        if let Some(why) = refused(&found.storage).filter(|_| relist.volumes && self.must_see(now, policy)) {
+            return self.in_vain(why.to_owned(), true, now);
+        }
+        let known = self.relists.take_in(&relist, &found, self.snapshot.as_deref());
+        self.pods.relisted(self.relists.asked());
+        self.take_in(Arc::clone(&known), now, policy);
+        let is_empty = !plan(&found, policy).iter().any(Planned::must_leave);
+        let proves = relist.is_proof && is_empty && self.tells_enough(&relist, &found, now, policy);
+        if proves {
+            self.volumes.await_leftovers(&known, &self.planned, now, policy);
+        }
+        Relisted::TakenIn { proves }
+    }
+
+    fn in_vain(&mut self, why: String, is_refusal: bool, now: Moment) -> Relisted {
+        self.relists.note_vain(why, is_refusal, now);
+        Relisted::InVain
+    }
+
+    /// The relist tells as much of volumes as the policy wants to know, now that it is taken in.
+    fn tells_enough(&self, relist: &Relist, found: &Picture, now: Moment, policy: &Policy) -> bool {
+        let is_told = matches!(found.storage.attachments, Attachments::Listed(_) | Attachments::NotServed);
+        !self.volumes_count(now, policy) || (relist.volumes && (is_told || !self.must_see(now, policy)))
+    }
+
+    /// Takes in what is known now.
+    fn take_in(&mut self, snapshot: Arc<Picture>, now: Moment, policy: &Policy) {
+        let planned = plan(&snapshot, policy);
+        let newcomers = match &self.snapshot {
+            None => Newcomers::First,
+            Some(_) if self.may_bind_late(now) => Newcomers::MayBeLate,
+            Some(_) => Newcomers::PastTheCordon,
+        };
+        self.seen_cordoned |= snapshot.node.as_ref().is_some_and(|node| node.cordoned);
+        self.seen = now;
+        self.pods.see_budgets(self.snapshot.as_deref(), &snapshot, now, policy);
+        self.arrivals |= self.pods.see(&snapshot, &planned, newcomers, now, policy);
+        for of_pod in self.volumes.see(&snapshot, &planned, now, policy) {
+            if let Some(track) = self.pods.get_mut(&of_pod.uid) {
+                track.learn_volumes(of_pod.is_known, of_pod.is_attached, of_pod.names, now);
+            }
+        }
+        self.planned = planned;
+        self.snapshot = Some(snapshot);
+    }
+}
+
+/// The error, with the missing right, if the server does not let us read attachments or claims.
+fn refused(storage: &Storage) -> Option<&str> {
+    match (&storage.attachments, &storage.claims_unreadable) {
+        (Attachments::Unreadable(why), _) | (_, Some(why)) => Some(why),
+        (Attachments::NotAsked | Attachments::NotServed | Attachments::Listed(_), None) => None,
+    }
+}

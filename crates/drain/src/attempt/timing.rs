@@ -1,0 +1,234 @@
+//! The clocks of an attempt: when it has to be looked at again, what an outage does to it, and when force begins.
+
+use std::time::Duration;
+
+use crate::findings::Inquiry;
+use crate::plan::{Reason, Verdict};
+use crate::pod::{Stage, Track};
+use crate::policy::{Method, OnDetachTimeout, Policy, STALE_SCHEDULER, UNHEALTHY_AFTER, UnhealthyNode};
+use crate::time::Moment;
+use crate::view::PodView;
+use crate::volumes::VolumeStage;
+
+use super::Attempt;
+
+/// A watch that shows nothing new for so long may be dead: a relist checks it.
+pub(crate) const REFRESH: Duration = Duration::from_secs(30);
+
+/// Volumes that no watch tells of are listed after half of the time that they are waited for already, but no sooner than
+/// [`SOONEST`] and no later than [`LATEST`] after the last relist: a quick detach is seen quickly, a slow one costs few
+/// calls.
+const SOONEST: Duration = Duration::from_secs(1);
+
+/// See [`SOONEST`].
+const LATEST: Duration = Duration::from_secs(15);
+
+/// A watch shows the node without our cordon for so long: the watch is late, or somebody has lifted the cordon.
+const UNCORDONED: Duration = Duration::from_secs(2);
+
+/// The server says that a pod is gone, and a watch still shows it after so long: the watch is late.
+const GONE: Duration = Duration::from_secs(2);
+
+/// Pods that are seen for the first time within this time after the cordon were bound before it, or from a scheduler's
+/// cache that did not have it yet. Measured: up to 1.7 s; the rest is for the watch. After an outage it is
+/// [`STALE_SCHEDULER`].
+pub(crate) const LATE_BINDING: Duration = Duration::from_secs(5);
+
+/// Questions are asked about a pod that has been refused for so long. None as long as all goes well: a budget that lets the
+/// pods go one by one within seconds is not worth a call.
+const INQUIRE_AFTER: Duration = Duration::from_secs(10);
+
+/// Questions are asked at most this often.
+const INQUIRE_EVERY: Duration = Duration::from_secs(30);
+
+/// The API server tells its time in whole seconds: a pod counts as overdue by the clock alone only so much later, so that
+/// the next snapshot does not say otherwise.
+const CLOCK_SLACK: Duration = Duration::from_secs(1);
+
+/// Changes by time.
+impl Attempt {
+    /// Brings everything up to date that changes by time alone.
+    pub(crate) fn tick(&mut self, now: Moment, policy: &Policy) {
+        self.volumes.expire(now, policy);
+        self.leave_the_overdue(now, policy);
+        self.settle_turns(now, policy);
+        self.pods.escalate(self.deadline, now, policy);
+    }
+
+    /// The API server does not answer any more.
+    pub(crate) fn go_away(&mut self, now: Moment) {
+        self.away_since.get_or_insert(now);
+    }
+
+    /// The API server answers again. All clocks stood still while it was away; the deadline only if the policy says so.
+    pub(crate) fn come_back(&mut self, now: Moment, policy: &Policy) {
+        let Some(since) = self.away_since.take() else {
+            return;
+        };
+        let away = now.since(since);
+        self.away_total += away;
+        if policy.deadline_freezes {
+            self.deadline = self.deadline + away;
+        }
+        self.api_back = Some(now);
+        self.relists.owe();
+        self.pods.delay(away);
+        self.volumes.delay(away);
+        self.turns.delay(away);
+    }
+
+    /// Gives up the wait for pods that are overdue for too long. Judged by the clock: where nothing changes no snapshot
+    /// comes.
+    fn leave_the_overdue(&mut self, now: Moment, policy: &Policy) {
+        let Some(snapshot) = self.snapshot.clone().filter(|_| policy.skip_wait_for_delete.is_some()) else {
+            return;
+        };
+        for (index, pod) in snapshot.pods.iter().enumerate() {
+            if self.given_up_at(pod, policy).is_some_and(|at| at <= now) {
+                self.pods.give_up(&pod.id.uid);
+                if let Some(planned) = self.planned.get_mut(index) {
+                    (planned.verdict, planned.reasons) = (Verdict::Leave, vec![Reason::TerminatingTooLong]);
+                }
+            }
+        }
+    }
+
+    /// When the wait for the pod is given up; `None` for one that is not waited for, or without end.
+    fn given_up_at(&self, pod: &PodView, policy: &Policy) -> Option<Moment> {
+        let limit = policy.skip_wait_for_delete? + CLOCK_SLACK;
+        self.pods.get(&pod.id.uid)?.overdue_at(pod, self.seen, limit)
+    }
+
+    /// The questions about blocked pods that are due.
+    pub(crate) fn inquire(&mut self, now: Moment) -> Option<Inquiry> {
+        if self.next_inquiry()? > now {
+            return None;
+        }
+        let snapshot = self.snapshot.as_ref()?;
+        let is_refused = |pod: &&PodView| self.pods.get(&pod.id.uid).is_some_and(is_refused);
+        let inquiry = Inquiry::about(snapshot.pods.iter().filter(is_refused), &snapshot.budgets);
+        let is_any = inquiry != Inquiry::default();
+        is_any.then(|| {
+            self.inquired = Some(now);
+            inquiry
+        })
+    }
+
+    fn next_inquiry(&self) -> Option<Moment> {
+        let refused = self.pods.iter().filter(|track| is_refused(track));
+        let first = refused.filter_map(Track::refused_since).min()? + INQUIRE_AFTER;
+        Some(self.inquired.map_or(first, |last| first.max(last + INQUIRE_EVERY)))
+    }
+}
+
+fn is_refused(track: &Track) -> bool {
+    matches!(track.stage(), Stage::Blocked { .. })
+}
+
+/// When something is due.
+impl Attempt {
+    /// When the attempt has to be looked at again without any event.
+    pub(crate) fn wake_time(&self, now: Moment, policy: &Policy) -> Moment {
+        let end = self.end_time(now, policy);
+        if self.is_away() {
+            return end;
+        }
+        let overdue = self.snapshot.iter().flat_map(|snapshot| &snapshot.pods);
+        let times = [
+            // A pod that is due already waits for something else: an answer, a budget, its turn.
+            self.pods.iter().filter_map(Track::next_try).filter(|due| *due > now).min(),
+            self.volumes.next_expiry(policy),
+            self.turns.next_end(policy),
+            self.pods.next_escalation(self.deadline, policy),
+            self.forced_from(policy),
+            overdue.filter_map(|pod| self.given_up_at(pod, policy)).min(),
+            self.next_inquiry(),
+            self.relist_due(),
+        ];
+        let next = times.into_iter().flatten().filter(|time| *time > now).min().unwrap_or(Moment::NEVER);
+        end.min(next)
+    }
+
+    /// When the attempt fails if nothing else happens.
+    pub(crate) fn end_time(&self, now: Moment, policy: &Policy) -> Moment {
+        let Some(since) = self.away_since else {
+            let vain = self.fails_in_vain_at(now, policy);
+            return vain.map_or(self.deadline, |vain| vain.min(self.deadline));
+        };
+        let limit = since + policy.freeze_limit.saturating_sub(self.away_total) + Duration::from_millis(1);
+        if policy.deadline_freezes { limit } else { limit.min(self.deadline) }
+    }
+
+    /// When a relist may be asked for; `None` while one is on its way, or the API server is away.
+    pub(crate) fn relist_free(&self) -> Option<Moment> {
+        self.relists.free().filter(|_| !self.is_away())
+    }
+
+    /// When the next relist is due; `None` while one is on its way.
+    pub(crate) fn relist_due(&self) -> Option<Moment> {
+        let (free, asked) = (self.relists.free()?, self.relists.asked());
+        let is_gone = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.node.is_none());
+        if self.relists.is_owed() || is_gone {
+            return Some(free);
+        }
+        let is_uncordoned = self.snapshot.is_some() && !self.seen_cordoned;
+        let is_late = self.snapshot.as_ref().is_some_and(|known| self.relists.is_watch_late(known));
+        let heard = if is_late { asked } else { self.seen.max(asked) };
+        let silent = heard + if is_uncordoned { UNCORDONED } else { REFRESH };
+        let gone = self.pods.iter().filter_map(Track::said_gone_since);
+        let gone = gone.map(|since| since.max(asked) + GONE).min();
+        let untold = self
+            .untold_since()
+            .map(|since| since.max(asked) + (asked.since(since) / 2).clamp(SOONEST, LATEST));
+        Some([gone, untold].into_iter().flatten().fold(silent, Moment::min).max(free))
+    }
+
+    /// Since when there is something to know of volumes that no watch tells: what the claims of a pod are bound to, or
+    /// whether a volume is detached.
+    fn untold_since(&self) -> Option<Moment> {
+        let is_told = self.relists.is_watching_attachments();
+        let detaching = self.volumes.iter().filter(|volume| volume.stage == VolumeStage::Detaching);
+        let detaching = detaching.filter(|_| !is_told).map(|volume| volume.since);
+        detaching.chain(self.pods.iter().filter_map(Track::volumes_unknown)).min()
+    }
+
+    /// A clean relist counts only from then on: after an outage the scheduler may go on to bind pods for a while.
+    pub(crate) fn scheduler_is_fresh_at(&self) -> Moment {
+        self.api_back.map_or(Moment(0), |back| back + STALE_SCHEDULER)
+    }
+
+    /// A scheduler may have bound a pod that is new now before it knew of the cordon.
+    pub(super) fn may_bind_late(&self, now: Moment) -> bool {
+        now < self.scheduler_is_fresh_at() || now < self.started + LATE_BINDING
+    }
+}
+
+/// Conditions that depend on the time.
+impl Attempt {
+    /// The API server is away.
+    pub(crate) fn is_away(&self) -> bool {
+        self.away_since.is_some()
+    }
+
+    /// Pods are deleted with grace 0 now: an operator asks for it, or has allowed it for an unhealthy node.
+    pub(crate) fn is_forced(&self, now: Moment, policy: &Policy) -> bool {
+        policy.method == Method::ForceDelete || self.forced_from(policy).is_some_and(|from| from <= now)
+    }
+
+    /// When an unhealthy node's pods begin to be deleted with grace 0.
+    fn forced_from(&self, policy: &Policy) -> Option<Moment> {
+        let unhealthy = self.snapshot.as_ref()?.node.as_ref()?.unhealthy.as_ref();
+        let lasting = unhealthy.filter(|_| policy.unhealthy_node == UnhealthyNode::Force)?.lasting;
+        Some(self.seen + UNHEALTHY_AFTER.saturating_sub(lasting))
+    }
+
+    /// Volumes are waited for: not without a detach time-out, and not with grace 0.
+    pub(super) fn volumes_count(&self, now: Moment, policy: &Policy) -> bool {
+        !policy.volumes.detach_timeout.is_zero() && !self.is_forced(now, policy)
+    }
+
+    /// The end of the drain depends on seeing whether volumes are detached.
+    pub(super) fn must_see(&self, now: Moment, policy: &Policy) -> bool {
+        policy.volumes.on_detach_timeout == OnDetachTimeout::Fail && !self.is_forced(now, policy)
+    }
+}

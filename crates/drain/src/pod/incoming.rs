@@ -1,0 +1,206 @@
+//! How snapshots and answers change a pod's stage.
+
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::budget::{fingerprint, would_allow};
+use crate::plan::{Planned, Verdict};
+use crate::policy::{Policy, REFUSAL_LASTS, REFUSAL_TIMES};
+use crate::retry::{SHORTEST_RETRY, pause, spread_out, wish};
+use crate::time::Moment;
+use crate::view::{BudgetView, PodView, Terminating};
+
+use super::{By, Cause, Denied, SentUnder, Stage, Track};
+
+/// Two budgets on one pod stay two until a person changes them, so the eviction is tried again this seldom.
+const TWO_BUDGETS_RETRY: Duration = Duration::from_mins(1);
+
+impl Track {
+    /// A new snapshot shows the pod, and it has to leave. `is_begun`: the attempt has told a pod to go already.
+    pub(crate) fn see(
+        &mut self,
+        planned: &Planned,
+        pod: &PodView,
+        budgets: &[BudgetView],
+        is_begun: bool,
+        now: Moment,
+        policy: &Policy,
+    ) {
+        (self.order, self.grace_sent) = (planned.order, planned.grace);
+        self.grace = planned.grace.unwrap_or(pod.grace);
+        self.names_node |= pod.names_node;
+        self.shortens = shortens(planned, pod);
+        // A terminating pod that the policy does not allow to evict forbids only the beginning of a drain.
+        let is_ending = pod.terminating.is_some() && (is_begun || planned.verdict != Verdict::Refuse);
+        if is_ending {
+            self.enter(self.seen_terminating(), now);
+            return;
+        }
+        match planned.verdict {
+            Verdict::Refuse => self.enter(Stage::Refused, now),
+            Verdict::Await => self.enter(Stage::Awaiting, now),
+            Verdict::Evict | Verdict::Leave if self.is_freed(pod, budgets, now, policy) => {
+                self.enter(Stage::Waiting, now);
+            }
+            Verdict::Evict | Verdict::Leave => {}
+        }
+    }
+
+    /// The stage of a pod that is seen terminating: a failed request for a shorter grace is remembered.
+    fn seen_terminating(&self) -> Stage {
+        if self.shortens && matches!(self.stage, Stage::Paused { .. }) {
+            return self.stage.clone();
+        }
+        Stage::Terminating
+    }
+
+    /// The snapshot shows a live pod, and that is a reason to tell it to go again.
+    fn is_freed(&self, pod: &PodView, budgets: &[BudgetView], now: Moment, policy: &Policy) -> bool {
+        match &self.stage {
+            // The server has forgotten the eviction. If it has said that the pod is gone, the watch is late instead.
+            Stage::Accepted if self.said_gone => false,
+            Stage::Accepted | Stage::Terminating => now.since(self.since) >= policy.retry,
+            Stage::Blocked { cause: Cause::Budget(_) | Cause::TwoBudgets, .. } => {
+                self.may_be_answered_otherwise(pod, budgets)
+            }
+            Stage::Blocked { cause: Cause::Webhook(_), .. } => self.has_changed(pod),
+            Stage::Awaiting | Stage::Refused => true,
+            Stage::Blocked { cause: Cause::Returns { .. }, .. }
+            | Stage::Waiting
+            | Stage::Sent
+            | Stage::Paused { .. }
+            | Stage::Final { .. } => false,
+        }
+    }
+
+    /// A budget of the pod was written since its last eviction was sent, and none refuses now; or the pod has changed.
+    fn may_be_answered_otherwise(&self, pod: &PodView, budgets: &[BudgetView]) -> bool {
+        let is_same = |sent: &SentUnder| sent.budgets == fingerprint(pod, budgets);
+        let is_written = !self.sent_under.as_ref().is_some_and(is_same);
+        self.has_changed(pod) || (is_written && would_allow(pod, budgets))
+    }
+
+    /// The pod has another phase or readiness than when its last eviction was sent. No budget holds a finished pod, and
+    /// with `unhealthyPodEvictionPolicy: AlwaysAllow` none holds one that is not ready.
+    fn has_changed(&self, pod: &PodView) -> bool {
+        self.sent_under.as_ref().is_some_and(|sent| (sent.phase, sent.ready) != (pod.phase, pod.ready))
+    }
+
+    /// Takes the answer to the eviction or deletion that is in flight. True if the pod's budgets had room for it: an
+    /// eviction was accepted while the pod was ready. `pod` and `budgets` are those of the last snapshot.
+    pub(crate) fn answer(
+        &mut self,
+        answer: Answer,
+        pod: Option<&PodView>,
+        budgets: &[BudgetView],
+        now: Moment,
+        policy: &Policy,
+    ) -> bool {
+        // Seen terminating already, or given up: the snapshot is newer than the answer.
+        if !self.is_in_flight() {
+            return false;
+        }
+        self.denied = matches!(answer, Answer::Denied { .. }).then(|| {
+            let before = self.denied.unwrap_or(Denied { since: now, times: 0 });
+            Denied { times: before.times.saturating_add(1), ..before }
+        });
+        self.said_gone = answer == Answer::Gone;
+        let is_let_go =
+            answer == Answer::Accepted && self.by == By::Eviction && pod.is_some_and(|pod| pod.ready);
+        let is_outdated = matches!(answer, Answer::Budget(_))
+            && pod.is_some_and(|pod| self.may_be_answered_otherwise(pod, budgets));
+        let stage = if is_outdated {
+            // The budget changed while the refusal was on its way: ask again at once.
+            self.refused_since.get_or_insert(now);
+            Stage::Waiting
+        } else {
+            self.answered(answer, now, policy)
+        };
+        let is_ending = self.killed.is_none() && pod.is_some_and(|pod| pod.terminating.is_some());
+        let stage = if is_ending { self.answered_terminating(stage, now, policy) } else { stage };
+        if let Stage::Blocked { cause, .. } = &stage {
+            self.refused_since.get_or_insert(now);
+            self.refusal = Some(cause.clone());
+        } else if stage == Stage::Accepted {
+            (self.refused_since, self.refusal) = (None, None);
+        }
+        self.enter(stage, now);
+        is_let_go
+    }
+
+    /// The stage of a live pod after the answer.
+    fn answered(&mut self, answer: Answer, now: Moment, policy: &Policy) -> Stage {
+        let (tries, uid) = (self.tries, self.id.uid.as_str());
+        let paused = |text, after| Stage::Paused { text, next: now + pause(tries, after, uid) };
+        let blocked = |cause, wait: Duration| {
+            let next = now + spread_out(wait.max(SHORTEST_RETRY), tries, uid);
+            Stage::Blocked { cause, next }
+        };
+        match answer {
+            Answer::Accepted | Answer::Gone => Stage::Accepted,
+            Answer::Budget(refusal) => {
+                blocked(Cause::Budget(refusal.text), refusal.after.map_or(policy.retry, wish))
+            }
+            Answer::TwoBudgets => blocked(Cause::TwoBudgets, TWO_BUDGETS_RETRY),
+            Answer::Webhook { text } => blocked(Cause::Webhook(text), policy.retry),
+            Answer::NamespaceTerminating if self.by != By::Eviction => {
+                paused("the namespace is being deleted".to_owned(), None)
+            }
+            Answer::NamespaceTerminating => {
+                self.by = By::Deletion;
+                Stage::Waiting
+            }
+            Answer::NoEvictions if self.by != By::Eviction => {
+                paused("the API server does not know what was asked for".to_owned(), None)
+            }
+            Answer::NoEvictions => Stage::Waiting,
+            Answer::Throttled { after, text } => paused(text, after),
+            Answer::Denied { text } if self.denied.is_some_and(|denied| denied.lasts(now)) => {
+                Stage::Final { text }
+            }
+            Answer::Retry { text } | Answer::Denied { text } => paused(text, None),
+            Answer::Final { text } => Stage::Final { text },
+        }
+    }
+
+    /// The stage of a terminating pod after the answer to the request for a shorter grace. No answer fails the drain,
+    /// since the pod is on its way out anyway. `stage` is that of a live pod.
+    fn answered_terminating(&mut self, stage: Stage, now: Moment, policy: &Policy) -> Stage {
+        let paused = |text| Stage::Paused { text, next: now + policy.retry.max(SHORTEST_RETRY) };
+        match stage {
+            Stage::Final { text }
+            | Stage::Blocked { cause: Cause::Budget(text) | Cause::Webhook(text), .. } => paused(text),
+            Stage::Blocked { cause: Cause::TwoBudgets | Cause::Returns { .. }, .. } => {
+                paused("the API server does not shorten its grace".to_owned())
+            }
+            // Asked for again at once, by deletion.
+            Stage::Waiting => {
+                self.shortened = None;
+                Stage::Terminating
+            }
+            Stage::Sent
+            | Stage::Paused { .. }
+            | Stage::Accepted
+            | Stage::Terminating
+            | Stage::Awaiting
+            | Stage::Refused => stage,
+        }
+    }
+}
+
+impl Denied {
+    /// The server has denied the call so often and for so long that it is no passing moment of the server.
+    fn lasts(self, now: Moment) -> bool {
+        self.times >= REFUSAL_TIMES && now.since(self.since) >= REFUSAL_LASTS
+    }
+}
+
+/// The policy asks for a shorter grace than the terminating pod has. The server takes only a shorter one, and asks no
+/// budget then.
+fn shortens(planned: &Planned, pod: &PodView) -> bool {
+    // Seconds are sent, rounded up: half a second less is no shorter one.
+    let is_shorter = |(grace, terminating): (Duration, Terminating)| {
+        terminating.grace.checked_sub(grace).is_some_and(|less| less >= Duration::from_secs(1))
+    };
+    planned.verdict == Verdict::Evict && planned.grace.zip(pod.terminating).is_some_and(is_shorter)
+}

@@ -1,0 +1,213 @@
+//! The pods that have to leave the node, and what is remembered of those that have left.
+//!
+//! Pods may come back: their owner recreates them on this very node, past the cordon. That happens when a pod's template
+//! names the node (`spec.nodeName`, no scheduler is asked) or tolerates the cordon. Such a drain would never end; so from
+//! the third return on the owner's pods are evicted slowly, and a person is told.
+//!
+//! Counted are rounds, not pods: pods of one owner that come together, before one of them was told to go, have come back
+//! once.
+
+mod escalation;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::plan::Planned;
+use crate::pod::Track;
+use crate::policy::Policy;
+use crate::time::Moment;
+use crate::view::{Picture, PodView};
+
+use self::escalation::{Budget, Moves};
+
+/// The pods that have to leave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Pods {
+    /// By UID.
+    tracks: BTreeMap<String, Track>,
+    /// How many pods have left.
+    gone: u64,
+    /// How often each owner has recreated its pods on this node, by the owner's UID.
+    returns: BTreeMap<String, Returns>,
+    /// Recent moves of each budget; kept only if the policy escalates.
+    moves: BTreeMap<Budget, Moves>,
+    /// Since when pods were refused in the process before this one, by UID.
+    refused_before: BTreeMap<String, Moment>,
+    /// The server does not know evictions.
+    no_evictions: bool,
+}
+
+/// How often an owner has recreated its pods on this node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Returns {
+    /// Rounds so far. 0: the pods that were there from the beginning.
+    rounds: u32,
+    /// A pod of the last round is leaving or has left: one that comes now begins the next round.
+    is_left: bool,
+}
+
+impl Returns {
+    /// A pod of this round is on its way out, or has left.
+    fn note_left(&mut self, round: u32) {
+        self.is_left |= round == self.rounds;
+    }
+}
+
+/// Whether pods that a snapshot shows for the first time may have come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Newcomers {
+    /// The first snapshot: all pods are new.
+    First,
+    /// A scheduler may have bound them from a cache that did not have the cordon yet.
+    MayBeLate,
+    /// They are pods that came in spite of the cordon.
+    PastTheCordon,
+}
+
+impl Pods {
+    /// The pods of an attempt that another process began.
+    pub(crate) fn resumed(refused_before: BTreeMap<String, Moment>) -> Self {
+        Self { refused_before, ..Self::default() }
+    }
+
+    /// All pods that have to leave, by UID.
+    pub(crate) fn all(&self) -> &BTreeMap<String, Track> {
+        &self.tracks
+    }
+
+    /// All pods that have to leave.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Track> {
+        self.tracks.values()
+    }
+
+    /// The pod with this UID.
+    pub(crate) fn get(&self, uid: &str) -> Option<&Track> {
+        self.tracks.get(uid)
+    }
+
+    /// The pod with this UID.
+    pub(crate) fn get_mut(&mut self, uid: &str) -> Option<&mut Track> {
+        self.tracks.get_mut(uid)
+    }
+
+    /// How many pods have left.
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone
+    }
+
+    /// The server does not know evictions.
+    pub(crate) fn no_evictions(&self) -> bool {
+        self.no_evictions
+    }
+
+    /// A pod has been told to go, or has gone.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.gone > 0 || self.iter().any(|track| track.tries() > 0)
+    }
+
+    /// Since when each refused pod is refused, by UID.
+    pub(crate) fn refused_since(&self) -> BTreeMap<String, Moment> {
+        let refused = |(uid, track): (&String, &Track)| Some((uid.clone(), track.refused_since()?));
+        self.tracks.iter().filter_map(refused).collect()
+    }
+
+    /// Takes a snapshot in: pods that it does not show any more have left, new ones are followed, and all others learn how
+    /// they are seen. True if a pod came that was not there at the beginning, or that may come back once it has left.
+    pub(crate) fn see(
+        &mut self,
+        snapshot: &Picture,
+        planned: &[Planned],
+        newcomers: Newcomers,
+        now: Moment,
+        policy: &Policy,
+    ) -> bool {
+        self.forget_the_gone(snapshot, planned);
+        let is_begun = self.is_begun();
+        let mut may_return = false;
+        for (pod, planned) in snapshot.pods.iter().zip(planned).filter(|(_, planned)| planned.must_leave()) {
+            let uid = &pod.id.uid;
+            if !self.tracks.contains_key(uid) {
+                may_return |= newcomers != Newcomers::First || pod.tolerates_cordon;
+                let returns = if newcomers == Newcomers::PastTheCordon { self.returns(pod) } else { 0 };
+                let refused_since = self.refused_before.remove(uid);
+                self.tracks.insert(uid.clone(), Track::new(planned, pod, returns, refused_since, now));
+            }
+            if let Some(track) = self.tracks.get_mut(uid) {
+                track.see(planned, pod, &snapshot.budgets, is_begun, now, policy);
+            }
+        }
+        may_return
+    }
+
+    /// Drops the pods that the snapshot does not hold any more, or that may stay after all.
+    fn forget_the_gone(&mut self, snapshot: &Picture, planned: &[Planned]) {
+        let present: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.id.uid.as_str()).collect();
+        let leaving = planned.iter().filter(|planned| planned.must_leave());
+        let leaving: BTreeSet<&str> = leaving.map(|planned| planned.id.uid.as_str()).collect();
+        for (uid, track) in &self.tracks {
+            if present.contains(uid.as_str()) {
+                continue;
+            }
+            self.gone += 1;
+            if let Some(owner) = track.owner() {
+                self.returns.entry(owner.to_owned()).or_default().note_left(track.returns());
+            }
+        }
+        self.tracks.retain(|uid, _| leaving.contains(uid.as_str()));
+    }
+
+    /// In which round of its owner this pod, which is new here, has come back; 0 if it has not.
+    fn returns(&mut self, pod: &PodView) -> u32 {
+        let Some(owner) = pod.controller.as_ref().map(|owner| owner.uid.as_str()) else {
+            return 0;
+        };
+        let of_owner = self.tracks.values().filter(|track| track.owner() == Some(owner));
+        for track in of_owner.filter(|track| track.is_leaving()) {
+            self.returns.entry(owner.to_owned()).or_default().note_left(track.returns());
+        }
+        let Some(returns) = self.returns.get_mut(owner) else {
+            return 0;
+        };
+        if std::mem::take(&mut returns.is_left) {
+            returns.rounds = returns.rounds.saturating_add(1);
+        }
+        returns.rounds
+    }
+
+    /// Takes the answer to the eviction or deletion of the pod with this UID in.
+    pub(crate) fn answer(
+        &mut self,
+        uid: &str,
+        answer: Answer,
+        snapshot: Option<&Picture>,
+        now: Moment,
+        policy: &Policy,
+    ) {
+        self.no_evictions |= answer == Answer::NoEvictions;
+        let Some(track) = self.tracks.get_mut(uid) else {
+            return;
+        };
+        let pod = snapshot.and_then(|snapshot| snapshot.pods.iter().find(|pod| pod.id.uid == uid));
+        let budgets = snapshot.map(|snapshot| snapshot.budgets.as_slice()).unwrap_or_default();
+        if track.answer(answer, pod, budgets, now, policy) {
+            self.note_let_go(uid, now, policy);
+        }
+    }
+
+    /// A fresh list that was asked for then was taken in.
+    pub(crate) fn relisted(&mut self, asked: Moment) {
+        self.tracks.values_mut().for_each(|track| track.relisted(asked));
+    }
+
+    /// The attempt does not wait for this pod any more.
+    pub(crate) fn give_up(&mut self, uid: &str) {
+        self.tracks.remove(uid);
+    }
+
+    /// The clocks stood still for so long.
+    pub(crate) fn delay(&mut self, away: Duration) {
+        self.tracks.values_mut().for_each(|track| track.delay(away));
+        self.moves.values_mut().for_each(|moves| moves.delay(away));
+    }
+}

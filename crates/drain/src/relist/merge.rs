@@ -1,0 +1,88 @@
+//! A fresh list joined with what the watches have shown since it was asked for.
+
+use std::collections::BTreeMap;
+
+use crate::storage::{AttachmentView, Attachments, ClaimView, Storage};
+use crate::view::{NodeView, Picture, PodView};
+
+/// The fresh list `found`, except where the watches show something else now (`watched`) than when it was asked for
+/// (`before`): that is newer, or as good. What is attached counts as attached if either says so: an attachment may be made
+/// anew under its old name. `known` is what was known before; `volumes`: the list has volumes as well.
+pub(super) fn snapshot(
+    before: &Picture,
+    watched: &Picture,
+    found: &Picture,
+    known: Option<&Picture>,
+    volumes: bool,
+) -> Picture {
+    let storage = match known {
+        Some(known) if volumes => storage(before, watched, found, &known.storage),
+        Some(known) => known.storage.clone(),
+        None => found.storage.clone(),
+    };
+    Picture {
+        node: node(before.node.as_ref(), watched.node.as_ref(), found.node.as_ref()),
+        pods: pods(&before.pods, &watched.pods, &found.pods),
+        budgets: known.map_or_else(|| found.budgets.clone(), |known| known.budgets.clone()),
+        storage,
+    }
+}
+
+fn node(before: Option<&NodeView>, watched: Option<&NodeView>, found: Option<&NodeView>) -> Option<NodeView> {
+    // That the node is gone is no news of its volumes; another list will tell.
+    let Some(watched) = watched.filter(|_| watched != before) else {
+        return found.cloned();
+    };
+    let mut node = watched.clone();
+    let attached = found.into_iter().flat_map(|found| &found.volumes_attached);
+    let missing: Vec<String> =
+        attached.filter(|name| !node.volumes_attached.contains(name)).cloned().collect();
+    node.volumes_attached.extend(missing);
+    Some(node)
+}
+
+/// The pods that were `found`, except where `watched` shows another state of one than `before`.
+pub(super) fn pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -> Vec<PodView> {
+    let by_uid = |pods: &[PodView]| -> BTreeMap<String, PodView> {
+        pods.iter().map(|pod| (pod.id.uid.clone(), pod.clone())).collect()
+    };
+    let (before, watched, mut pods) = (by_uid(before), by_uid(watched), by_uid(found));
+    for uid in before.keys().chain(watched.keys()) {
+        let (old, new) = (before.get(uid), watched.get(uid));
+        if old != new {
+            match new {
+                Some(pod) => pods.insert(uid.clone(), pod.clone()),
+                None => pods.remove(uid),
+            };
+        }
+    }
+    let mut pods: Vec<PodView> = pods.into_values().collect();
+    pods.sort_by(|a, b| a.id.cmp(&b.id));
+    pods
+}
+
+/// The watches know best, then the fresh list; what neither tells of is as it was.
+fn storage(before: &Picture, watched: &Picture, found: &Picture, known: &Storage) -> Storage {
+    let (fresh, watched) = (&found.storage, &watched.storage);
+    let mut storage =
+        Storage { peer_takes_pods: known.peer_takes_pods.or(fresh.peer_takes_pods), ..fresh.clone() };
+    let of_claim = |claim: &ClaimView| (claim.namespace.clone(), claim.name.clone());
+    storage.claims = newest([&known.claims, &fresh.claims, &watched.claims], of_claim);
+    storage.volumes =
+        newest([&known.volumes, &fresh.volumes, &watched.volumes], |volume| volume.name.clone());
+    if let (Attachments::Listed(all), Attachments::Listed(now)) =
+        (&mut storage.attachments, &watched.attachments)
+    {
+        let is_old = |attachment: &AttachmentView| matches!(&before.storage.attachments, Attachments::Listed(then) if then.contains(attachment));
+        let new = now.iter().filter(|new| !is_old(new) && !all.contains(new));
+        let new: Vec<_> = new.cloned().collect();
+        all.extend(new);
+    }
+    storage
+}
+
+/// Of each object the last version that is told.
+fn newest<T: Clone, K: Ord>(told: [&[T]; 3], key: impl Fn(&T) -> K) -> Vec<T> {
+    let all: BTreeMap<K, T> = told.into_iter().flatten().map(|one| (key(one), one.clone())).collect();
+    all.into_values().collect()
+}

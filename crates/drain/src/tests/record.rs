@@ -1,0 +1,63 @@
+//! A process that ends in mid-drain, and another one that goes on.
+
+use super::*;
+use crate::answer::Answer;
+use crate::policy::MaxRetries;
+use crate::state::{Failure, Outcome, State};
+use crate::volumes::tests::{here, picture, storage, using};
+use crate::{Effect, Event};
+use crate::{Policy, volumes::VolumeStage};
+
+/// Goes on in another process, after so long.
+fn resumed(bench: &Bench, after: Duration) -> Bench {
+    let record = Box::new(bench.attempt().record());
+    let mut next = Bench { state: State::Idle, now: bench.now + after, policy: bench.policy.clone() };
+    next.send(Event::Resume { attempt: 1, api_back: None, record });
+    next
+}
+
+#[test]
+fn t50_the_deadline_stays() {
+    let mut bench =
+        Bench::with(Policy { attempt_timeout: Duration::from_mins(10), ..Policy::device() }, None);
+    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    let mut next = resumed(&bench, Duration::from_mins(9));
+    next.picture(guarded(vec![pod("1")], 0, "1"));
+    assert_eq!(next.attempt().started(), bench.attempt().started());
+    assert_eq!(next.outcome(), None);
+    next.after(Duration::from_mins(1));
+    assert_eq!(next.outcome(), Some(Outcome::Failed(Failure::Deadline)));
+}
+
+#[test]
+fn t50_a_deadline_that_passed_in_between_is_a_failure() {
+    let bench = Bench::with(Policy { attempt_timeout: Duration::from_mins(10), ..Policy::device() }, None);
+    let next = resumed(&bench, Duration::from_mins(11));
+    let failure = Failure::Unproven("the time is over; nothing has been seen of the node yet".into());
+    assert_eq!(next.outcome(), Some(Outcome::Failed(failure)));
+}
+
+#[test]
+fn refusals_from_before_count() {
+    let mut bench = Bench::with(Policy { max_retries: MaxRetries::Times(3), ..Policy::device() }, None);
+    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.answer("1", refusal());
+    let mut next = resumed(&bench, Duration::from_secs(50));
+    assert_eq!(evicted(&next.picture(guarded(vec![pod("1")], 0, "1"))), ["1"], "evicted at first");
+    next.answer("1", refusal());
+    let effects = next.after(Duration::from_secs(10));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Delete { .. })), "{effects:?}");
+}
+
+#[test]
+fn volumes_of_pods_that_left_before_are_waited_for() {
+    let mut bench = Bench::start();
+    let attached = || storage(&["1"], vec![here("1")]);
+    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    bench.answer("1", Answer::Accepted);
+    let mut next = resumed(&bench, Duration::from_secs(1));
+    assert_eq!(next.picture(picture(vec![], attached())), [PROVE], "nothing is remembered of it");
+    assert_eq!(next.proof(picture(vec![], attached())), []);
+    assert_eq!(next.attempt().volumes()["pv-1"].stage, VolumeStage::Detaching);
+    assert_eq!(next.outcome(), None);
+}

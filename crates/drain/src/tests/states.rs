@@ -1,0 +1,142 @@
+//! The diagrams of `docs/reference/states-drain.md` show what happens: no transition more, and none less.
+//!
+//! `UPDATE_DIAGRAMS=1` rewrites them; the words behind each arrow stay.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use super::*;
+use crate::tests::properties::{any_event, any_policy};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/states-drain.md");
+
+/// So many random runs reach each transition.
+const RUNS: usize = 8_000;
+
+/// The arrows of one diagram.
+type Arrows = BTreeSet<(String, String)>;
+
+thread_local! {
+    static OF_PODS: RefCell<Arrows> = RefCell::default();
+}
+
+/// A pod enters a stage. Called by the machine itself: within one step a pod can go through several stages.
+pub(crate) fn note(from: Option<&Stage>, to: &Stage) {
+    if from.map(std::mem::discriminant) != Some(std::mem::discriminant(to)) {
+        let arrow = (from.map_or("[*]", name), name(to));
+        OF_PODS.with_borrow_mut(|arrows| arrows.insert((arrow.0.to_owned(), arrow.1.to_owned())));
+    }
+}
+
+fn name(stage: &Stage) -> &'static str {
+    match stage {
+        Stage::Waiting => "Waiting",
+        Stage::Sent => "Sent",
+        Stage::Blocked { .. } => "Blocked",
+        Stage::Paused { .. } => "Paused",
+        Stage::Accepted => "Accepted",
+        Stage::Terminating => "Terminating",
+        Stage::Awaiting => "Awaiting",
+        Stage::Refused => "Refused",
+        Stage::Final { .. } => "Final",
+    }
+}
+
+fn name_of(state: &State) -> &'static str {
+    match state {
+        State::Idle => "Idle",
+        State::Draining(_) => "Draining",
+        State::Proving(..) => "Proving",
+        State::Ended(_, Outcome::Drained) => "Drained",
+        State::Ended(_, Outcome::NodeGone) => "NodeGone",
+        State::Ended(_, Outcome::Failed(_)) => "Failed",
+    }
+}
+
+/// Random runs, the same ones each time. The arrows of the attempt, and those of the pods.
+fn explore() -> [Arrows; 2] {
+    OF_PODS.take();
+    let mut of_attempt = BTreeSet::new();
+    let mut runner = TestRunner::deterministic();
+    let run = (prop::collection::vec((any_event(), 0..20_000_u64), 1..40), any_policy());
+    for _ in 0..RUNS {
+        let (events, policy) = run.new_tree(&mut runner).expect("a run").current();
+        let (mut state, mut now) = (State::Idle, Moment(1_000_000));
+        for (event, millis) in events {
+            now = now + Duration::from_millis(millis);
+            let before = name_of(&state);
+            let is_over = matches!(state, State::Ended(..));
+            let event = aimed(event, &state, millis);
+            state = step(state, event, now, &policy).0;
+            if !is_over && state != State::Idle && name_of(&state) != before {
+                of_attempt.insert((before.to_owned(), name_of(&state).to_owned()));
+            }
+        }
+    }
+    [of_attempt, OF_PODS.take()]
+}
+
+/// The event, made to concern the attempt that runs: purely random ones mostly miss. `random` decides whether the pods of
+/// the last snapshot stay.
+fn aimed(event: Event, state: &State, random: u64) -> Event {
+    let (State::Draining(attempt) | State::Proving(attempt, _)) = state else {
+        return event;
+    };
+    match event {
+        Event::Answer { uid, answer, .. } => {
+            let sent = attempt.pods().values().find(|track| track.is_in_flight());
+            let uid = sent.map_or(uid, |track| track.id().uid.clone());
+            Event::Answer { attempt: attempt.number(), uid, answer }
+        }
+        Event::Picture(snapshot) if !random.is_multiple_of(4) => {
+            let known = attempt.snapshot().map(|known| known.pods.clone()).unwrap_or_default();
+            let is_new = |pod: &PodView| snapshot.pods.iter().all(|other| other.id.uid != pod.id.uid);
+            let mut pods: Vec<PodView> = known.into_iter().filter(is_new).collect();
+            pods.extend(snapshot.pods.iter().cloned());
+            pods.sort_by(|a, b| a.id.cmp(&b.id));
+            Event::Picture(Arc::new(Picture { pods, node: Some(node(true)), ..Picture::clone(&snapshot) }))
+        }
+        Event::Start { .. }
+        | Event::Resume { .. }
+        | Event::Cancel
+        | Event::Picture(_)
+        | Event::Proof { .. }
+        | Event::Found { .. }
+        | Event::Unseen { .. }
+        | Event::ApiAway
+        | Event::ApiBack
+        | Event::Tick => event,
+    }
+}
+
+/// The page with these arrows in its diagrams, and the words that it has behind them already.
+fn redrawn(page: &str, diagrams: &[Arrows]) -> String {
+    let mut parts: Vec<String> = page.split("stateDiagram-v2\n").map(str::to_owned).collect();
+    for (part, arrows) in parts.iter_mut().skip(1).zip(diagrams) {
+        let (drawn, rest) = part.split_once("```").expect("the end of a diagram");
+        let words: BTreeMap<&str, &str> =
+            drawn.lines().filter_map(|line| line.trim().split_once(": ")).collect();
+        let line = |(from, to): &(String, String)| {
+            let arrow = format!("{from} --> {to}");
+            let words = words.get(arrow.as_str()).map(|words| format!(": {words}"));
+            format!("    {arrow}{}\n", words.unwrap_or_default())
+        };
+        *part = format!("{}```{rest}", arrows.iter().map(line).collect::<String>());
+    }
+    parts.join("stateDiagram-v2\n")
+}
+
+#[test]
+fn the_diagrams_show_what_happens() {
+    let page = std::fs::read_to_string(PAGE).expect("the page");
+    let redrawn = redrawn(&page, &explore());
+    if std::env::var_os("UPDATE_DIAGRAMS").is_some() {
+        #[expect(clippy::disallowed_methods, reason = "a page of the repository, not a file of an agent")]
+        std::fs::write(PAGE, &redrawn).expect("the page is written");
+    }
+    assert_eq!(page, redrawn, "UPDATE_DIAGRAMS=1 rewrites docs/reference/states-drain.md");
+}

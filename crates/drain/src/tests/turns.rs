@@ -1,0 +1,268 @@
+//! Order groups, and pods with attached volumes one after another.
+
+use std::time::Duration;
+
+use super::*;
+use crate::Effect;
+use crate::answer::Answer;
+use crate::policy::{Stateful, StatefulOrder, Volumes};
+use crate::rule::Rule;
+use crate::state::{Failure, Outcome};
+use crate::storage::Attachments;
+use crate::storage::{AttachmentView, Storage};
+use crate::view::{Controller, PodView};
+use crate::volumes::tests::{elsewhere, here, picture, storage, using};
+
+const NONE: [&str; 0] = [];
+
+/// A case's name, and what it changes.
+type Change = (&'static str, fn(&mut PodView), fn(&mut Storage), fn(&mut Volumes));
+
+fn bench(change: impl FnOnce(&mut Policy)) -> Bench {
+    let mut policy = Policy::device();
+    change(&mut policy);
+    Bench::with(policy, None)
+}
+
+/// Pods 1 to 3 with a volume each and these priorities, all attached here.
+fn three(priorities: [i32; 3]) -> Vec<PodView> {
+    ["1", "2", "3"]
+        .into_iter()
+        .zip(priorities)
+        .map(|(n, priority)| PodView { priority, ..using(n, &[n]) })
+        .collect()
+}
+
+fn all(attachments: Vec<AttachmentView>) -> Storage {
+    storage(&["1", "2", "3"], attachments)
+}
+
+fn attached() -> Vec<AttachmentView> {
+    vec![here("1"), here("2"), here("3")]
+}
+
+#[test]
+fn pods_with_volumes_leave_one_by_one_by_priority_and_others_beside_them() {
+    for (order, parallel, expected) in [
+        (StatefulOrder::HighestFirst, 1, vec!["0", "2"]),
+        (StatefulOrder::LowestFirst, 1, vec!["0", "1"]),
+        (StatefulOrder::HighestFirst, 2, vec!["0", "2", "3"]),
+        (StatefulOrder::HighestFirst, 64, vec!["0", "2", "3", "1"]),
+    ] {
+        let mut bench = bench(|policy| policy.stateful = Stateful { parallel, order });
+        let mut pods = three([-1, 9, 5]);
+        pods.push(pod("0"));
+        let effects = bench.picture(picture(pods, all(attached())));
+        assert_eq!(evicted(&effects), expected, "{order:?} {parallel}");
+    }
+}
+
+#[test]
+fn the_next_turn_comes_when_the_volume_is_attached_elsewhere() {
+    let mut bench = bench(|_| {});
+    let pods = || three([0, 0, 0]);
+    assert_eq!(evicted(&bench.picture(picture(pods(), all(attached())))), ["1"]);
+    assert_eq!(evicted(&bench.answer("1", Answer::Accepted)), NONE);
+    let left = || pods().split_off(1);
+    assert_eq!(evicted(&bench.picture(picture(left(), all(attached())))), NONE, "gone, still attached");
+    let detached = all(vec![here("2"), here("3")]);
+    assert_eq!(evicted(&bench.picture(picture(left(), detached))), NONE, "detached, not yet elsewhere");
+    let lines = crate::progress::volume_lines(bench.attempt());
+    assert_eq!((lines[0].volume.as_str(), lines[0].stage), ("pv-1", "Attaching"));
+    let moved = all(vec![elsewhere("1"), here("2"), here("3")]);
+    assert_eq!(evicted(&bench.picture(picture(left(), moved))), ["2"]);
+}
+
+#[test]
+fn nobody_waits_for_a_volume_that_will_not_be_attached_elsewhere() {
+    let job = |pod: &mut PodView| {
+        pod.controller = Some(Controller { kind: "Job".into(), uid: "j".into(), ..Controller::default() });
+    };
+    let nothing = |_: &mut PodView| {};
+    let cases: [Change; 6] = [
+        ("no controller", |pod| pod.controller = None, |_| {}, |_| {}),
+        ("a job", job, |_| {}, |_| {}),
+        ("t57 no other node takes pods", nothing, |storage| storage.peer_takes_pods = Some(false), |_| {}),
+        ("no time for it", nothing, |_| {}, |volumes| volumes.reattach_timeout = Duration::ZERO),
+        (
+            "t46 no attachments to see",
+            nothing,
+            |storage| storage.attachments = Attachments::NotServed,
+            |_| {},
+        ),
+        (
+            "unknown whether another node takes pods: waits",
+            nothing,
+            |storage| storage.peer_takes_pods = None,
+            |_| {},
+        ),
+    ];
+    for (name, change, store, volumes) in cases {
+        let mut bench = bench(|policy| volumes(&mut policy.volumes));
+        let pods = || {
+            let mut pods = three([0, 0, 0]);
+            pods.iter_mut().for_each(change);
+            pods
+        };
+        bench.picture(picture(pods(), all(attached())));
+        bench.answer("1", Answer::Accepted);
+        let mut gone = all(vec![here("2"), here("3")]);
+        store(&mut gone);
+        let mut picture = picture(pods().split_off(1), gone);
+        if let Some(node) = &mut picture.node {
+            node.volumes_attached =
+                ["2", "3"].map(|n| format!("kubernetes.io/csi/csi.example^vol-{n}")).to_vec();
+        }
+        let effects = bench.picture(picture);
+        assert_eq!(evicted(&effects).is_empty(), name.ends_with("waits"), "{name}");
+    }
+}
+
+#[test]
+fn a_reattach_that_takes_too_long_is_a_warning() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.answer("1", Answer::Accepted);
+    bench.picture(picture(three([0, 0, 0]).split_off(1), all(vec![here("2"), here("3")])));
+    assert_eq!(evicted(&bench.after(Duration::from_secs(89))), NONE);
+    assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
+    let lines = crate::progress::volume_lines(bench.attempt());
+    assert_eq!((lines[0].volume.as_str(), lines[0].stage), ("pv-1", "NotAttachedElsewhere"));
+}
+
+#[test]
+fn t45_a_detach_that_takes_too_long_lets_the_next_pod_go() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.answer("1", Answer::Accepted);
+    bench.picture(picture(three([0, 0, 0]).split_off(1), all(attached())));
+    assert_eq!(evicted(&bench.after(Duration::from_secs(119))), NONE);
+    assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
+}
+
+#[test]
+fn a_pod_that_does_not_end_lets_the_next_one_go_after_its_grace_and_the_detach_timeout() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.answer("1", Answer::Accepted);
+    let mut pods = three([0, 0, 0]);
+    pods[0].terminating = crate::tests::terminating("1").terminating;
+    bench.picture(picture(pods, all(attached())));
+    assert_eq!(evicted(&bench.after(Duration::from_secs(149))), NONE, "30 s and 2 min");
+    assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
+}
+
+#[test]
+fn the_pods_end_and_the_detach_have_one_limit_together() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.answer("1", Answer::Accepted);
+    assert_eq!(evicted(&bench.after(Duration::from_secs(100))), NONE);
+    assert_eq!(
+        evicted(&bench.picture(picture(three([0, 0, 0]).split_off(1), all(attached())))),
+        NONE,
+        "gone"
+    );
+    assert_eq!(evicted(&bench.after(Duration::from_secs(49))), NONE);
+    assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
+}
+
+#[test]
+fn a_refusal_ends_the_turn_and_another_one_begins_later() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    assert_eq!(evicted(&bench.answer("1", refusal())), ["2"]);
+    assert_eq!(evicted(&bench.after(Duration::from_secs(30))), NONE, "the second one has its turn");
+    assert_eq!(evicted(&bench.answer("2", refusal())), ["1"], "its time has come again");
+}
+
+#[test]
+fn pods_that_were_terminating_before_us_have_a_turn_too() {
+    let mut bench = bench(|_| {});
+    let mut pods = three([0, 0, 0]);
+    pods[1].terminating = crate::tests::terminating("2").terminating;
+    assert_eq!(evicted(&bench.picture(picture(pods, all(attached())))), NONE);
+}
+
+#[test]
+fn a_shared_volume_does_not_hold_up_its_first_users_turn() {
+    let mut bench = bench(|_| {});
+    let shared = || vec![using("1", &["1"]), using("2", &["1"])];
+    let store = || storage(&["1"], vec![here("1")]);
+    assert_eq!(evicted(&bench.picture(picture(shared(), store()))), ["1"]);
+    bench.answer("1", Answer::Accepted);
+    assert_eq!(evicted(&bench.picture(picture(shared().split_off(1), store()))), ["2"]);
+}
+
+fn ordered(orders: &[(&str, i32)]) -> Vec<Rule> {
+    let rule = |&(name, order): &(&str, i32)| Rule {
+        name: name.to_owned(),
+        selector: Some(selector::Selector {
+            requirements: vec![selector::Requirement::In("app".into(), vec![name.to_owned()])],
+        }),
+        order,
+        ..Rule::default()
+    };
+    orders.iter().map(rule).collect()
+}
+
+fn app(uid: &str, app: &str) -> PodView {
+    let mut pod = pod(uid);
+    pod.labels.insert("app".into(), app.into());
+    pod
+}
+
+#[test]
+fn t53_a_higher_order_leaves_when_all_of_the_lower_are_gone() {
+    let mut bench = bench(|policy| policy.rules = ordered(&[("web", -5), ("db", 10)]));
+    let (web, plain, db) = (app("1", "web"), pod("2"), app("3", "db"));
+    assert_eq!(evicted(&bench.picture(with(vec![web.clone(), plain.clone(), db.clone()]))), ["1"]);
+    bench.answer("1", Answer::Accepted);
+    let going = PodView { terminating: crate::tests::terminating("1").terminating, ..web };
+    assert_eq!(evicted(&bench.picture(with(vec![going, plain.clone(), db.clone()]))), NONE);
+    assert_eq!(evicted(&bench.picture(with(vec![plain, db.clone()]))), ["2"]);
+    assert_eq!(evicted(&bench.answer("2", refusal())), NONE, "blocked is not gone");
+    assert_eq!(evicted(&bench.picture(with(vec![db]))), ["3"]);
+}
+
+#[test]
+fn a_higher_order_waits_for_the_lower_ones_volumes() {
+    let mut bench = bench(|policy| policy.rules = ordered(&[("driver", 10)]));
+    let store = || storage(&["1"], vec![here("1")]);
+    let driver = || app("9", "driver");
+    assert_eq!(evicted(&bench.picture(picture(vec![using("1", &["1"]), driver()], store()))), ["1"]);
+    bench.answer("1", Answer::Accepted);
+    assert_eq!(evicted(&bench.picture(picture(vec![driver()], store()))), NONE);
+    assert_eq!(evicted(&bench.picture(picture(vec![driver()], storage(&["1"], vec![])))), ["9"]);
+}
+
+#[test]
+fn a_driver_is_not_evicted_while_a_volume_hangs_on_it() {
+    let mut bench = bench(|policy| policy.rules = ordered(&[("driver", 10)]));
+    let store = || storage(&["1"], vec![here("1")]);
+    bench.picture(picture(vec![using("1", &["1"]), app("9", "driver")], store()));
+    bench.answer("1", Answer::Accepted);
+    bench.picture(picture(vec![app("9", "driver")], store()));
+    assert_eq!(evicted(&bench.after(Duration::from_mins(2))), NONE);
+    assert!(matches!(bench.outcome(), Some(Outcome::Failed(Failure::Volumes(_)))));
+}
+
+#[test]
+fn all_of_the_lowest_order_refused_for_good_is_stuck() {
+    let mut bench = bench(|policy| policy.rules = ordered(&[("db", 10)]));
+    bench.picture(with(vec![pod("1"), app("2", "db")]));
+    bench.answer("1", Answer::Final { text: "no".into() });
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
+}
+
+#[test]
+fn a_wake_up_never_lies_in_the_past() {
+    let mut bench = bench(|_| {});
+    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.answer("1", refusal());
+    // The first one is due again, and waits for the second one's turn to end.
+    bench.now = bench.now + Duration::from_mins(1);
+    let (_, effects) = crate::step(bench.state.clone(), crate::Event::Tick, bench.now, &bench.policy);
+    let later = |effect: &Effect| matches!(effect, Effect::WakeAt(at) if *at > bench.now);
+    assert!(effects.iter().any(later), "{effects:?}");
+}
