@@ -1,17 +1,21 @@
 //! The counter files: which commands are done.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pubsub::{MAX_FILE_BYTES, Owner, Refusal, Root, read_checked};
 use runtime::refused::ToldRefusals;
 use schemas::{DeviceOpsCmd, Source, parse};
 
 use crate::facts::{Kind, Recorded, all_kinds};
+use crate::record::OperationRecord;
 
-/// What the counter files hold, and held last.
+/// The counter files of all kinds of commands, and the last good counter of each.
+///
+/// device-op alone writes these files. So a file that is garbled or refused later does not take a counter back: the last
+/// one that was read stands.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub struct Counters {
     last_good: BTreeMap<Kind, u32>,
     told: ToldRefusals,
 }
@@ -25,29 +29,52 @@ pub(crate) struct Look {
 }
 
 impl Counters {
-    /// Reads all of them. Of a file that is refused the last good counter stands: nobody but us writes them. Logs what is
-    /// refused when it is new.
+    /// For a program beside a running device-op, which may have read a file before it was garbled: the counters in
+    /// device-op's record are those that it wrote into the files.
+    pub fn known_from(record: &OperationRecord) -> Self {
+        let accepted = |kind| record.latest(kind).map(|accepted| accepted.counter);
+        let counter = |kind| accepted(kind).or_else(|| record.ended(kind).map(|line| line.counter));
+        let last_good = all_kinds().filter_map(|kind| Some((kind, counter(kind)?))).collect();
+        Self { last_good, told: ToldRefusals::default() }
+    }
+
+    /// The counter that counts as done, as device-op takes it. Nothing when there is no file, or when it is garbled and
+    /// no last good counter is known.
+    ///
+    /// # Errors
+    /// The file must not be trusted, and no last good counter is known.
+    pub fn recorded(&self, root: &Root, kind: Kind) -> Result<Option<u32>, Refusal> {
+        let file = read(root, kind);
+        match (self.counts_as(kind, &file), file) {
+            (Recorded::Unreadable, Err(BadFile::Refused(refusal) | BadFile::Garbled(refusal))) => {
+                Err(refusal)
+            }
+            (Recorded::Counter(counter), _) => Ok(Some(counter)),
+            (Recorded::Nothing | Recorded::Unreadable, _) => Ok(None),
+        }
+    }
+
+    /// Reads all files, remembers the good counters, and logs what is refused when it is new.
     pub(crate) fn look(&mut self, root: &Root) -> Look {
-        let mut refused = Vec::new();
-        let recorded = all_kinds().map(|kind| {
-            let recorded = match read(root, kind) {
-                Ok(None) => Recorded::Nothing,
-                Ok(Some(counter)) => Recorded::Counter(counter),
-                Err(bad) => {
-                    let recorded = self
-                        .last_good
-                        .get(&kind)
-                        .map_or_else(|| bad.counts_as(), |last| Recorded::Counter(*last));
-                    refused.push(bad.tell(kind, recorded));
-                    recorded
-                }
-            };
-            (kind, recorded)
-        });
-        let recorded: BTreeMap<Kind, Recorded> = recorded.collect();
-        self.last_good = recorded.iter().filter_map(last_good).collect();
-        self.told.tell(&refused);
-        Look { recorded, refused }
+        let mut look = Look { recorded: BTreeMap::new(), refused: Vec::new() };
+        for kind in all_kinds() {
+            let file = read(root, kind);
+            let recorded = self.counts_as(kind, &file);
+            look.refused.extend(file.err().map(|bad| bad.tell(kind, recorded)));
+            look.recorded.insert(kind, recorded);
+        }
+        self.last_good = look.recorded.iter().filter_map(last_good).collect();
+        self.told.tell(&look.refused);
+        look
+    }
+
+    fn counts_as(&self, kind: Kind, file: &Result<Option<u32>, BadFile>) -> Recorded {
+        match file {
+            Ok(counter) => counter.map_or(Recorded::Nothing, Recorded::Counter),
+            Err(bad) => {
+                self.last_good.get(&kind).map_or_else(|| bad.counts_as(), |last| Recorded::Counter(*last))
+            }
+        }
     }
 }
 
@@ -59,11 +86,11 @@ fn last_good((kind, recorded): (&Kind, &Recorded)) -> Option<(Kind, u32)> {
 }
 
 /// The paths of the counter files.
-pub(crate) fn paths(root: &Root) -> impl Iterator<Item = std::path::PathBuf> {
+pub(crate) fn paths(root: &Root) -> impl Iterator<Item = PathBuf> {
     all_kinds().map(|kind| path(root, kind))
 }
 
-fn path(root: &Root, (source, operation): Kind) -> std::path::PathBuf {
+fn path(root: &Root, (source, operation): Kind) -> PathBuf {
     root.join(Path::new(source.counter_folder()).join(operation.counter_file()))
 }
 
@@ -103,5 +130,59 @@ impl BadFile {
             Recorded::Nothing => format!("{refusal}; the next {operation} command{whose} is only recorded"),
             Recorded::Unreadable => format!("{refusal}; until then no {operation} command{whose} is taken"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::Operation;
+
+    use super::*;
+    use crate::record::{Accepted, Ended};
+
+    const KIND: Kind = (Source::Controller, Operation::Reboot);
+
+    fn write(root: &Root, text: &str) {
+        let path = path(root, KIND);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// device-op has read the good file, and whoever begins to look after it was garbled has not.
+    #[test]
+    fn a_garbled_file_counts_for_others_as_it_does_for_a_running_device_op() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let mut of_device_op = Counters::default();
+        let mut record = OperationRecord::new("boot");
+        assert_eq!(Counters::known_from(&record).recorded(&root, KIND), Ok(None), "no file");
+
+        write(&root, r#"{"Counter":7,"DesiredState":true,"OpsTime":"then"}"#);
+        record.end(&Accepted::new(KIND, 7), Ended::Done);
+        assert_eq!(of_device_op.look(&root).recorded[&KIND], Recorded::Counter(7));
+
+        write(&root, "{");
+        assert_eq!(of_device_op.look(&root).recorded[&KIND], Recorded::Counter(7));
+        assert_eq!(Counters::known_from(&record).recorded(&root, KIND), Ok(Some(7)));
+        record.queue(Accepted::new(KIND, 8));
+        assert_eq!(Counters::known_from(&record).recorded(&root, KIND), Ok(Some(8)), "the newer one");
+        // Where no last good counter is known, the next command is only recorded.
+        assert_eq!(Counters::default().look(&root).recorded[&KIND], Recorded::Nothing);
+        assert_eq!(Counters::default().recorded(&root, KIND), Ok(None));
+    }
+
+    #[test]
+    fn a_file_that_must_not_be_trusted_is_an_error_only_without_a_last_good_counter() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        write(&root, r#"{"Counter":7,"DesiredState":true,"OpsTime":"then"}"#);
+        let mut counters = Counters::default();
+        counters.look(&root);
+        std::fs::remove_file(path(&root, KIND)).unwrap();
+        std::os::unix::fs::symlink("elsewhere", path(&root, KIND)).unwrap();
+        assert_eq!(counters.recorded(&root, KIND), Ok(Some(7)));
+        assert!(Counters::default().recorded(&root, KIND).is_err());
+        assert_eq!(Counters::default().look(&root).recorded[&KIND], Recorded::Unreadable);
     }
 }

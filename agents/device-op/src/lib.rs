@@ -4,7 +4,7 @@
 //! handed to nodeagent only while the gate says that the device may go down.
 
 mod commands;
-mod counters;
+pub mod counters;
 pub mod effect;
 pub mod facts;
 mod holding;
