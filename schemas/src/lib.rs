@@ -6,6 +6,7 @@
 //! [`parse`] reads a topic as EVE's Go agents do, [`to_bytes`] writes it as they do, and [`gate`] says what
 //! the topics of zedkube mean to an agent that wants to take the device down.
 
+mod backoff;
 mod base_os;
 mod cluster;
 mod coded;
@@ -28,6 +29,7 @@ mod report_bounds;
 mod topic;
 mod write;
 
+pub use backoff::Backoff;
 pub use base_os::{
     BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, ContentTreeStatus, ErrorEntity, SwState,
 };
