@@ -1,4 +1,4 @@
-//! What every agent needs: settings, clock, signals, logs, liveness, and asking for a drain.
+//! What every agent needs: settings, clock, signals, logs, liveness, one loop, and asking for a drain.
 //!
 //! The binary calls [`logs::init`], then for each agent [`Agent::start`], and hands the [`AgentContext`] and a
 //! [`Stop`] to the agent's `run`. Nothing here is global to the process, so `ebb demo` runs four agents in one.
@@ -14,6 +14,7 @@ pub mod flags;
 pub mod freeze;
 pub mod liveness;
 pub mod logs;
+pub mod machine;
 pub mod plain_text;
 pub mod program;
 pub mod refused;

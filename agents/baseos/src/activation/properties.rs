@@ -114,7 +114,7 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
         Happening::Other(state) => other(sim, state),
         Happening::Fail(after, done) => (sim.faults.after, sim.faults.when_done) = (Some(after), done),
         Happening::FullDisk(is_full) => sim.faults.takes_no_record = is_full,
-        Happening::OperatorsWord(stands) => sim.needs_no_pause = stands,
+        Happening::OperatorsWord(stands) => sim.zedkube.needs_no_pause = stands,
         Happening::Restart => sim.reload(),
         Happening::Kill => {
             sim.outlives = true;

@@ -4,12 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use runtime::requester::Listen;
 use runtime::siblings::NodeAgentView;
 use runtime::testing::{SimAgent, SimFaults, SimRecord, SimZedkube};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainRequester, DrainStatus,
-    Member, Operation,
+    GoTime, Member, Operation,
 };
 
 use super::*;
@@ -34,8 +33,6 @@ pub(super) struct Sim {
     pub(super) hold: BaseOsHold,
     pub(super) statuses: BTreeMap<String, BaseOsStatus>,
     pub(super) zedkube: SimZedkube<String>,
-    /// The report cuts the pause after a failed drain short.
-    pub(super) needs_no_pause: bool,
     pub(super) nodeagent: NodeAgentView,
     pub(super) refused: Vec<String>,
     /// Activations that were written down: boot, image, counter.
@@ -90,7 +87,6 @@ impl Sim {
             hold: BaseOsHold::default(),
             statuses: BTreeMap::new(),
             zedkube: SimZedkube::new(DrainRequester::Update),
-            needs_no_pause: false,
             nodeagent: NodeAgentView { is_running: true, action: Some(DeviceAction::default()) },
             refused: Vec::new(),
             lines: BTreeSet::new(),
@@ -194,7 +190,7 @@ impl Sim {
     }
 
     fn step(&mut self, event: Event, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
-        let (next, effects) = step(self.state.clone(), event.clone(), self.now, self.policy);
+        let (next, effects) = step(self.state.clone(), &event, self.now, self.policy);
         for effect in &effects {
             if nodeagent.next().unwrap_or(false) {
                 self.nodeagent_turn();
@@ -230,8 +226,8 @@ impl Sim {
     }
 
     fn look(&mut self) -> Facts {
-        let gate = (self.state.listen() == Listen::ToGate).then(|| self.zedkube.gate());
-        self.proceeded = gate.as_ref().is_some_and(Gate::is_open);
+        let drain = self.zedkube.reading(self.state.listen());
+        self.proceeded = drain.is_open();
         self.looked_at = (self.nodeagent.clone(), self.hold.clone());
         Facts {
             configs: self.configs.clone(),
@@ -241,10 +237,7 @@ impl Sim {
             sources: BTreeMap::new(),
             left_running: self.left_running,
             frozen: self.frozen.clone(),
-            gate,
-            needs_no_pause: self.needs_no_pause && self.state.listen() == Listen::ToReport,
-            own: self.zedkube.own,
-            next: self.zedkube.next_request(),
+            drain,
             nodeagent: self.nodeagent.clone(),
             refused: self.refused.clone(),
         }

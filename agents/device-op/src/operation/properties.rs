@@ -102,14 +102,14 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
         Happening::NodeAgentStarts => sim.nodeagent.is_running = true,
         Happening::Fail(after, done) => (sim.faults.after, sim.faults.when_done) = (Some(after), done),
         Happening::FullDisk(is_full) => sim.faults.takes_no_record = is_full,
-        Happening::OperatorsWord(stands) => sim.needs_no_pause = stands,
+        Happening::OperatorsWord(stands) => sim.zedkube.needs_no_pause = stands,
         Happening::Restart => sim.reload(),
         Happening::Boot => {
             *boots += 1;
             sim.plan = Plan::Look;
             sim.power_cycle(&format!("boot {boots}"));
         }
-        Happening::Sleep(millis) => sim.now_ms += millis,
+        Happening::Sleep(millis) => sim.now.boot_ms += millis,
     }
 }
 

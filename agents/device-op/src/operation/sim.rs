@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use runtime::freeze::Freeze;
-use runtime::requester::Listen;
 use runtime::testing::{SimAgent, SimFaults, SimRecord, SimZedkube};
 use schemas::{
     ActionRecord, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus, GoTime, Operation, Source,
@@ -19,7 +18,7 @@ pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
     pub(super) state: State,
-    pub(super) now_ms: u64,
+    pub(super) now: Moment,
     pub(super) policy: Policy,
     pub(super) commands: BTreeMap<Kind, Commanded>,
     pub(super) counters: BTreeMap<Kind, Recorded>,
@@ -33,8 +32,6 @@ pub(super) struct Sim {
     pub(super) shown: DeviceOpStatus,
     pub(super) command: Option<(Operation, String)>,
     pub(super) zedkube: SimZedkube<Operation>,
-    /// The report cuts the pause after a failed drain short.
-    pub(super) needs_no_pause: bool,
     pub(super) nodeagent: NodeAgentView,
     pub(super) refused: Vec<String>,
     pub(super) done: Vec<String>,
@@ -54,7 +51,7 @@ impl Sim {
         let policy = Policy { retry, boot_id: "boot-1".to_owned() };
         let mut sim = Self {
             state: State::resume(None, DeviceOpStatus::default(), None, "boot-1"),
-            now_ms: 1_000_000,
+            now: Moment { boot_ms: 1_000_000, wall: time(0) },
             policy,
             commands: all_kinds().map(|kind| (kind, Commanded::Absent)).collect(),
             counters: all_kinds().map(|kind| (kind, Recorded::Counter(1))).collect(),
@@ -66,7 +63,6 @@ impl Sim {
             shown: DeviceOpStatus::default(),
             command: None,
             zedkube: SimZedkube::new(DrainRequester::DeviceOp),
-            needs_no_pause: false,
             nodeagent: NodeAgentView { is_running: true, action: Some(DeviceAction::default()) },
             refused: Vec::new(),
             done: Vec::new(),
@@ -171,7 +167,7 @@ impl Sim {
     }
 
     pub(super) fn sleep(&mut self, millis: u64) {
-        self.now_ms += millis;
+        self.now.boot_ms += millis;
         self.run();
     }
 
@@ -201,7 +197,7 @@ impl Sim {
     /// One look, one step, while nodeagent does something wherever `nodeagent` says so.
     pub(super) fn turn_beside(&mut self, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
         let facts = self.look();
-        let (next, effects) = step(self.state.clone(), &facts, self.now_ms, &self.policy);
+        let (next, effects) = step(self.state.clone(), &facts, self.now, &self.policy);
         for effect in &effects {
             if nodeagent.next().unwrap_or(false) {
                 self.nodeagent_turn();
@@ -259,8 +255,8 @@ impl Sim {
     }
 
     fn look(&mut self) -> Facts {
-        let gate = (self.state.listen() == Listen::ToGate).then(|| self.zedkube.gate());
-        self.proceeded = gate.as_ref().is_some_and(Gate::is_open);
+        let drain = self.zedkube.reading(self.state.listen());
+        self.proceeded = drain.is_open();
         self.looked_at = self.nodeagent.clone();
         Facts {
             commands: self.commands.clone(),
@@ -268,13 +264,9 @@ impl Sim {
             cancelled: self.cancelled.clone(),
             freeze: self.freeze.clone(),
             acted: self.acted.clone(),
-            gate,
-            needs_no_pause: self.needs_no_pause && self.state.listen() == Listen::ToReport,
-            own: self.zedkube.own,
-            next: self.zedkube.next_request(),
+            drain,
             nodeagent: self.nodeagent.clone(),
             refused: self.refused.clone(),
-            wall: time(0),
         }
     }
 
@@ -316,7 +308,7 @@ impl Sim {
                 self.command = Some((*operation, reason.clone()));
                 self.done.push(format!("command {operation}"));
             }
-            Effect::WakeAt(at_ms) => assert!(self.now_ms <= *at_ms),
+            Effect::WakeAt(at_ms) => assert!(self.now.boot_ms <= *at_ms),
         }
     }
 
@@ -388,7 +380,7 @@ impl SimAgent for Sim {
             }
             (DeviceActionState::Taken, _) if standing == about => self.plan = Plan::Act,
             (DeviceActionState::Acting, _) => {
-                let ends = if self.now_ms.is_multiple_of(2) {
+                let ends = if self.now.boot_ms.is_multiple_of(2) {
                     DeviceActionState::Done
                 } else {
                     DeviceActionState::Failed

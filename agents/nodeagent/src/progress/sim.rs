@@ -1,6 +1,6 @@
 //! A small device around the machine. Each effect is checked against what must already be true when it is done.
 
-use schemas::Operation;
+use schemas::{GoTime, Operation};
 
 use super::*;
 

@@ -5,7 +5,7 @@ use schemas::{
     DrainRequester, DrainStatus, GateFacts, GoTime, Member, OnTimeout, Verdict, ZedkubeSeen, gate,
 };
 
-use crate::requester::{Gate, OwnRequest};
+use crate::requester::{Gate, GateReading, Listen, OwnRequest};
 
 /// zedkube as the gate sees it, and the request's file. `C` is what a request is made for.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct SimZedkube<C> {
     pub request: Option<(GoTime, C)>,
     /// What the requester remembers as its own.
     pub own: Option<OwnRequest>,
+    /// Its report cuts the pause after a failed drain short.
+    pub needs_no_pause: bool,
     /// So many requests were made.
     pub requests_made: i64,
 }
@@ -26,7 +28,15 @@ pub struct SimZedkube<C> {
 impl<C> SimZedkube<C> {
     /// The zedkube of a member, without a request.
     pub fn new(requester: DrainRequester) -> Self {
-        Self { requester, member: Member::Yes, answer: None, request: None, own: None, requests_made: 0 }
+        Self {
+            requester,
+            member: Member::Yes,
+            answer: None,
+            request: None,
+            own: None,
+            needs_no_pause: false,
+            requests_made: 0,
+        }
     }
 
     /// Answers the request that stands.
@@ -50,6 +60,16 @@ impl<C> SimZedkube<C> {
     /// The request is withdrawn.
     pub fn withdraw(&mut self) {
         (self.own, self.request) = (None, None);
+    }
+
+    /// What an agent sees that listens to this.
+    pub fn reading(&self, listen: Listen) -> GateReading {
+        GateReading {
+            gate: (listen == Listen::ToGate).then(|| self.gate()),
+            needs_no_pause: listen == Listen::ToReport && self.needs_no_pause,
+            own: self.own,
+            next: self.next_request(),
+        }
     }
 
     /// What the gate says.
