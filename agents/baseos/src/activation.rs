@@ -49,7 +49,7 @@ pub enum Event {
 }
 
 /// Decides about images.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct BaseOs;
 
 impl Machine for BaseOs {

@@ -38,7 +38,7 @@ pub struct Policy {
 }
 
 /// Decides about device operations.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct DeviceOp;
 
 impl Machine for DeviceOp {

@@ -237,7 +237,7 @@ impl State {
 }
 
 /// Decides about commands.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct NodeAgent;
 
 impl Machine for NodeAgent {

@@ -4,6 +4,7 @@
 //! effects are done; else the loop goes on from what is on disk, as after a crash.
 
 use std::error::Error;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use pubsub::PublishError;
@@ -21,11 +22,11 @@ pub trait Machine {
     /// What happened: all files were read anew, or something beside the loop has ended.
     type Event: Send + Sync;
     /// Everything that decisions need besides the event.
-    type State: Clone + Send + Sync;
+    type State: Clone + Debug + Send + Sync;
     /// One thing to do. Each may be done twice.
     type Effect: Send + Sync;
     /// The choices, from settings.
-    type Policy;
+    type Policy: Clone + Debug;
 
     /// The state after an event, and what has to be done before it holds.
     fn step(
@@ -149,3 +150,7 @@ pub async fn run<H: Hands>(context: AgentContext, stop: Stop) -> Result<(), RunE
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;
