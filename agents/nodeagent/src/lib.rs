@@ -5,7 +5,7 @@
 mod action_record;
 mod boot_reason;
 mod command_device;
-pub mod device;
+mod device;
 mod dry_run;
 pub mod effect;
 mod kernel_device;

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::action_record::RecordFile;
 use crate::boot_reason;
 use crate::command_device::environment;
-use crate::device::{Device, means};
+use crate::device::{Means, means};
 use crate::effect::Effect;
 use crate::known_means::KnownMeans;
 use crate::progress::{Event, Facts, NodeAgent, Outcome, Policy, STILL_UP, State};
@@ -220,7 +220,7 @@ impl Desk {
         let (command, sender) = (command.clone(), self.sender.clone());
         self.running = Some(tokio::spawn(async move {
             let outcome = match device {
-                Some(device) => carry_out(&*device, &command).await,
+                Some(device) => carry_out(&device, &command).await,
                 None => Outcome::NoMeans,
             };
             send(&sender, Event::Acted { serial, outcome }).await;
@@ -309,7 +309,7 @@ impl Drop for Desk {
 }
 
 /// Uses a means, and tells before and after: the log may be all that is left of it.
-async fn carry_out(device: &dyn Device, command: &Command) -> Outcome {
+async fn carry_out(device: &Means, command: &Command) -> Outcome {
     let Command { operation, counter, reason, source: _, without_record: _, image: _ } = command;
     let name = device.name();
     tracing::warn!("{operation} {counter} by {name}: {reason}");
