@@ -5,17 +5,18 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use schemas::Topic;
+use schemas::{Backoff, Topic};
 use tokio::time::{Instant, sleep_until};
 
 use crate::TopicKey;
-use crate::backoff::pause_after;
 use crate::frame::{MAX_READ_BYTES, Message};
 use crate::mirror::{Mirror, PeerError};
 use crate::place::TopicPlace;
 use crate::read::Refusal;
 use crate::seqpacket::Connection;
 
+/// After a dial that led to nothing.
+const DIAL_AGAIN: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
 /// A publisher that says nothing for so long after a request does not serve.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Messages that are taken in at once; then others have their turn.
@@ -180,6 +181,6 @@ impl<T: Topic> Dialled<T> {
         self.version += u64::from(self.mirror.is_following());
         self.mirror.lost();
         self.failures = self.failures.saturating_add(1);
-        self.link = Link::Down { until: Instant::now() + pause_after(self.failures) };
+        self.link = Link::Down { until: Instant::now() + DIAL_AGAIN.after(self.failures) };
     }
 }

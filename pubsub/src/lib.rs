@@ -7,7 +7,6 @@
 #[doc = include_str!("../PROTOCOL.md")]
 pub mod protocol {}
 
-mod backoff;
 mod collection;
 mod dialled;
 mod directory;

@@ -10,16 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use schemas::Backoff;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::backoff::pause_after;
 use crate::feed::{Feed, Snapshot};
 use crate::frame::{MAX_REQUEST_BYTES, Message};
 use crate::seqpacket::{self, Connection, ListenError, Listener, Peer, TopicSocket};
 
+/// After a socket that could not be served, or a subscriber that could not be accepted.
+const SERVE_AGAIN: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
 /// A peer that says nothing for so long does not want anything.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Connections of one process to one topic. EVE has all its agents in one process: about ten.
@@ -129,7 +131,7 @@ impl Door {
                     tracing::error!("cannot serve {:?}: {error}; trying again", self.path);
                 }
                 self.failures = self.failures.saturating_add(1);
-                self.look = Instant::now() + pause_after(self.failures);
+                self.look = Instant::now() + SERVE_AGAIN.after(self.failures);
                 Ok(())
             }
         }
@@ -168,7 +170,7 @@ async fn serve(served: Served, mut door: Door, items: watch::Receiver<Snapshot>)
                 Err(error) => {
                     room.tell(&format!("cannot accept on `{}`: {error}; trying again", served.path.display()));
                     // Most likely there are too many open files: others have to end first.
-                    tokio::time::sleep(pause_after(1)).await;
+                    tokio::time::sleep(SERVE_AGAIN.first).await;
                 }
             },
             Some(ended) = room.subscribers.join_next_with_id() => room.ended(ended),

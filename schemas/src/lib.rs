@@ -8,6 +8,7 @@
 
 pub mod agent;
 mod any_item;
+mod backoff;
 mod base_os;
 mod cluster;
 mod coded;
@@ -32,6 +33,7 @@ mod write;
 
 pub use agent::Agent;
 pub use any_item::AnyItem;
+pub use backoff::Backoff;
 pub use base_os::{
     BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, ContentTreeStatus, ErrorEntity, SwState,
 };

@@ -3,10 +3,11 @@
 //! Level-triggered: each look shows everything, and every way to an activation leads through the gate (D5). A state
 //! holds only when all its effects are done.
 
-use runtime::Gate;
+use runtime::clock::Moment;
+use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
-use schemas::{BaseOsConfig, BaseOsHoldState, GoTime, SwState, Verdict};
+use schemas::{BaseOsConfig, BaseOsHoldState, SwState, Verdict};
 
 use crate::effect::{Effect, between};
 use crate::facts::{Configured, Facts};
@@ -33,15 +34,6 @@ pub struct Policy {
     pub can_activate: bool,
 }
 
-/// A moment on both clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Milliseconds of this boot: decides.
-    pub boot_ms: u64,
-    /// The wall clock: only shown.
-    pub wall: GoTime,
-}
-
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -56,14 +48,37 @@ pub enum Event {
     },
 }
 
+/// Decides about images.
+#[derive(Debug, Clone, Copy)]
+pub struct BaseOs;
+
+impl Machine for BaseOs {
+    type Event = Event;
+    type State = State;
+    type Effect = Effect;
+    type Policy = Policy;
+
+    fn step(state: State, event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+        step(state, event, now, *policy)
+    }
+
+    fn wake_at(effect: &Effect) -> Option<u64> {
+        if let Effect::WakeAt(at_ms) = effect { Some(*at_ms) } else { None }
+    }
+
+    fn after_failure(failed: State, resumed: State) -> State {
+        failed.after_failure(resumed)
+    }
+}
+
 /// The state after an event, and what has to be done before it holds.
-pub fn step(state: State, event: Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
+pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
     let effects = match event {
-        Event::Looked(facts) => looked(&mut next, &before, &facts, now, policy),
+        Event::Looked(facts) => looked(&mut next, &before, facts, now, policy),
         Event::Ended { serial, result } => {
-            ended(&mut next, serial, &result);
+            ended(&mut next, *serial, result);
             next.is_unsure = before.is_unsure;
             let is_new = before.record != next.record;
             is_new.then(|| Effect::Record(next.record.clone())).into_iter().collect()
@@ -94,7 +109,7 @@ fn ended(next: &mut State, serial: u32, result: &Result<(), String>) {
 
 fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
     next.obstacle.clear();
-    next.record.request = facts.own;
+    next.record.request = facts.drain.own;
     adopt(next, facts);
     let mut effects = advance(next, facts, now, policy);
     if facts.left_running.is_some_and(|until_ms| until_ms <= now.boot_ms) {
@@ -155,7 +170,7 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
         next.obstacle = obstacle;
         return Vec::new();
     }
-    let Some(gate) = &facts.gate else {
+    let Some(gate) = &facts.drain.gate else {
         return Vec::new();
     };
     match gate.verdict {
@@ -189,7 +204,7 @@ fn holding(next: &mut State, facts: &Facts, policy: Policy) -> Vec<Effect> {
         return Vec::new();
     };
     let is_free = obstacle(&config, &need, facts).is_none() && !is_busy(&facts.nodeagent);
-    if need != Need::Activation || !is_free || !is_open(facts) {
+    if need != Need::Activation || !is_free || !facts.drain.is_open() {
         next.phase = Phase::Deferred;
         return Vec::new();
     }
@@ -216,7 +231,7 @@ fn activated(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
         next.phase = Phase::Failed;
     } else if let Some(error) = reboot_failure(&facts.nodeagent, &config.content_tree_uuid) {
         next.record.failed = Some(Failure { error: error.to_owned(), at_ms: now.boot_ms, is_drain: false });
-    } else if need == Need::Activation || facts.frozen.is_some() || !is_open(facts) {
+    } else if need == Need::Activation || facts.frozen.is_some() || !facts.drain.is_open() {
         next.phase = Phase::Deferred;
     }
 }
@@ -238,7 +253,7 @@ fn failed(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
         return;
     }
     let is_due = next.record.failed.as_ref().is_none_or(|failure| {
-        let needs_no_pause = failure.is_drain && facts.needs_no_pause;
+        let needs_no_pause = failure.is_drain && facts.drain.needs_no_pause;
         needs_no_pause || next_try(failure.at_ms, policy.retry).is_due(now.boot_ms)
     });
     if is_due || counter(&next.record.current) != before {
@@ -319,9 +334,9 @@ fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
 
 /// Records the request that could be made now as ours, and makes it.
 fn publish(next: &mut State, config: &BaseOsConfig, facts: &Facts) -> Vec<Effect> {
-    next.record.request = Some(facts.next);
+    next.record.request = Some(facts.drain.next);
     next.record.asked_for.clone_from(&config.content_tree_uuid);
-    vec![Effect::Request { own: facts.next, uuid: config.content_tree_uuid.clone() }]
+    vec![Effect::Request { own: facts.drain.next, uuid: config.content_tree_uuid.clone() }]
 }
 
 /// What became of an image is forgotten once its configuration says that it is not wanted: wanted again, it is new.
@@ -337,9 +352,9 @@ fn forget_unwanted(next: &mut State, facts: &Facts) {
 /// A drain is asked for only while an image waits for it, or for the reboot.
 fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     match next.phase {
-        Phase::Idle | Phase::Failed => facts.own.is_some() && may_withdraw(next, facts),
+        Phase::Idle | Phase::Failed => facts.drain.own.is_some() && may_withdraw(next, facts),
         // A freeze may last: the node is not kept empty for it.
-        Phase::Deferred => facts.frozen.is_some() && facts.own.is_some() && may_withdraw(next, facts),
+        Phase::Deferred => facts.frozen.is_some() && facts.drain.own.is_some() && may_withdraw(next, facts),
         Phase::Holding | Phase::Activating { .. } | Phase::Adopted | Phase::Activated | Phase::Recalling => {
             false
         }
@@ -359,13 +374,9 @@ fn written_down(next: &State, before: &State, policy: Policy) -> Option<Effect> 
     (policy.dry_run && is_dry_run && begins).then(|| Effect::WriteDown(config.clone()))
 }
 
-fn is_open(facts: &Facts) -> bool {
-    facts.gate.as_ref().is_some_and(Gate::is_open)
-}
-
 /// When to look again although nothing happens.
 fn wake(next: &State, now: Moment) -> Option<u64> {
-    let soon = now.boot_ms.saturating_add(LOOK_AT_LOCK_MS);
+    let soon = now.after(LOOK_AT_LOCK_MS);
     match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
         (Phase::Recalling | Phase::Adopted, _) => Some(soon),
         (Phase::Deferred, _) if !next.obstacle.is_empty() => Some(soon),

@@ -41,24 +41,6 @@ pub enum Effect {
     WakeAt(u64),
 }
 
-impl Effect {
-    /// When to look again, for an effect that is nothing else.
-    pub(crate) const fn wake_at(&self) -> Option<u64> {
-        match self {
-            Self::WakeAt(at_ms) => Some(*at_ms),
-            Self::Record(_)
-            | Self::WriteDown(_)
-            | Self::Withdraw
-            | Self::Request { .. }
-            | Self::Hold(_)
-            | Self::Status(_)
-            | Self::Forget(_)
-            | Self::Activate { .. }
-            | Self::EndLeftRunning => None,
-        }
-    }
-}
-
 /// What takes the device from one state to the next. `own` is what the step itself wants.
 ///
 /// The record is on disk before anything is asked or let go; the hold is said before a status that nodeagent reboots

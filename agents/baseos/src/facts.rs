@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use runtime::requester::GateReading;
 use runtime::siblings::NodeAgentView;
-use runtime::{Gate, OwnRequest};
 use schemas::{BaseOsConfig, Source, SwState};
 
 /// One look: every file read anew, those of nodeagent last.
@@ -24,14 +24,8 @@ pub struct Facts {
     pub left_running: Option<u64>,
     /// A freeze of all commands stands: which, in words.
     pub frozen: Option<String>,
-    /// What the gate says; nothing when it was not asked.
-    pub gate: Option<Gate>,
-    /// After a failed drain the next try need not wait.
-    pub needs_no_pause: bool,
-    /// The drain request that is ours.
-    pub own: Option<OwnRequest>,
-    /// A drain request that could be made now.
-    pub next: OwnRequest,
+    /// The way to a drain.
+    pub drain: GateReading,
     /// What nodeagent is doing.
     pub nodeagent: NodeAgentView,
     /// Input files that are refused, and why; only shown.

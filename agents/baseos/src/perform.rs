@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
 use runtime::activation_lock::ActivationLock;
-use runtime::device_actions::WriteDownError;
+use runtime::clock::Moment;
 use runtime::freeze::freeze;
+use runtime::machine::{EffectError, Hands, OpenError};
 use runtime::refused::ToldRefusals;
-use runtime::requester::{Listen, WithdrawError};
 use runtime::settings::{self, VersionSource};
 use runtime::siblings::NodeAgentView;
 use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock, error_chain, program};
@@ -19,13 +19,14 @@ use schemas::{
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::activation::{Event, Policy};
+use crate::activation::{BaseOs, Event, Policy};
 use crate::current::Current;
 use crate::dry_run;
 use crate::effect::Effect;
 use crate::facts::{Configured, Facts};
 use crate::looking::{self, Configs};
 use crate::record::ActivationRecord;
+use crate::showing::troubled;
 use crate::state::{Phase, State};
 
 /// The files of baseos, and what runs beside its loop.
@@ -63,19 +64,12 @@ pub(crate) enum Answer {
     },
 }
 
-/// An effect that was not done.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum EffectError {
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    #[error(transparent)]
-    Withdraw(#[from] WithdrawError),
-    #[error(transparent)]
-    WriteDown(#[from] WriteDownError),
-}
+impl Hands for Desk {
+    type Machine = BaseOs;
+    const NAME: &'static str = "baseos";
+    const FAILED: &'static str = "baseOsHandleStatusUpdateUUID";
 
-impl Desk {
-    pub(crate) fn open(context: &AgentContext) -> Result<Self, crate::RunError> {
+    fn open(context: &AgentContext) -> Result<Self, OpenError> {
         let (root, name, lock) = (context.root(), context.name(), context.lock());
         let volatile = Persistence::Volatile;
         let record = Publisher::open(root, name, Persistence::Persistent, lock)?;
@@ -103,8 +97,7 @@ impl Desk {
         })
     }
 
-    /// The state as the files have it.
-    pub(crate) fn resume(&self) -> State {
+    fn resume(&self) -> State {
         let key = TopicKey::global();
         let hold = self.hold.get(&key).cloned().unwrap_or_default();
         let statuses =
@@ -112,92 +105,36 @@ impl Desk {
         State::resume(self.record.get(&key).cloned(), hold, statuses.collect(), self.context.boot_id())
     }
 
-    pub(crate) fn policy(&self) -> Policy {
+    fn policy(&self) -> Policy {
         let baseos = &self.settings.current().baseos;
         let can_activate = baseos.activate.is_some();
         Policy { retry: baseos.retry, dry_run: baseos.dry_run, can_activate }
     }
 
-    /// The next event from beside the loop, or nothing when files may have changed. Can be dropped and called again.
-    pub(crate) async fn changed(&mut self, listen: Listen) -> Option<Event> {
-        let [cluster, zedagent, controller, person] = &mut self.configs;
-        tokio::select! {
-            answer = self.answers.recv() => self.take(answer?),
-            () = zedagent.changed() => None,
-            () = controller.changed() => None,
-            () = person.changed() => None,
-            () = cluster.changed() => None,
-            () = self.freeze.changed() => None,
-            () = self.contents.changed() => None,
-            () = self.action.changed() => None,
-            () = self.settings.changed() => None,
-            () = self.requester.changed(listen) => None,
-        }
-    }
-
-    fn take(&mut self, answer: Answer) -> Option<Event> {
-        match answer {
-            Answer::Activate(event) => Some(event),
-            Answer::Version { source, answer } => {
-                self.current.answered(&source, answer, clock::boot_millis());
-                None
-            }
-        }
-    }
-
-    /// Reads everything anew.
-    pub(crate) fn look(&mut self, state: &State, now_ms: u64) -> Facts {
+    fn look(&mut self, state: &State, now: Moment) -> Event {
         let root = self.context.root();
         let Configs { images: configs, sources, is_partial } = looking::configs(root);
         let contents = looking::contents(root, &self.contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
-        let running = self.current.running(settings.baseos.current.as_ref(), root, now_ms, &self.sender);
-        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask());
-        let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
+        let running = self.current.running(settings.baseos.current.as_ref(), root, now.boot_ms, &self.sender);
+        let drain = self.requester.read(state.listen());
         let refused = looking::refused(&configs);
         self.told.tell(&refused);
-        Facts {
+        Event::Looked(Box::new(Facts {
             configs,
             sources,
             is_partial,
             left_running: self.left_running(state),
-            frozen: freeze(self.context.root(), clock::wall()).map(|freeze| freeze.words),
+            frozen: freeze(root, now.wall.timestamp()).map(|freeze| freeze.words),
             contents,
             running,
-            gate,
-            needs_no_pause,
-            own: self.requester.own(),
-            next: self.requester.next_request(),
-            nodeagent: NodeAgentView::read(self.context.root()),
+            drain,
+            nodeagent: NodeAgentView::read(root),
             refused: refused.into_iter().chain(self.refused()).collect(),
-        }
+        }))
     }
 
-    /// Whether an activate command lives of whose end this process will not hear. One that cannot be asked for has no end
-    /// that could be waited for: it is as if it had begun just now.
-    fn left_running(&self, state: &State) -> Option<u64> {
-        if matches!(state.phase, Phase::Activating { .. }) {
-            return None;
-        }
-        self.lock.held_until().unwrap_or_else(|error| {
-            tracing::debug!("cannot ask whether an activation runs: {error}");
-            Some(u64::MAX)
-        })
-    }
-
-    /// The other files that are refused; those of the gate are in its words.
-    fn refused(&self) -> Vec<String> {
-        let configs = self.configs.iter().flat_map(Subscription::refused);
-        let all = configs.chain(self.contents.refused()).chain(self.action.refused());
-        all.map(|refusal| refusal.to_string()).collect()
-    }
-
-    /// Does the effects in their order, up to the first that fails.
-    pub(crate) fn perform(&mut self, effects: &[Effect]) -> Result<(), EffectError> {
-        effects.iter().try_for_each(|effect| self.perform_one(effect))
-    }
-
-    fn perform_one(&mut self, effect: &Effect) -> Result<(), EffectError> {
+    fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         let key = TopicKey::global();
         match effect {
             Effect::Record(record) if record.is_empty() => {
@@ -230,7 +167,71 @@ impl Desk {
         Ok(())
     }
 
-    pub(crate) fn publish_hold(&mut self, hold: &BaseOsHold) -> Result<(), PublishError> {
+    async fn changed(&mut self, state: &State) -> Option<Event> {
+        let [cluster, zedagent, controller, person] = &mut self.configs;
+        tokio::select! {
+            answer = self.answers.recv() => self.take(answer?),
+            () = zedagent.changed() => None,
+            () = controller.changed() => None,
+            () = person.changed() => None,
+            () = cluster.changed() => None,
+            () = self.freeze.changed() => None,
+            () = self.contents.changed() => None,
+            () = self.action.changed() => None,
+            () = self.settings.changed() => None,
+            () = self.requester.changed(state.listen()) => None,
+        }
+    }
+
+    fn show_trouble(&mut self, state: &State, _: &State, error: &str) {
+        let is_running = matches!(state.phase, Phase::Activating { .. } | Phase::Adopted);
+        if let Some(hold) = troubled(&self.resume().hold, is_running, error)
+            && let Err(error) = self.publish_hold(&hold)
+        {
+            tracing::debug!("{}", error_chain(&error));
+        }
+    }
+
+    fn tell(&self, before: &State, after: &State, is_first: bool) {
+        let line = line_of(after);
+        if is_first || line != line_of(before) {
+            let hold = &after.hold;
+            tracing::info!("baseOsHandleStatusUpdateUUID: {line}; {}{}", hold.blocked_by, hold.release);
+        }
+    }
+}
+
+impl Desk {
+    fn take(&mut self, answer: Answer) -> Option<Event> {
+        match answer {
+            Answer::Activate(event) => Some(event),
+            Answer::Version { source, answer } => {
+                self.current.answered(&source, answer, clock::boot_millis());
+                None
+            }
+        }
+    }
+
+    /// Whether an activate command lives of whose end this process will not hear. One that cannot be asked for has no end
+    /// that could be waited for: it is as if it had begun just now.
+    fn left_running(&self, state: &State) -> Option<u64> {
+        if matches!(state.phase, Phase::Activating { .. }) {
+            return None;
+        }
+        self.lock.held_until().unwrap_or_else(|error| {
+            tracing::debug!("cannot ask whether an activation runs: {error}");
+            Some(u64::MAX)
+        })
+    }
+
+    /// The other files that are refused; those of the gate are in its words.
+    fn refused(&self) -> Vec<String> {
+        let configs = self.configs.iter().flat_map(Subscription::refused);
+        let all = configs.chain(self.contents.refused()).chain(self.action.refused());
+        all.map(|refusal| refusal.to_string()).collect()
+    }
+
+    fn publish_hold(&mut self, hold: &BaseOsHold) -> Result<(), PublishError> {
         self.hold.publish(&TopicKey::global(), hold).map(|_| ())
     }
 
@@ -305,6 +306,11 @@ impl Drop for Desk {
             command.abort();
         }
     }
+}
+
+/// How far the image is, as the log says it.
+fn line_of(state: &State) -> String {
+    format!("{}: {}", state.record.current_uuid().unwrap_or("no image"), state.phase.name())
 }
 
 /// All images whose content may matter.

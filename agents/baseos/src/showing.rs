@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use runtime::clock::Moment;
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
@@ -9,7 +10,7 @@ use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, Source, SwState,
 };
 
-use crate::activation::{CANNOT_TELL, Moment, Policy};
+use crate::activation::{CANNOT_TELL, Policy};
 use crate::facts::{Configured, Facts};
 use crate::need::{Need, need, standing};
 use crate::nodeagent::is_acting;
@@ -159,10 +160,7 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
             (BaseOsHoldState::Deferred, next.obstacle.clone(), none())
         }
         Phase::Deferred => {
-            let (blocked_by, hint) = facts.gate.as_ref().map_or_else(
-                || ("the gate is being asked".to_owned(), none()),
-                |gate| (gate.blocked_by.clone(), gate.release.clone()),
-            );
+            let (blocked_by, hint) = facts.drain.words();
             (BaseOsHoldState::Deferred, blocked_by, hint)
         }
         Phase::Holding | Phase::Activating { .. } => {
@@ -189,13 +187,8 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
 
 /// Why the gate let it pass; remembered while it is not asked.
 fn release(next: &State, facts: &Facts) -> String {
-    if let Some(gate) = facts.gate.as_ref().filter(|gate| gate.is_open()) {
-        return gate.release.clone();
-    }
-    match next.hold.state {
-        BaseOsHoldState::Activating | BaseOsHoldState::Activated => next.hold.release.clone(),
-        BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => String::new(),
-    }
+    let is_known = matches!(next.hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
+    facts.drain.release(if is_known { &next.hold.release } else { "" })
 }
 
 fn retry_hint(next: &State) -> String {
@@ -207,7 +200,7 @@ fn retry_hint(next: &State) -> String {
 
 fn shown_next_try(next: &State, now: Moment, policy: Policy) -> Option<ShownTry> {
     let failure = next.record.failed.as_ref().filter(|_| next.phase == Phase::Failed)?;
-    Some(ShownTry::after(next.next_try, failure.at_ms, policy.retry, now.boot_ms, now.wall))
+    Some(ShownTry::after(next.next_try, failure.at_ms, policy.retry, now))
 }
 
 fn statuses(next: &State, facts: &Facts, needs: Needs, now: Moment) -> BTreeMap<String, BaseOsStatus> {

@@ -39,22 +39,6 @@ pub enum Effect {
     WakeAt(u64),
 }
 
-impl Effect {
-    /// When to look again, for an effect that is nothing else.
-    pub(crate) const fn wake_at(&self) -> Option<u64> {
-        match self {
-            Self::WakeAt(at_ms) => Some(*at_ms),
-            Self::ClearCommand
-            | Self::Record(_)
-            | Self::Counter(..)
-            | Self::Withdraw
-            | Self::Request { .. }
-            | Self::Status(_)
-            | Self::Command { .. } => None,
-        }
-    }
-}
-
 /// What takes the device from one state to the next, around what the step itself wants (`own`: counters, request).
 ///
 /// The order is the safety of the whole: a command is cleared before anything else is said; the record is on disk

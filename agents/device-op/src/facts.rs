@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use runtime::freeze::Freeze;
+use runtime::requester::GateReading;
 use runtime::siblings::NodeAgentView;
-use runtime::{Gate, OwnRequest};
-use schemas::{ActionRecord, DeviceOpsCmd, GoTime, Operation, Source};
+use schemas::{ActionRecord, DeviceOpsCmd, Operation, Source};
 
 /// One kind of command: who gives it, and what is to be done. Counters of different kinds are never compared.
 pub type Kind = (Source, Operation);
@@ -29,20 +29,12 @@ pub struct Facts {
     /// What nodeagent began to carry out last, on disk: of an earlier boot it is proof that it was done. Nothing if there
     /// is none, or none that can be read.
     pub acted: Option<ActionRecord>,
-    /// What the gate says; nothing when it was not asked.
-    pub gate: Option<Gate>,
-    /// After a failed drain the next try need not wait.
-    pub needs_no_pause: bool,
-    /// The drain request that is ours.
-    pub own: Option<OwnRequest>,
-    /// A drain request that could be made now.
-    pub next: OwnRequest,
+    /// The way to a drain.
+    pub drain: GateReading,
     /// What nodeagent is doing.
     pub nodeagent: NodeAgentView,
     /// Input files that are refused, and why; only shown.
     pub refused: Vec<String>,
-    /// The wall clock, only to be shown.
-    pub wall: GoTime,
 }
 
 /// One source's file of one operation.

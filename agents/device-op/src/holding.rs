@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use runtime::settings::Retry;
-use schemas::Operation;
+use schemas::{Backoff, Operation};
 
 use crate::facts::Facts;
 use crate::operation::Policy;
@@ -55,8 +55,8 @@ pub(crate) fn pause(failure: &Failure, setbacks: u32, policy: &Policy) -> Retry 
         Retry::Never => Retry::Never,
         Retry::After(pause) if failure.is_drain => Retry::After(pause),
         Retry::After(pause) => {
-            let factor = 1_u32.checked_shl(setbacks.saturating_sub(1)).unwrap_or(u32::MAX);
-            Retry::After(pause.saturating_mul(factor).min(LONGEST_PAUSE.max(pause)))
+            let backoff = Backoff { first: pause, longest: LONGEST_PAUSE.max(pause) };
+            Retry::After(backoff.after(setbacks))
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Level-triggered: each look shows everything, so no edge can be missed or believed twice (D9, D18). A state
 //! holds only when all its effects are done; else the caller goes on from what is on disk, as after a crash.
 
-use runtime::Gate;
+use runtime::clock::Moment;
+use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
 use runtime::siblings::NodeAgentView;
@@ -36,8 +37,27 @@ pub struct Policy {
     pub boot_id: String,
 }
 
-/// The state after a look at `now_ms` (boot clock), and what has to be done before it holds.
-pub fn step(state: State, facts: &Facts, now_ms: u64, policy: &Policy) -> (State, Vec<Effect>) {
+/// Decides about device operations.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceOp;
+
+impl Machine for DeviceOp {
+    type Event = Facts;
+    type State = State;
+    type Effect = Effect;
+    type Policy = Policy;
+
+    fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+        step(state, facts, now, policy)
+    }
+
+    fn wake_at(effect: &Effect) -> Option<u64> {
+        if let Effect::WakeAt(at_ms) = effect { Some(*at_ms) } else { None }
+    }
+}
+
+/// The state after a look, and what has to be done before it holds.
+pub fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
     let mut effects = Vec::new();
@@ -48,7 +68,7 @@ pub fn step(state: State, facts: &Facts, now_ms: u64, policy: &Policy) -> (State
     if before.phase != Phase::NewBoot || commands::begins_without_record(&next.record, facts) {
         note_end(&mut next.record, facts);
         take_facts(&mut next, facts);
-        effects.extend(advance(&mut next, facts, now_ms, policy));
+        effects.extend(advance(&mut next, facts, now, policy));
         if next.phase == Phase::Deferred && next_up(&next.record, facts).is_none() {
             next.phase = Phase::Held;
         }
@@ -61,9 +81,9 @@ pub fn step(state: State, facts: &Facts, now_ms: u64, policy: &Policy) -> (State
     if is_request_superfluous(&next, facts) {
         effects.push(Effect::Withdraw);
     }
-    show(&mut next, facts, now_ms, policy);
+    show(&mut next, facts, now, policy);
     let mut effects = between(&before, &next, effects);
-    effects.extend(wake(&next, facts, now_ms).map(Effect::WakeAt));
+    effects.extend(wake(&next, facts, now).map(Effect::WakeAt));
     (next, effects)
 }
 
@@ -91,8 +111,8 @@ fn note_end(record: &mut OperationRecord, facts: &Facts) {
 
 /// Our request as it stands, and the commands.
 fn take_facts(next: &mut State, facts: &Facts) {
-    next.record.request = facts.own;
-    if facts.own.is_none() {
+    next.record.request = facts.drain.own;
+    if facts.drain.own.is_none() {
         next.record.asked_for = None;
     }
     if commands::take(&mut next.record, facts) {
@@ -102,16 +122,16 @@ fn take_facts(next: &mut State, facts: &Facts) {
 }
 
 /// One function per phase.
-fn advance(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) -> Vec<Effect> {
+fn advance(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) -> Vec<Effect> {
     match next.phase.clone() {
         Phase::NewBoot => {}
         Phase::Idle | Phase::Held => next.phase = phase_of(&next.record, facts),
-        Phase::Deferred => return deferred(next, facts, now_ms),
-        Phase::HandedOver => handed_over(next, facts, now_ms),
-        Phase::Acting => acting(next, facts, now_ms),
-        Phase::Done => done(next, facts, now_ms),
+        Phase::Deferred => return deferred(next, facts, now),
+        Phase::HandedOver => handed_over(next, facts, now),
+        Phase::Acting => acting(next, facts, now),
+        Phase::Done => done(next, facts, now),
         Phase::Recalling(then) => recalling(next, &then, facts),
-        Phase::Failed => failed(next, facts, now_ms, policy),
+        Phase::Failed => failed(next, facts, now, policy),
     }
     Vec::new()
 }
@@ -133,10 +153,10 @@ fn phase_of(record: &OperationRecord, facts: &Facts) -> Phase {
     }
 }
 
-fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
+fn deferred(next: &mut State, facts: &Facts, now: Moment) -> Vec<Effect> {
     next.phase = phase_of(&next.record, facts);
     let (Some(current), Some(gate), Phase::Deferred) =
-        (next_up(&next.record, facts), &facts.gate, &next.phase)
+        (next_up(&next.record, facts), &facts.drain.gate, &next.phase)
     else {
         return Vec::new();
     };
@@ -154,7 +174,7 @@ fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
         Verdict::Publish => publish(&mut next.record, current, facts),
         Verdict::Defer(_) => Vec::new(),
         Verdict::Failed(_) => {
-            let failure = Failure::new(current, gate.blocked_by.clone(), now_ms);
+            let failure = Failure::new(current, gate.blocked_by.clone(), now.boot_ms);
             next.record.failed = Some(Failure { is_drain: true, ..failure });
             next.phase = Phase::Failed;
             Vec::new()
@@ -163,26 +183,26 @@ fn deferred(next: &mut State, facts: &Facts, now_ms: u64) -> Vec<Effect> {
 }
 
 /// Until nodeagent is Acting the gate may still change its mind, and so may whoever gave the command.
-fn handed_over(next: &mut State, facts: &Facts, now_ms: u64) {
+fn handed_over(next: &mut State, facts: &Facts, now: Moment) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
         Progress::Done => next.phase = Phase::Done,
-        Progress::Failed(error) => fail(&mut next.record, current, error, now_ms),
+        Progress::Failed(error) => fail(&mut next.record, current, error, now),
         Progress::Other | Progress::Unknown => {
             if commands::is_taken_back(&current, facts) {
                 recall(next, &Then::Drop, facts);
-            } else if !facts.gate.as_ref().is_some_and(Gate::is_open) || frozen(&current, facts).is_some() {
+            } else if !facts.drain.is_open() || frozen(&current, facts).is_some() {
                 recall(next, &Then::Defer, facts);
             } else {
-                not_taken(next, current, facts, now_ms);
+                not_taken(next, current, facts, now);
             }
         }
     }
 }
 
 /// Counts how long nobody prepares what was handed over, and gives it up at the limit.
-fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now_ms: u64) {
+fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now: Moment) {
     let NodeAgentView { is_running, action } = &facts.nodeagent;
     let is_prepared = action.as_ref().is_some_and(|action| match action.state {
         DeviceActionState::Taken => *is_running && is_about(action, current),
@@ -194,8 +214,8 @@ fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now_ms: u64) {
         next.not_taken_since = None;
         return;
     }
-    let since = *next.not_taken_since.get_or_insert(now_ms);
-    if now_ms.saturating_sub(since) >= NOT_TAKEN_LIMIT_MS {
+    let since = *next.not_taken_since.get_or_insert(now.boot_ms);
+    if now.boot_ms.saturating_sub(since) >= NOT_TAKEN_LIMIT_MS {
         let minutes = NOT_TAKEN_LIMIT_MS / 60_000;
         let error = if *is_running {
             format!(
@@ -204,13 +224,13 @@ fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now_ms: u64) {
         } else {
             format!("nodeagent has not run for {minutes} min: start it with `ebb nodeagent`")
         };
-        fail(&mut next.record, current, error, now_ms);
+        fail(&mut next.record, current, error, now);
     }
 }
 
 /// Notes that nodeagent could not do it. On disk first: only then is the command cleared.
-fn fail(record: &mut OperationRecord, current: Accepted, error: String, now_ms: u64) {
-    record.failed = Some(Failure::new(current, error, now_ms));
+fn fail(record: &mut OperationRecord, current: Accepted, error: String, now: Moment) {
+    record.failed = Some(Failure::new(current, error, now.boot_ms));
     record.setbacks = record.setbacks.saturating_add(1);
 }
 
@@ -245,23 +265,23 @@ fn recall(next: &mut State, then: &Then, facts: &Facts) {
 }
 
 /// Too late for anything but the truth about how it went.
-fn acting(next: &mut State, facts: &Facts, now_ms: u64) {
+fn acting(next: &mut State, facts: &Facts, now: Moment) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting | Progress::Unknown => {}
         Progress::Done => next.phase = Phase::Done,
-        Progress::Failed(error) => fail(&mut next.record, current, error, now_ms),
+        Progress::Failed(error) => fail(&mut next.record, current, error, now),
         // nodeagent lost its progress and begins anew, which it may only do with the gate's word.
         Progress::Other => recall(next, &Then::Defer, facts),
     }
 }
 
 /// The command and its request stand until they are taken back or another command comes.
-fn done(next: &mut State, facts: &Facts, now_ms: u64) {
+fn done(next: &mut State, facts: &Facts, now: Moment) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
-        Progress::Failed(error) => fail(&mut next.record, current, error, now_ms),
+        Progress::Failed(error) => fail(&mut next.record, current, error, now),
         Progress::Done | Progress::Unknown | Progress::Other => {
             if commands::is_taken_back(&current, facts) || !next.record.waiting.is_empty() {
                 recall(next, &Then::Drop, facts);
@@ -293,10 +313,10 @@ fn recalling(next: &mut State, then: &Then, facts: &Facts) {
     next.phase = phase_of(&next.record, facts);
 }
 
-fn failed(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) {
+fn failed(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) {
     let is_due = |failure: &Failure| {
-        next_try(failure.at_ms, pause(failure, next.record.setbacks, policy)).is_due(now_ms)
-            || (failure.is_drain && facts.needs_no_pause)
+        next_try(failure.at_ms, pause(failure, next.record.setbacks, policy)).is_due(now.boot_ms)
+            || (failure.is_drain && facts.drain.needs_no_pause)
     };
     if next.record.failed.as_ref().is_some_and(is_due) {
         next.record.failed = None;
@@ -306,16 +326,16 @@ fn failed(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) {
 
 /// Records the request that could be made now as ours, and makes it.
 fn publish(record: &mut OperationRecord, current: Accepted, facts: &Facts) -> Vec<Effect> {
-    record.request = Some(facts.next);
+    record.request = Some(facts.drain.next);
     record.asked_for = Some(current.operation);
-    vec![Effect::Request { own: facts.next, operation: current.operation }]
+    vec![Effect::Request { own: facts.drain.next, operation: current.operation }]
 }
 
 /// Nothing is asked for while nothing waits for an answer or is going down. An item of ours that is left is
 /// withdrawn, whatever left it.
 fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     match next.phase {
-        Phase::Idle | Phase::Held | Phase::Failed => facts.own.is_some(),
+        Phase::Idle | Phase::Held | Phase::Failed => facts.drain.own.is_some(),
         Phase::NewBoot
         | Phase::Deferred
         | Phase::HandedOver
@@ -381,16 +401,16 @@ fn is_about(action: &DeviceAction, current: Accepted) -> bool {
 }
 
 /// When to look again although nothing happens.
-fn wake(next: &State, facts: &Facts, now_ms: u64) -> Option<u64> {
+fn wake(next: &State, facts: &Facts, now: Moment) -> Option<u64> {
     match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
-        (Phase::Recalling(_), _) => Some(now_ms.saturating_add(LOOK_AT_LOCK_MS)),
+        (Phase::Recalling(_), _) => Some(now.after(LOOK_AT_LOCK_MS)),
         (Phase::Failed, Some(NextTry::At(at))) => Some(at),
         (Phase::HandedOver, _) => {
-            next.not_taken_since.map(|since| since.saturating_add(NOT_TAKEN_LIMIT_MS).max(now_ms))
+            next.not_taken_since.map(|since| since.saturating_add(NOT_TAKEN_LIMIT_MS).max(now.boot_ms))
         }
         (Phase::Held, _) => {
             let ends_in = facts.freeze.as_ref().and_then(|freeze| freeze.ends_in_ms)?;
-            Some(now_ms.saturating_add(ends_in.min(LOOK_AT_FREEZE_MS)))
+            Some(now.after(ends_in.min(LOOK_AT_FREEZE_MS)))
         }
         _ => None,
     }

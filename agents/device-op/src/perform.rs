@@ -4,20 +4,22 @@ use pubsub::store::{create_folder, write_durably};
 use pubsub::{
     Backup, PathWatch, Persistence, PublishError, Publisher, Root, StoreError, Subscription, TopicKey,
 };
-use runtime::requester::{Listen, WithdrawError};
+use runtime::clock::Moment;
+use runtime::machine::{EffectError, Hands, OpenError};
 use runtime::siblings::NodeAgentView;
-use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock};
+use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, error_chain};
 use schemas::{
-    ActionRecord, BootReason, CancelCommand, CommandFreeze, DeviceAction, DeviceOpStatus, DeviceOpsCmd,
-    DrainRequester, GoTime, Operation, Source, ZedAgentStatus, agent, to_bytes,
+    ActionRecord, BootReason, CancelCommand, CommandFreeze, CommandLine, CommandState, DeviceAction,
+    DeviceOpStatus, DeviceOpsCmd, DrainRequester, Operation, Source, ZedAgentStatus, agent, to_bytes,
 };
 
 use crate::counters::{self, Counters};
 use crate::effect::Effect;
 use crate::facts::{Facts, Kind, all_kinds};
 use crate::looking;
-use crate::operation::Policy;
+use crate::operation::{DeviceOp, Policy};
 use crate::record_files::RecordFiles;
+use crate::showing::troubled;
 use crate::state::{Phase, State};
 
 /// EVE's number of a configuration that was read well, and of a device that is online.
@@ -42,19 +44,19 @@ pub(crate) struct Desk {
 
 /// An effect that was not done.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EffectError {
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    #[error(transparent)]
-    Withdraw(#[from] WithdrawError),
+enum NotDone {
     #[error("cannot record the counter of {} of {}", kind.1, kind.0)]
     Counter { kind: Kind, source: StoreError },
     #[error("the record on /persist could be opened again: going on from what it holds")]
     RecordIsBack,
 }
 
-impl Desk {
-    pub(crate) fn open(context: &AgentContext) -> Result<Self, crate::RunError> {
+impl Hands for Desk {
+    type Machine = DeviceOp;
+    const NAME: &'static str = "device-op";
+    const FAILED: &'static str = "scheduleDeviceOperation";
+
+    fn open(context: &AgentContext) -> Result<Self, OpenError> {
         let (root, name, lock) = (context.root(), context.name(), context.lock());
         let volatile = Persistence::Volatile;
         let record = RecordFiles::open(context)?;
@@ -77,86 +79,41 @@ impl Desk {
         })
     }
 
-    /// The state as the files have it.
-    pub(crate) fn resume(&self) -> State {
+    fn resume(&self) -> State {
         let key = TopicKey::global();
         let shown = self.status.get(&key).cloned().unwrap_or_default();
         let command = self.command.get(&command_key()).and_then(given);
         State::resume(self.record.get(), shown, command, self.context.boot_id())
     }
 
-    pub(crate) fn policy(&self) -> Policy {
+    fn policy(&self) -> Policy {
         Policy { retry: self.settings.current().device_op.retry, boot_id: self.context.boot_id().to_owned() }
     }
 
-    /// Returns when a file that matters may have changed. Can be dropped and called again.
-    pub(crate) async fn changed(&mut self, listen: Listen) {
-        let [person, controller, cluster, host] = &mut self.commands;
-        tokio::select! {
-            () = person.changed() => {}
-            () = controller.changed() => {}
-            () = cluster.changed() => {}
-            () = host.changed() => {}
-            () = self.action.changed() => {}
-            () = self.other_files.changed() => {}
-            () = self.settings.changed() => {}
-            () = self.requester.changed(listen) => {}
-        }
-    }
-
-    /// Reads everything anew.
-    pub(crate) fn look(&mut self, state: &State) -> Facts {
+    fn look(&mut self, state: &State, now: Moment) -> Facts {
         let root = self.context.root();
         let commands = all_kinds().map(|kind| (kind, looking::command(root, kind))).collect();
         let counters = self.counters.look(root);
-        let gate = (state.listen() == Listen::ToGate).then(|| self.requester.ask());
-        let needs_no_pause = state.listen() == Listen::ToReport && self.requester.needs_no_pause();
         Facts {
             commands,
             counters: counters.recorded,
+            drain: self.requester.read(state.listen()),
             cancelled: looking::cancelled(root),
-            freeze: looking::freeze(root, clock::wall()),
+            freeze: looking::freeze(root, now.wall.timestamp()),
             acted: acted(root, state),
-            gate,
-            needs_no_pause,
-            own: self.requester.own(),
-            next: self.requester.next_request(),
-            nodeagent: self.nodeagent(),
+            nodeagent: NodeAgentView::read(root).in_boot(self.context.boot_id()),
             refused: counters.refused.into_iter().chain(self.refused()).collect(),
-            wall: GoTime::from(clock::wall()),
         }
     }
 
-    /// nodeagent; what it did in another boot, in a `/run` that was kept, is not what it does now.
-    fn nodeagent(&self) -> NodeAgentView {
-        let view = NodeAgentView::read(self.context.root());
-        let is_now =
-            |action: &DeviceAction| action.boot_id.is_empty() || action.boot_id == self.context.boot_id();
-        let action = view.action.map(|action| if is_now(&action) { action } else { DeviceAction::default() });
-        NodeAgentView { action, ..view }
-    }
-
-    /// The other files that are refused; those of the gate are in its words.
-    fn refused(&self) -> Vec<String> {
-        let refused = self.commands.iter().flat_map(Subscription::refused).chain(self.action.refused());
-        let misnamed = self.commands.iter().zip(Source::ALL);
-        let misnamed = misnamed.flat_map(|(commands, source)| looking::misnamed(commands, source));
-        refused.map(|refusal| refusal.to_string()).chain(misnamed).collect()
-    }
-
-    /// Does the effects in their order, up to the first that fails.
-    pub(crate) fn perform(&mut self, effects: &[Effect]) -> Result<(), EffectError> {
-        effects.iter().try_for_each(|effect| self.perform_one(effect))
-    }
-
-    fn perform_one(&mut self, effect: &Effect) -> Result<(), EffectError> {
+    fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
             Effect::ClearCommand => self.publish_command(None)?,
             Effect::Record(record) => {
                 let was_known = self.record.is_known() || record.is_without();
                 self.record.put(record)?;
                 if !was_known {
-                    return Err(EffectError::RecordIsBack);
+                    return Err(NotDone::RecordIsBack.into());
                 }
             }
             Effect::Counter(kind, command) => self.write_counter(*kind, command)?,
@@ -173,22 +130,89 @@ impl Desk {
         Ok(())
     }
 
-    pub(crate) fn publish_status(&mut self, status: &DeviceOpStatus) -> Result<(), PublishError> {
+    async fn changed(&mut self, state: &State) -> Option<Facts> {
+        let [person, controller, cluster, host] = &mut self.commands;
+        tokio::select! {
+            () = person.changed() => {}
+            () = controller.changed() => {}
+            () = cluster.changed() => {}
+            () = host.changed() => {}
+            () = self.action.changed() => {}
+            () = self.other_files.changed() => {}
+            () = self.settings.changed() => {}
+            () = self.requester.changed(state.listen()) => {}
+        }
+        None
+    }
+
+    fn show_trouble(&mut self, _: &State, wanted: &State, error: &str) {
+        let current = wanted.record.current().map_or_else(String::new, |current| {
+            format!("{} {} cannot go on: ", current.operation, current.counter)
+        });
+        if let Some(status) = troubled(&self.resume(), &format!("{current}{error}"))
+            && let Err(error) = self.publish_status(&status)
+        {
+            tracing::debug!("{}", error_chain(&error));
+        }
+    }
+
+    fn tell(&self, before: &State, after: &State, is_first: bool) {
+        let line = line_of(after);
+        if is_first || line != line_of(before) {
+            let shown = &after.shown;
+            tracing::info!("scheduleDeviceOperation: {line}; {}{}", shown.blocked_by, shown.release);
+        }
+        let known = &before.shown.commands;
+        after.shown.commands.iter().filter(|line| !known.contains(line)).for_each(tell_command);
+    }
+}
+
+impl Desk {
+    /// The other files that are refused; those of the gate are in its words.
+    fn refused(&self) -> Vec<String> {
+        let refused = self.commands.iter().flat_map(Subscription::refused).chain(self.action.refused());
+        let misnamed = self.commands.iter().zip(Source::ALL);
+        let misnamed = misnamed.flat_map(|(commands, source)| looking::misnamed(commands, source));
+        refused.map(|refusal| refusal.to_string()).chain(misnamed).collect()
+    }
+
+    fn publish_status(&mut self, status: &DeviceOpStatus) -> Result<(), PublishError> {
         self.status.publish(&TopicKey::global(), status).map(|_| ())
     }
 
-    fn publish_command(&mut self, command: Option<(Operation, &String)>) -> Result<(), EffectError> {
-        self.command.publish(&command_key(), &zedagent_status(command))?;
-        Ok(())
+    fn publish_command(&mut self, command: Option<(Operation, &String)>) -> Result<(), PublishError> {
+        self.command.publish(&command_key(), &zedagent_status(command)).map(|_| ())
     }
 
-    fn write_counter(&self, kind: Kind, command: &DeviceOpsCmd) -> Result<(), EffectError> {
+    fn write_counter(&self, kind: Kind, command: &DeviceOpsCmd) -> Result<(), NotDone> {
         let (source, operation) = kind;
         let folder = self.context.root().join(source.counter_folder());
         let bytes = to_bytes(command);
         create_folder(&folder)
             .and_then(|()| write_durably(&folder, operation.counter_file(), &bytes, Backup::None))
-            .map_err(|source| EffectError::Counter { kind, source })
+            .map_err(|source| NotDone::Counter { kind, source })
+    }
+}
+
+/// How far the operation is, as the log says it.
+fn line_of(state: &State) -> String {
+    state.shown.operation.map_or_else(
+        || "no operation is pending".to_owned(),
+        |operation| format!("{operation} {}: {}", state.shown.counter, state.phase.name()),
+    )
+}
+
+/// What became of a command, also of one that was never an operation.
+fn tell_command(line: &CommandLine) {
+    let CommandLine { source, operation, counter, state, reason } = line;
+    let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    match state {
+        CommandState::Recorded | CommandState::Failed => {
+            tracing::warn!("DeviceOpsCmd: {operation} {counter} of {source} is not carried out{why}");
+        }
+        CommandState::Waiting | CommandState::HandedOver | CommandState::Done | CommandState::TakenBack => {
+            tracing::info!("DeviceOpsCmd: {operation} {counter} of {source} is {state:?}{why}");
+        }
     }
 }
 

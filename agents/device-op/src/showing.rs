@@ -1,5 +1,6 @@
 //! DeviceOpStatus and ZedAgentStatus' command: what others see of the state.
 
+use runtime::clock::Moment;
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
@@ -16,15 +17,14 @@ use crate::state::{Phase, State, Then};
 const TOO_LATE: &str = "take-back refused: too late, the device is going down";
 
 /// Brings what is shown up to date.
-pub(crate) fn show(next: &mut State, facts: &Facts, now_ms: u64, policy: &Policy) {
-    next.next_try = shown_next_try(next, facts, now_ms, policy);
+pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) {
+    next.next_try = shown_next_try(next, now, policy);
     let status = status(next, facts);
     let is_same = |shown: &DeviceOpStatus| {
         (shown.operation, shown.counter, shown.source, shown.state)
             == (status.operation, status.counter, status.source, status.state)
     };
-    let since =
-        if is_same(&next.shown) && !next.shown.since.is_zero() { next.shown.since } else { facts.wall };
+    let since = if is_same(&next.shown) && !next.shown.since.is_zero() { next.shown.since } else { now.wall };
     next.shown = DeviceOpStatus { since, ..status };
     next.command = match next.phase {
         Phase::HandedOver => next.record.handed_over.map(|current| command(next, current)),
@@ -142,10 +142,7 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
             let first = next.record.waiting.first();
             (first.and_then(|first| hold(first, &next.record, facts)).unwrap_or_default(), String::new())
         }
-        Phase::Deferred => facts.gate.as_ref().map_or_else(
-            || ("the gate is being asked".to_owned(), String::new()),
-            |gate| (gate.blocked_by.clone(), gate.release.clone()),
-        ),
+        Phase::Deferred => facts.drain.words(),
         Phase::Acting | Phase::Recalling(_) if is_too_late(next, facts) => {
             (TOO_LATE.to_owned(), release(next, facts))
         }
@@ -184,11 +181,8 @@ fn is_too_late(next: &State, facts: &Facts) -> bool {
 
 /// Why the gate let it pass; remembered while it is not asked.
 fn release(next: &State, facts: &Facts) -> String {
-    if let Some(gate) = facts.gate.as_ref().filter(|gate| gate.is_open()) {
-        return gate.release.clone();
-    }
     let is_known = next.shown.state == DeviceOpState::HandedOver;
-    if is_known { next.shown.release.clone() } else { String::new() }
+    facts.drain.release(if is_known { &next.shown.release } else { "" })
 }
 
 fn retry_hint(next: &State) -> String {
@@ -198,8 +192,8 @@ fn retry_hint(next: &State) -> String {
     }
 }
 
-fn shown_next_try(next: &State, facts: &Facts, now_ms: u64, policy: &Policy) -> Option<ShownTry> {
+fn shown_next_try(next: &State, now: Moment, policy: &Policy) -> Option<ShownTry> {
     let failure = next.record.failed.as_ref().filter(|_| next.phase == Phase::Failed)?;
     let pause = pause(failure, next.record.setbacks, policy);
-    Some(ShownTry::after(next.next_try, failure.at_ms, pause, now_ms, facts.wall))
+    Some(ShownTry::after(next.next_try, failure.at_ms, pause, now))
 }

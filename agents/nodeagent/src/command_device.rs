@@ -1,12 +1,9 @@
 //! A command of the settings as a means of the device.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use runtime::{program, settings};
 
-use crate::device::Device;
 use crate::progress::Outcome;
 use crate::standing::Command;
 
@@ -30,25 +27,18 @@ impl CommandDevice {
     pub(crate) fn stays_up(command: &settings::Command) -> Self {
         Self { name: "device.shutdown", command: command.clone(), on_success: Outcome::Done }
     }
-}
 
-impl Device for CommandDevice {
-    fn name(&self) -> &'static str {
+    /// The setting's name.
+    pub(crate) const fn name(&self) -> &'static str {
         self.name
     }
 
-    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(std::future::ready(true))
-    }
-
-    fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
-        Box::pin(async move {
-            // Whether the device is still up after a while is looked at elsewhere.
-            match program::run(&self.command, &environment(command), Duration::MAX).await {
-                Ok(_) => self.on_success.clone(),
-                Err(error) => Outcome::Failed(error),
-            }
-        })
+    /// Runs it. Whether the device is still up after a while is looked at elsewhere.
+    pub(crate) async fn run(&self, command: &Command) -> Outcome {
+        match program::run(&self.command, &environment(command), Duration::MAX).await {
+            Ok(_) => self.on_success.clone(),
+            Err(error) => Outcome::Failed(error),
+        }
     }
 }
 

@@ -1,8 +1,5 @@
 //! The means that take the device down, in the order in which they are tried.
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use pubsub::Root;
@@ -17,93 +14,90 @@ use crate::progress::Outcome;
 use crate::standing::Command;
 
 /// One means. It may be used again for a command that it was used for before.
-pub trait Device: fmt::Debug + Send + Sync {
+#[derive(Debug)]
+pub(crate) enum Means {
+    /// systemd-logind, which stops everything in order.
+    Logind(LogindDevice),
+    /// `device.command` or `device.shutdown`.
+    Command(CommandDevice),
+    /// The place of `device.command` where it is not set.
+    NoCommand,
+    /// The kernel, which stops nothing.
+    Kernel(KernelDevice),
+    /// A shutdown without a command: the drain has stopped the applications already.
+    NothingToStop,
+    /// The command is only written down.
+    DryRun(DryRun),
+}
+
+impl Means {
     /// What a person calls it.
-    fn name(&self) -> &'static str;
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Logind(_) => "systemd-logind",
+            Self::Command(command) => command.name(),
+            Self::NoCommand => "device.command (not set)",
+            Self::Kernel(_) => "reboot(2)",
+            Self::NothingToStop => "nothing to stop",
+            Self::DryRun(_) => "dry run",
+        }
+    }
 
     /// Whether this device has it, as far as can be told without using it.
-    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
+    pub(crate) async fn is_there(&self) -> bool {
+        match self {
+            Self::Logind(logind) => logind.is_there().await,
+            Self::Kernel(kernel) => kernel.is_there(),
+            Self::NoCommand => false,
+            Self::Command(_) | Self::NothingToStop | Self::DryRun(_) => true,
+        }
+    }
 
     /// Carries a command out. Dropping the future ends what can be ended.
     ///
     /// [`Outcome::Started`] means that the device should be gone within [`crate::progress::STILL_UP`].
-    fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+    pub(crate) async fn carry_out(&self, command: &Command) -> Outcome {
+        match self {
+            Self::Logind(logind) => logind.take_down(command.operation).await,
+            Self::Command(device) => device.run(command).await,
+            Self::NoCommand => Outcome::Absent("no device.command".to_owned()),
+            Self::Kernel(kernel) => kernel.take_down(command.operation).await,
+            Self::NothingToStop => Outcome::Done,
+            Self::DryRun(dry_run) => dry_run.write_down(command),
+        }
+    }
 }
 
 /// The means that this device has for an operation, first the one to try first: systemd-logind, which stops
 /// everything in order, then `device.command`, then the kernel, which stops nothing.
 ///
 /// A dry run has no other means beside it. The kernel is a means of the running system only, never of another root.
-pub fn means(
+pub(crate) fn means(
     settings: &DeviceSettings,
     operation: Operation,
     dry_run: bool,
     root: &Root,
     boot_id: &str,
-) -> Vec<Box<dyn Device>> {
+) -> Vec<Means> {
     if dry_run {
-        return vec![Box::new(DryRun::new(root, boot_id))];
+        return vec![Means::DryRun(DryRun::new(root, boot_id))];
     }
     match operation {
         Operation::Reboot | Operation::Poweroff => going_down(settings, root, kernel_of(root)),
         Operation::Shutdown => {
             let command = settings.shutdown.as_ref().map(CommandDevice::stays_up);
-            vec![command.map_or_else(|| boxed(NothingToStop), boxed)]
+            vec![command.map_or(Means::NothingToStop, Means::Command)]
         }
     }
 }
 
 /// Each has its place whether the device has it or not: it is named by its number while settings and services come
 /// and go.
-fn going_down(
-    settings: &DeviceSettings,
-    root: &Root,
-    kernel: Option<Arc<dyn Kernel>>,
-) -> Vec<Box<dyn Device>> {
+fn going_down(settings: &DeviceSettings, root: &Root, kernel: Option<Arc<dyn Kernel>>) -> Vec<Means> {
     let command = settings.command.as_ref().map(CommandDevice::goes_down);
-    let mut means = vec![boxed(LogindDevice::new(root)), command.map_or_else(|| boxed(NoCommand), boxed)];
-    means.extend(kernel.map(|kernel| boxed(KernelDevice::new(kernel))));
-    means
-}
-
-fn boxed(device: impl Device + 'static) -> Box<dyn Device> {
-    Box::new(device)
-}
-
-/// The place of `device.command` where it is not set.
-#[derive(Debug)]
-struct NoCommand;
-
-impl Device for NoCommand {
-    fn name(&self) -> &'static str {
-        "device.command (not set)"
-    }
-
-    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(std::future::ready(false))
-    }
-
-    fn carry_out<'a>(&'a self, _: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
-        Box::pin(std::future::ready(Outcome::Absent("no device.command".to_owned())))
-    }
-}
-
-/// A shutdown without a command: the drain has stopped the applications already.
-#[derive(Debug)]
-struct NothingToStop;
-
-impl Device for NothingToStop {
-    fn name(&self) -> &'static str {
-        "nothing to stop"
-    }
-
-    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(std::future::ready(true))
-    }
-
-    fn carry_out<'a>(&'a self, _: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
-        Box::pin(std::future::ready(Outcome::Done))
-    }
+    let logind = Means::Logind(LogindDevice::new(root));
+    let kernel = kernel.map(|kernel| Means::Kernel(KernelDevice::new(kernel)));
+    [logind, command.map_or(Means::NoCommand, Means::Command)].into_iter().chain(kernel).collect()
 }
 
 #[cfg(test)]
@@ -117,8 +111,8 @@ mod tests {
         settings::Command { program: program.to_owned(), arguments: Vec::new() }
     }
 
-    fn names(means: &[Box<dyn Device>]) -> Vec<&'static str> {
-        means.iter().map(|device| device.name()).collect()
+    fn names(means: &[Means]) -> Vec<&'static str> {
+        means.iter().map(Means::name).collect()
     }
 
     fn settings(command: bool) -> DeviceSettings {

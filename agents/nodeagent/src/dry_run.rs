@@ -1,13 +1,9 @@
 //! A dry run: the command is only written down.
 
-use std::future::Future;
-use std::pin::Pin;
-
 use pubsub::Root;
 use runtime::{clock, device_actions, error_chain};
 use schemas::{DeviceLine, GoTime};
 
-use crate::device::Device;
 use crate::progress::Outcome;
 use crate::standing::Command;
 
@@ -26,7 +22,7 @@ impl DryRun {
         Self { root: root.clone(), boot_id: boot_id.to_owned() }
     }
 
-    fn write_down(&self, command: &Command) -> Outcome {
+    pub(crate) fn write_down(&self, command: &Command) -> Outcome {
         let line = DeviceLine {
             action: command.operation.name().to_owned(),
             reason: command.reason.clone(),
@@ -40,20 +36,6 @@ impl DryRun {
             Ok(()) => Outcome::Done,
             Err(error) => Outcome::Failed(error_chain(&error)),
         }
-    }
-}
-
-impl Device for DryRun {
-    fn name(&self) -> &'static str {
-        "dry run"
-    }
-
-    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(std::future::ready(true))
-    }
-
-    fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
-        Box::pin(std::future::ready(self.write_down(command)))
     }
 }
 

@@ -47,24 +47,6 @@ pub enum Effect {
     WakeAt(u64),
 }
 
-impl Effect {
-    /// When to look again, for an effect that is nothing else.
-    pub(crate) const fn wake_at(&self) -> Option<u64> {
-        match self {
-            Self::WakeAt(at_ms) => Some(*at_ms),
-            Self::Action(_)
-            | Self::Status(_)
-            | Self::Record(_)
-            | Self::ForgetRecord
-            | Self::LeaveReason(_)
-            | Self::ForgetReason
-            | Self::RunHooks { .. }
-            | Self::Act { .. }
-            | Self::Drop => None,
-        }
-    }
-}
-
 /// What takes the device from one state to the next: first the word, then the deed (`own`). NodeAgentStatus goes
 /// first: whoever sees that a shutdown is done finds there that all is halted, also when nodeagent dies in between.
 pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Effect> {

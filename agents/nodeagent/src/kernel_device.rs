@@ -1,8 +1,6 @@
 //! The kernel itself as the last means of the device: `sync(2)`, then `reboot(2)`.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +8,7 @@ use pubsub::Root;
 use schemas::Operation;
 use tokio::sync::oneshot;
 
-use crate::device::Device;
 use crate::progress::Outcome;
-use crate::standing::Command;
 
 /// A sync that takes longer waits for a disk that is gone, or a server. It must end before
 /// [`crate::progress::STILL_UP`], or else the device would never go down.
@@ -66,7 +62,13 @@ impl KernelDevice {
         Self { kernel, sync_limit: SYNC_LIMIT }
     }
 
-    async fn take_down(&self, operation: Operation) -> Outcome {
+    /// It may be asked at all.
+    pub(crate) fn is_there(&self) -> bool {
+        self.kernel.refusal().is_none()
+    }
+
+    /// Whoever comes back from it has failed.
+    pub(crate) async fn take_down(&self, operation: Operation) -> Outcome {
         let switch = match operation {
             Operation::Reboot => Switch::Restart,
             Operation::Poweroff => Switch::Off,
@@ -98,20 +100,6 @@ impl KernelDevice {
                 self.sync_limit.as_secs()
             );
         }
-    }
-}
-
-impl Device for KernelDevice {
-    fn name(&self) -> &'static str {
-        "reboot(2)"
-    }
-
-    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(std::future::ready(self.kernel.refusal().is_none()))
-    }
-
-    fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
-        Box::pin(self.take_down(command.operation))
     }
 }
 

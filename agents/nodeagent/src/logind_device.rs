@@ -1,17 +1,13 @@
 //! systemd-logind as a means of the device: it stops everything in order.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use pubsub::Root;
 use runtime::error_chain;
 use schemas::Operation;
 
-use crate::device::Device;
 use crate::logind::{Answer, Inhibitors, Logind};
 use crate::progress::Outcome;
-use crate::standing::Command;
 use crate::system_bus::{ConnectError, SystemBus};
 
 /// Asks systemd-logind, if this device has it.
@@ -43,7 +39,14 @@ impl LogindDevice {
         Self { bus: SystemBus::of(root), patience: PATIENCE }
     }
 
-    async fn take_down(&self, operation: Operation) -> Outcome {
+    /// There is a system bus, and logind on it.
+    pub(crate) async fn is_there(&self) -> bool {
+        let Ok(bus) = self.bus.connect().await else { return false };
+        matches!(Logind::find(bus).await, Ok(Some(_)))
+    }
+
+    /// Asks for it, and waits for what forbids it.
+    pub(crate) async fn take_down(&self, operation: Operation) -> Outcome {
         let bus = match self.bus.connect().await {
             Ok(bus) => bus,
             Err(error @ ConnectError::Absent(_)) => return absent(&error.to_string()),
@@ -81,23 +84,6 @@ impl LogindDevice {
         }
         tracing::warn!("{operation} goes on over what forbids it: {told}");
         outcome(operation, logind.ask(operation, Inhibitors::Skipped).await, &told)
-    }
-}
-
-impl Device for LogindDevice {
-    fn name(&self) -> &'static str {
-        "systemd-logind"
-    }
-
-    fn is_there(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-        Box::pin(async move {
-            let Ok(bus) = self.bus.connect().await else { return false };
-            matches!(Logind::find(bus).await, Ok(Some(_)))
-        })
-    }
-
-    fn carry_out<'a>(&'a self, command: &'a Command) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
-        Box::pin(self.take_down(command.operation))
     }
 }
 

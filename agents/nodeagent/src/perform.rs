@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use pubsub::{
-    Persistence, Presence, PublishError, Publisher, Subscription, TopicKey, failure_point, presence,
-    read_item, read_items,
+    Persistence, PublishError, Publisher, Subscription, TopicKey, failure_point, read_item, read_items,
 };
 use runtime::activation_lock::ActivationLock;
+use runtime::clock::Moment;
+use runtime::machine::{EffectError, Hands, OpenError};
 use runtime::requester::standing_pass;
+use runtime::siblings::is_running;
 use runtime::{AgentContext, SettingsWatch, error_chain, program};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
@@ -19,10 +21,10 @@ use tokio::task::JoinHandle;
 use crate::action_record::RecordFile;
 use crate::boot_reason;
 use crate::command_device::environment;
-use crate::device::{Device, means};
+use crate::device::{Means, means};
 use crate::effect::Effect;
 use crate::known_means::KnownMeans;
-use crate::progress::{Event, Facts, Outcome, Policy, STILL_UP, State};
+use crate::progress::{Event, Facts, NodeAgent, Outcome, Policy, STILL_UP, State};
 use crate::standing::{Alive, Command, Report, Siblings, is_released, standing};
 
 /// One hook may run so long.
@@ -47,9 +49,13 @@ pub(crate) struct Desk {
     events: mpsc::Receiver<Event>,
 }
 
-impl Desk {
+impl Hands for Desk {
+    type Machine = NodeAgent;
+    const NAME: &'static str = "nodeagent";
+    const FAILED: &'static str = "nothing new begins";
+
     /// Takes over the topics. In a new boot the reason of the last one is published, and then its file removed.
-    pub(crate) fn open(context: &AgentContext) -> Result<Self, PublishError> {
+    fn open(context: &AgentContext) -> Result<Self, OpenError> {
         let (root, name, lock) = (context.root(), context.name(), context.lock());
         let volatile = Persistence::Volatile;
         // Only what runs beside the loop sends, one at a time, so this never fills.
@@ -74,8 +80,7 @@ impl Desk {
         Ok(desk)
     }
 
-    /// The state as the files have it.
-    pub(crate) fn resumed(&self) -> State {
+    fn resume(&self) -> State {
         let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
         let status = self.status.get(&status_key()).cloned().unwrap_or_default();
         // Once the device is going down, the reason on disk is the command's own.
@@ -84,34 +89,22 @@ impl Desk {
         State::resume(action, status, reason, self.context.boot_id())
     }
 
-    pub(crate) fn policy(&self) -> Policy {
+    fn policy(&self) -> Policy {
         let device = &self.settings.current().device;
         Policy { has_hooks: !device.pre.is_empty(), dry_run: device.dry_run, still_up: STILL_UP }
     }
 
-    /// The next event from beside the loop, or nothing when files may have changed. Can be dropped and called again.
-    pub(crate) async fn changed(&mut self) -> Option<Event> {
-        tokio::select! {
-            event = self.events.recv() => event,
-            () = self.drain.changed() => None,
-            () = self.zedagent.changed() => None,
-            () = self.device_op.changed() => None,
-            () = self.hold.changed() => None,
-            () = self.images.changed() => None,
-            () = self.settings.changed() => None,
-        }
-    }
-
     /// Reads everything anew, the commands last, and then what let them go.
-    pub(crate) fn look(&mut self) -> Facts {
+    fn look(&mut self, _: &State, _: Moment) -> Event {
         let device = &self.settings.current().device;
         self.means.look(device, self.context.root(), self.context.boot_id(), &self.sender);
+        let root = self.context.root();
         let drain = self.read(agent::ZEDKUBE, &TopicKey::global(), &self.drain);
         let hold = self.item::<BaseOsHold>(agent::BASEOSMGR, &TopicKey::global());
         // An activate command may outlive the baseos that has started it.
-        let is_activating = ActivationLock::of(self.context.root()).is_held()
-            || hold.state == BaseOsHoldState::Activating && self.is_running(agent::BASEOSMGR);
-        let images = read_items::<BaseOsStatus>(self.context.root(), agent::BASEOSMGR, Persistence::Volatile);
+        let is_activating = ActivationLock::of(root).is_held()
+            || hold.state == BaseOsHoldState::Activating && is_running(root, agent::BASEOSMGR);
+        let images = read_items::<BaseOsStatus>(root, agent::BASEOSMGR, Persistence::Volatile);
         let siblings = Siblings {
             hold,
             images: images.items.into_values().collect(),
@@ -120,39 +113,10 @@ impl Desk {
         };
         let command = standing(&siblings, self.context.boot_id());
         let is_released = command.as_ref().is_none_or(|command| self.is_released(command.requester()));
-        Facts { drain, is_activating, is_released, command, proof: self.record.look() }
+        Event::Looked(Facts { drain, is_activating, is_released, command, proof: self.record.look() })
     }
 
-    /// The report is read last, and after the locks: what a process wrote before it died is seen.
-    fn is_released(&self, requester: &str) -> bool {
-        // As the gate of the agent that has let it go.
-        if standing_pass(&self.context, requester).is_some() {
-            return true;
-        }
-        let alive = Alive { zedkube: self.is_running(agent::ZEDKUBE), requester: self.is_running(requester) };
-        let report = read_item::<NodeDrainReport>(
-            self.context.root(),
-            agent::ZEDKUBE,
-            Persistence::Volatile,
-            &TopicKey::global(),
-        );
-        let report = match &report {
-            Ok(None) => Report::Absent,
-            Ok(Some(report)) => Report::Given(report),
-            Err(refusal) => {
-                tracing::debug!("{refusal}");
-                Report::Unreadable
-            }
-        };
-        is_released(requester, report, alive)
-    }
-
-    /// Does the effects in their order, up to the first that fails.
-    pub(crate) fn perform(&mut self, effects: &[Effect]) -> Result<(), PublishError> {
-        effects.iter().try_for_each(|effect| self.perform_one(effect))
-    }
-
-    fn perform_one(&mut self, effect: &Effect) -> Result<(), PublishError> {
+    fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
             Effect::Action(action) => {
                 self.action.publish(&TopicKey::global(), action)?;
@@ -180,6 +144,57 @@ impl Desk {
         Ok(())
     }
 
+    async fn changed(&mut self, _: &State) -> Option<Event> {
+        tokio::select! {
+            event = self.events.recv() => event,
+            () = self.drain.changed() => None,
+            () = self.zedagent.changed() => None,
+            () = self.device_op.changed() => None,
+            () = self.hold.changed() => None,
+            () = self.images.changed() => None,
+            () = self.settings.changed() => None,
+        }
+    }
+
+    fn tell(&self, before: &State, after: &State, _: bool) {
+        let (was, is) = (&before.action, &after.action);
+        if (was.state, was.command, was.counter) == (is.state, is.command, is.counter) {
+            return;
+        }
+        let command =
+            is.command.map_or_else(|| "no command".to_owned(), |command| format!("{command} {}", is.counter));
+        tracing::info!(
+            "{command}: {:?}{}{}",
+            is.state,
+            if is.error.is_empty() { "" } else { ": " },
+            is.error
+        );
+    }
+}
+
+impl Desk {
+    /// The report is read last, and after the locks: what a process wrote before it died is seen.
+    fn is_released(&self, requester: &str) -> bool {
+        let root = self.context.root();
+        // As the gate of the agent that has let it go.
+        if standing_pass(&self.context, requester).is_some() {
+            return true;
+        }
+        let alive =
+            Alive { zedkube: is_running(root, agent::ZEDKUBE), requester: is_running(root, requester) };
+        let key = TopicKey::global();
+        let report = read_item::<NodeDrainReport>(root, agent::ZEDKUBE, Persistence::Volatile, &key);
+        let report = match &report {
+            Ok(None) => Report::Absent,
+            Ok(Some(report)) => Report::Given(report),
+            Err(refusal) => {
+                tracing::debug!("{refusal}");
+                Report::Unreadable
+            }
+        };
+        is_released(requester, report, alive)
+    }
+
     /// Hooks are a courtesy: whatever becomes of them, the device goes down.
     fn run_hooks(&mut self, serial: u32, command: &Command) {
         self.end_running();
@@ -205,7 +220,7 @@ impl Desk {
         let (command, sender) = (command.clone(), self.sender.clone());
         self.running = Some(tokio::spawn(async move {
             let outcome = match device {
-                Some(device) => carry_out(&*device, &command).await,
+                Some(device) => carry_out(&device, &command).await,
                 None => Outcome::NoMeans,
             };
             send(&sender, Event::Acted { serial, outcome }).await;
@@ -269,11 +284,6 @@ impl Desk {
         }
     }
 
-    /// The agent runs, or its lock cannot be asked.
-    fn is_running(&self, name: &str) -> bool {
-        presence(self.context.root(), name).map_or(true, Presence::is_running)
-    }
-
     /// An item as its file has it now; one that is absent or cannot be read commands nothing.
     fn item<T: Topic + Default>(&self, publisher: &str, key: &TopicKey) -> T {
         let item = read_item(self.context.root(), publisher, Persistence::Volatile, key);
@@ -299,7 +309,7 @@ impl Drop for Desk {
 }
 
 /// Uses a means, and tells before and after: the log may be all that is left of it.
-async fn carry_out(device: &dyn Device, command: &Command) -> Outcome {
+async fn carry_out(device: &Means, command: &Command) -> Outcome {
     let Command { operation, counter, reason, source: _, without_record: _, image: _ } = command;
     let name = device.name();
     tracing::warn!("{operation} {counter} by {name}: {reason}");

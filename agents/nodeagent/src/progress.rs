@@ -7,9 +7,9 @@ mod acting;
 
 use std::time::Duration;
 
-use schemas::{
-    ActionRecord, DeviceAction, DeviceActionState, GoTime, NodeAgentStatus, NodeDrainStatus, Operation,
-};
+use runtime::clock::Moment;
+use runtime::machine::Machine;
+use schemas::{ActionRecord, DeviceAction, DeviceActionState, NodeAgentStatus, NodeDrainStatus, Operation};
 
 use crate::effect::{Effect, between};
 use crate::showing;
@@ -57,15 +57,6 @@ pub enum Event {
     },
     /// The means by which this device can go down were looked for.
     MeansFound(Vec<String>),
-}
-
-/// A moment on both clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Milliseconds of this boot: decides.
-    pub boot_ms: u64,
-    /// The wall clock: only shown.
-    pub wall: GoTime,
 }
 
 /// One look at the files; the commands are read last, and then what lets them go.
@@ -245,6 +236,29 @@ impl State {
     }
 }
 
+/// Decides about commands.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeAgent;
+
+impl Machine for NodeAgent {
+    type Event = Event;
+    type State = State;
+    type Effect = Effect;
+    type Policy = Policy;
+
+    fn step(state: State, event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+        step(state, event, now, *policy)
+    }
+
+    fn wake_at(effect: &Effect) -> Option<u64> {
+        if let Effect::WakeAt(at_ms) = effect { Some(*at_ms) } else { None }
+    }
+
+    fn after_failure(failed: State, resumed: State) -> State {
+        failed.after_failure(resumed)
+    }
+}
+
 /// The state after an event, and what has to be done before it holds.
 pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
@@ -362,7 +376,7 @@ fn stands(next: &State, facts: &Facts) -> bool {
 /// When to look again although nothing happens.
 const fn wake(next: &State, now: Moment) -> Option<u64> {
     match &next.phase {
-        Phase::Taken(Hooks::Due | Hooks::Ended) => Some(now.boot_ms.saturating_add(LOOK_AT_LOCK_MS)),
+        Phase::Taken(Hooks::Due | Hooks::Ended) => Some(now.after(LOOK_AT_LOCK_MS)),
         Phase::Acting(Trial { until_ms: Some(until_ms), .. }) => Some(*until_ms),
         Phase::Idle
         | Phase::Taken(Hooks::Running { .. })

@@ -1,8 +1,9 @@
 //! DeviceAction and NodeAgentStatus: what others see of the state.
 
+use runtime::clock::Moment;
 use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation, SCHEMA_VERSION, Source, agent};
 
-use crate::progress::{Event, Moment, Phase, State};
+use crate::progress::{Event, Phase, State};
 use crate::standing::is_drain_in_progress;
 
 /// Brings what is shown up to date.

@@ -8,6 +8,28 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nix::time::{ClockId, clock_gettime};
+use schemas::GoTime;
+
+/// A moment on both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds of this boot, as [`boot_millis`] gives them: decides.
+    pub boot_ms: u64,
+    /// The wall clock: only shown.
+    pub wall: GoTime,
+}
+
+impl Moment {
+    /// So many milliseconds later on the clock of this boot.
+    pub const fn after(self, millis: u64) -> u64 {
+        self.boot_ms.saturating_add(millis)
+    }
+}
+
+/// This moment.
+pub fn now() -> Moment {
+    Moment { boot_ms: boot_millis(), wall: GoTime::from(wall()) }
+}
 
 /// Milliseconds since this boot, time of suspend included.
 pub fn boot_millis() -> u64 {

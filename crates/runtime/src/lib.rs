@@ -1,4 +1,4 @@
-//! What every agent needs: settings, clock, signals, logs, liveness, and asking for a drain.
+//! What every agent needs: settings, clock, signals, logs, liveness, one loop, and asking for a drain.
 //!
 //! The binary calls [`logs::init`], then for each agent [`Agent::start`], and hands the [`AgentContext`] and a
 //! [`Stop`] to the agent's `run`. Nothing here is global to the process, so `ebb demo` runs four agents in one.
@@ -15,6 +15,7 @@ pub mod flags;
 pub mod freeze;
 pub mod liveness;
 pub mod logs;
+pub mod machine;
 pub mod peers;
 pub mod program;
 pub mod refused;

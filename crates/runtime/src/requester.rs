@@ -19,7 +19,7 @@ use schemas::{
 };
 use thiserror::Error;
 
-pub use gate::Gate;
+pub use gate::{Gate, GateReading};
 pub use own::OwnRequest;
 
 use crate::agent::AgentContext;
@@ -142,6 +142,14 @@ impl Requester {
         }
     }
 
+    /// One look at all that the caller listens to.
+    pub fn read(&mut self, listen: Listen) -> GateReading {
+        // Whether the own request still stands is seen by asking.
+        let gate = (listen == Listen::ToGate).then(|| self.ask());
+        let needs_no_pause = listen == Listen::ToReport && self.needs_no_pause();
+        GateReading { gate, needs_no_pause, own: self.own(), next: self.next_request() }
+    }
+
     /// May the device go down? Reads everything anew.
     ///
     /// The caller acts on it: `Publish` with [`Requester::next_request`] and [`Requester::publish`], `Failed` with
@@ -158,7 +166,7 @@ impl Requester {
             let forced = report.forcing.as_ref().map(|forcing| forcing.requested_by);
             forced.is_some_and(|by| by == self.asks_for || by == DrainRequester::None)
         };
-        let (report, _) = self.read(agent::ZEDKUBE, &self.report);
+        let (report, _) = self.read_last_good(agent::ZEDKUBE, &self.report);
         report
             .is_some_and(|report| report.disabled.is_some() || report.member == Member::No || forces(&report))
     }
@@ -263,10 +271,10 @@ impl Requester {
     fn look(&mut self) -> Look {
         let standing = self.standing();
         let status = self.read_status();
-        let (report, is_report_there) = self.read(agent::ZEDKUBE, &self.report);
+        let (report, is_report_there) = self.read_last_good(agent::ZEDKUBE, &self.report);
         let status = if is_report_there { status } else { eves_status(&self.status, status) };
         let zedkube = self.zedkube();
-        let (cluster, _) = self.read(agent::ZEDAGENT, &self.cluster);
+        let (cluster, _) = self.read_last_good(agent::ZEDAGENT, &self.cluster);
         let pass = standing.as_ref().and_then(|request| self.pass_for(request));
         Look { standing, status, report, is_report_there, zedkube, pass, cluster }
     }
@@ -326,14 +334,14 @@ impl Requester {
 
     /// One that cannot be read is one all the same: somebody's zedkube is there.
     fn read_status(&self) -> Option<NodeDrainStatus> {
-        match self.read(agent::ZEDKUBE, &self.status) {
+        match self.read_last_good(agent::ZEDKUBE, &self.status) {
             (None, true) => Some(NodeDrainStatus::default()),
             (status, _) => status,
         }
     }
 
     /// The item as the file has it now, of a file that is refused the last good value; and whether there is a file.
-    fn read<T: Topic>(&self, publisher: &str, last: &Subscription<T>) -> (Option<T>, bool) {
+    fn read_last_good<T: Topic>(&self, publisher: &str, last: &Subscription<T>) -> (Option<T>, bool) {
         let key = TopicKey::global();
         match read_item(self.context.root(), publisher, Persistence::Volatile, &key) {
             Ok(item) => {

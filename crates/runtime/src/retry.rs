@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
+use schemas::Backoff;
+
 use crate::settings::Retry;
 
-/// First pause after a failed write; doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A disk that stays full is tried this often.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// After a failed write: a disk that stays full is tried every 30 s.
+const FAILED_WRITE: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
 
 /// The pause after so many failed writes or other effects in a row: 1 s, doubled up to 30 s.
 pub fn pause_after(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(5)).min(LONGEST_PAUSE)
+    FAILED_WRITE.after(failures)
 }
 
 /// The next try after a failure.

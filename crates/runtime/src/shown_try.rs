@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 use schemas::GoTime;
 
+use crate::clock::Moment;
 use crate::retry::{NextTry, next_try};
 use crate::settings::Retry;
 
@@ -18,14 +19,14 @@ pub struct ShownTry {
 impl ShownTry {
     /// The try after a failure at `failed_at_ms`. While the moment stays that of `known`, so does the time that is
     /// shown: a status must not change with every look.
-    pub fn after(known: Option<Self>, failed_at_ms: u64, retry: Retry, now_ms: u64, wall: GoTime) -> Self {
+    pub fn after(known: Option<Self>, failed_at_ms: u64, retry: Retry, now: Moment) -> Self {
         let at = next_try(failed_at_ms, retry);
         if let Some(known) = known.filter(|known| known.at == at) {
             return known;
         }
         let shown = match at {
             NextTry::OnCommand => GoTime::ZERO,
-            NextTry::At(at_ms) => later(wall, at_ms.saturating_sub(now_ms)),
+            NextTry::At(at_ms) => later(now.wall, at_ms.saturating_sub(now.boot_ms)),
         };
         Self { at, shown }
     }
@@ -47,7 +48,8 @@ mod tests {
         let wall: GoTime = "2026-08-22T16:00:00Z".parse().unwrap();
         let later_wall: GoTime = "2026-08-22T16:00:07Z".parse().unwrap();
         let minutes = |minutes| Retry::After(Duration::from_mins(minutes));
-        let first = ShownTry::after(None, 5_000, minutes(30), 6_000, wall);
+        let at = |boot_ms, wall| Moment { boot_ms, wall };
+        let first = ShownTry::after(None, 5_000, minutes(30), at(6_000, wall));
         assert_eq!(first.at, NextTry::At(1_805_000));
         assert_eq!(first.shown, "2026-08-22T16:29:59Z".parse().unwrap());
         for (retry, now_ms, expected) in [
@@ -55,12 +57,12 @@ mod tests {
             (minutes(10), 13_000, "2026-08-22T16:09:59Z"),
             (minutes(0), 13_000, "2026-08-22T16:00:07Z"),
         ] {
-            let next = ShownTry::after(Some(first), 5_000, retry, now_ms, later_wall);
+            let next = ShownTry::after(Some(first), 5_000, retry, at(now_ms, later_wall));
             assert_eq!(next.shown, expected.parse().unwrap(), "{retry:?}");
         }
-        let never = ShownTry::after(Some(first), 5_000, Retry::Never, 13_000, later_wall);
+        let never = ShownTry::after(Some(first), 5_000, Retry::Never, at(13_000, later_wall));
         assert_eq!(never, ShownTry { at: NextTry::OnCommand, shown: GoTime::ZERO });
         // A record that somebody wrote by hand.
-        assert!(!ShownTry::after(None, u64::MAX, minutes(30), 0, wall).shown.is_zero());
+        assert!(!ShownTry::after(None, u64::MAX, minutes(30), at(0, wall)).shown.is_zero());
     }
 }

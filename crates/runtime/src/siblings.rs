@@ -1,6 +1,6 @@
 //! What the agents that hold operations back see of nodeagent.
 
-use pubsub::{Persistence, Root, TopicKey, presence, read_item};
+use pubsub::{Persistence, Presence, Root, TopicKey, presence, read_item};
 use schemas::{DeviceAction, DeviceActionState, agent};
 use text::one_line;
 
@@ -8,6 +8,17 @@ use crate::error_chain;
 
 /// So much of nodeagent's own words is repeated, in bytes.
 const MOST_WORDS: usize = 512;
+
+/// An agent runs ([`pubsub::presence()`]), or its lock cannot be asked.
+pub fn is_running(root: &Root, agent: &str) -> bool {
+    presence(root, agent).map_or_else(
+        |error| {
+            tracing::debug!("{}", error_chain(&error));
+            true
+        },
+        Presence::is_running,
+    )
+}
 
 /// nodeagent as its files show it. Whether it runs is asked before its file is read: when it does not run, nothing can be
 /// written any more that the file does not show.
@@ -23,13 +34,7 @@ impl NodeAgentView {
     /// Whether it runs, then its file. What cannot be read counts as running, or as unknown; a last good value would say
     /// Idle of a device that is going down.
     pub fn read(root: &Root) -> Self {
-        let is_running = match presence(root, agent::NODEAGENT) {
-            Ok(presence) => presence.is_running(),
-            Err(error) => {
-                tracing::debug!("{}", error_chain(&error));
-                true
-            }
-        };
+        let is_running = is_running(root, agent::NODEAGENT);
         let key = TopicKey::global();
         let action = read_item::<DeviceAction>(root, agent::NODEAGENT, Persistence::Volatile, &key);
         if let Err(refusal) = &action {
@@ -40,6 +45,14 @@ impl NodeAgentView {
             action.error = one_line(&action.error, MOST_WORDS);
         }
         Self { is_running, action }
+    }
+
+    /// The same without what it did in another boot, in a `/run` that was kept: that is not what it does now.
+    #[must_use]
+    pub fn in_boot(self, boot_id: &str) -> Self {
+        let is_now = |action: &DeviceAction| action.boot_id.is_empty() || action.boot_id == boot_id;
+        let action = self.action.map(|action| Some(action).filter(is_now).unwrap_or_default());
+        Self { action, ..self }
     }
 
     /// How far it is; nothing when that cannot be read.

@@ -1,21 +1,26 @@
-//! For the tests of agents: a device in a temporary folder, input files that are bad in every way, and zedkube as the
-//! simulations of the pure machines see it. Only with the feature `testing`, which only tests ask for.
+//! For the tests of agents: a device in a temporary folder, input files that are bad in every way, the simulation of a
+//! pure machine with its device and zedkube, and state diagrams. Only with the feature `testing`, which only tests ask for.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     clippy::missing_panics_doc,
     reason = "it is part of tests, which fail by panicking"
 )]
 
 mod bad_files;
 mod device;
+mod diagram;
 mod inputs;
 mod log;
+mod random;
 mod sim;
 
 pub use bad_files::{BadFile, Input};
 pub use device::{TOO_LONG, TestDevice, until};
+pub use diagram::{Transition, check_diagram, variant_name};
 pub use inputs::{DEVICE_ACTION, GATE_INPUTS, WRONG_ACTIONS, WRONG_REQUESTS};
 pub use log::CapturedLog;
-pub use sim::{SimAgent, SimFaults, SimRecord, SimZedkube};
+pub use random::{Around, any_around, any_run, explored, play_around};
+pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube};

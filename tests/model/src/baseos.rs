@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use baseos::activation::{Event, Moment, Policy, step};
+use baseos::activation::{Event, Policy, step};
 use baseos::effect::Effect;
 use baseos::facts::{Configured, Content, Facts, Running};
 use baseos::{Phase, State};
 use runtime::Gate;
+use runtime::clock::Moment;
+use runtime::requester::GateReading;
 use runtime::siblings::NodeAgentView;
 use schemas::{DrainRequester, GoTime, NodeDrainRequest};
 
@@ -165,10 +167,12 @@ impl BaseOs {
             frozen: None,
             contents,
             running: Running::Version(running.to_owned()),
-            gate,
-            needs_no_pause: self.listens_to_report() && self.requester.needs_no_pause(&files.run),
-            own: self.requester.own,
-            next: self.requester.next(&files.run, around.next_request),
+            drain: GateReading {
+                gate,
+                needs_no_pause: self.listens_to_report() && self.requester.needs_no_pause(&files.run),
+                own: self.requester.own,
+                next: self.requester.next(&files.run, around.next_request),
+            },
             nodeagent: NodeAgentView { is_running: true, action: None },
             refused: Vec::new(),
         }
@@ -186,7 +190,7 @@ impl BaseOs {
         let before = self.state.clone();
         let policy = Policy { retry: around.scenario.limits.retry, dry_run: false, can_activate: true };
         let moment = Moment { boot_ms: around.now, wall: GoTime::ZERO };
-        let (next, effects) = step(self.state.clone(), event.clone(), moment, policy);
+        let (next, effects) = step(self.state.clone(), &event, moment, policy);
         self.state = next;
         self.is_restless |= !matches!(event, Event::Looked(_));
         self.before = Some(Box::new((before, event)));

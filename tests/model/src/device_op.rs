@@ -7,6 +7,8 @@ use device_op::facts::{Commanded, Facts, Kind, Recorded, all_kinds};
 use device_op::operation::{Policy, step};
 use device_op::{Phase, State};
 use runtime::Gate;
+use runtime::clock::Moment;
+use runtime::requester::GateReading;
 use runtime::siblings::NodeAgentView;
 use schemas::{DeviceAction, DrainRequester, GoTime, NodeDrainRequest};
 
@@ -152,19 +154,21 @@ impl DeviceOp {
             cancelled: BTreeMap::new(),
             freeze: None,
             acted: files.persist.action.clone().filter(|_| self.state.phase == Phase::NewBoot),
-            gate,
-            needs_no_pause: self.listens_to_report() && self.requester.needs_no_pause(&files.run),
-            own: self.requester.own,
-            next: self.requester.next(&files.run, around.next_request),
+            drain: GateReading {
+                gate,
+                needs_no_pause: self.listens_to_report() && self.requester.needs_no_pause(&files.run),
+                own: self.requester.own,
+                next: self.requester.next(&files.run, around.next_request),
+            },
             nodeagent: NodeAgentView { is_running: true, action: None },
             refused: Vec::new(),
-            wall: GoTime::ZERO,
         }
     }
 
     fn decide(&mut self, facts: &Facts, around: &Around<'_>) {
         let policy = Policy { retry: around.scenario.limits.retry, boot_id: around.boot_id.to_owned() };
-        let (next, effects) = step(self.state.clone(), facts, around.now, &policy);
+        let now = Moment { boot_ms: around.now, wall: GoTime::ZERO };
+        let (next, effects) = step(self.state.clone(), facts, now, &policy);
         self.state = next;
         for effect in effects {
             match effect {

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use nodeagent::effect::Effect;
-use nodeagent::progress::{Event, Facts, Moment, Outcome, Phase, Policy, Proof, State, step};
+use nodeagent::progress::{Event, Facts, Outcome, Phase, Policy, Proof, State, step};
 use nodeagent::standing::{Alive, Command, Report, Siblings, is_released, standing};
+use runtime::clock::Moment;
 use schemas::{
     ActionRecord, BaseOsHold, BaseOsHoldState, DeviceAction, DeviceActionState, GoTime, NodeAgentStatus,
     NodeDrainStatus, Operation, ZedAgentStatus, agent,

@@ -1,7 +1,11 @@
 //! Invariants that hold whatever happens in whatever order, between any two writes of baseos and nodeagent.
 
+use std::path::Path;
+
 use proptest::prelude::*;
-use runtime::testing::{SimAgent, SimFaults};
+use runtime::testing::{
+    Around, SimAgent, SimFaults, any_around, any_run, check_diagram, explored, play_around,
+};
 use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus};
 
 use super::sim::{Plan, RETRY_MS, Sim, config};
@@ -11,25 +15,19 @@ use crate::facts::{Content, Running};
 /// What may happen around baseos.
 #[derive(Clone, Debug)]
 enum Happening {
+    Around(Around),
     Want(&'static str, u32, bool),
     Remove(&'static str),
     Garble(&'static str),
     Content(&'static str, bool),
     Answer(DrainStatus),
-    /// One turn of baseos; nodeagent does something before the effects that are true.
-    Turn(Vec<bool>),
     End(bool, Result<(), String>),
-    NodeAgent,
     NodeAgentDies,
     NodeAgentStarts,
     /// nodeagent begins or ends something for device-op.
     Other(DeviceActionState),
-    Fail(usize, bool),
-    /// The disk takes no record, or does again.
-    FullDisk(bool),
     /// An operator's word stands in the report, or does not any more.
     OperatorsWord(bool),
-    Restart,
     /// The process is killed, its command lives on.
     Kill,
     /// A command that was left running ends.
@@ -38,7 +36,6 @@ enum Happening {
     CanActivate(bool),
     Boot(u8),
     DryRun(bool),
-    Sleep(u64),
 }
 
 fn any_uuid() -> impl Strategy<Value = &'static str> {
@@ -59,6 +56,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         DeviceActionState::Failed,
     ];
     prop_oneof![
+        36 => any_around(&[1, 1000, RETRY_MS]).prop_map(Happening::Around),
         4 => (any_uuid(), 1..3_u32, prop::bool::weighted(0.8))
             .prop_map(|(uuid, counter, activate)| Happening::Want(uuid, counter, activate)),
         1 => any_uuid().prop_map(Happening::Remove),
@@ -66,29 +64,24 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         1 => (any_uuid(), prop::bool::weighted(0.8)).prop_map(|(uuid, is)| Happening::Content(uuid, is)),
         2 => answer.prop_map(Happening::Answer),
         6 => Just(Happening::Answer(DrainStatus::Complete)),
-        20 => prop::collection::vec(prop::bool::weighted(0.3), 0..8).prop_map(Happening::Turn),
         6 => (prop::bool::weighted(0.9), any_result()).prop_map(|(current, result)| Happening::End(current, result)),
-        12 => Just(Happening::NodeAgent),
         1 => Just(Happening::NodeAgentDies),
         2 => Just(Happening::NodeAgentStarts),
         2 => prop::sample::select(states.to_vec()).prop_map(Happening::Other),
-        1 => (0..8_usize, any::<bool>()).prop_map(|(after, done)| Happening::Fail(after, done)),
-        1 => prop::bool::weighted(0.4).prop_map(Happening::FullDisk),
         1 => any::<bool>().prop_map(Happening::OperatorsWord),
-        1 => Just(Happening::Restart),
         2 => Just(Happening::Kill),
         2 => Just(Happening::LeftEnds),
         1 => prop::bool::weighted(0.3).prop_map(Happening::Freeze),
         1 => prop::bool::weighted(0.8).prop_map(Happening::CanActivate),
         1 => (0..4_u8).prop_map(Happening::Boot),
         1 => prop::bool::weighted(0.2).prop_map(Happening::DryRun),
-        1 => prop::sample::select(vec![1, 1000, RETRY_MS]).prop_map(Happening::Sleep),
     ]
 }
 
 /// Plays one happening; baseos itself moves only in its turns. The invariants are in the simulation.
 fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
     match happening {
+        Happening::Around(around) => play_around(sim, around),
         Happening::Want(uuid, counter, activate) => {
             let config = BaseOsConfig { activate, ..config(uuid, counter) };
             sim.configs.insert(uuid.to_owned(), Configured::Given(config));
@@ -104,18 +97,11 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
             sim.contents.insert(uuid.to_owned(), Content { state, error: String::new() });
         }
         Happening::Answer(status) => sim.zedkube.answer(status),
-        Happening::Turn(nodeagent) => {
-            sim.turn_beside(&mut nodeagent.into_iter());
-        }
         Happening::End(current, result) => end(sim, current, result),
-        Happening::NodeAgent => sim.nodeagent_turn(),
         Happening::NodeAgentDies => (sim.nodeagent.is_running, sim.plan) = (false, Plan::Look),
         Happening::NodeAgentStarts => sim.nodeagent.is_running = true,
         Happening::Other(state) => other(sim, state),
-        Happening::Fail(after, done) => (sim.faults.after, sim.faults.when_done) = (Some(after), done),
-        Happening::FullDisk(is_full) => sim.faults.takes_no_record = is_full,
-        Happening::OperatorsWord(stands) => sim.needs_no_pause = stands,
-        Happening::Restart => sim.reload(),
+        Happening::OperatorsWord(stands) => sim.zedkube.needs_no_pause = stands,
         Happening::Kill => {
             sim.outlives = true;
             sim.reload();
@@ -136,15 +122,14 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
             };
         }
         Happening::DryRun(dry_run) => sim.policy.dry_run = dry_run,
-        Happening::Sleep(millis) => sim.now.boot_ms += millis,
     }
 }
 
 fn end(sim: &mut Sim, current: bool, result: Result<(), String>) {
     if !current {
-        sim.send(Event::Ended { serial: u32::MAX, result });
+        sim.send(&Event::Ended { serial: u32::MAX, result });
     } else if let Some(serial) = sim.command.take() {
-        sim.send(Event::Ended { serial, result });
+        sim.send(&Event::Ended { serial, result });
     }
 }
 
@@ -160,24 +145,37 @@ fn other(sim: &mut Sim, state: DeviceActionState) {
     }
 }
 
+/// A device to which all this has happened. Whatever was left: it comes to rest.
+fn played(happenings: Vec<Happening>) -> Sim {
+    let mut sim = Sim::new();
+    let mut boots = 1;
+    for happening in happenings {
+        play(&mut sim, happening, &mut boots);
+    }
+    sim.faults = SimFaults::default();
+    sim.left_running = None;
+    for _ in 0..20 {
+        sim.run();
+        sim.answer(DrainStatus::Complete);
+        end(&mut sim, true, Ok(()));
+        sim.nodeagent_turn();
+    }
+    sim
+}
+
+#[test]
+fn the_state_diagram_shows_what_step_does() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/states-baseos.md");
+    let mut boots = 1;
+    let play = |sim: &mut Sim, happening| play(sim, happening, &mut boots);
+    check_diagram(&page, &explored(Sim::new(), any_happening(), play));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn invariants_hold(happenings in prop::collection::vec(any_happening(), 1..120)) {
-        let mut sim = Sim::new();
-        let mut boots = 1;
-        for happening in happenings {
-            play(&mut sim, happening, &mut boots);
-        }
-        // Whatever was left: it comes to rest.
-        sim.faults = SimFaults::default();
-        sim.left_running = None;
-        for _ in 0..20 {
-            sim.run();
-            sim.answer(DrainStatus::Complete);
-            end(&mut sim, true, Ok(()));
-            sim.nodeagent_turn();
-        }
+    fn invariants_hold(happenings in any_run(any_happening())) {
+        played(happenings);
     }
 }

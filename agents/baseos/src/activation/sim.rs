@@ -2,11 +2,11 @@
 //! checked against what must already be true when it is done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use runtime::requester::Listen;
 use runtime::siblings::NodeAgentView;
-use runtime::testing::{SimAgent, SimFaults, SimRecord, SimZedkube};
+use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube, variant_name};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainRequester, DrainStatus,
     Member, Operation,
@@ -23,9 +23,7 @@ pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
-    pub(super) state: State,
-    pub(super) now: Moment,
-    pub(super) policy: Policy,
+    turning: SimLoop<BaseOs>,
     pub(super) boot_id: String,
     pub(super) configs: BTreeMap<String, Configured>,
     pub(super) contents: BTreeMap<String, Content>,
@@ -34,13 +32,10 @@ pub(super) struct Sim {
     pub(super) hold: BaseOsHold,
     pub(super) statuses: BTreeMap<String, BaseOsStatus>,
     pub(super) zedkube: SimZedkube<String>,
-    /// The report cuts the pause after a failed drain short.
-    pub(super) needs_no_pause: bool,
     pub(super) nodeagent: NodeAgentView,
     pub(super) refused: Vec<String>,
     /// Activations that were written down: boot, image, counter.
     pub(super) lines: BTreeSet<(String, String, u32)>,
-    pub(super) done: Vec<String>,
     /// The activate command that runs.
     pub(super) command: Option<u32>,
     /// An activate command outlives the process that has started it, as under kill -9.
@@ -48,11 +43,12 @@ pub(super) struct Sim {
     /// One that has: until when it has time.
     pub(super) left_running: Option<u64>,
     pub(super) frozen: Option<String>,
-    pub(super) faults: SimFaults,
     /// The gate said proceed in the look of the present step.
     proceeded: bool,
     /// nodeagent and the hold's file as that look saw them.
     looked_at: (NodeAgentView, BaseOsHold),
+    /// In that look an activate command was seen that an earlier process had left running.
+    was_left_running: bool,
     /// What nodeagent, played by [`Sim::nodeagent_turn`], has decided and not yet written.
     pub(super) plan: Plan,
 }
@@ -78,10 +74,9 @@ impl Sim {
     /// A member of a cluster, nobody wants an image, all contents are loaded.
     pub(super) fn new() -> Self {
         let retry = Retry::After(Duration::from_millis(RETRY_MS));
+        let state = State::resume(None, BaseOsHold::default(), BTreeMap::new(), "boot-1");
         let mut sim = Self {
-            state: State::resume(None, BaseOsHold::default(), BTreeMap::new(), "boot-1"),
-            now: Moment { boot_ms: 1_000_000, wall: GoTime::ZERO },
-            policy: Policy { retry, dry_run: false, can_activate: true },
+            turning: SimLoop::begin(state, Policy { retry, dry_run: false, can_activate: true }),
             boot_id: "boot-1".to_owned(),
             configs: BTreeMap::new(),
             contents: ["a", "b"].map(|uuid| (uuid.to_owned(), Content::LOADED)).into(),
@@ -90,18 +85,16 @@ impl Sim {
             hold: BaseOsHold::default(),
             statuses: BTreeMap::new(),
             zedkube: SimZedkube::new(DrainRequester::Update),
-            needs_no_pause: false,
             nodeagent: NodeAgentView { is_running: true, action: Some(DeviceAction::default()) },
             refused: Vec::new(),
             lines: BTreeSet::new(),
-            done: Vec::new(),
             command: None,
             outlives: false,
             left_running: None,
             frozen: None,
-            faults: SimFaults::default(),
             proceeded: false,
             looked_at: (NodeAgentView { is_running: true, action: None }, BaseOsHold::default()),
+            was_left_running: false,
             plan: Plan::Look,
         };
         sim.run();
@@ -128,7 +121,7 @@ impl Sim {
     /// The activate command ends.
     pub(super) fn end(&mut self, result: Result<(), &str>) {
         let serial = self.command.take().expect("no command runs");
-        self.send(Event::Ended { serial, result: result.map_err(str::to_owned) });
+        self.send(&Event::Ended { serial, result: result.map_err(str::to_owned) });
         self.run();
     }
 
@@ -154,15 +147,6 @@ impl Sim {
         });
     }
 
-    pub(super) fn sleep(&mut self, millis: u64) {
-        self.now.boot_ms += millis;
-        self.run();
-    }
-
-    fn resumed(&self) -> State {
-        State::resume(self.record.memory.clone(), self.hold.clone(), self.statuses.clone(), &self.boot_id)
-    }
-
     /// The device goes down and comes up again: `/run` is empty.
     pub(super) fn boot(&mut self, boot_id: &str, running: Running) {
         self.power_cycle(boot_id);
@@ -183,57 +167,60 @@ impl Sim {
         self.reload();
     }
 
-    /// One look, one step, while nodeagent does something wherever `nodeagent` says so.
-    pub(super) fn turn_beside(&mut self, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
-        let facts = self.look();
-        self.step(Event::Looked(Box::new(facts)), nodeagent)
+    /// D5: the gate, the hold, nodeagent, the record, and only then the command.
+    fn invariant_activate(&self, config: &BaseOsConfig) {
+        assert!(!self.policy.dry_run, "a dry run activates");
+        assert!(self.proceeded, "activated without the gate's word");
+        let (nodeagent, hold) = &self.looked_at;
+        assert_eq!(hold.state, BaseOsHoldState::Activating, "the hold was not on disk at the look");
+        assert_eq!(hold.content_tree_uuid, config.content_tree_uuid);
+        assert!(!is_busy(nodeagent), "nodeagent was there first");
+        let record = self.record.disk.as_ref().and_then(|record| record.image(&config.content_tree_uuid));
+        let record = record.expect("no record of the start on disk");
+        assert_eq!((record.stage, &record.boot_id), (Stage::Started, &self.boot_id));
+        assert!(record.starts <= 3, "started too often");
+        assert_eq!((self.command, self.left_running), (None, None), "two commands at once");
+        assert_eq!(self.frozen, None, "an activation begins during a freeze");
     }
 
-    pub(super) fn send(&mut self, event: Event) {
-        self.step(event, &mut std::iter::repeat(false));
+    fn invariant_a_hold_releases_only_what_the_gate_does(&self, hold: &BaseOsHold) {
+        let releases = matches!(hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
+        // A command that was left running may have been ended in this very step, since its time was over.
+        let is_running = matches!(self.state.phase, Phase::Activating { .. }) || self.was_left_running;
+        assert!(!releases || self.proceeded || is_running, "{hold:?} without the gate's word");
     }
 
-    fn step(&mut self, event: Event, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
-        let (next, effects) = step(self.state.clone(), event.clone(), self.now, self.policy);
-        for effect in &effects {
-            if nodeagent.next().unwrap_or(false) {
-                self.nodeagent_turn();
-            }
-            // Starting the command cannot fail: a program that is missing is a result of the command.
-            let may_fail = !matches!(effect, Effect::Activate { .. } | Effect::EndLeftRunning);
-            if may_fail && self.faults.next_fails(matches!(effect, Effect::Record(_))) {
-                self.fail(effect);
-                if matches!(event, Event::Ended { .. }) && !self.faults.takes_no_record {
-                    // The shell sends the result of the command again.
-                    return self.step(event, nodeagent);
-                }
-                return true;
-            }
-            self.perform(effect);
-        }
-        self.state = next;
-        effects.iter().any(|effect| !matches!(effect, Effect::WakeAt(_)))
+    fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
+        let action = self.nodeagent.action.as_ref();
+        let is_ours =
+            |action: &DeviceAction| action.state == DeviceActionState::Acting && action.counter == 0;
+        assert!(!action.is_some_and(is_ours), "withdrawn while Acting");
     }
+}
 
-    fn fail(&mut self, effect: &Effect) {
-        if self.faults.when_done {
-            let (memory, own) = (self.record.memory.clone(), self.zedkube.own);
-            self.perform(effect);
-            self.record.memory = memory;
-            if matches!(effect, Effect::Withdraw) {
-                self.zedkube.own = own;
-            }
-        } else if let Effect::Request { own, .. } = effect {
-            self.zedkube.own = Some(*own);
-        }
-        self.state = self.state.clone().after_failure(self.resumed());
+impl Deref for Sim {
+    type Target = SimLoop<BaseOs>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.turning
     }
+}
 
-    fn look(&mut self) -> Facts {
-        let gate = (self.state.listen() == Listen::ToGate).then(|| self.zedkube.gate());
-        self.proceeded = gate.as_ref().is_some_and(Gate::is_open);
+impl DerefMut for Sim {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.turning
+    }
+}
+
+impl SimAgent for Sim {
+    type Machine = BaseOs;
+
+    fn look(&mut self) -> Event {
+        let drain = self.zedkube.reading(self.state.listen());
+        self.proceeded = drain.is_open();
         self.looked_at = (self.nodeagent.clone(), self.hold.clone());
-        Facts {
+        self.was_left_running = self.left_running.is_some();
+        Event::Looked(Box::new(Facts {
             configs: self.configs.clone(),
             is_partial: false,
             contents: self.contents.clone(),
@@ -241,16 +228,12 @@ impl Sim {
             sources: BTreeMap::new(),
             left_running: self.left_running,
             frozen: self.frozen.clone(),
-            gate,
-            needs_no_pause: self.needs_no_pause && self.state.listen() == Listen::ToReport,
-            own: self.zedkube.own,
-            next: self.zedkube.next_request(),
+            drain,
             nodeagent: self.nodeagent.clone(),
             refused: self.refused.clone(),
-        }
+        }))
     }
 
-    /// Does one effect, and checks what must be true before it.
     fn perform(&mut self, effect: &Effect) {
         match effect {
             Effect::Record(record) => {
@@ -303,39 +286,40 @@ impl Sim {
         }
     }
 
-    /// D5: the gate, the hold, nodeagent, the record, and only then the command.
-    fn invariant_activate(&self, config: &BaseOsConfig) {
-        assert!(!self.policy.dry_run, "a dry run activates");
-        assert!(self.proceeded, "activated without the gate's word");
-        let (nodeagent, hold) = &self.looked_at;
-        assert_eq!(hold.state, BaseOsHoldState::Activating, "the hold was not on disk at the look");
-        assert_eq!(hold.content_tree_uuid, config.content_tree_uuid);
-        assert!(!is_busy(nodeagent), "nodeagent was there first");
-        let record = self.record.disk.as_ref().and_then(|record| record.image(&config.content_tree_uuid));
-        let record = record.expect("no record of the start on disk");
-        assert_eq!((record.stage, &record.boot_id), (Stage::Started, &self.boot_id));
-        assert!(record.starts <= 3, "started too often");
-        assert_eq!((self.command, self.left_running), (None, None), "two commands at once");
-        assert_eq!(self.frozen, None, "an activation begins during a freeze");
+    /// Starting the command cannot fail: a program that is missing is a result of the command.
+    fn write_of(&self, effect: &Effect) -> SimWrite {
+        match effect {
+            Effect::Activate { .. } | Effect::EndLeftRunning => SimWrite::Never,
+            Effect::Record(_) => SimWrite::Record,
+            Effect::WriteDown(_)
+            | Effect::Withdraw
+            | Effect::Request { .. }
+            | Effect::Hold(_)
+            | Effect::Status(_)
+            | Effect::Forget(_)
+            | Effect::WakeAt(_) => SimWrite::File,
+        }
     }
 
-    fn invariant_a_hold_releases_only_what_the_gate_does(&self, hold: &BaseOsHold) {
-        let releases = matches!(hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
-        let is_running = matches!(self.state.phase, Phase::Activating { .. }) || self.left_running.is_some();
-        assert!(!releases || self.proceeded || is_running, "{hold:?} without the gate's word");
+    fn leave_undone(&mut self, effect: &Effect) {
+        if self.faults.when_done {
+            let (memory, own) = (self.record.memory.clone(), self.zedkube.own);
+            self.perform(effect);
+            self.record.memory = memory;
+            if matches!(effect, Effect::Withdraw) {
+                self.zedkube.own = own;
+            }
+        } else if let Effect::Request { own, .. } = effect {
+            self.zedkube.own = Some(*own);
+        }
     }
 
-    fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
-        let action = self.nodeagent.action.as_ref();
-        let is_ours =
-            |action: &DeviceAction| action.state == DeviceActionState::Acting && action.counter == 0;
-        assert!(!action.is_some_and(is_ours), "withdrawn while Acting");
+    fn resumed(&self) -> State {
+        State::resume(self.record.memory.clone(), self.hold.clone(), self.statuses.clone(), &self.boot_id)
     }
-}
 
-impl SimAgent for Sim {
-    fn turn(&mut self) -> bool {
-        self.turn_beside(&mut std::iter::repeat(false))
+    fn phase(state: &State) -> String {
+        variant_name(&state.phase)
     }
 
     fn reload(&mut self) {

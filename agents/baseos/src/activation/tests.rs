@@ -256,7 +256,7 @@ fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
         sim.want(config("a", 1));
         sim.answer(DrainStatus::FailedDrain);
         assert_eq!(sim.zedkube.request, None);
-        sim.needs_no_pause = true;
+        sim.zedkube.needs_no_pause = true;
         sim.run();
         assert!(sim.zedkube.request.is_some(), "{retry:?}");
         sim.answer(DrainStatus::Complete);
@@ -431,7 +431,7 @@ fn a_failed_activation_withdraws_the_request_and_says_why() {
 #[test]
 fn a_reboot_that_fails_gives_the_node_back_and_is_tried_again_later() {
     let mut sim = activated();
-    sim.needs_no_pause = true;
+    sim.zedkube.needs_no_pause = true;
     sim.nodeagent(Taken);
     sim.nodeagent(Acting);
     sim.done.clear();

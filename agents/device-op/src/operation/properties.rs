@@ -1,8 +1,12 @@
 //! Invariants that hold whatever happens in whatever order, between any two writes of device-op and nodeagent.
 
+use std::path::Path;
+
 use proptest::prelude::*;
 use runtime::freeze::Freeze;
-use runtime::testing::{SimAgent, SimFaults};
+use runtime::testing::{
+    Around, SimAgent, SimFaults, any_around, any_run, check_diagram, explored, play_around,
+};
 use schemas::{DrainStatus, Operation, Source};
 
 use super::sim::{Plan, RETRY_MS, Sim};
@@ -11,6 +15,7 @@ use crate::facts::{Commanded, Kind, Recorded, all_kinds};
 /// What may happen around device-op.
 #[derive(Clone, Debug)]
 enum Happening {
+    Around(Around),
     Say(Kind, u32, bool),
     Remove(Kind),
     Garble(Kind),
@@ -20,20 +25,11 @@ enum Happening {
     Freeze(bool),
     Answer(DrainStatus),
     LoseRequest,
-    /// One turn of device-op; nodeagent does something before the effects that are true.
-    Turn(Vec<bool>),
-    NodeAgent,
     NodeAgentDies,
     NodeAgentStarts,
-    /// The effect of this number, counted from now, fails; done or not.
-    Fail(usize, bool),
-    /// The disk takes no record, or does again.
-    FullDisk(bool),
     /// An operator's word stands in the report, or does not any more.
     OperatorsWord(bool),
-    Restart,
     Boot,
-    Sleep(u64),
 }
 
 /// Two sources are enough to be in each other's way.
@@ -45,6 +41,8 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 fn any_happening() -> impl Strategy<Value = Happening> {
     let answer = prop::sample::select(DrainStatus::ALL.as_slice());
     prop_oneof![
+        36 => any_around(&[1, 1000, RETRY_MS]).prop_map(Happening::Around),
+        1 => Just(Happening::Boot),
         4 => (any_kind(), 1..4_u32, prop::bool::weighted(0.8))
             .prop_map(|(kind, counter, desired)| Happening::Say(kind, counter, desired)),
         2 => any_kind().prop_map(Happening::Remove),
@@ -55,22 +53,16 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         3 => answer.prop_map(Happening::Answer),
         6 => Just(Happening::Answer(DrainStatus::Complete)),
         1 => Just(Happening::LoseRequest),
-        20 => prop::collection::vec(prop::bool::weighted(0.3), 0..6).prop_map(Happening::Turn),
-        12 => Just(Happening::NodeAgent),
         1 => Just(Happening::NodeAgentDies),
         2 => Just(Happening::NodeAgentStarts),
-        1 => (0..8_usize, any::<bool>()).prop_map(|(after, done)| Happening::Fail(after, done)),
-        1 => prop::bool::weighted(0.4).prop_map(Happening::FullDisk),
         1 => any::<bool>().prop_map(Happening::OperatorsWord),
-        1 => Just(Happening::Restart),
-        1 => Just(Happening::Boot),
-        1 => prop::sample::select(vec![1, 1000, RETRY_MS]).prop_map(Happening::Sleep),
     ]
 }
 
 /// Plays one happening; device-op itself moves only in its turns. The invariants are in the simulation.
 fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
     match happening {
+        Happening::Around(around) => play_around(sim, around),
         Happening::Say(kind, counter, desired_state) => sim.write(kind, counter, desired_state),
         Happening::Remove(kind) => {
             sim.commands.insert(kind, Commanded::Absent);
@@ -94,44 +86,50 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
                 sim.zedkube.request = None;
             }
         }
-        Happening::Turn(nodeagent) => {
-            sim.turn_beside(&mut nodeagent.into_iter());
-        }
-        Happening::NodeAgent => sim.nodeagent_turn(),
         Happening::NodeAgentDies => (sim.nodeagent.is_running, sim.plan) = (false, Plan::Look),
         Happening::NodeAgentStarts => sim.nodeagent.is_running = true,
-        Happening::Fail(after, done) => (sim.faults.after, sim.faults.when_done) = (Some(after), done),
-        Happening::FullDisk(is_full) => sim.faults.takes_no_record = is_full,
-        Happening::OperatorsWord(stands) => sim.needs_no_pause = stands,
-        Happening::Restart => sim.reload(),
+        Happening::OperatorsWord(stands) => sim.zedkube.needs_no_pause = stands,
         Happening::Boot => {
             *boots += 1;
             sim.plan = Plan::Look;
             sim.power_cycle(&format!("boot {boots}"));
         }
-        Happening::Sleep(millis) => sim.now_ms += millis,
     }
+}
+
+/// A device to which all this has happened. Whatever was left: it comes to rest.
+fn played(happenings: Vec<Happening>) -> Sim {
+    let mut sim = Sim::new();
+    let mut boots = 1;
+    for happening in happenings {
+        play(&mut sim, happening, &mut boots);
+    }
+    sim.faults = SimFaults::default();
+    sim.nodeagent.is_running = true;
+    sim.freeze = None;
+    for _ in 0..20 {
+        sim.run();
+        sim.answer(DrainStatus::Complete);
+        sim.nodeagent_turn();
+    }
+    sim
+}
+
+#[test]
+fn the_state_diagram_shows_what_step_does() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/states-device-op.md");
+    let mut boots = 1;
+    let play = |sim: &mut Sim, happening| play(sim, happening, &mut boots);
+    check_diagram(&page, &explored(Sim::new(), any_happening(), play));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn invariants_hold(happenings in prop::collection::vec(any_happening(), 1..120)) {
-        let mut sim = Sim::new();
-        let mut boots = 1;
-        for happening in happenings {
-            play(&mut sim, happening, &mut boots);
-        }
-        // Whatever was left: it comes to rest, and a drained device with a living nodeagent serves every command.
-        sim.faults = SimFaults::default();
-        sim.nodeagent.is_running = true;
-        sim.freeze = None;
-        for _ in 0..20 {
-            sim.run();
-            sim.answer(DrainStatus::Complete);
-            sim.nodeagent_turn();
-        }
+    fn invariants_hold(happenings in any_run(any_happening())) {
+        let sim = played(happenings);
+        // A drained device with a living nodeagent serves every command.
         for kind in all_kinds() {
             if let Commanded::Given(command) = &sim.commands[&kind] {
                 prop_assert_eq!(sim.counters[&kind], Recorded::Counter(command.counter));

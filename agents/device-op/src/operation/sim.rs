@@ -2,11 +2,11 @@
 //! checked against what must already be true when it is done.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use runtime::freeze::Freeze;
-use runtime::requester::Listen;
-use runtime::testing::{SimAgent, SimFaults, SimRecord, SimZedkube};
+use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube, variant_name};
 use schemas::{
     ActionRecord, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus, GoTime, Operation, Source,
 };
@@ -18,9 +18,7 @@ pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
-    pub(super) state: State,
-    pub(super) now_ms: u64,
-    pub(super) policy: Policy,
+    turning: SimLoop<DeviceOp>,
     pub(super) commands: BTreeMap<Kind, Commanded>,
     pub(super) counters: BTreeMap<Kind, Recorded>,
     pub(super) cancelled: BTreeMap<Kind, u32>,
@@ -33,12 +31,8 @@ pub(super) struct Sim {
     pub(super) shown: DeviceOpStatus,
     pub(super) command: Option<(Operation, String)>,
     pub(super) zedkube: SimZedkube<Operation>,
-    /// The report cuts the pause after a failed drain short.
-    pub(super) needs_no_pause: bool,
     pub(super) nodeagent: NodeAgentView,
     pub(super) refused: Vec<String>,
-    pub(super) done: Vec<String>,
-    pub(super) faults: SimFaults,
     /// The gate said proceed in the look of the present step.
     proceeded: bool,
     /// nodeagent as that look saw it.
@@ -53,9 +47,7 @@ impl Sim {
         let retry = Retry::After(Duration::from_millis(RETRY_MS));
         let policy = Policy { retry, boot_id: "boot-1".to_owned() };
         let mut sim = Self {
-            state: State::resume(None, DeviceOpStatus::default(), None, "boot-1"),
-            now_ms: 1_000_000,
-            policy,
+            turning: SimLoop::begin(State::resume(None, DeviceOpStatus::default(), None, "boot-1"), policy),
             commands: all_kinds().map(|kind| (kind, Commanded::Absent)).collect(),
             counters: all_kinds().map(|kind| (kind, Recorded::Counter(1))).collect(),
             cancelled: BTreeMap::new(),
@@ -66,15 +58,13 @@ impl Sim {
             shown: DeviceOpStatus::default(),
             command: None,
             zedkube: SimZedkube::new(DrainRequester::DeviceOp),
-            needs_no_pause: false,
             nodeagent: NodeAgentView { is_running: true, action: Some(DeviceAction::default()) },
             refused: Vec::new(),
-            done: Vec::new(),
-            faults: SimFaults::default(),
             proceeded: false,
             looked_at: NodeAgentView { is_running: true, action: None },
             plan: Plan::Look,
         };
+        sim.now.wall = time(0);
         sim.run();
         sim.done.clear();
         sim
@@ -170,17 +160,6 @@ impl Sim {
         }
     }
 
-    pub(super) fn sleep(&mut self, millis: u64) {
-        self.now_ms += millis;
-        self.run();
-    }
-
-    fn resumed(&self) -> State {
-        let record = self.volatile.clone().or_else(|| self.record.memory.clone());
-        let command = self.command.clone();
-        State::resume(record, self.shown.clone(), command, &self.policy.boot_id)
-    }
-
     /// The device goes down and comes up again: `/run` is empty.
     pub(super) fn boot(&mut self, boot_id: &str) {
         self.power_cycle(boot_id);
@@ -196,42 +175,6 @@ impl Sim {
         self.nodeagent.action = Some(DeviceAction::default());
         self.commands.values_mut().for_each(|command| *command = Commanded::Absent);
         self.reload();
-    }
-
-    /// One look, one step, while nodeagent does something wherever `nodeagent` says so.
-    pub(super) fn turn_beside(&mut self, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
-        let facts = self.look();
-        let (next, effects) = step(self.state.clone(), &facts, self.now_ms, &self.policy);
-        for effect in &effects {
-            if nodeagent.next().unwrap_or(false) {
-                self.nodeagent_turn();
-            }
-            // As the shell does it: what is on disk already need not be written.
-            let is_on_disk = |record: &OperationRecord| self.record.disk.as_ref() == Some(record);
-            let is_written =
-                matches!(effect, Effect::Record(record) if !record.is_without() && !is_on_disk(record));
-            if self.faults.next_fails(is_written) {
-                self.fail(effect);
-                return true;
-            }
-            self.perform(effect);
-        }
-        self.state = next;
-        effects.iter().any(|effect| !matches!(effect, Effect::WakeAt(_)))
-    }
-
-    fn fail(&mut self, effect: &Effect) {
-        if self.faults.when_done {
-            let (memory, own) = (self.record.memory.clone(), self.zedkube.own);
-            self.perform(effect);
-            self.record.memory = memory;
-            if matches!(effect, Effect::Withdraw) {
-                self.zedkube.own = own;
-            }
-        } else if let Effect::Request { own, .. } = effect {
-            self.zedkube.own = Some(*own);
-        }
-        self.state = self.resumed();
     }
 
     /// The command that stands by the files: ZedAgentStatus and DeviceOpStatus agree.
@@ -251,73 +194,6 @@ impl Sim {
             state,
             ..DeviceAction::default()
         });
-    }
-
-    /// The same look once more.
-    pub(super) fn facts(&mut self) -> Facts {
-        self.look()
-    }
-
-    fn look(&mut self) -> Facts {
-        let gate = (self.state.listen() == Listen::ToGate).then(|| self.zedkube.gate());
-        self.proceeded = gate.as_ref().is_some_and(Gate::is_open);
-        self.looked_at = self.nodeagent.clone();
-        Facts {
-            commands: self.commands.clone(),
-            counters: self.counters.clone(),
-            cancelled: self.cancelled.clone(),
-            freeze: self.freeze.clone(),
-            acted: self.acted.clone(),
-            gate,
-            needs_no_pause: self.needs_no_pause && self.state.listen() == Listen::ToReport,
-            own: self.zedkube.own,
-            next: self.zedkube.next_request(),
-            nodeagent: self.nodeagent.clone(),
-            refused: self.refused.clone(),
-            wall: time(0),
-        }
-    }
-
-    /// Does one effect, and checks what must be true before it.
-    fn perform(&mut self, effect: &Effect) {
-        match effect {
-            Effect::ClearCommand => {
-                self.command = None;
-                self.done.push("clear".to_owned());
-            }
-            Effect::Record(record) if record.is_without() => {
-                self.volatile = Some(record.clone());
-                self.done.push("record in /run".to_owned());
-            }
-            Effect::Record(record) => {
-                self.record.write((!record.is_empty()).then(|| record.clone()));
-                self.volatile = None;
-                self.done.push("record".to_owned());
-            }
-            Effect::Counter(kind, command) => {
-                self.invariant_a_counter_never_runs_ahead_of_the_record(*kind, command);
-                self.counters.insert(*kind, Recorded::Counter(command.counter));
-                self.done.push(format!("counter {} {}", kind.1, command.counter));
-            }
-            Effect::Withdraw => {
-                self.invariant_nothing_is_withdrawn_while_the_device_goes_down();
-                self.zedkube.withdraw();
-                self.done.push("withdraw".to_owned());
-            }
-            Effect::Request { own, operation } => {
-                let recorded = self.kept().and_then(|record| record.request);
-                assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
-                self.zedkube.ask(*own, *operation);
-                self.done.push(format!("request {operation}"));
-            }
-            Effect::Status(status) => self.shown = status.clone(),
-            Effect::Command { operation, reason } => {
-                self.invariant_a_command_is_released_and_recorded(*operation);
-                self.command = Some((*operation, reason.clone()));
-                self.done.push(format!("command {operation}"));
-            }
-            Effect::WakeAt(at_ms) => assert!(self.now_ms <= *at_ms),
-        }
     }
 
     /// D16, unless the command is only recorded: on the first boot, or because it asks for nothing.
@@ -356,9 +232,112 @@ impl Sim {
     }
 }
 
+impl Deref for Sim {
+    type Target = SimLoop<DeviceOp>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.turning
+    }
+}
+
+impl DerefMut for Sim {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.turning
+    }
+}
+
 impl SimAgent for Sim {
-    fn turn(&mut self) -> bool {
-        self.turn_beside(&mut std::iter::repeat(false))
+    type Machine = DeviceOp;
+
+    fn look(&mut self) -> Facts {
+        let drain = self.zedkube.reading(self.state.listen());
+        self.proceeded = drain.is_open();
+        self.looked_at = self.nodeagent.clone();
+        Facts {
+            commands: self.commands.clone(),
+            counters: self.counters.clone(),
+            cancelled: self.cancelled.clone(),
+            freeze: self.freeze.clone(),
+            acted: self.acted.clone(),
+            drain,
+            nodeagent: self.nodeagent.clone(),
+            refused: self.refused.clone(),
+        }
+    }
+
+    fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::ClearCommand => {
+                self.command = None;
+                self.done.push("clear".to_owned());
+            }
+            Effect::Record(record) if record.is_without() => {
+                self.volatile = Some(record.clone());
+                self.done.push("record in /run".to_owned());
+            }
+            Effect::Record(record) => {
+                self.record.write((!record.is_empty()).then(|| record.clone()));
+                self.volatile = None;
+                self.done.push("record".to_owned());
+            }
+            Effect::Counter(kind, command) => {
+                self.invariant_a_counter_never_runs_ahead_of_the_record(*kind, command);
+                self.counters.insert(*kind, Recorded::Counter(command.counter));
+                self.done.push(format!("counter {} {}", kind.1, command.counter));
+            }
+            Effect::Withdraw => {
+                self.invariant_nothing_is_withdrawn_while_the_device_goes_down();
+                self.zedkube.withdraw();
+                self.done.push("withdraw".to_owned());
+            }
+            Effect::Request { own, operation } => {
+                let recorded = self.kept().and_then(|record| record.request);
+                assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
+                self.zedkube.ask(*own, *operation);
+                self.done.push(format!("request {operation}"));
+            }
+            Effect::Status(status) => self.shown = status.clone(),
+            Effect::Command { operation, reason } => {
+                self.invariant_a_command_is_released_and_recorded(*operation);
+                self.command = Some((*operation, reason.clone()));
+                self.done.push(format!("command {operation}"));
+            }
+            Effect::WakeAt(at_ms) => {
+                // A pause may have ended while the command was held by something else.
+                assert!(self.now.boot_ms <= *at_ms || self.state.phase != Phase::Failed);
+            }
+        }
+    }
+
+    /// As the shell does it: what is on disk already need not be written.
+    fn write_of(&self, effect: &Effect) -> SimWrite {
+        let is_on_disk = |record: &OperationRecord| self.record.disk.as_ref() == Some(record);
+        let is_written =
+            matches!(effect, Effect::Record(record) if !record.is_without() && !is_on_disk(record));
+        if is_written { SimWrite::Record } else { SimWrite::File }
+    }
+
+    fn leave_undone(&mut self, effect: &Effect) {
+        if self.faults.when_done {
+            let (memory, own) = (self.record.memory.clone(), self.zedkube.own);
+            self.perform(effect);
+            self.record.memory = memory;
+            if matches!(effect, Effect::Withdraw) {
+                self.zedkube.own = own;
+            }
+        } else if let Effect::Request { own, .. } = effect {
+            self.zedkube.own = Some(*own);
+        }
+    }
+
+    fn resumed(&self) -> State {
+        let record = self.volatile.clone().or_else(|| self.record.memory.clone());
+        let command = self.command.clone();
+        State::resume(record, self.shown.clone(), command, &self.policy.boot_id)
+    }
+
+    fn phase(state: &State) -> String {
+        variant_name(&state.phase)
     }
 
     fn reload(&mut self) {
@@ -388,7 +367,7 @@ impl SimAgent for Sim {
             }
             (DeviceActionState::Taken, _) if standing == about => self.plan = Plan::Act,
             (DeviceActionState::Acting, _) => {
-                let ends = if self.now_ms.is_multiple_of(2) {
+                let ends = if self.now.boot_ms.is_multiple_of(2) {
                     DeviceActionState::Done
                 } else {
                     DeviceActionState::Failed

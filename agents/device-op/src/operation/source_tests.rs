@@ -353,8 +353,8 @@ fn the_end_of_a_freeze_wakes() {
     let mut sim = Sim::new();
     sim.freeze = Some(freeze());
     sim.give(Reboot, 2);
-    let (_, effects) = step(sim.state.clone(), &sim.facts(), sim.now_ms, &sim.policy);
-    assert_eq!(effects, [Effect::WakeAt(sim.now_ms + 5_000)]);
+    let (_, effects) = step(sim.state.clone(), &sim.look(), sim.now, &sim.policy);
+    assert_eq!(effects, [Effect::WakeAt(sim.now.boot_ms + 5_000)]);
 }
 
 /// Nobody takes what was handed over: the node must not stay cordoned, with its slot, for ever.

@@ -196,7 +196,7 @@ fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
         sim.give(Reboot, 2);
         sim.answer(DrainStatus::FailedDrain);
         assert_eq!(sim.zedkube.request, None);
-        sim.needs_no_pause = true;
+        sim.zedkube.needs_no_pause = true;
         sim.run();
         assert!(sim.zedkube.request.is_some(), "{retry:?}");
         sim.answer(DrainStatus::Complete);

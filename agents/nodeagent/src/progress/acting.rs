@@ -1,8 +1,9 @@
 //! Past the point of no return: one means after the other.
 
+use runtime::clock::Moment;
 use schemas::{ActionRecord, DeviceTrial, Operation, SCHEMA_VERSION};
 
-use super::{Event, Facts, MOST_TRIES, Moment, Outcome, Phase, Policy, State, Trial, stands};
+use super::{Event, Facts, MOST_TRIES, Outcome, Phase, Policy, State, Trial, stands};
 use crate::effect::Effect;
 use crate::standing::Command;
 

@@ -1,14 +1,15 @@
 //! A small device around the machine. Each effect is checked against what must already be true when it is done.
 
+use std::ops::{Deref, DerefMut};
+
+use runtime::testing::{SimAgent, SimLoop, SimWrite, variant_name};
 use schemas::Operation;
 
 use super::*;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
-    pub(super) state: State,
-    pub(super) now: Moment,
-    pub(super) policy: Policy,
+    turning: SimLoop<NodeAgent>,
     /// What the next look finds.
     pub(super) facts: Facts,
     /// DeviceAction's file.
@@ -19,18 +20,13 @@ pub(super) struct Sim {
     pub(super) reason: Option<String>,
     /// The proof as nodeagent knows it, and as its file is.
     pub(super) proof: Proof,
-    /// The disk takes no proof.
-    pub(super) takes_no_proof: bool,
     pub(super) boot_id: &'static str,
-    pub(super) done: Vec<String>,
     /// The hooks or means that run.
     pub(super) running: Option<u32>,
     /// The last means that was used was a dry run's.
     acted_dry: bool,
     /// So many means this device has.
     pub(super) means: usize,
-    /// So many effects more are done, then one fails.
-    pub(super) fails_after: Option<usize>,
     /// DeviceAction's file when the files were last read, and whether that look came after it.
     looked: Option<(DeviceAction, Facts)>,
 }
@@ -42,9 +38,10 @@ pub(super) fn command(operation: Operation, counter: u32) -> Command {
 impl Sim {
     pub(super) fn new() -> Self {
         let mut sim = Self {
-            state: State::resume(DeviceAction::default(), NodeAgentStatus::default(), None, "boot-1"),
-            now: Moment { boot_ms: 1_000_000, wall: GoTime::ZERO },
-            policy: Policy { has_hooks: false, dry_run: false, still_up: STILL_UP },
+            turning: SimLoop::begin(
+                State::resume(DeviceAction::default(), NodeAgentStatus::default(), None, "boot-1"),
+                Policy { has_hooks: false, dry_run: false, still_up: STILL_UP },
+            ),
             facts: Facts {
                 drain: None,
                 is_activating: false,
@@ -56,13 +53,10 @@ impl Sim {
             status: NodeAgentStatus::default(),
             reason: None,
             proof: Proof::default(),
-            takes_no_proof: false,
             boot_id: "boot-1",
-            done: Vec::new(),
             running: None,
             acted_dry: false,
             means: 1,
-            fails_after: None,
             looked: None,
         };
         sim.run();
@@ -76,8 +70,7 @@ impl Sim {
     }
 
     pub(super) fn sleep(&mut self, pause: Duration) {
-        self.now.boot_ms += u64::try_from(pause.as_millis()).unwrap();
-        self.run();
+        SimAgent::sleep(self, u64::try_from(pause.as_millis()).unwrap());
     }
 
     /// The hooks that run end.
@@ -94,106 +87,12 @@ impl Sim {
         self.run();
     }
 
-    pub(super) fn restart(&mut self) {
-        self.running = None;
-        self.proof.refused = None;
-        self.state = self.resumed();
-        self.run();
-    }
-
     /// The device goes down and comes up again; `/run` is kept.
     pub(super) fn boot(&mut self, boot_id: &'static str) {
         self.boot_id = boot_id;
         self.facts.command = None;
         self.done.clear();
         self.restart();
-    }
-
-    /// From what is on disk, as the shell does it.
-    fn resumed(&self) -> State {
-        let is_acting = self.action.state == DeviceActionState::Acting;
-        let reason = self.reason.clone().filter(|_| is_acting);
-        State::resume(self.action.clone(), self.status.clone(), reason, self.boot_id)
-    }
-
-    pub(super) fn run(&mut self) {
-        for _ in 0..10 {
-            if !self.look() {
-                return;
-            }
-        }
-        panic!("never at rest: {:#?}", self.state);
-    }
-
-    /// One look. Says whether there was anything to do.
-    pub(super) fn look(&mut self) -> bool {
-        self.facts.proof = self.proof.clone();
-        self.looked = Some((self.action.clone(), self.facts.clone()));
-        self.send(&Event::Looked(self.facts.clone()))
-    }
-
-    pub(super) fn send(&mut self, event: &Event) -> bool {
-        let (next, effects) = step(self.state.clone(), event, self.now, self.policy);
-        for effect in &effects {
-            // What runs beside the loop tells its own failures as its end.
-            let may_fail = matches!(effect, Effect::Action(_) | Effect::Status(_));
-            if self.fails_after == Some(0) && may_fail {
-                self.fails_after = None;
-                self.state = self.state.clone().after_failure(self.resumed());
-                // The shell sends what came from beside the loop again.
-                return matches!(event, Event::Looked(_)) || self.send(event);
-            }
-            self.fails_after = self.fails_after.map(|left| left.saturating_sub(1));
-            self.perform(effect);
-        }
-        self.state = next;
-        effects.iter().any(|effect| !matches!(effect, Effect::WakeAt(_)))
-    }
-
-    fn perform(&mut self, effect: &Effect) {
-        match effect {
-            Effect::Action(action) => {
-                self.invariant_acting_only_after_a_look_at_what_stands(action);
-                self.invariant_halted_before_a_shutdown_is_done(action);
-                if action.state != self.action.state {
-                    self.done.push(format!("{:?}", action.state));
-                }
-                self.action = action.clone();
-            }
-            Effect::Status(status) => self.status = (**status).clone(),
-            Effect::Record(record) => {
-                assert_eq!(self.action.state, DeviceActionState::Acting, "the word goes first");
-                if self.takes_no_proof {
-                    self.proof.refused = Some((record.clone(), "ActionRecord: disk full".to_owned()));
-                } else {
-                    self.proof = Proof { on_disk: Some(record.clone()), refused: None };
-                }
-            }
-            Effect::ForgetRecord => self.proof = Proof::default(),
-            Effect::LeaveReason(command) => {
-                assert!(!self.policy.dry_run, "a dry run leaves a reason");
-                self.reason = Some(command.reason.clone());
-                self.done.push("reason".to_owned());
-            }
-            Effect::ForgetReason => self.reason = None,
-            Effect::RunHooks { serial, .. } => {
-                assert!(!self.policy.dry_run, "a dry run runs hooks");
-                assert_eq!(self.action.state, DeviceActionState::Taken);
-                self.running = Some(*serial);
-                self.done.push("hooks".to_owned());
-            }
-            Effect::Act { serial, means, command, dry_run } => {
-                self.invariant_acting_is_on_disk(command);
-                self.invariant_what_is_begun_is_in_its_file(*means, *dry_run);
-                assert_eq!(*dry_run, self.policy.dry_run);
-                self.acted_dry = *dry_run;
-                self.running = Some(*serial);
-                self.done.push(format!("act {means}"));
-                assert!(*means <= self.means, "more than one beyond the last");
-            }
-            Effect::Drop => self.running = None,
-            Effect::WakeAt(_) => {}
-        }
     }
 
     /// The look was made when Taken was already on disk, and found the very command, and no activation.
@@ -241,5 +140,100 @@ impl Sim {
         assert!(self.action.tries <= MOST_TRIES, "begun too often");
         let in_file = self.action.trial.as_ref().and_then(|trial| usize::try_from(trial.means).ok());
         assert_eq!(in_file, (!dry_run).then_some(means));
+    }
+}
+
+impl Deref for Sim {
+    type Target = SimLoop<NodeAgent>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.turning
+    }
+}
+
+impl DerefMut for Sim {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.turning
+    }
+}
+
+impl SimAgent for Sim {
+    type Machine = NodeAgent;
+
+    fn look(&mut self) -> Event {
+        self.facts.proof = self.proof.clone();
+        self.looked = Some((self.action.clone(), self.facts.clone()));
+        Event::Looked(self.facts.clone())
+    }
+
+    fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Action(action) => {
+                self.invariant_acting_only_after_a_look_at_what_stands(action);
+                self.invariant_halted_before_a_shutdown_is_done(action);
+                if action.state != self.action.state {
+                    self.done.push(format!("{:?}", action.state));
+                }
+                self.action = action.clone();
+            }
+            Effect::Status(status) => self.status = (**status).clone(),
+            Effect::Record(record) => {
+                assert_eq!(self.action.state, DeviceActionState::Acting, "the word goes first");
+                if self.faults.takes_no_record {
+                    self.proof.refused = Some((record.clone(), "ActionRecord: disk full".to_owned()));
+                } else {
+                    self.proof = Proof { on_disk: Some(record.clone()), refused: None };
+                }
+            }
+            Effect::ForgetRecord => self.proof = Proof::default(),
+            Effect::LeaveReason(command) => {
+                assert!(!self.policy.dry_run, "a dry run leaves a reason");
+                self.reason = Some(command.reason.clone());
+                self.done.push("reason".to_owned());
+            }
+            Effect::ForgetReason => self.reason = None,
+            Effect::RunHooks { serial, .. } => {
+                assert!(!self.policy.dry_run, "a dry run runs hooks");
+                assert_eq!(self.action.state, DeviceActionState::Taken);
+                self.running = Some(*serial);
+                self.done.push("hooks".to_owned());
+            }
+            Effect::Act { serial, means, command, dry_run } => {
+                self.invariant_acting_is_on_disk(command);
+                self.invariant_what_is_begun_is_in_its_file(*means, *dry_run);
+                assert_eq!(*dry_run, self.policy.dry_run);
+                self.acted_dry = *dry_run;
+                self.running = Some(*serial);
+                self.done.push(format!("act {means}"));
+                assert!(*means <= self.means, "more than one beyond the last");
+            }
+            Effect::Drop => self.running = None,
+            Effect::WakeAt(_) => {}
+        }
+    }
+
+    /// What runs beside the loop tells its own failures as its end.
+    fn write_of(&self, effect: &Effect) -> SimWrite {
+        let is_file = matches!(effect, Effect::Action(_) | Effect::Status(_));
+        if is_file { SimWrite::File } else { SimWrite::Never }
+    }
+
+    fn leave_undone(&mut self, _: &Effect) {}
+
+    /// From what is on disk, as the shell does it.
+    fn resumed(&self) -> State {
+        let is_acting = self.action.state == DeviceActionState::Acting;
+        let reason = self.reason.clone().filter(|_| is_acting);
+        State::resume(self.action.clone(), self.status.clone(), reason, self.boot_id)
+    }
+
+    fn phase(state: &State) -> String {
+        variant_name(&state.phase)
+    }
+
+    fn reload(&mut self) {
+        self.running = None;
+        self.proof.refused = None;
+        self.state = self.resumed();
     }
 }

@@ -1,5 +1,6 @@
 //! Rules of the specification, on a simulated device.
 
+use runtime::testing::SimAgent;
 use schemas::{DrainRequester, DrainStatus, Operation, Source};
 
 use super::sim::{Sim, command};
@@ -50,7 +51,7 @@ fn a_command_taken_back_during_the_hooks_is_let_go() {
         sim.policy.has_hooks = true;
         sim.give(Some(command(Reboot, 7)));
         sim.facts.command = other;
-        sim.look();
+        sim.turn();
         assert_eq!(sim.action.state, DeviceActionState::Idle);
         assert_eq!(sim.running, None, "the hooks are ended");
     }
@@ -125,7 +126,7 @@ fn a_reboot_into_another_image_is_another_command() {
     sim.restart();
     assert_eq!(sim.done, ["Taken"], "a restart knows the image");
     sim.facts.command = into("b");
-    sim.look();
+    sim.turn();
     assert_eq!((sim.action.state, sim.action.content_tree_uuid.as_str()), (DeviceActionState::Idle, ""));
     sim.run();
     assert_eq!((sim.action.state, sim.action.content_tree_uuid.as_str()), (DeviceActionState::Taken, "b"));
@@ -350,7 +351,7 @@ fn an_effect_that_fails_at_any_point_only_delays() {
     for effects_done in 0..8 {
         let mut sim = Sim::new();
         sim.policy.has_hooks = true;
-        sim.fails_after = Some(effects_done);
+        sim.faults.after = Some(effects_done);
         sim.give(Some(command(Reboot, 7)));
         while sim.action.state == DeviceActionState::Taken {
             sim.end_hooks();
@@ -496,7 +497,7 @@ fn f10_the_proof_is_on_disk_before_the_device_is_touched() {
 #[test]
 fn f10_without_a_proof_nothing_is_done_but_on_an_operators_word() {
     let mut sim = Sim::new();
-    sim.takes_no_proof = true;
+    sim.faults.takes_no_record = true;
     for _ in 0..5 {
         sim.give(Some(command(Poweroff, 7)));
         assert_eq!(sim.done, ["Taken", "Acting", "Failed"]);
@@ -508,10 +509,10 @@ fn f10_without_a_proof_nothing_is_done_but_on_an_operators_word() {
     sim.give(Some(Command { without_record: true, ..command(Poweroff, 7) }));
     assert_eq!(sim.done, ["Taken", "Acting", "reason", "act 0"]);
     let mut again = Sim::new();
-    again.takes_no_proof = true;
+    again.faults.takes_no_record = true;
     again.give(Some(command(Poweroff, 7)));
     again.give(None);
-    again.takes_no_proof = false;
+    again.faults.takes_no_record = false;
     again.give(Some(command(Poweroff, 7)));
     assert_eq!(again.action.state, Acting, "a disk that takes it again");
 }

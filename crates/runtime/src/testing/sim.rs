@@ -1,11 +1,18 @@
 //! What the simulations of the pure machines have around them: zedkube's answer, the own request, a record that may
 //! not reach the disk.
 
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::ops::DerefMut;
+
 use schemas::{
     DrainRequester, DrainStatus, GateFacts, GoTime, Member, OnTimeout, Verdict, ZedkubeSeen, gate,
 };
 
-use crate::requester::{Gate, OwnRequest};
+use super::diagram::Transition;
+use crate::clock::Moment;
+use crate::machine::Machine;
+use crate::requester::{Gate, GateReading, Listen, OwnRequest};
 
 /// zedkube as the gate sees it, and the request's file. `C` is what a request is made for.
 #[derive(Clone, Debug)]
@@ -19,6 +26,8 @@ pub struct SimZedkube<C> {
     pub request: Option<(GoTime, C)>,
     /// What the requester remembers as its own.
     pub own: Option<OwnRequest>,
+    /// Its report cuts the pause after a failed drain short.
+    pub needs_no_pause: bool,
     /// So many requests were made.
     pub requests_made: i64,
 }
@@ -26,7 +35,15 @@ pub struct SimZedkube<C> {
 impl<C> SimZedkube<C> {
     /// The zedkube of a member, without a request.
     pub fn new(requester: DrainRequester) -> Self {
-        Self { requester, member: Member::Yes, answer: None, request: None, own: None, requests_made: 0 }
+        Self {
+            requester,
+            member: Member::Yes,
+            answer: None,
+            request: None,
+            own: None,
+            needs_no_pause: false,
+            requests_made: 0,
+        }
     }
 
     /// Answers the request that stands.
@@ -50,6 +67,16 @@ impl<C> SimZedkube<C> {
     /// The request is withdrawn.
     pub fn withdraw(&mut self) {
         (self.own, self.request) = (None, None);
+    }
+
+    /// What an agent sees that listens to this.
+    pub fn reading(&self, listen: Listen) -> GateReading {
+        GateReading {
+            gate: (listen == Listen::ToGate).then(|| self.gate()),
+            needs_no_pause: listen == Listen::ToReport && self.needs_no_pause,
+            own: self.own,
+            next: self.next_request(),
+        }
     }
 
     /// What the gate says.
@@ -136,16 +163,116 @@ impl SimFaults {
 /// Rounds in which an agent has to come to rest when nothing changes around it.
 const MOST_ROUNDS: usize = 20;
 
+/// What the loop of an agent has around its machine, in a simulation.
+#[derive(Clone, Debug)]
+pub struct SimLoop<M: Machine> {
+    /// As the loop has it.
+    pub state: M::State,
+    /// The time.
+    pub now: Moment,
+    /// The settings.
+    pub policy: M::Policy,
+    /// When effects fail.
+    pub faults: SimFaults,
+    /// The effects that were done, in words.
+    pub done: Vec<String>,
+    /// The changes of phase that were seen, as a state diagram names them.
+    pub seen: BTreeSet<Transition>,
+}
+
+impl<M: Machine> SimLoop<M> {
+    /// A process that begins from this state, long after the boot.
+    pub fn begin(state: M::State, policy: M::Policy) -> Self {
+        let now = Moment { boot_ms: 1_000_000, wall: GoTime::ZERO };
+        let faults = SimFaults::default();
+        Self { state, now, policy, faults, done: Vec::new(), seen: BTreeSet::new() }
+    }
+}
+
+/// Which part an effect has in faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimWrite {
+    /// It cannot fail.
+    Never,
+    /// It may fail.
+    File,
+    /// It may fail, and does on a disk that takes no record.
+    Record,
+}
+
 /// A pure machine with its device around it.
-pub trait SimAgent: std::fmt::Debug {
-    /// One look, one step. Says whether there was anything to do.
-    fn turn(&mut self) -> bool;
+pub trait SimAgent: Debug + DerefMut<Target = SimLoop<Self::Machine>> {
+    /// The machine.
+    type Machine: Machine;
+
+    /// One look.
+    fn look(&mut self) -> <Self::Machine as Machine>::Event;
+
+    /// Does one effect, and checks what must be true before it.
+    fn perform(&mut self, effect: &<Self::Machine as Machine>::Effect);
+
+    /// Which part this effect has in faults.
+    fn write_of(&self, effect: &<Self::Machine as Machine>::Effect) -> SimWrite;
+
+    /// What is left of an effect that has failed.
+    fn leave_undone(&mut self, effect: &<Self::Machine as Machine>::Effect);
+
+    /// The state from what is on disk.
+    fn resumed(&self) -> <Self::Machine as Machine>::State;
+
+    /// The phase of a state, as a state diagram names it.
+    fn phase(state: &<Self::Machine as Machine>::State) -> String;
 
     /// The process dies and starts again, before its first look.
     fn reload(&mut self);
 
     /// nodeagent does one thing by the files as they are.
-    fn nodeagent_turn(&mut self);
+    fn nodeagent_turn(&mut self) {}
+
+    /// One look, one step. Says whether there was anything to do.
+    fn turn(&mut self) -> bool {
+        self.turn_beside(&mut std::iter::repeat(false))
+    }
+
+    /// One look, one step, while nodeagent does something wherever `nodeagent` says so.
+    fn turn_beside(&mut self, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
+        let facts = self.look();
+        self.step_beside(&facts, nodeagent).unwrap_or(true)
+    }
+
+    /// An event comes from beside the loop, which sends it once more if an effect has failed. Says whether there was
+    /// anything to do.
+    fn send(&mut self, event: &<Self::Machine as Machine>::Event) -> bool {
+        let first = self.step_beside(event, &mut std::iter::repeat(false));
+        first.or_else(|| self.step_beside(event, &mut std::iter::repeat(false))).unwrap_or(true)
+    }
+
+    /// One step with its effects. Says whether there were any; nothing when one has failed.
+    fn step_beside(
+        &mut self,
+        event: &<Self::Machine as Machine>::Event,
+        nodeagent: &mut impl Iterator<Item = bool>,
+    ) -> Option<bool> {
+        let (next, effects) = Self::Machine::step(self.state.clone(), event, self.now, &self.policy);
+        for effect in &effects {
+            if nodeagent.next().unwrap_or(false) {
+                self.nodeagent_turn();
+            }
+            let write = self.write_of(effect);
+            if write != SimWrite::Never && self.faults.next_fails(write == SimWrite::Record) {
+                self.leave_undone(effect);
+                self.state = Self::Machine::after_failure(self.state.clone(), self.resumed());
+                return None;
+            }
+            self.perform(effect);
+        }
+        let (before, after) = (Self::phase(&self.state), Self::phase(&next));
+        if before != after {
+            self.seen.insert((before, after));
+        }
+        self.state = next;
+        Some(effects.iter().any(|effect| Self::Machine::wake_at(effect).is_none()))
+    }
 
     /// Looks until nothing changes any more.
     fn run(&mut self) {
@@ -163,6 +290,12 @@ pub trait SimAgent: std::fmt::Debug {
     /// The process dies and starts again.
     fn restart(&mut self) {
         self.reload();
+        self.run();
+    }
+
+    /// Time passes.
+    fn sleep(&mut self, millis: u64) {
+        self.now.boot_ms += millis;
         self.run();
     }
 
