@@ -9,7 +9,7 @@ use schemas::Topic;
 use tokio::time::{Instant, sleep_until};
 
 use crate::TopicKey;
-use crate::backoff::pause_after;
+use crate::backoff::{common_moment, pause_after};
 use crate::frame::{MAX_READ_BYTES, Message};
 use crate::mirror::{Mirror, PeerError};
 use crate::place::TopicPlace;
@@ -180,6 +180,6 @@ impl<T: Topic> Dialled<T> {
         self.version += u64::from(self.mirror.is_following());
         self.mirror.lost();
         self.failures = self.failures.saturating_add(1);
-        self.link = Link::Down { until: Instant::now() + pause_after(self.failures) };
+        self.link = Link::Down { until: common_moment(pause_after(self.failures)) };
     }
 }

@@ -30,6 +30,7 @@ pub mod store;
 mod subscriber;
 mod watch;
 
+pub use backoff::{begin_common_moments, common_moment};
 pub use collection::{Change, Collection};
 pub use directory::{Items, read_item, read_items, read_items_of};
 pub use key::{KeyError, TopicKey};

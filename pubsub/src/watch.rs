@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::backoff::moment_within;
 use crate::store::is_temporary;
 use hub::{Hub, Told};
 
@@ -23,6 +24,8 @@ use hub::{Hub, Told};
 const RESCAN: Duration = Duration::from_secs(30);
 /// The same without inotify. Half of the second within which every change has to be seen.
 const POLL: Duration = Duration::from_millis(500);
+/// All watches of a process look at moments so far apart.
+const TOGETHER: Duration = Duration::from_millis(2500);
 /// Folders that are watched above the path, or above the deepest folder of it that exists: `<agent>` and `run`
 /// above a topic's folder. A rename further up is found by the rescan.
 const LEVELS_ABOVE: usize = 2;
@@ -88,7 +91,7 @@ impl PathWatch {
             self.disarm();
             self.hub = None;
         }
-        self.next_look = Instant::now() + if result.is_ok() { RESCAN } else { POLL };
+        self.next_look = moment_within(if result.is_ok() { RESCAN } else { POLL }, TOGETHER);
     }
 
     fn try_arm(&mut self) -> nix::Result<()> {
