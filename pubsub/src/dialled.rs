@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::TopicKey;
 use crate::frame::{MAX_READ_BYTES, Message};
 use crate::mirror::{Mirror, PeerError};
+use crate::moments::common_moment;
 use crate::place::TopicPlace;
 use crate::read::Refusal;
 use crate::seqpacket::Connection;
@@ -181,6 +182,6 @@ impl<T: Topic> Dialled<T> {
         self.version += u64::from(self.mirror.is_following());
         self.mirror.lost();
         self.failures = self.failures.saturating_add(1);
-        self.link = Link::Down { until: Instant::now() + DIAL_AGAIN.after(self.failures) };
+        self.link = Link::Down { until: common_moment(DIAL_AGAIN.after(self.failures)) };
     }
 }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::feed::{Feed, Snapshot};
 use crate::frame::{MAX_REQUEST_BYTES, Message};
+use crate::moments::common_moment;
 use crate::seqpacket::{self, Connection, ListenError, Listener, Peer, TopicSocket};
 
 /// After a socket that could not be served, or a subscriber that could not be accepted.
@@ -112,18 +113,18 @@ impl Door {
     /// Makes the socket if it is not there.
     fn open(&mut self) -> Result<(), AlreadyServed> {
         if self.listener().is_some_and(|listener| listener.is_in_place()) {
-            self.look = Instant::now() + LOOK;
+            self.look = common_moment(LOOK);
             return Ok(());
         }
         match make(&self.path) {
             Ok(listener) => {
                 *lock(&self.listener) = Some(Arc::new(listener));
                 self.failures = 0;
-                self.look = Instant::now() + LOOK;
+                self.look = common_moment(LOOK);
                 Ok(())
             }
             Err(ListenError::Live(pid)) => {
-                self.look = Instant::now() + LOOK;
+                self.look = common_moment(LOOK);
                 Err(AlreadyServed { path: self.path.clone(), pid })
             }
             Err(ListenError::Io(error)) => {
@@ -131,7 +132,7 @@ impl Door {
                     tracing::error!("cannot serve {:?}: {error}; trying again", self.path);
                 }
                 self.failures = self.failures.saturating_add(1);
-                self.look = Instant::now() + SERVE_AGAIN.after(self.failures);
+                self.look = common_moment(SERVE_AGAIN.after(self.failures));
                 Ok(())
             }
         }

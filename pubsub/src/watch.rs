@@ -12,17 +12,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use notify::{ErrorKind, Event, EventKind};
+use nix::errno::Errno;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::moments::moment_within;
 use crate::store::is_temporary;
-use hub::Hub;
+use hub::{Hub, Told};
 
 /// How long a change that inotify did not tell can go unseen.
 const RESCAN: Duration = Duration::from_secs(30);
 /// The same without inotify. Half of the second within which every change has to be seen.
 const POLL: Duration = Duration::from_millis(500);
+/// All watches of a process look at moments so far apart.
+const TOGETHER: Duration = Duration::from_millis(2500);
 /// Folders that are watched above the path, or above the deepest folder of it that exists: `<agent>` and `run`
 /// above a topic's folder. A rename further up is found by the rescan.
 const LEVELS_ABOVE: usize = 2;
@@ -41,7 +44,7 @@ pub struct PathWatch {
     next_look: Instant,
 }
 
-type FindHub = fn() -> notify::Result<Arc<Hub>>;
+type FindHub = fn() -> nix::Result<Arc<Hub>>;
 
 /// What the thread of inotify and the reader share.
 #[derive(Debug)]
@@ -75,7 +78,7 @@ impl PathWatch {
         };
         let is_sure = self.shared.rearm.swap(false, Ordering::Relaxed);
         if is_sure || is_time {
-            self.renew(is_sure);
+            self.renew();
         }
         self.arm();
     }
@@ -83,15 +86,15 @@ impl PathWatch {
     /// Watches every folder that should be. Folders that appear meanwhile are followed.
     fn arm(&mut self) {
         let result = self.try_arm();
-        if let Err(error) = &result {
+        if let Err(error) = result {
             tell_once(error);
             self.disarm();
             self.hub = None;
         }
-        self.next_look = Instant::now() + if result.is_ok() { RESCAN } else { POLL };
+        self.next_look = moment_within(if result.is_ok() { RESCAN } else { POLL }, TOGETHER);
     }
 
-    fn try_arm(&mut self) -> notify::Result<()> {
+    fn try_arm(&mut self) -> nix::Result<()> {
         for _ in 0..MAX_ROUNDS {
             let wanted: BTreeSet<PathBuf> =
                 self.shared.paths.iter().flat_map(|path| folders_of(path)).collect();
@@ -110,19 +113,20 @@ impl PathWatch {
         Ok(())
     }
 
-    fn watch(&mut self, folder: PathBuf) -> notify::Result<()> {
+    fn watch(&mut self, folder: PathBuf) -> nix::Result<()> {
         match self.joined_hub()?.watch(&folder) {
             Ok(()) => {
                 self.watched.insert(folder);
                 Ok(())
             }
-            Err(error) if is_gone(&error) => Ok(()),
+            // It went away between looking for it and watching it. Not a limit.
+            Err(Errno::ENOENT) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     /// The hub, which from now on tells this watch of events.
-    fn joined_hub(&mut self) -> notify::Result<&Arc<Hub>> {
+    fn joined_hub(&mut self) -> nix::Result<&Arc<Hub>> {
         let hub = if let Some(hub) = self.hub.take() {
             hub
         } else {
@@ -142,10 +146,10 @@ impl PathWatch {
 
     /// Sees to it that what is watched are the folders that are there now. What cannot be watched any more is left to
     /// [`PathWatch::arm`].
-    fn renew(&mut self, is_sure: bool) {
+    fn renew(&mut self) {
         let Some(hub) = self.hub.clone() else { return };
         for folder in self.watched.clone() {
-            if let Err(error) = hub.renew(&folder, is_sure, &self.shared) {
+            if let Err(error) = hub.renew(&folder, &self.shared) {
                 tracing::trace!("watch {folder:?} anew: {error}");
                 self.unwatch(&folder);
             }
@@ -167,8 +171,8 @@ impl Drop for PathWatch {
 
 impl Shared {
     /// Runs on the thread of inotify, so it must not wait for anything.
-    fn handle(&self, event: &notify::Result<Event>) {
-        let (concerns, rearm) = event.as_ref().map_or((true, true), |event| self.judge(event));
+    fn handle(&self, told: &Told) {
+        let (concerns, rearm) = self.judge(told);
         if rearm {
             self.rearm.store(true, Ordering::Relaxed);
         }
@@ -177,20 +181,15 @@ impl Shared {
         }
     }
 
-    /// Whether an event calls for a look, and whether watches may be dead.
-    fn judge(&self, event: &Event) -> (bool, bool) {
-        if event.need_rescan() {
-            return (true, true);
+    /// Whether what was told calls for a look, and whether watches may be dead.
+    fn judge(&self, told: &Told) -> (bool, bool) {
+        match told {
+            Told::Lost => (true, true),
+            Told::Changed(changed) => {
+                let rearm = self.paths.iter().any(|path| path.starts_with(changed));
+                (rearm || self.is_inside(changed), rearm)
+            }
         }
-        // Our own reading makes access events: reacting to them would never end.
-        if matches!(event.kind, EventKind::Access(_)) {
-            return (false, false);
-        }
-        if event.paths.is_empty() {
-            return (true, true);
-        }
-        let rearm = event.paths.iter().any(|changed| self.paths.iter().any(|path| path.starts_with(changed)));
-        (rearm || event.paths.iter().any(|changed| self.is_inside(changed)), rearm)
     }
 
     /// A finished file directly inside one of the paths.
@@ -218,20 +217,8 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The folder went away between looking for it and watching it. Not a limit.
-fn is_gone(error: &notify::Error) -> bool {
-    match &error.kind {
-        ErrorKind::PathNotFound => true,
-        ErrorKind::Io(io) => io.kind() == std::io::ErrorKind::NotFound,
-        ErrorKind::Generic(_)
-        | ErrorKind::WatchNotFound
-        | ErrorKind::InvalidConfig(_)
-        | ErrorKind::MaxFilesWatch => false,
-    }
-}
-
 /// One warning per process: the limits of inotify are the machine's.
-fn tell_once(error: &notify::Error) {
+fn tell_once(error: Errno) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
         tracing::warn!(

@@ -7,15 +7,14 @@ use schemas::Agent;
 
 use crate::screen;
 
-/// Threads that carry an agent's tasks: one for its loop, one for calls and files that block.
-const THREADS: usize = 2;
-
 /// Runs the agent until it is told to stop. Exit code 0 then; 1 when it could not start or go on, 2 for a bad flag.
 pub(crate) fn run(agent: Agent, flags: &AgentFlags) -> ExitCode {
     if let Err(error) = logs::init(flags.log_format, agent.name()) {
         return fail(&error, 1);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    pubsub::begin_common_moments();
+    // One thread: with more of them each event wakes two. Whatever may block for long has a thread of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, 1),

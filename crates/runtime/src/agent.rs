@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
-use pubsub::{AgentLock, Kept, LockError, Persistence, Root};
+use pubsub::{AgentLock, Kept, LockError, Persistence, Root, common_moment};
 use schemas::agent::shown;
 use thiserror::Error;
 
@@ -199,7 +199,7 @@ async fn keep_lock(agent: Weak<Parts>, stop: Stop) {
             }
         }
         drop(parts);
-        tokio::time::sleep(BEAT).await;
+        tokio::time::sleep_until(common_moment(BEAT)).await;
     }
 }
 

@@ -20,9 +20,9 @@ use jiff::Timestamp;
 use nix::fcntl::OFlag;
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
-use pubsub::{Owner, Root, read_checked};
+use pubsub::{Owner, Root, common_moment, read_checked};
 use sd_notify::NotifyState;
-use tokio::time::Instant;
+use tokio::sync::Notify;
 
 use crate::clock;
 
@@ -37,6 +37,8 @@ pub const ENDED_AFTER: Duration = Duration::from_mins(3);
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// A touch file of ours holds the time of the beat: a number of so many digits, so that a full disk has room for the next.
 const TIME_DIGITS: usize = 20;
+/// More steps than any loop does.
+const NEVER_ASKED: u64 = u64::MAX;
 /// However short systemd's watchdog is.
 const SHORTEST_BEAT: Duration = Duration::from_millis(100);
 
@@ -51,10 +53,11 @@ struct Shared {
     beat: Duration,
     /// The agent has started, and the service manager does not know it yet.
     owes_ready: AtomicBool,
+    /// How many steps the loop has done.
     steps: AtomicU64,
-    began: Instant,
-    /// When the loop last showed progress, in milliseconds since it began.
-    shown_ms: AtomicU64,
+    /// How many it had done when it was last asked to show that it turns; [`NEVER_ASKED`] before.
+    asked_at: AtomicU64,
+    asked: Notify,
 }
 
 impl Liveness {
@@ -66,9 +69,9 @@ impl Liveness {
             touch,
             beat,
             owes_ready: AtomicBool::new(false),
-            steps: AtomicU64::new(1),
-            began: Instant::now(),
-            shown_ms: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
+            asked_at: AtomicU64::new(NEVER_ASKED),
+            asked: Notify::new(),
         });
         tokio::spawn(feed(Arc::downgrade(&shared)));
         Self(shared)
@@ -77,15 +80,19 @@ impl Liveness {
     /// The loop has done a step. Cheap; call it once per turn.
     pub fn progress(&self) {
         self.0.steps.fetch_add(1, Ordering::Relaxed);
-        let now_ms = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(0);
-        self.0.shown_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Returns when a loop has to show that it still turns, idle or busy: wait for it beside the other events, then
-    /// call [`Liveness::progress`]. How often the wait is begun anew does not matter.
+    /// Returns when a loop has to show that it still turns, idle or busy: it has not since the last beat. Wait for it
+    /// beside the other events, then call [`Liveness::progress`]. How often the wait is begun anew does not matter.
     pub async fn due(&self) {
-        let shown = self.0.began + Duration::from_millis(self.0.shown_ms.load(Ordering::Relaxed));
-        tokio::time::sleep_until(shown + self.0.beat / 2).await;
+        loop {
+            // Before the look, so that nothing is missed in between.
+            let asked = self.0.asked.notified();
+            if self.0.steps.load(Ordering::Relaxed) == self.0.asked_at.load(Ordering::Relaxed) {
+                return;
+            }
+            asked.await;
+        }
     }
 
     /// Tells systemd that the agent has started. Without systemd nothing happens.
@@ -102,6 +109,12 @@ impl Liveness {
 }
 
 impl Shared {
+    /// Asks the loop, which has done so many steps, for one more: it answers at once, and so before the next beat.
+    fn ask(&self, steps: u64) {
+        self.asked_at.store(steps, Ordering::Relaxed);
+        self.asked.notify_waiters();
+    }
+
     /// Says again what did not get through: a service that is never ready is ended by systemd.
     fn tell_ready(&self) {
         if self.owes_ready.load(Ordering::Relaxed) && tell(&[NotifyState::Ready]) {
@@ -130,12 +143,15 @@ fn beat(watchdog: Option<Duration>) -> Duration {
 }
 
 async fn feed(agent: Weak<Shared>) {
-    let mut seen = 0;
+    let mut seen = None;
     let mut failing: Vec<bool> = Vec::new();
     while let Some(shared) = agent.upgrade() {
         let steps = shared.steps.load(Ordering::Relaxed);
-        if steps != seen {
-            seen = steps;
+        if seen.is_some() {
+            shared.ask(steps);
+        }
+        if seen != Some(steps) {
+            seen = Some(steps);
             failing.resize(shared.touch.len(), false);
             for (path, was_failing) in shared.touch.iter().zip(&mut failing) {
                 let failed = touch(path);
@@ -145,9 +161,9 @@ async fn feed(agent: Weak<Shared>) {
             shared.tell_ready();
             tell(&[NotifyState::Watchdog]);
         }
-        let beat = shared.beat;
+        let next = common_moment(shared.beat);
         drop(shared);
-        tokio::time::sleep(beat).await;
+        tokio::time::sleep_until(next).await;
     }
 }
 

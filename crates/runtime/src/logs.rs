@@ -20,7 +20,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Format, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
@@ -114,17 +114,27 @@ where
         .with_writer(queue)
 }
 
-/// From `info` on, unless the variable says otherwise; its mistakes are passed over.
-fn filter() -> EnvFilter {
-    let filter = EnvFilter::builder()
-        .with_env_var(FILTER_VARIABLE)
-        .with_default_directive(LevelFilter::INFO.into())
-        .from_env_lossy();
+/// From `info` on, unless the variable says otherwise.
+fn filter() -> Targets {
+    let chosen = std::env::var(FILTER_VARIABLE).unwrap_or_default();
     // It warns at every retry of a watch, each few seconds in an outage; zedkube says it once.
-    match "kube_runtime=error".parse() {
-        Ok(quiet) => filter.add_directive(quiet),
-        Err(_) => filter,
+    chosen_by(&chosen).with_target("kube_runtime", LevelFilter::ERROR)
+}
+
+/// The records that a list of directives chooses, such as `pubsub=trace,info`; those from `info` on if it has none. Its
+/// mistakes are passed over.
+fn chosen_by(directives: &str) -> Targets {
+    let directives = directives.split(',').filter(|directive| !directive.trim().is_empty());
+    let mut chosen: Option<Targets> = None;
+    for directive in directives.filter_map(|directive| directive.trim().parse::<Targets>().ok()) {
+        let before = chosen.unwrap_or_default();
+        let after = match directive.default_level() {
+            Some(level) => before.with_default(level),
+            None => before,
+        };
+        chosen = Some(after.with_targets(directive));
     }
+    chosen.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
 }
 
 /// One line per record.
@@ -224,6 +234,24 @@ mod tests {
 
         fn make_writer(&self) -> Self {
             self.clone()
+        }
+    }
+
+    #[test]
+    fn directives_choose_by_target_and_level() {
+        use tracing::Level;
+        for (directives, chosen, left_out) in [
+            ("", ("zedkube", Level::INFO), ("zedkube", Level::DEBUG)),
+            ("nonsense=loud", ("zedkube", Level::INFO), ("zedkube", Level::DEBUG)),
+            ("debug", ("zedkube", Level::DEBUG), ("zedkube", Level::TRACE)),
+            ("pubsub=trace,info", ("pubsub::server", Level::TRACE), ("zedkube", Level::DEBUG)),
+            ("info, pubsub=trace", ("zedkube", Level::INFO), ("zedkube", Level::DEBUG)),
+            ("pubsub=trace", ("pubsub", Level::TRACE), ("zedkube", Level::ERROR)),
+            ("nonsense=loud,warn", ("zedkube", Level::WARN), ("zedkube", Level::INFO)),
+        ] {
+            let targets = chosen_by(directives);
+            assert!(targets.would_enable(chosen.0, &chosen.1), "{directives}: {chosen:?}");
+            assert!(!targets.would_enable(left_out.0, &left_out.1), "{directives}: {left_out:?}");
         }
     }
 

@@ -1,9 +1,6 @@
 use std::fs::{self, File};
 use std::io::Write;
 
-use notify::event::{
-    AccessKind, AccessMode, CreateKind, DataChange, Flag, MetadataKind, ModifyKind, RemoveKind, RenameMode,
-};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -17,46 +14,28 @@ fn shared(paths: &[&str]) -> Shared {
     Shared { paths, look_again: Notify::new(), rearm: AtomicBool::new(false) }
 }
 
-/// Whether an event at `paths` calls for a look, and for new watches, when `/run/a/T` is watched.
+/// Whether a change at `path` calls for a look, and for new watches, when `/run/a/T` is watched.
 #[track_caller]
-fn check(kind: EventKind, paths: &[&str], expected: (bool, bool)) {
-    let event = paths.iter().fold(Event::new(kind), |event, path| event.add_path(PathBuf::from(path)));
-    assert_eq!(shared(&["/run/a/T"]).judge(&event), expected, "{event:?}");
+fn check(path: &str, expected: (bool, bool)) {
+    assert_eq!(shared(&["/run/a/T"]).judge(&Told::Changed(path.into())), expected, "{path}");
 }
 
 #[test]
-fn an_event_means_look_again_or_nothing() {
-    let created = EventKind::Create(CreateKind::File);
-    let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
-    let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::Both));
+fn a_change_means_look_again_or_nothing() {
     let (look, new_watches, nothing) = ((true, false), (true, true), (false, false));
-    for kind in [created, written, EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any))] {
-        check(kind, &["/run/a/T/global.json"], look);
-        check(kind, &["/run/a/T"], new_watches);
-        check(kind, &["/run/a"], new_watches);
-        check(kind, &["/run/a.touch"], nothing);
-        check(kind, &["/run/a/Other"], nothing);
-        check(kind, &["/run/a/T/.tmp.1.1"], nothing);
-    }
-    check(renamed, &["/run/a/T/.tmp.1.1", "/run/a/T/global.json"], look);
-    check(renamed, &["/run/a", "/run/b"], new_watches);
-    check(EventKind::Remove(RemoveKind::Folder), &["/run/a/T"], new_watches);
-    check(EventKind::Other, &[], new_watches);
-}
-
-#[test]
-fn reading_never_calls_for_a_look() {
-    for kind in [AccessKind::Open(AccessMode::Any), AccessKind::Close(AccessMode::Read), AccessKind::Read] {
-        check(EventKind::Access(kind), &["/run/a/T/global.json"], (false, false));
-        check(EventKind::Access(kind), &["/run/a/T"], (false, false));
-    }
+    check("/run/a/T/global.json", look);
+    check("/run/a/T", new_watches);
+    check("/run/a", new_watches);
+    check("/run/a.touch", nothing);
+    check("/run/a/Other", nothing);
+    check("/run/a/T/.tmp.1.1", nothing);
 }
 
 #[test]
 fn a_lost_event_calls_for_everything() {
     let shared = shared(&["/run/a/T"]);
-    assert_eq!(shared.judge(&Event::new(EventKind::Other).set_flag(Flag::Rescan)), (true, true));
-    shared.handle(&Err(notify::Error::generic("broken")));
+    assert_eq!(shared.judge(&Told::Lost), (true, true));
+    shared.handle(&Told::Lost);
     assert!(shared.rearm.load(Ordering::Relaxed));
 }
 
@@ -199,7 +178,7 @@ async fn waiting_that_is_given_up_does_not_put_off_the_look() {
 #[tokio::test(start_paused = true)]
 async fn without_inotify_there_is_a_look_twice_a_second() {
     let folder = TempDir::new().unwrap();
-    let no_hub: FindHub = || Err(notify::Error::new(ErrorKind::MaxFilesWatch));
+    let no_hub: FindHub = || Err(Errno::ENOSPC);
     let mut watch = PathWatch::with(no_hub, vec![folder.path().join("file")]);
     let start = Instant::now();
     for looks in 1..5 {

@@ -58,8 +58,8 @@ fn events_that_are_lost_are_made_up_for() {
     let mut lines = BufReader::new(reader.stdout.take().unwrap());
     wait_for(&mut lines, "watching");
     stop(&reader);
-    // At least two events each; two names by turns, since equal ones in a row count as one.
-    for _ in 0..=limit / 4 {
+    // At least one event each; two names by turns, since equal ones in a row count as one.
+    for _ in 0..=limit / 2 {
         for name in ["a.json", "b.json"] {
             echo(&place.file(name), &json("0"));
         }

@@ -1,12 +1,14 @@
 //! Benchmarks: numbers for people, never asserted in tests. Run by `scripts/bench`.
 
 mod drain;
+mod idle;
 mod latency;
 mod table;
 mod topics;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -43,6 +45,18 @@ enum What {
         #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "kubectl,ebb,zedkube")]
         tool: Vec<drain::Tool>,
     },
+    /// Memory and wake-ups of four agents that have nothing to do, as processes of their own on a real control plane
+    Idle {
+        /// Seconds before they are watched
+        #[arg(long, default_value_t = 120)]
+        settle: u64,
+        /// For so many seconds
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Which program; as a default the one beside this one
+        #[arg(long)]
+        program: Option<PathBuf>,
+    },
 }
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints, here only")]
@@ -51,6 +65,9 @@ fn main() -> ExitCode {
         What::Latency { runs } => latency::run(runs),
         What::Topics { runs } => topics::run(runs),
         What::Drain { runs, scenario, tool } => drain::run(runs, &scenario, &tool),
+        What::Idle { settle, seconds, program } => {
+            idle::run(program, Duration::from_secs(settle), Duration::from_secs(seconds))
+        }
     };
     match result {
         Ok(text) => {

@@ -76,6 +76,38 @@ async fn all_live_on_when_their_folder_is_replaced() {
     }
 }
 
+/// Whoever opens a file in a watched folder, a reader of this process or anybody else, wakes nobody.
+#[tokio::test]
+async fn reading_is_not_told() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("file");
+    put(&path, "1");
+    let mut watch = PathWatch::new([folder.path()]);
+    for _ in 0..10 {
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+    timeout(Duration::from_millis(200), watch.changed()).await.expect_err("woken by reading");
+    put(&path, "2");
+    woken(&mut watch).await;
+}
+
+/// Whichever of them is given up, the other one is still told.
+#[tokio::test]
+async fn two_paths_may_lead_to_one_folder() {
+    let folder = TempDir::new().unwrap();
+    let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+    fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let [mut by_path, mut by_link] = [&real, &link].map(|path| PathWatch::new([path.join("file")]));
+    put(&real.join("file"), "1");
+    woken(&mut by_path).await;
+    woken(&mut by_link).await;
+    drop(by_path);
+    put(&real.join("file"), "2");
+    woken(&mut by_link).await;
+}
+
 /// As one does that meets a limit again and again.
 #[tokio::test]
 async fn who_joins_again_and_again_is_told_once() {
@@ -86,6 +118,6 @@ async fn who_joins_again_and_again_is_told_once() {
         hub.join(&watch.shared);
     }
     let joined =
-        hub.readers.living().into_iter().filter(|reader| std::sync::Arc::ptr_eq(reader, &watch.shared));
+        hub.shared.living().into_iter().filter(|reader| std::sync::Arc::ptr_eq(reader, &watch.shared));
     assert_eq!(joined.count(), 1);
 }
