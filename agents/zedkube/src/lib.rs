@@ -53,7 +53,7 @@ pub enum ZedkubeFailure {
 /// zedkube starts it again then.
 pub async fn run(context: AgentContext, stop: Stop) -> Result<(), ZedkubeFailure> {
     let mut service = service::Service::start(context)?;
-    Ok(service.run(&stop).await?)
+    Ok(service.run(stop).await?)
 }
 
 /// Takes an operator's override file while no zedkube runs: zedkube's own start and one step, without asking the

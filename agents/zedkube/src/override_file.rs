@@ -209,8 +209,8 @@ fn words(found: &DrainOverride, place: &Path) -> String {
     /// A person reads this in one line.
     const LONGEST: usize = 200;
     let by = if found.by.is_empty() { place.display().to_string() } else { found.by.clone() };
-    let text = if found.reason.is_empty() { by } else { format!("{by}: {}", found.reason) };
-    text.chars().filter(|letter| !letter.is_control()).take(LONGEST).collect()
+    let words = if found.reason.is_empty() { by } else { format!("{by}: {}", found.reason) };
+    text::plain_chars(&words).take(LONGEST).collect()
 }
 
 /// Durably: after a crash it is not there again.

@@ -126,7 +126,7 @@ fn a_file_that_cannot_be_renamed_is_not_applied() {
 fn who_says_so_and_why_is_kept_in_one_line() {
     let mut bench = Bench::new();
     bench.write(FIRST, "{\"Status\":1,\"RequestedBy\":1,\"By\":\"root\",\"Reason\":\"a\\nb\"}", 0o600);
-    assert_eq!(bench.file.look(Moment(0)).0.unwrap().by, "root: ab");
+    assert_eq!(bench.file.look(Moment(0)).0.unwrap().by, "root: a b");
 }
 
 const DISABLE: &str = "{\"Status\":1,\"RequestedBy\":1}";

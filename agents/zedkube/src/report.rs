@@ -3,7 +3,7 @@
 use drain::diagnosis::Guard;
 use drain::progress::{self, Line, attempt, lines};
 use drain::state::Stage;
-use drain::{Moment, Planned, Verdict, diagnosis};
+use drain::{Moment, Planned, diagnosis};
 use schemas::{
     Attempt, Blocked, Budget, Disabled, Forcing, GoTime, NodeDrainReport, NodeDrainStatus, Outcome, PodLine,
     Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, SpentOrder,
@@ -94,7 +94,7 @@ fn left_behind(state: &State, policy: &session::Policy, time: &ShownTime) -> Vec
         namespace: planned.id.namespace.clone(),
         name: planned.id.name.clone(),
         uid: planned.id.uid.clone(),
-        verdict: verdict(planned.verdict).to_owned(),
+        verdict: planned.verdict.name().to_owned(),
         reasons: planned.reasons.iter().map(ToString::to_string).collect(),
         stage: "LeftBehind".to_owned(),
         since: time.show(state.since),
@@ -255,7 +255,7 @@ fn pod_lines(lines: &[Line], time: &ShownTime) -> Vec<PodLine> {
         name: line.id.name.clone(),
         uid: line.id.uid.clone(),
         owner: line.owner.clone(),
-        verdict: verdict(line.verdict).to_owned(),
+        verdict: line.verdict.name().to_owned(),
         reasons: line.reasons.iter().map(ToString::to_string).collect(),
         stage: line.stage.as_ref().map_or("Stays", stage).to_owned(),
         since: time.show(line.since),
@@ -292,15 +292,6 @@ fn volume_lines(attempt: &drain::state::Attempt, time: &ShownTime) -> Vec<Volume
         since: time.show(line.since),
     };
     progress::volume_lines(attempt).into_iter().map(line).collect()
-}
-
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Evict => "Evict",
-        Verdict::Await => "Await",
-        Verdict::Leave => "Leave",
-        Verdict::Refuse => "Refuse",
-    }
 }
 
 fn stage(stage: &Stage) -> &'static str {

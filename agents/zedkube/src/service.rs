@@ -4,11 +4,11 @@ mod effects;
 mod hanging;
 mod publishing;
 
-use std::future::pending;
 use std::time::Duration;
 
 use drain::Moment;
 use pubsub::{PublishError, failure_point};
+use runtime::agent_loop::AgentLoop;
 use runtime::settings::Problem;
 use runtime::{AgentContext, SettingsWatch, Stop, clock};
 use schemas::RefusedInput;
@@ -74,8 +74,6 @@ enum Woken {
     Settings,
     Override,
     Event(Box<Event>),
-    Time,
-    Alive,
 }
 
 impl Service {
@@ -85,7 +83,6 @@ impl Service {
         service.performer.begin_housekeeping();
         service.output.serve();
         service.begin();
-        service.context.liveness().ready();
         Ok(service)
     }
 
@@ -143,7 +140,7 @@ impl Service {
         service.begin();
         let until_at_most = now() + FORCE_LIMIT;
         while service.is_forcing(now()) && now() < until_at_most {
-            until(service.next_time().min(until_at_most)).await;
+            tokio::time::sleep(now().until(service.next_time().min(until_at_most))).await;
             service.on_time();
         }
         service.publish(now());
@@ -170,30 +167,34 @@ impl Service {
     }
 
     /// Turns until somebody asks to stop, or until only a new process can help; then writes what is still to be written.
-    pub(crate) async fn run(&mut self, stop: &Stop) -> Result<(), Hanging> {
+    pub(crate) async fn run(&mut self, stop: Stop) -> Result<(), Hanging> {
         let mut end = Ok(());
-        while !stop.is_requested() && end.is_ok() {
-            let woken = tokio::select! {
-                () = stop.requested() => break,
-                woken = self.next() => woken,
-            };
-            self.apply(woken);
+        let mut rhythm = AgentLoop::begin(&self.context, stop);
+        while !rhythm.is_over() && end.is_ok() {
+            let next = Some(self.next_time()).filter(|next| *next != Moment::NEVER);
+            rhythm.succeeded(next.map(|next| now().until(next)));
+            let woken = rhythm.wait(self.next()).await;
+            if rhythm.is_over() {
+                break;
+            }
+            if let Some(woken) = woken {
+                self.apply(woken);
+            }
+            self.on_time();
             end = self.look_for_hanging(now());
         }
         self.publish(now());
         end
     }
 
-    /// Waits, and changes nothing. Never deaf: a record that cannot be written holds effects back, not events.
+    /// Waits for what comes from outside, and changes nothing. Never deaf: a record that cannot be written holds effects
+    /// back, not events.
     async fn next(&mut self) -> Woken {
-        let at = self.next_time();
         tokio::select! {
             () = self.inbox.changed() => Woken::Inbox,
             event = self.performer.event() => Woken::Event(Box::new(event)),
             () = self.settings.changed() => Woken::Settings,
             () = self.overrides.changed() => Woken::Override,
-            () = until(at) => Woken::Time,
-            () = self.context.liveness().due() => Woken::Alive,
         }
     }
 
@@ -209,8 +210,6 @@ impl Service {
             Woken::Settings => self.read_settings(),
             Woken::Override => self.read_override(),
             Woken::Event(event) => self.on_event(*event),
-            Woken::Time => self.on_time(),
-            Woken::Alive => self.context.liveness().progress(),
         }
     }
 
@@ -226,6 +225,7 @@ impl Service {
         self.step(event);
     }
 
+    /// Does what is due. Looked at after every turn, so that a flood of events keeps nothing waiting.
     fn on_time(&mut self) {
         let now = now();
         if self.record_again.is_some_and(|at| at <= now) {
@@ -374,20 +374,4 @@ fn first_state(
 
 fn now() -> Moment {
     Moment(clock::boot_millis())
-}
-
-/// Waits until the moment. The clock that decides goes on during suspend, the timer does not, so a long wait looks
-/// at the clock every now and then.
-async fn until(moment: Moment) {
-    const LONGEST: Duration = Duration::from_secs(10);
-    if moment == Moment::NEVER {
-        return pending().await;
-    }
-    loop {
-        let left = now().until(moment);
-        if left.is_zero() {
-            return;
-        }
-        tokio::time::sleep(left.min(LONGEST)).await;
-    }
 }

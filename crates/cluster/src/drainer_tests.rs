@@ -152,7 +152,7 @@ async fn a_node_that_goes_away() {
     fake.pod("web", "edge-a").unwrap();
     fake.budget("web", Limit::MinAvailable("1")).unwrap();
     let remove = |state: &State| {
-        if progress::attempt(state).is_some_and(|attempt| attempt.has_seen_cordon()) {
+        if progress::attempt(state).is_some_and(drain::state::Attempt::has_seen_cordon) {
             fake.delete("nodes", "", "edge-a");
             // As the controller manager does with pods whose node is gone.
             drop(fake.edit("pods", "default", "web", |pod| pod["status"]["phase"] = "Failed".into()));

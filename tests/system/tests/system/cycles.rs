@@ -9,7 +9,7 @@ use std::io::Result;
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates that are held to it, below the root of the workspace.
-const CRATES: [&str; 1] = ["crates/drain"];
+const CRATES: [&str; 2] = ["crates/drain", "crates/session"];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
