@@ -1,37 +1,37 @@
-//! What makes a type a topic, and the names of the agents that publish topics.
+//! The trait of all topics, and the names of the agents that publish them.
 
 use std::fmt::Debug;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A type that is published: one JSON object per item, named by [`Topic::NAME`] on disk and on sockets.
+/// A type that is published: one JSON object per item. [`Topic::NAME`] is its name on disk and on sockets.
 ///
-/// Equality is equality of meaning: two values that a reader must treat alike are equal.
-/// A topic must not use `#[serde(flatten)]` nor untagged enums: [`crate::parse`] matches field names in any
-/// letter case by the type's own field list, which those two hide.
+/// Equality is equality of meaning: two values that a reader must treat alike are equal. A topic must not use
+/// `#[serde(flatten)]` nor untagged enums: [`crate::parse`] matches field names in any letter case by the type's field
+/// list, which those two hide.
 pub trait Topic: Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync + 'static {
-    /// The folder and socket name, EVE's type name (`NodeDrainStatus`).
+    /// Name of the topic's folder and socket; EVE's type name (`NodeDrainStatus`).
     const NAME: &'static str;
 
-    /// The longest file of an item that is read or written, in bytes; a longer one is refused by name.
+    /// The longest item that is read or written, in bytes; a longer file is refused by name.
     const MAX_BYTES: usize = crate::parse::MAX_BYTES;
 }
 
-/// Agent names: the first folder of a topic's path. They are EVE's, whatever our crates are called.
+/// Folder names of the agents: the first part of a topic's path. They are EVE's names, also for device-op and baseos.
 pub mod agent {
-    /// Drains the node; publishes the status and the report.
+    /// zedkube drains the node; it publishes the status and the report.
     pub const ZEDKUBE: &str = "zedkube";
-    /// Gates reboot, shutdown and poweroff (our crate `device-op`).
+    /// device-op, the gate in front of reboot, shutdown and poweroff.
     pub const ZEDAGENT: &str = "zedagent";
-    /// Carries out what has been released.
+    /// nodeagent carries out what the gates have released.
     pub const NODEAGENT: &str = "nodeagent";
-    /// Gates the activation of images (our crate `baseos`).
+    /// baseos, the gate in front of the activation of images.
     pub const BASEOSMGR: &str = "baseosmgr";
-    /// Reports the state of images; EVE's own, we only read it.
+    /// EVE's volumemgr reports the state of images; we only read it.
     pub const VOLUMEMGR: &str = "volumemgr";
     /// The person at the command line.
     pub const EBB: &str = "ebb";
-    /// Whoever commands the device: a controller's agent, or `ebb reboot` and `ebb update`.
+    /// Commands for the device: from a controller's agent, or from `ebb reboot` and `ebb update`.
     pub const CONTROLLER: &str = "controller";
 }
