@@ -1,11 +1,12 @@
-//! How long to wait before what failed is tried again.
+//! The pause before a failed operation is tried again.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The pause after so many failures in a row: 100 ms after the first, twice as long after each, at most 10 s.
+/// The pause after this many failures in a row: 100 ms after the first, twice as long after each further one, at most
+/// 10 s.
 pub(crate) fn pause_after(failures: u32) -> Duration {
     let doubled = 2_u32.checked_pow(failures.saturating_sub(1));
     doubled.and_then(|factor| FIRST.checked_mul(factor)).map_or(LONGEST, |pause| pause.min(LONGEST))

@@ -4,7 +4,7 @@ fn key(text: &str) -> TopicKey {
     TopicKey::parse(text).unwrap()
 }
 
-/// The next message as a word, sent.
+/// Takes the next message as sent, and returns it as a word.
 fn say(feed: &mut Feed, snapshot: &Snapshot) -> Option<String> {
     let saying = feed.next(snapshot)?;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -32,7 +32,7 @@ fn snapshot(items: &[(&str, &str)]) -> Snapshot {
     snapshot
 }
 
-/// A subscriber of these items that has had them all.
+/// A subscriber that has had all of these items.
 fn following(items: &[(&str, &str)]) -> (Feed, Snapshot) {
     let snapshot = snapshot(items);
     let mut feed = Feed::new("Topic", false);
@@ -76,7 +76,7 @@ fn a_slow_reader_gets_the_newest_value_alone() {
     let (mut feed, mut snapshot) = following(&[("a", "1"), ("b", "1")]);
     for value in 2..100 {
         snapshot.set(&key("a"), value.to_string().as_bytes());
-        // It could not be sent.
+        // The message was made but could not be sent.
         assert!(feed.next(&snapshot).is_some());
     }
     assert_eq!(all(&mut feed, &snapshot), ["a=99"]);

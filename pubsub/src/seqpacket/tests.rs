@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn each_kind_of_socket_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    // Longer than an address may be.
+    // The path is longer than a socket address may be.
     let deep = folder.path().join("d".repeat(120));
     fs::create_dir(&deep).unwrap();
     let at = |name: &str| deep.join(name);

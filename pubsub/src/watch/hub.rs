@@ -1,7 +1,7 @@
 //! One inotify instance for all watches of a process.
 //!
-//! A user has 128 of them by default, root's are shared with kubelet and every container's log, and an agent follows a
-//! dozen topics. So this is global state, the only one of the crate: the kernel's limit is global too.
+//! A user has 128 instances by default; root shares them with kubelet and every container's log, and an agent follows a
+//! dozen topics. So the hub is global state, the only one of this crate: the kernel's limit is global too.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -12,23 +12,23 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::Shared;
 
-/// The hub of this process, as long as anybody watches.
+/// The hub of this process; it exists as long as anything is watched.
 static HUB: Mutex<Weak<Hub>> = Mutex::new(Weak::new());
 
-/// The one watcher, and who listens to it.
+/// The one inotify watcher, and its readers.
 pub(super) struct Hub {
-    /// Never locked by the thread of inotify, which answers calls of the watcher.
+    /// The inotify thread never takes this lock, because the watcher waits for that thread during its calls.
     folders: Mutex<Folders>,
     readers: Arc<Readers>,
 }
 
 struct Folders {
     watcher: RecommendedWatcher,
-    /// How many readers want each, and which folder it was when it was watched last.
+    /// For each folder the number of its readers, and the identity that the folder had when its watch was set.
     watched: BTreeMap<PathBuf, (usize, Option<Identity>)>,
 }
 
-/// Device and inode.
+/// Device and inode of a folder.
 type Identity = (u64, u64);
 
 #[derive(Default)]
@@ -37,7 +37,7 @@ struct Readers {
 }
 
 impl Hub {
-    /// The hub of this process.
+    /// The hub of this process; created if there is none.
     pub(super) fn of_process() -> notify::Result<Arc<Self>> {
         let mut hub = lock(&HUB);
         if let Some(hub) = hub.upgrade() {
@@ -56,15 +56,15 @@ impl Hub {
         Ok(Self { folders, readers })
     }
 
-    /// This reader is told of events from now on, as long as it lives. Once, however often it joins: one that cannot
-    /// watch tries again twice a second.
+    /// Passes events to this reader from now on, as long as it lives. A reader that joins twice gets each event once:
+    /// one that cannot watch tries again twice a second.
     pub(super) fn join(&self, reader: &Arc<Shared>) {
         let mut all = lock(&self.readers.all);
         all.retain(|known| known.strong_count() != 0 && !std::ptr::eq(known.as_ptr(), Arc::as_ptr(reader)));
         all.push(Arc::downgrade(reader));
     }
 
-    /// One more reader wants this folder. It is watched anew all the same: the watch that is there may be dead.
+    /// Adds a reader of this folder. The watch is set again even if there is one, because that one may be dead.
     pub(super) fn watch(&self, folder: &Path) -> notify::Result<()> {
         let mut folders = lock(&self.folders);
         folders.watch(folder)?;
@@ -73,7 +73,7 @@ impl Hub {
         Ok(())
     }
 
-    /// One reader less wants this folder.
+    /// Removes a reader of this folder.
     pub(super) fn unwatch(&self, folder: &Path) {
         let mut folders = lock(&self.folders);
         let Some((readers, _)) = folders.watched.get_mut(folder) else { return };
@@ -84,8 +84,8 @@ impl Hub {
         }
     }
 
-    /// Watches the folder anew that is there now. `is_sure` says that the watch is known to be dead; otherwise only if it
-    /// is another folder by now. Whatever happens in between the other readers miss, so they look.
+    /// Sets the watch of this folder again. `is_sure` says that the present watch is known to be dead; otherwise the
+    /// watch is set again only if the folder was replaced. Other readers may miss events meanwhile, so they are woken.
     pub(super) fn renew(&self, folder: &Path, is_sure: bool, reader: &Arc<Shared>) -> notify::Result<()> {
         let mut folders = lock(&self.folders);
         let known = folders.watched.get(folder).and_then(|(_, identity)| *identity);
@@ -108,7 +108,7 @@ impl Folders {
 
     fn unwatch(&mut self, folder: &Path) {
         if let Err(error) = self.watcher.unwatch(folder) {
-            // The kernel ends the watch of a removed folder by itself.
+            // The kernel removes the watch of a removed folder by itself.
             tracing::trace!("unwatch {folder:?}: {error}");
         }
     }
@@ -121,7 +121,7 @@ impl Folders {
 }
 
 impl Readers {
-    /// Runs on the thread of inotify, so it must not wait for anything but this short lock.
+    /// Passes an event to all readers. Runs on the inotify thread, so it must wait for nothing except this short lock.
     fn handle(&self, event: &notify::Result<Event>) {
         self.living().iter().for_each(|reader| reader.handle(event));
     }
