@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         std::mem::replace(&mut self.next, token)
     }
 
-    /// Takes so many bytes off the rest.
+    /// Removes `length` bytes from the start of the rest and returns them.
     fn skip(&mut self, length: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, ""));
         self.rest = rest;

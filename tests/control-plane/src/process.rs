@@ -43,7 +43,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program` with `home` as its only environment variable; both outputs are appended to `log`.
+    /// Starts `program` with `home` as its HOME and no other environment variable; both outputs are appended to `log`.
     pub(crate) fn start(program: &Path, args: &[String], home: &Path, log: &Path) -> Result<Self> {
         let start = || -> Result<Self> {
             let output = OpenOptions::new().create(true).append(true).open(log)?;
