@@ -1,4 +1,4 @@
-//! The whole cluster alive: what a drain meets.
+//! Tests the whole cluster with all controllers: the situations that a drain meets.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use super::{Answer, call, quick, wait};
 use crate::object::{is_ready, name, number, text};
 use crate::{Controller, Effect, FakeCluster, Fault, Limit, Reply, Settings, Time, objects};
 
-/// Three nodes, a deployment of three on edge-a and a budget that lets one go at a time; all at rest.
+/// Three nodes, a deployment of three pods on edge-a and a budget that lets one pod go at a time; nothing changes any
+/// more.
 async fn web() -> FakeCluster {
     let cluster = quick();
     for node in ["edge-a", "edge-b", "edge-c"] {

@@ -10,7 +10,7 @@ const WITH_VOLUMES: &[Controller] = &[
     Controller::AttachDetach,
 ];
 
-/// One stateful pod on edge-a with its volume attached; edge-b is free.
+/// A cluster with one stateful pod on edge-a, whose volume is attached; edge-b is free.
 fn attached() -> Bench {
     let mut bench = Bench::new(WITH_VOLUMES);
     bench.add(objects::node("edge-a"));
@@ -27,7 +27,7 @@ fn attached() -> Bench {
     bench
 }
 
-/// `node attached|detaching` of every attachment.
+/// Node and state (`attached` or `detaching`) of every attachment.
 fn attachments(bench: &Bench) -> Vec<String> {
     let state = |attachment: &Value| {
         if object::is_terminating(attachment) {
@@ -74,7 +74,7 @@ fn a_volume_moves_with_its_pod_in_the_measured_order() {
         (listed(&bench, "edge-a", "volumesInUse"), attachments(&bench)),
         (1, vec!["edge-a attached".to_owned()])
     );
-    // The pod is gone: unmounted, off the node's list, and only being detached.
+    // The pod is gone: its volume is unmounted and removed from the node's list, but not detached yet.
     bench.pass(seconds(1));
     assert_eq!(
         (listed(&bench, "edge-a", "volumesInUse"), listed(&bench, "edge-a", "volumesAttached")),
@@ -82,7 +82,7 @@ fn a_volume_moves_with_its_pod_in_the_measured_order() {
     );
     assert_eq!(attachments(&bench), ["edge-a detaching"]);
     assert_eq!(text(&bench.get(PODS, "db-0").expect("it is back"), "/spec/nodeName"), "edge-b");
-    // Detached; the other node may have it now.
+    // The volume is detached: another node may get it now.
     bench.pass(seconds(2));
     assert_eq!(attachments(&bench), ["edge-b attaching"]);
     assert!(!object::is_ready(&bench.get(PODS, "db-0").expect("it")));
