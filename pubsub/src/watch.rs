@@ -147,7 +147,7 @@ impl PathWatch {
         let Some(hub) = self.hub.clone() else { return };
         for folder in self.watched.clone() {
             if let Err(error) = hub.renew(&folder, is_sure, &self.shared) {
-                tracing::trace!("watch {folder:?} anew: {error}");
+                tracing::trace!("cannot watch {folder:?} again: {error}");
                 self.unwatch(&folder);
             }
         }

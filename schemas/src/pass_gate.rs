@@ -62,6 +62,6 @@ mod tests {
             assert_eq!(pass.covers(requested_by, requested_at, boot_id), covers, "{requested_by} {boot_id}");
         }
         let empty = PassGate::default();
-        assert!(!empty.covers(DrainRequester::Unset, GoTime::ZERO, ""), "an empty item lets nobody pass");
+        assert!(!empty.covers(DrainRequester::Unset, GoTime::ZERO, ""), "an empty item lets no request pass");
     }
 }

@@ -381,10 +381,10 @@ fn there_is_one_warning_for_each_content_of_a_refused_file() {
     let mut doubt = Doubt::about(bad(), stamp(1), None, now);
     for inode in [1, 2, 3] {
         doubt = Doubt::about(bad(), stamp(inode), Some(doubt), now);
-        assert!(doubt.is_due(now), "a new content has to be told");
+        assert!(doubt.is_due(now), "a refusal of a new content has to be logged");
         doubt.is_decided = true;
         doubt = Doubt::about(bad(), stamp(inode), Some(doubt), now + SETTLE);
-        assert!(!doubt.is_due(now + SETTLE), "it has been told");
+        assert!(!doubt.is_due(now + SETTLE), "the refusal was logged already");
     }
 }
 

@@ -59,7 +59,7 @@ fn then_what_is_gone_before_what_is_new_and_the_counter_last() {
     snapshot.remove(&key("c"));
     assert_eq!(all(&mut feed, &snapshot), ["-c", "a=2", "d=1", "restarted 1"]);
     snapshot.set_restarted(0);
-    assert_eq!(all(&mut feed, &snapshot), ["restarted 0"], "a counter that was cleared is told as well");
+    assert_eq!(all(&mut feed, &snapshot), ["restarted 0"], "a cleared counter is sent as well");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn an_equal_value_is_not_told() {
     assert!(!snapshot.set(&key("a"), b"1") && !snapshot.remove(&key("b")) && !snapshot.set_restarted(0));
     assert_eq!(feed.next(&snapshot), None);
     assert!(snapshot.set(&key("a"), b"2") && snapshot.set(&key("a"), b"1"));
-    assert_eq!(all(&mut feed, &snapshot), ["a=1"], "one that was different meanwhile may be told again");
+    assert_eq!(all(&mut feed, &snapshot), ["a=1"], "an item that was different meanwhile may be sent again");
 }
 
 #[test]

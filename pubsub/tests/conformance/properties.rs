@@ -157,7 +157,9 @@ impl World {
         self.publisher().serve().unwrap();
         while !self.is_quiet() {
             let (told, expected) = (self.told.keys(), self.expected.keys());
-            let words = format!("{told:?} were told, {expected:?} are there, perhaps with other values");
+            let words = format!(
+                "the subscriber knows {told:?}, the publisher has {expected:?}, perhaps with other values"
+            );
             assert!(self.read(TOO_LONG).await, "{words}");
         }
         assert_eq!(self.subscription.refused(), []);

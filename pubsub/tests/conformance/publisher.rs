@@ -526,7 +526,7 @@ fn the_file_is_there_before_the_message() {
         while told != format!("{VALUES:05}") {
             told = number_of(&json_of(&link.hear()));
             let held = number_of(&fs::read_to_string(&file).unwrap());
-            assert!(told <= held, "{told} was told while the file held {held}");
+            assert!(told <= held, "{told} was sent while the file held {held}");
         }
         go_on.send(()).unwrap();
         assert_eq!(link.hear(), delete(Text::NAME, "a"));

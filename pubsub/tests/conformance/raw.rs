@@ -154,7 +154,7 @@ impl Listener {
 
     /// Waits for a connection.
     pub(crate) fn accept(&self) -> Link {
-        Link::of(self.0.accept().expect("somebody dials").0)
+        Link::of(self.0.accept().expect("a connection").0)
     }
 
     /// Waits for a connection and its request.

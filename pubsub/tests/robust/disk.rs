@@ -55,7 +55,11 @@ impl Party {
         let mut publish = || words(&self.publisher.publish(&key("global"), &value(new)).unwrap_err());
         let said = publish();
         check_words(&said, &folder, reason);
-        assert_eq!(publish(), said, "a failure that lasts has to read the same each time, to be told once");
+        assert_eq!(
+            publish(),
+            said,
+            "a lasting failure must have the same text each time, so that it is logged once"
+        );
         assert_eq!(self.place.text("global.json"), Some(json(old)), "{reason}");
         let after = (self.place.names(), self.place.text("global.json.bak"));
         assert_eq!(after, before, "{reason}: files were left, or the backup was lost");
@@ -67,8 +71,8 @@ impl Party {
     /// Checks at each wake-up that readers still have these items. Never returns.
     async fn shows_only(&mut self, expected: &BTreeMap<TopicKey, Item>) {
         loop {
-            assert_eq!(self.by_files.items(), expected, "readers were told of what was not written");
-            assert_eq!(self.by_socket.items(), expected, "readers were told of what was not written");
+            assert_eq!(self.by_files.items(), expected, "readers got a value that was not written");
+            assert_eq!(self.by_socket.items(), expected, "readers got a value that was not written");
             tokio::select! { () = self.by_files.changed() => {}, () = self.by_socket.changed() => {} }
         }
     }

@@ -215,7 +215,7 @@ fn a_socket_that_could_not_be_made_is_made_later() {
         let mut subscription = Subscription::dial(&place.root, AGENT);
         check_idle("serving and dialling without files", async {
             subscription.changed().await;
-            panic!("there is nothing to be told");
+            panic!("no change can arrive here");
         })
         .await;
         let told = said.lines("cannot serve");
