@@ -166,5 +166,5 @@ impl Processes {
 fn connect(port: u16) -> Result<()> {
     TcpStream::connect((Ipv4Addr::LOCALHOST, port))
         .map(drop)
-        .with_context(|| format!("nobody listens on port {port}"))
+        .with_context(|| format!("no process listens on port {port}"))
 }

@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn errors_and_none_mean_not_yet() {
         let mut looks = 0;
-        let found = until("third look", Duration::from_mins(1), || {
+        let found = until("third poll", Duration::from_mins(1), || {
             looks += 1;
             match looks {
                 1 => bail!("not there"),

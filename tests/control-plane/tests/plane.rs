@@ -167,7 +167,7 @@ async fn requests_are_counted_exactly(plane: &ControlPlane) -> Result<()> {
     drop(pods.watch(&WatchParams::default(), "0").await?);
 
     let requests = plane.audit_since(mark)?;
-    ensure!(requests.by_agent_and_verb().len() > 4, "nobody else sent a request");
+    ensure!(requests.by_agent_and_verb().len() > 4, "no other client sent a request");
     let own = requests.of_agent(&agent);
     let counts = own.tally(|request| (request.verb.as_str(), request.code.unwrap_or_default()));
     let expected = [(("create", 201), 1), (("get", 404), 25), (("list", 200), 1), (("watch", 200), 2)];

@@ -170,7 +170,7 @@ async fn the_api_goes_down_and_comes_back() {
     for _ in 0..3 {
         cluster.faults().api_down().expect("it goes down");
         cluster.faults().api_down().expect("it is down");
-        let refused = try_call(&cluster, "GET", POD, "").await.expect_err("nobody listens");
+        let refused = try_call(&cluster, "GET", POD, "").await.expect_err("no server listens");
         assert!(refused.contains("refused"), "{refused}");
         cluster.pod("while-down", "").expect("the objects are still there");
         cluster.faults().api_up().expect("it comes back");

@@ -134,7 +134,7 @@ async fn a_stopped_kubelet_holds_its_pods() {
         (ready_on(cluster, "edge-b") + ready_on(cluster, "edge-c") == 1).then_some(())
     })
     .await;
-    assert!(cluster.get("pods", "default", &pod).is_some(), "nobody ends it");
+    assert!(cluster.get("pods", "default", &pod).is_some(), "no kubelet ends it");
     cluster.faults().start_kubelet("edge-a");
     wait(&cluster, "its end", |cluster| cluster.get("pods", "default", &pod).is_none().then_some(())).await;
 }

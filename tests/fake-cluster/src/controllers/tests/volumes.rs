@@ -100,7 +100,7 @@ fn a_volume_that_is_still_mounted_is_not_detached() {
     let (now, options) = (bench.now(), write::DeleteOptions { grace_period: Some(0), ..Default::default() });
     write::delete(&mut bench.store, PODS, ("default", "db-0"), &options, Context::at(now)).expect("it");
     bench.pass(seconds(600));
-    assert_eq!(attachments(&bench), ["edge-a attached"], "nobody unmounted it");
+    assert_eq!(attachments(&bench), ["edge-a attached"], "it is still mounted");
     bench.dead_kubelets.clear();
     bench.settle();
     assert_eq!(attachments(&bench), ["edge-a detaching"]);
@@ -172,5 +172,5 @@ fn a_claim_waits_for_the_volume_it_names() {
     assert_eq!(text(&bench.get(CLAIMS, "c").expect("it"), "/status/phase"), "Bound");
     bench.delete(CLAIMS, "c");
     bench.settle();
-    assert!(bench.get(VOLUMES, "v").is_some(), "a volume that somebody made stays");
+    assert!(bench.get(VOLUMES, "v").is_some(), "a volume that a person created stays");
 }
