@@ -1,4 +1,4 @@
-//! Who may use whom, over `cargo metadata`. The table is that of ARCHITECTURE.md.
+//! Checks which crate may use which other crate, by `cargo metadata`. The table is that of ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// Crate, the crates of ours it may use, and the outside crates that would break its promise.
+/// Crate, the crates of ours that it may use, and the outside crates that it must not use.
 const RULES: [(&str, &[&str], &[&str]); 13] = [
     ("selector", &[], &["kube", "k8s-openapi", "tokio", "nix"]),
     ("schemas", &[], &["kube", "k8s-openapi", "tokio", "notify", "nix"]),
@@ -38,7 +38,7 @@ fn every_crate_uses_only_what_it_may() -> Result<()> {
     Ok(())
 }
 
-/// The normal dependencies of each crate of ours; what only its tests use does not count.
+/// The normal dependencies of each of our crates; dependencies of tests do not count.
 fn dependencies() -> Result<BTreeMap<String, Vec<String>>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
