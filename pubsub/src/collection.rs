@@ -1,4 +1,4 @@
-//! From two snapshots to the difference between them. Pure.
+//! Computes the difference between two snapshots. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use crate::TopicKey;
 /// One difference that a subscription yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change<T> {
-    /// An item that was not there.
+    /// An item that was not there before.
     Created(TopicKey, T),
-    /// An item that means something else than before.
+    /// An item whose value has another meaning than before.
     Modified(TopicKey, T),
-    /// An item that is gone, with its last value.
+    /// An item that was removed, with its last value.
     Deleted(TopicKey, T),
-    /// All that was there at the start has been yielded. Once per subscription.
+    /// Everything that was there at the start has been yielded. Comes once per subscription.
     Synced,
-    /// The publisher says that it has restarted so often; after `Synced`.
+    /// The publisher's restart counter has this value. Comes after `Synced`.
     Restarted(u64),
 }
 
-/// What a reader has been told so far.
+/// The items as the reader knows them from the changes so far.
 #[derive(Debug, Clone)]
 pub struct Collection<T> {
     items: BTreeMap<TopicKey, T>,
@@ -32,13 +32,13 @@ impl<T> Default for Collection<T> {
 }
 
 impl<T: Clone + PartialEq> Collection<T> {
-    /// The items.
+    /// The items of the last snapshot.
     pub const fn items(&self) -> &BTreeMap<TopicKey, T> {
         &self.items
     }
 
-    /// Takes over a new snapshot and gives what is different, deletions first, each in the order of the keys.
-    /// Values that are equal in meaning are not different.
+    /// Replaces the items by a new snapshot and returns the changes: deletions first, each kind in the order of the
+    /// keys. Values with equal meaning are no change.
     pub fn replace(&mut self, new: BTreeMap<TopicKey, T>) -> Vec<Change<T>> {
         let old = std::mem::replace(&mut self.items, new);
         let new = &self.items;

@@ -1,4 +1,4 @@
-//! Reading a topic from its publisher's socket.
+//! Reads a topic from its publisher's socket.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use crate::seqpacket::Connection;
 const DIAL_AGAIN: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
 /// A publisher that says nothing for so long after a request does not serve.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Messages that are taken in at once; then others have their turn.
+/// Messages that are read in one go, before other tasks get their turn.
 const MOST_AT_ONCE: usize = 64;
 
 /// The socket transport of a subscription.
@@ -30,11 +30,11 @@ pub(crate) struct Dialled<T> {
     path: PathBuf,
     mirror: Mirror<T>,
     link: Link,
-    /// Dials in a row that led to nothing.
+    /// Number of failed connections in a row.
     failures: u32,
-    /// Raised whenever items, refusals or the restart counter have changed, or all items are there.
+    /// Raised whenever items, refusals or the restart counter have changed, and when all items have arrived.
     version: u64,
-    /// All items were there once.
+    /// All items have arrived once.
     was_complete: bool,
     buffer: Vec<u8>,
     told: Option<String>,
@@ -42,14 +42,14 @@ pub(crate) struct Dialled<T> {
 
 #[derive(Debug)]
 enum Link {
-    /// Nobody is there; tried again then.
+    /// There is no connection. The next try is at `until`.
     Down { until: Instant },
-    /// Somebody is; the first word has to come until then.
+    /// There is a connection. The publisher's `hello` must arrive before `greeting_by`.
     Up { connection: Connection, greeting_by: Instant },
 }
 
 impl<T: Topic> Dialled<T> {
-    /// Dials at the first [`Dialled::looked`].
+    /// Prepares to follow the socket; the first call of [`Dialled::looked`] connects.
     pub(crate) fn open(place: &TopicPlace) -> Self {
         let (topic, path) = (place.topic().to_owned(), place.socket());
         Self {
@@ -60,7 +60,7 @@ impl<T: Topic> Dialled<T> {
             failures: 0,
             version: 0,
             was_complete: false,
-            // One byte more than any message has, so that one that was cut off can be told.
+            // One byte more than the longest message, so that a message that was cut off can be recognised.
             buffer: vec![0; MAX_READ_BYTES + 1],
             told: None,
         }
@@ -78,7 +78,7 @@ impl<T: Topic> Dialled<T> {
         self.mirror.restarted()
     }
 
-    /// The restart counter, if the publisher that is there has told it.
+    /// The restart counter, if the present publisher has sent it.
     pub(crate) fn told_restarted(&self) -> Option<u64> {
         self.mirror.told_restarted()
     }
@@ -87,25 +87,25 @@ impl<T: Topic> Dialled<T> {
         self.version
     }
 
-    /// The publisher is there, and has told all.
+    /// The publisher is connected and has sent all items.
     pub(crate) fn is_following(&self) -> bool {
         self.mirror.is_following()
     }
 
-    /// The publisher has told all once.
+    /// A publisher has sent all items once.
     pub(crate) const fn was_complete(&self) -> bool {
         self.was_complete
     }
 
-    /// Dials at once, however long the pause still is: the socket may have come.
+    /// Connects at once, without waiting for the end of the pause, because the socket may have appeared.
     pub(crate) fn dial_now(&mut self) {
         if let Link::Down { until } = &mut self.link {
             *until = Instant::now();
         }
     }
 
-    /// Returns after something was tried or taken in; the version says whether anything is different. Cancel-safe: it
-    /// changes nothing before its last wait.
+    /// Returns after a connection was tried or messages were read; the version says whether anything changed.
+    /// Cancel-safe: nothing is changed before the last wait.
     pub(crate) async fn looked(&mut self) {
         match &self.link {
             Link::Down { until } => {
@@ -143,7 +143,7 @@ impl<T: Topic> Dialled<T> {
         }
     }
 
-    /// Takes in what has come.
+    /// Reads the messages that have arrived.
     fn take_all(&mut self) {
         for _ in 0..MOST_AT_ONCE {
             let Link::Up { connection, .. } = &self.link else { return };
@@ -160,7 +160,7 @@ impl<T: Topic> Dialled<T> {
         }
     }
 
-    /// Takes in the message in the buffer.
+    /// Handles the message in the buffer.
     fn take(&mut self, length: usize) -> Result<(), PeerError> {
         let was_following = self.mirror.is_following();
         let has_changed = self.mirror.take(self.buffer.get(..length).unwrap_or_default())?;
@@ -173,7 +173,8 @@ impl<T: Topic> Dialled<T> {
         Ok(())
     }
 
-    /// The connection is over, or there was none. A publisher that ends for ever is dialled ever more seldom.
+    /// Ends the connection, or notes that there was none. If a publisher hangs up again and again, the pauses before
+    /// the next connection get longer.
     fn lose(&mut self, reason: &str) {
         if self.told.as_deref() != Some(reason) {
             tracing::debug!("not connected to {:?}: {reason}", self.path);

@@ -1,7 +1,7 @@
-//! Reading a topic from its folder.
+//! Reads a topic from its folder.
 //!
-//! An event only says "look again"; then the folder is listed, every item read, and the result compared with
-//! the one before. A file that cannot be taken leaves the last good value of its item in place.
+//! An inotify event only says "look again". Then the folder is listed, every item is read, and the result is compared
+//! with the previous one. If a file is refused, the last good value of its item stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,24 +20,26 @@ use crate::place::{Persistence, RESTARTED, Root, TopicPlace};
 use crate::read::{MAX_FILE_BYTES, Owner, Refusal, read_checked};
 use crate::watch::PathWatch;
 
-/// How long an empty or unparsable file may be half written before it is called bad. A person's `echo` takes
-/// milliseconds, an editor over a slow line perhaps a second.
+/// How long an empty or unparsable file may be half written before it is refused. A person's `echo` takes milliseconds,
+/// an editor over a slow line perhaps a second.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How often such a file is looked at again.
+/// Interval at which such a file is read again.
 const SETTLE_LOOK: Duration = Duration::from_millis(200);
-/// How often what could not be read just now is looked at again: no event tells when it can.
+/// Interval at which a file that could not be read for a passing reason is read again: no event says when it is
+/// readable.
 const PASSING_LOOK: Duration = Duration::from_millis(500);
-/// Items that are read of one folder, in the order of their names; a topic has tens. The rest is refused.
+/// The number of items that are read of one folder, in the order of their names; a topic has tens. The others are
+/// refused.
 pub(crate) const MAX_ITEMS: usize = 1000;
-/// The longest restart counter, in bytes.
+/// The longest restart counter file, in bytes.
 const MAX_COUNTER_BYTES: u64 = 32;
 
-/// What a folder holds at one moment.
+/// The content of a topic's folder at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Items<T> {
     /// The good items.
     pub items: BTreeMap<TopicKey, T>,
-    /// The files that are none.
+    /// The files that were refused.
     pub refused: Vec<Refusal>,
 }
 
@@ -46,7 +48,7 @@ pub fn read_items<T: Topic>(root: &Root, agent: &str, persistence: Persistence) 
     read_items_of(&root.topic::<T>(agent, persistence))
 }
 
-/// The same of a topic by its place.
+/// Reads the topic at this place once; see [`read_items`].
 pub fn read_items_of<T: Topic>(place: &TopicPlace) -> Items<T> {
     let mut read = Items { items: BTreeMap::new(), refused: Vec::new() };
     for (_, reading) in scan(&place.folder()) {
@@ -60,7 +62,7 @@ pub fn read_items_of<T: Topic>(place: &TopicPlace) -> Items<T> {
     read
 }
 
-/// Reads one item once; nothing when it is not there.
+/// Reads one item once; `None` if it does not exist.
 pub fn read_item<T: Topic>(
     root: &Root,
     agent: &str,
@@ -70,7 +72,7 @@ pub fn read_item<T: Topic>(
     read_file(&root.item::<T>(agent, persistence, key)).map_err(|bad| bad.refusal)
 }
 
-/// The directory transport of a subscription.
+/// Follows a topic by its folder.
 #[derive(Debug)]
 pub(crate) struct Directory<T> {
     folder: PathBuf,
@@ -82,12 +84,12 @@ pub(crate) struct Directory<T> {
 }
 
 impl<T: Topic> Directory<T> {
-    /// Watches the folder, then reads it: nothing is missed between.
+    /// Watches the folder, then reads it, so that no change in between is missed.
     pub(crate) fn open(place: &TopicPlace) -> Self {
         Self::watching(place, &[])
     }
 
-    /// The same, and looks also when the topic's socket comes or goes.
+    /// As [`Directory::open`]; also reads the folder when the topic's socket appears or disappears.
     pub(crate) fn open_beside_socket(place: &TopicPlace) -> Self {
         Self::watching(place, &[place.socket()])
     }
@@ -102,7 +104,7 @@ impl<T: Topic> Directory<T> {
         directory
     }
 
-    /// The restart counter as of the last look.
+    /// The restart counter as last read.
     pub(crate) const fn restarted(&self) -> u64 {
         self.restarted
     }
@@ -115,7 +117,7 @@ impl<T: Topic> Directory<T> {
         self.doubtful.values().filter_map(|doubt| doubt.told.clone()).collect()
     }
 
-    /// The item's file is there, and is no item (yet): refused, or half written.
+    /// True if the item's file exists but has no readable value (yet): it is refused or half written.
     pub(crate) fn is_unread(&self, key: &TopicKey) -> bool {
         self.doubtful.contains_key(&self.folder.join(key.file_name()))
     }
@@ -125,8 +127,8 @@ impl<T: Topic> Directory<T> {
         self.version
     }
 
-    /// Returns after a look; the version says whether it found anything. Cancel-safe: it changes nothing before
-    /// its last wait.
+    /// Returns after the folder was read; the version says whether anything changed. Cancel-safe: nothing is changed
+    /// before the last wait.
     pub(crate) async fn looked(&mut self) {
         let again =
             self.doubtful.values().filter_map(Doubt::look_again).min().map(|pause| Instant::now() + pause);
@@ -168,8 +170,8 @@ impl<T: Topic> Directory<T> {
         (self.items, self.restarted) = (items, restarted);
     }
 
-    /// Reads the folder, and by name the items that the list lacks: listing a folder while a file in it is replaced
-    /// may leave the file out, and a request must not look withdrawn because of that.
+    /// Reads the folder, and by name those known items that the listing lacks: if a file is replaced while its folder
+    /// is listed, the listing may leave it out, and a request must not look withdrawn because of that.
     fn scan(&self) -> BTreeMap<PathBuf, Reading<T>> {
         let mut readings = scan(&self.folder);
         for key in self.items.keys() {
@@ -184,7 +186,7 @@ impl<T: Topic> Directory<T> {
         readings
     }
 
-    /// Decides which bad files are refused now, and warns once about each new one.
+    /// Decides which bad files are refused now, and logs one warning about each new refusal.
     fn judge(&mut self, bad_files: BTreeMap<PathBuf, BadFile>) {
         let now = Instant::now();
         let mut before = std::mem::take(&mut self.doubtful);
@@ -200,8 +202,8 @@ impl<T: Topic> Directory<T> {
     }
 }
 
-/// The restart counter of a topic's folder; nothing when it cannot be told just now. As in EVE one that makes no sense
-/// counts as 1: there was a restart.
+/// The restart counter in a topic's folder; `None` if it cannot be read at the moment. An invalid counter counts as 1,
+/// as in EVE: there was a restart.
 pub(crate) fn read_restarted(folder: &Path) -> Option<u64> {
     match read_checked(&folder.join(RESTARTED), MAX_COUNTER_BYTES, Owner::RootOrSelf) {
         Ok(None) => Some(0),
@@ -213,14 +215,14 @@ pub(crate) fn read_restarted(folder: &Path) -> Option<u64> {
     }
 }
 
-/// A bad file, followed from look to look.
+/// A bad file, followed over several reads.
 #[derive(Debug)]
 struct Doubt {
     refusal: Refusal,
     may_be_half_written: bool,
     stamp: Option<Stamp>,
     since: Instant,
-    /// `refusal` has been told; until then `told` may hold the one of an earlier content.
+    /// `refusal` is final and was published. Before that, `told` may hold the refusal of an earlier content.
     is_decided: bool,
     told: Option<Refusal>,
 }
@@ -233,12 +235,13 @@ impl Doubt {
             None => fresh,
             Some(same) if same.stamp == fresh.stamp && same.refusal == fresh.refusal => same,
             Some(decided) if decided.is_decided => Self { told: decided.told, ..fresh },
-            // Still being written: the clock runs on, or a writer that never ends would never be refused.
+            // The file is still being written. Its time goes on from the first look; otherwise a file that is written
+            // without end would never be refused.
             Some(settling) => Self { since: settling.since, told: settling.told, ..fresh },
         }
     }
 
-    /// When to look again although nothing happens.
+    /// The time after which this file is read again although no event came.
     const fn look_again(&self) -> Option<Duration> {
         if !self.is_decided {
             Some(SETTLE_LOOK)
@@ -254,7 +257,7 @@ impl Doubt {
     }
 }
 
-/// Tells one content of a file from the next.
+/// Identifies one content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -284,7 +287,7 @@ struct BadFile {
     refusal: Refusal,
     /// The writer may not have finished.
     may_be_half_written: bool,
-    /// The item that it would be; its last good value stays.
+    /// Key of the item that the file should hold; the item's last good value stays.
     key: Option<TopicKey>,
 }
 
@@ -294,7 +297,7 @@ impl BadFile {
     }
 }
 
-/// Reads every item of a folder. A folder that does not exist has none.
+/// Reads every item of a folder. A folder that does not exist has no items.
 fn scan<T: Topic>(folder: &Path) -> BTreeMap<PathBuf, Reading<T>> {
     let names = match item_names(folder) {
         Ok(names) => names,
@@ -324,7 +327,7 @@ struct Names {
     has_more: bool,
 }
 
-/// The first names of items in byte order; never more in memory than are read.
+/// The first item names in byte order, at most as many as are read, so memory stays bounded.
 fn item_names(folder: &Path) -> io::Result<Names> {
     let mut names = Names { first: BTreeSet::new(), has_more: false };
     for entry in fs::read_dir(folder)? {

@@ -1,4 +1,4 @@
-//! Following a topic by its socket while its publisher is there, and by its folder while it is not.
+//! Follows a topic by its socket while its publisher runs, and by its folder while it does not.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::directory::Directory;
 use crate::place::TopicPlace;
 use crate::read::Refusal;
 
-/// Both transports, of which one is shown.
+/// Both transports; one of them is shown to the reader.
 #[derive(Debug)]
 pub(crate) struct Either<T> {
     directory: Directory<T>,
     socket: Dialled<T>,
-    /// Raised whenever what is shown has changed.
+    /// Raised whenever the shown values have changed.
     version: u64,
 }
 
@@ -25,7 +25,7 @@ impl<T: Topic> Either<T> {
         Self { directory, socket, version: 0 }
     }
 
-    /// The publisher is there, and has told all.
+    /// The publisher is connected and has sent all items.
     pub(crate) fn is_by_socket(&self) -> bool {
         self.socket.is_following()
     }
@@ -38,7 +38,7 @@ impl<T: Topic> Either<T> {
         if self.is_by_socket() { self.socket.refused() } else { self.directory.refused() }
     }
 
-    /// A publisher whose counter is 0 does not tell it, but its folder has it.
+    /// The restart counter. A publisher does not send a counter of 0; then the folder's counter is shown.
     pub(crate) fn restarted(&self) -> u64 {
         self.socket.told_restarted().unwrap_or_else(|| self.directory.restarted())
     }
@@ -47,20 +47,21 @@ impl<T: Topic> Either<T> {
         self.version
     }
 
-    /// Returns after something was looked at or taken in; the version says whether anything is different. Cancel-safe:
-    /// it changes nothing before its last wait.
+    /// Returns after the folder or the socket was read; the version says whether anything changed. Cancel-safe: nothing
+    /// is changed before the last wait.
     pub(crate) async fn looked(&mut self) {
         let before = self.shown();
         tokio::select! {
             biased;
             () = self.socket.looked() => self.look_when_lost(before.0),
-            // The socket may have come.
+            // The socket may have appeared.
             () = self.directory.looked() => self.socket.dial_now(),
         }
         self.version += u64::from(self.shown() != before);
     }
 
-    /// The last look at the folder may be older than what the socket has told since.
+    /// Reads the folder when the connection was lost, because the last read may be older than the values that the
+    /// socket sent.
     fn look_when_lost(&mut self, was_by_socket: bool) {
         if was_by_socket && !self.is_by_socket() {
             self.directory.look();

@@ -1,15 +1,15 @@
-//! Places where a test may kill the process. Compiled for tests only (feature `failure-points`); a build without the
-//! feature has none of them and listens to no environment variable.
+//! Places where a test may kill the process. For tests only (feature `failure-points`): a build without the feature has
+//! no such places and reads no environment variable for them.
 
-/// The number of the place at which the process kills itself with SIGKILL, from 1.
+/// Environment variable: the number of the place, from 1, at which the process kills itself with SIGKILL.
 #[cfg(feature = "failure-points")]
 pub const KILL_AT: &str = "EBB_KILL_AT";
 
-/// A file to which each place that is reached is appended as a line.
+/// Environment variable: a file to which each reached place is appended as a line.
 #[cfg(feature = "failure-points")]
 pub const LIST_IN: &str = "EBB_FAILURE_POINTS";
 
-/// The process has come to this place. `name` says what comes next or was done, and on what.
+/// Marks a place. `name` says which operation comes next, or was just done, and on which file.
 #[cfg(feature = "failure-points")]
 pub fn reached(name: std::fmt::Arguments<'_>) {
     use std::io::Write;
@@ -19,20 +19,20 @@ pub fn reached(name: std::fmt::Arguments<'_>) {
     let number = REACHED.fetch_add(1, Ordering::SeqCst) + 1;
     if let Some(list) = std::env::var_os(LIST_IN) {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
-        // A test that cannot list its places finds none, and fails.
+        // The write may fail: a test that cannot list its places finds none, and fails.
         drop(file.and_then(|mut file| file.write_all(format!("{number} {name}\n").as_bytes())));
     }
     if std::env::var(KILL_AT).is_ok_and(|at| at == number.to_string()) {
-        // It cannot fail: a process may always kill itself.
+        // `kill` cannot fail here: a process may always kill itself.
         nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL).unwrap_or(());
     }
 }
 
-/// Counts the places inside of a write too, when it is set.
+/// Environment variable: if it is set, the places inside of a write are counted too.
 #[cfg(feature = "failure-points")]
 pub const INSIDE: &str = "EBB_FAILURE_INSIDE";
 
-/// A place inside of one durable write. It counts only for a test that asks for such places: to anybody else a write is one
+/// Marks a place inside of one durable write. It counts only if the test asks for such places; otherwise a write is one
 /// effect.
 #[cfg(feature = "failure-points")]
 pub fn inside(name: std::fmt::Arguments<'_>) {
@@ -41,12 +41,12 @@ pub fn inside(name: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Nothing, without the feature.
+/// Does nothing without the feature.
 #[cfg(not(feature = "failure-points"))]
 #[inline]
 pub fn reached(_: std::fmt::Arguments<'_>) {}
 
-/// Nothing, without the feature.
+/// Does nothing without the feature.
 #[cfg(not(feature = "failure-points"))]
 #[inline]
 pub fn inside(_: std::fmt::Arguments<'_>) {}

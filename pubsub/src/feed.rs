@@ -1,7 +1,8 @@
-//! What a publisher has to say to one subscriber, from what the topic holds now and what was said before. Pure.
+//! The send queue of one subscriber: computes the next message from the topic's present items and from what was sent
+//! before. Pure.
 //!
-//! Nothing is queued: each message is made when it can be sent, so a slow subscriber gets the newest value of each item
-//! and none in between, and costs no memory.
+//! No message is stored: each one is made when it can be sent. A slow subscriber therefore gets the newest value of
+//! each item and none in between, and costs no memory.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,12 +11,12 @@ use std::sync::Arc;
 use crate::TopicKey;
 use crate::frame::Message;
 
-/// What a topic holds now.
+/// The present content of a topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     items: BTreeMap<TopicKey, Item>,
     restarted: u64,
-    /// Counts the changes: each value gets the next number.
+    /// Counts the changes: each new value gets the next number.
     version: u64,
 }
 
@@ -27,7 +28,7 @@ struct Item {
 }
 
 impl Snapshot {
-    /// An item is so now. Says whether it was not so before.
+    /// Sets the value of an item. Returns true if this is a change.
     pub(crate) fn set(&mut self, key: &TopicKey, json: &[u8]) -> bool {
         if self.items.get(key).is_some_and(|item| *item.json == *json) {
             return false;
@@ -37,41 +38,42 @@ impl Snapshot {
         true
     }
 
-    /// An item is gone. Says whether it was there.
+    /// Removes an item. Returns true if it was there.
     pub(crate) fn remove(&mut self, key: &TopicKey) -> bool {
         self.items.remove(key).is_some()
     }
 
-    /// The restart counter is so now. Says whether it was not so before.
+    /// Sets the restart counter. Returns true if this is a change.
     pub(crate) fn set_restarted(&mut self, count: u64) -> bool {
         std::mem::replace(&mut self.restarted, count) != count
     }
 }
 
-/// One subscriber, and what it has been told.
+/// The send queue of one subscriber: what it was sent so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Feed {
     topic: String,
     is_persistent: bool,
     stage: Stage,
-    /// The version of each item that it has.
+    /// For each item, the version that the subscriber has.
     told: BTreeMap<TopicKey, u64>,
     restarted: u64,
-    /// The last item that was sent: one that keeps changing does not keep the others from being sent.
+    /// The item that was sent last. Sending goes on after it, so that one item that keeps changing does not block the
+    /// others.
     last: Option<TopicKey>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was said.
+    /// Nothing was sent yet.
     New,
-    /// The items are sent for the first time.
+    /// The items are being sent for the first time.
     Filling,
-    /// It has had them all.
+    /// The subscriber has had all items; now it gets changes.
     Following,
 }
 
-/// A message, and what is true once it was sent.
+/// A message, and the state of the queue once it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Saying {
     pub(crate) message: Message,
@@ -99,11 +101,11 @@ impl Feed {
         }
     }
 
-    /// What to say next; nothing when it knows everything. [`Feed::sent`] must follow once it is sent; when it could not
-    /// be, ask again: by then there may be something newer.
+    /// The next message; `None` if the subscriber has everything. Call [`Feed::sent`] after sending it. If it could not
+    /// be sent, call this again later: by then there may be a newer value.
     ///
-    /// First `hello`, all items in the order of their keys, `complete`. Then, whenever something has changed, what is
-    /// gone before what is new, and the restart counter after one round of those.
+    /// The order is: `hello`, all items in the order of their keys, `complete`. Then, after each change, deletions
+    /// before updates, and the restart counter after one round of those.
     pub(crate) fn next(&self, snapshot: &Snapshot) -> Option<Saying> {
         match self.stage {
             Stage::New => Some(self.say(Told::Hello, snapshot)),
@@ -122,7 +124,7 @@ impl Feed {
         }
     }
 
-    /// It was sent.
+    /// Notes that the message was sent.
     pub(crate) fn sent(&mut self, saying: Saying) {
         match saying.told {
             Told::Hello => self.stage = Stage::Filling,
@@ -142,7 +144,7 @@ impl Feed {
         self.told.keys().find(|key| !snapshot.items.contains_key(*key)).cloned().map(Told::Gone)
     }
 
-    /// The first item after this one that it does not have so.
+    /// The first item after `after` whose present version the subscriber does not have.
     fn changed(&self, snapshot: &Snapshot, after: Option<&TopicKey>) -> Option<Told> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = snapshot.items.range::<TopicKey, _>((start, Bound::Unbounded));

@@ -1,5 +1,5 @@
-//! A write lock on a whole file, of the open file and not of the process: it lasts until the last one who has the file open
-//! has ended, whoever inherited it, and asking for it takes nothing.
+//! A write lock on a whole file. The lock belongs to the open file, not to the process: it lasts until the last process
+//! that has the file open has ended, also if it inherited the file. Asking for the lock's holder locks nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,32 +10,33 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 
-/// A lock file is its owner's alone: whoever can read it could hold a read lock on it, and keep others from locking it.
+/// Only the owner may open a lock file: a process that may read it could hold a read lock on it and so keep the agent
+/// from locking it.
 pub(crate) const MODE: u32 = 0o600;
 
-/// What a lock file is opened for.
+/// Purpose for which a lock file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To ask who has it.
+    /// To ask who holds the lock.
     Ask,
-    /// To lock it; made if it is missing.
+    /// To lock the file; it is created if it is missing.
     Lock,
 }
 
-/// Opens a lock file without following a link.
+/// Opens a lock file without following a symbolic link.
 ///
 /// # Errors
-/// It cannot be opened, or made.
+/// The file cannot be opened or created.
 pub fn open(path: &Path, access: Access) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let write = access == Access::Lock;
     OpenOptions::new().read(true).write(write).create(write).mode(MODE).custom_flags(flags.bits()).open(path)
 }
 
-/// Locks the file; false if somebody else has a lock on it.
+/// Locks the file; returns false if another process has a lock on it.
 ///
 /// # Errors
-/// The file system does not lock files.
+/// The file system does not support locks.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file_write_lock())) {
         Ok(_) => Ok(true),
@@ -44,21 +45,21 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whose lock is in the way of ours.
+/// The kind of lock that is in the way of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nobody's.
+    /// There is no other lock.
     Nothing,
-    /// That of somebody who may write the file.
+    /// A write lock, of a process that may write the file.
     WriteLock,
-    /// Somebody's who may only read the file.
+    /// A read lock, of a process that may only read the file.
     ReadLock,
 }
 
-/// Whose lock keeps us from locking the file. Takes nothing.
+/// The lock that keeps us from locking the file. The call itself locks nothing.
 ///
 /// # Errors
-/// The file system does not lock files.
+/// The file system does not support locks.
 pub fn ask(file: &File) -> io::Result<Found> {
     let mut lock = whole_file_write_lock();
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock))?;

@@ -15,61 +15,61 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use thiserror::Error;
 
-/// The longest message of EVE's socket protocol; its Go publisher dies of a longer one.
+/// The longest message of EVE's socket protocol, in bytes; EVE's Go publisher ends when it has a longer one.
 pub const MAX_MESSAGE_BYTES: usize = 65_533;
 
-/// The longest request: EVE's publisher reads into 256 bytes and refuses what fills them.
+/// The longest request, in bytes: EVE's publisher reads into 256 bytes and refuses a request that fills them.
 pub const MAX_REQUEST_BYTES: usize = 255;
 
-/// So much of a bad message is repeated in an error, in characters.
+/// Number of characters of a bad message that an error repeats.
 const SHOWN: usize = 40;
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// A subscriber wants a topic. The first and only thing that it says.
+    /// A subscriber asks for a topic. This is the only message that a subscriber sends.
     Request {
         /// The topic's name.
         topic: String,
     },
-    /// The publisher's first word.
+    /// The publisher's first message.
     Hello {
         /// The topic's name.
         topic: String,
-        /// The topic survives a boot. Old publishers do not say.
+        /// True if the topic survives a boot. Old publishers leave this out.
         is_persistent: Option<bool>,
     },
-    /// An item is so now.
+    /// An item has this value now.
     Update {
         /// The topic's name.
         topic: String,
-        /// The item's key. It may be one that names no file.
+        /// The item's key. Keys that cannot be file names are possible.
         key: Vec<u8>,
         /// The item as JSON.
         json: Vec<u8>,
     },
-    /// An item is gone.
+    /// An item was removed.
     Delete {
         /// The topic's name.
         topic: String,
         /// The item's key.
         key: Vec<u8>,
     },
-    /// All items that the topic had when the subscriber came have been sent.
+    /// All items that the topic had when the subscriber connected have been sent.
     Complete {
         /// The topic's name.
         topic: String,
     },
-    /// The publisher has restarted so often.
+    /// The publisher's restart counter.
     Restarted {
         /// The topic's name.
         topic: String,
-        /// The counter.
+        /// Value of the counter.
         count: u64,
     },
 }
 
-/// A datagram that is no message: what is wrong, and what would be right.
+/// The error for a datagram that is no message: it says what was found and what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("not a message: {found}; accepted: {accepted}")]
 pub struct FrameError {
@@ -84,7 +84,7 @@ impl FrameError {
 }
 
 impl Message {
-    /// Reads a datagram.
+    /// Reads a message from a datagram.
     pub fn decode(datagram: &[u8]) -> Result<Self, FrameError> {
         if MAX_READ_BYTES < datagram.len() {
             return Err(FrameError::new(format!("{} bytes", datagram.len()), "at most 65535 bytes"));
@@ -124,7 +124,7 @@ impl Message {
         }
     }
 
-    /// The datagram.
+    /// The message as a datagram.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Request { topic } => format!("request {topic}"),
@@ -140,7 +140,7 @@ impl Message {
         .into_bytes()
     }
 
-    /// What it is about.
+    /// Name of the topic that the message is about.
     pub fn topic(&self) -> &str {
         match self {
             Self::Request { topic }
@@ -152,7 +152,7 @@ impl Message {
         }
     }
 
-    /// The key of an update that was cut off, for it is all that is left of it: nothing when this is no update.
+    /// The key of an update that was cut off: the only usable part of it. `None` if the datagram is no update.
     pub fn key_of_truncated_update(datagram: &[u8]) -> Option<Vec<u8>> {
         let mut words = datagram.splitn(4, |byte| *byte == b' ');
         let (verb, _topic, key, _rest) = (words.next()?, words.next()?, words.next()?, words.next()?);
@@ -160,15 +160,15 @@ impl Message {
     }
 }
 
-/// Bytes of an update of an item whose JSON has so many.
+/// Length in bytes of an update message of an item whose JSON has `json` bytes.
 pub fn update_bytes(topic: &str, key: &str, json: usize) -> usize {
     "update ".len() + topic.len() + 1 + base64_bytes(key.len()) + 1 + base64_bytes(json)
 }
 
-/// A Go subscriber reads so much; what is longer is cut off.
+/// A Go subscriber reads this many bytes of a message and cuts off the rest.
 pub const MAX_READ_BYTES: usize = 65_535;
 
-/// One more than any message has after its verb.
+/// The largest number of fields after the verb, plus one.
 const MOST_FIELDS: usize = 4;
 
 const fn base64_bytes(plain: usize) -> usize {

@@ -5,16 +5,16 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// What every item's file name ends with.
+/// End of every item's file name.
 const SUFFIX: &str = ".json";
-/// The longest file name of Linux' file systems, in bytes.
+/// The longest file name of Linux file systems, in bytes.
 const MAX_FILE_NAME: usize = 255;
 
 /// A key that is valid by construction: it names exactly one file, inside its folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicKey(String);
 
-/// Why a text is not a key.
+/// The error for a text that is no key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{text:?} is not a key: it {reason}")]
 pub struct KeyError {
@@ -23,7 +23,7 @@ pub struct KeyError {
 }
 
 impl TopicKey {
-    /// Checks a key.
+    /// Checks that a text is a key.
     ///
     /// Refused: the empty text, `.` and `..`, a `/` or NUL, more than 250 bytes, and `.json` anywhere inside,
     /// because EVE's Go agents cut the file name at the first `.json`.
@@ -49,7 +49,7 @@ impl TopicKey {
         format!("{}{SUFFIX}", self.0)
     }
 
-    /// The key of the item in the file with this name; nothing when the file is no item at all.
+    /// The key of the item in the file with this name; `None` if the file is no item.
     pub fn of_file(name: &OsStr) -> Option<Result<Self, KeyError>> {
         let stem = name.as_encoded_bytes().strip_suffix(SUFFIX.as_bytes())?;
         let text = String::from_utf8_lossy(stem);

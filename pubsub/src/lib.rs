@@ -1,8 +1,9 @@
-//! How it is said: EVE's files and sockets, durable and level-triggered.
+//! EVE's pubsub by files and sockets: durable and level-triggered.
 //!
-//! Agents talk through one JSON file per item, `ROOT/run/<agent>/<Topic>/<key>.json`. A [`Publisher`] writes such
-//! files durably, and serves them on EVE's socket; a [`Subscription`] yields the difference between what was there and
-//! what is, whichever way it comes. Nothing here knows a concrete topic. [`protocol`] has every rule.
+//! Agents talk through one JSON file per item, `ROOT/run/<agent>/<Topic>/<key>.json`. A [`Publisher`] writes such files
+//! durably and serves them on EVE's socket. A [`Subscription`] yields the differences between the values that the
+//! reader knows and the present ones, by file or by socket. Nothing here knows a concrete topic. [`protocol`] has every
+//! rule.
 
 #[doc = include_str!("../PROTOCOL.md")]
 pub mod protocol {}

@@ -1,4 +1,4 @@
-//! One process per agent: a lock that is held from the first line to the exit.
+//! One process per agent: a lock that is held from the agent's start to its exit.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
@@ -14,32 +14,32 @@ use crate::file_lock::{Access, Found, MODE, ask, open, try_lock};
 use crate::place::PID;
 use crate::store::{self, StoreError};
 
-/// So often a lock file that is removed or replaced while it is being locked is opened again.
+/// How often the lock file is opened again when it is removed or replaced while it is being locked.
 const MOST_TRIES: u32 = 8;
 
-/// Proof that this process is the agent. Released by the kernel when the process ends, however it ends.
+/// Proof that this process is the agent. The kernel releases the lock when the process ends, however it ends.
 ///
-/// It is an open-file-description lock, so it also excludes a second agent in the same process, and asking
-/// for it ([`lock_holder`]) takes nothing.
+/// The lock is an open-file-description lock: it also excludes a second agent in the same process, and asking for its
+/// holder ([`lock_holder`]) locks nothing.
 #[derive(Debug)]
 pub struct AgentLock {
     root: Root,
     agent: String,
-    // Locked as long as it is open. Replaced when the file was removed from its place.
+    // The file is locked as long as it is open. It is replaced when it was removed from its place.
     file: Mutex<File>,
 }
 
-/// Why an agent cannot start, or not go on.
+/// Reasons why an agent cannot start, or must end.
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process is this agent.
     #[error("{} is already running{}: {path:?} is locked; stop it first", shown(agent), pid_text(*pid))]
     Held {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
-        /// The lock.
+        /// Path of the lock file.
         path: PathBuf,
-        /// The first's process id, unless it has not written it yet.
+        /// Id of the process that holds the lock; `None` if it has not written it yet.
         pid: Option<u32>,
     },
     /// A program that is no agent has a read lock on the file.
@@ -49,63 +49,63 @@ pub enum LockError {
         shown(agent)
     )]
     Reader {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
-        /// The lock.
+        /// Path of the lock file.
         path: PathBuf,
     },
-    /// The lock cannot be made or asked.
+    /// The lock file cannot be created or asked.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The process that is an agent now.
+/// The process that holds an agent's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// Its id, unless it has not written it yet.
+    /// Id of the process; `None` if it has not written it yet.
     pub pid: Option<u32>,
 }
 
-/// What [`AgentLock::keep`] found.
+/// Result of [`AgentLock::keep`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// The lock file is in its place.
     InPlace,
-    /// It was removed or replaced, and has been made and locked again.
+    /// The lock file was removed or replaced; it has been created and locked again.
     MadeAgain,
 }
 
 impl AgentLock {
-    /// Becomes the agent, and writes its pid file.
+    /// Takes the agent's lock and writes its pid file.
     pub fn acquire(root: &Root, agent: &str) -> Result<Self, LockError> {
         let file = lock_file(root, agent)?;
         Ok(Self { root: root.clone(), agent: agent.to_owned(), file: Mutex::new(file) })
     }
 
-    /// The agent that this process is.
+    /// Name of the agent that this process is.
     pub fn agent(&self) -> &str {
         &self.agent
     }
 
-    /// The root below which it is.
+    /// The root below which the agent runs.
     pub const fn root(&self) -> &Root {
         &self.root
     }
 
-    /// Writes the process id also where EVE's watchdog looks for it: for an agent beside EVE's zedbox.
+    /// Also writes the process id where EVE's watchdog expects it: for an agent beside EVE's zedbox.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn write_eves_pid(&self) -> Result<(), StoreError> {
         store::write_public(&self.root.join("/run"), &format!("{}.pid", self.agent), own_pid().as_bytes())
     }
 
-    /// Looks whether the lock file is still in its place, and makes it again if it is not. Call it every few seconds:
+    /// Checks that the lock file is still in its place, and creates it again if it is not. Call this every few seconds:
     /// without its file a running agent looks as if it did not run, and a second one could start.
     ///
     /// # Errors
-    /// Another process has become the agent meanwhile ([`LockError::Held`]): this one has to end. Anything else is worth
-    /// another try.
+    /// [`LockError::Held`]: another process has become the agent meanwhile, so this one has to end. After any other
+    /// error try again.
     pub fn keep(&self) -> Result<Kept, LockError> {
         let mut held = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if is_in_place(&held, &self.root.lock(&self.agent)) {
@@ -119,20 +119,20 @@ impl AgentLock {
     }
 }
 
-/// An agent that has ended in good order leaves no pid file: its number may soon be another program's.
+/// An agent that ends in good order removes its pid file, because its process id may soon belong to another program.
 impl Drop for AgentLock {
     fn drop(&mut self) {
         let held = self.file.get_mut().unwrap_or_else(PoisonError::into_inner);
         if is_in_place(held, &self.root.lock(&self.agent)) {
-            // Not durable, and nothing depends on it: who is killed leaves it, too.
+            // The removal is not durable, and nothing depends on it: a killed agent leaves its pid file too.
             fs::remove_file(self.root.pid(&self.agent)).unwrap_or_default();
         }
     }
 }
 
-/// Who is the agent now; nobody when its lock is free or was never made. Takes no lock.
+/// The process that holds the agent's lock; `None` if the lock is free or was never created. The call locks nothing.
 ///
-/// A read lock is nobody's agent. See [`crate::presence()`] for whether an agent runs.
+/// A read lock does not count: an agent never has one. [`crate::presence()`] says whether an agent runs.
 pub fn lock_holder(root: &Root, agent: &str) -> Result<Option<Holder>, StoreError> {
     let path = root.lock(agent);
     let mut file = match open(&path, Access::Ask) {
@@ -144,7 +144,7 @@ pub fn lock_holder(root: &Root, agent: &str) -> Result<Option<Holder>, StoreErro
     Ok((found == Found::WriteLock).then(|| Holder { pid: read_pid(&mut file) }))
 }
 
-/// Makes, locks and fills the files of an agent.
+/// Creates, locks and fills the files of an agent.
 fn lock_file(root: &Root, agent: &str) -> Result<File, LockError> {
     let path = root.lock(agent);
     store::create_public_folder(&root.lock_folder_of(agent))?;
@@ -162,12 +162,13 @@ fn own_pid() -> String {
     std::process::id().to_string()
 }
 
-/// The file at `path`, locked. One that is removed between opening and locking is not the lock any more.
+/// The file at `path`, locked. If the file is removed between opening and locking, it is not the agent's lock any more,
+/// and the new one is opened.
 fn locked(path: &Path, agent: &str) -> Result<File, LockError> {
     let failed = |operation| move |error| LockError::from(StoreError::new(operation, path, error));
     for _ in 0..MOST_TRIES {
         let mut file = open(path, Access::Lock).map_err(failed("open"))?;
-        // Older versions made it readable by everybody.
+        // Older versions created the file readable by all users.
         file.set_permissions(Permissions::from_mode(MODE)).map_err(failed("change the mode of"))?;
         if !try_lock(&file).map_err(failed("lock"))? {
             let (agent, path) = (agent.to_owned(), path.to_owned());
@@ -185,7 +186,7 @@ fn locked(path: &Path, agent: &str) -> Result<File, LockError> {
     Err(failed("lock")(io::Error::other("somebody removes it again and again")))
 }
 
-/// Whether the path still leads to the opened file.
+/// True if the path still leads to the opened file.
 fn is_in_place(file: &File, path: &Path) -> bool {
     let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     match (file.metadata(), fs::symlink_metadata(path)) {
@@ -205,7 +206,7 @@ fn read_pid(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Bytes that are read of a lock file: a process id has at most 7 digits.
+/// Number of bytes that are read of a lock file: a process id has at most 7 digits.
 const MAX_PID_TEXT: u64 = 32;
 
 fn pid_text(pid: Option<u32>) -> String {

@@ -1,4 +1,4 @@
-//! A topic in memory, for tests: no files, no time, the same subscription.
+//! A topic in memory, for tests: no files and no time, but the same subscription.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl<T: Topic> Default for Board<T> {
 }
 
 impl<T: Topic> Board<T> {
-    /// Sets an item; an equal value wakes nobody.
+    /// Sets an item. If the value is equal to the present one, no subscription wakes up.
     pub fn publish(&self, key: &TopicKey, value: T) {
         self.items.send_if_modified(|items| {
             let is_new = items.get(key) != Some(&value);
@@ -42,7 +42,7 @@ impl<T: Topic> Board<T> {
     }
 }
 
-/// The memory transport of a subscription.
+/// Follows the items of a [`Board`].
 #[derive(Debug)]
 pub(crate) struct Reader<T> {
     source: watch::Receiver<BTreeMap<TopicKey, T>>,
@@ -61,7 +61,7 @@ impl<T: Topic> Reader<T> {
 
     pub(crate) async fn looked(&mut self) {
         if self.source.changed().await.is_err() {
-            // The board is gone: nothing will ever change again.
+            // The board is gone: nothing will change any more.
             std::future::pending::<()>().await;
         }
         self.items = self.source.borrow_and_update().clone();

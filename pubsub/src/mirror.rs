@@ -1,4 +1,4 @@
-//! What a subscriber knows of a topic, from the messages of its publisher. Pure.
+//! The items of a topic as a subscriber knows them from the publisher's messages. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,46 +11,47 @@ use crate::directory::MAX_ITEMS;
 use crate::frame::{FrameError, MAX_MESSAGE_BYTES, MAX_READ_BYTES, Message};
 use crate::read::Refusal;
 
-/// The items of one topic as its publisher told them.
+/// The items of one topic as its publisher sent them.
 #[derive(Debug, Clone)]
 pub(crate) struct Mirror<T> {
     topic: String,
-    /// The socket, for refusals.
+    /// Path of the socket, for refusals.
     path: PathBuf,
     items: BTreeMap<TopicKey, T>,
     refused: BTreeMap<Vec<u8>, Refusal>,
     restarted: u64,
-    /// The counter was told on the present connection.
+    /// The counter was sent on the present connection.
     is_restarted_told: bool,
     link: Link,
 }
 
-/// How far the present connection is.
+/// State of the present connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Link {
-    /// There is none.
+    /// There is no connection.
     Away,
-    /// The items come. An item that was known before and has not come when they are complete went meanwhile.
+    /// The publisher sends its items for the first time. Known items that were not sent when `complete` comes were
+    /// deleted while we were disconnected.
     Filling { seen: BTreeSet<Vec<u8>>, is_greeted: bool },
-    /// All have come.
+    /// All items were sent; now changes arrive.
     Following,
 }
 
-/// A publisher that cannot be believed. The connection has to end.
+/// A violation of the protocol by the publisher. The connection has to end.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum PeerError {
-    /// What it sent is no message.
+    /// A datagram is no message.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// It tells of another topic.
+    /// A message is about another topic.
     #[error("a message about topic `{}` on the socket of {expected}", found.escape_debug())]
     WrongTopic {
-        /// The topic that it told of.
+        /// The topic of the message.
         found: String,
-        /// The topic that was asked for.
+        /// The topic that we asked for.
         expected: String,
     },
-    /// It asks.
+    /// The publisher sent a request.
     #[error("the publisher sent a request")]
     Request,
 }
@@ -76,7 +77,7 @@ impl<T: Topic> Mirror<T> {
         self.restarted
     }
 
-    /// The counter, if it was told on the present connection.
+    /// The counter, if it was sent on the present connection.
     pub(crate) fn told_restarted(&self) -> Option<u64> {
         self.is_restarted_told.then_some(self.restarted)
     }
@@ -85,12 +86,12 @@ impl<T: Topic> Mirror<T> {
         self.refused.values().cloned().collect()
     }
 
-    /// All that the publisher has is known, and whatever changes comes.
+    /// All items of the publisher are known, and changes arrive.
     pub(crate) fn is_following(&self) -> bool {
         self.link == Link::Following
     }
 
-    /// The publisher has said its first word on this connection.
+    /// The publisher has sent its `hello` on this connection.
     pub(crate) fn is_greeted(&self) -> bool {
         match &self.link {
             Link::Away => false,
@@ -99,21 +100,21 @@ impl<T: Topic> Mirror<T> {
         }
     }
 
-    /// A connection was made. What is known stays until the publisher has told everything.
+    /// Notes that a connection was made. The known items stay until the publisher has sent all of its own.
     pub(crate) fn connected(&mut self) {
         self.is_restarted_told = false;
         self.link = Link::Filling { seen: BTreeSet::new(), is_greeted: false };
     }
 
-    /// The connection was lost. What is known stays.
+    /// Notes that the connection was lost. The known items stay.
     pub(crate) fn lost(&mut self) {
         self.is_restarted_told = false;
         self.link = Link::Away;
     }
 
-    /// Takes a datagram in. Says whether items, refusals or the counter are different now.
+    /// Handles a datagram. Returns true if items, refusals or the counter have changed.
     ///
-    /// One as long as a reader's buffer was cut off: nothing but its key can be used.
+    /// A datagram as long as the reader's buffer was cut off: only its key can be used.
     pub(crate) fn take(&mut self, datagram: &[u8]) -> Result<bool, PeerError> {
         if MAX_READ_BYTES < datagram.len() {
             return Ok(self.take_truncated(datagram));
@@ -172,7 +173,7 @@ impl<T: Topic> Mirror<T> {
         Ok((name, value))
     }
 
-    /// The last good value stays. Says whether that is new.
+    /// Refuses an item; its last good value stays. Returns true if the refusal is new.
     fn refuse(&mut self, key: &[u8], refusal: Refusal) -> bool {
         let known = self.refused.get(key);
         let is_told = known.map_or(MAX_ITEMS <= self.refused.len(), |known| *known == refusal);
@@ -202,7 +203,8 @@ impl<T: Topic> Mirror<T> {
         was_refused || was_there
     }
 
-    /// Whatever was known before and did not come again went while nobody was connected (EVE's subscriber keeps it).
+    /// Ends the first round: known items that were not sent again were deleted while we were disconnected. (EVE's
+    /// subscriber keeps them.)
     fn complete(&mut self) -> bool {
         let Link::Filling { seen, .. } = std::mem::replace(&mut self.link, Link::Following) else {
             return false;
@@ -213,7 +215,7 @@ impl<T: Topic> Mirror<T> {
         before != (self.items.len(), self.refused.len())
     }
 
-    /// Only what is known can be swept, so nothing else is kept in mind.
+    /// Notes that an item was sent. Only known items are noted, because only they can be removed by `complete`.
     fn saw(&mut self, key: Vec<u8>) {
         let Link::Filling { seen, .. } = &mut self.link else { return };
         let is_item = || name_of(&key).is_some_and(|name| self.items.contains_key(&name));
@@ -223,7 +225,7 @@ impl<T: Topic> Mirror<T> {
     }
 }
 
-/// The key, if it names a file.
+/// The key, if it can be the name of a file.
 fn name_of(key: &[u8]) -> Option<TopicKey> {
     TopicKey::parse(std::str::from_utf8(key).ok()?).ok()
 }

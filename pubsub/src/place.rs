@@ -1,4 +1,4 @@
-//! Where things are: every absolute path of the system, below one root.
+//! Every path of the system, below one root.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,42 +10,43 @@ use thiserror::Error;
 use crate::TopicKey;
 use crate::seqpacket::{self, TopicSocket};
 
-/// The name of the restart counter in a topic's folder.
+/// Name of the restart counter in a topic's folder.
 pub(crate) const RESTARTED: &str = "restarted";
 
-/// The name of an agent's pid file in its folder of locks.
+/// Name of an agent's pid file in its folder of locks.
 pub(crate) const PID: &str = "pid";
 
 /// Whether a topic survives a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Persistence {
-    /// Below `/run`, which every boot empties.
+    /// The topic is below `/run`, which every boot empties.
     Volatile,
-    /// Below `/persist/status`, with a backup copy of each item.
+    /// The topic is below `/persist/status`, with a backup of each item.
     Persistent,
 }
 
-/// The value of `--root`. Tests and demos live below another folder; nothing outside it is touched.
+/// The root folder: the value of `--root`. Tests and demos run below another folder than `/`; nothing outside of it is
+/// touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// A root at `path`. Nothing is created.
+    /// A root at `path`. The folder is not created.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// The root itself.
+    /// Path of the root.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Whether this is the real `/`, and so the running system.
+    /// True if this is the real `/`, and so the running system.
     pub fn is_system(&self) -> bool {
         self.0 == Path::new("/")
     }
 
-    /// An absolute path of the system, below this root. `..` cannot leave it.
+    /// Path of a system file below this root. `..` cannot leave the root.
     pub fn join(&self, absolute: impl AsRef<Path>) -> PathBuf {
         let mut inside = PathBuf::new();
         for component in absolute.as_ref().components() {
@@ -68,7 +69,7 @@ impl Root {
         })
     }
 
-    /// A topic of an agent.
+    /// The place of an agent's topic.
     pub fn topic<T: Topic>(&self, agent: &str, persistence: Persistence) -> TopicPlace {
         let (root, agent, topic) = (self.clone(), agent.to_owned(), Cow::Borrowed(T::NAME));
         TopicPlace { root, agent, topic, persistence }
@@ -94,33 +95,33 @@ impl Root {
         self.lock_folder().join(agent)
     }
 
-    /// Touched by an agent's loop while it makes progress.
+    /// The touch file of an agent: its main loop touches the file while it makes progress.
     pub fn touch(&self, agent: &str) -> PathBuf {
         self.lock_folder_of(agent).join("touch")
     }
 
-    /// The process id of an agent, decimal.
+    /// The pid file of an agent: its process id as a decimal number.
     pub fn pid(&self, agent: &str) -> PathBuf {
         self.lock_folder_of(agent).join(PID)
     }
 
-    /// Locked by an agent for its life.
+    /// The lock file of an agent, locked as long as the agent runs.
     pub fn lock(&self, agent: &str) -> PathBuf {
         self.lock_folder_of(agent).join("lock")
     }
 
-    /// Where EVE's watchdog looks for the touch file of an agent; written only beside EVE's zedbox.
+    /// Path where EVE's watchdog expects the touch file of an agent; written only beside EVE's zedbox.
     pub fn eves_touch(&self, agent: &str) -> PathBuf {
         self.join(format!("/run/{agent}.touch"))
     }
 
-    /// Where EVE's watchdog looks for the process id of an agent; written only beside EVE's zedbox.
+    /// Path where EVE's watchdog expects the process id of an agent; written only beside EVE's zedbox.
     pub fn eves_pid(&self, agent: &str) -> PathBuf {
         self.join(format!("/run/{agent}.pid"))
     }
 }
 
-/// One topic of one agent: its name, and where its items are.
+/// One topic of one agent: its name, and the place of its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicPlace {
     root: Root,
@@ -129,7 +130,7 @@ pub struct TopicPlace {
     persistence: Persistence,
 }
 
-/// Why a text is no name of an agent or a topic.
+/// The error for a text that cannot be the name of an agent or a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{}` names no {what}: accepted are letters, digits, `-`, `_` and `.`, at most {MAX_NAME} bytes", text.escape_debug())]
 pub struct NameError {
@@ -137,11 +138,11 @@ pub struct NameError {
     what: &'static str,
 }
 
-/// The longest name of an agent or a topic, in bytes: with `.sock` it fits the address of a socket.
+/// The longest name of an agent or a topic, in bytes: together with `.sock` it fits into the address of a socket.
 const MAX_NAME: usize = 64;
 
 impl TopicPlace {
-    /// A topic by its name, for tools that know no types.
+    /// The topic with this name, for tools that do not know the topic's type.
     pub fn named(root: &Root, agent: &str, topic: &str, persistence: Persistence) -> Result<Self, NameError> {
         let name = |text: &str, what| {
             is_name(text).then(|| text.to_owned()).ok_or_else(|| NameError { text: text.to_owned(), what })
@@ -150,22 +151,22 @@ impl TopicPlace {
         Ok(Self { root: root.clone(), agent, topic, persistence })
     }
 
-    /// The root below which it is.
+    /// The root below which the topic is.
     pub const fn root(&self) -> &Root {
         &self.root
     }
 
-    /// The agent that publishes it.
+    /// Name of the agent that publishes the topic.
     pub fn agent(&self) -> &str {
         &self.agent
     }
 
-    /// Its name.
+    /// Name of the topic.
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
-    /// Whether it survives a boot.
+    /// Whether the topic survives a boot.
     pub const fn persistence(&self) -> Persistence {
         self.persistence
     }
@@ -180,17 +181,17 @@ impl TopicPlace {
         self.folder().join(key.file_name())
     }
 
-    /// The restart counter: a decimal, absent at 0.
+    /// The file of the restart counter: a decimal number; no file means 0.
     pub fn restarted(&self) -> PathBuf {
         self.folder().join(RESTARTED)
     }
 
-    /// What is at the place of the socket now. Somebody who serves it is dialled and hung up on.
+    /// The state of the topic's socket now. If a process serves the socket, this connects to it and hangs up at once.
     pub fn look_at_socket(&self) -> TopicSocket {
         seqpacket::look_at(&self.socket())
     }
 
-    /// The socket, below `/run` also when the topic is persistent.
+    /// Path of the topic's socket. It is below `/run` also if the topic is persistent.
     pub fn socket(&self) -> PathBuf {
         self.root.agent_folder(&self.agent, Persistence::Volatile).join(format!("{}.sock", self.topic))
     }

@@ -1,5 +1,5 @@
-//! Whether an agent runs. It does not only when its lock is free, no process of ours is left of it, and nobody listens
-//! to its sockets: each of the three can be lost while the agent lives.
+//! Whether an agent runs. An agent counts as not running only if its lock is free, its process is gone, and no process
+//! listens on its sockets: each of the three may be missing while the agent runs.
 
 use std::fs;
 use std::path::Path;
@@ -14,27 +14,28 @@ use crate::seqpacket::{TopicSocket, look_at};
 use crate::store::StoreError;
 use crate::{Persistence, Root};
 
-/// What shows that an agent runs.
+/// The evidence that an agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It holds its lock.
+    /// The agent holds its lock.
     Locked(Holder),
-    /// Its lock is free, as when somebody removed the file, but the process that its pid file names lives and is ours.
+    /// The lock is free, for example because its file was removed, but the process in the agent's pid file lives and is
+    /// ours.
     Process(u32),
-    /// Lock and process are gone, but this process serves a topic of the agent: EVE's agent of that name, or ours after
-    /// its files were removed.
+    /// Lock and process are gone, but this process serves a topic of the agent: it is EVE's agent of that name, or ours
+    /// after its files were removed.
     Served(Option<u32>),
-    /// Nothing: it does not run.
+    /// There is no evidence: the agent does not run.
     Away,
 }
 
 impl Presence {
-    /// The agent runs, as far as anything shows it.
+    /// True if there is any evidence that the agent runs.
     pub const fn is_running(self) -> bool {
         !matches!(self, Self::Away)
     }
 
-    /// Its process. Only one that lives is named.
+    /// Id of the agent's process, if it lives.
     pub fn pid(self) -> Option<u32> {
         match self {
             Self::Locked(holder) => holder.pid.filter(|pid| is_alive(*pid)),
@@ -45,10 +46,11 @@ impl Presence {
     }
 }
 
-/// Looks for an agent: its lock, its process, its sockets. Takes nothing; dials a socket only when the first two are gone.
+/// Looks for an agent: by its lock, its process, its sockets. The call locks nothing, and connects to a socket only if
+/// lock and process are gone.
 ///
 /// # Errors
-/// The lock cannot be asked. Whoever must not err counts that as running.
+/// The lock cannot be asked. A caller that must be on the safe side counts that as running.
 pub fn presence(root: &Root, agent: &str) -> Result<Presence, StoreError> {
     if let Some(holder) = lock_holder(root, agent)? {
         return Ok(Presence::Locked(holder));
@@ -59,27 +61,28 @@ pub fn presence(root: &Root, agent: &str) -> Result<Presence, StoreError> {
     Ok(served(&root.agent_folder(agent, Persistence::Volatile)).unwrap_or(Presence::Away))
 }
 
-/// Text of a pid file: at most 7 digits and a line break.
+/// Number of bytes that are read of a pid file: at most 7 digits and a line break are expected.
 const MAX_PID_TEXT: u64 = 32;
 
-/// The number in a pid file, which may be anybody's: a pipe or a device in its place is not waited for.
+/// The number in a pid file, which any user may own. If a pipe or a device is in its place, the call does not wait for
+/// it.
 pub fn pid_in(path: &Path) -> Option<u32> {
     let bytes = read_checked(path, MAX_PID_TEXT, Owner::Anybody).ok().flatten()?;
     std::str::from_utf8(&bytes).ok()?.trim().parse().ok().filter(|pid| *pid > 0)
 }
 
-/// Whether there is a process of this number, whoever's it is.
+/// True if a process with this id exists, of whatever user.
 pub fn is_alive(pid: u32) -> bool {
     let Ok(pid) = i32::try_from(pid) else { return false };
-    // To `kill` 0 and negative numbers are groups.
+    // `kill` takes 0 and negative numbers for process groups.
     0 < pid && matches!(kill(Pid::from_raw(pid), None), Ok(()) | Err(Errno::EPERM))
 }
 
-/// The name of a process that runs: the first 15 bytes of its program's. Nothing when it has ended and only waits to be
-/// collected by its parent, or when it cannot be seen from here.
+/// The name of a running process: the first 15 bytes of its program's name. `None` if the process has ended and only
+/// waits to be collected by its parent, or if it is not visible from here.
 pub fn process_name(pid: u32) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // `1234 (name) S …`, and the name may hold anything, also a bracket.
+    // The line is `1234 (name) S …`; the name may contain anything, also a bracket.
     let text = String::from_utf8_lossy(&bytes);
     let (head, tail) = text.rsplit_once(") ")?;
     let (_, name) = head.split_once('(')?;
@@ -87,8 +90,8 @@ pub fn process_name(pid: u32) -> Option<String> {
     (!has_ended).then(|| name.to_owned())
 }
 
-/// The living process that a pid file names, if it is the agent's: numbers are given again. One that lives and cannot be
-/// seen (the hardened units hide others' processes) counts as the agent's.
+/// The living process of a pid file, if it is the agent's: the kernel uses process ids again. A process that lives but
+/// is not visible (the hardened units hide processes of other users) counts as the agent's.
 fn own_process(path: &Path, agent: &str) -> Option<u32> {
     let pid = pid_in(path).filter(|pid| is_alive(*pid))?;
     let is_hidden = !Path::new("/proc").join(pid.to_string()).exists();
@@ -100,7 +103,7 @@ fn own_process(path: &Path, agent: &str) -> Option<u32> {
     (is_hidden || process_name(pid).is_some_and(is_ours)).then_some(pid)
 }
 
-/// Somebody listens to a socket of these topics.
+/// The process that listens on a socket of one of these topics, if there is one.
 fn served(folder: &Path) -> Option<Presence> {
     let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let mut sockets = entries.filter(|path| path.extension().is_some_and(|end| end == "sock"));

@@ -1,4 +1,4 @@
-//! Writing the items of one topic.
+//! Writes the items of one topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,10 +18,10 @@ use crate::read::{MAX_FILE_BYTES, Owner, read_checked};
 use crate::server::{AlreadyServed, Served, Server, served_by_another};
 use crate::store::{self, BACKUP_SUFFIX, Backup, StoreError};
 
-/// The items of topic `T` that this agent publishes. Starts with what the folder holds.
+/// Publishes the items of topic `T`. A new publisher has the items that are in the folder.
 ///
-/// Every call does blocking file work with syncs; on a runtime with one thread, call it from
-/// `spawn_blocking` if its stall matters.
+/// Every call does blocking file work with fsync. On a runtime with one thread, call it from `spawn_blocking` if the
+/// others must not wait.
 #[derive(Debug)]
 pub struct Publisher<T> {
     place: TopicPlace,
@@ -34,29 +34,29 @@ pub struct Publisher<T> {
     server: Option<Server>,
 }
 
-/// What a call to [`Publisher::publish`] did.
+/// Result of [`Publisher::publish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
     /// The file has the new value.
     Written,
-    /// The file had an equal value and was left alone; nobody wakes.
+    /// The file had an equal value and was left alone; no reader wakes up.
     Unchanged,
 }
 
-/// Why a value was not published. The item that readers see is the one before.
+/// Reasons why a value was not published. Readers still see the previous value.
 #[derive(Debug, Error)]
 pub enum PublishError {
-    /// Another agent's or root's lock was shown.
+    /// The lock is that of another agent or another root.
     #[error("cannot publish {topic} of {agent}: the lock held is that of {held}")]
     WrongLock {
         /// Name of the topic.
         topic: String,
-        /// The agent that was asked for.
+        /// The agent whose topic it is.
         agent: String,
         /// The agent whose lock is held.
         held: String,
     },
-    /// A value that cannot be JSON.
+    /// The value cannot be written as JSON.
     #[error("cannot publish {topic} {key}: the value cannot be written as JSON")]
     NotJson {
         /// Name of the topic.
@@ -64,18 +64,18 @@ pub enum PublishError {
         /// Key of the item.
         key: TopicKey,
     },
-    /// A value that does not fit its file, or on a topic that is served a message of the socket protocol.
+    /// The value is too long for its file, or, on a served topic, for a message of the socket protocol.
     #[error("cannot publish {topic} {key}: its {what} has {length} bytes; accepted: at most {limit}")]
     TooLong {
         /// Name of the topic.
         topic: String,
         /// Key of the item.
         key: TopicKey,
-        /// What is too long: `file` or `message`.
+        /// The part that is too long: `file` or `message`.
         what: &'static str,
-        /// Bytes that it has.
+        /// Its length in bytes.
         length: usize,
-        /// Bytes that it may have.
+        /// The greatest length in bytes.
         limit: usize,
     },
     /// The file could not be written or removed.
@@ -83,7 +83,7 @@ pub enum PublishError {
     Store {
         /// Name of the topic.
         topic: String,
-        /// What failed.
+        /// The failed file operation.
         source: StoreError,
     },
     /// Another process serves the topic's socket.
@@ -91,14 +91,14 @@ pub enum PublishError {
     Served {
         /// Name of the topic.
         topic: String,
-        /// Which, and where.
+        /// The process that serves it, and the socket.
         source: AlreadyServed,
     },
 }
 
 impl PublishError {
-    /// The same value can never be published here, however often it is tried: it is too long, or no JSON. Any other
-    /// failure may pass: a full disk, a read-only folder, a bad sector.
+    /// True if this value can never be published here, because it is too long or cannot be JSON. Any other failure may
+    /// pass: a full disk, a read-only folder, a bad sector.
     pub const fn is_for_good(&self) -> bool {
         match self {
             Self::NotJson { .. } | Self::TooLong { .. } | Self::WrongLock { .. } => true,
@@ -108,9 +108,9 @@ impl PublishError {
 }
 
 impl<T: Topic> Publisher<T> {
-    /// Takes over the topic of an agent: makes its folder, removes unfinished files, restores lost items of a
-    /// persistent topic from their backups, and reads what is there. `lock` proves that no agent of ours publishes; a
-    /// socket that somebody serves tells of another one.
+    /// Takes over the topic of an agent: creates its folder, removes unfinished files, restores lost items of a
+    /// persistent topic from their backups, and reads the items. `lock` proves that no other agent of ours publishes
+    /// the topic; a served socket shows that another program does, and is an error.
     pub fn open(
         root: &Root,
         agent: &str,
@@ -140,17 +140,17 @@ impl<T: Topic> Publisher<T> {
         Ok(Self { place, folder, backup, items, unsure: BTreeSet::new(), restarted, server: None })
     }
 
-    /// Serves the items on the topic's socket as well, from now to the end of this publisher. Must be called in a tokio
-    /// runtime.
+    /// Also serves the items on the topic's socket, until this publisher ends. Must be called in a tokio runtime.
     ///
-    /// Whatever is published is in its file first. An item that somebody has put into the folder and that is too long for
-    /// a message is not served.
+    /// Each value is in its file before it is sent. An item that another program has put into the folder and that is
+    /// too long for a message is not served.
     pub fn served(mut self) -> Result<Self, PublishError> {
         self.serve()?;
         Ok(self)
     }
 
-    /// The same from now on, for a publisher whose first item must be its own and not what its folder holds.
+    /// As [`Publisher::served`], but later: for a publisher whose first served item must be its own, not what its
+    /// folder held.
     pub fn serve(&mut self) -> Result<(), PublishError> {
         if self.server.is_some() {
             return Ok(());
@@ -172,8 +172,8 @@ impl<T: Topic> Publisher<T> {
         Ok(())
     }
 
-    /// Publishes an item. On an error (full disk, read-only folder) readers keep the old value: report it and publish
-    /// again, after 1 s at first and at most 30 s later.
+    /// Publishes an item. On an error (full disk, read-only folder) readers keep the old value: report the error and
+    /// publish again, first after 1 s, at most every 30 s.
     pub fn publish(&mut self, key: &TopicKey, value: &T) -> Result<Published, PublishError> {
         let bytes = to_bytes(value);
         check_file::<T>(key, &bytes)?;
@@ -193,7 +193,7 @@ impl<T: Topic> Publisher<T> {
         Ok(Published::Written)
     }
 
-    /// The file has it: now it may be told.
+    /// Sends a value to subscribers; its file has it already.
     fn took(&mut self, key: &TopicKey, value: &T, bytes: &[u8]) {
         self.items.insert(key.clone(), value.clone());
         if let Some(server) = &self.server {
@@ -201,7 +201,7 @@ impl<T: Topic> Publisher<T> {
         }
     }
 
-    /// Withdraws an item. Gives whether its file was there.
+    /// Removes an item. Returns true if its file was there.
     pub fn unpublish(&mut self, key: &TopicKey) -> Result<bool, PublishError> {
         self.unsure.insert(key.clone());
         let removed = store::remove_durably(&self.folder, &key.file_name())
@@ -214,7 +214,8 @@ impl<T: Topic> Publisher<T> {
         Ok(removed)
     }
 
-    /// Tells that this publisher has begun anew: the counter goes up by one. The topics of drains never do.
+    /// Raises the restart counter by one: it says that this publisher has started again. The topics of drains never use
+    /// it.
     pub fn signal_restarted(&mut self) -> Result<(), PublishError> {
         self.set_restarted(self.restarted.saturating_add(1))
     }
@@ -224,7 +225,7 @@ impl<T: Topic> Publisher<T> {
         self.set_restarted(0)
     }
 
-    /// How often this publisher has told that it has begun anew.
+    /// The restart counter.
     pub const fn restarted(&self) -> u64 {
         self.restarted
     }
@@ -261,7 +262,7 @@ impl<T: Topic> Publisher<T> {
         &self.folder
     }
 
-    /// Whether the file, not our memory of it, holds an equal value: somebody may have edited or removed it.
+    /// True if the file itself holds an equal value; it may have been edited or removed since we wrote it.
     fn file_holds(&self, key: &TopicKey, value: &T) -> bool {
         held::<T>(&self.folder.join(key.file_name())).is_ok_and(|held| held.as_ref() == Some(value))
     }
@@ -271,7 +272,7 @@ fn failed(place: &TopicPlace, source: StoreError) -> PublishError {
     PublishError::Store { topic: place.topic().to_owned(), source }
 }
 
-/// What no reader would read is not written.
+/// Refuses a value that is too long: no reader would read its file.
 fn check_file<T: Topic>(key: &TopicKey, bytes: &[u8]) -> Result<(), PublishError> {
     let (topic, key) = (T::NAME.to_owned(), key.clone());
     let (length, limit) = (bytes.len(), T::MAX_BYTES);
@@ -284,7 +285,7 @@ fn check_file<T: Topic>(key: &TopicKey, bytes: &[u8]) -> Result<(), PublishError
     }
 }
 
-/// Only a topic that is served has to fit messages.
+/// Refuses a value that is too long for a message. Only for topics that are served.
 fn check_message(place: &TopicPlace, key: &TopicKey, bytes: &[u8]) -> Result<(), PublishError> {
     let length = update_bytes(place.topic(), key.as_str(), bytes.len());
     if MAX_MESSAGE_BYTES < length {
@@ -306,7 +307,8 @@ fn load<T: Topic>(folder: &Path, backup: Backup) -> Result<BTreeMap<TopicKey, T>
             restore::<T>(folder, name)?;
         }
     }
-    // What a killed predecessor renamed but did not sync becomes durable before we rely on it.
+    // Makes the folder durable before we rely on it: a killed predecessor may have renamed a file without syncing the
+    // folder.
     store::sync_folder(folder)?;
     file_names(folder)?.iter().filter_map(|name| load_item(folder, name).transpose()).collect()
 }
@@ -323,7 +325,7 @@ fn load_item<T: Topic>(folder: &Path, name: &str) -> Result<Option<(TopicKey, T)
     Ok(value.map(|value| (key, value)))
 }
 
-/// Puts the backup of an item back when the item itself is missing, empty or unreadable.
+/// Replaces an item by its backup if the item is missing, empty or unreadable.
 fn restore<T: Topic>(folder: &Path, name: &str) -> Result<(), StoreError> {
     let path = folder.join(name);
     let is_item = TopicKey::of_file(name.as_ref()).is_some_and(|key| key.is_ok());
@@ -337,8 +339,8 @@ fn restore<T: Topic>(folder: &Path, name: &str) -> Result<(), StoreError> {
     store::write_durably(folder, name, &to_bytes(&value), Backup::None)
 }
 
-/// The item in a file; nothing when there is none, or one that nobody could read. A file that could not be read just now
-/// is neither: to take it for lost would put an older value in its place.
+/// The item in a file; `None` if the file is missing or corrupt. An error means that the file could not be read at the
+/// moment (EMFILE, EIO): it is not lost, and restoring the backup would put an older value in its place.
 fn held<T: Topic>(path: &Path) -> Result<Option<T>, StoreError> {
     match read_checked(path, MAX_FILE_BYTES, Owner::RootOrSelf) {
         Ok(bytes) => Ok(bytes.and_then(|bytes| parse(&bytes).ok())),

@@ -1,4 +1,4 @@
-//! Reading a file that somebody else may have written, without trusting it.
+//! Reads files that another program or person may have written, without trusting them.
 
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
@@ -13,39 +13,40 @@ use nix::unistd::geteuid;
 /// The largest input file that is read: 1 MiB, far above any topic.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Permission bits that let others than the owner write.
+/// Permission bits that let users other than the owner write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Whose file is accepted.
+/// The owners whose files are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// root's, or the reading process's own user's.
+    /// Files of root or of the reading process's own user.
     RootOrSelf,
-    /// Anybody's; for files whose place is trusted.
+    /// Files of any user; only where the place is trusted.
     Anybody,
 }
 
-/// A file that was refused: which, why, and what would be accepted. One line, for logs and reports.
+/// A file that was refused: its path, the reason, and what would be accepted. One line, for logs and reports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Refusal {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Reason of the refusal.
     pub reason: String,
-    /// What would be accepted.
+    /// The form that would be accepted.
     pub accepted: String,
-    /// Nothing is known to be wrong with the file: it could not be opened or read just now, as when too many files are
-    /// open or a disk fails.
+    /// The file itself may be good: it could not be opened or read at the moment, for example because too many files
+    /// are open or a disk fails.
     pub is_passing: bool,
 }
 
 impl Refusal {
-    /// A refusal of `path`.
+    /// A refusal of the file at `path`.
     pub fn new(path: &Path, reason: impl Into<String>, accepted: impl Into<String>) -> Self {
         Self { path: path.to_owned(), reason: reason.into(), accepted: accepted.into(), is_passing: false }
     }
 
-    /// A file that could not be opened, read or listed. A right that is missing does not come by itself.
+    /// A refusal because the file could not be opened, read or listed. It counts as passing, except for a missing
+    /// permission.
     pub(crate) fn of_io(path: &Path, operation: &str, error: &io::Error, accepted: &str) -> Self {
         let is_passing = error.kind() != io::ErrorKind::PermissionDenied;
         Self { is_passing, ..Self::new(path, format!("cannot be {operation}: {error}"), accepted) }
@@ -61,10 +62,10 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The content of the regular file at `path`, at most `limit` bytes; nothing when there is no such file.
+/// The content of the regular file at `path`, at most `limit` bytes; `None` if there is no such file.
 ///
-/// The file is opened first, without following a symbolic link at its end and without waiting (a FIFO cannot
-/// hang the reader), and what was opened is then checked, so nobody can swap it in between.
+/// The file is opened first, without following a symbolic link at its end and without waiting (a FIFO cannot block the
+/// reader). Then the opened file is checked, so it cannot be swapped in between.
 pub fn read_checked(path: &Path, limit: u64, owner: Owner) -> Result<Option<Vec<u8>>, Refusal> {
     let file = match open(path) {
         Ok(file) => file,

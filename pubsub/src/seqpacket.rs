@@ -1,6 +1,6 @@
 //! Unix sockets of type SOCK_SEQPACKET: each read and each write is one whole message.
 //!
-//! tokio has no such type, and needs none: its streams wait for readiness, and the kernel keeps the messages apart.
+//! tokio has no such type and needs none: its streams wait for readiness, and the kernel keeps the messages apart.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,36 +18,36 @@ use nix::sys::socket::{
 use nix::unistd::geteuid;
 use tokio::net::{UnixListener, UnixStream};
 
-/// The socket is its owner's alone, as the files are.
+/// Only the owner may use the socket, as with the files.
 const SOCKET_MODE: u32 = 0o600;
-/// Connections that wait to be accepted.
+/// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct Connection(UnixStream);
 
-/// Who is at the other end of a connection.
+/// The process at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process; nothing when that is in another namespace.
+    /// Id of the process; `None` if it is in another namespace.
     pub pid: Option<u32>,
-    /// Its user.
+    /// The process's user id.
     pub user: u32,
 }
 
-/// What is at the place of a topic's socket.
+/// State of a topic's socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TopicSocket {
-    /// Nothing.
+    /// There is no file at the socket's path.
     Absent,
-    /// A socket that nobody listens to any more.
+    /// There is a socket, but no process listens on it any more.
     Stale,
-    /// A socket of another kind, or no socket: no topic's.
+    /// There is a socket of another kind, or no socket: it belongs to no topic.
     Foreign,
-    /// Somebody serves it. Who is unknown when others wait there already.
+    /// A process serves the socket. Which one is unknown if other connections already wait there.
     Served(Option<Peer>),
-    /// It cannot be dialled, for this reason.
+    /// The socket cannot be connected to, for this reason.
     Unreachable(String),
 }
 
@@ -56,16 +56,16 @@ pub enum TopicSocket {
 pub(crate) struct Listener {
     path: PathBuf,
     socket: UnixListener,
-    /// Device and inode of the socket's file: tells whether it is still there.
+    /// Device and inode of the socket's file, to recognise whether it is still in its place.
     file: (u64, u64),
 }
 
-/// What became of an attempt to listen.
+/// Reasons why listening failed.
 #[derive(Debug)]
 pub(crate) enum ListenError {
-    /// Somebody listens there already, perhaps this process.
+    /// A process listens there already, perhaps this one.
     Live(Option<u32>),
-    /// It cannot be done now.
+    /// Listening failed for another reason; it may succeed later.
     Io(io::Error),
 }
 
@@ -76,15 +76,15 @@ impl From<io::Error> for ListenError {
 }
 
 impl Connection {
-    /// Connects to the socket at `path`, which must be root's or our own user's, and says `first`. Must be called in a
-    /// tokio runtime.
+    /// Connects to the socket at `path`, which must be served by root or our own user, and sends `first`. Must be
+    /// called in a tokio runtime.
     pub(crate) fn dial(path: &Path, first: &[u8]) -> io::Result<Self> {
         let mut stream = dial(path)?;
         let peer = Peer::of(&stream)?;
         if !peer.is_trusted() {
             return Err(io::Error::other(format!("it is served by {peer}; accepted: root and our own user")));
         }
-        // A new connection has room for a message; tokio would have to be asked first.
+        // A new connection always takes one message; asking tokio first would need a wait.
         let written = stream.write(first)?;
         if written != first.len() {
             return Err(io::ErrorKind::WriteZero.into());
@@ -92,41 +92,41 @@ impl Connection {
         Ok(Self(UnixStream::from_std(stream)?))
     }
 
-    /// Who is at the other end.
+    /// The process at the other end.
     pub(crate) fn peer(&self) -> io::Result<Peer> {
         Peer::of(&self.0)
     }
 
-    /// A message, or the end, has come.
+    /// Waits until a message, or the end of the connection, can be read.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         self.0.readable().await
     }
 
-    /// A message may be sent.
+    /// Waits until a message can be sent.
     pub(crate) async fn writable(&self) -> io::Result<()> {
         self.0.writable().await
     }
 
-    /// Takes a message; what does not fit the buffer is cut off. 0 is the end, and also an empty message, which nobody
-    /// sends.
+    /// Reads a message; what does not fit into the buffer is cut off. 0 bytes mean the end of the connection, or an
+    /// empty message, which no peer sends.
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.try_read(buffer)
     }
 
-    /// Sends a message, all of it or nothing.
+    /// Sends a message: all of it or nothing.
     pub(crate) fn try_write(&self, message: &[u8]) -> io::Result<()> {
         self.0.try_write(message).map(|_| ())
     }
 }
 
 impl Peer {
-    /// As the kernel knows it.
+    /// The process as the kernel knows it.
     fn of(socket: &impl AsFd) -> io::Result<Self> {
         let found = getsockopt(socket, PeerCredentials)?;
         Ok(Self { pid: u32::try_from(found.pid()).ok().filter(|pid| *pid != 0), user: found.uid() })
     }
 
-    /// It is root's or our own user's.
+    /// True if the process belongs to root or to our own user.
     pub fn is_trusted(self) -> bool {
         self.user == 0 || self.user == geteuid().as_raw()
     }
@@ -142,7 +142,8 @@ impl std::fmt::Display for Peer {
 }
 
 impl Listener {
-    /// Listens at `path`. A socket there that nobody listens to any more is replaced. Must be called in a tokio runtime.
+    /// Listens at `path`. A socket there on which no process listens any more is replaced. Must be called in a tokio
+    /// runtime.
     pub(crate) fn bind(path: &Path) -> Result<Self, ListenError> {
         make_room(path)?;
         let (_folder, address) = address(path)?;
@@ -161,7 +162,7 @@ impl Listener {
         self.socket.accept().await.map(|(stream, _)| Connection(stream))
     }
 
-    /// Nobody dials us any more. The file of another one is left alone.
+    /// Removes the socket's file, so that no new subscriber connects. A file that is not ours is left alone.
     pub(crate) fn unlink(&self) {
         if self.is_in_place()
             && let Err(error) = fs::remove_file(&self.path)
@@ -170,13 +171,13 @@ impl Listener {
         }
     }
 
-    /// Whoever dials the path comes to us.
+    /// True if a process that connects to the path reaches this listener.
     pub(crate) fn is_in_place(&self) -> bool {
         file_of(&self.path) == Some(self.file)
     }
 }
 
-/// The file goes with the listener.
+/// The socket's file is removed together with the listener.
 impl Drop for Listener {
     fn drop(&mut self) {
         self.unlink();
@@ -195,7 +196,7 @@ fn dial(path: &Path) -> io::Result<StdStream> {
     Ok(StdStream::from(made))
 }
 
-/// An address that is short however long the path is: an address has at most 107 bytes. Valid as long as the folder is
+/// A short address for a path of any length: a socket address has at most 107 bytes. It is valid while the folder is
 /// held open.
 fn address(path: &Path) -> io::Result<(File, UnixAddr)> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
@@ -207,7 +208,7 @@ fn address(path: &Path) -> io::Result<(File, UnixAddr)> {
     Ok((opened, address))
 }
 
-/// Dials the socket at `path` and hangs up without a word, as EVE's publisher does.
+/// Connects to the socket at `path` and hangs up without sending anything, as EVE's publisher does.
 pub(crate) fn look_at(path: &Path) -> TopicSocket {
     let kind = match path.symlink_metadata() {
         Ok(metadata) => metadata.file_type(),
@@ -229,7 +230,7 @@ pub(crate) fn look_at(path: &Path) -> TopicSocket {
     }
 }
 
-/// Removes a socket that nobody listens to.
+/// Removes a socket on which no process listens.
 fn make_room(path: &Path) -> Result<(), ListenError> {
     match look_at(path) {
         TopicSocket::Absent => Ok(()),

@@ -1,7 +1,7 @@
-//! Serving a topic on its socket, beside its files.
+//! Serves a topic on its socket, beside its files.
 //!
-//! One task accepts; each subscriber has a task of its own, which takes what it says from the [`Feed`]. A peer that is
-//! bad, silent, slow or many costs itself its connection and nobody else anything.
+//! One task accepts connections. Each subscriber has a task of its own, which sends the messages of its [`Feed`]. A
+//! peer that is bad, silent or slow, or opens too many connections, loses its own connection and disturbs no other.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -25,16 +25,16 @@ use crate::seqpacket::{self, Connection, ListenError, Listener, Peer, TopicSocke
 const SERVE_AGAIN: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
 /// A peer that says nothing for so long does not want anything.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Connections of one process to one topic. EVE has all its agents in one process: about ten.
+/// The greatest number of connections from one process to one topic. EVE has all its agents in one process: about ten.
 const MOST_OF_ONE: usize = 64;
-/// Connections to one topic.
+/// The greatest number of connections to one topic.
 const MOST: usize = 512;
-/// Somebody may remove the socket, or its folder: so often it is looked whether it is there.
+/// Interval at which we check that the socket's file is still there: it, or its folder, may be removed.
 const LOOK: Duration = Duration::from_secs(30);
-/// The same about a peer is told again after so long.
+/// The same message about a peer is logged again after this time.
 const TELL_AGAIN: Duration = Duration::from_mins(1);
 
-/// Why a topic cannot be served.
+/// The error when a topic cannot be served because another process serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{path:?} is served by {}; two publishers of one topic cannot be, stop the other one",
@@ -45,13 +45,13 @@ pub struct AlreadyServed {
     pid: Option<u32>,
 }
 
-/// Whoever serves this socket now.
+/// The process that serves this socket now, if there is one.
 pub(crate) fn served_by_another(path: &Path) -> Option<AlreadyServed> {
     let TopicSocket::Served(peer) = seqpacket::look_at(path) else { return None };
     Some(AlreadyServed { path: path.to_owned(), pid: peer.and_then(|peer| peer.pid) })
 }
 
-/// The socket of a topic.
+/// Serves the socket of a topic as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Server {
     snapshot: watch::Sender<Snapshot>,
@@ -59,10 +59,11 @@ pub(crate) struct Server {
     listener: SharedListener,
 }
 
-/// The task accepts on it; the publisher's end removes its file at once.
+/// Shared by the task, which accepts on the listener, and by the publisher, which removes the socket's file when it
+/// ends.
 type SharedListener = Arc<Mutex<Option<Arc<Listener>>>>;
 
-/// What is served.
+/// The topic that is served, and where.
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) path: PathBuf,
@@ -71,8 +72,8 @@ pub(crate) struct Served {
 }
 
 impl Server {
-    /// Serves the topic from now on, in the runtime that this is called in. A socket that cannot be made, for want of
-    /// space or files, is tried again.
+    /// Serves the topic from now on; must be called in a runtime. If the socket cannot be created because of missing
+    /// disk space or too many open files, the task tries again.
     pub(crate) fn start(served: Served, snapshot: Snapshot) -> Result<Self, AlreadyServed> {
         let (snapshot, items) = watch::channel(snapshot);
         let listener = SharedListener::default();
@@ -84,13 +85,13 @@ impl Server {
         Ok(Self { snapshot, task, listener })
     }
 
-    /// Changes what is served; `change` says whether it did.
+    /// Changes the served content; `change` returns whether it changed anything.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Snapshot) -> bool) {
         self.snapshot.send_if_modified(change);
     }
 }
 
-/// Subscribers are hung up on once the task ends; nobody finds the socket from now on.
+/// When the publisher ends, no new subscriber finds the socket, and connections are closed when the task ends.
 impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
@@ -100,7 +101,7 @@ impl Drop for Server {
     }
 }
 
-/// The socket, kept open whatever becomes of its file.
+/// Keeps the socket open, and its file in place.
 #[derive(Debug)]
 struct Door {
     path: PathBuf,
@@ -110,7 +111,7 @@ struct Door {
 }
 
 impl Door {
-    /// Makes the socket if it is not there.
+    /// Creates the socket if it is not in its place.
     fn open(&mut self) -> Result<(), AlreadyServed> {
         if self.listener().is_some_and(|listener| listener.is_in_place()) {
             self.look = common_moment(LOOK);
@@ -161,7 +162,7 @@ fn make(path: &Path) -> Result<Listener, ListenError> {
     Listener::bind(path)
 }
 
-/// Accepts, for ever.
+/// Accepts connections without end.
 async fn serve(served: Served, mut door: Door, items: watch::Receiver<Snapshot>) {
     let mut room = Room::default();
     loop {
@@ -188,13 +189,13 @@ async fn serve(served: Served, mut door: Door, items: watch::Receiver<Snapshot>)
 #[derive(Debug, Default)]
 struct Room {
     subscribers: JoinSet<()>,
-    /// Whose task each is.
+    /// The process that each task serves.
     peers: BTreeMap<Id, Option<u32>>,
     told: Option<Instant>,
 }
 
 impl Room {
-    /// Lets a peer in, or hangs up.
+    /// Accepts a peer, or hangs up.
     fn admit(&mut self, connection: Connection, served: &Served, items: &watch::Receiver<Snapshot>) {
         let peer = match connection.peer() {
             Ok(peer) => peer,
@@ -223,7 +224,7 @@ impl Room {
         self.peers.remove(&id);
     }
 
-    /// At most one line a minute, whatever peers do.
+    /// Logs a text, but at most one line a minute, whatever peers do.
     fn tell(&mut self, text: &str) {
         let now = Instant::now();
         if self.told.is_none_or(|told| TELL_AGAIN <= now - told) {
@@ -233,7 +234,7 @@ impl Room {
     }
 }
 
-/// One subscriber, until it hangs up or is bad.
+/// Serves one subscriber until it hangs up or violates the protocol.
 async fn attend(connection: Connection, peer: Peer, served: Served, mut items: watch::Receiver<Snapshot>) {
     let result = match timeout(SILENCE, request(&connection, &served.topic)).await {
         Ok(Ok(false)) => Ok(()),
@@ -247,8 +248,8 @@ async fn attend(connection: Connection, peer: Peer, served: Served, mut items: w
     }
 }
 
-/// Waits for the request. Says whether there was one: whoever only wants to know whether the topic is served hangs up
-/// without a word.
+/// Waits for the request. Returns false if there was none: a peer that only wants to know whether the topic is served
+/// hangs up without sending anything.
 async fn request(connection: &Connection, topic: &str) -> Result<bool, String> {
     let mut buffer = [0; MAX_REQUEST_BYTES + 1];
     let length = read(connection, &mut buffer).await.map_err(|error| error.to_string())?;
@@ -266,7 +267,7 @@ async fn request(connection: &Connection, topic: &str) -> Result<bool, String> {
     }
 }
 
-/// Says whatever there is to say, until the peer hangs up.
+/// Sends all messages of the subscriber's send queue until the peer hangs up.
 async fn tell_all(
     connection: &Connection,
     served: &Served,
@@ -297,7 +298,7 @@ async fn tell_all(
     }
 }
 
-/// Ends when the peer does, or says a second thing: there is none to say.
+/// Returns when the peer hangs up, or with an error if it sends a second message, which the protocol does not have.
 async fn hang_up(connection: &Connection) -> Result<(), String> {
     match read(connection, &mut [0]).await {
         Ok(0) => Ok(()),
@@ -307,7 +308,7 @@ async fn hang_up(connection: &Connection) -> Result<(), String> {
     }
 }
 
-/// Cancel-safe: it waits first.
+/// Reads a message. Cancel-safe: it waits first.
 async fn read(connection: &Connection, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         connection.readable().await?;

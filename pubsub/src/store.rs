@@ -1,4 +1,4 @@
-//! Durable writes: after a crash or a power cut a file holds the old content or the new, never half of one.
+//! Durable writes: after a crash or a power cut a file holds the old content or the new content, never a mixture.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -13,17 +13,17 @@ use thiserror::Error;
 use crate::failure_point;
 use crate::read::{MAX_FILE_BYTES, Owner, read_checked};
 
-/// Folders of topics are their owner's alone.
+/// Mode of topic folders: only the owner has access.
 const FOLDER_MODE: u32 = 0o700;
-/// Files of topics are their owner's alone.
+/// Mode of topic files: only the owner has access.
 const FILE_MODE: u32 = 0o600;
-/// Everybody may look into the folder of the process ids.
+/// Mode of the folder of process ids: all users may list it.
 const PUBLIC_FOLDER_MODE: u32 = 0o755;
-/// Everybody may read a process id.
+/// Mode of pid files: all users may read them.
 const PUBLIC_FILE_MODE: u32 = 0o644;
-/// Start of the names of our temporary files. They do not end in `.json`, so no reader takes them for an item.
+/// Start of the names of our temporary files. The names do not end in `.json`, so no reader takes them for items.
 const TEMPORARY: &str = ".tmp.";
-/// End of the name of a kept previous content.
+/// Suffix of the file that keeps the previous content.
 pub(crate) const BACKUP_SUFFIX: &str = ".bak";
 /// The longest file name of Linux' file systems, in bytes.
 const MAX_FILE_NAME: usize = 255;
@@ -31,13 +31,14 @@ const MAX_FILE_NAME: usize = 255;
 /// Whether the previous content stays as `<file>.bak`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backup {
-    /// It does, for topics that survive a boot. Left out when the name with `.bak` would be too long.
+    /// The previous content is kept, for topics that survive a boot. It is left out if the name with `.bak` would be
+    /// too long.
     Keep,
-    /// It does not.
+    /// The previous content is not kept.
     None,
 }
 
-/// A file operation that failed: which, on what, why.
+/// A file operation that failed: the operation, the path, and the system's error.
 #[derive(Debug, Error)]
 #[error("cannot {operation} {path:?}")]
 pub struct StoreError {
@@ -56,14 +57,14 @@ impl StoreError {
         &self.path
     }
 
-    /// What the system said.
+    /// The system's error.
     pub fn io(&self) -> &io::Error {
         &self.source
     }
 }
 
-/// As [`write_durably`], without a backup, readable by everybody, and for a folder that others write to as well: the name
-/// of the temporary file is always the same, so that the next write removes what a crash left behind.
+/// As [`write_durably`], but without a backup, readable by all users, and for a folder to which others write too. The
+/// name of the temporary file is always the same, so that the next write removes what a crash left behind.
 pub(crate) fn write_public(folder: &Path, file_name: &str, bytes: &[u8]) -> Result<(), StoreError> {
     let (temporary, target) = (folder.join(format!("{TEMPORARY}{file_name}")), folder.join(file_name));
     let place = target.display();
@@ -72,10 +73,10 @@ pub(crate) fn write_public(folder: &Path, file_name: &str, bytes: &[u8]) -> Resu
     put_in_place(&temporary, folder, &target)
 }
 
-/// Puts `bytes` into `folder/file_name` such that they survive a power cut once this returns.
+/// Writes `bytes` to `folder/file_name`. When the call returns, they survive a power cut.
 ///
-/// On an error the file has the old content, except when only the last step failed (the sync of the folder):
-/// then it has the new one but may lose it, so write again.
+/// On an error the file has the old content, with one exception: if only the last step failed (the sync of the folder),
+/// it has the new content but may lose it. So write again.
 pub fn write_durably(folder: &Path, file_name: &str, bytes: &[u8], backup: Backup) -> Result<(), StoreError> {
     let target = folder.join(file_name);
     let place = target.display();
@@ -92,7 +93,7 @@ pub fn write_durably(folder: &Path, file_name: &str, bytes: &[u8], backup: Backu
     put_in_place(&temporary, folder, &target)
 }
 
-/// Puts a temporary file where it is to be, durably.
+/// Renames a temporary file to its target, durably.
 fn put_in_place(temporary: &Path, folder: &Path, target: &Path) -> Result<(), StoreError> {
     let place = target.display();
     failure_point::reached(format_args!("before renaming {place}"));
@@ -103,11 +104,11 @@ fn put_in_place(temporary: &Path, folder: &Path, target: &Path) -> Result<(), St
     Ok(())
 }
 
-/// Removes a file such that it stays removed; its backup first, which otherwise would bring it back.
-/// Gives whether there was one.
+/// Removes a file durably: first its backup, which otherwise would bring the file back, then the file. Returns true if
+/// there was one.
 pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError> {
     let backup = folder.join(format!("{file_name}{BACKUP_SUFFIX}"));
-    // Of a name that is too long for it there is no backup.
+    // A file whose name is too long for a backup has none.
     let may_be_there = file_name.len() + BACKUP_SUFFIX.len() <= MAX_FILE_NAME;
     if may_be_there && remove_if_there(&backup)? {
         failure_point::inside(format_args!("after removing {}", backup.display()));
@@ -124,13 +125,13 @@ pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError
     Ok(removed)
 }
 
-/// Appends `line` (with its newline) to a file such that it survives a power cut; makes file and folder if
-/// they are missing. A line that a crash cut short is closed with a newline first.
+/// Appends `line` (with its newline) to a file durably; creates file and folder if they are missing. A line that a
+/// crash cut short is first closed with a newline.
 pub fn append_durably(folder: &Path, file_name: &str, line: &[u8]) -> Result<(), StoreError> {
     create_folder(folder)?;
     let path = folder.join(file_name);
     let failed = |error| StoreError::new("append to", &path, error);
-    // Whoever may write the folder may have put a link or a FIFO there in between.
+    // A user who may write to the folder may have put a link or a FIFO there meanwhile.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut file = OpenOptions::new()
         .read(true)
@@ -162,12 +163,12 @@ fn ends_inside_a_line(file: &File) -> io::Result<bool> {
     Ok(byte != *b"\n")
 }
 
-/// Makes a folder (0700) and those above it that are missing, such that they survive a power cut.
+/// Creates a folder (0700), and the missing folders above it, durably.
 pub fn create_folder(folder: &Path) -> Result<(), StoreError> {
     create_folder_with(folder, FOLDER_MODE)
 }
 
-/// As [`create_folder`], but everybody may look into what is made (0755).
+/// As [`create_folder`], but all users may list the created folders (0755).
 pub(crate) fn create_public_folder(folder: &Path) -> Result<(), StoreError> {
     create_folder_with(folder, PUBLIC_FOLDER_MODE)
 }
@@ -186,8 +187,8 @@ fn create_folder_with(folder: &Path, mode: u32) -> Result<(), StoreError> {
     }
 }
 
-/// Removes temporary files that a crash left behind, ours and those of EVE's Go agents (`tmp<digits>`).
-/// Only for a folder that no other process writes to. Gives how many there were.
+/// Removes temporary files that a crash left behind: ours, and those of EVE's Go agents (`tmp<digits>`). Only for a
+/// folder to which no other process writes. Returns their number.
 pub fn remove_leftovers(folder: &Path) -> Result<usize, StoreError> {
     let failed = |error| StoreError::new("list folder", folder, error);
     let mut removed = 0;
@@ -201,7 +202,7 @@ pub fn remove_leftovers(folder: &Path) -> Result<usize, StoreError> {
     Ok(removed)
 }
 
-/// Makes durable what a folder's entries are now.
+/// Makes the present entries of a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     File::open(place)
@@ -209,7 +210,7 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
         .map_err(|error| StoreError::new("make durable the folder", place, error))
 }
 
-/// Whether a file of this name is one that a writer has not finished.
+/// True if a file of this name is the unfinished file of a writer.
 pub(crate) fn is_temporary(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     let ours = name.starts_with(TEMPORARY.as_bytes()) && !name.ends_with(b".json");
@@ -218,8 +219,8 @@ pub(crate) fn is_temporary(name: &OsStr) -> bool {
     ours || eves
 }
 
-/// A new file with `bytes`, synced, that is to become `target`. The name comes from a counter, not from the key, which
-/// may be too long.
+/// Creates a file with `bytes`, synced, which will be renamed to `target`. Its name comes from a counter, because the
+/// key may be too long.
 fn write_temporary(folder: &Path, target: &Path, bytes: &[u8]) -> Result<PathBuf, StoreError> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -228,9 +229,9 @@ fn write_temporary(folder: &Path, target: &Path, bytes: &[u8]) -> Result<PathBuf
     Ok(path)
 }
 
-/// A new file at `path`, synced, that is to become `target`, which an error names: the name of the temporary file says
-/// nothing to anybody, and another one each time would look like another failure. One that is left of a crash, of another
-/// mode perhaps or as a link, is removed first.
+/// Creates a file at `path`, synced, which will be renamed to `target`. Errors name `target`: the temporary name means
+/// nothing to people, and a new name each time would look like a new failure. A file that a crash left at `path`,
+/// perhaps with another mode or as a link, is removed first.
 fn write_new(path: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
     remove_if_there(path).map_err(|error| StoreError::new("write", target, error.source))?;
     let written =
@@ -244,7 +245,7 @@ fn write_new(path: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<(), 
     })
 }
 
-/// In two parts, as the kernel may do with any write, so that a test can end the process between them.
+/// Writes in two parts, as the kernel may do with any write, so that a test can end the process between them.
 #[cfg(feature = "failure-points")]
 fn write_all(file: &mut File, target: &Path, bytes: &[u8]) -> io::Result<()> {
     let (first, second) = bytes.split_at(bytes.len() / 2);
@@ -261,7 +262,7 @@ fn write_all(file: &mut File, _target: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// One that cannot be renamed does not stay.
+/// Renames a temporary file to its target; if that fails, the temporary file is removed.
 fn rename(temporary: &Path, target: &Path) -> Result<(), StoreError> {
     fs::rename(temporary, target).map_err(|error| {
         discard(temporary);
@@ -269,8 +270,8 @@ fn rename(temporary: &Path, target: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Copies the present content to `<file>.bak`, itself by temporary file and rename. An empty file, which a crash
-/// of another writer may leave, does not push out a good backup.
+/// Copies the present content to `<file>.bak`, by a temporary file and rename as well. An empty file, which a crash of
+/// another writer may leave, does not replace a good backup.
 fn keep_backup(folder: &Path, file_name: &str) -> Result<(), StoreError> {
     let backup_name = format!("{file_name}{BACKUP_SUFFIX}");
     if MAX_FILE_NAME < backup_name.len() {
@@ -298,7 +299,7 @@ fn remove_if_there(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Removes a temporary file after a failure; if that fails too, the next start removes it.
+/// Removes a temporary file after a failure. If that fails too, the next start removes it.
 fn discard(temporary: &Path) {
     if let Err(error) = fs::remove_file(temporary) {
         tracing::debug!("cannot remove {temporary:?} after a failed write: {error}");

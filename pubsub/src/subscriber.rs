@@ -1,4 +1,4 @@
-//! Following the items of one topic, whatever way they come.
+//! Follows the items of one topic, by folder or by socket.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,11 +13,11 @@ use crate::memory;
 use crate::place::{Persistence, Root, TopicPlace};
 use crate::read::Refusal;
 
-/// Follows the items of topic `T`. Level-triggered: what counts is the difference between what the reader knows
-/// and what is there now; values in between may never be seen.
+/// Follows the items of topic `T`. It is level-triggered: it yields the difference between the items that the reader
+/// knows and the present ones; values in between may never be seen.
 ///
-/// Use [`Subscription::next`] to be told each difference, or [`Subscription::changed`] and
-/// [`Subscription::items`] to look at the whole. Both can be dropped while they wait (`tokio::select!`) and called
+/// Use [`Subscription::next`] to get each difference, or [`Subscription::changed`] and [`Subscription::items`] to read
+/// the whole. Both can be dropped while they wait (`tokio::select!`) and called again; nothing is lost.
 /// again; nothing is lost.
 #[derive(Debug)]
 pub struct Subscription<T> {
@@ -29,18 +29,18 @@ pub struct Subscription<T> {
     seen_version: u64,
 }
 
-/// How to follow a topic.
+/// The way in which a topic is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
-    /// By its folder: a person with an editor is a publisher too.
+    /// By its folder: a person with an editor can publish too.
     Files,
     /// By its socket, as EVE's agents do.
     Socket,
-    /// By its socket while its publisher is there, by its folder while it is not.
+    /// By its socket while its publisher runs, by its folder while it does not.
     Either,
 }
 
-/// The ways in which items come.
+/// The transports of items.
 #[derive(Debug)]
 enum Transport<T> {
     Directory(Directory<T>),
@@ -50,19 +50,19 @@ enum Transport<T> {
 }
 
 impl<T: Topic> Subscription<T> {
-    /// Follows the topic's folder, as a person with an editor is a publisher too. The items that are there now can be
-    /// read at once. A folder that does not exist yet is waited for.
+    /// Follows the topic's folder. The present items can be read at once. If the folder does not exist yet, the
+    /// subscription waits for it.
     pub fn open(root: &Root, agent: &str, persistence: Persistence) -> Self {
         Self::of(&root.topic::<T>(agent, persistence), Via::Files)
     }
 
-    /// Follows the topic's socket, as EVE's agents do. There are no items before the first wait; a publisher that is not
-    /// there is dialled again, after 100 ms at first and at most 10 s later.
+    /// Follows the topic's socket, as EVE's agents do. There are no items before the first wait. If the publisher does
+    /// not run, the connection is tried again, first after 100 ms, at most every 10 s.
     pub fn dial(root: &Root, agent: &str) -> Self {
         Self::of(&root.topic::<T>(agent, Persistence::Volatile), Via::Socket)
     }
 
-    /// Follows the topic's socket while its publisher is there, and its folder while it is not.
+    /// Follows the topic's socket while its publisher runs, and its folder while it does not.
     pub fn follow(root: &Root, agent: &str, persistence: Persistence) -> Self {
         Self::of(&root.topic::<T>(agent, persistence), Via::Either)
     }
@@ -92,7 +92,7 @@ impl<T: Topic> Subscription<T> {
         }
     }
 
-    /// Waits until items, refusals or the restart counter differ from what they were at the start or at the last return.
+    /// Waits until items, refusals or the restart counter differ from their state at the start or at the last return.
     pub async fn changed(&mut self) {
         while self.transport.version() == self.seen_version {
             self.transport.looked().await;
@@ -100,8 +100,8 @@ impl<T: Topic> Subscription<T> {
         self.seen_version = self.transport.version();
     }
 
-    /// The next difference: what is there at the start as `Created`, then `Synced`, then whatever happens. By socket the
-    /// start is over once the publisher has told all.
+    /// The next difference: the present items as `Created`, then `Synced`, then each change. By socket, `Synced` comes
+    /// once the publisher has sent all items.
     pub async fn next(&mut self) -> Change<T> {
         loop {
             if let Some(change) = self.pending.pop_front() {
@@ -121,23 +121,23 @@ impl<T: Topic> Subscription<T> {
         }
     }
 
-    /// The items as of the last look. `changed` and `next` look.
+    /// The items as last read. `changed` and `next` read them.
     pub fn items(&self) -> &BTreeMap<TopicKey, T> {
         self.transport.items()
     }
 
-    /// How often the publisher says that it has restarted; 0 for most, which never say.
+    /// The publisher's restart counter; 0 for most publishers, which have none.
     pub fn restarted(&self) -> u64 {
         self.transport.restarted()
     }
 
-    /// One item as of the last look.
+    /// One item as last read.
     pub fn get(&self, key: &TopicKey) -> Option<&T> {
         self.items().get(key)
     }
 
-    /// The publisher is there, and the items are those of its socket. Then they are what it last told, which of EVE's
-    /// publishers is not always what their files hold.
+    /// True if the publisher is connected and the items are those of its socket: the values that it sent last. With
+    /// EVE's publishers these may differ from their files.
     pub fn is_by_socket(&self) -> bool {
         match &self.transport {
             Transport::Socket(socket) => socket.is_following(),
@@ -146,12 +146,13 @@ impl<T: Topic> Subscription<T> {
         }
     }
 
-    /// The item's file is there and could not be taken, or not yet: nobody knows what it says.
+    /// True if the item's file exists but was refused or is not complete yet: its value is unknown.
     pub fn is_unread(&self, key: &TopicKey) -> bool {
         self.transport.directory().is_some_and(|directory| directory.is_unread(key))
     }
 
-    /// The files, or items of a socket, that are refused now, and why; their last good values are still among the items.
+    /// The files, or items of a socket, that are refused now, with the reason; their last good values are still among
+    /// the items.
     pub fn refused(&self) -> Vec<Refusal> {
         self.transport.refused()
     }
@@ -161,7 +162,8 @@ impl<T: Topic> Transport<T> {
     async fn looked(&mut self) {
         match self {
             Self::Directory(directory) => directory.looked().await,
-            // Boxed, because an agent waits for many subscriptions at once and most are no sockets.
+            // Boxed to keep the future small: an agent waits for many subscriptions at once, and most of them use no
+            // socket.
             Self::Socket(socket) => Box::pin(socket.looked()).await,
             Self::Either(either) => Box::pin(either.looked()).await,
             Self::Memory(reader) => reader.looked().await,
@@ -186,7 +188,7 @@ impl<T: Topic> Transport<T> {
         }
     }
 
-    /// What there was at the start is known.
+    /// All items of the start are known.
     const fn is_complete(&self) -> bool {
         match self {
             Self::Socket(socket) => socket.was_complete(),

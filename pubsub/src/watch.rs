@@ -1,8 +1,8 @@
-//! Waking up when files or folders may have changed.
+//! Wakes up readers when files or folders may have changed.
 //!
-//! inotify only says "look again"; it loses events, goes silent when a folder is replaced, and has limits. So the
-//! folders above a path are watched too, watches are set anew after every event that concerns them, every path
-//! is looked at every 30 s, and where inotify cannot be had there is polling.
+//! inotify only says "look again". It loses events, goes silent when a folder is replaced, and has limits. So the
+//! folders above a path are watched too, watches are set again after every event that concerns them, every path is read
+//! every 30 s, and where inotify is not available, files are polled.
 
 mod hub;
 
@@ -20,21 +20,22 @@ use crate::moments::moment_within;
 use crate::store::is_temporary;
 use hub::{Hub, Told};
 
-/// How long a change that inotify did not tell can go unseen.
+/// How long a change that inotify did not report may stay unseen.
 const RESCAN: Duration = Duration::from_secs(30);
-/// The same without inotify. Half of the second within which every change has to be seen.
+/// Poll interval without inotify: half of the second within which every change has to be seen.
 const POLL: Duration = Duration::from_millis(500);
 /// All watches of a process look at moments so far apart.
 const TOGETHER: Duration = Duration::from_millis(2500);
 /// Folders that are watched above the path, or above the deepest folder of it that exists: `<agent>` and `run`
 /// above a topic's folder. A rename further up is found by the rescan.
 const LEVELS_ABOVE: usize = 2;
-/// Folders may appear while they are being watched; how often that is followed before the next wake-up does it.
+/// Folders may appear while they are being watched; this is how often they are followed at once. Further ones are
+/// followed at the next wake-up.
 const MAX_ROUNDS: usize = 8;
 
 /// Watches files and folders that may not exist yet, or may be replaced.
 ///
-/// A folder stands for itself and the names in it. A path that is a symbolic link is watched where the link is.
+/// A folder includes the names in it, not deeper ones. For a symbolic link the link itself is watched, not its target.
 #[derive(Debug)]
 pub struct PathWatch {
     shared: Arc<Shared>,
@@ -46,12 +47,12 @@ pub struct PathWatch {
 
 type FindHub = fn() -> nix::Result<Arc<Hub>>;
 
-/// What the thread of inotify and the reader share.
+/// State that is shared by the inotify thread and the reader.
 #[derive(Debug)]
 struct Shared {
     paths: Vec<PathBuf>,
     look_again: Notify,
-    /// A folder above a path, or a path itself, came, went or was replaced: its watch may be dead.
+    /// A folder above a path, or a path itself, was created, removed or replaced: its watch may be dead.
     rearm: AtomicBool,
 }
 
@@ -69,8 +70,8 @@ impl PathWatch {
         watch
     }
 
-    /// Returns when a path may have changed, and at least every 30 s. Look then; a change that happens while
-    /// looking makes the next call return at once. Can be dropped and called again without missing anything.
+    /// Returns when a path may have changed, and at least every 30 s; read the files then. If a change happens while
+    /// you read, the next call returns at once. The call can be dropped and repeated without missing anything.
     pub async fn changed(&mut self) {
         let is_time = tokio::select! {
             () = self.shared.look_again.notified() => false,
@@ -83,7 +84,7 @@ impl PathWatch {
         self.arm();
     }
 
-    /// Watches every folder that should be. Folders that appear meanwhile are followed.
+    /// Sets a watch on every folder that needs one. Folders that appear meanwhile are followed.
     fn arm(&mut self) {
         let result = self.try_arm();
         if let Err(error) = result {
@@ -108,7 +109,7 @@ impl PathWatch {
                 self.watch(missing)?;
             }
         }
-        // Somebody makes and removes folders faster than we follow: be woken, and follow again.
+        // Folders are created and removed faster than we can follow: wake up again, and follow then.
         self.shared.look_again.notify_one();
         Ok(())
     }
@@ -192,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// A finished file directly inside one of the paths.
+    /// True for a finished file directly inside one of the paths.
     fn is_inside(&self, changed: &Path) -> bool {
         let (Some(folder), Some(name)) = (changed.parent(), changed.file_name()) else {
             return false;
@@ -201,10 +202,11 @@ impl Shared {
     }
 }
 
-/// The folders to watch for a path: itself if it is one, else the deepest one above it, and some above that.
+/// The folders to watch for a path: the path itself if it is a folder, else the deepest existing folder above it; and
+/// some folders above that one.
 fn folders_of(path: &Path) -> Vec<PathBuf> {
     let existing = path.ancestors().skip_while(|folder| !folder.is_dir());
-    // `/` neither goes nor comes back, so it is watched only when nothing else exists.
+    // `/` is never replaced, so it is watched only if nothing else exists.
     existing
         .take(LEVELS_ABOVE + 1)
         .enumerate()

@@ -1,11 +1,12 @@
-//! Images of the device: what is wanted, how far it is, what holds it.
+//! Topics about images of the device: which image is wanted, how far it is installed, and what holds its activation
+//! back.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{GoTime, Source, Topic};
 
-/// State of software, EVE's numbers. Numbers of a newer EVE pass through.
+/// State of an image's software, in EVE's numbers. Numbers of a newer EVE are passed through.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
 )]
@@ -13,21 +14,21 @@ use crate::{GoTime, Source, Topic};
 pub struct SwState(pub u8);
 
 impl SwState {
-    /// Known, nothing done.
+    /// The image is known; nothing was done yet.
     pub const INITIAL: Self = Self(100);
-    /// Being downloaded.
+    /// The image is being downloaded.
     pub const DOWNLOADING: Self = Self(103);
-    /// Downloaded.
+    /// The image is downloaded.
     pub const DOWNLOADED: Self = Self(104);
-    /// Being verified.
+    /// The image is being verified.
     pub const VERIFYING: Self = Self(105);
-    /// Verified.
+    /// The image is verified.
     pub const VERIFIED: Self = Self(106);
-    /// Being loaded.
+    /// The image is being loaded.
     pub const LOADING: Self = Self(107);
-    /// Loaded: it can be activated.
+    /// The image is loaded: it can be activated.
     pub const LOADED: Self = Self(108);
-    /// Written to the other partition.
+    /// The image is written to the other partition.
     pub const INSTALLED: Self = Self(111);
 }
 
@@ -35,14 +36,14 @@ impl SwState {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct BaseOsConfig {
-    /// Its version.
+    /// Version of the image.
     pub base_os_version: String,
-    /// Its content tree.
+    /// UUID of the image's content tree.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
-    /// A new number allows another try.
+    /// Counter of retries: a new number allows another try.
     pub retry_update_counter: u32,
-    /// Whether it is to run.
+    /// True if the device shall run this image.
     pub activate: bool,
 }
 
@@ -50,36 +51,36 @@ impl Topic for BaseOsConfig {
     const NAME: &'static str = "BaseOsConfig";
 }
 
-/// How far an image is. Key: the UUID of its content tree.
+/// State of an image on the device. Key: the UUID of its content tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct BaseOsStatus {
-    /// Its version.
+    /// Version of the image.
     pub base_os_version: String,
-    /// Its activation has been done; with `PartitionState` `updating` the device has yet to boot into it.
+    /// The image was activated. While `PartitionState` is `updating`, the device has yet to boot into it.
     pub activated: bool,
-    /// Another update is still being tested.
+    /// The image has to wait because another update is still being tested.
     pub too_early: bool,
-    /// Its content tree.
+    /// UUID of the image's content tree.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
-    /// Label of its partition.
+    /// Label of the image's partition.
     pub partition_label: String,
-    /// Device of its partition.
+    /// Block device of the image's partition.
     pub partition_device: String,
-    /// `updating`, `active`, …
+    /// State of the partition: `updating`, `active`, …
     pub partition_state: String,
-    /// How far it is.
+    /// How far the image is.
     pub state: SwState,
-    /// What went wrong; empty when nothing did.
+    /// The image's error; empty if there is none.
     pub error: String,
-    /// When.
+    /// Time of the error.
     pub error_time: GoTime,
-    /// 0 unspecified, 1 notice, 2 warning, 3 error.
+    /// Severity of the error: 0 unspecified, 1 notice, 2 warning, 3 error.
     pub error_severity: i32,
-    /// When it is tried again, in words.
+    /// When EVE tries again after the error, in words.
     pub error_retry_condition: String,
-    /// What it concerns; null without.
+    /// Objects that the error concerns; null if none.
     pub error_entities: Option<Vec<ErrorEntity>>,
 }
 
@@ -87,29 +88,29 @@ impl Topic for BaseOsStatus {
     const NAME: &'static str = "BaseOsStatus";
 }
 
-/// An object that an error of EVE's concerns.
+/// An object that one of EVE's errors concerns.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ErrorEntity {
-    /// EVE's number of the kind: 1 base OS, 9 content tree, …
+    /// EVE's number for the kind of object: 1 base OS, 9 content tree, …
     pub entity_type: i32,
     /// UUID or hash of the object.
     #[serde(rename = "EntityID")]
     pub entity_id: String,
 }
 
-/// The state of an image's content, as much of EVE's struct as we read. Key: its UUID.
+/// State of an image's content: those fields of EVE's struct that we read. Key: the UUID of the content tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ContentTreeStatus {
-    /// Its UUID.
+    /// UUID of the content tree.
     #[serde(rename = "ContentID")]
     pub content_id: String,
-    /// Its name for people.
+    /// Name of the content for people.
     pub display_name: String,
-    /// How far it is.
+    /// How far the content is.
     pub state: SwState,
-    /// What went wrong; empty when nothing did.
+    /// The content's error; empty if there is none.
     pub error: String,
 }
 
@@ -117,44 +118,45 @@ impl Topic for ContentTreeStatus {
     const NAME: &'static str = "ContentTreeStatus";
 }
 
-/// How far the gate in front of an activation is.
+/// State of the gate in front of an activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum BaseOsHoldState {
-    /// Nothing is to be activated.
+    /// No image is to be activated.
     #[default]
     Idle,
     /// Something blocks the activation.
     Deferred,
-    /// The activate command runs; the device must not go down.
+    /// The activate command runs. The device must not go down meanwhile.
     Activating,
-    /// Activated; the device boots into it next.
+    /// The image is activated; the device boots into it next.
     Activated,
     /// The drain or the activation failed.
     Failed,
 }
 
-/// What the gate in front of an activation does. Publisher baseosmgr, key `global`.
+/// State of the gate in front of the activation of an image. Publisher baseos, in EVE's folder `baseosmgr`; key
+/// `global`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct BaseOsHold {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// The image; empty when idle.
+    /// UUID of the image's content tree; empty when idle.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
-    /// How far it is.
+    /// State of the gate.
     pub state: BaseOsHoldState,
-    /// Since when.
+    /// Time since when the gate is in this state.
     pub since: GoTime,
-    /// What blocks it; empty when nothing does.
+    /// Reason why the activation waits; empty if it does not wait.
     pub blocked_by: String,
-    /// Why it was released.
+    /// Reason why the gate let the activation pass.
     pub release: String,
-    /// When a failed one is tried again; unset when it is not.
+    /// Time of the next try after a failure; unset if there will be none.
     pub next_try: GoTime,
-    /// Who wants the image.
+    /// The source that wants the image.
     pub source: Source,
-    /// The boot of which this speaks: nodeagent obeys no other one's.
+    /// The boot in which this was written: nodeagent ignores a status of another boot.
     pub boot_id: String,
 }
 

@@ -1,14 +1,15 @@
-//! Integers with names: how EVE writes its enums.
+//! Reads enums that EVE writes as integers.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
-/// One accepted number and EVE's name of it.
+/// One accepted number, and EVE's name for it.
 pub(crate) type Code = (u8, &'static str);
 
-/// Reads one of `codes`. Null is 0, as in Go. Anything else is an error that lists what is accepted.
+/// Reads an integer that must be one of `codes`. Null is 0, as in Go. For any other value the error lists the accepted
+/// ones.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
     codes: &'static [Code],
@@ -16,7 +17,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer.deserialize_any(CodeVisitor { codes })
 }
 
-/// `0 UNKNOWN, 1 NOTSUPPORTED, …`, for error messages and JSON Schemas.
+/// The accepted codes as text, for error messages and JSON Schemas: `0 UNKNOWN, 1 NOTSUPPORTED, …`.
 pub(crate) fn listed(codes: &[Code]) -> String {
     let names: Vec<String> = codes.iter().map(|(code, name)| format!("{code} {name}")).collect();
     names.join(", ")

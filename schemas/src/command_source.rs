@@ -1,4 +1,4 @@
-//! Where a command comes from, and the brake on all of them.
+//! Where commands come from, and the freeze that holds all of them back.
 
 use std::fmt;
 
@@ -7,28 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GoTime, Topic};
 
-/// Where a command comes from. Each source has its own folder and its own recorded counters, and is compared with
-/// itself only: one source's counter says nothing of another's.
+/// The source of a command. Each source has its own folder and its own recorded counters, and is compared with itself
+/// only: the counter of one source says nothing about the commands of another one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Source {
-    /// An operator's verb on the device (`ebb reboot`).
+    /// A person, by a verb on the device (`ebb reboot`).
     Person,
-    /// The controller's program. Also what an older version of ours accepted, when there was no other source.
+    /// The controller's program. Older versions of ours knew no other source: what they accepted counts as the
+    /// controller's.
     #[default]
     Controller,
-    /// The Node's annotations.
+    /// The cluster, by annotations of the Node.
     Cluster,
-    /// The host itself, such as a pending reboot of its package manager.
+    /// The host itself, for example when its package manager needs a reboot.
     Host,
 }
 
 impl Source {
-    /// All of them. Where two ask for the same image, the one that stands first here counts.
+    /// All sources. If two of them ask for the same image, the earlier one in this list counts.
     pub const ALL: [Self; 4] = [Self::Person, Self::Controller, Self::Cluster, Self::Host];
 
-    /// The word in files, flags and on the screen.
+    /// The source's word in files, in flags and on the screen.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Person => "person",
@@ -38,7 +39,7 @@ impl Source {
         }
     }
 
-    /// The agent folder below `run` that holds this source's commands.
+    /// Name of the agent folder below `run` that holds the commands of this source.
     pub const fn agent(self) -> &'static str {
         match self {
             Self::Person => "ebb",
@@ -48,7 +49,7 @@ impl Source {
         }
     }
 
-    /// The folder below which this source's recorded counters are. The controller's are EVE's own files.
+    /// The folder that holds the recorded counters of this source. The controller's counters are EVE's own files.
     pub const fn counter_folder(self) -> &'static str {
         match self {
             Self::Person => "/persist/status/ebb",
@@ -58,7 +59,7 @@ impl Source {
         }
     }
 
-    /// The source with this name.
+    /// The source with this name, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|source| source.name() == name)
     }
@@ -70,24 +71,25 @@ impl fmt::Display for Source {
     }
 }
 
-/// The brake on all commands of all sources: while it stands, none begins. Persistent, publisher `ebb`, key `global`.
+/// Holds back all commands of all sources: while the freeze is in force, no command begins. Persistent; publisher
+/// `ebb`, key `global`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct CommandFreeze {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// Since when, by the wall clock.
+    /// When the freeze was set, by the wall clock.
     pub since: GoTime,
-    /// Until when, by the wall clock; unset = until it is taken away.
+    /// When the freeze ends, by the wall clock; unset means: when somebody lifts it.
     pub until: GoTime,
-    /// Who put it on.
+    /// The person who set the freeze.
     pub by: String,
-    /// Why.
+    /// Reason of the freeze.
     pub reason: String,
 }
 
 impl CommandFreeze {
-    /// It is in force at this time of the wall clock.
+    /// True if the freeze is in force at this time of the wall clock.
     pub fn stands(&self, wall: GoTime) -> bool {
         self.until.is_zero() || wall < self.until
     }

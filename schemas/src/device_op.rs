@@ -1,4 +1,4 @@
-//! Commands to take the device down, and how far the gate in front of them is.
+//! Commands that take the device down, and the state of the gate in front of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GoTime, Source, Topic};
 
-/// What may be done to the device. The names are the keys of [`DeviceOpsCmd`] and the context of requests.
+/// An operation on the device. The names are the keys of [`DeviceOpsCmd`] and the context of drain requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
-    /// Down and up again.
+    /// The device goes down and comes up again.
     Reboot,
-    /// Applications stop, the device stays up.
+    /// The applications stop; the device stays up.
     Shutdown,
-    /// Down, and stays down.
+    /// The device goes down and stays down.
     Poweroff,
 }
 
 impl Operation {
-    /// All three, most far-reaching first: the order in which pending ones are served.
+    /// All three operations. Pending commands are carried out in this order: the one with the greatest effect first.
     pub const ALL: [Self; 3] = [Self::Poweroff, Self::Reboot, Self::Shutdown];
 
-    /// The key of its command, and the context of its drain request.
+    /// Name of the operation: the key of its command, and the context of its drain request.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reboot => "reboot",
@@ -33,12 +33,13 @@ impl Operation {
         }
     }
 
-    /// The operation with this name.
+    /// The operation with this name, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.name() == name)
     }
 
-    /// File below `/persist/status` that holds the recorded counter, EVE's name.
+    /// Name of the file below `/persist/status` that holds the recorded counter of this operation. EVE uses the same
+    /// name.
     pub const fn counter_file(self) -> &'static str {
         match self {
             Self::Reboot => "rebootConfig",
@@ -54,19 +55,20 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A command of one source, or a recorded counter file; EVE's struct. Keys `reboot`, `shutdown`, `poweroff`.
+/// A command of one source, or a recorded counter; EVE's struct. Keys `reboot`, `shutdown`, `poweroff`.
 ///
-/// The last two fields are ours. They are written only where they are true, and count only in a command that a person
-/// gave, so that everything that EVE reads or writes has EVE's form.
+/// The last two fields are ours. They are written only if they are true, so that everything that EVE reads or writes
+/// has EVE's form. They count only in a command that a person gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DeviceOpsCmd {
-    /// A command is new when its counter differs from the recorded one. A file without a counter is refused.
+    /// Counter of the command. A command is new if its counter differs from the recorded one. A file without a counter
+    /// is refused.
     pub counter: u32,
-    /// False takes the command back.
+    /// False withdraws the command.
     #[serde(default)]
     pub desired_state: bool,
-    /// When it was given, as its source wrote it.
+    /// Time at which the command was given, as its source wrote it.
     #[serde(default)]
     pub ops_time: String,
     /// The operator said `--now`: a freeze does not hold this command back.
@@ -77,7 +79,7 @@ pub struct DeviceOpsCmd {
     pub without_record: bool,
 }
 
-/// For serde, which hands a reference over.
+/// For serde, which passes a reference.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_false(value: &bool) -> bool {
     !*value
@@ -87,31 +89,31 @@ impl Topic for DeviceOpsCmd {
     const NAME: &'static str = "DeviceOpsCmd";
 }
 
-/// How far the gate is with an operation.
+/// State of the gate in front of a device operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum DeviceOpState {
-    /// Nothing is pending.
+    /// No operation is pending.
     #[default]
     Idle,
-    /// Pending; something blocks it.
+    /// An operation is pending, and something blocks it.
     Deferred,
-    /// Released to nodeagent.
+    /// The operation was handed over to nodeagent.
     HandedOver,
     /// The drain or the operation failed.
     Failed,
 }
 
-/// An operator takes another source's command back: its counter counts as done until a new one comes. Publisher `ebb`,
-/// key `<source>.<operation>`, such as `controller.reboot`.
+/// An operator withdraws a command of another source: its counter counts as done until a new one comes. Publisher
+/// `ebb`, key `<source>.<operation>`, such as `controller.reboot`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CancelCommand {
-    /// The counter of the command.
+    /// Counter of the withdrawn command.
     pub counter: u32,
-    /// Who takes it back.
+    /// The person who withdraws it.
     #[serde(default)]
     pub by: String,
-    /// Why.
+    /// Reason of the withdrawal.
     #[serde(default)]
     pub reason: String,
 }
@@ -121,60 +123,61 @@ impl Topic for CancelCommand {
 }
 
 impl CancelCommand {
-    /// The key under which the command of this source is taken back.
+    /// The key under which a command of this source and operation is withdrawn.
     pub fn key(source: Source, operation: Operation) -> String {
         format!("{source}.{operation}")
     }
 }
 
-/// What has become of a command that device-op knows.
+/// The fate of a command that device-op knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum CommandState {
-    /// Only its counter was recorded, because nobody can tell whether it is an old one: it is never carried out.
+    /// Only the command's counter was recorded, because the command may be an old one. It is never carried out.
     Recorded,
-    /// Accepted; something holds it back.
+    /// The command was accepted; something holds it back.
     Waiting,
-    /// Released to nodeagent.
+    /// The command was handed over to nodeagent.
     HandedOver,
-    /// Carried out.
+    /// The command was carried out.
     Done,
-    /// Taken back before it was carried out.
+    /// The command was withdrawn before it was carried out.
     TakenBack,
-    /// Not carried out; the reason says whether it is tried again.
+    /// The command was not carried out. The reason says whether it is tried again.
     Failed,
 }
 
-/// The last command of one source and operation, and what has become of it.
+/// The last command of one source and operation, and its fate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct CommandLine {
-    /// Who gave it.
+    /// The source that gave the command.
     pub source: Source,
-    /// What was to be done.
+    /// The operation of the command.
     pub operation: Operation,
-    /// Its counter.
+    /// Counter of the command.
     pub counter: u32,
-    /// What has become of it.
+    /// How far the command is.
     pub state: CommandState,
-    /// Why, and what to do; empty when there is nothing to say.
+    /// Reason of this state, and what to do about it; empty if there is nothing to say.
     #[serde(default)]
     pub reason: String,
 }
 
-/// The counters of one source that were carried out last, not merely accepted; null for none.
+/// For one source, the counters of the commands that were carried out last (accepted commands do not count); null if
+/// none was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DoneCounters {
-    /// Of a reboot.
+    /// Counter of the last reboot.
     pub reboot: Option<u32>,
-    /// Of a shutdown.
+    /// Counter of the last shutdown.
     pub shutdown: Option<u32>,
-    /// Of a poweroff.
+    /// Counter of the last poweroff.
     pub poweroff: Option<u32>,
 }
 
 impl DoneCounters {
-    /// Notes that this counter was carried out.
+    /// Records that the command with this counter was carried out.
     pub const fn set(&mut self, operation: Operation, counter: u32) {
         match operation {
             Operation::Reboot => self.reboot = Some(counter),
@@ -183,7 +186,7 @@ impl DoneCounters {
         }
     }
 
-    /// The counter that was carried out last.
+    /// Counter of the command that was carried out last.
     pub const fn get(&self, operation: Operation) -> Option<u32> {
         match operation {
             Operation::Reboot => self.reboot,
@@ -193,36 +196,36 @@ impl DoneCounters {
     }
 }
 
-/// What the gate in front of device operations does. Publisher zedagent, key `global`.
+/// State of the gate in front of device operations. Publisher device-op, in EVE's folder `zedagent`; key `global`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceOpStatus {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// The operation; null when idle.
+    /// The pending operation; null when idle.
     pub operation: Option<Operation>,
-    /// Its command's counter.
+    /// Counter of the operation's command.
     pub counter: u32,
-    /// Where its command comes from.
+    /// Source of the operation's command.
     pub source: Source,
-    /// How far it is.
+    /// State of the gate.
     pub state: DeviceOpState,
-    /// Since when.
+    /// Time since when the gate is in this state.
     pub since: GoTime,
-    /// What blocks it; empty when nothing does.
+    /// Reason why the operation waits; empty if it does not wait.
     pub blocked_by: String,
-    /// Why it was released: drained, not a member, forced, on time-out.
+    /// Reason why the gate let the operation pass: drained, not a member, forced, on time-out.
     pub release: String,
-    /// When a failed one is tried again; unset when it is not.
+    /// Time of the next try after a failure; unset if there will be none.
     pub next_try: GoTime,
-    /// An operator said `--without-record`: it may be carried out although `/persist` takes no record of it. Any other
-    /// boot counts it as done.
+    /// An operator said `--without-record`: the operation may be carried out although `/persist` takes no record of it.
+    /// The next boot, whatever caused it, counts the operation as done.
     pub without_record: bool,
-    /// The counters that were carried out, by source.
+    /// Counters of the commands that were carried out, by source.
     pub done: BTreeMap<Source, DoneCounters>,
-    /// The last command of each source and operation that device-op knows, and what has become of it.
+    /// The last command of each source and operation that device-op knows, with its fate.
     pub commands: Vec<CommandLine>,
-    /// The boot of which this speaks: nodeagent obeys no other one's.
+    /// The boot in which this was written: nodeagent ignores a status of another boot.
     pub boot_id: String,
 }
 

@@ -1,6 +1,6 @@
-//! The two topics that EVE's agents use to ask for a drain and to learn how it goes.
+//! The two topics by which EVE's agents ask for a drain and learn how far it is.
 //!
-//! Exactly EVE's fields, never more: its agents and ours are mixed on one device.
+//! The types have exactly EVE's fields, because EVE's agents and ours may run on one device.
 
 use std::fmt;
 
@@ -14,22 +14,22 @@ use crate::{Agent, GoTime, Topic, agent};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum DrainStatus {
-    /// Nothing is known; no item, or the zero value.
+    /// No status is known: there is no item, or it has the zero value.
     #[default]
     Unknown = 0,
     /// This device is not part of a cluster, or drains are switched off.
     NotSupported = 1,
-    /// Nobody asks for a drain.
+    /// There is no request for a drain.
     NotRequested = 2,
-    /// A request is accepted and waits for its turn.
+    /// A request is accepted and waits until its drain can begin.
     Requested = 3,
     /// The drain begins.
     Starting = 4,
-    /// The node is cordoned; pods are leaving, first attempt.
+    /// The node is cordoned and pods are leaving; this is the first attempt.
     Cordoned = 5,
     /// The node could not be cordoned. Final for this request.
     FailedCordon = 6,
-    /// An attempt failed; a pause or a further attempt runs.
+    /// An attempt failed. A pause or a further attempt is running.
     DrainRetrying = 7,
     /// All attempts failed. Final for this request.
     FailedDrain = 8,
@@ -65,7 +65,7 @@ impl DrainStatus {
         (9, "COMPLETE"),
     ];
 
-    /// The number on the wire.
+    /// The status' number in files and messages.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -75,12 +75,12 @@ impl DrainStatus {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// EVE's constant without its prefix, for logs: `NOTREQUESTED`.
+    /// Name of EVE's constant without its prefix, for logs: `NOTREQUESTED`.
     pub fn constant(self) -> &'static str {
         Self::CODES.get(usize::from(self.code())).map_or("UNKNOWN", |(_, name)| name)
     }
 
-    /// A drain is under way: asked for and not yet answered, for whoever asked (3, 4, 5, 7).
+    /// True while a drain is under way for any requester: requested and not yet answered (3, 4, 5, 7).
     pub const fn is_in_progress(self) -> bool {
         match self {
             Self::Requested | Self::Starting | Self::Cordoned | Self::DrainRetrying => true,
@@ -93,7 +93,7 @@ impl DrainStatus {
         }
     }
 
-    /// The drain gave up (6, 8).
+    /// True if zedkube gave up the drain (6, 8).
     pub const fn is_failed(self) -> bool {
         match self {
             Self::FailedCordon | Self::FailedDrain => true,
@@ -109,7 +109,7 @@ impl DrainStatus {
     }
 }
 
-/// EVE's own words (`DrainStatus.String()`), as `diag` prints them.
+/// EVE's own words (`DrainStatus.String()`), as EVE's `diag` prints them.
 impl fmt::Display for DrainStatus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -150,30 +150,30 @@ impl JsonSchema for DrainStatus {
     }
 }
 
-/// Who asks for a drain, or whom a status answers, in EVE's numbers.
+/// The agent that asks for a drain, or that a status answers, in EVE's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum DrainRequester {
-    /// The zero value of a missing field; EVE has no name for it, and nobody may ask with it.
+    /// The zero value of a missing field. EVE has no name for it, and a request with it is refused.
     #[default]
     Unset = 0,
-    /// Nobody; in a request of ours, the operator (`ebb`).
+    /// In a status: no requester. In a request of ours: the operator (`ebb`).
     None = 1,
-    /// zedagent: reboot, shutdown, poweroff.
+    /// device-op (EVE's zedagent): reboot, shutdown, poweroff.
     DeviceOp = 2,
-    /// baseosmgr: a new image.
+    /// baseos (EVE's baseosmgr): a new image.
     Update = 3,
 }
 
 impl DrainRequester {
     const CODES: &'static [Code] = &[(0, "unset"), (1, "NONE"), (2, "DEVICEOP"), (3, "UPDATE")];
 
-    /// The number on the wire.
+    /// The requester's number in files and messages.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The requester that the agent of a request's folder speaks for; no other agent may ask.
+    /// The requester for whom the agent with this folder may ask. A request with another requester is refused.
     pub fn of_publisher(agent: &str) -> Option<Self> {
         match agent {
             agent::ZEDAGENT => Some(Self::DeviceOp),
@@ -193,7 +193,7 @@ impl DrainRequester {
     }
 }
 
-/// EVE's constant without its prefix (`DEVICEOP`).
+/// Name of EVE's constant without its prefix (`DEVICEOP`).
 impl fmt::Display for DrainRequester {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -232,33 +232,34 @@ impl JsonSchema for DrainRequester {
     }
 }
 
-/// Asks zedkube to drain this node. Key `global`; the publisher's folder names the requester.
+/// Asks zedkube to drain this node. Key `global`; the publisher's folder decides who the requester is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeDrainRequest {
-    /// When the request was made. It identifies the request: a new time is a new request.
+    /// Time of the request. It identifies the request: a new time is a new request.
     pub requested_at: GoTime,
-    /// Who asks.
+    /// The requester.
     pub requested_by: DrainRequester,
-    /// What for: `reboot`, `shutdown`, `poweroff`, the content tree of an image, or the operator's reason.
+    /// Purpose of the request: `reboot`, `shutdown`, `poweroff`, the content tree of an image, or the operator's
+    /// reason.
     pub context: String,
 }
 
 impl Topic for NodeDrainRequest {
     const NAME: &'static str = "NodeDrainRequest";
 
-    /// A request is a time, a number and a line of text; and as much as fits a message of EVE's.
+    /// A request is a time, a number and a line of text. This limit is also the length of EVE's longest message.
     const MAX_BYTES: usize = 64 * 1024;
 }
 
-/// What zedkube answers to everybody. Key `global`. Exactly these two fields: everything else is in
+/// zedkube's answer to all agents. Key `global`. The type has exactly these two fields; everything else is in
 /// [`crate::NodeDrainReport`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeDrainStatus {
     /// How far the drain is.
     pub status: DrainStatus,
-    /// Whom this answers; [`DrainRequester::None`] when no request stands.
+    /// The requester that this status answers; [`DrainRequester::None`] if there is no request.
     pub requested_by: DrainRequester,
 }
 

@@ -1,21 +1,21 @@
-//! An operator's word that overrides a drain: a file that zedkube takes and renames.
+//! Override files: by such a file an operator overrides a drain. zedkube reads the file and renames it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{DrainRequester, DrainStatus, NodeDrainReport, Outcome, RequestLine, Topic};
 
-/// The content of an override file. EVE's agents read the first two fields; the others are for people.
+/// Content of an override file. EVE's agents read the first two fields; the others are for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DrainOverride {
     /// 9 COMPLETE: the node may go down. 1 NOTSUPPORTED: no drains until the next boot. 2 NOTREQUESTED: drains again.
     pub status: DrainStatus,
-    /// Whose request is answered; 1 = everybody's. It has no meaning with status 1 and 2.
+    /// The requester whose request is answered; 1 means all requesters. Ignored with status 1 and 2.
     pub requested_by: DrainRequester,
-    /// Why.
+    /// Reason of the order.
     pub reason: String,
-    /// Who says so.
+    /// The person who gives the order.
     pub by: String,
 }
 
@@ -24,20 +24,20 @@ impl Topic for DrainOverride {
 }
 
 impl DrainOverride {
-    /// Where the file may lie, below the root: EVE's folder, and one that does not survive a boot.
+    /// Folders of the file, below the root: EVE's folder, and one whose files are gone after a boot.
     pub const FOLDERS: [&'static str; 2] = ["persist/kube-status", "run/kube-status"];
 
-    /// Its names, the stronger first: EVE's code reads the first, EVE's documentation shows the second.
+    /// Names of the file; the first one wins. EVE's code reads the first name, EVE's documentation shows the second.
     pub const FILES: [&'static str; 2] =
         ["force-NodeDrainStatus-global.json", "kubeforce-NodeDrainStatus-global.json"];
 
-    /// Added to the name of a file that was taken.
+    /// Suffix that zedkube adds to the name of a file that it applied.
     pub const APPLIED: &'static str = ".applied";
 
-    /// Added to the name of a file that was not.
+    /// Suffix that zedkube adds to the name of a file that it refused.
     pub const REFUSED: &'static str = ".refused";
 
-    /// What it orders; nothing when that is none of the orders there are.
+    /// The operator's order in this file; `None` if the content is no known order.
     pub fn order(&self) -> Option<DrainOrder> {
         if self.requested_by == DrainRequester::Unset {
             return None;
@@ -89,14 +89,14 @@ impl DrainOverride {
     }
 }
 
-/// What an operator can order.
+/// An order of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DrainOrder {
     /// The node may go down for this requester; for everybody if that is [`DrainRequester::None`].
     Complete(DrainRequester),
-    /// No drains until the next boot.
+    /// Drains are switched off until the next boot.
     Disable,
-    /// Drains again.
+    /// Drains are switched on again.
     Enable,
 }
 

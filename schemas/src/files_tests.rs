@@ -1,4 +1,4 @@
-//! The files beside the code: samples come back byte for byte, JSON Schemas are fresh.
+//! Checks the files beside the code: each sample is written back byte for byte, and the JSON Schemas are up to date.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::{
     NodeDrainRequest, NodeDrainStatus, OwnCordon, PassGate, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
-/// What the files of a topic are checked with.
+/// How the files of one topic are checked.
 struct Known {
     rewrite: fn(&[u8]) -> Result<Vec<u8>, String>,
     schema: Schema,
@@ -68,7 +68,7 @@ fn files(name: &str) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// `NodeDrainRequest-reboot.json` is a sample of `NodeDrainRequest`.
+/// The topic of a sample file: `NodeDrainRequest-reboot.json` is a sample of `NodeDrainRequest`.
 fn topic_of(sample: &str) -> &str {
     sample.trim_end_matches(".json").split('-').next().unwrap()
 }

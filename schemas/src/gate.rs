@@ -1,7 +1,7 @@
-//! May the device go down now? The one answer that device-op and baseos share.
+//! May the device go down now? device-op and baseos share this one answer.
 //!
-//! [`gate`] is the table of the specification, row by row; the first row that matches counts. It is pure: the
-//! caller reads files and clocks. A status that nobody thought of cannot fall through, every match is complete.
+//! [`gate`] is a table; the first row that matches counts. The function is pure: the caller reads files and clocks.
+//! Every match lists all statuses, so no status is let through by oversight.
 
 use std::fmt;
 
@@ -13,63 +13,63 @@ use crate::{DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDr
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnTimeout {
-    /// Go down undrained (the setting's default).
+    /// The device goes down undrained (the default).
     Proceed,
-    /// Wait for zedkube.
+    /// The agent waits for zedkube.
     Wait,
 }
 
-/// The word of every release of a device that was not drained: in the log, the status and the reboot reason.
+/// These words are in every release of a device that was not drained: in the log, the status and the reboot reason.
 pub const NOT_DRAINED: &str = "NOT DRAINED";
 
-/// What is seen of zedkube.
+/// The state of zedkube as another agent sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZedkubeSeen {
-    /// Ours runs: its lock is held, or its process lives.
+    /// Our zedkube runs: its lock is held, or its process lives.
     Running,
-    /// Ours runs, and its loop has made no progress for so long, in milliseconds: at least `drain.start.timeout`.
+    /// Our zedkube runs, but its main loop has made no progress for at least `drain.start.timeout`.
     Hung {
-        /// So long, in milliseconds.
+        /// Time without progress, in milliseconds.
         silent_ms: u64,
     },
-    /// Its topics are served, but no lock is held and no process of ours is known: EVE's zedkube, or ours whose files
-    /// were removed.
+    /// zedkube's topics are served, but no lock is held and no process of ours is known: this is EVE's zedkube, or ours
+    /// whose files were removed.
     Served,
-    /// It does not run: lock and socket are free, and its process is gone.
+    /// zedkube does not run: its lock and its socket are free, and its process is gone.
     Away,
 }
 
-/// All that the verdict depends on, read as freshly as possible.
+/// All facts that the verdict depends on, read as late as possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateFacts {
-    /// Whom this agent asks for.
+    /// The requester for whom this agent asks.
     pub requester: DrainRequester,
-    /// Membership in the report; nothing without a report.
+    /// Membership as zedkube's report says; `None` without a report.
     pub member: Option<Member>,
-    /// The report says that an operator switched drains off.
+    /// zedkube's report says that an operator switched drains off.
     pub disabled: bool,
-    /// Time of the request that our file holds, read as zedkube reads it.
+    /// Time of the request in our file, read as zedkube reads it.
     pub own_request: Option<GoTime>,
     /// Time of the request that we recorded as published.
     pub ours: Option<GoTime>,
-    /// The report's answer to our request; nothing when the report does not list it.
+    /// The report's answer to our request; `None` if the report does not list it.
     pub answer: Option<DrainStatus>,
-    /// How the drain ended that the answer is about; nothing when the report does not say.
+    /// How the drain behind that answer ended; `None` if the report does not say.
     pub outcome: Option<Outcome>,
-    /// An operator lets this very request pass: [`crate::PassGate::covers`].
+    /// An operator lets this one request pass: [`crate::PassGate::covers`].
     pub is_passed: bool,
-    /// Whether zedkube runs.
+    /// State of zedkube.
     pub zedkube: ZedkubeSeen,
-    /// What zedkube publishes; [`DrainStatus::Unknown`] for a file that cannot be read.
+    /// Status that zedkube publishes; [`DrainStatus::Unknown`] if its file cannot be read.
     pub status: Option<NodeDrainStatus>,
-    /// There is a report of ours, perhaps one that cannot be read.
+    /// There is a report of our zedkube, perhaps an unreadable one.
     pub report_present: bool,
-    /// Since we published, a status other than the present one was seen. Nothing when that is not known, as after
-    /// a restart that lost it. Only looked at beside EVE's zedkube.
+    /// Since we published the request, a status other than the present one was seen. `None` if that is not known, for
+    /// example after a restart. Used only beside EVE's zedkube.
     pub seen_other_status_since_publish: Option<bool>,
-    /// `Valid` of an initialised `EdgeNodeClusterConfig`; nothing without one. Only looked at beside EVE's zedkube.
+    /// `Valid` of an initialised `EdgeNodeClusterConfig`; `None` without one. Used only beside EVE's zedkube.
     pub cluster_config_valid: Option<bool>,
-    /// How long zedkube has been away while the machine was awake, in milliseconds: [`Absence::observe`].
+    /// How long zedkube has been away, in milliseconds, not counting suspend: [`Absence::observe`].
     pub absent_ms: u64,
     /// `drain.start.timeout` in milliseconds.
     pub start_timeout_ms: u64,
@@ -77,33 +77,33 @@ pub struct GateFacts {
     pub on_timeout: OnTimeout,
 }
 
-/// The rows of the table, in order.
+/// Rows of the gate's table, in order. The numbers are those of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Row {
-    /// 1: not a member, or switched off.
+    /// 1: the device is in no cluster, or drains are switched off.
     NotNeeded,
-    /// 2: our request does not stand.
+    /// 2: our request is not in its file.
     NoRequest,
     /// 3: our request is answered.
     Answered,
     /// An operator lets our request pass.
     Passed,
-    /// 6: EVE's zedkube.
+    /// 6: EVE's zedkube runs.
     Eve,
     /// 4: zedkube is away.
     Away,
-    /// zedkube of ours hangs.
+    /// Our zedkube hangs.
     Hung,
-    /// 5: zedkube of ours is at work.
+    /// 5: our zedkube works on the request.
     AtWork,
 }
 
-/// What the agent has to do.
+/// What the agent has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The device may go down.
     Proceed(ProceedReason),
-    /// Publish the request with a new time, and wait.
+    /// Publish the request with a new time, then wait.
     Publish,
     /// Wait.
     Defer(DeferReason),
@@ -118,20 +118,21 @@ pub enum ProceedReason {
     NotAMember,
     /// An operator switched drains off.
     Disabled,
-    /// Our request is answered: the node may go down. So the drain ended, if the report says how.
+    /// zedkube answered our request: the node may go down. Contains how the drain ended, if the report says so.
     Answered(Option<Outcome>),
-    /// An operator lets our request pass beside a zedkube that hangs.
+    /// An operator lets our request pass although zedkube hangs.
     Passed,
-    /// zedkube was away too long.
+    /// zedkube was away for too long.
     ZedkubeAway,
-    /// EVE's zedkube says complete, to us.
+    /// EVE's zedkube answered COMPLETE to us.
     EveComplete,
-    /// EVE's zedkube says not supported, and there is no cluster.
+    /// EVE's zedkube answered NOTSUPPORTED, and there is no cluster.
     EveNotSupported,
 }
 
 impl ProceedReason {
-    /// The device goes down without a drain that was needed. Its words begin with [`NOT_DRAINED`].
+    /// True if the device goes down without a drain that was needed. The reason's text then begins with
+    /// [`NOT_DRAINED`].
     pub const fn is_undrained(self) -> bool {
         match self {
             Self::ZedkubeAway | Self::Disabled | Self::Passed => true,
@@ -166,7 +167,7 @@ impl ProceedReason {
     }
 }
 
-/// A drain that ended so left no pod behind that had to move.
+/// True if a drain with this outcome left no pod behind that had to leave.
 const fn is_nothing_left(outcome: Outcome) -> bool {
     match outcome {
         Outcome::Drained | Outcome::NodeGone => true,
@@ -201,27 +202,27 @@ impl fmt::Display for ProceedReason {
 /// Why the device has to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeferReason {
-    /// zedkube has accepted the request, or will; this is its status.
+    /// zedkube has accepted the request, or will; contains zedkube's status.
     Draining(Option<DrainStatus>),
     /// zedkube is starting: it runs but has published no report.
     Starting,
-    /// zedkube is away; milliseconds so far, and the limit unless it is to be waited for without one.
+    /// zedkube is away.
     Away {
-        /// So far.
+        /// Time that zedkube has been away, in milliseconds.
         absent_ms: u64,
-        /// When the device goes down undrained.
+        /// When the device goes down undrained, in milliseconds away; `None` if the agent waits without limit.
         limit_ms: Option<u64>,
     },
-    /// zedkube runs and hangs; milliseconds since its loop last made progress. No time-out ends this.
+    /// zedkube runs and hangs. No time-out ends this wait.
     Hung {
-        /// So long, in milliseconds.
+        /// Time since its main loop last made progress, in milliseconds.
         silent_ms: u64,
     },
-    /// EVE's zedkube is busy with another request and would lose ours (D21).
+    /// EVE's zedkube works on another request and would lose ours (D21).
     EveBusy(DrainStatus),
-    /// EVE's zedkube still shows the answer to somebody else, or to an earlier request.
+    /// EVE's zedkube still shows its answer to another requester or to an earlier request.
     EveStale(DrainStatus),
-    /// EVE's zedkube says not supported, but there is a cluster or nobody knows.
+    /// EVE's zedkube says NOTSUPPORTED, but there is a cluster, or it is not known whether there is one.
     EveClusterUnclear,
 }
 
@@ -255,7 +256,7 @@ impl fmt::Display for DeferReason {
     }
 }
 
-/// `98 s`, `12 min`, `3 h`: how long something has stood still, from milliseconds.
+/// A duration for people, from milliseconds: `98 s`, `12 min`, `3 h`.
 pub fn age(ms: u64) -> String {
     match ms / 1000 {
         seconds @ 0..=119 => format!("{seconds} s"),
@@ -264,7 +265,7 @@ pub fn age(ms: u64) -> String {
     }
 }
 
-/// The verdict of the first matching row.
+/// The verdict of the first row that matches.
 pub fn gate(facts: &GateFacts) -> Verdict {
     match facts.row() {
         Row::NotNeeded if facts.disabled => Verdict::Proceed(ProceedReason::Disabled),
@@ -279,7 +280,7 @@ pub fn gate(facts: &GateFacts) -> Verdict {
 }
 
 impl GateFacts {
-    /// Which row decides. [`Absence::observe`] wants to know whether it is [`Row::Away`].
+    /// The row that decides. [`Absence::observe`] needs to know whether it is [`Row::Away`].
     pub fn row(&self) -> Row {
         if self.disabled || self.member == Some(Member::No) {
             Row::NotNeeded
@@ -300,12 +301,12 @@ impl GateFacts {
         }
     }
 
-    /// The file holds the very request that we made.
+    /// True if the file holds the same request that we published.
     fn request_stands(&self) -> bool {
         self.ours.is_some() && self.own_request == self.ours
     }
 
-    /// Only EVE's zedkube publishes a status without a report and without our lock.
+    /// True if EVE's zedkube runs: only EVE's publishes a status without a report and without our lock.
     fn is_eve(&self) -> bool {
         let is_ours = match self.zedkube {
             ZedkubeSeen::Running | ZedkubeSeen::Hung { .. } => true,
@@ -354,8 +355,9 @@ impl GateFacts {
         }
     }
 
-    /// Ours runs. Without a report it has only just started: whatever status is there is not its own. One that hangs is
-    /// waited for, however long: it may hold the node cordoned and half drained.
+    /// The verdict while our zedkube runs. Without a report zedkube has only just started, and the published status is
+    /// an old one. For a zedkube that hangs the agent waits without limit, because the node may be cordoned and half
+    /// drained.
     fn at_work(&self) -> Verdict {
         if let ZedkubeSeen::Hung { silent_ms } = self.zedkube {
             return Verdict::Defer(DeferReason::Hung { silent_ms });
@@ -386,7 +388,7 @@ impl GateFacts {
         }
     }
 
-    /// EVE's answer counts only when it names us and came after our request.
+    /// EVE's answer counts only if it names us and came after our request.
     fn eve_answered(&self, verdict: Verdict) -> Verdict {
         let stale = Verdict::Defer(DeferReason::EveStale(self.shown()));
         if self.status.is_none_or(|status| status.requested_by != self.requester) {
@@ -400,7 +402,7 @@ impl GateFacts {
     }
 }
 
-/// Answers that end a request.
+/// True if the answer ends a request.
 const fn is_final(answer: DrainStatus) -> bool {
     match answer {
         DrainStatus::FailedCordon | DrainStatus::FailedDrain | DrainStatus::Complete => true,
@@ -414,10 +416,10 @@ const fn is_final(answer: DrainStatus) -> bool {
     }
 }
 
-/// Sums how long zedkube has been away while we waited for it.
+/// Sums up how long zedkube has been away while an agent waited for it.
 ///
-/// Short absences add up, so that a zedkube that crashes in a loop does not hold the device for ever; a report
-/// that changes is a sign of work and starts the sum anew.
+/// Short absences add up, so that a zedkube that crashes in a loop does not hold the device for ever. When the report
+/// changes, zedkube has worked, and the sum starts again at 0.
 #[derive(Debug, Clone, Default)]
 pub struct Absence {
     summed_ms: u64,
@@ -426,11 +428,11 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// Notes what is seen at `now_ms`, of a clock that stands still while the machine is suspended (`CLOCK_MONOTONIC`), and
-    /// gives the milliseconds away so far.
+    /// Adds one observation at `now_ms` and returns how long zedkube has been away so far, in milliseconds. The clock
+    /// must stop during suspend (`CLOCK_MONOTONIC`).
     ///
-    /// `away` = [`GateFacts::row`] is [`Row::Away`]. Time counts from one look to the next only if zedkube was
-    /// away at both, so look at each change and at least every few seconds.
+    /// `away` is true if [`GateFacts::row`] is [`Row::Away`]. The time between two calls counts only if zedkube was
+    /// away at both, so call this at each change and at least every few seconds.
     pub fn observe(&mut self, now_ms: u64, away: bool, report: Option<&NodeDrainReport>) -> u64 {
         if self.report.as_ref() != report {
             *self = Self { report: report.cloned(), ..Self::default() };

@@ -12,10 +12,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// RFC 3339 with 0 to 9 fraction digits, trailing zeros trimmed on writing.
+/// A time: RFC 3339 with 0 to 9 fraction digits, without trailing zeros when written.
 ///
-/// The default is Go's zero time, `0001-01-01T00:00:00Z`, which means "unset". An offset that was read is
-/// written back, so that a value of EVE's survives byte for byte; equality and order look only at the instant.
+/// The default is Go's zero time, `0001-01-01T00:00:00Z`, which means "unset". The offset of a time that was read is
+/// kept and written back, so that EVE's values survive byte for byte. Equality and order compare only the instant.
 #[derive(Clone, Copy)]
 pub struct GoTime {
     instant: Timestamp,
@@ -26,17 +26,17 @@ impl GoTime {
     /// Go's zero time: unset.
     pub const ZERO: Self = Self { instant: Timestamp::constant(ZERO_SECONDS, 0), offset: Offset::UTC };
 
-    /// Whether this is Go's zero time.
+    /// True if this is Go's zero time.
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }
 
-    /// The instant, whatever the offset it is written with.
+    /// The instant, without the offset.
     pub const fn timestamp(self) -> Timestamp {
         self.instant
     }
 
-    /// The instant, or nothing when unset.
+    /// The instant, or `None` when unset.
     pub fn set(self) -> Option<Timestamp> {
         (!self.is_zero()).then_some(self.instant)
     }
@@ -116,14 +116,14 @@ fn write_offset(formatter: &mut fmt::Formatter<'_>, seconds: i32) -> fmt::Result
     write!(formatter, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// As [`fmt::Display`]: a time in a log line or a failed assertion should be readable.
+/// The same text as [`fmt::Display`], so that a time in a log line or a failed assertion is readable.
 impl fmt::Debug for GoTime {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "GoTime({self})")
     }
 }
 
-/// A text that is not a time as EVE writes it.
+/// The error for a text that is not a time as EVE writes it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a time; accepted: RFC 3339 with at most 9 fraction digits, as 2026-08-22T16:10:11.5Z"
@@ -140,10 +140,10 @@ impl FromStr for GoTime {
     }
 }
 
-/// Characters of a bad time that an error repeats; the longest good one has 35.
+/// Number of characters of a bad time that the error repeats; the longest valid time has 35.
 const MAX_SHOWN: usize = 40;
 
-/// Reads `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`, the strict form that Go's JSON reader takes.
+/// Reads `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`: the strict form that Go's JSON reader accepts.
 fn read(text: &[u8]) -> Option<GoTime> {
     let (head, rest) = text.split_at_checked(19)?;
     let &[y1, y2, y3, y4, b'-', mo1, mo2, b'-', d1, d2, b'T', h1, h2, b':', mi1, mi2, b':', s1, s2] = head
@@ -192,7 +192,7 @@ fn read_offset(text: &[u8]) -> Option<Offset> {
     Offset::from_seconds(if sign == b'-' { -seconds } else { seconds }).ok()
 }
 
-/// At most nine digits, so the sum cannot overflow.
+/// The value of the digits. There are at most nine of them, so the sum cannot overflow.
 fn number(digits: &[u8]) -> Option<i32> {
     digits
         .iter()

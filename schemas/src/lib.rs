@@ -1,10 +1,10 @@
-//! What is said: topic types, what a value means to a reader, JSON Schemas and samples.
+//! Topic types, what a value means to a reader, JSON Schemas and samples.
 //!
-//! Every type here is one JSON object in a file or a message. The types that EVE's own agents write keep
-//! EVE's names, order and number codes; the types of ours carry a `SchemaVersion`. Nothing here does I/O.
+//! Every type here is one JSON object in a file or a message. The types that EVE's own agents write have EVE's names,
+//! order and number codes; our own types have a `SchemaVersion`. Nothing here does I/O.
 //!
-//! [`parse`] reads a topic as EVE's Go agents do, [`to_bytes`] writes it as they do, and [`gate`] says what
-//! the topics of zedkube mean to an agent that wants to take the device down.
+//! [`parse`] reads a topic as EVE's Go agents do, and [`to_bytes`] writes it as they do. [`gate`] says what zedkube's
+//! topics mean to an agent that wants to take the device down.
 
 pub mod agent;
 mod any_item;

@@ -1,17 +1,17 @@
-//! What zedkube remembers of the cluster over a boot.
+//! What zedkube keeps about the cluster across boots.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Member, Topic};
 
-/// Whether this device was a member of a cluster when that was last known. Persistent, of zedkube, key `global`.
+/// Whether this device was a member of a cluster when zedkube last knew. Persistent; publisher zedkube, key `global`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Membership {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// Whether this device is part of a cluster.
+    /// Whether this device is a member of a cluster.
     pub member: Member,
 }
 
@@ -19,14 +19,15 @@ impl Topic for Membership {
     const NAME: &'static str = "Membership";
 }
 
-/// Whether other nodes of the cluster had a slot when its API server last answered: as long as one may be down, this device
-/// waits longer for a server that is away. Persistent, of zedkube, key `global`; written when it changes.
+/// Whether other nodes of the cluster had a slot when the API server last answered. While another node may be down,
+/// this device waits longer for an API server that does not answer. Persistent; publisher zedkube, key `global`;
+/// written when it changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct KnownHolders {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// What was known.
+    /// Slots of the other nodes, as zedkube last knew.
     pub others: OtherHolders,
 }
 
@@ -38,18 +39,18 @@ impl Topic for KnownHolders {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherHolders {
-    /// Not known; treated as if one had a slot.
+    /// Not known; treated as if another node had a slot.
     #[default]
     Unknown,
-    /// None has one, or there are no other nodes.
+    /// No other node has a slot, or there are no other nodes.
     Nobody,
-    /// At least one has, or may be down for a drain.
+    /// At least one other node has a slot, or may be down for a drain.
     Hold,
 }
 
-/// The node on which zedkube has left, or may have left, its cordon or its entry in the slots, until it has seen both
-/// given back. Persistent, of zedkube, key `global`; no item when there is none. After a boot under another name, or
-/// with another kubeconfig, nobody else knows of it.
+/// The Node on which zedkube has left, or may have left, its cordon or its slot entry. The item is removed when zedkube
+/// has seen both given back. Persistent; publisher zedkube, key `global`. If the device boots under another name or
+/// with another kubeconfig, this item is the only trace of that cordon.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct OwnCordon {
@@ -57,7 +58,7 @@ pub struct OwnCordon {
     pub schema_version: u32,
     /// Name of the Node.
     pub node: String,
-    /// Its UID: a Node of the same name with another UID is another Node.
+    /// UID of the Node: a Node of the same name with another UID is another Node.
     #[serde(rename = "NodeUID")]
     pub node_uid: String,
 }

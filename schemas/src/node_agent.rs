@@ -1,4 +1,4 @@
-//! What nodeagent is told, and what it says: EVE's two topics and our `DeviceAction`.
+//! Topics that nodeagent reads and publishes: EVE's two topics and our `DeviceAction`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,28 +6,28 @@ use serde_json::Value;
 
 use crate::{GoTime, Operation, Source, Topic};
 
-/// Why the device booted, EVE's numbers. Numbers of a newer EVE pass through.
+/// Why the device booted, in EVE's numbers. Numbers of a newer EVE are passed through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct BootReason(pub u8);
 
 impl BootReason {
-    /// Not known.
+    /// The reason is not known.
     pub const NONE: Self = Self(0);
-    /// The first boot of this device.
+    /// This was the first boot of the device.
     pub const FIRST: Self = Self(1);
-    /// A reboot command.
+    /// The device booted because of a reboot command.
     pub const REBOOT_COMMAND: Self = Self(2);
-    /// A new image.
+    /// The device booted into a new image.
     pub const UPDATE: Self = Self(3);
-    /// No reason was left behind.
+    /// The previous boot left no reason.
     pub const UNKNOWN: Self = Self(12);
-    /// A poweroff command.
+    /// The device was switched off by a poweroff command.
     pub const POWEROFF_COMMAND: Self = Self(14);
-    /// A reason was left behind that nobody can read.
+    /// The previous boot left a reason that cannot be read.
     pub const PARSE_FAIL: Self = Self(255);
 
-    /// EVE's names, as they stand in `/persist/boot-reason`.
+    /// EVE's names of the reasons, as in `/persist/boot-reason`.
     const NAMES: [(Self, &'static str); 18] = [
         (Self::NONE, "BootReasonNone"),
         (Self::FIRST, "BootReasonFirst"),
@@ -55,21 +55,21 @@ impl BootReason {
         named.map_or("BootReasonUnknown", |(_, name)| name)
     }
 
-    /// The reason with this name; [`BootReason::PARSE_FAIL`] for a name that we do not know.
+    /// The reason with this name; [`BootReason::PARSE_FAIL`] if the name is unknown.
     pub fn from_name(name: &str) -> Self {
         let named = Self::NAMES.into_iter().find(|(_, known)| *known == name);
         named.map_or(Self::PARSE_FAIL, |(reason, _)| reason)
     }
 }
 
-/// EVE's status of nodeagent, key `nodeagent`.
+/// EVE's status of nodeagent. Key `nodeagent`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "EVE's struct, field by field")]
 pub struct NodeAgentStatus {
-    /// The agent's name; also the key.
+    /// Name of the agent; also the key.
     pub name: String,
-    /// Partition that runs.
+    /// The partition that runs.
     pub cur_part: String,
     /// An image is being tested.
     pub update_inprogress: bool,
@@ -83,21 +83,21 @@ pub struct NodeAgentStatus {
     pub device_poweroff: bool,
     /// All applications have stopped.
     pub all_domains_halted: bool,
-    /// Why the device last went down.
+    /// Reason why the device last went down.
     pub reboot_reason: String,
-    /// The same as a number.
+    /// The same reason as a number.
     pub boot_reason: BootReason,
-    /// Stack of a crash.
+    /// Stack of the crash, if there was one.
     pub reboot_stack: String,
-    /// When it went down.
+    /// When the device last went down.
     pub reboot_time: GoTime,
     /// Number of boots.
     pub restart_counter: u32,
-    /// Partition that ran then.
+    /// The partition that ran when the device went down.
     pub reboot_image: String,
-    /// Maintenance mode for a local reason.
+    /// The device is in maintenance mode for a local reason.
     pub local_maintenance_mode: bool,
-    /// The local reasons; null without. EVE's own form is kept.
+    /// The local reasons for maintenance mode; null if none. EVE's own form is kept.
     pub local_maintenance_mode_reasons: Value,
     /// This EVE runs Kubernetes.
     #[serde(rename = "HVTypeKube")]
@@ -110,34 +110,34 @@ impl Topic for NodeAgentStatus {
     const NAME: &'static str = "NodeAgentStatus";
 }
 
-/// EVE's status of zedagent, key `zedagent`: the commands that nodeagent obeys.
+/// EVE's status of zedagent, key `zedagent`: nodeagent obeys its commands.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "EVE's struct, field by field")]
 pub struct ZedAgentStatus {
-    /// The agent's name; also the key.
+    /// Name of the agent; also the key.
     pub name: String,
-    /// 1 success, 2 fail, 3 temporary fail, 4 read from a saved copy.
+    /// How zedagent got its configuration: 1 success, 2 fail, 3 temporary fail, 4 read from a saved copy.
     pub config_get_status: u8,
-    /// Reboot now.
+    /// Command: reboot now.
     pub reboot_cmd: bool,
-    /// Stop the applications now.
+    /// Command: stop the applications now.
     pub shutdown_cmd: bool,
-    /// Power off now.
+    /// Command: power off now.
     pub poweroff_cmd: bool,
-    /// Why, for the next boot to report.
+    /// Reason of the command, for the next boot to report.
     pub requested_reboot_reason: String,
-    /// The same as a number.
+    /// The same reason as a number.
     pub requested_boot_reason: BootReason,
-    /// The device serves no applications.
+    /// The device is in maintenance mode: it runs no applications.
     pub maintenance_mode: bool,
-    /// Why; null without. EVE's own form is kept.
+    /// The reasons for maintenance mode; null if none. EVE's own form is kept.
     pub maintenance_mode_reasons: Value,
     /// The controller refused this device's certificates.
     pub edge_node_certs_refused: bool,
-    /// Counter of forced fallbacks.
+    /// How often a fallback to the other image was forced.
     pub force_fallback_counter: i64,
-    /// Local profile.
+    /// Name of the local profile.
     pub current_profile: String,
     /// State of the radios.
     pub radio_silence: RadioSilence,
@@ -145,16 +145,16 @@ pub struct ZedAgentStatus {
     pub device_state: u8,
     /// EVE's attestation state.
     pub attest_state: u8,
-    /// Its error.
+    /// Error of the attestation; empty if there is none.
     pub attest_error: String,
-    /// EVE's vault state.
+    /// EVE's state of the vault.
     pub vault_status: i32,
-    /// State of the measured boot registers.
+    /// EVE's state of the measured boot registers (PCRs).
     #[serde(rename = "PCRStatus")]
     pub pcr_status: i32,
-    /// Error of the vault.
+    /// Error of the vault; empty if there is none.
     pub vault_err: String,
-    /// No controller by design.
+    /// The device has no controller, by design.
     pub airgap_mode: bool,
     /// URL of the local operator console.
     #[serde(rename = "LOCUrl")]
@@ -165,37 +165,37 @@ impl Topic for ZedAgentStatus {
     const NAME: &'static str = "ZedAgentStatus";
 }
 
-/// State of the radios, part of [`ZedAgentStatus`].
+/// State of the radios; part of [`ZedAgentStatus`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RadioSilence {
-    /// Radios are off.
+    /// The radios are off.
     pub imposed: bool,
-    /// They are being switched.
+    /// The radios are being switched.
     pub change_in_progress: bool,
-    /// Since when.
+    /// When the change was requested.
     pub change_requested_at: GoTime,
-    /// Why they could not be.
+    /// Error of the last change; empty if there is none.
     pub config_error: String,
 }
 
-/// How far nodeagent is with what it carries out.
+/// How far nodeagent is with an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum DeviceActionState {
-    /// Nothing to do.
+    /// There is nothing to do.
     #[default]
     Idle,
-    /// A command is taken; it can still be taken back.
+    /// A command is accepted; it can still be withdrawn.
     Taken,
     /// The point of no return is passed.
     Acting,
-    /// Done, for what does not end in a boot.
+    /// The action is done; only for actions that do not end in a boot.
     Done,
-    /// No means was left.
+    /// The action failed: all ways to take the device down were tried.
     Failed,
 }
 
-/// What nodeagent carries out. Publisher nodeagent, key `global`.
+/// The action that nodeagent carries out. Publisher nodeagent, key `global`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceAction {
@@ -203,43 +203,42 @@ pub struct DeviceAction {
     pub schema_version: u32,
     /// The operation; null when idle.
     pub command: Option<Operation>,
-    /// Counter of the command; 0 for the reboot into an image.
+    /// Counter of the command; 0 for a reboot into an image.
     pub counter: u32,
     /// UUID of the image that the device reboots into; empty for a command of device-op.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
-    /// How far it is.
+    /// How far the action is.
     pub state: DeviceActionState,
-    /// Why it does not go on although it is taken; empty when it does.
+    /// Reason why an accepted action waits; empty if it does not wait.
     pub blocked_by: String,
-    /// Why it failed; empty when it did not.
+    /// Error of the action; empty if there is none.
     pub error: String,
-    /// Since when in this state.
+    /// Time since when the action is in this state.
     pub since: GoTime,
-    /// Counter of the last shutdown that was carried out to its end in this boot: it is not done again. Null without
-    /// one.
+    /// Counter of the last shutdown that was completed in this boot: it is not done again. Null if there was none.
     pub shutdown_done: Option<u32>,
-    /// The source of that shutdown.
+    /// Source of that shutdown.
     pub shutdown_source: Source,
-    /// The boot of which this speaks. Whoever finds another boot's reads Idle.
+    /// The boot in which this was written. A reader in another boot takes the state for Idle.
     pub boot_id: String,
-    /// The source of the command.
+    /// Source of the command.
     pub source: Source,
-    /// The number of the action that is carried out or was begun last: how often the point of no return was passed in
-    /// this boot for the command in `Acted`. 0 before the first.
+    /// Number of the action that runs or began last: how often the point of no return was passed in this boot for the
+    /// command in `Acted`. 0 before the first.
     pub tries: u32,
-    /// The command for which the point of no return was passed last in this boot; null without one.
+    /// The command for which the point of no return was passed last in this boot; null if there was none.
     pub acted: Option<ActedCommand>,
-    /// The means that was used last in this action; null before the first.
+    /// The method (command or service) used last in this action to take the device down; null before the first.
     pub trial: Option<DeviceTrial>,
-    /// The means by which this device can reboot and power off, in the order in which they are tried. Empty: it has
-    /// none, and a drain for it would be in vain. Null: not known yet.
+    /// The methods by which this device can reboot and power off, in the order in which they are tried. Empty: there is
+    /// none, and a drain for a reboot would be in vain. Null: not known yet.
     pub means: Option<Vec<String>>,
 }
 
 impl DeviceAction {
-    /// So often a command is begun in one boot. A means may restart everything but the kernel, as a soft reboot does: then
-    /// the command still stands, and without a limit the device would do nothing else any more.
+    /// How often a command is begun in one boot, at most. A method may restart everything except the kernel, as a soft
+    /// reboot does. The command is then still pending, and without a limit the device would reboot again and again.
     pub const MOST_TRIES: u32 = 3;
 }
 
@@ -247,52 +246,52 @@ impl Topic for DeviceAction {
     const NAME: &'static str = "DeviceAction";
 }
 
-/// Which command it was, part of [`DeviceAction`].
+/// Identifies a command; part of [`DeviceAction`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ActedCommand {
-    /// Its source.
+    /// Source of the command.
     pub source: Source,
-    /// The operation.
+    /// The operation of the command.
     pub command: Option<Operation>,
-    /// Its counter; 0 for the reboot into an image.
+    /// Counter of the command; 0 for a reboot into an image.
     pub counter: u32,
-    /// UUID of that image; empty for a command of device-op.
+    /// UUID of the image; empty for a command of device-op.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
 }
 
-/// A means that was used to take the device down, part of [`DeviceAction`]. A restarted nodeagent does not use it again: it
-/// gives it the rest of its time, and then goes on with the next one.
+/// A method that was used to take the device down; part of [`DeviceAction`]. A restarted nodeagent does not start the
+/// method again: it waits for the rest of the method's time, then goes on with the next method.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceTrial {
-    /// Its number, 0 for the first.
+    /// Index of the method in `Means`, from 0.
     pub means: u32,
-    /// It has so long to take the device down, in milliseconds of this boot's clock.
+    /// When the method's time ends, in milliseconds of this boot's clock.
     pub until_ms: u64,
 }
 
-/// The proof that the point of no return was passed, durable, before the device is touched. Whoever finds it in a later
-/// boot knows that the command was carried out. It is removed when no means worked. Persistent, publisher nodeagent, key
+/// Durable proof that the point of no return was passed, written before the device is touched. A reader in a later boot
+/// knows from it that the command was carried out. Removed if no method worked. Persistent; publisher nodeagent, key
 /// `global`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ActionRecord {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// The boot in which it was begun.
+    /// The boot in which the action was begun.
     pub boot_id: String,
-    /// The source of the command.
+    /// Source of the command.
     pub source: Source,
-    /// The operation.
+    /// The operation of the command.
     pub command: Option<Operation>,
-    /// Counter of the command; 0 for the reboot into an image.
+    /// Counter of the command; 0 for a reboot into an image.
     pub counter: u32,
-    /// UUID of that image; empty for a command of device-op.
+    /// UUID of the image; empty for a command of device-op.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
-    /// How often it was begun in that boot.
+    /// How often the action was begun in that boot.
     pub tries: u32,
 }
 

@@ -1,7 +1,8 @@
-//! Reading a topic as Go's `encoding/json` does, in one place for all types.
+//! Reads a topic as Go's `encoding/json` does, in one place for all types.
 //!
-//! Field names in any letter case, unknown fields ignored, missing and `null` fields are the zero value, of
-//! repeated fields the last counts. Map keys are left alone. The letter case is solved where serde names the
+//! Field names match in any letter case. Unknown fields are ignored. Missing and `null` fields get the zero value. If a
+//! field is repeated, the last one counts. Keys of maps are not changed. The letter case is handled where serde passes
+//! the field names of a struct ([`deserializer`]), so the types themselves need nothing for it.
 //! fields of a struct ([`deserializer`]), so no type has to do anything for it.
 
 mod deserializer;
@@ -13,10 +14,10 @@ use crate::Topic;
 use deserializer::FieldError;
 use tree::Tree;
 
-/// The longest text that is read as a topic. Files over this size are refused before they get here.
+/// The longest text that is read as a topic, in bytes. Longer files are refused before they get here.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
-/// Why a text is not an item of a topic: what is wrong, in which field, and what is accepted.
+/// The error for a text that is no item of its topic: it names the bad field, the reason, and what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot read {}; accepted: {accepted}", self.reason())]
 pub struct ParseError {
@@ -27,7 +28,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// What is wrong, in words: ``NodeDrainStatus: field `Status`: 10 is out of range``.
+    /// The reason in words: ``NodeDrainStatus: field `Status`: 10 is out of range``.
     pub fn reason(&self) -> String {
         match &self.field {
             Some(field) => format!("{}: field `{field}`: {}", self.topic, self.found),
@@ -35,18 +36,18 @@ impl ParseError {
         }
     }
 
-    /// The bad field's path, as `Requests[0].Answer`; nothing when the whole text is bad.
+    /// Path of the bad field, such as `Requests[0].Answer`; `None` if the whole text is bad.
     pub fn field(&self) -> Option<&str> {
         self.field.as_deref()
     }
 
-    /// What would be right.
+    /// Values that would be accepted.
     pub fn accepted(&self) -> &str {
         &self.accepted
     }
 }
 
-/// Reads one item of topic `T`. White space around it, such as the newline of `echo`, is accepted.
+/// Reads one item of topic `T`. White space around the item, such as the newline of `echo`, is accepted.
 ///
 /// The nesting depth is limited by `serde_json` (128), the length by [`MAX_BYTES`].
 pub fn parse<T: Topic>(bytes: &[u8]) -> Result<T, ParseError> {
@@ -75,7 +76,7 @@ pub fn parse<T: Topic>(bytes: &[u8]) -> Result<T, ParseError> {
     })
 }
 
-/// What every item is.
+/// The form of every item.
 const OBJECT: &str = "a JSON object";
 
 #[cfg(test)]

@@ -1,33 +1,33 @@
-//! An operator's word for one request, beside a zedkube that hangs and takes no override.
+//! An operator's permission for one request, for the case that zedkube hangs and takes no override.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{DrainRequester, GoTime, Topic};
 
-/// Lets one request pass the gate WITHOUT a drain. Publisher `ebb` (`ebb force complete`), key = the agent whose request it
-/// is (`zedagent`, `baseosmgr`).
+/// Lets one request pass the gate WITHOUT a drain. Publisher `ebb` (`ebb force complete`); the key is the folder of the
+/// agent that made the request (`zedagent` for device-op, `baseosmgr` for baseos).
 ///
-/// It counts for exactly the request that it names, so once, and in its boot only.
+/// The permission is valid for exactly the request that it names, so only once, and only in its boot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PassGate {
     /// [`crate::SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// The boot in which it counts.
+    /// The boot in which the permission is valid.
     pub boot_id: String,
-    /// Whose request.
+    /// The requester of the request.
     pub requested_by: DrainRequester,
-    /// The request's own time, which identifies it.
+    /// Time of the request, which identifies it.
     pub requested_at: GoTime,
-    /// Who says so.
+    /// The person who gave the permission.
     pub by: String,
-    /// Why.
+    /// Reason of the permission.
     pub reason: String,
 }
 
 impl PassGate {
-    /// Whether it lets this request pass.
+    /// True if this permission lets the given request pass.
     pub fn covers(&self, requested_by: DrainRequester, requested_at: GoTime, boot_id: &str) -> bool {
         let is_meant = self.requested_by == requested_by && self.boot_id == boot_id;
         is_meant && !requested_at.is_zero() && self.requested_at == requested_at
@@ -62,6 +62,6 @@ mod tests {
             assert_eq!(pass.covers(requested_by, requested_at, boot_id), covers, "{requested_by} {boot_id}");
         }
         let empty = PassGate::default();
-        assert!(!empty.covers(DrainRequester::Unset, GoTime::ZERO, ""), "an empty item lets nobody pass");
+        assert!(!empty.covers(DrainRequester::Unset, GoTime::ZERO, ""), "an empty item lets no request pass");
     }
 }

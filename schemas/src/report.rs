@@ -1,20 +1,21 @@
-//! Everything about a drain that EVE's two-field status cannot say: why, since when, which pods, what to do.
+//! zedkube's report: everything about a drain that EVE's status of two fields cannot say. Why, since when, which pods,
+//! what to do.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{DrainRequester, DrainStatus, GoTime, Topic};
 
-/// Version of the topics of ours. Raised when a field changes its meaning; new fields do not raise it.
+/// Version of our own topics. It is raised when a field changes its meaning, not for new fields.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Whether this device is part of a cluster, as far as zedkube knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Member {
-    /// Drains are needed.
+    /// The device is part of a cluster: drains are needed.
     Yes,
-    /// A single device: nothing to drain.
+    /// The device is in no cluster: there is nothing to drain.
     No,
     /// Not known yet; treated as a member.
     #[default]
@@ -24,13 +25,13 @@ pub enum Member {
 /// How a drain ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Outcome {
-    /// Proven empty.
+    /// A fresh list from the API server proved that no pod has to leave any more.
     Drained,
-    /// The API could not be reached for too long; the policy lets the device go down.
+    /// The API server did not answer for too long, and the policy lets the device go down.
     ApiUnreachable,
     /// No other node could take the pods; the policy lets the device go down.
     NoSchedulablePeer,
-    /// An operator's override.
+    /// An operator forced the answer.
     Forced,
     /// The node could not be cordoned.
     CordonFailed,
@@ -43,7 +44,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The node may go down: it is drained, or a policy or an operator lets it go without.
+    /// True if the node may go down: it is drained, or a policy or an operator allows it undrained.
     pub const fn may_go_down(self) -> bool {
         match self {
             Self::Drained
@@ -56,7 +57,7 @@ impl Outcome {
     }
 }
 
-/// The report of zedkube, key `global`. Times are shown only; nothing is decided by them.
+/// zedkube's report. Key `global`. The times are for people; no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeDrainReport {
@@ -64,21 +65,21 @@ pub struct NodeDrainReport {
     pub schema_version: u32,
     /// UUID of the drain; empty when there was none in this boot.
     pub drain_id: String,
-    /// The boot in which this was written.
+    /// The boot in which the report was written.
     pub boot_id: String,
     /// Name of the Kubernetes node; empty while not known.
     pub node: String,
-    /// The state machine's own name of its state.
+    /// The phase of zedkube's state machine, by its own name.
     pub phase: String,
-    /// Since when in this phase.
+    /// Time since when zedkube is in this phase.
     pub since: GoTime,
     /// When the drain was accepted.
     pub started_at: GoTime,
-    /// When it ended; unset while it runs.
+    /// When the drain ended; unset while it runs.
     pub finished_at: GoTime,
-    /// How it ended; null while it runs.
+    /// How the drain ended; null while it runs.
     pub outcome: Option<Outcome>,
-    /// One plain sentence: why it is as it is.
+    /// One plain sentence: why the drain is in this phase.
     pub reason: String,
     /// What the operator can do next.
     pub hint: String,
@@ -89,11 +90,11 @@ pub struct NodeDrainReport {
     /// Set while an operator's override waits for the request that it answers.
     #[serde(rename = "Override")]
     pub forcing: Option<Forcing>,
-    /// Set while the last order of an operator had nothing to do.
+    /// Set if the last order of an operator had no effect.
     pub spent_order: Option<SpentOrder>,
-    /// The standing requests and their answers.
+    /// The active requests and their answers.
     pub requests: Vec<RequestLine>,
-    /// Tries to cordon so far in this attempt.
+    /// Number of tries to cordon in this attempt so far.
     pub cordon_attempt: u32,
     /// Number of the running attempt, from 1.
     pub drain_attempt: u32,
@@ -101,24 +102,24 @@ pub struct NodeDrainReport {
     pub attempts: Vec<Attempt>,
     /// When the running attempt gives up.
     pub deadline: GoTime,
-    /// How many pods are where.
+    /// Number of pods by stage.
     pub progress: Progress,
     /// The pods of the node.
     pub pods: Vec<PodLine>,
-    /// Why pods do not leave.
+    /// Reasons why pods do not leave.
     pub blocked: Vec<Blocked>,
-    /// Volumes that are waited for.
+    /// Volumes that the drain waits for.
     pub volumes: Vec<VolumeLine>,
-    /// The fleet-wide permission to be down.
+    /// This node's slot: the permission of the fleet to be down.
     pub slot: Slot,
-    /// The node was cordoned before the drain and stays so after it.
+    /// The node was cordoned before the drain and stays cordoned after it.
     pub cordoned_before: bool,
     /// Input files that were refused, and why.
     pub refused: Vec<RefusedInput>,
-    /// What was found when everything that a drain needs was tried out, before anybody asks for one; null before the
-    /// first time.
+    /// Result of the preflight, which tries out everything that a drain needs while no drain is requested; null before
+    /// the first one.
     pub preflight: Option<Preflight>,
-    /// Entries that were left out so that the report fits [`crate::MAX_REPORT_BYTES`].
+    /// Number of entries that were left out so that the report fits into [`crate::MAX_REPORT_BYTES`].
     pub omitted: Omitted,
 }
 
@@ -127,8 +128,8 @@ impl Topic for NodeDrainReport {
 }
 
 impl NodeDrainReport {
-    /// The line of the request that `publisher` made at `requested_at`, with the answer to it; nothing when the report does
-    /// not list it.
+    /// The line of the request that `publisher` made at `requested_at`, with its answer; `None` if the report does not
+    /// list it.
     pub fn line_of(&self, publisher: &str, requested_at: GoTime) -> Option<&RequestLine> {
         self.requests
             .iter()
@@ -147,9 +148,9 @@ impl NodeDrainReport {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Disabled {
-    /// Since when.
+    /// When drains were switched off.
     pub since: GoTime,
-    /// Who did it, and how.
+    /// The person who switched them off, and how.
     pub by: String,
 }
 
@@ -157,47 +158,48 @@ pub struct Disabled {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Forcing {
-    /// Whose requests are answered; 1 = everybody's.
+    /// The requester whose requests are answered; 1 means all requesters.
     pub requested_by: DrainRequester,
-    /// Since when.
+    /// When the order came.
     pub since: GoTime,
-    /// Until when.
+    /// When the order ends.
     pub until: GoTime,
-    /// Who did it, and why.
+    /// The person who gave the order, and why.
     pub by: String,
 }
 
-/// An operator's order that had nothing to do: all whom it names had their COMPLETE already. It counts for nobody else.
+/// An operator's order without effect: every requester that it names already had COMPLETE. The order is not applied to
+/// later requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct SpentOrder {
-    /// Whose requests it was to answer; 1 = everybody's.
+    /// The requester whose requests the order was for; 1 means all requesters.
     pub requested_by: DrainRequester,
-    /// When it came.
+    /// When the order came.
     pub since: GoTime,
-    /// Who gave it, and why.
+    /// The person who gave the order, and why.
     pub by: String,
-    /// The same in words: `nothing to force: already COMPLETE (Drained)`.
+    /// The same for people: `nothing to force: already COMPLETE (Drained)`.
     pub text: String,
 }
 
-/// One standing request.
+/// One active request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RequestLine {
-    /// Who asks.
+    /// The requester.
     pub requested_by: DrainRequester,
-    /// What for.
+    /// Purpose of the request.
     pub context: String,
-    /// The request's own time, which identifies it.
+    /// Time of the request, which identifies it.
     pub requested_at: GoTime,
     /// The agent whose folder holds the request.
     pub publisher: String,
-    /// 0 not yet, 6 and 8 failed, 9 the device may go down.
+    /// Answer: 0 not yet, 6 and 8 the drain failed, 9 the device may go down.
     pub answer: DrainStatus,
-    /// Why the device may go down for it; null unless `Answer` is 9. Anything but Drained means NOT drained.
+    /// Why the device may go down; null unless `Answer` is 9. Any value other than Drained means NOT drained.
     pub outcome: Option<Outcome>,
-    /// Who forced the answer, and why; empty unless `Outcome` is Forced.
+    /// The person who forced the answer, and why; empty unless `Outcome` is Forced.
     pub by: String,
 }
 
@@ -205,71 +207,71 @@ pub struct RequestLine {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Attempt {
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub number: u32,
-    /// When it began.
+    /// When the attempt began.
     pub started_at: GoTime,
-    /// When it ended.
+    /// When the attempt ended.
     pub ended_at: GoTime,
-    /// Why it failed; empty when it did not.
+    /// Reason why the attempt failed; empty if it did not fail.
     pub error: String,
 }
 
-/// How many of the pods that have to leave are where.
+/// Number of pods that have to leave, by stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Progress {
-    /// Pods that have to leave.
+    /// Number of pods that have to leave.
     pub total: u32,
-    /// Gone.
+    /// Pods that are gone.
     pub gone: u32,
-    /// Deleted, not gone yet.
+    /// Pods that are deleted but not gone yet.
     pub terminating: u32,
-    /// Refused by a budget or a webhook.
+    /// Pods whose eviction a budget or a webhook refuses.
     pub blocked: u32,
-    /// Not tried yet, or waiting for their turn.
+    /// Pods that were not tried yet, or wait for their turn.
     pub waiting: u32,
-    /// Still on the node: `Total` less `Gone`. Pods that stay on purpose do not count.
+    /// Pods still on the node: `Total` less `Gone`. Pods that stay on purpose do not count.
     pub left: u32,
 }
 
-/// One pod.
+/// One pod of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PodLine {
-    /// Its namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// Its UID: a pod of the same name with another UID is another pod.
+    /// UID of the pod: a pod of the same name with another UID is another pod.
     pub uid: String,
-    /// `Kind/name` of its controller; empty without one.
+    /// `Kind/name` of the pod's controller; empty if it has none.
     pub owner: String,
-    /// What the plan says: Evict, Await (it ends by itself), Leave, Refuse.
+    /// The plan for the pod: Evict, Await (it ends by itself), Leave, Refuse.
     pub verdict: String,
-    /// All reasons for the verdict.
+    /// All reasons for the plan.
     pub reasons: Vec<String>,
-    /// How far it is.
+    /// How far the pod is.
     pub stage: String,
-    /// Since when in this stage.
+    /// Time since when the pod is in this stage.
     pub since: GoTime,
-    /// Evictions tried.
+    /// Number of evictions tried.
     pub tries: u32,
-    /// The last answer, in words.
+    /// The last answer of the API server, in words.
     pub detail: String,
 }
 
-/// Why a pod does not leave.
+/// Explains why a pod does not leave.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Blocked {
     /// `namespace/name` of the pod.
     pub pod: String,
-    /// What holds it: a budget, a webhook, a finalizer, a dead kubelet.
+    /// What holds the pod: a budget, a webhook, a finalizer, a dead kubelet.
     pub cause: String,
-    /// The budgets that select it.
+    /// The budgets that select the pod.
     pub budgets: Vec<Budget>,
-    /// Who is behind it (a migration, a last replica), if recognised.
+    /// What causes the refusal (a migration, a last replica), if recognised.
     pub holder: String,
     /// What the operator can do.
     pub hint: String,
@@ -279,19 +281,19 @@ pub struct Blocked {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Budget {
-    /// Its name; the namespace is the pod's.
+    /// Name of the budget; its namespace is the pod's.
     pub name: String,
-    /// Healthy pods now.
+    /// Number of healthy pods now.
     pub current_healthy: i32,
-    /// Healthy pods wanted.
+    /// Number of healthy pods that the budget wants.
     pub desired_healthy: i32,
-    /// Evictions allowed now.
+    /// Number of evictions that the budget allows now.
     pub disruptions_allowed: i32,
-    /// The pods that make it unhealthy, and where they are.
+    /// The pods that are not healthy, and the nodes that they are on.
     pub unhealthy_pods: Vec<String>,
 }
 
-/// A volume that is waited for.
+/// A volume that the drain waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct VolumeLine {
@@ -299,21 +301,21 @@ pub struct VolumeLine {
     pub pv: String,
     /// `namespace/name` of the pod that used it.
     pub pod: String,
-    /// Detaching, or attaching elsewhere.
+    /// Stage of the volume: detaching, or attaching elsewhere.
     pub stage: String,
-    /// Since when.
+    /// Time since when the volume is in this stage.
     pub since: GoTime,
 }
 
-/// The fleet-wide permission to be down.
+/// The slot of this node: the permission of the fleet to be down.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Slot {
-    /// This node has one.
+    /// This node has a slot.
     pub held: bool,
-    /// Since when it waits for one; unset when it does not.
+    /// Time since when this node waits for a slot; unset if it does not wait.
     pub waiting_since: GoTime,
-    /// The nodes that have one.
+    /// The nodes that have a slot.
     pub holders: Vec<String>,
 }
 
@@ -321,52 +323,54 @@ pub struct Slot {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RefusedInput {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// Why, and what is accepted.
+    /// Reason of the refusal, and what is accepted.
     pub reason: String,
 }
 
-/// What a drain would need, tried out without one: at the start, with new credentials, after a refusal, and daily.
+/// Result of a preflight: it tries out everything that a drain needs, at the start, with new credentials, after a
+/// refusal, and daily.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Preflight {
-    /// When that was last done.
+    /// When the last preflight ended.
     pub at: GoTime,
-    /// What would fail, most important first; at most 16.
+    /// What a drain would fail with; most important first, at most 16.
     pub problems: Vec<PreflightProblem>,
-    /// Whole days until our client certificate or token ends, rounded down, negative when it has ended; null when no end
-    /// is known.
+    /// Whole days until our client certificate or token expires, rounded down; negative when it has expired; null if no
+    /// expiry is known.
     pub credentials_expire_in_days: Option<i64>,
 }
 
-/// Something that a drain would need and that does not work now.
+/// Something that a drain needs and that does not work now.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PreflightProblem {
-    /// What was tried: API, Identity, Rights, Confinement, Slots, Budgets, Credentials, Means (to take the device down).
+    /// The part that was tried: API, Identity, Rights, Confinement, Slots, Budgets, Credentials, Means (to take the
+    /// device down).
     pub what: String,
-    /// What happened.
+    /// What failed.
     pub text: String,
-    /// What a person can do.
+    /// What a person can do about it.
     pub hint: String,
 }
 
-/// How many entries of each list were left out.
+/// Number of entries of each list that were left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Omitted {
-    /// Of `Requests`.
+    /// Left out of `Requests`.
     pub requests: u32,
-    /// Of `Attempts`, the oldest.
+    /// Left out of `Attempts`: the oldest.
     pub attempts: u32,
-    /// Of `Pods`; those that block are kept first.
+    /// Left out of `Pods`; blocked pods are kept first.
     pub pods: u32,
-    /// Of `Blocked`.
+    /// Left out of `Blocked`.
     pub blocked: u32,
-    /// Of `Volumes`.
+    /// Left out of `Volumes`.
     pub volumes: u32,
-    /// Of `Refused`.
+    /// Left out of `Refused`.
     pub refused: u32,
 }
 

@@ -7,26 +7,26 @@ use serde::Serialize;
 use crate::report::{Blocked, NodeDrainReport, Omitted, PodLine};
 use crate::write::encode;
 
-/// The most that a report takes as JSON: 45 KiB are 60 KiB in base64 and so fit a socket message of EVE's
+/// The longest report, in bytes of JSON: 45 KiB are 60 KiB in base64 and so fit into one of EVE's socket messages
 /// (65,533 bytes).
 pub const MAX_REPORT_BYTES: usize = 45 * 1024;
 
-/// Characters that are kept of a text when the report is too long: enough for a sentence and a name.
+/// Number of characters that are kept of a text when the report is too long: enough for a sentence and a name.
 const MAX_TEXT: usize = 300;
-/// Entries that are kept of a list inside an entry.
+/// Number of entries that are kept of a list inside an entry.
 const MAX_INNER: usize = 10;
 
-/// Shares of [`MAX_REPORT_BYTES`] for the short lists. What they leave is for blocked pods, volumes and pods.
+/// Shares of [`MAX_REPORT_BYTES`] for the short lists, in bytes. The rest is for blocked pods, volumes and pods.
 const REQUESTS_SHARE: usize = 6 * 1024;
 const ATTEMPTS_SHARE: usize = 4 * 1024;
 const REFUSED_SHARE: usize = 4 * 1024;
 const VOLUMES_SHARE: usize = 4 * 1024;
-/// Half of what is left: the other half shows the pods themselves.
+/// Blocked pods get 1/2 of the rest; the other half is for the pods themselves.
 const BLOCKED_PART: usize = 2;
 
 impl NodeDrainReport {
-    /// This report, or one that fits [`MAX_REPORT_BYTES`]: long texts are cut, then entries left out and
-    /// counted in [`Omitted`]. Blocked pods come first and go last, of the attempts the newest are kept.
+    /// This report, shortened to [`MAX_REPORT_BYTES`] if it is longer: first long texts are cut, then entries are left
+    /// out and counted in [`Omitted`]. Blocked pods are kept longest; of the attempts the newest are kept.
     #[must_use]
     pub fn bounded(self) -> Self {
         if encode(&self).len() <= MAX_REPORT_BYTES {
@@ -103,7 +103,7 @@ impl NodeDrainReport {
     }
 }
 
-/// Room for the counts is taken before they are known.
+/// The counts at their greatest width: their bytes are reserved before the counts are known.
 const WIDEST_COUNTS: Omitted = Omitted {
     requests: u32::MAX,
     attempts: u32::MAX,
@@ -113,7 +113,7 @@ const WIDEST_COUNTS: Omitted = Omitted {
     refused: u32::MAX,
 };
 
-/// The first entries that fit both `room` and `share`, and how many do not. Takes their bytes from `room`.
+/// The first entries that fit into both `room` and `share`, and how many do not fit. Takes their bytes from `room`.
 fn fitting<T: Serialize>(entries: Vec<T>, room: &mut usize, share: usize) -> (Vec<T>, u32) {
     let mut left = share.min(*room);
     let all = entries.len();
@@ -172,7 +172,7 @@ fn shorten_list(texts: &mut Vec<String>) {
     texts.iter_mut().for_each(shorten);
 }
 
-/// Cuts a text to [`MAX_TEXT`] characters and says so with an ellipsis.
+/// Cuts a text to [`MAX_TEXT`] characters and marks the cut with an ellipsis.
 fn shorten(text: &mut String) {
     if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
         text.truncate(end);

@@ -1,4 +1,4 @@
-//! Writing a topic as Go's `encoding/json` does.
+//! Writes a topic as Go's `encoding/json` does.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use serde_json::ser::{CompactFormatter, Formatter};
 
 use crate::Topic;
 
-/// One item as compact JSON in field order, no newline at the end.
+/// One item as compact JSON in field order, without a newline at the end.
 ///
-/// Byte for byte what EVE's Go agents write, so `<`, `>`, `&` and the two Unicode line separators are escaped.
-/// A value that cannot be JSON (a map whose keys are not strings) gives no bytes; the publisher refuses those.
+/// The bytes are those that EVE's Go agents write, so `<`, `>`, `&` and the two Unicode line separators are escaped. A
+/// value that cannot be JSON (a map whose keys are not strings) gives no bytes; the publisher refuses it.
 pub fn to_bytes<T: Topic>(value: &T) -> Vec<u8> {
     encode(value)
 }
@@ -22,7 +22,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     written.map_or_else(|_| Vec::new(), |()| bytes)
 }
 
-/// Compact, with Go's additional escapes inside strings.
+/// Writes compact JSON, with Go's additional escapes inside strings.
 struct GoFormatter;
 
 impl Formatter for GoFormatter {

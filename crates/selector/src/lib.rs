@@ -1,5 +1,5 @@
-//! Label selectors as Kubernetes means them: read from what `kubectl -l` takes, written as the API server takes it in
-//! `labelSelector=`, made of `matchLabels` and `matchExpressions`, and matched against labels.
+//! Kubernetes label selectors: read from the text that `kubectl -l` accepts, written as the API server accepts it in
+//! `labelSelector=`, made from `matchLabels` and `matchExpressions`, and matched against labels.
 //!
 //! ```
 //! use selector::Selector;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub use names::{is_label_key, is_label_value};
 pub use parse::ParseError;
 
-/// A label selector: all requirements must hold. Without any it selects everything.
+/// A label selector: an object is selected if all requirements are met. Without requirements every object is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub struct Selector {
@@ -30,31 +30,32 @@ pub struct Selector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "trace", derive(serde::Serialize, serde::Deserialize))]
 pub enum Requirement {
-    /// The label is there with one of these values.
+    /// The label exists and has one of these values.
     In(String, Vec<String>),
     /// The label is missing, or has none of these values.
     NotIn(String, Vec<String>),
-    /// The label is there.
+    /// The label exists.
     Exists(String),
     /// The label is missing.
     DoesNotExist(String),
-    /// The label is there, and is a whole number above this one. Only text has it, `matchExpressions` does not.
+    /// The label exists and is a whole number above this one. Only the text form has this operator, `matchExpressions`
+    /// does not.
     GreaterThan(String, i64),
-    /// The label is there, and is a whole number below this one.
+    /// The label exists and is a whole number below this one.
     LessThan(String, i64),
-    /// An operator that the API server would not have accepted: selects nothing.
+    /// An operator that the API server would not accept: no object is selected.
     Invalid(String),
 }
 
 impl Selector {
-    /// Whether an object with these labels is selected.
+    /// True if an object with these labels is selected.
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
     }
 }
 
 impl Requirement {
-    /// The label that it is about.
+    /// Key of the label that this requirement is about.
     pub fn key(&self) -> &str {
         match self {
             Self::In(key, _)

@@ -1,12 +1,12 @@
-//! What a label may be called and what it may say. Source: apimachinery, `pkg/api/validate/content`.
+//! The allowed forms of label keys and label values. Source: apimachinery, `pkg/api/validate/content`.
 
-/// So long may a label's name and a label's value be.
+/// The greatest length of a label's name and of a label's value.
 const LONGEST_NAME: usize = 63;
-/// So long may the prefix of a label's key be: a DNS subdomain.
+/// The greatest length of the prefix of a label's key, which is a DNS subdomain.
 const LONGEST_PREFIX: usize = 253;
 
-/// Whether `text` can be a label's key: a name of 1 to 63 letters, digits, `-`, `_`, `.` that begins and ends with a
-/// letter or digit; before it, if wanted, a DNS subdomain and `/`.
+/// True if `text` can be a label's key: a name of 1 to 63 letters, digits, `-`, `_`, `.` that begins and ends with a
+/// letter or digit; before it, optionally, a DNS subdomain and `/`.
 pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_name(name),
@@ -14,7 +14,7 @@ pub fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// Whether `text` can be a label's value: empty, or of the same form as the name in a key.
+/// True if `text` can be a label's value: empty, or of the same form as the name in a key.
 pub fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_name(text)
 }

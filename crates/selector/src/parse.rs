@@ -1,7 +1,7 @@
-//! Selectors from text: the grammar of apimachinery's `labels.Parse`, which is that of `kubectl -l` and of
+//! Reads selectors from text: the grammar of apimachinery's `labels.Parse`, which is also that of `kubectl -l` and of
 //! `labelSelector=`.
 //!
-//! One difference: a NUL is refused. There it ends the text in some places, so that the rest would not count.
+//! One difference: a NUL is refused. In apimachinery a NUL sometimes ends the text, so that the rest would be ignored.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -16,20 +16,20 @@ const VALUE: &str = "a label's value: at most 63 of letters, digits, `-`, `_`, `
 const NUMBER: &str = "a whole number from 0 to 9223372036854775807";
 const OPERATOR: &str = "`=`, `==`, `!=`, `in (…)`, `notin (…)`, `<`, `>`, `,` or the end";
 
-/// Why a text is no label selector: where, what stands there, and what could.
+/// The error for a text that is no label selector: the position, the wrong part, and what is accepted there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read the label selector: at character {at}: {wrong}; accepted: {accepted}")]
 pub struct ParseError {
-    /// Which character, counted from 1; one more than there are if something is missing at the end.
+    /// Position of the wrong character, from 1; the length plus one if something is missing at the end.
     pub at: usize,
-    /// What stands there.
+    /// The wrong part.
     pub wrong: String,
-    /// What could stand there.
+    /// The parts that are accepted there.
     pub accepted: &'static str,
 }
 
-/// Whatever `kubectl -l` takes: `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x)`, `a`, `!a`, `a>1`, `a<1`, with `,`
-/// for "and" and blanks between. Nothing at all selects everything.
+/// Reads whatever `kubectl -l` accepts: `a=b`, `a==b`, `a!=b`, `a in (x,y)`, `a notin (x)`, `a`, `!a`, `a>1`, `a<1`,
+/// with `,` for "and" and blanks in between. The empty text selects everything.
 ///
 /// The requirements are sorted by their keys and the values of each are sorted, as apimachinery does.
 impl FromStr for Selector {
@@ -44,7 +44,7 @@ impl FromStr for Selector {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A key, a value, `in` or `notin`: which of them, only its place says.
+    /// A key, a value, `in` or `notin`: only its place says which.
     Word,
     Open,
     Close,
@@ -57,7 +57,7 @@ enum Kind {
     End,
 }
 
-/// The symbols; the longer ones first, as the longest counts.
+/// The symbols. Longer ones come first, because the longest match counts.
 const SYMBOLS: [(&str, Kind); 9] = [
     ("==", Kind::Equals),
     ("!=", Kind::NotEquals),
@@ -74,14 +74,14 @@ const SYMBOLS: [(&str, Kind); 9] = [
 struct Token<'a> {
     kind: Kind,
     text: &'a str,
-    /// The characters before it.
+    /// Number of characters before the token.
     before: usize,
 }
 
 struct Parser<'a> {
-    /// What stands behind `next`.
+    /// The text after `next`.
     rest: &'a str,
-    /// The characters before `rest`.
+    /// Number of characters before `rest`.
     before: usize,
     next: Token<'a>,
 }
@@ -128,17 +128,17 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows `=` and `!=`; nothing is the empty value.
+    /// Reads the value after `=` or `!=`; if there is none, the value is empty.
     fn operand(&mut self) -> Result<String, ParseError> {
         self.advance();
         let is_empty = self.is_at(Kind::End) || self.is_at(Kind::Comma);
         if is_empty { Ok(String::new()) } else { self.value() }
     }
 
-    /// What follows `<` and `>`.
+    /// Reads the number after `<` or `>`.
     fn number(&mut self) -> Result<i64, ParseError> {
         self.advance();
-        // No sign: the number has to be a label's value, too.
+        // A sign is not allowed: the number has to be a label's value, too.
         let is_digits = self.next.text.bytes().all(|byte| byte.is_ascii_digit());
         match self.next.text.parse() {
             Ok(number) if is_digits && is_label_value(self.next.text) => {
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows `in` and `notin`; nothing between two commas, or between the parentheses, is the empty value.
+    /// Reads the values after `in` or `notin`. An empty place between commas or parentheses is the empty value.
     fn set(&mut self) -> Result<Vec<String>, ParseError> {
         self.advance();
         if !self.take(Kind::Open) {
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         std::mem::replace(&mut self.next, token)
     }
 
-    /// Takes so many bytes off the rest.
+    /// Removes `length` bytes from the start of the rest and returns them.
     fn skip(&mut self, length: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, ""));
         self.rest = rest;
@@ -220,15 +220,15 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What may stand between two words or symbols.
+/// Characters that may separate words and symbols.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Whether a word ends before this character.
+/// True if a word ends before this character.
 fn is_no_word(character: char) -> bool {
     BLANKS.contains(&character) || "=!(),<>".contains(character)
 }
 
-/// So many characters of a wrong word are shown: the longest label and one more.
+/// Number of characters of a wrong word that an error shows: the longest label and one more.
 const MOST_SHOWN: usize = 64;
 
 fn shorten(text: &str) -> String {

@@ -1,10 +1,10 @@
-//! What is read, and what is refused. The tables were held against apimachinery's own `labels.Parse`.
+//! Texts that are accepted and texts that are refused. The tables were compared with apimachinery's own `labels.Parse`.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The canonical form of what was read, or where and why it was refused.
+/// Compares the canonical form of the text, or the position and reason of its refusal.
 fn check(text: &str, expected: &str) {
     let shown = match text.parse::<Selector>() {
         Ok(selector) => selector.to_string(),
@@ -125,11 +125,11 @@ fn refused_for_their_letters() {
         ("ä=b", "1: `ä` cannot stand here"),
         ("a=ä,", "3: `ä` cannot stand here"),
         ("a=b,ö c", "5: `ö` cannot stand here"),
-        // There a NUL hides what follows, or itself.
+        // In apimachinery a NUL hides the text behind it, or itself.
         ("a\0", "1: `a\\0` cannot stand here"),
         ("a=\0b", "3: `\\0b` cannot stand here"),
         ("a\0\0,b=c", "1: `a\\0\\0` cannot stand here"),
-        // A blank that is none there, either.
+        // Apimachinery does not count these as blanks either.
         ("a\u{a0}=b", "1: `a\\u{a0}` cannot stand here"),
         ("a\u{b}", "1: `a\\u{b}` cannot stand here"),
         (&long, &format!("1: `{long}` cannot stand here")),
@@ -171,7 +171,7 @@ proptest! {
         }
     }
 
-    /// Of what selectors are made of, much more is accepted.
+    /// Built from the parts of selectors, because far more of these texts are accepted.
     #[test]
     fn what_is_accepted_reads_back(text in "([ab1] ?|in |notin |[=!<>(),] ?){0,9}") {
         match text.parse::<Selector>() {

@@ -1,4 +1,4 @@
-//! Selectors as text.
+//! Writes selectors as text.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::fmt;
 use crate::names::{is_label_key, is_label_value};
 use crate::{Requirement, Selector};
 
-/// As the API server takes it in `labelSelector=`; nothing for a selector that selects everything. What is read from
-/// text is written so that reading it gives the same again.
+/// The selector as the API server accepts it in `labelSelector=`; empty for a selector that selects everything. A
+/// selector that was read from text gives the same selector when its text is read again.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, requirement) in self.requirements.iter().enumerate() {
@@ -20,9 +20,10 @@ impl fmt::Display for Selector {
 
 /// The canonical form: `a=b` and `a!=b` for one value, `a in (x,y)` with the values sorted for more, `a`, `!a`, `a>1`.
 ///
-/// What that form cannot say - [`Requirement::Invalid`], a set without values, a negative bound, keys and values that
-/// no label can have - begins with `(`, which the API server and [`str::parse`] refuse at any place of a
-/// selector. So it can never select more than it should: neither more objects, nor by words hidden in a key.
+/// A requirement that this form cannot express ([`Requirement::Invalid`], a set without values, a negative bound, keys
+/// and values that no label can have) is written as a text that begins with `(`. The API server and [`str::parse`]
+/// refuse `(` at any place of a selector, so such a requirement can never select more than it should: neither more
+/// objects, nor by words hidden in a key.
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = self.key();
@@ -48,7 +49,7 @@ impl Requirement {
             && match self {
                 Self::In(_, values) | Self::NotIn(_, values) => is_set(values),
                 Self::Exists(_) | Self::DoesNotExist(_) => true,
-                // A sign is no part of a label's value, and the server takes the bound for one.
+                // A label's value cannot have a sign, and the API server takes the bound for a label's value.
                 Self::GreaterThan(_, bound) | Self::LessThan(_, bound) => *bound >= 0,
                 Self::Invalid(_) => false,
             }

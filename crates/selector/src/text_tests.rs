@@ -1,4 +1,4 @@
-//! What is written is read as the same, or refused.
+//! The text of a selector is read as the same selector, or refused.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn each_requirement_as_text() {
     assert_eq!(Selector::default().to_string(), "");
 }
 
-/// In front of, between and behind others.
+/// The requirement is tried in front of others, between them and behind them.
 #[test]
 fn what_cannot_be_said_is_refused_everywhere() {
     let a = || "a".to_owned();

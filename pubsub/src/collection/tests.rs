@@ -10,7 +10,7 @@ fn keyed(items: &BTreeMap<u8, u8>) -> BTreeMap<TopicKey, u8> {
     items.iter().map(|(number, value)| (key(*number), *value)).collect()
 }
 
-/// What a reader knows who was told only the changes.
+/// Applies a change to the items of a reader that knows the changes only.
 fn apply(known: &mut BTreeMap<TopicKey, u8>, change: Change<u8>) {
     match change {
         Change::Created(key, value) => assert_eq!(known.insert(key, value), None),
@@ -34,7 +34,7 @@ fn differences_come_in_order() {
     assert_eq!(collection.items(), &BTreeMap::from([(key(2), 21), (key(3), 30), (key(4), 40)]));
 }
 
-/// A value whose meaning is not its bytes.
+/// A value whose equality is not that of its bytes.
 #[derive(Debug, Clone)]
 struct Word(&'static str);
 

@@ -12,7 +12,8 @@ use super::*;
 use crate::store::{Backup, write_durably};
 use crate::{AgentLock, Change, Publisher, Subscription};
 
-/// Far above what inotify takes, far below the rescan: a test that passes was woken by inotify.
+/// Time limit of a wait: far above what inotify takes, far below the rescan after 30 s. So a test that passes was woken
+/// by inotify.
 const GUARD: Duration = Duration::from_secs(10);
 const VOLATILE: Persistence = Persistence::Volatile;
 
@@ -55,7 +56,7 @@ impl Place {
         self.folder().join(name)
     }
 
-    /// Writes as a shell does: in place, not durable.
+    /// Writes a file as a shell does: in place, not durably.
     fn echo(&self, name: &str, text: &str) {
         let mut file = OpenOptions::new()
             .write(true)
@@ -67,7 +68,7 @@ impl Place {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Writes as a publisher does.
+    /// Writes a file as a publisher does.
     fn put(&self, name: &str, code: u8) {
         fs::create_dir_all(self.folder()).unwrap();
         write_durably(&self.folder(), &format!("{name}.json"), text(code).as_bytes(), Backup::None).unwrap();
@@ -102,7 +103,7 @@ fn deleted(name: &str, code: u8) -> Change<NodeDrainStatus> {
     Change::Deleted(key(name), status(code))
 }
 
-// ---- what a folder holds
+// ---- the content of a folder
 
 #[test]
 fn only_items_are_items() {
@@ -125,7 +126,7 @@ fn no_folder_has_no_items() {
     assert_eq!(item, Ok(None));
 }
 
-/// A file called `global.json`, made by `make`, is refused for `reason`.
+/// Checks that a file called `global.json`, made by `make`, is refused for `reason`.
 #[track_caller]
 fn check_refused(make: impl FnOnce(&Place, &Path), reason: &str) {
     let place = Place::with_folder();
@@ -197,7 +198,7 @@ fn a_flood_of_items_is_cut_off() {
     assert_eq!(read.refused.len(), 1);
 }
 
-// ---- following it
+// ---- following a folder
 
 #[tokio::test]
 async fn what_is_there_comes_first_then_what_happens() {
@@ -251,7 +252,7 @@ async fn a_folder_that_appears_vanishes_and_returns_is_followed() {
         assert_eq!(next(&mut subscription).await, created("a", code));
         place.put("a", 9);
         assert_eq!(next(&mut subscription).await, modified("a", 9));
-        // Each time one level more is lost, the last time as by a boot.
+        // Each round removes one level more; the last round is like a boot.
         let lost = ["run/zedkube/NodeDrainStatus", "run/zedkube", "run"][usize::from(code - 3)];
         fs::remove_dir_all(place.temporary.path().join(lost)).unwrap();
         assert_eq!(next(&mut subscription).await, deleted("a", 9));
@@ -270,7 +271,7 @@ async fn a_folder_that_is_replaced_in_one_go_is_followed() {
     let (agent_folder, spare) = (place.root.join("/run/zedkube"), place.root.join("/run/spare"));
     fs::rename(&agent_folder, &spare).unwrap();
     assert_eq!(next(&mut subscription).await, deleted("a", 3));
-    // The very same folder returns, and its watch has to live.
+    // The same folder is put back, and its watch has to work again.
     fs::rename(&spare, &agent_folder).unwrap();
     assert_eq!(next(&mut subscription).await, created("a", 3));
     place.put("a", 4);
@@ -315,7 +316,7 @@ async fn waiting_can_be_given_up_at_any_time() {
             () = std::future::ready(()) => {}
         }
     }
-    // What is known may be as on disk while older changes are still to be told.
+    // The subscription's items may be as on disk while older changes were not returned yet.
     while known != place.read().items || subscription.items() != &known {
         apply(&mut known, next(&mut subscription).await);
     }
@@ -363,9 +364,9 @@ async fn a_publisher_and_a_subscription_understand_each_other() {
     assert_eq!(next(&mut subscription).await, deleted("global", 4));
 }
 
-// ---- bad files; the clock is paused and runs ahead whenever nothing else can happen
+// ---- bad files; the clock is paused and jumps ahead whenever nothing else can happen
 
-/// Looks until something differs; the virtual milliseconds that took.
+/// Waits until something differs; returns the virtual milliseconds that this took.
 async fn until_changed(subscription: &mut Subscription<NodeDrainStatus>) -> u128 {
     let start = Instant::now();
     subscription.changed().await;
@@ -380,10 +381,10 @@ fn there_is_one_warning_for_each_content_of_a_refused_file() {
     let mut doubt = Doubt::about(bad(), stamp(1), None, now);
     for inode in [1, 2, 3] {
         doubt = Doubt::about(bad(), stamp(inode), Some(doubt), now);
-        assert!(doubt.is_due(now), "a new content has to be told");
+        assert!(doubt.is_due(now), "a refusal of a new content has to be logged");
         doubt.is_decided = true;
         doubt = Doubt::about(bad(), stamp(inode), Some(doubt), now + SETTLE);
-        assert!(!doubt.is_due(now + SETTLE), "it has been told");
+        assert!(!doubt.is_due(now + SETTLE), "the refusal was logged already");
     }
 }
 
@@ -460,7 +461,7 @@ async fn a_writer_that_never_ends_is_refused_all_the_same() {
         bytes.push(' ');
         place.echo("global.json", &bytes);
         drop(timeout(SETTLE_LOOK, subscription.changed()).await);
-        // The paused clock jumps while inotify's thread is on its way, so it measures no real time.
+        // The paused clock jumps while an event of the inotify thread is on its way, so it measures no real time.
         assert!(start.elapsed() < SETTLE * 300, "never refused");
     }
 }

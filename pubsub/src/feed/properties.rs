@@ -1,5 +1,5 @@
-//! The protocol's two sides against each other, over a simulated socket: whatever happens in whatever order, once it is
-//! quiet the subscriber has what the publisher has.
+//! Connects both sides of the protocol by a simulated socket. Whatever happens in whatever order, in the end the
+//! subscriber has what the publisher has.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -10,7 +10,7 @@ use schemas::{DrainRequester, DrainStatus, NodeDrainStatus, to_bytes};
 use super::*;
 use crate::mirror::Mirror;
 
-/// Messages that the kernel keeps for a reader that is slow.
+/// Number of messages that the kernel keeps for a slow reader.
 const ROOM: usize = 3;
 
 #[derive(Debug, Clone, Copy)]
@@ -19,16 +19,16 @@ enum Happening {
     Publish(u8, u8),
     Delete(u8),
     Restarted(u64),
-    /// The publisher sends what there is room for, at most so many.
+    /// The publisher sends as many messages as the socket takes, at most this number.
     Send(usize),
-    /// The subscriber takes in at most so many.
+    /// The subscriber reads at most this number of messages.
     Read(usize),
-    /// The connection breaks; what is on its way is lost.
+    /// The connection breaks; messages on their way are lost.
     Break,
     Connect,
-    /// The publisher dies and comes back with what is in its files; with it the connections go.
+    /// The publisher dies, all connections break, and it starts again with the content of its files.
     PublisherRestarts,
-    /// The subscriber dies and comes back knowing nothing.
+    /// The subscriber dies and starts again without any knowledge.
     SubscriberRestarts,
 }
 
@@ -109,7 +109,7 @@ impl Sim {
         }
     }
 
-    /// Nothing more goes wrong.
+    /// Lets both sides run without further faults.
     fn settle(&mut self) {
         self.connect();
         for _ in 0..50 {
@@ -128,13 +128,13 @@ impl Sim {
         assert_eq!(self.mirror.refused(), []);
         let (feed, queue) = self.link.as_ref().unwrap();
         assert!(feed.next(&self.snapshot).is_none() && queue.is_empty(), "it never ends");
-        // One that was cleared while nobody was connected is never told, as in EVE.
+        // A counter that was cleared while no subscriber was connected is never sent, as in EVE.
         let counter = self.snapshot.restarted;
         assert!(counter == 0 || self.mirror.restarted() == counter);
     }
 }
 
-/// What is in the files: the same values, with other numbers.
+/// The publisher's snapshot after a restart: the values of the files, with other version numbers.
 fn restarted(snapshot: &Snapshot) -> Snapshot {
     let mut anew = Snapshot::default();
     for (key, item) in &snapshot.items {

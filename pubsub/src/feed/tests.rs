@@ -4,7 +4,7 @@ fn key(text: &str) -> TopicKey {
     TopicKey::parse(text).unwrap()
 }
 
-/// The next message as a word, sent.
+/// Takes the next message as sent, and returns it as a word.
 fn say(feed: &mut Feed, snapshot: &Snapshot) -> Option<String> {
     let saying = feed.next(snapshot)?;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -32,7 +32,7 @@ fn snapshot(items: &[(&str, &str)]) -> Snapshot {
     snapshot
 }
 
-/// A subscriber of these items that has had them all.
+/// A subscriber that has had all of these items.
 fn following(items: &[(&str, &str)]) -> (Feed, Snapshot) {
     let snapshot = snapshot(items);
     let mut feed = Feed::new("Topic", false);
@@ -59,7 +59,7 @@ fn then_what_is_gone_before_what_is_new_and_the_counter_last() {
     snapshot.remove(&key("c"));
     assert_eq!(all(&mut feed, &snapshot), ["-c", "a=2", "d=1", "restarted 1"]);
     snapshot.set_restarted(0);
-    assert_eq!(all(&mut feed, &snapshot), ["restarted 0"], "a counter that was cleared is told as well");
+    assert_eq!(all(&mut feed, &snapshot), ["restarted 0"], "a cleared counter is sent as well");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn an_equal_value_is_not_told() {
     assert!(!snapshot.set(&key("a"), b"1") && !snapshot.remove(&key("b")) && !snapshot.set_restarted(0));
     assert_eq!(feed.next(&snapshot), None);
     assert!(snapshot.set(&key("a"), b"2") && snapshot.set(&key("a"), b"1"));
-    assert_eq!(all(&mut feed, &snapshot), ["a=1"], "one that was different meanwhile may be told again");
+    assert_eq!(all(&mut feed, &snapshot), ["a=1"], "an item that was different meanwhile may be sent again");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_slow_reader_gets_the_newest_value_alone() {
     let (mut feed, mut snapshot) = following(&[("a", "1"), ("b", "1")]);
     for value in 2..100 {
         snapshot.set(&key("a"), value.to_string().as_bytes());
-        // It could not be sent.
+        // The message was made but could not be sent.
         assert!(feed.next(&snapshot).is_some());
     }
     assert_eq!(all(&mut feed, &snapshot), ["a=99"]);

@@ -4,7 +4,7 @@ fn topic() -> String {
     "NodeDrainStatus".to_owned()
 }
 
-/// The datagrams of the module's documentation, and what they mean.
+/// The datagrams of the module's documentation, with their meaning.
 fn known() -> Vec<(&'static str, Message)> {
     let (key, json) = (b"global".to_vec(), br#"{"Status":5,"RequestedBy":2}"#.to_vec());
     vec![
@@ -16,7 +16,7 @@ fn known() -> Vec<(&'static str, Message)> {
             "update NodeDrainStatus Z2xvYmFs eyJTdGF0dXMiOjUsIlJlcXVlc3RlZEJ5IjoyfQ==",
             Message::Update { topic: topic(), key: key.clone(), json },
         ),
-        // An empty key makes two spaces in a row.
+        // An empty key gives two spaces in a row.
         (
             "update NodeDrainStatus  e30=",
             Message::Update { topic: topic(), key: Vec::new(), json: b"{}".to_vec() },

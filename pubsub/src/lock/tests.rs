@@ -92,7 +92,7 @@ fn mode(path: &Path) -> u32 {
 fn only_the_owner_may_read_a_lock_file_and_everybody_a_pid() {
     let (_folder, root) = root();
     store::create_folder(&root.lock_folder_of("zedkube")).unwrap();
-    // As older versions made it.
+    // The file as older versions made it.
     File::create(root.lock("zedkube")).unwrap();
     fs::set_permissions(root.lock("zedkube"), Permissions::from_mode(0o644)).unwrap();
     let _lock = AgentLock::acquire(&root, "zedkube").unwrap();
@@ -101,7 +101,7 @@ fn only_the_owner_may_read_a_lock_file_and_everybody_a_pid() {
     assert_eq!(mode(&root.pid("zedkube")), 0o644);
 }
 
-/// A lock that needs no more than the right to read.
+/// Takes a read lock, which needs only the right to read.
 fn read_lock(path: &Path) -> File {
     let file = File::open(path).unwrap();
     let lock =

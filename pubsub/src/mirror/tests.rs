@@ -24,7 +24,7 @@ fn status(code: u8) -> String {
 
 const COMPLETE: &str = "complete NodeDrainStatus";
 
-/// Takes datagrams in; says which of them changed something.
+/// Handles datagrams; returns for each whether it changed something.
 fn take(mirror: &mut Mirror<NodeDrainStatus>, datagrams: &[String]) -> Vec<bool> {
     datagrams.iter().map(|datagram| mirror.take(datagram.as_bytes()).unwrap()).collect()
 }
@@ -53,7 +53,7 @@ fn items_come_change_and_go() {
     assert_eq!(keys(&mirror), [""; 0]);
 }
 
-/// EVE's publisher sends all items again at each wake-up, with its fields in another order.
+/// EVE's publisher sends all items again each time it wakes up, with their fields in another order.
 #[test]
 fn a_value_that_means_the_same_changes_nothing() {
     let mut mirror = mirror();
@@ -61,7 +61,7 @@ fn a_value_that_means_the_same_changes_nothing() {
     assert_eq!(take(&mut mirror, &[update("global", &status(5)), again]), [true, false]);
 }
 
-/// EVE's subscriber keeps them for ever.
+/// EVE's subscriber keeps such items for ever.
 #[test]
 fn what_went_while_nobody_was_connected_is_swept() {
     let mut mirror = mirror();
@@ -85,7 +85,7 @@ fn a_bad_item_is_refused_by_name_and_its_last_good_value_stays() {
         let refused = mirror.refused();
         assert!(refused[0].reason.contains("\"global\""), "{refused:?}");
         assert_eq!(refused[0].path, Path::new("/run/zedkube/NodeDrainStatus.sock"));
-        // Also when all is sent again after a loss.
+        // The same when all items are sent again after a lost connection.
         mirror.connected();
         take(&mut mirror, &[update("global", bad), COMPLETE.to_owned()]);
         assert_eq!((keys(&mirror).len(), mirror.refused().len()), (1, 1));

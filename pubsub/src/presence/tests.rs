@@ -67,7 +67,7 @@ fn a_number_that_was_given_to_another_program_is_nobody() {
     sleeper.wait().unwrap();
 }
 
-/// As a process of ours that was killed, and whose parent has not collected it yet.
+/// The state of a process of ours that was killed and that its parent has not collected yet.
 #[test]
 fn a_process_that_has_ended_is_nobody() {
     let mut child = Command::new("true").spawn().unwrap();

@@ -76,7 +76,7 @@ fn an_equal_value_writes_nothing() {
     let inode = place.inode();
     assert_eq!(publisher.publish(&global(), &STARTING).unwrap(), Published::Unchanged);
     assert_eq!(place.inode(), inode);
-    // Equal in meaning, as a person would write it.
+    // The value is equal in meaning, but written as a person would write it.
     place.put("global.json", "{ \"status\": 9, \"requestedby\": 2 }\n");
     assert_eq!(publisher.publish(&global(), &COMPLETE).unwrap(), Published::Unchanged);
     assert_eq!(publisher.get(&global()), Some(&COMPLETE));
@@ -130,7 +130,7 @@ fn a_publisher_starts_with_what_its_folder_holds() {
     assert_eq!(place.text("other.json").unwrap(), "not json");
 }
 
-/// A persistent item and its backup as a crash left them; what is loaded.
+/// Checks which value is loaded when a crash left a persistent item and its backup like this.
 #[track_caller]
 fn check_recovery(item: Option<&str>, backup: Option<&str>, expected: Option<NodeDrainStatus>) {
     let place = Place::new(Persistence::Persistent);
@@ -157,7 +157,7 @@ fn lost_items_come_back_from_their_backup() {
     check_recovery(Some(complete), Some(""), Some(COMPLETE));
 }
 
-/// A folder as a crash leaves it after each step of replacing `old` by `new`; what is loaded.
+/// Checks which value is loaded when a crash stops the replacement of `old` by `new` after each of its steps.
 #[test]
 fn a_crash_at_any_step_leaves_the_old_value_or_the_new() {
     let (oldest, old, new) = (
@@ -202,7 +202,7 @@ fn another_agents_lock_is_no_proof() {
     assert!(matches!(open(&Root::new("/nowhere"), agent::ZEDKUBE), Err(PublishError::WrongLock { .. })));
 }
 
-/// A request whose JSON has `length` bytes in all.
+/// A request whose whole JSON has `length` bytes.
 fn request_of_json(length: usize) -> NodeDrainRequest {
     let mut request = NodeDrainRequest::default();
     request.context = "x".repeat(length - to_bytes(&request).len());
@@ -213,7 +213,7 @@ fn request_of_json(length: usize) -> NodeDrainRequest {
 async fn a_value_that_fits_no_message_is_refused_where_messages_are_sent() {
     let place = Place::new(Persistence::Volatile);
     let mut publisher = place.open::<NodeDrainRequest>().served().unwrap();
-    // 65,533 bytes less `update NodeDrainRequest Z2xvYmFs ` leave 65,500 of base64.
+    // 65,533 bytes less `update NodeDrainRequest Z2xvYmFs ` leave 65,500 bytes for base64.
     let fits = request_of_json(65_500 / 4 * 3);
     publisher.publish(&global(), &fits).unwrap();
     let too_long = request_of_json(65_500 / 4 * 3 + 1);
@@ -240,7 +240,7 @@ fn a_value_that_could_not_be_written_is_not_shown_and_is_written_later() {
     let place = Place::new(Persistence::Volatile);
     let mut publisher = place.open();
     publisher.publish(&global(), &STARTING).unwrap();
-    // A file where the folder was: root too cannot write there.
+    // A file takes the place of the folder: even root cannot write there.
     fs::remove_dir_all(place.file("")).unwrap();
     let folder = place.root.folder::<NodeDrainStatus>(agent::ZEDKUBE, Persistence::Volatile);
     File::create(&folder).unwrap();

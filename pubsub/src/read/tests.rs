@@ -63,7 +63,7 @@ fn what_is_no_regular_file_is_refused() {
     check_refused(&path, "it is a symbolic link", "a regular file");
     fs::remove_file(&path).unwrap();
 
-    // Nobody writes to it: a reader that opens it in the plain way waits for ever.
+    // No process writes to the FIFO: a reader that opens it in the plain way waits for ever.
     mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     check_refused(&path, "it is a pipe", "a regular file");
     fs::remove_file(&path).unwrap();
@@ -119,7 +119,7 @@ fn long_files_are_refused_without_being_read() {
 
 #[test]
 fn a_file_that_claims_no_length_is_still_limited() {
-    // Files of /proc have length 0 and content all the same.
+    // Files below /proc claim length 0 although they have content.
     check_refused(Path::new("/proc/self/smaps"), "more bytes", "at most 100 bytes");
 }
 

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn each_kind_of_socket_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    // Longer than an address may be.
+    // The path is longer than a socket address may be.
     let deep = folder.path().join("d".repeat(120));
     fs::create_dir(&deep).unwrap();
     let at = |name: &str| deep.join(name);
@@ -18,7 +18,7 @@ fn each_kind_of_socket_is_told() {
     let served = make_socket().unwrap();
     let (_folder, address) = address(&at("served.sock")).unwrap();
     bind(served.as_raw_fd(), &address).unwrap();
-    assert_eq!(look_at(&at("served.sock")), TopicSocket::Stale, "nobody listens yet");
+    assert_eq!(look_at(&at("served.sock")), TopicSocket::Stale, "no process listens yet");
     listen(&served, Backlog::new(1).unwrap()).unwrap();
     let us = Peer { pid: Some(std::process::id()), user: geteuid().as_raw() };
     assert_eq!(look_at(&at("served.sock")), TopicSocket::Served(Some(us)));

@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use crate::{AgentLock, Change, Persistence, PublishError, Publisher, Root, Subscription, TopicKey};
 
-/// Reached only by a failure.
+/// Time limit of a wait; reached only when a test fails.
 const TOO_LONG: Duration = Duration::from_mins(1);
 
 struct Device {

@@ -20,7 +20,7 @@ impl Place {
         write_durably(self.0.path(), "a.json", bytes.as_bytes(), backup).unwrap();
     }
 
-    /// Names and contents of all files.
+    /// Checks names and contents of all files.
     #[track_caller]
     fn check(&self, expected: &[(&str, &str)]) {
         let found: BTreeMap<String, String> = fs::read_dir(self.0.path())

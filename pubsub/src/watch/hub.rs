@@ -1,7 +1,7 @@
 //! One inotify instance for all watches of a process.
 //!
-//! A user has 128 of them by default, root's are shared with kubelet and every container's log, and an agent follows a
-//! dozen topics. So this is global state, the only one of the crate: the kernel's limit is global too.
+//! A user has 128 instances by default; root shares them with kubelet and every container's log, and an agent follows a
+//! dozen topics. So the hub is global state, the only one of this crate: the kernel's limit is global too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{PipeReader, PipeWriter, pipe};
@@ -93,8 +93,8 @@ impl Hub {
         Ok(Self { shared, _life: life })
     }
 
-    /// This reader is told of events from now on, as long as it lives. Once, however often it joins: one that cannot
-    /// watch tries again twice a second.
+    /// Passes events to this reader from now on, as long as it lives. A reader that joins twice gets each event once:
+    /// one that cannot watch tries again twice a second.
     pub(super) fn join(&self, reader: &Arc<Shared>) {
         let mut all = lock(&self.shared.readers);
         all.retain(|known| known.strong_count() != 0 && !std::ptr::eq(known.as_ptr(), Arc::as_ptr(reader)));
@@ -111,7 +111,7 @@ impl Hub {
         Ok(())
     }
 
-    /// One reader less wants this folder.
+    /// Removes a reader of this folder.
     pub(super) fn unwatch(&self, folder: &Path) {
         let mut folders = lock(&self.shared.folders);
         let Some(watched) = folders.watched.get_mut(folder) else { return };

@@ -6,7 +6,8 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// Far above what inotify takes, far below the rescan: a test that passes was woken by inotify.
+/// Time limit of a wait: far above what inotify takes, far below the rescan after 30 s. So a test that passes was woken
+/// by inotify.
 const GUARD: Duration = Duration::from_secs(10);
 
 fn shared(paths: &[&str]) -> Shared {
@@ -14,7 +15,7 @@ fn shared(paths: &[&str]) -> Shared {
     Shared { paths, look_again: Notify::new(), rearm: AtomicBool::new(false) }
 }
 
-/// Whether a change at `path` calls for a look, and for new watches, when `/run/a/T` is watched.
+/// Checks whether an event at `paths` needs a look at the files, and new watches, when `/run/a/T` is watched.
 #[track_caller]
 fn check(path: &str, expected: (bool, bool)) {
     assert_eq!(shared(&["/run/a/T"]).judge(&Told::Changed(path.into())), expected, "{path}");
@@ -57,7 +58,7 @@ async fn woken(watch: &mut PathWatch) {
     timeout(GUARD, watch.changed()).await.expect("no wake-up");
 }
 
-/// Waits for wake-ups until `path` has this text.
+/// Waits for wake-ups until the file at `path` has this text.
 async fn woken_until(watch: &mut PathWatch, path: &Path, text: &str) {
     while fs::read_to_string(path).ok().as_deref() != Some(text) {
         woken(watch).await;
@@ -84,7 +85,7 @@ async fn a_file_is_followed_through_all_that_happens_to_it() {
         put(&path, text);
         woken(&mut watch).await;
     }
-    // A whole folder is replaced by another one.
+    // The whole folder is replaced by another one.
     put(&folder.path().join("new/k3s/k3s.yaml"), "5");
     fs::rename(folder.path().join("etc/rancher"), folder.path().join("old")).unwrap();
     fs::rename(folder.path().join("new"), folder.path().join("etc/rancher")).unwrap();
@@ -93,14 +94,15 @@ async fn a_file_is_followed_through_all_that_happens_to_it() {
     woken(&mut watch).await;
 }
 
-/// A folder that went and returned before anybody looked: its watch is dead, or on another folder.
+/// Checks that a watch works on after its folder was removed and created again between two wake-ups: the watch is then
+/// dead, or on another folder.
 async fn check_lives_after(replace: impl FnOnce(&Path)) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("run/zedagent/T/global.json");
     put(&path, "0");
     let mut watch = PathWatch::new([path.parent().unwrap()]);
     replace(folder.path());
-    // More often than there are events on the way from before.
+    // More rounds than there can be old events on their way.
     for round in 0..30 {
         put(&path, &round.to_string());
         woken(&mut watch).await;
@@ -149,7 +151,7 @@ async fn a_change_while_nobody_waits_wakes_the_next_who_does() {
     let mut watch = PathWatch::new([&path]);
     put(&path, "1");
     for _ in 0..3 {
-        // Given up at once, as by a `select!` whose other branch is ready.
+        // The wait is dropped at once, as by a `select!` whose other branch is ready.
         tokio::select! { biased; () = std::future::ready(()) => {}, () = watch.changed() => {} }
     }
     woken(&mut watch).await;
@@ -185,7 +187,7 @@ async fn without_inotify_there_is_a_look_twice_a_second() {
         watch.changed().await;
         assert_eq!(start.elapsed().as_millis(), looks * 500);
     }
-    // The limit is lifted.
+    // The limit of inotify is lifted.
     watch.find_hub = Hub::of_process;
     watch.changed().await;
     watch.changed().await;

@@ -1,4 +1,4 @@
-//! A device: a root of its own with a runtime in which our side lives. The test itself plays EVE's side, and blocks.
+//! A device: a root of its own, with a runtime in which our side runs. The test itself plays EVE's side, and blocks.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,11 +16,11 @@ use tokio::task::AbortHandle;
 
 use crate::raw::TOO_LONG;
 
-/// So long nothing must happen where nothing may.
+/// How long no event may come where none is expected.
 const QUIET: Duration = Duration::from_millis(100);
 
 pub(crate) struct Device {
-    // Ends before the folder goes.
+    // Dropped before the folder is removed.
     runtime: Runtime,
     pub(crate) root: Root,
     pub(crate) lock: AgentLock,
@@ -28,17 +28,18 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Our side runs on a thread of its own.
+    /// A device on which our side runs on a thread of its own.
     pub(crate) fn new() -> Self {
         Self::running_in(RuntimeBuilder::new_multi_thread().worker_threads(1).enable_all().build().unwrap())
     }
 
-    /// Our side runs only within [`Device::run`] and [`Device::meanwhile`], so what happens between is one wake-up.
+    /// A device on which our side runs only within [`Device::run`] and [`Device::meanwhile`], so that everything in
+    /// between is one wake-up.
     pub(crate) fn stopped() -> Self {
         Self::running_in(RuntimeBuilder::new_current_thread().enable_all().build().unwrap())
     }
 
-    /// The same with a clock that jumps to the next timer whenever there is nothing to do.
+    /// As [`Device::stopped`], with a clock that jumps to the next timer whenever there is nothing to do.
     pub(crate) fn timeless() -> Self {
         Self::running_in(
             RuntimeBuilder::new_current_thread().enable_all().start_paused(true).build().unwrap(),
@@ -52,7 +53,7 @@ impl Device {
         Self { runtime, root, lock, folder }
     }
 
-    /// A device whose root is below this folder of its own.
+    /// A device whose root is in a subfolder of its temporary folder.
     pub(crate) fn below(inner: &str) -> Self {
         let mut device = Self::new();
         device.root = Root::new(device.folder.path().join(inner));
@@ -64,12 +65,12 @@ impl Device {
         self.runtime.block_on(future)
     }
 
-    /// Our side runs while this blocks.
+    /// Runs our side while `blocking` blocks.
     pub(crate) fn meanwhile<T: Send + 'static>(&self, blocking: impl FnOnce() -> T + Send + 'static) -> T {
         self.run(async { tokio::task::spawn_blocking(blocking).await.unwrap() })
     }
 
-    /// A publisher that is not served yet.
+    /// A publisher that does not serve its socket yet.
     pub(crate) fn files<T: Topic>(&self) -> Publisher<T> {
         self.publisher(Persistence::Volatile)
     }
@@ -97,24 +98,24 @@ impl Device {
         Subscription::follow(&self.root, agent::ZEDKUBE, Persistence::Volatile)
     }
 
-    /// As EVE names it.
+    /// Path of the topic's socket, as in EVE.
     pub(crate) fn socket<T: Topic>(&self) -> PathBuf {
         self.root.path().join(format!("run/zedkube/{}.sock", T::NAME))
     }
 
-    /// As EVE names it.
+    /// Path of the item's file, as in EVE.
     pub(crate) fn file<T: Topic>(&self, key: &str) -> PathBuf {
         self.root.path().join(format!("run/zedkube/{}/{key}.json", T::NAME))
     }
 
-    /// All that comes by [`Subscription::next`].
+    /// All changes that [`Subscription::next`] returns.
     pub(crate) fn changes<T: Topic>(&self, mut subscription: Subscription<T>) -> Stream<Change<T>> {
         let (sender, receiver) = mpsc::channel();
         let task = self.runtime.spawn(async move { while sender.send(subscription.next().await).is_ok() {} });
         Stream { receiver, task: task.abort_handle() }
     }
 
-    /// What is seen at the start and whenever [`Subscription::changed`] returns.
+    /// The state of the subscription at the start and whenever [`Subscription::changed`] returns.
     pub(crate) fn sights<T: Topic>(&self, mut subscription: Subscription<T>) -> Stream<Sight<T>> {
         let (sender, receiver) = mpsc::channel();
         let task = self.runtime.spawn(async move {
@@ -126,7 +127,7 @@ impl Device {
     }
 }
 
-/// A folder in memory, as syncs are slow on a disk.
+/// A folder in memory, because fsync is slow on a disk.
 pub(crate) fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let mut named = Builder::new();
@@ -134,7 +135,7 @@ pub(crate) fn folder() -> TempDir {
     if memory.is_dir() { named.tempdir_in(memory) } else { named.tempdir() }.unwrap()
 }
 
-/// What a subscription shows at one moment.
+/// The state of a subscription at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sight<T> {
     pub(crate) items: BTreeMap<String, T>,
@@ -154,7 +155,7 @@ impl<T: Topic> Sight<T> {
     }
 }
 
-/// What comes from a subscription.
+/// The events of a subscription.
 pub(crate) struct Stream<E> {
     receiver: mpsc::Receiver<E>,
     task: AbortHandle,
@@ -165,7 +166,7 @@ impl<E: std::fmt::Debug> Stream<E> {
         self.receiver.recv_timeout(TOO_LONG).expect("something comes")
     }
 
-    /// The first one that is so.
+    /// Waits for the first event that fulfils the condition.
     pub(crate) fn until(&self, is_so: impl Fn(&E) -> bool) -> E {
         loop {
             let next = self.next();
@@ -175,12 +176,12 @@ impl<E: std::fmt::Debug> Stream<E> {
         }
     }
 
-    /// All that comes until nothing does for a while.
+    /// All events that come until none comes for a while.
     pub(crate) fn until_quiet(&self) -> Vec<E> {
         std::iter::from_fn(|| self.receiver.recv_timeout(QUIET).ok()).collect()
     }
 
-    /// Nothing comes.
+    /// Checks that no event comes.
     #[track_caller]
     pub(crate) fn is_quiet(&self) {
         if let Ok(event) = self.receiver.recv_timeout(QUIET) {
@@ -199,7 +200,7 @@ pub(crate) fn key(text: &str) -> TopicKey {
     TopicKey::parse(text).unwrap()
 }
 
-/// Writes a file as EVE does: whole, or not at all.
+/// Writes a file as EVE does: the whole file or nothing.
 pub(crate) fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let temporary = path.with_extension("new");

@@ -1,7 +1,7 @@
-//! An EVE agent written in Go cannot tell that it talks to us, in either role.
+//! Checks that an EVE agent written in Go cannot tell our publisher or subscriber from EVE's.
 //!
-//! [`raw`] plays EVE's subscriber and EVE's publisher and shares no code with the crate. The cases are those of the wire
-//! contract and of what was seen of EVE's own library.
+//! [`raw`] plays EVE's subscriber and EVE's publisher and shares no code with the crate. The cases come from the
+//! protocol and from what EVE's own library was seen to do.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Whatever happens, and in whatever order: once it is quiet the subscriber has what the publisher has. On real files
-//! and real sockets; the simulated ones are in `feed`.
+//! Random events in random order: once there are no more of them, the subscriber has what the publisher has. With real
+//! files and real sockets; `feed` has the same test with simulated ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,9 +14,10 @@ use tokio::time::{sleep, timeout};
 use crate::device::{folder, key};
 use crate::topics::Text;
 
-/// Reached only by a failure; less than the 30 s after which files are looked at without being told.
+/// Time limit of a wait; reached only when a test fails. Less than the 30 s after which files are read without an
+/// event.
 const TOO_LONG: Duration = Duration::from_secs(20);
-/// So long the subscriber waits where it may be that nothing comes.
+/// How long the subscriber waits where perhaps nothing comes.
 const MOMENT: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy)]
@@ -26,16 +27,16 @@ enum Happening {
     Delete(u8),
     SignalRestarted,
     ClearRestarted,
-    /// It dies and comes back; with it the connections go.
+    /// The publisher dies and starts again; its connections break.
     PublisherRestarts,
-    /// It goes on without its socket.
+    /// The publisher goes on without its socket.
     SocketGoes,
     SocketComes,
-    /// The subscriber dies and comes back knowing nothing.
+    /// The subscriber dies and starts again without any knowledge.
     SubscriberRestarts,
-    /// The subscriber takes at most so many changes; it does nothing otherwise.
+    /// The subscriber reads at most this number of changes. Without this event it reads nothing.
     Read(u8),
-    /// The publisher's tasks have a turn.
+    /// The publisher's tasks run once.
     Turn,
 }
 
@@ -59,13 +60,13 @@ struct World {
     lock: AgentLock,
     _folder: TempDir,
     via: Via,
-    /// Nobody between two lives of it.
+    /// `None` while the publisher is dead.
     publisher: Option<Publisher<Text>>,
     subscription: Subscription<Text>,
-    /// What the subscriber was told, one change after the other.
+    /// The items that the subscriber knows from the changes.
     told: BTreeMap<TopicKey, Text>,
     is_synced: bool,
-    /// What was published.
+    /// The items that were published.
     expected: BTreeMap<TopicKey, Text>,
 }
 
@@ -123,7 +124,7 @@ impl World {
         self.publisher = Some(publisher);
     }
 
-    /// Takes a change, if one comes; what it says must follow from what was said before.
+    /// Reads a change, if one comes, and checks that it follows from the earlier ones.
     async fn read(&mut self, at_most: Duration) -> bool {
         let Ok(change) = timeout(at_most, self.subscription.next()).await else {
             return false;
@@ -143,7 +144,7 @@ impl World {
 
     fn is_quiet(&self) -> bool {
         let count = self.publisher.as_ref().map_or(0, Publisher::restarted);
-        // One that was cleared while nobody was connected is never told, as in EVE.
+        // A counter that was cleared while no subscriber was connected is never sent, as in EVE.
         let is_counted = self.subscription.restarted() == count || (count == 0 && self.via != Via::Files);
         self.is_synced
             && is_counted
@@ -151,12 +152,14 @@ impl World {
             && *self.subscription.items() == self.expected
     }
 
-    /// Nothing more goes wrong.
+    /// Lets both sides run without further faults, and checks the result.
     async fn settle(&mut self) {
         self.publisher().serve().unwrap();
         while !self.is_quiet() {
             let (told, expected) = (self.told.keys(), self.expected.keys());
-            let words = format!("{told:?} were told, {expected:?} are there, perhaps with other values");
+            let words = format!(
+                "the subscriber knows {told:?}, the publisher has {expected:?}, perhaps with other values"
+            );
             assert!(self.read(TOO_LONG).await, "{words}");
         }
         assert_eq!(self.subscription.refused(), []);
@@ -175,18 +178,18 @@ fn name_of(number: u8) -> TopicKey {
     key(&format!("key {number}"))
 }
 
-/// Every third one is so long that there is room for only a few of them on the way to a reader who does not read.
+/// Every third value is so long that only a few of them fit into the socket of a reader that does not read.
 fn value_of(code: u8) -> Text {
     let length = if code.is_multiple_of(3) { 40_000 } else { 0 };
     Text::from(format!("{code}{}", "x".repeat(length)))
 }
 
-/// The clock runs: inotify tells by a thread of its own.
+/// A runtime with a running clock, because the inotify thread is not controlled by the runtime.
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// The clock jumps over pauses: a connection that was lost is dialled again after 100 ms and more.
+/// A runtime whose clock jumps over pauses: a lost connection is tried again after 100 ms and more.
 fn timeless() -> Runtime {
     Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }

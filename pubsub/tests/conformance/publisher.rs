@@ -1,4 +1,4 @@
-//! Our publisher, as EVE's subscriber sees it.
+//! Tests our publisher through the eyes of EVE's subscriber.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -22,7 +22,7 @@ fn subscribe(device: &Device) -> Link {
     Link::subscribe(&device.socket::<NodeDrainStatus>(), STATUS)
 }
 
-/// Whoever asks gets all.
+/// Checks that a subscriber gets all items.
 #[track_caller]
 fn is_served(device: &Device) {
     assert_eq!(subscribe(device).hear_until("complete").len(), 3, "hello, update, complete");
@@ -46,7 +46,8 @@ fn the_bytes_are_eves() {
     assert_eq!(subscribe(&device).hear_until("complete"), expected);
 }
 
-/// Persistent or not, so many restarts; the first word, and what follows `complete`.
+/// Checks the first message, and those after `complete`, of a topic that is persistent or not and has restarted this
+/// often.
 #[track_caller]
 fn check_connect(persistence: Persistence, restarts: u32, hello: &str, after: &[&str]) {
     let device = Device::new();
@@ -107,7 +108,7 @@ fn each_wake_up_tells_deletes_then_updates_then_the_restart_counter() {
     ];
     assert_eq!(heard, expected);
     publisher.clear_restarted().unwrap();
-    // Gone and back is no more than a new value.
+    // An item that was removed and published again is only a new value.
     publisher.unpublish(&key("c")).unwrap();
     publisher.publish(&key("c"), &status(9)).unwrap();
     let (heard, _) = hear(link, 2);
@@ -151,7 +152,7 @@ fn a_reader_that_does_not_read_gets_the_last_value_and_blocks_nobody() {
     for number in 1..=VALUES {
         publisher.publish(&key("a"), &text(number)).unwrap();
     }
-    // It comes last in the order of keys, and is told however often the other one changes.
+    // Item `b` comes last in the order of keys, and is sent however often the other one changes.
     publisher.publish(&key("b"), &text(0)).unwrap();
     let (last, other) = (format!(r#"{{"Text":"{VALUES:05}"}}"#), r#"{"Text":"00000"}"#.to_owned());
     let mut heard: Vec<String> = Vec::new();
@@ -163,7 +164,7 @@ fn a_reader_that_does_not_read_gets_the_last_value_and_blocks_nobody() {
     assert!(heard.is_sorted_by(|one, next| one < next), "always newer: {heard:?}");
 }
 
-/// Comes and goes, as a file and by socket.
+/// Checks that an item with this key is created and removed, as a file and on the socket.
 #[track_caller]
 fn check_key(publisher: &mut StatusPublisher, device: &Device, link: &Link, name: &str) {
     publisher.publish(&key(name), &status(3)).unwrap();
@@ -174,7 +175,7 @@ fn check_key(publisher: &mut StatusPublisher, device: &Device, link: &Link, name
     assert!(!device.file::<NodeDrainStatus>(name).exists(), "{name:?}");
 }
 
-/// There is no room for `.bak` behind their names.
+/// These keys are too long for a file name with `.bak`.
 #[test]
 fn the_longest_keys_come_and_go() {
     for persistence in [Persistence::Volatile, Persistence::Persistent] {
@@ -201,7 +202,7 @@ fn a_reader_that_does_not_read_misses_no_item() {
         publisher.publish(&key(name), &status(3)).unwrap();
     }
     let link = subscribe(&device);
-    // Until there is no more room on the way.
+    // Waits until the socket is full.
     device.run(async { sleep(Duration::from_secs(1)).await });
     publisher.publish(&key(&names[0]), &status(4)).unwrap();
     publisher.unpublish(&key(&names[ITEMS - 1])).unwrap();
@@ -226,7 +227,7 @@ fn keys_are_told_whatever_they_are_as_long_as_they_name_a_file() {
     }
 }
 
-/// The longest message of a topic with a name of this length.
+/// Checks the longest message of a topic with a name of this length.
 #[track_caller]
 fn check_longest<T: Topic + From<String>>(longest: usize) {
     let device = Device::new();
@@ -240,7 +241,7 @@ fn check_longest<T: Topic + From<String>>(longest: usize) {
     assert_eq!(told.len(), longest);
     let expected = fs::read_to_string(device.file::<T>("global")).unwrap();
     assert_eq!(told, update(T::NAME, "global", &expected));
-    // One byte more of JSON is the next length that a message can have.
+    // JSON with one byte more gives the next possible length of a message.
     let error = publish(text(longest) + "x").unwrap_err();
     assert!(matches!(error, PublishError::TooLong { length, .. } if length == longest + 4), "{error}");
     assert_eq!(fs::read_to_string(device.file::<T>("global")).unwrap(), expected);
@@ -250,7 +251,7 @@ fn check_longest<T: Topic + From<String>>(longest: usize) {
 
 #[test]
 fn a_message_has_at_most_65533_bytes() {
-    // Their next longer ones have 65,536, 65,537, 65,534 and 65,535 bytes.
+    // The next longer messages of these topics have 65,536, 65,537, 65,534 and 65,535 bytes.
     check_longest::<Texting>(65_532);
     check_longest::<Text>(65_533);
     check_longest::<Texts>(65_530);
@@ -264,7 +265,7 @@ fn a_message_has_at_most_65533_bytes() {
     assert_eq!(link.hear_until("complete")[1].len(), 65_533);
 }
 
-/// An item that a person has put into the folder.
+/// A person has put such an item into the folder.
 #[test]
 fn a_file_that_fits_no_message_is_not_served_and_keeps_nothing_else_from_being() {
     let device = Device::new();
@@ -329,7 +330,7 @@ fn who_says_more_than_a_request_is_hung_up_on() {
     }
 }
 
-/// Waits until something comes, on the clock of the runtime.
+/// Waits until something arrives, by the clock of the runtime.
 async fn receive(link: &Link) -> Came {
     loop {
         match link.receive_now() {
@@ -354,7 +355,7 @@ fn a_silent_peer_is_hung_up_on_after_ten_seconds_and_others_are_served_meanwhile
         assert_eq!(receive(&silent).await, Came::End);
         let elapsed = start.elapsed();
         assert!(Duration::from_secs(10) <= elapsed && elapsed < Duration::from_secs(11), "{elapsed:?}");
-        // Whoever has asked may be silent for ever.
+        // A subscriber that has sent its request may be silent for ever.
         publisher.publish(&key("global"), &status(9)).unwrap();
         let expected = update(STATUS, "global", status_json(9));
         assert_eq!(receive(&other).await, Came::Message(expected.into_bytes()));
@@ -369,7 +370,7 @@ fn a_thousand_connections_of_another_process_keep_nobody_from_being_served() {
     early.hear_until("complete");
     let mut attacker = Role::start("attacker", &device.socket::<NodeDrainStatus>());
     assert_eq!(attacker.says(), "ready");
-    // Each wait is limited to less than a silent attacker's 10 s.
+    // Each wait takes less than the 10 s that a silent attacker is given.
     is_served(&device);
     for code in [3, 4] {
         publisher.publish(&key("global"), &status(code)).unwrap();
@@ -385,7 +386,7 @@ fn one_process_has_at_most_64_connections_and_each_that_ends_makes_room() {
     for _ in 0..200 {
         is_served(&device);
     }
-    // That one has ended is seen a moment later.
+    // The publisher notices a moment later that a connection has ended.
     let mut links: Vec<Link> = (0..64).map(|_| retry(|| try_subscribe(&device))).collect();
     assert!(try_subscribe(&device).is_none());
     links.pop();
@@ -400,7 +401,7 @@ fn retry<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A connection that is served; nothing when it was hung up on.
+/// A connection that is served; `None` if the publisher hung up.
 fn try_subscribe(device: &Device) -> Option<Link> {
     let link = Link::dial(&device.socket::<NodeDrainStatus>());
     link.try_send(b"request NodeDrainStatus").ok();
@@ -525,7 +526,7 @@ fn the_file_is_there_before_the_message() {
         while told != format!("{VALUES:05}") {
             told = number_of(&json_of(&link.hear()));
             let held = number_of(&fs::read_to_string(&file).unwrap());
-            assert!(told <= held, "{told} was told while the file held {held}");
+            assert!(told <= held, "{told} was sent while the file held {held}");
         }
         go_on.send(()).unwrap();
         assert_eq!(link.hear(), delete(Text::NAME, "a"));
@@ -542,7 +543,7 @@ fn what_could_not_be_written_is_not_told() {
     link.hear_until("complete");
     let folder = device.file::<NodeDrainStatus>("global").parent().unwrap().to_owned();
     fs::remove_dir_all(&folder).unwrap();
-    // A file where the folder was: root too cannot write there.
+    // A file takes the place of the folder: even root cannot write there.
     put(&folder, "");
     for _ in 0..2 {
         assert!(matches!(publisher.publish(&key("global"), &status(9)), Err(PublishError::Store { .. })));
@@ -550,14 +551,14 @@ fn what_could_not_be_written_is_not_told() {
         assert!(matches!(publisher.unpublish(&key("global")), Err(PublishError::Store { .. })));
         assert!(matches!(publisher.signal_restarted(), Err(PublishError::Store { .. })));
     }
-    // Nor is it to who comes now.
+    // A new subscriber does not get the value either.
     assert_eq!(subscribe(&device).hear_until("complete")[1], update(STATUS, "global", status_json(5)));
     fs::remove_file(&folder).unwrap();
     publisher.publish(&key("global"), &status(4)).unwrap();
     assert_eq!(link.hear(), update(STATUS, "global", status_json(4)));
 }
 
-/// What was published counts, whatever a person did to the file.
+/// The published value counts, whatever a person did to the file.
 #[test]
 fn a_file_that_was_edited_is_mended_without_a_word_and_one_that_was_removed_can_be_withdrawn() {
     let device = Device::new();
@@ -586,7 +587,7 @@ fn the_length_of_the_root_does_not_matter() {
     sights.until(|sight| sight.items.get("global") == Some(&status(5)));
 }
 
-/// Lets everybody reach the socket.
+/// Changes modes so that all users can reach the socket.
 fn open_up(device: &Device, path: &Path) {
     for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(device.folder.path())) {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
@@ -603,7 +604,7 @@ fn other_users_are_not_served() {
     let _publisher = served_with_one_item(&device);
     let path = device.socket::<NodeDrainStatus>();
     assert_eq!(Role::start("stranger", &path).says(), "refused: permission denied");
-    // Modes may be changed; whose process it is cannot.
+    // The modes of the path can be changed; the user of the process cannot.
     open_up(&device, &path);
     assert_eq!(Role::start("stranger", &path).says(), "hung up on");
     is_served(&device);

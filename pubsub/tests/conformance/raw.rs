@@ -1,4 +1,5 @@
-//! EVE's two sides of a socket, as small as can be: blocking, with a limit on every wait. Shares no code with the crate.
+//! EVE's two sides of a socket, as simple as possible: blocking, with a limit on every wait. Shares no code with the
+//! crate.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -18,27 +19,28 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// Reached only by a failure. Below the 10 s that a silent peer is given, so whoever waits for that one is found out.
+/// Time limit of a wait; reached only when a test fails. It is below the 10 s that a silent peer is given, so a test
+/// that waits for that by mistake fails.
 pub(crate) const TOO_LONG: Duration = Duration::from_secs(8);
-/// Longer than any message.
+/// Buffer size: longer than any message.
 const BUFFER: usize = 256 * 1024;
 
 /// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct Link(UnixStream);
 
-/// What came.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// One datagram, whole.
+    /// One whole datagram.
     Message(Vec<u8>),
     /// The other side has hung up.
     End,
-    /// Nothing yet.
+    /// Nothing has arrived yet.
     Nothing,
 }
 
-/// A socket that waits for connections. Its file stays when it is dropped, as that of a killed process does.
+/// A socket that waits for connections. Its file stays when it is dropped, as the file of a killed process does.
 #[derive(Debug)]
 pub(crate) struct Listener(UnixListener);
 
@@ -48,7 +50,7 @@ impl Link {
         Self::try_dial(path).unwrap_or_else(|error| panic!("dial {}: {error}", path.display()))
     }
 
-    /// Connects, or says why not.
+    /// Connects, or returns the error.
     pub(crate) fn try_dial(path: &Path) -> io::Result<Self> {
         let made = make();
         connect(made.as_raw_fd(), &UnixAddr::new(path)?)?;
@@ -95,7 +97,7 @@ impl Link {
         }
     }
 
-    /// What has come, without waiting.
+    /// Reads what has arrived, without waiting.
     pub(crate) fn receive_now(&self) -> Came {
         self.read(MsgFlags::MSG_DONTWAIT)
     }
@@ -108,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Waits for datagrams up to and with the first that begins so.
+    /// Waits for datagrams until one begins with `last`; returns all of them.
     pub(crate) fn hear_until(&self, last: &str) -> Vec<String> {
         let mut heard = Vec::new();
         while !heard.last().is_some_and(|text: &String| text.starts_with(last)) {
@@ -125,7 +127,7 @@ impl Link {
     fn read(&self, flags: MsgFlags) -> Came {
         let mut buffer = vec![0; BUFFER];
         match recv(self.0.as_raw_fd(), &mut buffer, flags | MsgFlags::MSG_TRUNC) {
-            // The other side hung up with something of ours unread.
+            // ECONNRESET: the other side hung up before it had read all that we sent.
             Ok(0) | Err(Errno::ECONNRESET) => Came::End,
             Ok(length) => Came::Message(buffer[..length].to_vec()),
             Err(Errno::EAGAIN) => Came::Nothing,
@@ -135,12 +137,12 @@ impl Link {
 }
 
 impl Listener {
-    /// Listens as EVE's publisher does; makes the folder.
+    /// Listens as EVE's publisher does; creates the folder.
     pub(crate) fn bind(path: &Path) -> Self {
         Self::bind_with_room(path, 128)
     }
 
-    /// The same, with room for so many that wait, and one more.
+    /// As [`Listener::bind`], with room for `room` connections that wait, and one more.
     pub(crate) fn bind_with_room(path: &Path, room: i32) -> Self {
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap()).unwrap();
         let made = make();
@@ -152,7 +154,7 @@ impl Listener {
 
     /// Waits for a connection.
     pub(crate) fn accept(&self) -> Link {
-        Link::of(self.0.accept().expect("somebody dials").0)
+        Link::of(self.0.accept().expect("a connection").0)
     }
 
     /// Waits for a connection and its request.
@@ -162,7 +164,7 @@ impl Listener {
         link
     }
 
-    /// A connection that waits already.
+    /// A connection that is waiting already; `None` if there is none.
     pub(crate) fn accept_now(&self) -> Option<Link> {
         self.0.set_nonblocking(true).unwrap();
         let accepted = self.0.accept();
@@ -179,17 +181,17 @@ fn make() -> OwnedFd {
     socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap()
 }
 
-/// An update as EVE writes it.
+/// An update message as EVE writes it.
 pub(crate) fn update(topic: &str, key: impl AsRef<[u8]>, json: impl AsRef<[u8]>) -> String {
     format!("update {topic} {} {}", STANDARD.encode(key), STANDARD.encode(json))
 }
 
-/// A delete as EVE writes it.
+/// A delete message as EVE writes it.
 pub(crate) fn delete(topic: &str, key: impl AsRef<[u8]>) -> String {
     format!("delete {topic} {}", STANDARD.encode(key))
 }
 
-/// The JSON of an update.
+/// The JSON in an update message.
 pub(crate) fn json_of(update: &str) -> String {
     let last = update.split(' ').nth(3).unwrap_or_else(|| panic!("an update was expected: {update}"));
     String::from_utf8(STANDARD.decode(last).unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! Other processes: this program again, with one of the tests below as its role.
+//! Other processes: this test program is started again, and one of the tests below is the role that it plays.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,17 +13,17 @@ use crate::topics::{STATUS, status_json};
 const SOCKET: &str = "CONFORMANCE_SOCKET";
 /// The user `nobody`.
 const NOBODY: u32 = 65_534;
-/// What a role's line begins with.
+/// Start of the lines that a role prints.
 const MARK: &str = "role says: ";
 
-/// A process in a role. It ends with its standard input, so with us.
+/// A process that plays a role. It ends when its standard input closes, so together with the test.
 pub(crate) struct Role {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
 impl Role {
-    /// Starts a test of this module at a socket.
+    /// Starts a test of this module as a process; it uses this socket.
     pub(crate) fn start(name: &str, socket: &Path) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", &format!("roles::{name}"), "--ignored", "--nocapture", "--test-threads=1"])
@@ -36,7 +36,7 @@ impl Role {
         Self { child, lines }
     }
 
-    /// Waits for its next word.
+    /// Waits for the next line of the process.
     pub(crate) fn says(&mut self) -> String {
         loop {
             let mut line = String::new();
@@ -55,7 +55,7 @@ impl Drop for Role {
     }
 }
 
-/// Whether this process may become another user; says so when not.
+/// True if this process may become another user; prints a line if not.
 pub(crate) fn can_be_another_user() -> bool {
     let can_be = geteuid().is_root();
     if !can_be {
@@ -86,7 +86,7 @@ fn wait_for_the_end() {
 #[ignore = "a role: other tests start it as a process of its own"]
 fn attacker() {
     let links: Vec<Link> = (0..1000).map(|_| Link::dial(&socket())).collect();
-    // Every second one asks and never reads; it may have been hung up on already.
+    // Every second connection sends a request and never reads. The publisher may have hung up already.
     for link in links.iter().step_by(2) {
         link.try_send(format!("request {STATUS}").as_bytes()).ok();
     }

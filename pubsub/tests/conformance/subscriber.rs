@@ -1,4 +1,4 @@
-//! Our subscriber, as EVE's publisher sees it.
+//! Tests our subscriber through the eyes of EVE's publisher.
 
 use std::cell::Cell;
 use std::fs::{self, Permissions};
@@ -32,7 +32,7 @@ fn complete() -> String {
     format!("complete {STATUS}")
 }
 
-/// The subscriber's next connection, with these items told.
+/// Accepts the subscriber's next connection and sends these items.
 fn greet(listener: &Listener, items: &[(&str, u8)]) -> Link {
     let link = listener.asked_for(STATUS);
     link.say(&hello());
@@ -41,7 +41,7 @@ fn greet(listener: &Listener, items: &[(&str, u8)]) -> Link {
     link
 }
 
-/// Somebody who follows a publisher with these items.
+/// A subscriber that follows a publisher with these items.
 fn following(items: &[(&str, u8)]) -> (Device, Listener, Link, Sights) {
     let device = Device::new();
     let listener = listen(&device);
@@ -69,7 +69,7 @@ fn each_message_is_understood() {
     assert_eq!(changes.next(), Change::Restarted(3));
     link.say(&format!("restarted {STATUS} 0"));
     assert_eq!(changes.next(), Change::Restarted(0));
-    // What is unknown cannot go, and what is told twice is told.
+    // A delete of an unknown item has no effect, and repeated messages are accepted.
     link.say_all([delete(STATUS, "é"), complete(), hello(), set("global", 9), set("new", 5)]);
     assert_eq!(changes.next(), Change::Created(key("new"), status(5)));
     assert_eq!(link.receive_now(), Came::Nothing, "a subscriber says one thing");
@@ -151,7 +151,7 @@ fn a_publisher_that_cannot_be_believed_is_hung_up_on_and_dialled_again() {
     assert!(listener.accept_now().is_none());
 }
 
-/// Counts the dials of two seconds at a publisher that tells this much and hangs up.
+/// Counts the connections in two seconds to a publisher that sends these messages and hangs up.
 fn dials(words: &[String]) -> usize {
     let device = Device::timeless();
     let listener = listen(&device);
@@ -177,7 +177,7 @@ fn dials(words: &[String]) -> usize {
     })
 }
 
-/// EVE's subscriber dials 13,700 times a second.
+/// EVE's subscriber connects 13,700 times a second.
 #[test]
 fn a_publisher_that_hangs_up_at_once_is_dialled_ever_more_seldom() {
     let tables = [vec![], vec![hello()], vec![hello(), set("a", 3)], vec!["nonsense".to_owned()]];
@@ -185,7 +185,7 @@ fn a_publisher_that_hangs_up_at_once_is_dialled_ever_more_seldom() {
         let count = dials(&words);
         assert!((2..=15).contains(&count), "{count} dials after {words:?}");
     }
-    // One that told everything has served; there is a pause all the same.
+    // A publisher that sent everything has served, but there is a pause all the same.
     let count = dials(&[hello(), complete()]);
     assert!((2..=25).contains(&count), "{count} dials");
 }
@@ -214,7 +214,7 @@ fn a_publisher_that_says_nothing_is_dialled_again_after_ten_seconds() {
         assert_eq!(silent.receive_now(), Came::End);
         let link = listener.accept_now().expect("it has dialled again");
         link.say(&hello());
-        // Once greeted there is no hurry.
+        // After `hello` there is no time limit.
         timeout(Duration::from_hours(1), subscription.next()).await.unwrap_err();
         link.say_all([set("a", 3), complete()]);
         assert_eq!(subscription.next().await, Change::Created(key("a"), status(3)));
@@ -237,7 +237,7 @@ fn a_message_that_is_cut_off_costs_its_item_alone() {
         link.say(&set("big", 3));
         sights.until(|sight| sight.items["big"] == status(3));
     }
-    // Nothing of these can be used.
+    // No part of these messages can be used.
     link.say_all(["x".repeat(70_000), format!("delete {STATUS} {}", "x".repeat(70_000)), set("last", 3)]);
     sights.until(|sight| sight.keys() == ["big", "good", "last"]);
     assert_eq!(link.receive_now(), Came::Nothing);
@@ -270,7 +270,8 @@ fn an_item_whose_key_names_no_file_is_refused_alone() {
         assert_eq!(sight.keys(), ["good"], "{name:?}");
         link.say(&delete(STATUS, name));
         sights.until(|sight| sight.refused.is_empty());
-        // One that is there when it connects is refused as well, and forgotten when it is not there any more.
+        // Such an item is also refused if it exists when the subscriber connects, and forgotten when it does not exist
+        // any more.
         link.say(&bad);
         sights.until(|sight| sight.refused.len() == 1);
         drop(link);
@@ -303,13 +304,13 @@ fn a_value_that_cannot_be_read_is_refused_and_the_last_good_one_stays() {
         link.say(&set("a", 3));
         sights.until(|sight| sight.items["a"] == status(3));
     }
-    // It is there, though it was never good.
+    // A refused item counts as present although it never had a good value.
     link.say(&update(STATUS, "new", "{"));
     let sight = sights.until(|sight| !sight.refused.is_empty());
     assert_eq!(sight.keys(), ["a", "b"]);
 }
 
-/// EVE's publisher sends everything again at each wake-up, with its fields in another order and empty lists as null.
+/// EVE's publisher sends everything again each time it wakes up, with fields in another order and empty lists as null.
 #[test]
 fn a_value_that_means_the_same_wakes_nobody() {
     let device = Device::new();
@@ -338,7 +339,7 @@ fn a_value_that_means_the_same_wakes_nobody() {
     assert_eq!(sights.next().items["a"].tags, ["x"]);
 }
 
-/// EVE's subscriber keeps them for ever.
+/// EVE's subscriber keeps such items for ever.
 #[test]
 fn what_went_while_it_was_away_is_gone_once_all_has_come_again() {
     let device = Device::new();
@@ -362,7 +363,7 @@ fn what_went_while_it_was_away_is_gone_once_all_has_come_again() {
     changes.is_quiet();
 }
 
-/// A connection that is lost half-way proves nothing about the items that had not come.
+/// A connection that breaks during the first round says nothing about the items that were not sent yet.
 #[test]
 fn a_connection_that_ends_before_all_has_come_sweeps_nothing() {
     let (_device, listener, link, sights) = following(&[("a", 3), ("b", 3)]);
@@ -427,7 +428,7 @@ fn follow_goes_from_the_files_to_the_socket_and_back() {
         link.say(&complete());
         assert_eq!(changes.next(), Change::Modified(key("a"), status(code)));
         assert_eq!(changes.next(), Change::Created(key("b"), status(code)));
-        // The socket's word counts while it is there.
+        // While the socket is there, its values count.
         put(&file("c"), &status_json(3));
         fs::remove_file(file("c")).unwrap();
         changes.is_quiet();
@@ -457,14 +458,14 @@ fn follow_shows_the_files_while_a_publisher_says_nothing() {
     changes.is_quiet();
 }
 
-/// Its back-off has grown to 10 s by then.
+/// The pause between connections has grown to 10 s by then.
 #[test]
 fn follow_dials_at_once_when_the_socket_comes() {
     let device = Device::timeless();
     device.run(async {
         let mut subscription = device.follow::<NodeDrainStatus>();
         assert_eq!(subscription.next().await, Change::Synced);
-        // Dials that fail: at 0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3 and 12.7 s; the next one at 22.7 s.
+        // Connections fail at 0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3 and 12.7 s; the next try is at 22.7 s.
         timeout(Duration::from_millis(12_800), subscription.next()).await.unwrap_err();
         tokio::time::resume();
         let listener = listen(&device);
@@ -481,7 +482,7 @@ fn follow_dials_at_once_when_the_socket_comes() {
     });
 }
 
-/// The publisher writes the file first, tells the socket, and dies.
+/// The publisher writes the file, sends the value on the socket, and dies.
 #[test]
 fn follow_never_goes_back_to_an_older_value() {
     let device = Device::timeless();
@@ -504,7 +505,7 @@ fn follow_never_goes_back_to_an_older_value() {
     });
 }
 
-/// Its file and its message are one change.
+/// A change in the file and its message on the socket are one change.
 #[test]
 fn follow_wakes_once_for_a_change() {
     let device = Device::new();
@@ -512,7 +513,7 @@ fn follow_wakes_once_for_a_change() {
     publisher.publish(&key("a"), &status(3)).unwrap();
     let sights = device.sights(device.follow::<NodeDrainStatus>());
     assert_eq!(sights.next().keys(), ["a"]);
-    // The change from files to socket may wake.
+    // The switch from files to socket may wake the subscription.
     sights.until_quiet();
     publisher.publish(&key("a"), &status(9)).unwrap();
     let seen = sights.until_quiet();

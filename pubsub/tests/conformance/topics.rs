@@ -1,18 +1,18 @@
-//! Topics of these tests' own.
+//! Topics that only these tests use.
 
 use schemas::{DrainRequester, DrainStatus, NodeDrainStatus, Topic};
 use serde::{Deserialize, Serialize};
 
-/// EVE's status; most cases are about this one.
+/// EVE's status; most tests use it.
 pub(crate) const STATUS: &str = "NodeDrainStatus";
 
-/// A status by its code.
+/// The status with this code.
 pub(crate) fn status(code: u8) -> NodeDrainStatus {
     let status = DrainStatus::ALL.into_iter().find(|status| status.code() == code).unwrap();
     NodeDrainStatus { status, requested_by: DrainRequester::DeviceOp }
 }
 
-/// The same as EVE writes it.
+/// The status as EVE writes it.
 pub(crate) fn status_json(code: u8) -> String {
     format!(r#"{{"Status":{code},"RequestedBy":2}}"#)
 }
@@ -29,7 +29,7 @@ impl Topic for Note {
     const NAME: &'static str = "Note";
 }
 
-/// Topics whose names differ by one byte in length, as base64 moves the length of a message by four.
+/// Topics whose names differ by one byte in length, because base64 changes the length of a message in steps of four.
 macro_rules! text_topics {
     ($($name:ident)*) => {$(
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ macro_rules! text_topics {
 
 text_topics!(Text Texts Texted Texting);
 
-/// The text whose update, under the key `global`, has this many bytes; nothing when no text's has.
+/// The text whose update, under the key `global`, has this many bytes; `None` if no text gives this length.
 pub(crate) fn text_of_message<T: Topic>(length: usize) -> Option<String> {
     let base64 = length - "update ".len() - T::NAME.len() - " Z2xvYmFs ".len();
     let json = base64 / 4 * 3;

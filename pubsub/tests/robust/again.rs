@@ -1,20 +1,20 @@
-//! This program again, as another process.
+//! Starts this test program again as another process.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Tells a test that it is the other process: what it has to do there.
+/// Environment variable that tells a test that it is the other process: its task there.
 const ROLE: &str = "EBB_ROBUST_ROLE";
-/// The root that both processes use.
+/// Environment variable: the root that both processes use.
 const ROOT: &str = "EBB_ROBUST_ROOT";
 
-/// What this process has to do when it was started by a test.
+/// The task of this process, if it was started by a test.
 pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// The root that the starting test gave.
+/// The root that the starting test passed.
 pub(crate) fn root() -> PathBuf {
     PathBuf::from(std::env::var_os(ROOT).expect("started without a root"))
 }
@@ -24,7 +24,7 @@ pub(crate) fn command(test: &str, role: &str, root: &Path) -> Command {
     through(&[], test, role, root)
 }
 
-/// The same by way of another program, which gets this one as its last arguments.
+/// As [`command`], by way of another program, which gets this one as its last arguments.
 pub(crate) fn through(program: &[&str], test: &str, role: &str, root: &Path) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut words = program.iter().map(|word| (*word).into()).chain([this.into_os_string()]);
@@ -34,7 +34,7 @@ pub(crate) fn through(program: &[&str], test: &str, role: &str, root: &Path) -> 
     command
 }
 
-/// The other process ended well. A name that fits no test would end well, too.
+/// Checks that the other process ended well and ran a test: with a wrong test name it would end well, too.
 #[track_caller]
 pub(crate) fn check(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -43,18 +43,18 @@ pub(crate) fn check(output: &Output) -> String {
     text
 }
 
-/// How a line begins that says what was covered.
+/// Start of the lines that say what a test covered.
 const MARK: &str = "robust: ";
 
-/// Says what was covered, for who reads the output of a test.
+/// Prints what a test covered, for people who read its output.
 pub(crate) fn say(text: &str) {
     writeln!(std::io::stdout(), "{MARK}{text}").unwrap();
 }
 
-/// Says what another process said that ended well.
+/// Prints the lines of another process that ended well.
 #[track_caller]
 pub(crate) fn relay(output: &Output) {
-    // The first line has the name of the test before it.
+    // The test runner prints the name of the test in front of the first line.
     let text = check(output);
     text.lines().filter_map(|line| line.split_once(MARK)).for_each(|(_, text)| say(text));
 }

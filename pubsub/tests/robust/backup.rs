@@ -1,4 +1,4 @@
-//! Persistent items that were lost, and their backups.
+//! Tests how lost persistent items are restored from their backups.
 
 use std::fs;
 
@@ -6,17 +6,17 @@ use pubsub::Persistence;
 
 use crate::place::{PERSISTENT, Place, VOLATILE, echo, follows, items, json, key, runtime, value};
 
-/// What may be left of a file.
+/// State in which a crash may leave a file.
 #[derive(Debug, Clone, Copy)]
 enum File {
     Missing,
     Empty,
     Blank,
-    /// The disk gave zeros.
+    /// The file contains zeros.
     Zeros,
-    /// Cut short.
+    /// The file was cut short.
     Half,
-    /// JSON that is no such item.
+    /// The file contains JSON that is no such item.
     Wrong,
     Good(&'static str),
 }
@@ -44,7 +44,7 @@ impl File {
     }
 }
 
-/// What a publisher starts with, what readers see of that, and what it can do afterwards.
+/// Checks which item a publisher starts with, what readers see of it, and that publishing works afterwards.
 async fn check(persistence: Persistence, item: File, backup: File, expected: Option<&str>) {
     let what = format!("{persistence:?}, item {item:?}, backup {backup:?}");
     let place = Place::with_folder(persistence);

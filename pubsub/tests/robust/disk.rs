@@ -1,5 +1,5 @@
-//! A disk that is full, or may not be written to: an error with words, nothing shown that the file lacks, and the same
-//! call again once there is room.
+//! A disk that is full or read-only: publishing fails with a clear error, readers see only what the file contains, and
+//! the same call succeeds once there is room.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -16,10 +16,10 @@ use crate::place::{
     AGENT, Item, PERSISTENT, Place, VOLATILE, echo, fill, follows, items, json, key, runtime, value, words,
 };
 
-/// Long enough for an event on its way to arrive.
+/// Long enough for an event that is on its way.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// A publisher whose item has the value `old`, and those who read it.
+/// A publisher whose item has the value `old`, and its readers.
 struct Party {
     place: Place,
     _lock: AgentLock,
@@ -29,7 +29,7 @@ struct Party {
 }
 
 impl Party {
-    /// On what is mounted at the topic's folder.
+    /// Starts publisher and readers on the file system that is mounted at the topic's folder.
     async fn new(place: Place, old: &str) -> Self {
         let (lock, publisher) = place.open();
         let mut publisher = publisher.served().unwrap();
@@ -41,21 +41,25 @@ impl Party {
         party
     }
 
-    /// All readers end up with these items.
+    /// Checks that all readers end up with these items.
     async fn shows(&mut self, contexts: &[(&str, &str)], what: &str) {
         let by_files = follows(&mut self.by_files, contexts, what);
         let by_socket = follows(&mut self.by_socket, contexts, what);
         tokio::join!(by_files, by_socket);
     }
 
-    /// Publishing fails for this reason, twice, and nobody sees anything of it.
+    /// Checks that publishing fails for this reason, twice, and that readers see nothing of it.
     async fn refuses(&mut self, old: &str, new: &str, reason: &str) {
         let before = (self.place.names(), self.place.text("global.json.bak"));
         let folder = self.place.folder();
         let mut publish = || words(&self.publisher.publish(&key("global"), &value(new)).unwrap_err());
         let said = publish();
         check_words(&said, &folder, reason);
-        assert_eq!(publish(), said, "a failure that lasts has to read the same each time, to be told once");
+        assert_eq!(
+            publish(),
+            said,
+            "a lasting failure must have the same text each time, so that it is logged once"
+        );
         assert_eq!(self.place.text("global.json"), Some(json(old)), "{reason}");
         let after = (self.place.names(), self.place.text("global.json.bak"));
         assert_eq!(after, before, "{reason}: files were left, or the backup was lost");
@@ -64,16 +68,16 @@ impl Party {
         assert_eq!(self.by_files.refused(), [], "{reason}");
     }
 
-    /// Whatever wakes the readers, these are the items. Has no end.
+    /// Checks at each wake-up that readers still have these items. Never returns.
     async fn shows_only(&mut self, expected: &BTreeMap<TopicKey, Item>) {
         loop {
-            assert_eq!(self.by_files.items(), expected, "readers were told of what was not written");
-            assert_eq!(self.by_socket.items(), expected, "readers were told of what was not written");
+            assert_eq!(self.by_files.items(), expected, "readers got a value that was not written");
+            assert_eq!(self.by_socket.items(), expected, "readers got a value that was not written");
             tokio::select! { () = self.by_files.changed() => {}, () = self.by_socket.changed() => {} }
         }
     }
 
-    /// The same call does it now.
+    /// Checks that the same call succeeds now.
     async fn takes(&mut self, new: &str) {
         assert_eq!(self.publisher.publish(&key("global"), &value(new)).unwrap(), Published::Written);
         assert_eq!(self.place.text("global.json"), Some(json(new)));
@@ -81,7 +85,7 @@ impl Party {
     }
 }
 
-/// The operation, the place and the reason.
+/// Checks that the error names the operation, the place and the reason.
 #[track_caller]
 fn check_words(text: &str, folder: &Path, reason: &str) {
     let folder = folder.display().to_string();
@@ -102,7 +106,7 @@ fn a_full_disk_is_said_and_survived() {
         return;
     }
     let full = "No space left on device";
-    // Five pages, and what is left of the disk.
+    // The values take five pages each; `left` is the free space of the disk in bytes.
     let (old, new) = ("o".repeat(18_000), "n".repeat(18_000));
     let check = async |persistence: Persistence, old: &str, left: u64| {
         let mut party = Party::new(mounted(persistence, "size=256k"), old).await;

@@ -1,4 +1,4 @@
-//! Folders that come, go, return and are swapped, and files whose times lie: a reader follows.
+//! A reader keeps following while folders are created, removed and swapped, and while file times are wrong.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::os::unix::fs::symlink;
@@ -12,16 +12,17 @@ use crate::again::say;
 use crate::place::{Item, Place, VOLATILE, echo, follows, json, replace, runtime};
 
 const TOPIC: &str = "run/zedagent/NodeDrainRequest";
-/// From the topic's folder to two levels above it.
+/// The levels: the topic's folder and the two above it.
 const LEVELS: [&str; 3] = [TOPIC, "run/zedagent", "run"];
-/// Events of one round may still be on their way in the next.
+/// Number of rounds: events of one round may still be on their way in the next.
 const ROUNDS: u32 = 10;
 
 fn put(folder: &Path, context: &str) {
     echo(&folder.join("global.json"), &json(context));
 }
 
-/// `change` gets the root and a level, and leaves the item with the value `new`. It is seen, and what is written later.
+/// `change` gets the root and a level, and must leave the item with the value `new`. Checks that this value is seen,
+/// and the ones written later.
 async fn check(what: &str, levels: &[&str], change: impl Fn(&Path, &str)) {
     for level in levels {
         let place = Place::new(VOLATILE);
@@ -43,7 +44,7 @@ async fn check(what: &str, levels: &[&str], change: impl Fn(&Path, &str)) {
     }
 }
 
-/// Where something is put until it takes the place of another.
+/// Prepares a folder that will take the place of another.
 fn prepare(root: &Path, level: &str) -> std::path::PathBuf {
     let spare = root.join("spare");
     fs::remove_dir_all(&spare).unwrap_or_default();
@@ -91,11 +92,12 @@ fn folders_that_are_replaced_are_followed() {
         check("exchanged", &LEVELS, |root, level| {
             let spare = prepare(root, level);
             renameat2(AT_FDCWD, &spare, AT_FDCWD, &root.join(level), RenameFlags::RENAME_EXCHANGE).unwrap();
-            // The one before is written to: it is not ours any more.
+            // A write to the folder that was moved away must not count.
             fs::rename(&spare, root.join("before")).unwrap_or_default();
         })
         .await;
-        // Only the folder that a link is in tells that it was changed, and none above `run` is watched.
+        // Only the folder that contains a link reports that the link was changed, and folders above `run` are not
+        // watched.
         check("a link that is pointed elsewhere", &LEVELS[..2], |root, level| {
             let (from, to) =
                 (root.join(level), root.join(format!("real{}", fs::read_dir(root).unwrap().count())));
@@ -125,7 +127,7 @@ fn folders_that_appear_one_after_the_other_are_followed() {
             let mut subscription = place.subscribe();
             for level in levels {
                 fs::create_dir(level).unwrap();
-                // Not all of it between two looks.
+                // Gives the reader a turn, so that it does not see all folders at once.
                 tokio::task::yield_now().await;
             }
             put(&place.folder(), "new");
@@ -134,7 +136,7 @@ fn folders_that_appear_one_after_the_other_are_followed() {
     });
 }
 
-/// Gives a file these times of access and change.
+/// Sets a file's times of access and change.
 fn set_times(path: &Path, time: SystemTime) {
     let file = OpenOptions::new().write(true).open(path).unwrap();
     file.set_times(FileTimes::new().set_accessed(time).set_modified(time)).unwrap();

@@ -1,4 +1,4 @@
-//! SIGKILL at every step of a durable write.
+//! Kills a publisher with SIGKILL at every step of a durable write.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -16,15 +16,15 @@ const TEST: &str = "kill::whatever_step_is_the_last_a_file_has_the_old_value_or_
 const ITEM: &str = "global.json";
 const BACKUP: &str = "global.json.bak";
 
-/// What the process does that is killed.
+/// The operation during which the process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     First,
     Overwrite,
     Delete,
-    /// Finds an empty item and its backup.
+    /// The process finds an empty item and its backup.
     Restore,
-    /// Raises the restart counter beside an item.
+    /// The process raises the restart counter beside an item.
     Restart,
 }
 
@@ -43,7 +43,7 @@ impl Case {
         all.into_iter().filter(|case| case.act != Act::Restore || case.persistence == PERSISTENT).collect()
     }
 
-    /// A place as it is before.
+    /// The folder in its state before the operation.
     fn place(self) -> Place {
         let place = Place::with_folder(self.persistence);
         match self.act {
@@ -61,7 +61,7 @@ impl Case {
         place
     }
 
-    /// The steps, in their order, from the wire contract.
+    /// The steps of the operation in their order, as in the protocol.
     fn steps(self) -> Vec<String> {
         let mut steps = writing("pid", false);
         let has_backup = self.persistence == PERSISTENT;
@@ -74,7 +74,7 @@ impl Case {
         steps
     }
 
-    /// The content that readers may see after so many steps.
+    /// The content that readers may see after these steps.
     fn context(self, steps: &[String]) -> Option<&'static str> {
         let has = |step: &str| steps.contains(&format!("{step} {ITEM}"));
         match self.act {
@@ -87,7 +87,8 @@ impl Case {
     }
 }
 
-/// Temporary file created, half written, written, synced; backup likewise, renamed; item renamed; folder synced.
+/// The steps of a write: temporary file created, half written, written, synced; backup likewise, renamed; item renamed;
+/// folder synced.
 fn writing(file: &str, has_backup: bool) -> Vec<String> {
     let filling = ["before writing half of", "before writing the rest of", "before writing through"];
     let renaming = ["before renaming", "after renaming"];
@@ -115,7 +116,7 @@ fn whatever_step_is_the_last_a_file_has_the_old_value_or_the_new() {
     for (number, case) in Case::all().into_iter().enumerate() {
         let steps = listed(number, case);
         assert_eq!(steps, case.steps(), "{case:?}");
-        // Those of the lock are the same each time.
+        // The steps of the lock are the same each time and are printed once.
         let own = if number == 0 { &steps } else { &steps[writing("pid", false).len()..] };
         say(&format!("{:?} {:?}, {} steps: {}", case.persistence, case.act, steps.len(), own.join(", ")));
         for last in 1..=steps.len() {
@@ -127,7 +128,7 @@ fn whatever_step_is_the_last_a_file_has_the_old_value_or_the_new() {
     assert!(100 < killed, "there are fewer steps than there were");
 }
 
-/// The process that is killed.
+/// Runs in the process that is killed.
 fn act(case: Case) {
     let place = Place::given(case.persistence);
     let (_lock, mut publisher) = place.open();
@@ -141,7 +142,7 @@ fn act(case: Case) {
     }
 }
 
-/// Lets the process live, and gives the steps that it came to.
+/// Lets the process finish, and returns the steps that it reached.
 fn listed(number: usize, case: Case) -> Vec<String> {
     let place = case.place();
     let list = place.root.path().join("list");
@@ -155,7 +156,7 @@ fn listed(number: usize, case: Case) -> Vec<String> {
     fs::read_to_string(list).unwrap().lines().map(short).collect()
 }
 
-/// Kills the process at the last of these steps, and looks at what it left.
+/// Kills the process at the last of these steps, and checks the files that it left.
 fn check_killed(number: usize, case: Case, steps: &[String]) {
     let place = case.place();
     runtime().block_on(async {

@@ -1,6 +1,7 @@
-//! inotify cannot be had: a reader looks twice a second, says so once, and is woken again as soon as it can be.
+//! Without inotify a reader polls twice a second, logs this once, and is woken by events again as soon as inotify is
+//! available.
 //!
-//! The limits are those of a user namespace, so that nobody else is without inotify meanwhile.
+//! The limits are those of a user namespace, so other processes keep inotify.
 
 use std::fs;
 use std::time::Duration;
@@ -15,14 +16,14 @@ use crate::said::Said;
 
 const NO_LIMIT: u64 = 1_000_000;
 
-/// Instances of inotify that this process has.
+/// Number of inotify instances of this process.
 fn instances() -> usize {
     let files = fs::read_dir("/proc/self/fd").unwrap();
     let is_inotify = |link: &std::path::PathBuf| link.to_string_lossy().contains("inotify");
     files.filter_map(|file| fs::read_link(file.ok()?.path()).ok()).filter(is_inotify).count()
 }
 
-/// A limit, and a value with which a topic's folder and the two above it cannot be watched.
+/// A limit, and a value with which a topic's folder and the two folders above it cannot be watched.
 const LIMITS: [(&str, u64); 3] =
     [("max_inotify_instances", 0), ("max_inotify_watches", 0), ("max_inotify_watches", 2)];
 
@@ -35,7 +36,7 @@ fn is_possible() -> bool {
     result.is_ok()
 }
 
-/// Follows values without inotify.
+/// Checks that values are followed without inotify.
 async fn check_polling(place: &Place, subscription: &mut Subscription<Item>, what: &str) {
     without_inotify(what).await;
     let mut longest = Duration::ZERO;
@@ -53,7 +54,7 @@ async fn check_polling(place: &Place, subscription: &mut Subscription<Item>, wha
     say(&format!("{what}: polling, a change was seen after {longest:?} at most"));
 }
 
-/// Gets inotify back, and is woken by it.
+/// Checks that inotify comes back and wakes the reader.
 async fn check_woken(place: &Place, subscription: &mut Subscription<Item>, what: &str) {
     let back = async {
         while instances() == 0 {
@@ -119,7 +120,8 @@ fn a_limit_that_is_reached_later_makes_readers_poll() {
     });
 }
 
-/// inotify is let go of by a thread of its own, also by a reader that tries in vain to have it.
+/// Waits until no inotify instance is left. A thread of its own closes instances, also those of a reader that failed to
+/// get watches.
 async fn without_inotify(what: &str) {
     let gone = async {
         while instances() != 0 {

@@ -1,10 +1,10 @@
-//! Whatever happens to the machine, a topic is its old value or its new one, and its readers end up with what is there.
+//! Whatever happens to the machine, an item has its old value or its new one, and readers end up with what is on disk.
 //!
-//! Tests that need a process of their own, to be killed or starved, start this program again for one test
-//! ([`again`]); tests that mount or lower limits do so in namespaces of their own ([`namespace`]), so that nothing of
-//! the machine is changed and nothing is left behind.
+//! Tests that need a process of their own, to kill it or to limit its files, start this program again for one test
+//! ([`again`]). Tests that mount or lower limits do so in namespaces of their own ([`namespace`]), so that the machine
+//! is not changed and nothing is left behind.
 
-// `cfg(test)` says that these are tests, in which a failed `unwrap` is a finding.
+// With `cfg(test)` clippy allows `unwrap` in these modules.
 #[cfg(test)]
 mod again;
 #[cfg(test)]

@@ -14,29 +14,29 @@ use crate::place::{GUARD, Item, Place, VOLATILE, echo, json, key, replace, runti
 
 const TEST: &str = "many::a_hundred_thousand_writes_end_in_what_is_there";
 const WRITES: u32 = 100_000;
-/// Items of each kind.
+/// Number of items of each kind.
 const EACH: u32 = 4;
 
-/// What happens to an item, over and over.
+/// The way in which an item is written, again and again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// A new file takes its place.
+    /// The file is replaced by a new one.
     Renamed,
-    /// Written in place, as by a shell.
+    /// The file is written in place, as by a shell.
     Rewritten,
-    /// Goes and comes.
+    /// The file is removed and created.
     Deleted,
 }
 
 const FATES: [Fate; 3] = [Fate::Renamed, Fate::Rewritten, Fate::Deleted];
 
-/// The item that is changed by a write, and how.
+/// The item that is changed by a write, and the way.
 fn target(write: u32) -> (Fate, TopicKey) {
     let fate = FATES[write as usize % FATES.len()];
     (fate, key(&format!("{fate:?}-{}", write / 3 % EACH)))
 }
 
-/// The one of the two: the item is there after this write.
+/// True if the item exists after this write.
 fn is_there(write: u32) -> bool {
     target(write).0 != Fate::Deleted || (write / 3 / EACH).is_multiple_of(2)
 }
@@ -53,7 +53,7 @@ fn last() -> BTreeMap<TopicKey, Item> {
         .collect()
 }
 
-/// The other process.
+/// Runs in the other process.
 fn write_all(place: &Place) {
     for write in 0..WRITES {
         let (fate, key) = target(write);
@@ -97,7 +97,7 @@ fn a_hundred_thousand_writes_end_in_what_is_there() {
         let result = timeout(GUARD, equal).await;
         let after = end.elapsed();
         assert!(result.is_ok(), "{:?} instead of {expected:?}", subscription.items());
-        // The folder is quiet: nothing more may come.
+        // No more writes: no further change may come.
         timeout(Duration::from_millis(500), subscription.changed()).await.expect_err("a change of nothing");
         assert_eq!(subscription.refused(), []);
         let looks = watched.looks;
@@ -105,7 +105,7 @@ fn a_hundred_thousand_writes_end_in_what_is_there() {
     });
 }
 
-/// What has been seen on the way.
+/// State that the reader has seen so far.
 #[derive(Debug, Default)]
 struct Watched {
     looks: u64,
@@ -113,7 +113,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// An item that is only ever replaced is never away, and no item goes back to an older value.
+    /// Checks that an item which is only ever replaced is never missing, and that no item goes back to an older value.
     fn look(&mut self, subscription: &Subscription<Item>) {
         self.looks += 1;
         for (key, number) in &self.newest {

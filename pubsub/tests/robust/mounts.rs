@@ -1,5 +1,5 @@
-//! Something is mounted over a topic's folder. inotify does not tell: the rescan after 30 s finds it, and from then on
-//! what was mounted is watched.
+//! Something is mounted over a topic's folder. inotify does not report that: the rescan after 30 s finds it, and from
+//! then on the mounted folder is watched.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Mounts and limits of one process alone: a user and mount namespace that ends with it.
+//! Mounts and limits for one process alone: a user and mount namespace that ends with the process.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -11,18 +11,18 @@ use nix::mount::{MsFlags, mount};
 use crate::again::{relay, role, say, through};
 use crate::place::temporary;
 
-/// Being root among its own mounts.
+/// Command that makes a process root among its own mounts.
 const MOUNTS: &[&str] = &["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"];
-/// Being a root for whom the modes of files count.
+/// Command that makes a root process obey the modes of files.
 const NO_OVERRIDE: &[&str] = &["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"];
 
-/// Whether the calling test is in namespaces of its own, and has to do its work. If not, it was run again in such, or
-/// that is not permitted here, which is said.
+/// True if the calling test runs in namespaces of its own and has to do its work. If false, the test was run again in
+/// such namespaces, or they are not permitted here; then a line says so.
 pub(crate) fn is_inside(test: &str) -> bool {
     is_through(MOUNTS, test)
 }
 
-/// The same, but without the right to pass over the modes of files.
+/// As [`is_inside`], but without root's right to ignore the modes of files.
 pub(crate) fn is_bound_by_modes(test: &str) -> bool {
     is_through(&[MOUNTS, NO_OVERRIDE].concat(), test)
 }
@@ -48,13 +48,13 @@ fn try_out(program: &[&str]) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(errors) }
 }
 
-/// A small file system in memory, over `folder`.
+/// Mounts a small file system in memory over `folder`.
 pub(crate) fn mount_memory(folder: &Path, options: &str) {
     fs::create_dir_all(folder).unwrap();
     mount(Some("none"), folder, Some("tmpfs"), MsFlags::empty(), Some(options)).unwrap();
 }
 
-/// One folder over another.
+/// Mounts one folder over another.
 pub(crate) fn bind(from: &Path, over: &Path) {
     mount(Some(from), over, None::<&OsStr>, MsFlags::MS_BIND, None::<&OsStr>).unwrap();
 }
@@ -67,12 +67,12 @@ pub(crate) fn remount(folder: &Path, how: Remount, is_read_only: bool) {
     mount(None::<&OsStr>, folder, None::<&OsStr>, flags, None::<&OsStr>).unwrap();
 }
 
-/// What a mode is for.
+/// The object that becomes read-only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remount {
-    /// This way to the file system alone.
+    /// This mount of the file system only.
     Mount,
-    /// The file system, as the kernel does by itself when the disk fails.
+    /// The file system itself, as the kernel does when a disk fails.
     FileSystem,
 }
 

@@ -1,5 +1,5 @@
-//! No more files can be opened (EMFILE): everything is an error that is told, nothing spins, and all goes on when files
-//! are closed again.
+//! The process cannot open more files (EMFILE): each failure is an error that is reported, nothing spins, and
+//! everything works again when files are closed.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,19 +19,19 @@ use crate::place::{
 };
 use crate::said::Said;
 
-/// Enough for the test itself.
+/// Limit of open files: enough for the test itself.
 const MOST_FILES: u64 = 64;
-/// How long nothing can be opened.
+/// How long no file can be opened.
 const OUTAGE: Duration = Duration::from_secs(1);
-/// Of the processor's time in an outage. Something that spins takes all of it, or what others leave of it.
+/// Limit of processor time in an outage. Code that spins takes all the time that it can get.
 const MOST_WORK: Duration = Duration::from_millis(100);
-/// How often this process may go to sleep, and so wake up, in an outage. What is tried again every 100 ms does so some
-/// 30 times, with the threads of inotify.
+/// Limit of how often this process goes to sleep, and so wakes up, in an outage. Code that tries again every 100 ms
+/// does so about 30 times, together with the inotify threads.
 const MOST_WAKES: i64 = 150;
 
 const EMFILE: &str = "Too many open files";
 
-/// Whether this is the process that may starve; if not, it has been run.
+/// True if this process may use up its files. If false, such a process was run.
 fn is_alone(test: &str) -> bool {
     if role().is_some() {
         return true;
@@ -42,7 +42,7 @@ fn is_alone(test: &str) -> bool {
     false
 }
 
-/// Takes every file that this process may open, until it is dropped.
+/// Opens every file that this process may open, until it is dropped.
 struct Outage(Vec<File>);
 
 impl Outage {
@@ -59,14 +59,14 @@ impl Outage {
     }
 }
 
-/// How much this process has worked, and how often it has waited.
+/// Processor time that this process has used, and how often it has waited.
 fn work() -> (Duration, i64) {
     let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
     let micros = (usage.user_time() + usage.system_time()).num_microseconds();
     (Duration::from_micros(u64::try_from(micros).unwrap()), usage.voluntary_context_switches())
 }
 
-/// Lets whoever wants to spin do so.
+/// Checks that the process is idle; `waiting` gives code that would spin the time to do so.
 async fn check_idle(what: &str, waiting: impl Future<Output = ()>) {
     let before = work();
     timeout(OUTAGE, waiting).await.unwrap_or_default();
@@ -113,7 +113,7 @@ fn a_subscription_keeps_what_it_knows_and_does_not_spin() {
     runtime().block_on(async {
         let mut subscription = place.subscribe();
         let mut spare = Outage::begin();
-        // What another process could do: for the moment there is a file to open.
+        // Another process could do this: for a moment one more file can be opened.
         spare.0.pop();
         replace(&path, &json("new"));
         spare.0.push(File::open("/dev/null").unwrap());
@@ -149,7 +149,7 @@ fn a_value_that_came_in_an_outage_is_seen_soon_after_it() {
         replace(&path, &json("new"));
         spare.0.push(File::open("/dev/null").unwrap());
         timeout(GUARD, subscription.changed()).await.expect("a refusal");
-        // Until all events of that write have been looked at.
+        // Waits until all events of that write have been handled.
         timeout(OUTAGE, subscription.changed()).await.expect_err("nothing more to tell");
         drop(spare);
         follows(&mut subscription, &[("global", "new")], "after the outage").await;
@@ -215,7 +215,7 @@ fn a_socket_that_could_not_be_made_is_made_later() {
         let mut subscription = Subscription::dial(&place.root, AGENT);
         check_idle("serving and dialling without files", async {
             subscription.changed().await;
-            panic!("there is nothing to be told");
+            panic!("no change can arrive here");
         })
         .await;
         let told = said.lines("cannot serve");

@@ -1,4 +1,4 @@
-//! More events than inotify keeps: whatever was lost is found.
+//! More events than inotify keeps: what the lost events reported is found all the same.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,12 +15,13 @@ use crate::again::{command, role, say};
 use crate::place::{Place, VOLATILE, echo, follows, json, replace, runtime};
 
 const TEST: &str = "overflow::events_that_are_lost_are_made_up_for";
-/// Far above what the events that are left take.
+/// Far above the time that the remaining events take.
 const QUIET: Duration = Duration::from_secs(1);
-/// Above what a test should take.
+/// Limit of events, so that the test does not take too long.
 const MOST_EVENTS: u32 = 200_000;
 
-/// The reader. It is stopped after it said `watching`, and sees the last value when it goes on.
+/// Runs in the reader's process. The reader is stopped after it printed `watching`, and sees the last value when it
+/// goes on.
 fn read(place: &Place) {
     let own = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).unwrap();
     own.add_watch(&place.folder(), AddWatchFlags::IN_ALL_EVENTS).unwrap();
@@ -29,7 +30,7 @@ fn read(place: &Place) {
         assert_eq!(subscription.items(), &crate::place::items(&[("global", "first")]));
         say("watching");
         follows(&mut subscription, &[("global", "last")], "after the overflow").await;
-        // Until the events that were not lost are gone.
+        // Waits until the events that were not lost are handled.
         timeout(QUIET, subscription.changed()).await.expect_err("nothing more to tell");
         replace(&place.file("global.json"), &json("later"));
         follows(&mut subscription, &[("global", "later")], "after that").await;
@@ -64,7 +65,7 @@ fn events_that_are_lost_are_made_up_for() {
             echo(&place.file(name), &json("0"));
         }
     }
-    // Lost: that the watched folder is another one from now on.
+    // One of the lost events: the watched folder is another one from now on.
     fs::rename(place.folder(), place.root.join("/old")).unwrap();
     echo(&place.file("global.json"), &json("last"));
     kill(pid(&reader), Signal::SIGCONT).unwrap();

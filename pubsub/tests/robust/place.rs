@@ -1,4 +1,4 @@
-//! A root of its own, and one topic in it.
+//! A root for one test, with one topic in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,18 +17,18 @@ use tokio::time::{Instant, pause, resume, timeout};
 
 use crate::again::{self, role, say};
 
-/// The topic: its `Context` tells one value from the next.
+/// The topic: values differ in their `Context`.
 pub(crate) type Item = NodeDrainRequest;
 
 pub(crate) const VOLATILE: Persistence = Persistence::Volatile;
 pub(crate) const PERSISTENT: Persistence = Persistence::Persistent;
 pub(crate) const AGENT: &str = agent::ZEDAGENT;
 
-/// Within one second a change is seen, says the wire contract. Timings are never asserted: this is far above it, for a
-/// machine that is busy, and far below the rescan after 30 s, which sees whatever was missed.
+/// Time limit of a wait. The protocol says that a change is seen within one second, but no test asserts timings: this
+/// is far above that second, for a busy machine, and far below the rescan after 30 s, which sees whatever was missed.
 pub(crate) const GUARD: Duration = Duration::from_secs(10);
 
-/// After so long every change is seen, whatever inotify tells.
+/// After this time every change is seen, even without an event of inotify.
 const RESCAN: Duration = Duration::from_secs(30);
 
 pub(crate) struct Place {
@@ -38,7 +38,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Below the root of the test that started this process, if one did: it removes what is left, as mounts are.
+    /// A place below the root of the test that started this process, if there is one: that test removes what is left,
+    /// for example mounts.
     pub(crate) fn new(persistence: Persistence) -> Self {
         let temporary = role().map_or_else(temporary, |_| TempDir::new_in(again::root()).unwrap());
         let root = Root::new(temporary.path());
@@ -95,19 +96,19 @@ impl Place {
     }
 }
 
-/// A folder in memory where there is such a place: a kill is no power cut, and there are many writes.
+/// A folder in memory if possible: a kill is no power cut, and there are many writes.
 pub(crate) fn temporary() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory).unwrap() } else { TempDir::new().unwrap() }
 }
 
-/// The names in a folder; none when there is no folder.
+/// The names in a folder; none if the folder does not exist.
 pub(crate) fn names(folder: &Path) -> BTreeSet<String> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeSet::new() };
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Writes as a shell does: in place, not durable.
+/// Writes a file as a shell does: in place, not durably.
 pub(crate) fn echo(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut options = OpenOptions::new();
@@ -115,14 +116,14 @@ pub(crate) fn echo(path: &Path, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// Writes as Go does: a new file, renamed.
+/// Writes a file as Go does: a new file, renamed.
 pub(crate) fn replace(path: &Path, text: &str) {
     let temporary = path.with_file_name("tmp1");
     echo(&temporary, text);
     fs::rename(temporary, path).unwrap();
 }
 
-/// Uses up whatever the file system of `folder` has left, but for so many bytes.
+/// Fills the file system of `folder` up to this number of free bytes.
 pub(crate) fn fill(folder: &Path, left: u64) -> PathBuf {
     let path = folder.join("ballast");
     let mut file = File::create(&path).unwrap();
@@ -169,7 +170,7 @@ pub(crate) fn follows<'a>(
     }
 }
 
-/// Waits, in a time that runs ahead, for what no event tells.
+/// Waits, by a clock that runs ahead, for a change that no event reports.
 pub(crate) async fn rescanned(subscription: &mut Subscription<Item>, contexts: &[(&str, &str)], what: &str) {
     pause();
     let start = Instant::now();
@@ -178,12 +179,12 @@ pub(crate) async fn rescanned(subscription: &mut Subscription<Item>, contexts: &
         assert!(start.elapsed() <= 2 * RESCAN, "{what}: {:?}", subscription.items());
     }
     say(&format!("{what}: seen after {:?} by the clock of the test", start.elapsed()));
-    // An event of before may have caused the look; watches are set anew by a rescan.
+    // An earlier event may have caused the read; a rescan sets watches again.
     timeout(2 * RESCAN, subscription.changed()).await.expect_err("nothing more to tell");
     resume();
 }
 
-/// An error with its causes, as it is logged.
+/// An error with its causes, as in the log.
 pub(crate) fn words(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

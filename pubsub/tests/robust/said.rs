@@ -1,4 +1,4 @@
-//! What the library tells, kept to be counted. One per process.
+//! Keeps the log lines of the library, so that tests can count them. One per process.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -9,14 +9,14 @@ use tracing_subscriber::fmt::MakeWriter;
 pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
 
 impl Said {
-    /// Keeps whatever is told from now on.
+    /// Keeps every log line from now on.
     pub(crate) fn listen() -> Self {
         let said = Self::default();
         tracing_subscriber::fmt().with_ansi(false).with_writer(said.clone()).init();
         said
     }
 
-    /// The lines with this text.
+    /// The log lines that contain this text.
     pub(crate) fn lines(&self, text: &str) -> Vec<String> {
         let all = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         all.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()

@@ -13,7 +13,7 @@ fn status(status: DrainStatus, requested_by: DrainRequester) -> Option<NodeDrain
     Some(NodeDrainStatus { status, requested_by })
 }
 
-/// Our zedkube runs, is a member's, and has our request without an answer.
+/// Our zedkube runs on a cluster member and has not answered our request yet.
 fn at_work() -> GateFacts {
     GateFacts {
         requester: DrainRequester::DeviceOp,
@@ -35,7 +35,7 @@ fn at_work() -> GateFacts {
     }
 }
 
-/// EVE's zedkube shows `shown` to `requester`; our request stands, another status was seen since.
+/// EVE's zedkube shows `shown` to `requester`; our request is published, and another status was seen since then.
 fn eve(shown: DrainStatus, requester: DrainRequester) -> GateFacts {
     GateFacts {
         member: None,
@@ -49,7 +49,7 @@ fn eve(shown: DrainStatus, requester: DrainRequester) -> GateFacts {
     }
 }
 
-/// Our zedkube died, having left a report.
+/// Our zedkube died and left a report behind.
 fn away() -> GateFacts {
     GateFacts { zedkube: ZedkubeSeen::Away, ..at_work() }
 }
@@ -271,7 +271,7 @@ fn row_6_not_supported_proceeds_only_without_a_cluster() {
     }
 }
 
-/// D1: EVE's zedagent has no case for CORDONED and lets a command through in mid-drain.
+/// D1: EVE's zedagent has no case for CORDONED and lets a command pass in the middle of a drain.
 #[test]
 fn d1_a_drain_in_progress_lets_nothing_through() {
     for shown in DrainStatus::ALL.into_iter().filter(|status| status.is_in_progress()) {
@@ -287,8 +287,8 @@ fn d1_a_drain_in_progress_lets_nothing_through() {
     }
 }
 
-/// D7: to EVE's agents nothing published yet, and NOTSUPPORTED before the cluster's configuration is read, mean that
-/// there is nothing to drain.
+/// D7: for EVE's agents a missing status, and a NOTSUPPORTED published before the cluster's configuration was read,
+/// mean that there is nothing to drain.
 #[test]
 fn d7_what_is_not_known_yet_releases_nobody() {
     let unknown = |is_away, status| GateFacts {
@@ -317,8 +317,8 @@ fn d7_what_is_not_known_yet_releases_nobody() {
     }
 }
 
-/// D13: EVE's agents wait for a status with their own number, which may never come, and one that defers because of
-/// somebody else's drain never asks.
+/// D13: EVE's agents wait for a status with their own requester number, which may never come. And an EVE agent that
+/// defers because another requester's drain runs never asks.
 #[test]
 fn d13_the_number_in_the_status_neither_holds_nor_releases() {
     for requested_by in
@@ -334,14 +334,14 @@ fn d13_the_number_in_the_status_neither_holds_nor_releases() {
             assert_eq!(gate(&unasked), Verdict::Publish, "it asks while another drain runs, and joins it");
         }
     }
-    // EVE's zedkube would lose a request in mid-drain; once that drain is over, ours is made.
+    // EVE's zedkube would lose a request in the middle of a drain; once that drain is over, we publish ours.
     let others = |shown| GateFacts { own_request: None, ..eve(shown, DrainRequester::Update) };
     for shown in [DrainStatus::Complete, DrainStatus::FailedDrain, DrainStatus::NotRequested] {
         assert_eq!(gate(&others(shown)), Verdict::Publish, "{shown}");
     }
 }
 
-/// D21: EVE's agents ask again at every look at a status that is old, and each request is a second drain.
+/// D21: EVE's agents ask again each time they read an old status, and each request is another drain.
 #[test]
 fn d21_a_request_that_stands_is_not_made_again() {
     for base in [at_work(), away(), GateFacts { report_present: false, ..at_work() }] {
@@ -357,7 +357,7 @@ fn d21_a_request_that_stands_is_not_made_again() {
     }
 }
 
-/// D28: in EVE a COMPLETE releases whoever reads it first.
+/// D28: in EVE a COMPLETE releases the agent that reads it first.
 #[test]
 fn d28_a_complete_for_somebody_else_releases_nobody() {
     let complete = |requester| status(DrainStatus::Complete, requester);
@@ -373,7 +373,7 @@ fn d28_a_complete_for_somebody_else_releases_nobody() {
     check(&update, Row::Eve, Verdict::Defer(DeferReason::EveStale(DrainStatus::Complete)));
 }
 
-/// Over every combination: what releases the device, and what may make it fail.
+/// Over every combination of facts: which ones release the device, and which ones may make the gate fail.
 #[test]
 fn nothing_else_releases_the_device() {
     let mut proceeds = 0;
@@ -469,7 +469,7 @@ fn every_combination() -> Vec<GateFacts> {
     all
 }
 
-/// Looks at (milliseconds, away, report number); the sum after the last.
+/// Calls `observe` with each (milliseconds, away, report number) and checks the sum after the last one.
 #[track_caller]
 fn check_absence(looks: &[(u64, bool, u32)], expected: u64) {
     let mut absence = Absence::default();
@@ -521,7 +521,7 @@ fn reasons_are_plain_sentences() {
     }
 }
 
-/// One word for every way down without a drain, and in no other's text.
+/// Every way down without a drain contains the same word, and no other text contains it.
 #[test]
 fn every_undrained_release_says_so_in_the_same_word() {
     let answered = |outcome| ProceedReason::Answered(Some(outcome));
@@ -569,7 +569,7 @@ fn an_operators_word_passes_the_gate_for_its_request_alone() {
     check(&unasked, Row::NoRequest, Verdict::Publish);
 }
 
-/// Its lock and pid file were removed while it lives and serves: no time-out runs.
+/// zedkube's lock and pid file were removed while it lives and serves its topics: no time-out runs.
 #[test]
 fn a_zedkube_without_files_is_at_work() {
     let facts = GateFacts { zedkube: ZedkubeSeen::Served, absent_ms: u64::MAX, ..at_work() };

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::GoTime;
 
-/// `text` is read, and written as `expected`.
+/// Checks that `text` is read, and written back as `expected`.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let time: GoTime = text.parse().unwrap();

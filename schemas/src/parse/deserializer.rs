@@ -1,4 +1,4 @@
-//! Hands a [`Tree`] to serde with Go's rules; see the parent module.
+//! Passes a [`Tree`] to serde by Go's rules; see the parent module.
 
 use std::fmt::{self, Display};
 use std::vec::IntoIter;
@@ -12,7 +12,7 @@ use serde_json::Number;
 
 use super::tree::Tree;
 
-/// What is wrong, in which field, and what would be right.
+/// An error in one field: its path, the reason, and what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FieldError {
     pub(super) path: String,
@@ -25,7 +25,7 @@ impl FieldError {
         Self { path: String::new(), reason: one_line(reason), accepted: one_line(accepted) }
     }
 
-    /// Puts the name of the field, or `[index]`, in front of the path.
+    /// Puts the name of the outer field, or `[index]`, in front of the path.
     fn inside(mut self, outer: &str) -> Self {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = one_line(&format!("{outer}{dot}{}", self.path));
@@ -33,10 +33,10 @@ impl FieldError {
     }
 }
 
-/// Characters of a message that are kept: it repeats the bad text, however long that is.
+/// Number of characters that are kept of a message, because it repeats the bad text, which may be very long.
 const MAX_MESSAGE: usize = 300;
 
-/// The start of a text that came from outside, fit for a log line.
+/// The start of a text that came from outside, without control characters: fit for a log line.
 fn one_line(text: &str) -> String {
     text::plain_chars(text).take(MAX_MESSAGE).collect()
 }
@@ -49,7 +49,7 @@ impl Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// What stands between a reason and what is accepted in the messages of our own types.
+/// The messages of our own types have this text between the reason and the accepted values.
 const ACCEPTED: &str = "; accepted: ";
 
 impl Error for FieldError {
@@ -89,7 +89,7 @@ impl Tree {
         FieldError::new(&found.to_string(), accepted)
     }
 
-    /// A whole number from `least` to `most`; null is 0.
+    /// This value as a whole number from `least` to `most`; null is 0.
     fn integer(&self, least: i128, most: i128) -> Result<i128, FieldError> {
         let value = match self {
             Self::Null => Some(0),
@@ -114,7 +114,7 @@ fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::
     }
 }
 
-/// One method per integer type: check the range first, so that the error names it.
+/// Defines one method per integer type. It checks the range first, so that the error names the range.
 macro_rules! integers {
     ($($method:ident $visit:ident $type:ty),*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
@@ -236,7 +236,7 @@ impl<'de> Deserializer<'de> for Tree {
     }
 }
 
-/// Elements of a list.
+/// Gives serde the elements of a list.
 struct Items {
     rest: IntoIter<Tree>,
     next: usize,
@@ -264,19 +264,20 @@ impl<'de> SeqAccess<'de> for Items {
     }
 }
 
-/// Entries of an object, with the names that the type knows.
+/// Gives serde the entries of an object, under the names that the type knows.
 struct Fields {
     rest: IntoIter<(String, Tree)>,
     value: Option<(String, Tree)>,
 }
 
 impl Fields {
-    /// Entries of a map: keys as they are.
+    /// The entries of a map, with unchanged keys.
     fn named(entries: Vec<(String, Tree)>) -> Self {
         Self { rest: entries.into_iter(), value: None }
     }
 
-    /// Entries of a struct: the type's own names, unknown ones and nulls left out, the last of a name wins.
+    /// The entries of a struct, under the type's own field names. Unknown names and nulls are left out; the last of
+    /// equal names counts.
     fn of_struct(entries: Vec<(String, Tree)>, names: &'static [&'static str]) -> Self {
         let mut known: Vec<(String, Tree)> = Vec::with_capacity(names.len().min(entries.len()));
         for (key, value) in entries {
@@ -313,7 +314,7 @@ impl<'de> MapAccess<'de> for Fields {
     }
 }
 
-/// A variant of an enum: a string, or an object with one field, which is the variant's content.
+/// A variant of an enum: a string, or an object with one field, which holds the variant's content.
 struct Variant {
     name: String,
     content: Tree,

@@ -10,7 +10,7 @@ use crate::{
     NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Topic, to_bytes,
 };
 
-/// `text` reads as the value that `same` is the plain text of.
+/// Checks that `text` is read as the value whose plain text is `same`.
 #[track_caller]
 fn check<T: Topic>(text: &str, same: &str) {
     let value = parse::<T>(text.as_bytes()).unwrap();
@@ -48,7 +48,7 @@ fn unknown_missing_and_null_fields_are_as_in_go() {
     );
 }
 
-/// Counter 0 of a device whose recorded counter is 1 would be a new command.
+/// Without this rule the missing counter would be 0, and on a device whose recorded counter is 1 that is a new command.
 #[test]
 fn a_command_without_a_counter_is_refused_by_name() {
     for text in [r#"{"DesiredState":true}"#, r#"{"Counter":null,"DesiredState":true}"#, "{}"] {
@@ -124,7 +124,7 @@ fn texts_that_are_no_item_are_refused() {
     );
 }
 
-/// `text` is refused because of `field`.
+/// Checks that `text` is refused because of `field`.
 #[track_caller]
 fn check_field<T: Topic>(text: &str, field: &str, found: &str, accepted: &str) {
     let error = parse::<T>(text.as_bytes()).unwrap_err();
@@ -191,7 +191,7 @@ fn the_path_of_a_bad_field_is_shown() {
     check_field::<ConfigItemValueMap>(text, "GlobalSettings.a.b.IntValue", r#"string """#, numbers);
 }
 
-/// Shapes that no topic of ours has, but a record of an agent may.
+/// Shapes that none of our topics has, but that a record of an agent may have.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Shapes {

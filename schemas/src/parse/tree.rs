@@ -1,5 +1,5 @@
-//! JSON as it stands in the text: order and repetitions of an object's fields are kept, so that "the last
-//! one counts" also holds when the repetitions differ in letter case.
+//! A JSON value in which the fields of an object keep their order and repetitions, so that "the last one counts" is
+//! also true for repeated names that differ in letter case.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(super) enum Tree {
 }
 
 impl Tree {
-    /// What this is, for error messages.
+    /// The kind of this value, for error messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",

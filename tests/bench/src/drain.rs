@@ -1,4 +1,4 @@
-//! A node of a real control plane, drained by `kubectl drain`, by `ebb drain` and by zedkube in turn.
+//! Drains a node of a real control plane by `kubectl drain`, by `ebb drain` and by zedkube in turn.
 
 mod process;
 mod report;
@@ -18,8 +18,8 @@ use self::tool::Run;
 pub(crate) use self::scenario::Scenario;
 pub(crate) use self::tool::Tool;
 
-/// Each scenario with each of its tools that is among `tools`, so many times, in turn. What is done is told on standard error; returns the
-/// tables.
+/// Runs each scenario `runs` times with each of its tools that is in `tools`, in turn. Prints its progress on standard
+/// error and returns the tables.
 pub(crate) fn run(runs: usize, scenarios: &[Scenario], tools: &[Tool]) -> Result<String> {
     let program = crate::program()?;
     let plane = ControlPlane::shared()?;

@@ -1,4 +1,4 @@
-//! How soon a request is seen: from the rename of its file to REQUESTED on disk.
+//! Measures how soon zedkube accepts a request: from the rename of the request's file to REQUESTED on disk.
 
 use std::fs;
 use std::io::Write;
@@ -12,10 +12,10 @@ use system::Device;
 
 use crate::table::Summary;
 
-/// Between two looks at the status file: small against what is measured.
+/// Interval at which the status file is read: small against the measured time.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// Requests that are not counted, first.
+/// Number of requests at the start that are not counted.
 const WARM_UP: usize = 3;
 
 pub(crate) fn run(runs: usize) -> Result<String> {
@@ -69,7 +69,7 @@ fn one(device: &Device, run: usize) -> Result<Duration> {
     Ok(elapsed)
 }
 
-/// REQUESTED, or what may follow it between two looks.
+/// True for REQUESTED, or for a status that may follow it between two reads.
 fn is_asked(status: DrainStatus) -> bool {
     match status {
         DrainStatus::Requested | DrainStatus::Starting | DrainStatus::Cordoned | DrainStatus::Complete => {

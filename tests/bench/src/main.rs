@@ -23,25 +23,25 @@ struct Arguments {
 enum What {
     /// From the rename of a request file to REQUESTED on disk
     Latency {
-        /// How many requests are timed
+        /// Number of timed requests
         #[arg(long, default_value_t = 50)]
         runs: usize,
     },
     /// From publishing a value to a subscriber's handler, by socket and by files
     Topics {
-        /// How many values are timed
+        /// Number of timed values
         #[arg(long, default_value_t = 500)]
         runs: usize,
     },
     /// A node of a real control plane drained by `kubectl drain`, by `ebb drain` and by zedkube, in turn
     Drain {
-        /// How many times each
+        /// Runs of each tool
         #[arg(long, default_value_t = 5)]
         runs: usize,
-        /// Which ones; all take about half an hour
+        /// Scenarios to run; all of them take about half an hour
         #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "a,b,c,d")]
         scenario: Vec<drain::Scenario>,
-        /// Which tools; `kubectl drain` needs most of the time
+        /// Tools to run; `kubectl drain` takes most of the time
         #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "kubectl,ebb,zedkube")]
         tool: Vec<drain::Tool>,
     },
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The program under test, built beside this one.
+/// Path of the program under test, which is built beside this one.
 fn program() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let program = own.with_file_name("ebb");

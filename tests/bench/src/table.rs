@@ -3,16 +3,16 @@
 /// The three numbers that describe a few runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
-    /// The smallest.
+    /// The smallest number.
     pub(crate) min: f64,
-    /// The one in the middle; of an even number the lower of the two.
+    /// The number in the middle; of an even count the lower of the two.
     pub(crate) median: f64,
-    /// The largest.
+    /// The largest number.
     pub(crate) max: f64,
 }
 
 impl Summary {
-    /// Of at least one number; zeros for none.
+    /// The summary of these numbers; zeros if there are none.
     pub(crate) fn of(numbers: &[f64]) -> Self {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);

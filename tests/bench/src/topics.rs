@@ -1,4 +1,5 @@
-//! How soon a subscriber has what was published: from the call of `publish`, so with the durable write, to the handler.
+//! Measures how soon a subscriber has a published value: from the call of `publish`, including the durable write, to
+//! the handler.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,10 +13,10 @@ use tokio::time::timeout;
 
 use crate::table::Summary;
 
-/// Where `/run` is on a device: in memory.
+/// A folder in memory, as `/run` is on a device.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// Values that are not counted, first.
+/// Number of values at the start that are not counted.
 const WARM_UP: usize = 5;
 
 pub(crate) fn run(runs: usize) -> Result<String> {
@@ -58,7 +59,7 @@ fn measured(folder: &Path, via: Via, runs: usize) -> Result<Vec<f64>> {
     })
 }
 
-/// A handler in a task of its own, as an agent's loop is.
+/// Runs the handler in a task of its own, as an agent's main loop does.
 fn follow(root: &Root, via: Via) -> mpsc::UnboundedReceiver<NodeDrainStatus> {
     let (sender, seen) = mpsc::unbounded_channel();
     let place = root.topic::<NodeDrainStatus>(agent::ZEDKUBE, Persistence::Volatile);

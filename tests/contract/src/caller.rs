@@ -1,4 +1,4 @@
-//! Calls of the HTTP API, without anything that would hide an answer.
+//! Calls the HTTP API and shows each answer as it is.
 
 use anyhow::{Context, Result};
 use cluster::Cluster;
@@ -12,12 +12,12 @@ use crate::watch::{Objects, Watch};
 
 const JSON: &str = "application/json";
 
-/// The forms of a PATCH.
+/// The format of a PATCH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// RFC 7396: null removes.
+    /// RFC 7396: null removes a field.
     Merge,
-    /// Kubernetes' own: lists are merged by key.
+    /// Kubernetes' own format: lists are merged by key.
     Strategic,
     /// RFC 6902: a list of operations.
     Json,
@@ -33,7 +33,7 @@ impl Change {
     }
 }
 
-/// Makes calls as one user, over the client that our agents use.
+/// Sends calls as one user, with the client that our agents use.
 #[derive(Clone, Debug)]
 pub struct Caller {
     cluster: Cluster,
@@ -44,47 +44,47 @@ impl Caller {
         Self { cluster }
     }
 
-    /// Our agents' way to the same server as the same user.
+    /// The same server and user as our agents' `Cluster`.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// GET.
+    /// Sends a GET.
     pub async fn get(&self, path: &str) -> Result<Reply> {
         self.send("GET", path, JSON, "").await
     }
 
-    /// POST of a JSON object.
+    /// Sends a POST with a JSON object.
     pub async fn post(&self, path: &str, object: &Value) -> Result<Reply> {
         self.send("POST", path, JSON, &object.to_string()).await
     }
 
-    /// POST of any text that claims to be JSON.
+    /// Sends a POST with any text, as JSON.
     pub async fn post_text(&self, path: &str, text: &str) -> Result<Reply> {
         self.send("POST", path, JSON, text).await
     }
 
-    /// PUT.
+    /// Sends a PUT.
     pub async fn put(&self, path: &str, object: &Value) -> Result<Reply> {
         self.send("PUT", path, JSON, &object.to_string()).await
     }
 
-    /// PATCH.
+    /// Sends a PATCH.
     pub async fn patch(&self, path: &str, form: Change, patch: &Value) -> Result<Reply> {
         self.send("PATCH", path, form.content_type(), &patch.to_string()).await
     }
 
-    /// DELETE with these `DeleteOptions`.
+    /// Sends a DELETE with these `DeleteOptions`.
     pub async fn delete(&self, path: &str, options: &Value) -> Result<Reply> {
         self.send("DELETE", path, JSON, &options.to_string()).await
     }
 
-    /// DELETE with any text as its body, also none.
+    /// Sends a DELETE with any text as its body, or none.
     pub async fn delete_with(&self, path: &str, text: &str) -> Result<Reply> {
         self.send("DELETE", path, JSON, text).await
     }
 
-    /// A watch of a collection; `path` has no query yet. Fails unless the server begins one.
+    /// Opens a watch on a collection; `path` must have no query. Fails unless the server begins a watch.
     pub async fn watch(&self, path: &str, query: &str) -> Result<Watch> {
         let path = format!("{path}?watch=true&{query}");
         let response = self.request("GET", &path, JSON, "").await?;
@@ -95,8 +95,8 @@ impl Caller {
         Ok(Watch::new(response.into_body()))
     }
 
-    /// Waits until `look` finds something among the objects of a collection, looking again after every change.
-    /// `query` may hold selectors.
+    /// Waits until `look` returns a value for the objects of a collection; it is called again after every change.
+    /// `query` may contain selectors.
     pub async fn until_all<T>(
         &self,
         what: &str,
@@ -107,7 +107,7 @@ impl Caller {
         crate::watch::until(self, what, path, query, look).await
     }
 
-    /// The same for one object; `look` gets null once it is not there.
+    /// As [`Caller::until_all`], for one object; `look` gets null if the object does not exist.
     pub async fn until<T>(
         &self,
         what: &str,

@@ -1,6 +1,8 @@
-//! Lists of cases as tests. Each case is a function of a module of the test target: `async fn(&Target) -> Result<()>`.
+//! Turns lists of cases into tests. Each case is a function of a module of the test target: `async fn(&Target) ->
+//! Result<()>`.
 
-/// Makes a test of each case: `MODULE::CASE`, run by `RUN` (mostly [`crate::run()`]) on the target that `START` makes.
+/// Makes one test of each case: `MODULE::CASE`, run by `RUN` (mostly [`crate::run()`]) on the target that `START`
+/// creates.
 #[macro_export]
 macro_rules! cases {
     ($module:ident, $run:path, $start:path, { $($group:ident { $($case:ident),+ $(,)? })+ }) => {
@@ -24,8 +26,9 @@ macro_rules! cases_for_both {
     };
 }
 
-/// For cases that stop or freeze a part of the control plane, or install what all others would see: `faults_fake::CASE` for each, and one test `faults_real` that
-/// runs them one after the other on a plane of its own.
+/// For cases that stop or freeze a part of the control plane, or install something that all other cases would see: a
+/// test `faults_fake::CASE` for each, and one test `faults_real` that runs them one after the other on a control plane
+/// of its own.
 #[macro_export]
 macro_rules! cases_with_faults {
     ($run:path, { $($cases:tt)+ }) => {
@@ -34,7 +37,7 @@ macro_rules! cases_with_faults {
     };
 }
 
-/// As [`cases_with_faults`], and each case has a plane of its own: `faults_real::CASE`.
+/// As [`cases_with_faults`], but each case gets a control plane of its own: `faults_real::CASE`.
 #[macro_export]
 macro_rules! cases_with_faults_apart {
     ($run:path, { $($cases:tt)+ }) => {
@@ -43,7 +46,7 @@ macro_rules! cases_with_faults_apart {
     };
 }
 
-/// Makes one test of all cases, which run one after the other on one target that they stop or freeze parts of.
+/// Makes one test of all cases. They run one after the other on one target, of which they stop or freeze parts.
 #[macro_export]
 macro_rules! cases_in_turn {
     ($name:ident, $start:path, { $($group:ident { $($case:ident),+ $(,)? })+ }) => {

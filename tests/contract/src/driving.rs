@@ -1,5 +1,4 @@
-//! A drain whose clock the case turns, and which it drives until something is to be seen: nothing here waits for time to
-//! pass.
+//! Runs drains by a clock that only the case moves, until a condition is true: no test here waits for time to pass.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,13 +13,13 @@ use tokio::time::timeout;
 
 use crate::{Client, Target};
 
-/// A case that takes longer hangs.
+/// Time limit of a case.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// A drain that does not come where it should has failed, early enough to say where it stands.
+/// Time limit of one condition: shorter than [`LIMIT`], so that the failure can say how far the drain is.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Runs one case against the target that `start` makes, within a minute.
+/// Runs one case on the target that `start` creates, within one minute.
 pub fn run(
     start: impl FnOnce() -> Result<Target>,
     case: impl AsyncFnOnce(&Target) -> Result<()>,
@@ -31,7 +30,7 @@ pub fn run(
 }
 
 thread_local! {
-    /// How far the drains' clock is ahead of the machine's. Each test has a thread, and its runtime no other.
+    /// How far the drains' clock is ahead of the machine's. Each test has a thread, and its runtime has no other.
     static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
@@ -40,12 +39,12 @@ pub fn clock() -> Moment {
     boot_time() + AHEAD.get()
 }
 
-/// Turns the drains' clock forward: what one waits for is due as soon as it is driven again.
+/// Moves the drains' clock forward: events that are due by then happen when the drain runs on.
 pub fn turn(by: Duration) {
     AHEAD.set(AHEAD.get().saturating_add(by));
 }
 
-/// Drives the drain until `look` finds something in it. Fails if it ends before, or does not come there.
+/// Runs the drain until `look` returns a value for it. Fails if the drain ends before that, or takes too long.
 pub async fn until<T>(drain: &mut Drain, what: &str, mut look: impl FnMut(&Drain) -> Option<T>) -> Result<T> {
     let found = timeout(PATIENCE, async {
         loop {
@@ -62,12 +61,12 @@ pub async fn until<T>(drain: &mut Drain, what: &str, mut look: impl FnMut(&Drain
     }
 }
 
-/// Drives the drain to its end.
+/// Runs the drain to its end.
 pub async fn end(drain: &mut Drain) -> Result<Outcome> {
     Ok(until(drain, "it ends", |drain| drain.ended().cloned()).await??)
 }
 
-/// Where it stands, for a failed case.
+/// How far the drain is, for a failed case.
 pub fn told(drain: &Drain) -> String {
     format!("pods {:#?}, volumes {:#?}, blocked {:#?}", drain.lines(), drain.volumes(), drain.blocked())
 }
@@ -77,12 +76,12 @@ pub fn line(drain: &Drain, pod: &str) -> Option<Line> {
     drain.lines().into_iter().find(|line| line.id.name == pod)
 }
 
-/// Where the pod is on its way.
+/// The stage of the pod.
 pub fn stage(drain: &Drain, pod: &str) -> Option<Stage> {
     line(drain, pod)?.stage
 }
 
-/// How many such requests the client has sent.
+/// Number of such requests that the client has sent.
 pub fn count(client: &Client<'_>, verb: &str, resource: &str) -> Result<usize> {
     let asked = client.asked()?;
     Ok(asked.iter().filter(|asked| asked.verb == verb && asked.resource == resource).count())

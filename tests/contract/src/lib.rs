@@ -1,8 +1,9 @@
-//! The same cases against the fake cluster and the real API server: the fake earns its trust here.
+//! The same test cases against the fake cluster and a real API server: they prove that the fake behaves like the real
+//! one.
 //!
-//! A case is one function over a [`Target`]; the tests of this crate [`run`] it twice, as `fake::NAME` and `real::NAME`.
-//! What a case needs it makes through the HTTP API ([`Place`]), so that the set-up is the same for both. It compares
-//! what counts in an answer ([`Said`]): code, reason, text, causes, `Retry-After`.
+//! A case is one function with a [`Target`]; the tests of this crate [`run`] it twice, as `fake::NAME` and
+//! `real::NAME`. A case creates the objects that it needs through the HTTP API ([`Place`]), so that the set-up is the
+//! same for both. It compares the significant parts of an answer ([`Said`]): code, reason, text, causes, `Retry-After`.
 //!
 //! ```text
 //! control-plane run --ready-file plane.json &     # once; else each test process starts a plane of its own (8 s)
@@ -28,10 +29,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// How long one wait, or one case, may take on a machine under load: far more than any does.
+/// Time limit of one wait, or of one case, on a busy machine: far more than any of them takes.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Runs one case against the target that `start` makes, with a runtime of its own.
+/// Runs one case on the target that `start` creates, with a runtime of its own.
 pub fn run(
     start: impl FnOnce() -> Result<Target>,
     case: impl AsyncFnOnce(&Target) -> Result<()>,

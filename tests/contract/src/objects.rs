@@ -1,27 +1,27 @@
-//! The objects of the cases. Annotations for both kubelets, the fake's and kwok's, say the same.
+//! The objects of the cases. Their annotations say the same to both kubelets, the fake's and kwok's.
 
 use control_plane::objects::{DELETE_DELAY, POOL, READY_DELAY};
 use fake_cluster::{GONE_AFTER, READY_AFTER};
 use serde_json::{Value, json};
 
-/// The label `app` of all pods of a case, and so what its budgets select.
+/// Value of the label `app` of all pods of a case; the budgets of the case select it.
 pub const APP: &str = "x";
 
-/// How a kubelet treats a pod.
+/// How a kubelet handles a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kubelet {
-    /// Ready after 10 ms, gone 10 ms after its deletion.
+    /// The pod is Ready after 10 ms and gone 10 ms after its deletion.
     Quick,
-    /// Ready after 10 ms; a deleted one does not end.
+    /// The pod is Ready after 10 ms; once deleted it does not end.
     NeverEnds,
-    /// It does not start, and does not end either.
+    /// The pod neither starts nor ends.
     NeverStarts,
 }
 
 impl Kubelet {
     /// The annotations of such a pod.
     pub fn annotations(self) -> Value {
-        // `never` as a time to Ready means a pod that runs without ever being Ready.
+        // `never` as the time to Ready means a pod that runs without ever being Ready.
         const SOON: (&str, &str) = ("10ms", "10");
         const NEVER_STARTS: (&str, &str) = ("1000h", "3600000000");
         const NEVER_ENDS: (&str, &str) = ("1000h", "never");
@@ -46,7 +46,7 @@ pub fn node(name: &str, pool: &str) -> Value {
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/hostname": name, POOL: pool},
-            // As a kubelet says it: without, nobody attaches volumes.
+            // As a kubelet writes it: without this annotation no controller attaches volumes.
             "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
         },
         "status": {
@@ -56,7 +56,7 @@ pub fn node(name: &str, pool: &str) -> Value {
     })
 }
 
-/// A pod that is bound to a node by its maker. Its grace period is 30 s.
+/// A pod that its creator binds to a node. Its grace period is 30 s.
 pub fn bound_pod(name: &str, node: &str, kubelet: Kubelet) -> Value {
     pod(name, kubelet, &[("nodeName", node)])
 }
@@ -68,7 +68,7 @@ pub fn pending_pod(name: &str, pool: &str) -> Value {
     pod
 }
 
-/// A pod that waits for a scheduler that does not exist: nobody ever touches it.
+/// A pod that waits for a scheduler that does not exist: it never changes.
 pub fn abandoned_pod(name: &str) -> Value {
     pod(name, Kubelet::NeverStarts, &[("schedulerName", "nobody")])
 }
@@ -96,7 +96,7 @@ pub fn daemon_set(name: &str, pool: &str) -> Value {
     }})
 }
 
-/// A budget over the pods with label `app=APP`; `limit` such as `{"minAvailable": 1}`.
+/// A budget for the pods with label `app=APP`; `limit` such as `{"minAvailable": 1}`.
 pub fn budget(name: &str, app: &str, limit: &Value) -> Value {
     let mut budget = json!({"metadata": {"name": name}, "spec": limit});
     set(&mut budget, "/spec", "selector", json!({"matchLabels": {"app": app}}));

@@ -1,4 +1,4 @@
-//! What one case has for itself: a namespace and nodes, made through the API.
+//! The fixture of one case: a namespace and nodes of its own, created through the API.
 
 use anyhow::{Context, Result, bail};
 use cluster::{Cordoned, cordon};
@@ -11,12 +11,12 @@ use crate::objects::{self, Kubelet};
 use crate::reply::Reply;
 use crate::target::Target;
 
-/// A pod's condition before a case begins.
+/// State of a pod at the start of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodState {
     /// Bound, running, Ready.
     Ready,
-    /// The same, and once deleted it stays until it is deleted with grace 0.
+    /// Like `Ready`, but once deleted the pod stays until it is deleted with grace 0.
     ReadyForLong,
     /// Running and not Ready.
     Unready,
@@ -28,24 +28,25 @@ pub enum PodState {
     Finished,
 }
 
-/// A namespace with nodes of its own. Nothing is removed at the end: the plane goes as a whole.
+/// A namespace with nodes of its own. Nothing is removed at the end: the whole control plane is.
 #[derive(Debug)]
 pub struct Place<'a> {
     caller: &'a Caller,
-    /// The namespace, and the pool that its nodes belong to.
+    /// The namespace; also the name of the pool to which its nodes belong.
     pub namespace: String,
     /// The first node.
     pub node: String,
 }
 
 impl<'a> Place<'a> {
-    /// A namespace whose name begins with `prefix`, and one node, ready for pods.
+    /// Creates a namespace whose name begins with `prefix`, and one node that is ready for pods.
     pub async fn new(target: &'a Target, prefix: &str) -> Result<Self> {
         let caller = target.admin().await?;
         let namespace = unique(prefix);
         caller.post("/api/v1/namespaces", &objects::namespace(&namespace)).await?.object()?;
         if !target.is_fake() {
-            // No pod is taken before there is one. The controller-manager makes it as well, at the same time or later.
+            // No pod is accepted before the account exists. The controller-manager creates it too, at the same time or
+            // later.
             let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
             caller.post(&path, &json!({"metadata": {"name": "default"}})).await?;
         }
@@ -54,7 +55,7 @@ impl<'a> Place<'a> {
         Ok(place)
     }
 
-    /// One more node, called `NAMESPACE-suffix`, ready for pods.
+    /// Adds a node, called `NAMESPACE-suffix`, that is ready for pods.
     pub async fn add_node(&self, suffix: &str) -> Result<String> {
         let name = format!("{}-{suffix}", self.namespace);
         self.caller.post("/api/v1/nodes", &objects::node(&name, &self.namespace)).await?.object()?;
@@ -65,12 +66,12 @@ impl<'a> Place<'a> {
         Ok(name)
     }
 
-    /// The administrator's calls.
+    /// The calls of the administrator.
     pub fn caller(&self) -> &'a Caller {
         self.caller
     }
 
-    /// The path of objects of this namespace, such as `pods`, `pods/a`, `pods/a/eviction?dryRun=All`.
+    /// Path of objects of this namespace, such as `pods`, `pods/a`, `pods/a/eviction?dryRun=All`.
     pub fn path(&self, rest: &str) -> String {
         let resource = rest.split(['/', '?']).next().unwrap_or_default();
         let group = match resource {
@@ -82,27 +83,27 @@ impl<'a> Place<'a> {
         format!("{group}/namespaces/{}/{rest}", self.namespace)
     }
 
-    /// The path of the first node.
+    /// Path of the first node.
     pub fn node_path(&self) -> String {
         node_path(&self.node)
     }
 
-    /// Makes an object in this namespace; fails if the server does not take it.
+    /// Creates an object in this namespace; fails if the server refuses it.
     pub async fn create(&self, resource: &str, object: &Value) -> Result<Value> {
         self.caller.post(&self.path(resource), object).await?.object()
     }
 
-    /// Reads an object of this namespace; fails if there is none.
+    /// Reads an object of this namespace; fails if it does not exist.
     pub async fn get(&self, rest: &str) -> Result<Value> {
         self.caller.get(&self.path(rest)).await?.object()
     }
 
-    /// Changes an object of this namespace by a merge patch; fails if the server does not do it.
+    /// Changes an object of this namespace by a merge patch; fails if the server refuses it.
     pub async fn patch(&self, rest: &str, patch: &Value) -> Result<Value> {
         self.caller.patch(&self.path(rest), Change::Merge, patch).await?.object()
     }
 
-    /// Waits until `look` finds something in the object; null once it is not there.
+    /// Waits until `look` returns a value for the object; `look` gets null if the object does not exist.
     pub async fn until<T>(&self, what: &str, rest: &str, look: impl FnMut(&Value) -> Option<T>) -> Result<T> {
         self.caller.until(what, &self.path(rest), look).await
     }
@@ -112,7 +113,7 @@ impl<'a> Place<'a> {
         self.until(&format!("{rest} is gone"), rest, |object| object.is_null().then_some(())).await
     }
 
-    /// Makes pods on the first node and waits until they are as wanted. Returns the last one.
+    /// Creates pods on the first node and waits until they are in these states. Returns the last one.
     pub async fn pods(&self, pods: &[(&str, PodState)]) -> Result<Value> {
         for (name, state) in pods {
             self.create("pods", &self.pod_object(name, *state)).await?;
@@ -152,7 +153,7 @@ impl<'a> Place<'a> {
         self.patch(&format!("{path}/status"), &json!({"status": status})).await
     }
 
-    /// Makes a budget over the pods of [`Place::pods`] and waits until its status has these numbers: expected pods,
+    /// Creates a budget for the pods of [`Place::pods`] and waits until its status has these numbers: expected pods,
     /// healthy now, healthy desired, disruptions allowed.
     pub async fn budget(&self, name: &str, limit: &Value, numbers: [i64; 4]) -> Result<Value> {
         self.create("poddisruptionbudgets", &objects::budget(name, objects::APP, limit)).await?;
@@ -185,7 +186,7 @@ impl<'a> Place<'a> {
         Ok(cordon(self.caller.cluster(), &self.node, "contract", "test").await?)
     }
 
-    /// The pod's identity; one without a UID for a pod that is not there.
+    /// Identity of the pod; without a UID if the pod does not exist.
     pub async fn pod_id(&self, pod: &str) -> Result<PodId> {
         let reply = self.caller.get(&self.path(&format!("pods/{pod}"))).await?;
         let uid = match reply.code {
@@ -196,19 +197,19 @@ impl<'a> Place<'a> {
         Ok(PodId { namespace: self.namespace.clone(), name: pod.to_owned(), uid })
     }
 
-    /// Evicts a pod as our agents do, with its UID, and returns what they understand.
+    /// Evicts a pod as our agents do, with its UID, and returns the answer as they understand it.
     pub async fn answer(&self, pod: &str) -> Result<Answer> {
         let id = self.pod_id(pod).await?;
         Ok(cluster::evict::evict(self.caller.cluster(), &self.cordoned().await?, &id, None).await)
     }
 }
 
-/// The path of a node.
+/// Path of a node.
 fn node_path(name: &str) -> String {
     format!("/api/v1/nodes/{name}")
 }
 
-/// The status of a condition, empty without one.
+/// Status of a condition; empty if there is none.
 fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let field = |condition: &'a Value, key| condition.get(key).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! An answer of the API, and what counts in it.
+//! An answer of the API, and its significant parts.
 
 use anyhow::{Context, Result, ensure};
 use http_body_util::BodyExt;
@@ -37,13 +37,13 @@ impl Reply {
         })
     }
 
-    /// The object that the server answered with; fails unless it is a success.
+    /// The object in the server's answer; fails unless the answer is a success.
     pub fn object(&self) -> Result<Value> {
         ensure!((200..300).contains(&self.code), "the server answered {}: {}", self.code, self.body);
         self.json()
     }
 
-    /// What counts in a `Status`; fails if the answer is anything else.
+    /// The significant parts of a `Status`; fails if the answer is anything else.
     pub fn said(&self) -> Result<Said> {
         let mut status = self.json()?;
         let fields = status.as_object_mut().context("the body is no JSON object")?;
@@ -64,7 +64,7 @@ impl Reply {
     }
 }
 
-/// What counts in a `Status`, success or failure.
+/// The significant parts of a `Status`, of a success or a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
     code: u16,
@@ -80,7 +80,7 @@ impl Said {
         Self::new(201, json!({"status": "Success", "code": 201}))
     }
 
-    /// With header `Retry-After`, which says the same in `details`.
+    /// Adds the header `Retry-After` and the same number in `details`.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds.to_string());
@@ -90,15 +90,15 @@ impl Said {
         self
     }
 
-    /// With a header `Warning`.
+    /// Adds a header `Warning`.
     #[must_use]
     pub fn warning(mut self, text: &str) -> Self {
         self.warnings.push(text.to_owned());
         self
     }
 
-    /// With only so much of the message as goes up to the end of `text`: what follows is chance or another program's
-    /// words. The message stays as it is if it does not hold the text.
+    /// Cuts the message after `text`, because the rest is random or comes from another program. If the message does not
+    /// contain the text, it is not changed.
     #[must_use]
     pub fn cut_message_after(mut self, text: &str) -> Self {
         if let Some(Value::String(message)) = self.status.get_mut("message")
@@ -114,7 +114,7 @@ impl Said {
     }
 }
 
-/// A refusal. An empty reason, or details that are null, are not there at all.
+/// A refusal. An empty reason and null details are left out of the status.
 pub fn failure(code: u16, reason: &str, message: &str, details: Value) -> Said {
     let mut status = Map::new();
     status.insert("status".to_owned(), json!("Failure"));

@@ -1,4 +1,4 @@
-//! The two servers.
+//! The two servers under test.
 
 mod asked;
 mod busy;
@@ -28,7 +28,7 @@ pub use busy::Busy;
 pub use held::Held;
 pub use webhook::WEBHOOK;
 
-/// A server with the Kubernetes API, and what a test can do to it besides calling it.
+/// A server with the Kubernetes API, and the faults that a test can cause in it.
 #[derive(Debug)]
 pub struct Target {
     server: Server,
@@ -38,19 +38,19 @@ pub struct Target {
 #[derive(Debug)]
 enum Server {
     Fake(FakeCluster),
-    /// Other tests use it too.
+    /// Other tests use this control plane too.
     Shared(&'static ControlPlane),
     Own(Arc<Mutex<ControlPlane>>),
 }
 
 impl Target {
-    /// A fake cluster of its own. Its clocks run as those of a small real one, except where that only means waiting:
-    /// for bookmarks, the end of a namespace, a detach.
+    /// A fake cluster of its own. Its times are those of a small real cluster, except where a test would only have to
+    /// wait: for bookmarks, the end of a namespace, a detach.
     pub fn fake() -> Result<Self> {
         Self::fake_ahead(SignedDuration::ZERO)
     }
 
-    /// The same with a wall clock that is so far ahead of ours; negative = behind it.
+    /// As [`Target::fake`], with a wall clock that is ahead of ours by this time; negative if it is behind.
     pub fn fake_ahead(clock_ahead: SignedDuration) -> Result<Self> {
         let settings = Settings {
             clock_ahead,
@@ -62,7 +62,7 @@ impl Target {
         Ok(Self::of(Server::Fake(FakeCluster::start_with(settings)?)))
     }
 
-    /// The real control plane that `EBB_CONTROL_PLANE` names, else one for all tests of this process.
+    /// The real control plane that `EBB_CONTROL_PLANE` names; without it, one for all tests of this process.
     pub fn shared() -> Result<Self> {
         static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| ControlPlane::shared().map_err(|error| format!("{error:#}")));
@@ -70,7 +70,7 @@ impl Target {
         Ok(Self::of(Server::Shared(plane)))
     }
 
-    /// A real control plane of its own, which can be stopped and frozen; takes 8 s.
+    /// A real control plane of its own, which can be stopped and frozen; its start takes 8 s.
     pub fn own() -> Result<Self> {
         Ok(Self::of(Server::Own(Arc::new(Mutex::new(ControlPlane::start()?)))))
     }
@@ -79,17 +79,17 @@ impl Target {
         Self { server, admin: OnceCell::new() }
     }
 
-    /// Whether it is the fake: for set-up only that cannot be the same. What is compared must not ask.
+    /// True if this is the fake: only for set-up that cannot be the same. Comparisons must not depend on it.
     pub(crate) fn is_fake(&self) -> bool {
         matches!(self.server, Server::Fake(_))
     }
 
-    /// Calls as the administrator.
+    /// The calls of the administrator.
     pub async fn admin(&self) -> Result<&Caller> {
         self.admin.get_or_try_init(|| async { self.caller(self.kubeconfig()?, None).await }).await
     }
 
-    /// Calls with a token that nobody has.
+    /// The calls of a client with an unknown token.
     pub async fn with_wrong_token(&self) -> Result<Caller> {
         let mut config = self.kubeconfig()?;
         for user in &mut config.auth_infos {
@@ -98,8 +98,8 @@ impl Target {
         self.caller(config, None).await
     }
 
-    /// Calls as somebody without any rights. The fake, which knows no rights, is told what to answer instead: it
-    /// refuses the next calls with this verb on this object.
+    /// The calls of a user without any rights. The fake knows no rights, so it gets a rule that refuses the next calls
+    /// with this verb on this object.
     pub async fn as_nobody(&self, verb: &str, resource: &str, namespace: &str, name: &str) -> Result<Caller> {
         if let Server::Fake(fake) = &self.server {
             let reply = Reply::forbidden("nobody", verb, resource, namespace, name);
@@ -109,8 +109,7 @@ impl Target {
     }
 
     /// Forbids evictions in this namespace by a `ValidatingAdmissionPolicy` of the same name, with `why` as its text.
-    /// The fake, which knows no policies, is told what to answer about `pod`. The real server learns the policy a
-    /// little later.
+    /// The fake knows no policies, so it gets a rule for `pod`. The real server learns the policy a little later.
     pub async fn forbid_evictions(&self, namespace: &str, pod: &str, why: &str) -> Result<()> {
         if let Server::Fake(fake) = &self.server {
             let reply = Reply::policy_denial(namespace, pod, why);
@@ -139,7 +138,7 @@ impl Target {
         }
     }
 
-    /// Lets it go on.
+    /// Lets the kube-controller-manager go on.
     pub fn resume_controller_manager(&self) -> Result<()> {
         match &self.server {
             Server::Fake(fake) => {
@@ -153,7 +152,7 @@ impl Target {
         }
     }
 
-    /// The API server is gone: connections break, new ones are refused.
+    /// Stops the API server: connections break, new ones are refused.
     pub async fn stop_api_server(&self) -> Result<()> {
         match &self.server {
             Server::Fake(fake) => Ok(fake.faults().api_down()?),
@@ -162,7 +161,7 @@ impl Target {
         }
     }
 
-    /// It is back. As its watch cache begins anew, it knows no versions of the time before.
+    /// Starts the API server again. Its watch cache is new, so it knows no earlier versions.
     pub async fn start_api_server(&self) -> Result<()> {
         match &self.server {
             Server::Fake(fake) => {
@@ -198,7 +197,7 @@ fn lock(plane: &Mutex<ControlPlane>) -> std::sync::MutexGuard<'_, ControlPlane> 
     plane.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Off the runtime's only thread: watches go on meanwhile.
+/// Runs the call outside of the runtime's only thread, so that watches go on meanwhile.
 async fn blocking(plane: &Arc<Mutex<ControlPlane>>, act: fn(&mut ControlPlane) -> Result<()>) -> Result<()> {
     let plane = Arc::clone(plane);
     tokio::task::spawn_blocking(move || act(&mut lock(&plane))).await?

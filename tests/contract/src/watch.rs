@@ -1,4 +1,4 @@
-//! Watches as they are on the wire, and waiting with them.
+//! Watches as raw events, and waiting by watches.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ impl Watch {
         Self { body, buffer: Vec::new() }
     }
 
-    /// The next event, `{"type": …, "object": …}`; none once the server has ended the watch.
+    /// The next event, `{"type": …, "object": …}`; `None` once the server has ended the watch.
     pub async fn next(&mut self) -> Result<Option<Value>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -57,7 +57,7 @@ impl Watch {
     }
 }
 
-/// List, look, watch on from the list's version, look after every event.
+/// Lists the objects and calls `look`; then watches from the list's version and calls `look` after every event.
 pub(crate) async fn until<T>(
     caller: &Caller,
     what: &str,
@@ -92,7 +92,7 @@ pub(crate) async fn until<T>(
     }
 }
 
-/// The objects of a list, with kind and version as everywhere else.
+/// The objects of a list, with kind and version, which lists leave out.
 fn items(list: &Value) -> impl Iterator<Item = Value> {
     let kind = text(list, "/kind").trim_end_matches("List");
     let version = text(list, "/apiVersion");

@@ -1,8 +1,8 @@
-//! Counts requests by the API server's audit log: what a client really sent, whatever it says of itself.
+//! Counts requests by the API server's audit log: the requests that a client really sent.
 //!
-//! The server writes the line of stage `RequestReceived` before it handles the request, so whoever has an answer finds
-//! the request in the log. Each is counted once, by its audit id. The answer's code comes from a later line:
-//! `ResponseComplete`, or `ResponseStarted` of a watch.
+//! The server writes the line of stage `RequestReceived` before it handles a request, so a client that has its answer
+//! finds the request in the log. Each request is counted once, by its audit id. The code of the answer comes from a
+//! later line: `ResponseComplete`, or `ResponseStarted` for a watch.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -17,7 +17,8 @@ use serde::Deserialize;
 
 use crate::{plane::ControlPlane, wait::until};
 
-/// How long the code of a received request may take to be logged; a request that hangs is counted without.
+/// How long the code of a received request may take to be logged. A request that is still open then is counted without
+/// a code.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// A moment in the audit log.
@@ -29,7 +30,8 @@ pub struct AuditMark {
 /// One request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedRequest {
-    /// Who asked, for example `system:serviceaccount:default:me`; the one that was impersonated, if one was.
+    /// The user who sent the request, for example `system:serviceaccount:default:me`; with impersonation the
+    /// impersonated user.
     pub user: String,
     /// The header `User-Agent`, empty if there was none.
     pub user_agent: String,
@@ -37,17 +39,17 @@ pub struct AuditedRequest {
     pub verb: String,
     /// The path with its query.
     pub uri: String,
-    /// For example `apps`; empty for the core group and for other paths.
+    /// The API group, for example `apps`; empty for the core group and for other paths.
     pub group: String,
-    /// For example `pods`; empty for other paths.
+    /// The resource, for example `pods`; empty for other paths.
     pub resource: String,
-    /// For example `eviction`; mostly empty.
+    /// The subresource, for example `eviction`; mostly empty.
     pub subresource: String,
-    /// Empty for what has none.
+    /// Namespace of the object; empty if it has none.
     pub namespace: String,
-    /// Empty for lists and creations.
+    /// Name of the object; empty for lists and creations.
     pub name: String,
-    /// HTTP status; `None` if the request still hung.
+    /// HTTP status of the answer; `None` if the request was still open.
     pub code: Option<u16>,
 }
 
@@ -56,29 +58,29 @@ pub struct AuditedRequest {
 pub struct Requests(Vec<AuditedRequest>);
 
 impl Requests {
-    /// Those whose user agent begins with `prefix`, for example `ebb/`.
+    /// The requests whose user agent begins with `prefix`, for example `ebb/`.
     #[must_use]
     pub fn of_agent(&self, prefix: &str) -> Self {
         Self(self.iter().filter(|request| request.user_agent.starts_with(prefix)).cloned().collect())
     }
 
-    /// Those of this user.
+    /// The requests of this user.
     #[must_use]
     pub fn of_user(&self, user: &str) -> Self {
         Self(self.iter().filter(|request| request.user == user).cloned().collect())
     }
 
-    /// How many.
+    /// Number of requests.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// How many of each user agent and verb.
+    /// Number of requests by user agent and verb.
     pub fn by_agent_and_verb(&self) -> BTreeMap<(&str, &str), usize> {
         self.tally(|request| (request.user_agent.as_str(), request.verb.as_str()))
     }
 
-    /// How many of each kind that `key` makes of a request.
+    /// Number of requests by the kind that `key` returns.
     pub fn tally<'a, K: Ord>(&'a self, key: impl Fn(&'a AuditedRequest) -> K) -> BTreeMap<K, usize> {
         let mut counts = BTreeMap::new();
         for request in &self.0 {
@@ -106,7 +108,7 @@ impl ControlPlane {
         between(&self.coordinates().audit_log, mark, None, ANSWER_LIMIT)
     }
 
-    /// The same for those that it received before `end`, a later mark: what was asked after that does not count.
+    /// As [`ControlPlane::audit_since`], but only requests that the server received before `end`, a later mark.
     pub fn audit_between(&self, mark: AuditMark, end: AuditMark) -> Result<Requests> {
         between(&self.coordinates().audit_log, mark, Some(end), ANSWER_LIMIT)
     }
@@ -123,36 +125,37 @@ fn between(log: &Path, mark: AuditMark, end: Option<AuditMark>, limit: Duration)
     reader.seek(SeekFrom::Start(mark.offset)).with_context(context)?;
     let mut tally = Tally { position: mark.offset, end, ..Tally::default() };
     tally.read(&mut reader).with_context(context)?;
-    // Only these: on a busy plane there is always some request in flight.
+    // Only the requests that are open now: on a busy control plane some request is always open.
     let open: BTreeSet<String> = tally.unanswered().cloned().collect();
     let answered = until("audited requests are answered", limit, || {
         tally.read(&mut reader)?;
         Ok((!tally.unanswered().any(|id| open.contains(id))).then_some(()))
     });
     if answered.is_err() {
-        // What still hangs is counted without a code, as documented; a log that cannot be read is an error.
+        // Requests that are still open are counted without a code, as documented; a log that cannot be read is an
+        // error.
         tally.read(&mut reader).with_context(context)?;
     }
     Ok(tally.requests())
 }
 
-/// Received requests by audit id, with the order of their arrival.
+/// The received requests by audit id, with the order of their arrival.
 #[derive(Default)]
 struct Tally {
     by_id: BTreeMap<String, (usize, AuditedRequest)>,
-    /// The beginning of a line that the server is still writing.
+    /// The start of a line that the server is still writing.
     partial: Vec<u8>,
-    /// Where that line begins.
+    /// Position of that line in the log.
     position: u64,
-    /// Requests that were received from here on do not count, only their answers.
+    /// Requests that were received from this position on do not count, only answers do.
     end: Option<AuditMark>,
 }
 
 impl Tally {
-    /// Takes all complete lines that are there.
+    /// Reads all complete lines.
     fn read(&mut self, reader: &mut impl BufRead) -> Result<()> {
         while reader.read_until(b'\n', &mut self.partial)? != 0 && self.partial.ends_with(b"\n") {
-            // The first line may be cut by the mark; its request was received before.
+            // The first line may be cut by the mark; its request was received before the mark.
             if let Ok(event) = serde_json::from_slice(&self.partial) {
                 self.add(event);
             }
@@ -188,7 +191,7 @@ impl Tally {
     }
 }
 
-/// An audit event, as far as it is needed (`audit.k8s.io/v1`).
+/// An audit event: those fields that are needed (`audit.k8s.io/v1`).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Event {

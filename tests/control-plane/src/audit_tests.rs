@@ -2,7 +2,7 @@ use std::io::Write;
 
 use super::*;
 
-/// One line of the log as the API server writes it, without what nobody reads.
+/// One line of the log as the API server writes it, without the fields that we do not read.
 fn line(id: &str, stage: &str, verb: &str, agent: &str, code: Option<u16>) -> String {
     let status =
         code.map_or(String::new(), |code| format!(r#","responseStatus":{{"metadata":{{}},"code":{code}}}"#));

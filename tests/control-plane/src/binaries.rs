@@ -1,4 +1,4 @@
-//! The six programs: found in `KUBEBUILDER_ASSETS` or in the cache, else built once from pinned Go modules.
+//! Finds the six programs in `KUBEBUILDER_ASSETS` or in the cache, or builds them once from pinned Go modules.
 //!
 //! The modules are `go/{kubernetes,etcd,kwok}`; their `go.sum` pins every source by checksum. A build takes about
 //! six minutes on two cores and is kept in `${XDG_CACHE_HOME:-~/.cache}/ebb/control-plane/<versions>/`.
@@ -20,7 +20,7 @@ pub const ETCD: &str = "3.6.16";
 /// The kwok release.
 pub const KWOK: &str = "0.8.0";
 
-/// Names a folder with ready programs, as envtest and kubebuilder use it.
+/// Environment variable that names a folder with ready programs, as envtest and kubebuilder use it.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 const PROGRAMS: [&str; 6] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"];
@@ -50,13 +50,13 @@ impl Binaries {
         Ok(Self { folder })
     }
 
-    /// The programs of a folder that was found before, for example by the process that owns a shared plane.
+    /// The programs of a folder that was found before, for example by the process that owns a shared control plane.
     pub fn in_folder(folder: &Path) -> Result<Self> {
         ensure!(has_all(folder), "`{}` does not hold all of {}", folder.display(), PROGRAMS.join(", "));
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// The folder itself.
+    /// The folder of the programs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -67,12 +67,12 @@ impl Binaries {
     }
 }
 
-/// One committed Go module and what is built from it.
+/// One Go module of this repository, and the program that is built from it.
 struct Module {
     name: &'static str,
     files: [(&'static str, &'static str); 3],
     packages: &'static [&'static str],
-    /// The file in the output folder; empty if Go's own names are right.
+    /// Name of the built file in the output folder; empty if Go's own names are right.
     output: &'static str,
     linker_flags: String,
 }
@@ -129,7 +129,7 @@ fn has_all(folder: &Path) -> bool {
     PROGRAMS.iter().all(|program| folder.join(program).is_file())
 }
 
-/// The name of a build: it changes with every version, so a folder of the cache never changes.
+/// Name of a build. It changes with every version, so a folder of the cache never changes.
 fn versions() -> String {
     format!("kubernetes-{KUBERNETES}_etcd-{ETCD}_kwok-{KWOK}_{}", env::consts::ARCH)
 }
@@ -191,7 +191,7 @@ fn build(module: &Module, temporary: &Path, output: &Path) -> Result<()> {
     for (file, text) in module.files {
         write_private(&source.join(file), text.as_bytes())?;
     }
-    // `-mod=readonly`: Go fails rather than change what go.mod and go.sum pin. The empty GOFLAGS keeps it so.
+    // With `-mod=readonly` Go fails instead of changing what go.mod and go.sum pin. The empty GOFLAGS keeps it so.
     let run = Command::new("go")
         .current_dir(&source)
         .envs([("CGO_ENABLED", "0"), ("GOFLAGS", ""), ("GOWORK", "off")])
@@ -222,7 +222,7 @@ fn build(module: &Module, temporary: &Path, output: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The constants and the committed modules are raised together.
+    /// The constants and the Go modules of this repository must be raised together.
     #[test]
     fn go_modules_pin_the_named_versions() {
         for (module, line) in [
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes publishes its staging modules as v0.<minor>.<patch>; one of another release would not fit.
+    /// Kubernetes publishes its staging modules as v0.<minor>.<patch>; modules of another release would not fit.
     #[test]
     fn staging_modules_are_of_the_same_release() {
         let staging = format!("v0.{}", KUBERNETES.strip_prefix("1.").unwrap());

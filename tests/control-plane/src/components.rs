@@ -1,29 +1,29 @@
-//! The five programs of a plane and their command lines.
+//! The five programs of a control plane and their command lines.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The API server makes a certificate authority and its own certificate here.
+/// The API server's certificate; the server creates it, with a certificate authority, in this file.
 pub(crate) const CERTIFICATE: &str = "certificates/apiserver.crt";
-/// Its private key, which also signs the tokens of service accounts.
+/// The API server's private key, which also signs the tokens of service accounts.
 const KEY: &str = "certificates/apiserver.key";
 /// Kubeconfig of the administrator.
 pub(crate) const KUBECONFIG: &str = "admin.kubeconfig";
-/// Bearer tokens the API server knows.
+/// Bearer tokens that the API server accepts.
 pub(crate) const TOKENS: &str = "tokens.csv";
-/// What is audited.
+/// Rules that say which requests are audited.
 pub(crate) const AUDIT_POLICY: &str = "audit-policy.yaml";
-/// What was audited.
+/// The log of the audited requests.
 pub(crate) const AUDIT_LOG: &str = "audit.log";
-/// The authority of client certificates.
+/// Certificate of the authority that signs client certificates.
 pub(crate) const CLIENT_CA: &str = "client-ca.crt";
-/// Its key.
+/// Key of the authority that signs client certificates.
 pub(crate) const CLIENT_CA_KEY: &str = "client-ca.key";
-/// What kwok plays.
+/// The stages of objects that kwok simulates.
 pub(crate) const STAGES: &str = "stages.yaml";
 
-/// A program of the plane.
+/// A program of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
@@ -52,7 +52,7 @@ impl Component {
     }
 }
 
-/// Where a plane lives: its folder and its ports.
+/// The folder and the ports of a control plane.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) folder: PathBuf,
@@ -67,7 +67,7 @@ impl Site {
         format!("https://127.0.0.1:{}", self.api_server)
     }
 
-    /// A file of the plane's folder.
+    /// Path of a file in the control plane's folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -109,16 +109,17 @@ impl Site {
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd),
             format!("--secure-port={}", self.api_server),
             "--bind-address=127.0.0.1".to_owned(),
-            // Loopback must not become an endpoint of the `kubernetes` service: nobody reconciles it.
+            // The loopback address must not become an endpoint of the `kubernetes` service, because no controller would
+            // correct it.
             "--advertise-address=127.0.0.1".to_owned(),
             "--endpoint-reconciler-type=none".to_owned(),
             self.file("cert-dir", "certificates"),
             self.file("token-auth-file", TOKENS),
             self.file("client-ca-file", CLIENT_CA),
-            // As k3s and kubeadm set them: a kubelet's credentials are confined to its own node.
+            // As in k3s and kubeadm: a kubelet's credentials are confined to its own node.
             "--authorization-mode=Node,RBAC".to_owned(),
             "--enable-admission-plugins=NodeRestriction".to_owned(),
-            // The server makes its serving key before it reads this option, and keeps it over a restart.
+            // The API server creates its serving key before it reads this option, and keeps the key over a restart.
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
             self.file("service-account-key-file", KEY),
             self.file("service-account-signing-key-file", KEY),
@@ -127,7 +128,7 @@ impl Site {
             "--profiling=false".to_owned(),
             self.file("audit-policy-file", AUDIT_POLICY),
             self.file("audit-log-path", AUDIT_LOG),
-            // One file, never rotated (MiB): marks are offsets into it.
+            // One audit log file, never rotated (the limit is in MiB): audit marks are offsets into it.
             "--audit-log-maxsize=1000000".to_owned(),
         ]
     }
@@ -139,7 +140,7 @@ impl Site {
             "--use-service-account-credentials=true".to_owned(),
             "--secure-port=0".to_owned(),
             "--profiling=false".to_owned(),
-            // A claim that this component sees before its volume is looked at again only then; usually after 15 s.
+            // Only this sync handles a claim that the component saw before its volume. The default interval is 15 s.
             "--pvclaimbinder-sync-period=1s".to_owned(),
             self.file("root-ca-file", CERTIFICATE),
             self.file("service-account-private-key-file", KEY),
@@ -160,7 +161,7 @@ impl Site {
         arguments.extend([
             "--manage-all-nodes=true".to_owned(),
             self.file("config", STAGES),
-            // A kubelet's default. The leases keep the nodes Ready.
+            // The default of a kubelet. The leases keep the nodes Ready.
             "--node-lease-duration-seconds=40".to_owned(),
             "--cidr=10.64.0.1/16".to_owned(),
         ]);
@@ -176,8 +177,8 @@ impl Site {
     }
 }
 
-/// The lease is renewed every 2 s as everywhere, so that its age tells of a frozen component. But a component must
-/// survive an outage or a pause of many minutes: with the usual deadline of 10 s it would end itself.
+/// The lease is renewed every 2 s, as is usual, so that its age shows a frozen component. But a component must survive
+/// an outage or a pause of many minutes: with the usual deadline of 10 s it would exit.
 fn leader_election() -> [String; 4] {
     [
         "--leader-elect=true".to_owned(),

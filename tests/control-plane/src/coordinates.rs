@@ -1,4 +1,4 @@
-//! What another process must know of a plane to use it.
+//! The data that another process needs to use a control plane.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use crate::{components::Component, credentials::write_private};
 /// The environment variable that names the file with the coordinates of a shared plane.
 pub const ENVIRONMENT: &str = "EBB_CONTROL_PLANE";
 
-/// Where a running plane is and how to get in.
+/// Address and credentials of a running control plane.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Coordinates {
     /// URL of the API server.
@@ -23,15 +23,15 @@ pub struct Coordinates {
     pub token: String,
     /// Kubeconfig with that token, readable by its owner only.
     pub kubeconfig: PathBuf,
-    /// The API server's certificates: what a client verifies it with.
+    /// The API server's certificates, by which a client verifies it.
     pub certificate: PathBuf,
     /// The audit log, one JSON event per line.
     pub audit_log: PathBuf,
     /// Folder of the programs, `kubectl` among them.
     pub binaries: PathBuf,
-    /// The plane's own folder; each component logs into `<program>.log` there.
+    /// The control plane's own folder; each component writes its log to `<program>.log` there.
     pub folder: PathBuf,
-    /// Process ids at the start. A restarted API server has another one.
+    /// Process ids at the start. The API server gets another id when it is restarted.
     pub pids: BTreeMap<Component, u32>,
 }
 
@@ -44,7 +44,7 @@ impl Coordinates {
             .with_context(|| format!("control plane file `{}` is not valid", path.display()))
     }
 
-    /// Writes them as JSON, readable by the owner only. The file appears complete or not at all.
+    /// Writes the coordinates as JSON, readable by the owner only. The file appears complete or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
         let temporary = path.with_extension("incomplete");
         write_private(&temporary, &serde_json::to_vec_pretty(self)?)?;

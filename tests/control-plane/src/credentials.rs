@@ -16,17 +16,17 @@ pub(crate) fn token() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-/// Who somebody is.
+/// How a user authenticates.
 pub(crate) enum User {
     Token(String),
-    /// Both as PEM.
+    /// Certificate and key, both as PEM.
     Certificate {
         certificate: String,
         key: String,
     },
 }
 
-/// A kubeconfig with everything in it: it can be copied away from the plane's folder.
+/// A kubeconfig that contains all its data, so it can be copied away from the control plane's folder.
 pub(crate) fn kubeconfig(server: &str, certificate: &Path, user: &User) -> Result<String> {
     let certificate = fs::read(certificate)
         .with_context(|| format!("cannot read certificate `{}`", certificate.display()))?;
@@ -48,11 +48,12 @@ pub(crate) fn kubeconfig(server: &str, certificate: &Path, user: &User) -> Resul
         "contexts": [{"name": "plane", "context": {"cluster": "plane", "user": "user", "namespace": "default"}}],
         "current-context": "plane",
     });
-    // JSON is YAML.
+    // JSON is valid YAML.
     Ok(serde_json::to_string_pretty(&config)?)
 }
 
-/// Writes a file that only its owner may read. It need not survive a power cut: the plane does not either.
+/// Writes a file that only its owner may read. The file is not synced, because the control plane does not survive a
+/// power cut either.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     let write = || {
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(content)

@@ -1,4 +1,4 @@
-//! kubectl with its kubeconfig.
+//! Runs kubectl with a kubeconfig.
 
 use std::{
     ffi::OsString,
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::binaries::Binaries;
 
-/// The plane's kubectl for one user.
+/// The control plane's kubectl for one user.
 #[derive(Debug, Clone)]
 pub(crate) struct Kubectl {
     program: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    /// `scratch` takes kubectl's discovery cache; in the home folder it would grow with every plane.
+    /// `scratch` gets kubectl's discovery cache; in the home folder the cache would grow with every control plane.
     pub(crate) fn new(binaries: &Binaries, kubeconfig: &Path, scratch: &Path) -> Self {
         Self {
             program: binaries.path("kubectl"),
@@ -32,7 +32,7 @@ impl Kubectl {
         }
     }
 
-    /// A command to which the verb and its arguments are added.
+    /// A command without its verb and arguments.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         // A person's own kubectl settings must not change a test.
@@ -40,12 +40,12 @@ impl Kubectl {
         command
     }
 
-    /// Runs it and returns its standard output. A failure shows the arguments and what kubectl said.
+    /// Runs kubectl and returns its standard output. An error contains the arguments and kubectl's message.
     pub(crate) fn run(&self, args: &[&str]) -> Result<String> {
         self.run_with_input(args, b"")
     }
 
-    /// The same with text on its standard input, for `-f -`.
+    /// As [`Kubectl::run`], with text on standard input, for `-f -`.
     pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> Result<String> {
         let run = || {
             let mut child = self
@@ -67,7 +67,7 @@ impl Kubectl {
             output.status,
             String::from_utf8_lossy(&output.stderr).trim()
         );
-        // Only now: a kubectl that fails early leaves its input unread, and says why itself.
+        // Checked only now: a kubectl that fails early leaves its input unread, and its own error is the useful one.
         written.with_context(|| format!("`kubectl {}` did not read its input", args.join(" ")))?;
         Ok(String::from_utf8(output.stdout)?)
     }

@@ -44,7 +44,7 @@ pub use plane::ControlPlane;
 pub use pool::Pool;
 pub use wait::until;
 
-/// A name nobody else on a shared plane has: `prefix-` and eight random hexadecimal digits.
+/// A name that nothing else on a shared control plane has: `prefix-` and eight random hexadecimal digits.
 ///
 /// Valid as the name of a namespace, a node or a label value if `prefix` is.
 pub fn unique(prefix: &str) -> String {

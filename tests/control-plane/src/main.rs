@@ -1,4 +1,5 @@
-//! `control-plane run` holds one plane for a whole test run; `control-plane build` makes its programs beforehand.
+//! `control-plane run` runs one control plane for a whole test run; `control-plane build` builds its programs
+//! beforehand.
 
 use std::{
     fs,
@@ -59,7 +60,7 @@ fn run(ready_file: &Path) -> Result<()> {
     let mut ends = SigSet::empty();
     ends.add(Signal::SIGTERM);
     ends.add(Signal::SIGINT);
-    // Before the thread below: it inherits this, so the signals wait for `wait`.
+    // Before the thread below is started, which inherits this: so the signals are delivered to `wait`.
     ends.thread_block().context("cannot block signals")?;
     if has_piped_input() {
         thread::spawn(end_with_input);
@@ -69,7 +70,7 @@ fn run(ready_file: &Path) -> Result<()> {
     fs::remove_file(ready_file).with_context(|| format!("cannot remove `{}`", ready_file.display()))
 }
 
-/// A job in the background of a script has `/dev/null` as its input, which is at its end from the beginning.
+/// False for a background job of a script: its input is `/dev/null`, which is at its end from the beginning.
 fn has_piped_input() -> bool {
     fstat(io::stdin().as_fd()).is_ok_and(|status| {
         let kind = SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT;
@@ -81,6 +82,6 @@ fn end_with_input() {
     let mut input = io::stdin().lock();
     let mut ignored = [0; 512];
     while matches!(input.read(&mut ignored), Ok(count) if count != 0) {}
-    // `run` waits for this signal. It goes to this very process, so it cannot fail.
+    // `run` waits for this signal. The signal goes to this process itself, so sending it cannot fail.
     kill(Pid::this(), Signal::SIGTERM).ok();
 }

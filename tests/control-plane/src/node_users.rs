@@ -1,4 +1,4 @@
-//! Kubelets as the API server knows them: client certificates of `system:node:<name>`.
+//! Credentials of kubelets: client certificates of `system:node:<name>`.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     plane::ControlPlane,
 };
 
-/// Makes the authority whose client certificates the API server believes.
+/// Creates the authority whose client certificates the API server accepts.
 pub(crate) fn make_client_ca(site: &Site) -> Result<()> {
     let key = KeyPair::generate().context("cannot make a key")?;
     let certificate = authority().self_signed(&key).context("cannot make a certificate authority")?;
@@ -26,7 +26,7 @@ pub(crate) fn make_client_ca(site: &Site) -> Result<()> {
     write_private(&site.path(CLIENT_CA), certificate.pem().as_bytes())
 }
 
-/// The same each time, so that the key alone is enough to sign more.
+/// The authority's parameters. They are the same each time, so its key alone is enough to sign more certificates.
 fn authority() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = named("plane-clients", None);
@@ -45,13 +45,15 @@ fn named(name: &str, organization: Option<&str>) -> DistinguishedName {
 }
 
 impl ControlPlane {
-    /// The kubeconfig of this node's kubelet, user `system:node:<node>` of group `system:nodes`: what the Node authorizer
-    /// and NodeRestriction confine to that node. The file is readable by its owner only, and lasts as long as this handle.
+    /// The kubeconfig of this node's kubelet, user `system:node:<node>` of group `system:nodes`. The Node authorizer
+    /// and NodeRestriction confine this user to that node. The file is readable by its owner only, and exists as long
+    /// as this handle.
     pub fn node_kubeconfig(&self, node: &str) -> Result<PathBuf> {
         self.node_kubeconfig_for(node, None)
     }
 
-    /// The same with a certificate that ends so soon; without a time it outlives the handle.
+    /// As [`ControlPlane::node_kubeconfig`], with a certificate that expires after `validity`; without a time it
+    /// outlives the handle.
     pub fn node_kubeconfig_for(&self, node: &str, validity: Option<Duration>) -> Result<PathBuf> {
         let ca = self.coordinates().folder.join(CLIENT_CA_KEY);
         let ca = fs::read_to_string(&ca).with_context(|| format!("cannot read `{}`", ca.display()))?;

@@ -9,9 +9,9 @@
 //! | [`COMPLETE_AFTER`] | pod: from running to Succeeded | never |
 //! | [`DETACH_DELAY`] | VolumeAttachment: from deletion to gone | 2 s |
 //!
-//! A pod's delay starts again when the pod changes meanwhile. A VolumeAttachment is made by the controller-manager, so
-//! its annotation is set after it appeared. The name of a driver can say it too: `detach-10s.csi.test` takes 10 s, and
-//! `attach-5s.csi.test` attaches after 5 s instead of at once. kwok never sets a node's `volumesInUse`.
+//! A pod's delay starts again when the pod changes meanwhile. A VolumeAttachment is created by the controller-manager,
+//! so its annotation is set after it appeared. The name of a driver can also set the times: `detach-10s.csi.test` takes
+//! 10 s, and `attach-5s.csi.test` attaches after 5 s instead of at once. kwok never sets a node's `volumesInUse`.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,8 @@ pub fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// A node of a pool. Its annotation tells the controller-manager to attach volumes to it, as a kubelet's does.
+/// A node of a pool. Its annotation makes the controller-manager attach volumes to it, as the annotation of a kubelet
+/// does.
 pub fn node(name: &str, pool: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
@@ -105,7 +106,7 @@ pub fn csi_driver(name: &str) -> Value {
     })
 }
 
-/// Says that a node has these CSI drivers.
+/// The CSINode of a node: the node has these CSI drivers.
 pub fn csi_node(node: &str, drivers: &[&str]) -> Value {
     let drivers: Vec<Value> = drivers.iter().map(|driver| json!({"name": driver, "nodeID": node})).collect();
     json!({

@@ -1,4 +1,4 @@
-//! A running control plane, own or shared.
+//! A running control plane, either this process's own or a shared one.
 
 use std::{
     env,
@@ -25,19 +25,20 @@ const ATTACH_LIMIT: Duration = Duration::from_secs(20);
 
 /// A control plane, started by this process or shared by another one.
 ///
-/// All calls block their thread. Dropping an own plane kills its processes and removes its folder; should this process
-/// be killed, the same happens without it.
+/// All calls block their thread. When the handle of an own control plane is dropped, or this process is killed, its
+/// processes are killed and its folder is removed.
 #[derive(Debug)]
 pub struct ControlPlane {
     coordinates: Coordinates,
     kubectl: Kubectl,
     processes: Option<Processes>,
-    /// The own plane's folder, or one for this user of a shared plane. Declared last: dropped after its users.
+    /// The own control plane's folder, or this handle's folder for a shared one. Declared last, so it is dropped after
+    /// the fields that use it.
     folder: Folder,
 }
 
 impl ControlPlane {
-    /// Starts a plane of its own; takes about 8 s, and minutes the first time, when the programs are built.
+    /// Starts an own control plane; takes about 8 s, and minutes the first time, when the programs are built.
     ///
     /// Fails if the programs can neither be found nor built, or if one of them does not start: the error then shows the
     /// end of its log.
@@ -49,7 +50,7 @@ impl ControlPlane {
         Ok(Self { coordinates, kubectl, processes: Some(processes), folder })
     }
 
-    /// The plane that the environment variable [`ENVIRONMENT`] names, else a plane of its own.
+    /// The control plane that the environment variable [`ENVIRONMENT`] names; without it an own one.
     pub fn shared() -> Result<Self> {
         match env::var_os(ENVIRONMENT).filter(|value| !value.is_empty()) {
             Some(file) => Self::attach(Path::new(&file)),
@@ -57,7 +58,7 @@ impl ControlPlane {
         }
     }
 
-    /// The running plane whose coordinates are in `file`, as `control-plane run --ready-file` writes them.
+    /// The running control plane whose coordinates are in `file`, as `control-plane run --ready-file` writes them.
     pub fn attach(file: &Path) -> Result<Self> {
         let coordinates = Coordinates::read(file)?;
         let binaries = Binaries::in_folder(&coordinates.binaries)?;
@@ -72,7 +73,7 @@ impl ControlPlane {
         Ok(Self { coordinates, kubectl, processes: None, folder })
     }
 
-    /// What another process needs to use this plane.
+    /// The data that another process needs to use this control plane.
     pub fn coordinates(&self) -> &Coordinates {
         &self.coordinates
     }
@@ -92,24 +93,25 @@ impl ControlPlane {
         &self.coordinates.token
     }
 
-    /// `kubectl` 1.34 as that administrator; the verb and its arguments are to be added.
+    /// A command of `kubectl` 1.34 as that administrator, without its verb and arguments.
     pub fn kubectl(&self) -> Command {
         self.kubectl.command()
     }
 
-    /// Runs `kubectl` and returns its standard output. A failure shows the arguments and what kubectl said.
+    /// Runs `kubectl` and returns its standard output. An error contains the arguments and kubectl's message.
     pub fn run(&self, args: &[&str]) -> Result<String> {
         self.kubectl.run(args)
     }
 
-    /// The same with text on its standard input, for `-f -`.
+    /// As [`ControlPlane::run`], with text on standard input, for `-f -`.
     pub fn run_with_input(&self, args: &[&str], input: &[u8]) -> Result<String> {
         self.kubectl.run_with_input(args, input)
     }
 
     /// Kills the API server: every connection breaks, new ones are refused. etcd keeps its data.
     ///
-    /// Fails on a shared plane, like the next three: it would hit everybody else's tests.
+    /// Fails on a shared control plane, like the next three calls, because it would disturb the tests of other
+    /// processes.
     pub fn stop_api_server(&mut self) -> Result<()> {
         self.own_mut()?.kill(Component::ApiServer)
     }
@@ -132,7 +134,7 @@ impl ControlPlane {
         self.own()?.signal(component, Signal::SIGCONT)
     }
 
-    /// A file in a folder that goes with this handle.
+    /// Path of a file in a folder that is removed with this handle.
     pub(crate) fn scratch(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -1,4 +1,4 @@
-//! Objects on the plane: apply, look, and a test's own namespace with its own nodes.
+//! Objects on the control plane: applying and reading them, and a namespace with nodes for one test.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{objects, plane::ControlPlane, wait::until};
 
-/// How long nodes and namespaces may take to be usable, on a machine under load.
+/// Time limit for nodes and namespaces to be usable, on a busy machine.
 const USABLE_LIMIT: Duration = Duration::from_mins(1);
 
-/// What one test has for itself on a shared plane.
+/// The namespace and the nodes of one test on a shared control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     /// Name of the namespace, and value of the nodes' label [`objects::POOL`].
@@ -20,21 +20,21 @@ pub struct Pool {
 }
 
 impl ControlPlane {
-    /// Makes these objects, or changes them (server-side apply). All in one call of `kubectl`.
+    /// Creates or changes these objects (server-side apply), all in one call of `kubectl`.
     pub fn apply(&self, objects: &[Value]) -> Result<()> {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         self.apply_text(&serde_json::to_string(&list)?)
     }
 
-    /// The same for YAML or JSON text, also of several documents.
+    /// As [`ControlPlane::apply`], for YAML or JSON text, also with several documents.
     pub fn apply_text(&self, manifests: &str) -> Result<()> {
         self.run_with_input(&["apply", "--server-side", "--force-conflicts", "-f", "-"], manifests.as_bytes())
             .map(drop)
     }
 
-    /// What `kubectl get` with these arguments finds, for example `&["pod", "web", "--namespace=shop"]`.
+    /// The result of `kubectl get` with these arguments, for example `&["pod", "web", "--namespace=shop"]`.
     ///
-    /// One object if a name is given, else a list with `items`. Fails if the named object is not there.
+    /// That is one object if a name is given, else a list with `items`. Fails if the named object does not exist.
     pub fn get(&self, args: &[&str]) -> Result<Value> {
         let all: Vec<&str> = ["get", "--output=json"].iter().chain(args).copied().collect();
         serde_json::from_str(&self.run(&all)?).context("`kubectl get` wrote no JSON")
@@ -48,14 +48,14 @@ impl ControlPlane {
         }
     }
 
-    /// Makes nodes outside of any pool, and waits until pods can be scheduled to them.
+    /// Creates nodes outside of any pool, and waits until pods can be scheduled to them.
     pub fn create_nodes(&self, names: &[&str]) -> Result<()> {
         self.create_nodes_of("", names)
     }
 
-    /// Makes the namespace `name` and nodes called `<name>-<suffix>`, and waits until they can be used.
+    /// Creates the namespace `name` and nodes called `<name>-<suffix>`, and waits until they can be used.
     ///
-    /// Take a [`crate::unique`] name. Nothing is removed at the end: the plane goes as a whole.
+    /// Use a [`crate::unique`] name. Nothing is removed at the end: the whole control plane is.
     pub fn create_pool(&self, name: &str, suffixes: &[&str]) -> Result<Pool> {
         self.create_namespace(name)?;
         let nodes: Vec<String> = suffixes.iter().map(|suffix| format!("{name}-{suffix}")).collect();
@@ -64,7 +64,7 @@ impl ControlPlane {
         Ok(Pool { name: name.to_owned(), nodes })
     }
 
-    /// Makes a namespace and waits until pods can be made in it: they need its default service account.
+    /// Creates a namespace and waits until pods can be created in it: they need its default service account.
     pub fn create_namespace(&self, name: &str) -> Result<()> {
         self.apply(&[objects::namespace(name)])?;
         let namespace = format!("--namespace={name}");
@@ -87,7 +87,7 @@ impl ControlPlane {
     }
 }
 
-/// Ready, and the controller-manager has taken its `not-ready` taint away.
+/// True if the node is Ready and the controller-manager has removed its `not-ready` taint.
 fn is_usable(node: &Value) -> bool {
     let ready = node.pointer("/status/conditions").and_then(Value::as_array).is_some_and(|conditions| {
         let has = |condition: &Value, key, value| condition.get(key).and_then(Value::as_str) == Some(value);

@@ -7,12 +7,12 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Ports tried before giving up.
+/// Number of ports that are tried.
 const TRIES: u32 = 200;
-/// How far below the range of outgoing connections ports are taken.
+/// Ports are taken from this many numbers below the range of outgoing connections.
 const SPAN: u32 = 12_000;
 
-/// A port nobody listens on, held until [`Reserved::release`].
+/// A port on which no process listens, reserved until [`Reserved::release`].
 #[derive(Debug)]
 pub(crate) struct Reserved {
     port: u16,
@@ -48,7 +48,7 @@ impl Reserved {
     }
 }
 
-/// The kernel's default (32768) where it does not say.
+/// The lowest port of outgoing connections; the kernel's default (32768) if it cannot be read.
 fn lowest_outgoing_port() -> u32 {
     fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .ok()

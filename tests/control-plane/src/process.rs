@@ -1,7 +1,7 @@
 //! A child process that cannot outlive its owner.
 //!
-//! Each component leads a process group of its own. In the group a shell waits on a pipe whose other end only the
-//! owner holds. When the owner ends, by whatever means, the kernel closes the pipe and the shell kills the group.
+//! Each component is the leader of a process group. In the group a shell waits on a pipe whose other end only the owner
+//! has. When the owner ends, for whatever reason, the kernel closes the pipe and the shell kills the group.
 //! (`PR_SET_PDEATHSIG` would fire when the *thread* that started the child ends, and needs unsafe code to set.)
 
 use std::{
@@ -19,14 +19,14 @@ use nix::{
     unistd::Pid,
 };
 
-/// Puts the watcher into the background and becomes the program, so that the child's id is the program's.
+/// Script: puts the watcher into the background and becomes the program, so that the child's id is the program's.
 const KILL_GROUP_WITH_OWNER: &str = r#"
 exec 3<&0
 (while read -r _ <&3; do :; done; kill -KILL 0) >/dev/null 2>&1 &
 exec "$@" 3<&- </dev/null
 "#;
 
-/// Removes a folder once its owner has ended; processes that still die in it may need some more tries.
+/// Script: removes a folder once its owner has ended. If processes in it are still ending, it tries several times.
 const REMOVE_WITH_OWNER: &str = r#"
 while read -r _; do :; done
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -43,7 +43,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program` with `home` as its whole environment; both outputs are appended to `log`.
+    /// Starts `program` with `home` as its HOME and no other environment variable; both outputs are appended to `log`.
     pub(crate) fn start(program: &Path, args: &[String], home: &Path, log: &Path) -> Result<Self> {
         let start = || -> Result<Self> {
             let output = OpenOptions::new().create(true).append(true).open(log)?;
@@ -71,7 +71,7 @@ impl Process {
         kill(self.group, signal).with_context(|| format!("cannot send {signal} to process {}", self.group))
     }
 
-    /// How the program ended, if it has.
+    /// The exit status of the program, if it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -82,13 +82,13 @@ impl Drop for Process {
         // The watcher keeps the group alive even after the program ended, so the number still names this group.
         match killpg(self.group, Signal::SIGKILL) {
             Ok(()) | Err(Errno::ESRCH) => drop(self.child.wait()),
-            // Closing the pipe, which dropping the child does, lets the watcher try.
+            // Dropping the child closes the pipe, so the watcher kills the group.
             Err(_) => {}
         }
     }
 }
 
-/// A temporary folder that goes with its owner: when dropped, or when this process ends in any other way.
+/// A temporary folder that is removed when it is dropped, and also when this process ends in any other way.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! The processes of an own plane, started in order.
+//! The processes of an own control plane, started in order.
 
 use std::{
     collections::BTreeMap,
@@ -22,9 +22,9 @@ use crate::{
     wait::until,
 };
 
-/// How long a component may take to start, on a machine under load.
+/// Time limit for the start of a component, on a busy machine.
 const START_LIMIT: Duration = Duration::from_mins(2);
-/// Lines of a component's log shown when it does not start.
+/// Number of lines of a component's log that are shown if it does not start.
 const LOG_LINES: usize = 8;
 
 /// The running components. Dropping them kills them.
@@ -50,7 +50,7 @@ impl Processes {
         write_private(&site.path(AUDIT_POLICY), include_bytes!("../config/audit-policy.yaml"))?;
         write_private(&site.path(STAGES), include_bytes!("../config/stages.yaml"))?;
         make_client_ca(&site)?;
-        // Marks are offsets into it: it exists from the beginning.
+        // Audit marks are offsets into the log, so it must exist from the beginning.
         write_private(&site.path(AUDIT_LOG), b"")?;
 
         let mut processes = Self { site, binaries: binaries.clone(), running: BTreeMap::new() };
@@ -105,7 +105,7 @@ impl Processes {
         Ok(kubectl)
     }
 
-    /// The components that work through the API server have started when their first work is seen there.
+    /// Starts the components that work through the API server, and waits until the first result of each is seen there.
     fn start_clients(&mut self, kubectl: &Kubectl) -> Result<()> {
         for component in [Component::ControllerManager, Component::Scheduler, Component::Kwok] {
             self.spawn(component)?;
@@ -166,5 +166,5 @@ impl Processes {
 fn connect(port: u16) -> Result<()> {
     TcpStream::connect((Ipv4Addr::LOCALHOST, port))
         .map(drop)
-        .with_context(|| format!("nobody listens on port {port}"))
+        .with_context(|| format!("no process listens on port {port}"))
 }

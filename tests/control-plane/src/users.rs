@@ -11,16 +11,16 @@ use crate::{
     wait::until,
 };
 
-/// The API server knows a new role as soon as its own watch tells it.
+/// Time limit for a new role: the API server knows the role once its own watch has reported it.
 const ROLE_LIMIT: Duration = Duration::from_secs(20);
 
 impl ControlPlane {
-    /// Makes a service account that may do what `rules` says, cluster-wide, and returns its kubeconfig.
+    /// Creates a service account with the rights in `rules`, cluster-wide, and returns its kubeconfig.
     ///
     /// `rules` are those of a `ClusterRole`: `[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]`. An empty
-    /// list makes a user who may do nothing. Account, role and binding are called `name`, the account is in
-    /// namespace `default`; on a shared plane take a [`crate::unique`] name. The token is valid for a day, the file,
-    /// readable by its owner only, as long as this handle.
+    /// list gives a user without rights. Account, role and binding are called `name`; the account is in namespace
+    /// `default`. On a shared control plane use a [`crate::unique`] name. The token is valid for a day. The file is
+    /// readable by its owner only and exists as long as this handle.
     pub fn create_service_user(&self, name: &str, rules: &Value) -> Result<PathBuf> {
         self.apply(&[
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}}),
@@ -40,8 +40,8 @@ impl ControlPlane {
         self.service_account_kubeconfig("default", name)
     }
 
-    /// The kubeconfig of a service account that is there. The token is valid for a day, the file, readable by its owner
-    /// only, as long as this handle.
+    /// The kubeconfig of an existing service account. The token is valid for a day. The file is readable by its owner
+    /// only and exists as long as this handle.
     pub fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let at = format!("--namespace={namespace}");
         let token = self.run(&["create", "token", name, &at, "--duration=24h"])?;
@@ -55,7 +55,8 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// The same with a token that is bound to a Node: the API server knows for which one it was made.
+    /// As [`ControlPlane::service_account_kubeconfig`], with a token that is bound to a Node: the API server knows for
+    /// which Node it was made.
     pub fn bound_token_kubeconfig(&self, namespace: &str, name: &str, node: &str) -> Result<PathBuf> {
         let (at, to) = (format!("--namespace={namespace}"), format!("--bound-object-name={node}"));
         let token =
@@ -67,7 +68,7 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// All rules of a role become known together, so one of them tells for all.
+    /// Waits until the first rule is in force; all rules of a role come into force together.
     fn until_rule_counts(&self, name: &str, rules: &Value) -> Result<()> {
         let first = |field: &str| {
             let text = rules.pointer(&format!("/0/{field}/0")).and_then(Value::as_str);

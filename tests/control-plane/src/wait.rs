@@ -1,4 +1,4 @@
-//! Waiting for something that tells nobody when it happens.
+//! Waits for conditions that no event reports.
 
 use std::{
     thread,
@@ -7,13 +7,13 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 
-/// Pause between two looks.
+/// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Looks again and again until `look` answers `Some`, and returns what it found.
+/// Calls `look` until it returns `Some`, and returns that value.
 ///
-/// Blocks the thread. An error of `look` counts as "not yet". Fails after `limit`, naming `what` and the last error.
-/// For what can be watched, `kubectl wait` through [`crate::ControlPlane::run`] costs less.
+/// Blocks the thread. An error of `look` counts as "not yet". Fails after `limit`; the error names `what` and the last
+/// error. Where the API server can be watched, `kubectl wait` through [`crate::ControlPlane::run`] costs less.
 #[expect(clippy::disallowed_methods, reason = "a test waits for other processes, outside of any runtime")]
 pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn errors_and_none_mean_not_yet() {
         let mut looks = 0;
-        let found = until("third look", Duration::from_mins(1), || {
+        let found = until("third poll", Duration::from_mins(1), || {
             looks += 1;
             match looks {
                 1 => bail!("not there"),

@@ -1,6 +1,6 @@
-//! The plane behaves as a cluster, and leaves nothing behind.
+//! The control plane behaves as a cluster, and leaves nothing behind.
 //!
-//! One plane serves all cases: each start costs 8 s.
+//! One control plane serves all cases, because each start costs 8 s.
 #![expect(clippy::indexing_slicing, reason = "tests may; in JSON a missing field is null")]
 
 use std::{
@@ -22,12 +22,12 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// Far more than anything here takes, for a machine under load.
+/// Time limit of a wait: far more than any case takes, for a busy machine.
 const LIMIT: Duration = Duration::from_mins(1);
 
 type Case = (&'static str, fn(&ControlPlane) -> Result<()>);
 
-/// These only touch their own pool, so they run at the same time.
+/// These cases change only their own pool, so they run at the same time.
 const QUIET: [Case; 8] = [
     ("nodes are Ready", nodes_are_ready),
     ("a deployment's pods run and an evicted one goes away", workload_runs_and_leaves),
@@ -59,7 +59,8 @@ fn plane_behaves_as_a_cluster() -> Result<()> {
     nothing_is_left(&coordinates, Duration::ZERO)
 }
 
-/// `control-plane run` in both ways of an end; the first plane is also used from here, as a shared one.
+/// `control-plane run` ends in both ways: its owner is killed, or its input ends. The first control plane is also used
+/// from here, as a shared one.
 #[test]
 fn plane_goes_with_its_owner() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -166,7 +167,7 @@ async fn requests_are_counted_exactly(plane: &ControlPlane) -> Result<()> {
     drop(pods.watch(&WatchParams::default(), "0").await?);
 
     let requests = plane.audit_since(mark)?;
-    ensure!(requests.by_agent_and_verb().len() > 4, "nobody else sent a request");
+    ensure!(requests.by_agent_and_verb().len() > 4, "no other client sent a request");
     let own = requests.of_agent(&agent);
     let counts = own.tally(|request| (request.verb.as_str(), request.code.unwrap_or_default()));
     let expected = [(("create", 201), 1), (("get", 404), 25), (("list", 200), 1), (("watch", 200), 2)];
@@ -257,8 +258,7 @@ async fn service_user_has_its_rights(plane: &ControlPlane) -> Result<()> {
     }
 }
 
-/// Ends with everything running again.
-/// By the Node authorizer and NodeRestriction.
+/// The Node authorizer and NodeRestriction confine a kubelet to its own node.
 #[tokio::main(flavor = "current_thread")]
 async fn kubelet_is_confined(plane: &ControlPlane) -> Result<()> {
     let pool = plane.create_pool(&unique("kubelet"), &["a", "b"])?;
@@ -273,10 +273,11 @@ async fn kubelet_is_confined(plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
+/// Ends with all components running again.
 fn paused_component_stands_still(plane: &ControlPlane) -> Result<()> {
     let pid = plane.coordinates().pids[&Component::ControllerManager];
     plane.pause(Component::ControllerManager)?;
-    // The signal is sent when `pause` returns; the kernel's answer to it shows a little later.
+    // The signal is sent when `pause` returns; the process state changes a little later.
     until("the process is stopped", LIMIT, || Ok((state(pid)? == 'T').then_some(())))?;
     plane.resume(Component::ControllerManager)?;
     plane.create_namespace(&unique("resumed"))
@@ -293,11 +294,12 @@ fn api_server_comes_back(plane: &mut ControlPlane) -> Result<()> {
     ensure!(plane.start_api_server().is_err(), "an API server was started twice");
     plane.get(&["namespace", &name])?;
     ensure!(plane.coordinates().pids[&Component::ApiServer] != before, "the process id is the old one");
-    // The controller-manager finds its way back.
+    // The controller-manager reconnects.
     plane.create_namespace(&unique("after"))
 }
 
-/// rustls, as in our agents, accepts the server's certificate; a retry would count twice.
+/// A client that uses rustls, as our agents do, and so checks the server's certificate. Without retries, which would
+/// count twice.
 async fn client(kubeconfig: &Path, agent: &str) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
@@ -342,7 +344,8 @@ fn run_plane(ready_file: &Path) -> Result<Child> {
     Ok(owner)
 }
 
-/// No process that was told the plane's folder, and no folder. kwok's own children would be found too.
+/// Waits until no process has the control plane's folder among its arguments, and the folder is gone. Children of kwok
+/// would be found too.
 fn nothing_is_left(coordinates: &Coordinates, limit: Duration) -> Result<()> {
     until("no process and no folder is left", limit, || {
         let left = processes_of(&coordinates.folder)?;

@@ -1,4 +1,4 @@
-//! The API without a network: a request in, an answer out.
+//! The API without a network: answers a request.
 
 mod call;
 mod discovery;
@@ -27,7 +27,7 @@ use crate::settings::Settings;
 use crate::store::{Object, Store};
 use crate::write::{self, Context, DeleteOptions, Deleted, NewStatus, Part};
 
-/// What an answer depends on besides the objects.
+/// Everything that an answer depends on besides the objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) now: Moment,
@@ -38,11 +38,11 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) unserved: &'a BTreeSet<String>,
 }
 
-/// An answer at once, or one that goes on.
+/// An answer: complete, or a watch that goes on.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Reply(Reply),
-    /// Still to be serialized, without the store's lock.
+    /// A page that is serialized later, without the store's lock.
     List(list::Page),
     Watch(Watch),
 }
@@ -157,7 +157,7 @@ fn patched(store: &Store, call: &Call, objects: &Objects) -> Result<serde_json::
     let found = store.get(objects.resource, &objects.namespace, call.name());
     let before = found.ok_or_else(|| Refusal::not_found(objects.resource, call.name()))?;
     let mut after = patch::apply(&call.content_type, before, &call.body)?;
-    // A patch that names no version means the one it was applied to.
+    // A patch that names no version means the version that it was applied to.
     object::set_default(
         &mut after,
         &["metadata", "resourceVersion"],
@@ -176,7 +176,7 @@ fn delete(store: &mut Store, call: &Call, objects: &Objects, now: Moment) -> Res
     }
 }
 
-/// The options of a DELETE and whether it is a dry run. With a body, even `{}`, nothing in the query counts.
+/// The options of a DELETE, and whether it is a dry run. If there is a body, even `{}`, the query is ignored.
 fn deletion(call: &Call) -> Result<(DeleteOptions, bool), Refusal> {
     if call.body.is_empty() {
         let dry_run = options::dry_run(&call.query, "DeleteOptions")?;
@@ -187,7 +187,7 @@ fn deletion(call: &Call) -> Result<(DeleteOptions, bool), Refusal> {
     Ok((options::delete_options(&body, &Query::default())?, dry_run))
 }
 
-/// What the server says of an object that left no last state behind.
+/// The server's answer about a deleted object of which no last state is shown.
 fn deleted_status(resource: &Resource, object: &Object) -> serde_json::Value {
     let mut details = resource.details(object::name(object));
     object::set(&mut details, &["uid"], object::uid(object));

@@ -10,17 +10,17 @@ use jiff::{SignedDuration, Timestamp};
 /// How the cluster's time passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Time {
-    /// With the machine's clock; [`advance`](crate::FakeCluster::advance) adds to it.
+    /// The time passes with the machine's clock; [`advance`](crate::FakeCluster::advance) adds to it.
     #[default]
     Real,
-    /// Only by [`advance`](crate::FakeCluster::advance): nothing that waits for time happens by itself.
+    /// Only [`advance`](crate::FakeCluster::advance) moves the time: nothing that waits for time happens by itself.
     Manual,
 }
 
 /// A point in the cluster's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Since the cluster was started.
+    /// Time since the cluster was started.
     pub(crate) elapsed: Duration,
     /// The same point as a date.
     pub(crate) wall: Timestamp,
@@ -32,12 +32,12 @@ impl Moment {
         self.text_after(0)
     }
 
-    /// As a `Date` header says it, in whole seconds.
+    /// The moment as a `Date` header, in whole seconds.
     pub(crate) fn http_date(self) -> String {
         DateTimePrinter::new().timestamp_to_rfc9110_string(&self.wall).unwrap_or_default()
     }
 
-    /// The time some seconds later, as Kubernetes writes it.
+    /// The time `seconds` later, as Kubernetes writes it.
     pub(crate) fn text_after(self, seconds: i64) -> String {
         let second = self.wall.as_second().saturating_add(seconds);
         Timestamp::from_second(second).unwrap_or(Timestamp::MAX).to_string()
@@ -81,7 +81,7 @@ impl Clock {
         *advanced = advanced.saturating_add(by);
     }
 
-    /// How long to sleep until `moment`; none when only [`advance`](Self::advance) can bring it.
+    /// How long to sleep until `moment`; `None` if only [`advance`](Self::advance) can reach it.
     pub(crate) fn until(&self, moment: Duration) -> Option<Duration> {
         match self.time {
             Time::Real => Some(moment.saturating_sub(self.now().elapsed)),

@@ -1,4 +1,4 @@
-//! The handle: starts a cluster, and lets a test see and change everything in it.
+//! The handle of a cluster: starts it, and lets a test read and change everything in it.
 
 use std::io;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::write::{self, DeleteOptions, NewStatus};
 
-/// The token that [`kubeconfig`](FakeCluster::kubeconfig) names. Requests without any token are let in as well,
-/// requests with another one are answered with 401.
+/// The token in [`kubeconfig`](FakeCluster::kubeconfig). Requests without a token are accepted as well; requests with
+/// another token are answered with 401.
 pub const TOKEN: &str = "fake-cluster";
 
-/// Namespaces that are there from the start.
+/// Namespaces that exist from the start.
 const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// An in-memory Kubernetes cluster with its API on a loopback port. Dropping it ends everything.
+/// An in-memory Kubernetes cluster with its API on a loopback port. Dropping it ends the server and all controllers.
 #[derive(Debug)]
 pub struct FakeCluster {
     shared: Arc<Shared>,
@@ -39,7 +39,7 @@ impl FakeCluster {
     /// Starts a cluster.
     ///
     /// # Errors
-    /// No loopback port, or no thread, can be had.
+    /// There is no free loopback port, or a thread cannot be started.
     pub fn start_with(settings: Settings) -> io::Result<Self> {
         let shared = Arc::new(Shared::new(settings));
         let server = Server::start(Arc::clone(&shared))?;
@@ -50,7 +50,7 @@ impl FakeCluster {
         Ok(cluster)
     }
 
-    /// `http://127.0.0.1:PORT`; it stays the same while the cluster lives.
+    /// URL of the API, `http://127.0.0.1:PORT`; it stays the same while the cluster lives.
     pub fn server_url(&self) -> String {
         format!("http://{}", self.server.address())
     }
@@ -65,15 +65,15 @@ impl FakeCluster {
             "users": [{"name": "admin", "user": {"token": TOKEN}}],
             "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "admin"}}],
         });
-        // JSON is YAML.
+        // JSON is valid YAML.
         format!("{config:#}\n")
     }
 
-    /// Creates an object, or replaces the one of the same kind, namespace (else `default`) and name. The status is
-    /// taken as given, and a missing namespace is made. Returns the stored object.
+    /// Creates an object, or replaces the one of the same kind, namespace (`default` if missing) and name. The status
+    /// is stored as given, and a missing namespace is created. Returns the stored object.
     ///
     /// # Errors
-    /// What the API would refuse: an unknown kind, no name, a bad value.
+    /// The API would refuse the object: an unknown kind, no name, a bad value.
     pub fn apply(&self, object: Value) -> Result<Value, Refusal> {
         let resource = kind_of(&object)?;
         let namespace = match object::namespace(&object) {
@@ -104,14 +104,14 @@ impl FakeCluster {
         Ok(replaced.map_or(Value::Null, |object| (*object).clone()))
     }
 
-    /// The object, if it is there. `resource` is a plural or short name, `deployments.apps` where it is ambiguous;
+    /// The object, if it exists. `resource` is a plural or short name, `deployments.apps` where it is ambiguous;
     /// `namespace` is empty for cluster-wide kinds.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = resources::find(resource)?;
         self.shared.store().get(resource, namespace, name).map(|object| (**object).clone())
     }
 
-    /// All objects of a kind, in all namespaces without one. An unknown kind has none.
+    /// All objects of a kind; without a namespace, in all namespaces. An unknown kind has none.
     pub fn list(&self, resource: &str, namespace: Option<&str>) -> Vec<Value> {
         let Some(resource) = resources::find(resource) else { return Vec::new() };
         let store = self.shared.store();
@@ -126,7 +126,7 @@ impl FakeCluster {
         self.list("pods", None).into_iter().filter(is_there).collect()
     }
 
-    /// Changes any field of an object, also of its status. Returns the new object, or none if there is no such
+    /// Changes any field of an object, including its status. Returns the new object, or `None` if there is no such
     /// object.
     ///
     /// # Errors
@@ -143,8 +143,8 @@ impl FakeCluster {
         Ok(edited.map(|object| (*object).clone()))
     }
 
-    /// Deletes an object as `kubectl delete` does: with its own grace, and finalizers hold it. Returns whether it was
-    /// there.
+    /// Deletes an object as `kubectl delete` does: with its own grace, and finalizers delay it. Returns whether the
+    /// object existed.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> bool {
         let Some(resource) = resources::find(resource) else { return false };
         let context = self.shared.context();
@@ -152,8 +152,8 @@ impl FakeCluster {
         write::delete(&mut self.shared.store(), resource, (namespace, name), &options, context).is_ok()
     }
 
-    /// Waits until `find` finds something, looking again after every change. It waits for ever: put a time-out
-    /// around it.
+    /// Waits until `find` returns a value, calling it again after every change. There is no time limit: put a time-out
+    /// around the call.
     pub async fn wait_for<T>(&self, mut find: impl FnMut(&Self) -> Option<T>) -> T {
         let mut revisions = self.shared.store().subscribe();
         loop {
@@ -168,7 +168,7 @@ impl FakeCluster {
         }
     }
 
-    /// Moves the cluster's clock forward; what was due in between happens at once.
+    /// Moves the cluster's clock forward; events that are due by then happen at once.
     pub fn advance(&self, by: Duration) {
         self.shared.clock.advance(by);
         self.shared.wake();
@@ -179,12 +179,12 @@ impl FakeCluster {
         self.shared.store().revision()
     }
 
-    /// Everything that can go wrong.
+    /// The switches of all faults.
     pub fn faults(&self) -> Faults<'_> {
         Faults { cluster: self }
     }
 
-    /// What the API was asked so far.
+    /// The requests to the API so far.
     pub fn requests(&self) -> Requests<'_> {
         Requests { log: &self.shared.log }
     }

@@ -1,6 +1,6 @@
-//! What a cluster does by itself. Each controller looks at the whole store again whenever something it reads has
-//! changed, and brings it one step nearer to what it should be. The steps are plain functions of the store and the
-//! time; only this file waits.
+//! The controllers: what a cluster does by itself. Each controller reads the whole store again whenever something that
+//! it depends on has changed, and brings it one step nearer to its wanted state. The steps are plain functions of the
+//! store and the time; only this file waits.
 
 mod attach_detach;
 mod changes;
@@ -34,15 +34,15 @@ use crate::write::Context;
 
 /// One controller's step.
 trait Step: Send {
-    /// The kinds whose changes concern it.
+    /// The kinds whose changes matter to this controller.
     fn reads(&self) -> &'static [&'static Resource];
 
-    /// Looks at everything, acts, and says when (since the cluster's start) it must look again although nothing
-    /// changed.
+    /// Reads the store, acts, and returns the time (since the cluster's start) at which the controller must run again
+    /// even if nothing changes.
     fn step(&mut self, store: &mut Store, world: &World<'_>) -> Option<Duration>;
 }
 
-/// What a step may know besides the store.
+/// Everything that a step may know besides the store.
 #[derive(Debug)]
 struct World<'a> {
     now: Moment,
@@ -107,8 +107,8 @@ async fn run(shared: Arc<Shared>, name: Controller, mut controller: Box<dyn Step
     }
 }
 
-/// One step, unless the controller stands still. Returns the revision it has seen: its own changes come after it, so
-/// that it looks once more after each change of its own.
+/// Runs one step, unless the controller is paused. Returns the revision that the controller has seen. Its own changes
+/// come after that revision, so it runs once more after each of them.
 fn step(shared: &Shared, name: Controller, controller: &mut dyn Step) -> (u64, Option<Duration>) {
     let mut store = shared.store();
     let world = {
@@ -135,7 +135,7 @@ async fn sleep_until(shared: &Shared, next: Option<Duration>) {
     }
 }
 
-/// The earlier of two times to look again.
+/// The earlier of two times.
 fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

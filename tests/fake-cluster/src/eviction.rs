@@ -1,4 +1,4 @@
-//! The eviction subresource: every answer as a real server of version 1.34 was measured to give it.
+//! The eviction subresource. Every answer is the one that a real server of version 1.34 was measured to give.
 
 mod body;
 mod budget;
@@ -13,8 +13,8 @@ use crate::resources::PODS;
 use crate::store::{Object, Store};
 use crate::write::{self, Context};
 
-/// Evicts a pod, or says why not. The order of the steps is the server's, because each leaves its mark: a budget's
-/// disruption is used up before a precondition is looked at.
+/// Evicts a pod, or refuses with a reason. The steps have the server's order, because each has an effect: a budget's
+/// disruption is used up before a precondition is checked.
 pub(crate) fn evict(
     store: &mut Store,
     (namespace, name): (&str, &str),
@@ -34,18 +34,18 @@ pub(crate) fn evict(
     if !context.dry_run {
         mark(store, &pod, context)?;
     }
-    // The mark is a change of the server's own: a version given by the caller was that of the pod before it.
+    // The condition is a change by the server itself: a version given by the caller was that of the pod before it.
     let mut options = eviction.options.clone();
     options.preconditions.resource_version = None;
     write::delete(store, PODS, (namespace, name), &options, context).map(drop)
 }
 
-/// No budget is asked for a pod that does not run yet or any more.
+/// True for a pod that does not run yet, or no longer: no budget is asked for it.
 fn is_exempt(pod: &Object) -> bool {
     object::is_terminating(pod) || object::is_finished(pod) || object::text(pod, "/status/phase") == "Pending"
 }
 
-/// Says on the pod that it is being disrupted.
+/// Sets the pod's condition DisruptionTarget.
 fn mark(store: &mut Store, pod: &Object, context: Context) -> Result<(), Refusal> {
     let condition = json!({
         "type": "DisruptionTarget",

@@ -1,4 +1,4 @@
-//! What goes wrong on demand.
+//! Faults that tests switch on.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,10 +8,10 @@ use crate::cluster::FakeCluster;
 use crate::reply::Reply;
 use crate::settings::Controller;
 
-/// Rules kept at one time; the oldest is dropped for a new one.
+/// Greatest number of rules; a new rule replaces the oldest.
 const MAX_RULES: usize = 1024;
 
-/// Something that happens to requests that fit.
+/// A rule: an effect on the requests that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     verb: String,
@@ -24,28 +24,28 @@ pub struct Fault {
     effect: Effect,
 }
 
-/// What happens to a request.
+/// The effect of a fault on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// This answer; the request has no effect.
+    /// The client gets this answer; the request is not carried out.
     Answer(Reply),
-    /// The request has its effect, and this is the answer.
+    /// The request is carried out, and the client gets this answer.
     AnswerAfter(Reply),
-    /// It waits, then goes on as usual.
+    /// The request waits, then goes on as usual.
     Delay(Duration),
-    /// The connection is reset; the request has no effect.
+    /// The connection is reset; the request is not carried out.
     ResetBefore,
-    /// The request has its effect, and the connection is reset instead of an answer.
+    /// The request is carried out, and the connection is reset instead of an answer.
     ResetAfter,
-    /// No effect and no answer, until the client gives up.
+    /// The request is not carried out, and there is no answer until the client gives up.
     Hang,
-    /// The request has its effect, but no answer comes.
+    /// The request is carried out, but there is no answer.
     HangAfter,
 }
 
 impl Fault {
-    /// For the next request with this verb and resource, as the audit log names them: `create` and
-    /// `pods/eviction`, `get` and `/readyz`. A `*` fits all; the API group does not count.
+    /// A rule for the next request with this verb and resource, as the audit log names them: `create` and
+    /// `pods/eviction`, `get` and `/readyz`. A `*` matches all; the API group is ignored.
     pub fn on(verb: &str, resource: &str, effect: Effect) -> Self {
         Self {
             verb: verb.to_owned(),
@@ -59,42 +59,42 @@ impl Fault {
         }
     }
 
-    /// Only for the object with this name.
+    /// Limits the rule to the object with this name.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Only in this namespace.
+    /// Limits the rule to this namespace.
     #[must_use]
     pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Only for clients whose `User-Agent` begins like this.
+    /// Limits the rule to clients whose `User-Agent` begins with `prefix`.
     #[must_use]
     pub fn from_agent(mut self, prefix: &str) -> Self {
         self.user_agent = Some(prefix.to_owned());
         self
     }
 
-    /// Lets this many fitting requests pass first.
+    /// Lets this many matching requests pass first.
     #[must_use]
     pub fn after(mut self, requests: u32) -> Self {
         self.pass = requests;
         self
     }
 
-    /// For this many requests instead of one.
+    /// Applies the rule to this many requests instead of one.
     #[must_use]
     pub fn times(mut self, requests: u32) -> Self {
         self.times = Some(requests);
         self
     }
 
-    /// Until it is cleared.
+    /// Applies the rule until it is cleared.
     #[must_use]
     pub fn always(mut self) -> Self {
         self.times = None;
@@ -113,7 +113,7 @@ impl Fault {
     }
 }
 
-/// What a fault looks at.
+/// The properties of a request that a fault depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) verb: &'a str,
@@ -123,7 +123,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) user_agent: &'a str,
 }
 
-/// All that is wrong at the moment.
+/// All faults that are switched on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     rules: Vec<Fault>,
@@ -132,12 +132,12 @@ pub(crate) struct Conditions {
     pub(crate) paused: BTreeSet<Controller>,
     pub(crate) dead_kubelets: BTreeSet<String>,
     pub(crate) scheduler_is_blind: bool,
-    /// Kinds (plural names) whose watches say nothing; `*` = all.
+    /// Kinds (plural names) whose watches send nothing; `*` means all.
     pub(crate) silent: BTreeSet<String>,
 }
 
 impl Conditions {
-    /// The effect on this request: that of the first rule that fits and lets no more pass.
+    /// The effect on this request: that of the first rule that matches and lets no more requests pass.
     pub(crate) fn take(&mut self, request: &Seen<'_>) -> Option<Effect> {
         let index = self.rules.iter_mut().position(|rule| {
             let fits = rule.fits(request);
@@ -156,7 +156,7 @@ impl Conditions {
         Some(effect)
     }
 
-    /// Watches of this kind say nothing.
+    /// True if watches of this kind send nothing.
     pub(crate) fn is_silent(&self, resource: &str) -> bool {
         self.silent.contains("*") || self.silent.contains(resource)
     }
@@ -169,50 +169,50 @@ impl Conditions {
     }
 }
 
-/// Which watches end at once, and how.
+/// The watches that end at once, and how they end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cut {
-    /// Plural name; all watches without it.
+    /// Plural name of the kind; `None` means all watches.
     pub(crate) resource: Option<String>,
-    /// In the middle of the answer, not at its end.
+    /// The watch ends in the middle of the answer, not at its end.
     pub(crate) is_broken: bool,
 }
 
-/// The switches of everything that can go wrong; from [`FakeCluster::faults`].
+/// The switches of all faults; from [`FakeCluster::faults`].
 #[derive(Clone, Copy, Debug)]
 pub struct Faults<'a> {
     pub(crate) cluster: &'a FakeCluster,
 }
 
 impl Faults<'_> {
-    /// Adds a rule. Rules added earlier are asked first; at most 1024 are kept.
+    /// Adds a rule. Earlier rules are tried first; at most 1024 are kept.
     pub fn add(self, fault: Fault) {
         self.cluster.shared().conditions().add(fault);
     }
 
-    /// How many rules still wait for requests.
+    /// Number of rules that still wait for requests.
     pub fn waiting(self) -> usize {
         self.cluster.shared().conditions().rules.len()
     }
 
-    /// Everything works again: no rules, all kinds served, controllers and kubelets on, reads fresh. A server that
-    /// was taken down stays down.
+    /// Switches all faults off: no rules, all kinds served, controllers and kubelets on, reads fresh. A server that was
+    /// taken down stays down.
     pub fn clear(self) {
         *self.cluster.shared().conditions() = Conditions::default();
         self.cluster.shared().wake();
     }
 
-    /// The API server is gone: connections break, new ones are refused.
+    /// Takes the API server down: connections break, new ones are refused.
     pub fn api_down(self) -> io::Result<()> {
         self.cluster.server().down()
     }
 
-    /// The API server is back on the same address.
+    /// Brings the API server back on the same address.
     pub fn api_up(self) -> io::Result<()> {
         self.cluster.server().up()
     }
 
-    /// Ends the watches of a kind (plural name), or all, as a server does that restarts.
+    /// Ends the watches of a kind (plural name), or all, as a restarting server does.
     pub fn cut_watches(self, resource: Option<&str>) {
         self.cluster.shared().cut(Cut { resource: resource.map(str::to_owned), is_broken: false });
     }
@@ -222,11 +222,12 @@ impl Faults<'_> {
         self.cluster.shared().cut(Cut { resource: resource.map(str::to_owned), is_broken: true });
     }
 
-    /// Watches of a kind (plural name), or all, stay open and say nothing, not even a bookmark, until
-    /// [`clear`](Self::clear). Then they go on where they were.
+    /// Keeps the watches of a kind (plural name), or all, open but silent, without even a bookmark, until
+    /// [`clear`](Self::clear). Then they continue where they were.
     pub fn silence_watches(self, resource: Option<&str>) {
         self.cluster.shared().conditions().silent.insert(resource.unwrap_or("*").to_owned());
-        // A watch looks at its switch under the store's lock: whoever gets the lock now has been heard.
+        // A watch reads its switch under the store's lock: once we have had the lock, no watch can still use the old
+        // value.
         drop(self.cluster.shared().store());
     }
 
@@ -235,54 +236,55 @@ impl Faults<'_> {
         self.cluster.shared().store().forget_history();
     }
 
-    /// Lists with `resourceVersion=0` (or an older one) see the cluster as it is now, until
-    /// [`thaw_cache`](Self::thaw_cache): a watch cache that has lost its etcd. Watches are not held back.
+    /// Freezes the watch cache, as if it had lost its etcd: until [`thaw_cache`](Self::thaw_cache), lists with
+    /// `resourceVersion=0` (or an older version) see the cluster as it is now. Watches are not affected.
     pub fn freeze_cache(self) {
         let revision = self.cluster.shared().store().revision();
         self.cluster.shared().conditions().frozen_cache = Some(revision);
     }
 
-    /// Such lists see the present again.
+    /// Ends [`freeze_cache`](Self::freeze_cache): such lists see the present again.
     pub fn thaw_cache(self) {
         self.cluster.shared().conditions().frozen_cache = None;
     }
 
-    /// The server does not know this resource or subresource (`volumeattachments`, `pods/eviction`).
+    /// Makes this resource or subresource unknown to the server (`volumeattachments`, `pods/eviction`).
     pub fn unserve(self, resource: &str) {
         self.cluster.shared().conditions().unserved.insert(resource.to_owned());
     }
 
-    /// The server knows it again.
+    /// Makes the resource known again.
     pub fn serve(self, resource: &str) {
         self.cluster.shared().conditions().unserved.remove(resource);
     }
 
-    /// A controller stands still, as with SIGSTOP. After the return it changes nothing more.
+    /// Pauses a controller, as by SIGSTOP. After this call it changes nothing more.
     pub fn pause(self, controller: Controller) {
         self.cluster.shared().conditions().paused.insert(controller);
-        // A controller looks at its switch under the store's lock: whoever gets the lock now has seen it.
+        // A controller reads its switch under the store's lock: once we have had the lock, it cannot still use the old
+        // value.
         drop(self.cluster.shared().store());
     }
 
-    /// It goes on and looks at everything again.
+    /// Resumes a controller; it reads everything again.
     pub fn resume(self, controller: Controller) {
         self.cluster.shared().conditions().paused.remove(&controller);
         self.cluster.shared().wake();
     }
 
-    /// The kubelet of a node dies: its pods neither start nor end, and later the node is not Ready.
+    /// Stops the kubelet of a node: its pods neither start nor end, and after some time the node is not Ready.
     pub fn stop_kubelet(self, node: &str) {
         self.cluster.shared().conditions().dead_kubelets.insert(node.to_owned());
         self.cluster.shared().wake();
     }
 
-    /// The kubelet is back.
+    /// Starts the kubelet of a node again.
     pub fn start_kubelet(self, node: &str) {
         self.cluster.shared().conditions().dead_kubelets.remove(node);
         self.cluster.shared().wake();
     }
 
-    /// The scheduler's cache is stale: it does not see that nodes are unschedulable.
+    /// Makes the scheduler's cache stale: it does not see that nodes are unschedulable.
     pub fn blind_scheduler(self, is_blind: bool) {
         self.cluster.shared().conditions().scheduler_is_blind = is_blind;
         self.cluster.shared().wake();

@@ -1,4 +1,4 @@
-//! The last changes of the store, in order: what a watch resumes from and what an old snapshot is rebuilt from.
+//! The last changes of the store, in order: watches resume from them, and old snapshots are rebuilt from them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ pub(crate) struct Change {
     pub(crate) resource: &'static Resource,
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// None when the object was created.
+    /// The object before; `None` if it was created.
     pub(crate) before: Option<Arc<Value>>,
-    /// None when the object was deleted.
+    /// The object after; `None` if it was deleted.
     pub(crate) after: Option<Arc<Value>>,
 }
 
@@ -26,13 +26,13 @@ impl Change {
         Key::new(&self.namespace, &self.name)
     }
 
-    /// The object before and after, as far as there is one.
+    /// The object before and after, where it exists.
     pub(crate) fn versions(&self) -> impl Iterator<Item = &Arc<Value>> {
         [&self.before, &self.after].into_iter().flatten()
     }
 }
 
-/// The revision asked for is older than what is kept.
+/// The error when the requested revision is older than the oldest known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooOld {
     /// The oldest revision that can still be read.
@@ -43,7 +43,7 @@ pub(crate) struct TooOld {
 pub(crate) struct History {
     changes: VecDeque<Change>,
     limit: usize,
-    /// Everything after this revision is known.
+    /// All changes after this revision are known.
     oldest: u64,
 }
 
@@ -62,7 +62,7 @@ impl History {
         }
     }
 
-    /// Forgets everything, so that every reader of an older revision gets "too old".
+    /// Forgets all changes, so that every reader of an older revision gets "too old".
     pub(crate) fn forget(&mut self, revision: u64) {
         self.changes.clear();
         self.oldest = revision;

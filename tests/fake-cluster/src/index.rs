@@ -1,4 +1,4 @@
-//! Ways to find objects without looking at all of them.
+//! Indexes, to find objects without reading all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use crate::object::{is_finished, items, text, uid};
 use crate::resources::{PODS, Resource};
 use crate::store::Key;
 
-/// A kind and a key in it.
+/// The place of an object: its kind and its key.
 pub(crate) type Place = (&'static Resource, Key);
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     uids: BTreeSet<String>,
-    /// By the uid of an owner; the owner itself may not exist.
+    /// Objects by the uid of their owner; the owner itself may not exist.
     dependents: BTreeMap<String, BTreeSet<Place>>,
-    /// By node name; pods without a node are under the empty name.
+    /// Pods by node name; pods without a node are under the empty name.
     pods: BTreeMap<String, BTreeSet<Key>>,
-    /// How many of those have not ended.
+    /// For each node, the number of its pods that have not finished.
     load: BTreeMap<String, usize>,
 }
 
@@ -63,7 +63,7 @@ impl Index {
         }
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub(crate) fn len(&self) -> usize {
         self.uids.len()
     }

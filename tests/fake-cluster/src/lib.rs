@@ -1,12 +1,12 @@
 //! An in-memory Kubernetes API over HTTP: list, watch, patch, evict with budgets, faults on demand.
 //!
 //! [`FakeCluster::start`] gives a cluster whose API any Kubernetes client can use over plain HTTP on a loopback port.
-//! Small controllers make it live: pods become Ready and end, evicted ones come back elsewhere, budgets count. The
+//! Small controllers make it live: pods become Ready and end, evicted pods come back elsewhere, budgets count. The
 //! answers of the eviction subresource are those that a server of version 1.34 was measured to give.
-//! [`FakeCluster::faults`] makes it fail, [`FakeCluster::requests`] tells who asked for what.
+//! [`FakeCluster::faults`] makes it fail, [`FakeCluster::requests`] shows which client sent which requests.
 //!
-//! What it is not: server-side apply, admission webhooks, RBAC, validation of specifications, rolling updates and
-//! `deletecollection` are left out. A fault can give the answers of the first three.
+//! The fake has no server-side apply, admission webhooks, RBAC, validation of specifications, rolling updates or
+//! `deletecollection`. A fault can give the answers of the first three.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

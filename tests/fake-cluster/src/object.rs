@@ -1,12 +1,12 @@
-//! Short ways into the JSON of a Kubernetes object. A missing field reads as empty, never as an error:
-//! the objects come from users.
+//! Reads and writes fields in the JSON of a Kubernetes object. A missing field reads as empty, never as an error,
+//! because the objects come from users.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// The value at a JSON pointer. Pointers in this crate have no escapes, which makes it much faster than the general
-/// way; keys with slashes need [`annotation`] or a map.
+/// The value at a JSON pointer. Pointers in this crate have no escapes, which makes this much faster than the general
+/// function; for keys with slashes use [`annotation`] or a map.
 pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(object, |place, step| match place {
         Value::Object(map) => map.get(step),
@@ -25,7 +25,7 @@ pub(crate) fn number(object: &Value, pointer: &str) -> Option<i64> {
     at(object, pointer).and_then(Value::as_i64)
 }
 
-/// True when the JSON pointer leads to `true`.
+/// True if the value at the JSON pointer is `true`.
 pub(crate) fn flag(object: &Value, pointer: &str) -> bool {
     at(object, pointer).and_then(Value::as_bool).unwrap_or_default()
 }
@@ -40,7 +40,7 @@ pub(crate) fn map<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String
     at(object, pointer).and_then(Value::as_object)
 }
 
-/// Sets the field at `path`; maps on the way are made, and anything else on the way is replaced by a map.
+/// Sets the field at `path`; missing maps on the way are created, and any other value on the way is replaced by a map.
 pub(crate) fn set(object: &mut Value, path: &[&str], value: impl Into<Value>) {
     let [first, rest @ ..] = path else {
         *object = value.into();
@@ -62,7 +62,7 @@ pub(crate) fn set_default(object: &mut Value, path: &[&str], value: impl Into<Va
     }
 }
 
-/// Takes the field at `path` out; the order of the others stays.
+/// Removes and returns the field at `path`; the others keep their order.
 pub(crate) fn remove(object: &mut Value, path: &[&str]) -> Option<Value> {
     let (last, parents) = path.split_last()?;
     let mut place = object;
@@ -84,50 +84,50 @@ pub(crate) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-/// The annotation `key`, whose name may hold slashes.
+/// The annotation `key`, whose name may contain slashes.
 pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     map(object, "/metadata/annotations")?.get(key)?.as_str()
 }
 
-/// The labels with text values.
+/// The labels whose values are texts.
 pub(crate) fn labels(object: &Value) -> BTreeMap<&str, &str> {
     label_map(at(object, "/metadata/labels"))
 }
 
-/// A JSON map as labels; anything else has none.
+/// A JSON map as labels; empty for anything else.
 pub(crate) fn label_map(value: Option<&Value>) -> BTreeMap<&str, &str> {
     let map = value.and_then(Value::as_object);
     map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
 }
 
-/// It has a deletion timestamp.
+/// True if the object has a deletion timestamp.
 pub(crate) fn is_terminating(object: &Value) -> bool {
     !text(object, "/metadata/deletionTimestamp").is_empty()
 }
 
-/// A pod that has ended by itself.
+/// True if the pod has ended by itself.
 pub(crate) fn is_finished(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// A pod or node whose `Ready` condition is true.
+/// True if the `Ready` condition of the pod or node is true.
 pub(crate) fn is_ready(object: &Value) -> bool {
     condition(object, "Ready").is_some_and(|ready| text(ready, "/status") == "True")
 }
 
-/// The status condition of a type.
+/// The status condition of this type.
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     items(object, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind)
 }
 
-/// Puts a condition in by its type and stamps `lastTransitionTime` when its status changes.
-/// Returns whether anything but the time changed.
+/// Sets a condition by its type, and `lastTransitionTime` if the condition's status changes. Returns true if anything
+/// except the time changed.
 pub(crate) fn set_condition(object: &mut Value, condition: Value, now: &str) -> bool {
     let kind = text(&condition, "/type").to_owned();
     let old = self::condition(object, &kind).cloned();
     let mut new = condition;
     let same_status = old.as_ref().is_some_and(|old| text(old, "/status") == text(&new, "/status"));
-    // A condition that somebody has written without a time gets one: no server shows an empty one.
+    // A condition that was written without a time gets one, because no server shows an empty time.
     let known =
         |old: &Value| Some(text(old, "/lastTransitionTime").to_owned()).filter(|time| !time.is_empty());
     let since = old.as_ref().filter(|_| same_status).and_then(known).unwrap_or_else(|| now.to_owned());
@@ -149,7 +149,7 @@ pub(crate) fn controller(object: &Value) -> Option<&Value> {
     items(object, "/metadata/ownerReferences").iter().find(|owner| flag(owner, "/controller"))
 }
 
-/// The object is controlled by the owner with this uid.
+/// True if the object is controlled by the owner with this uid.
 pub(crate) fn is_controlled_by(object: &Value, owner: &str) -> bool {
     controller(object).is_some_and(|reference| text(reference, "/uid") == owner)
 }

@@ -1,5 +1,5 @@
-//! Small objects for tests and demonstrations, as plain JSON: change what you need, then
-//! [`apply`](crate::FakeCluster::apply) it. Namespaced ones go to `default` if nothing else is said.
+//! Small objects for tests and demonstrations, as plain JSON: change them as you need, then
+//! [`apply`](crate::FakeCluster::apply) them. Namespaced objects without a namespace go to `default`.
 
 use serde_json::{Value, json};
 
@@ -7,17 +7,17 @@ use crate::cluster::FakeCluster;
 use crate::object::set;
 use crate::refusal::Refusal;
 
-/// Milliseconds from a pod's binding to Ready; `never` for a pod that runs but does not get ready.
+/// Annotation: milliseconds from a pod's binding to Ready; `never` for a pod that runs but does not become ready.
 pub const READY_AFTER: &str = "fake-cluster/ready-after-ms";
 
-/// Milliseconds from a pod's deletion to its end, if its grace is not shorter; `never` for a pod whose kubelet does
-/// not end it.
+/// Annotation: milliseconds from a pod's deletion to its end, unless its grace is shorter; `never` for a pod whose
+/// kubelet does not end it.
 pub const GONE_AFTER: &str = "fake-cluster/gone-after-ms";
 
-/// Milliseconds from Running to Succeeded.
+/// Annotation: milliseconds from Running to Succeeded.
 pub const FINISH_AFTER: &str = "fake-cluster/finish-after-ms";
 
-/// The node that the scheduler chooses for a pod as long as it fits, else another one.
+/// Annotation: the node that the scheduler chooses for a pod if the pod fits there.
 pub const PREFER_NODE: &str = "fake-cluster/prefer-node";
 
 /// A node that is Ready from the start.
@@ -35,7 +35,7 @@ pub fn node(name: &str) -> Value {
     })
 }
 
-/// A pod without a controller, with the label `app`, bound to a node, or to be scheduled if `node` is empty.
+/// A pod without a controller, with the label `app`, bound to `node`; if `node` is empty, it has to be scheduled.
 pub fn pod(name: &str, node: &str) -> Value {
     let mut pod =
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}});
@@ -46,8 +46,8 @@ pub fn pod(name: &str, node: &str) -> Value {
     pod
 }
 
-/// A deployment whose pods have the label `app` with its name and start on `node` if that fits (anywhere if it is
-/// empty).
+/// A deployment whose pods have the label `app` with its name and start on `node` if they fit there (on any node if it
+/// is empty).
 pub fn deployment(name: &str, replicas: u32, node: &str) -> Value {
     workload("Deployment", name, replicas, node)
 }
@@ -59,7 +59,7 @@ pub fn stateful_set(name: &str, replicas: u32, node: &str) -> Value {
     set_object
 }
 
-/// As [`stateful_set`], and each pod has a claim `data-NAME-N` for a volume that only one node may have at a time.
+/// As [`stateful_set`]; each pod has a claim `data-NAME-N` for a volume that only one node may have at a time.
 pub fn stateful_set_with_volumes(name: &str, replicas: u32, node: &str) -> Value {
     let mut set_object = stateful_set(name, replicas, node);
     let template = json!({
@@ -70,23 +70,23 @@ pub fn stateful_set_with_volumes(name: &str, replicas: u32, node: &str) -> Value
     set_object
 }
 
-/// One pod on every node.
+/// A daemon set: one pod on every node.
 pub fn daemon_set(name: &str) -> Value {
     let mut set_object = workload("DaemonSet", name, 0, "");
     crate::object::remove(&mut set_object, &["spec", "replicas"]);
     set_object
 }
 
-/// What a budget insists on: a number or a percentage such as `50%`.
+/// The limit of a budget: a number, or a percentage such as `50%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit<'a> {
-    /// At least so many pods stay healthy.
+    /// At least this many pods must stay healthy.
     MinAvailable(&'a str),
-    /// At most so many pods are missing.
+    /// At most this many pods may be missing.
     MaxUnavailable(&'a str),
 }
 
-/// A budget of the same name for the pods with the label `app` = `name`.
+/// A budget with the name `name` for the pods with the label `app` = `name`.
 pub fn budget(name: &str, limit: Limit<'_>) -> Value {
     let (field, text) = match limit {
         Limit::MinAvailable(text) => ("minAvailable", text),

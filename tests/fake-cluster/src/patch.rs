@@ -14,7 +14,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON: &str = "application/json-patch+json";
 
-/// The object after the patch. Server-side apply is not offered.
+/// The object after the patch. Server-side apply is not supported.
 pub(crate) fn apply(content_type: &str, object: &Value, patch: &[u8]) -> Result<Value, Refusal> {
     if ![MERGE, STRATEGIC, JSON].contains(&content_type) {
         return Err(Refusal::unsupported_media_type(content_type, &[JSON, MERGE, STRATEGIC].join(", ")));

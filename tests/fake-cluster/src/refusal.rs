@@ -1,4 +1,4 @@
-//! What the API says when it does not do what was asked: the `Status` object of Kubernetes.
+//! The API's answer to a request that it does not carry out: the `Status` object of Kubernetes.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub struct Refusal {
     pub details: Option<Box<Value>>,
     /// Seconds in `details.retryAfterSeconds` and in the `Retry-After` header.
     pub retry_after: Option<u32>,
-    /// `metadata.continue`: where a list may go on although its snapshot is gone.
+    /// Value of `metadata.continue`: where a list may go on although its snapshot is gone.
     pub continue_token: Option<Box<str>>,
 }
 
@@ -59,7 +59,7 @@ impl Refusal {
             .with_details(resource.details(name))
     }
 
-    /// The path names nothing that is served.
+    /// The path is not served.
     pub(crate) fn unknown_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource").with_details(json!({}))
     }
@@ -75,13 +75,13 @@ impl Refusal {
             .with_details(resource.details(name))
     }
 
-    /// The version or uid that the caller knows is not the current one.
+    /// The version or uid that the caller sent is not the current one.
     pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
         Self::new(409, "Conflict", message).with_details(resource.details(name))
     }
 
-    /// A precondition of a deletion does not hold. The server names the kind here, not the resource.
+    /// A precondition of a deletion is not met. Here the server names the kind, not the resource.
     pub(crate) fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.kind);
         let mut details = json!({"name": name});
@@ -131,7 +131,7 @@ impl Refusal {
         Self::new(410, "Expired", message)
     }
 
-    /// A bound of the fake is reached; the words of a full etcd.
+    /// A limit of the fake is reached; the text is that of a full etcd.
     pub(crate) fn full() -> Self {
         let mut refusal = Self::new(500, "InternalError", "etcdserver: mvcc: database space exceeded");
         refusal.reason = None;
@@ -162,7 +162,7 @@ impl Refusal {
     }
 }
 
-/// The machine-readable reason of a field's problem: the server's texts begin with what it stands for.
+/// The machine-readable reason of a field's problem, by the first words of the server's text.
 fn cause_of(problem: &str) -> &'static str {
     const REASONS: [(&str, &str); 3] = [
         ("Unsupported value", "FieldValueNotSupported"),

@@ -1,4 +1,4 @@
-//! A whole HTTP answer, as the server or a fault gives it.
+//! A complete HTTP answer, from the server or from a fault.
 
 use hyper::body::Bytes;
 use serde::Serialize;
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use crate::refusal::Refusal;
 
-/// Status code, headers and body.
+/// An answer: status code, headers and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The HTTP status code; one that HTTP does not know is sent as 500.
+    /// The HTTP status code; a code that HTTP does not know is sent as 500.
     pub code: u16,
-    /// Names and values besides the content type; those that HTTP forbids are left out.
+    /// Names and values of headers besides the content type; values that HTTP forbids are left out.
     pub headers: Vec<(String, String)>,
     /// The `content-type` header.
     pub content_type: String,
-    /// What is sent, as it is.
+    /// The body, sent as it is.
     pub body: Bytes,
 }
 
@@ -35,12 +35,12 @@ impl Reply {
         }
     }
 
-    /// The refusal of priority and fairness, or of too many requests in flight: plain text and one second to wait.
+    /// The refusal by priority and fairness, or for too many requests in flight: plain text and one second to wait.
     pub fn too_many_requests() -> Self {
         Self::text(429, "Too many requests, please try again later.\n").header("Retry-After", "1")
     }
 
-    /// The refusal of an account without the right: a 403 without causes.
+    /// The refusal of a user without the right: a 403 without causes.
     pub fn forbidden(user: &str, verb: &str, resource: &str, namespace: &str, name: &str) -> Self {
         let (kind, _) = resource.split_once('/').unwrap_or((resource, ""));
         let message = format!(
@@ -51,7 +51,7 @@ impl Reply {
         Self::from(&Refusal::new(403, "Forbidden", message).with_details(details))
     }
 
-    /// The denial of an admission webhook, which chooses its code itself.
+    /// The denial by an admission webhook, which chooses the code itself.
     pub fn webhook_denial(code: u16, webhook: &str, text: &str) -> Self {
         let mut refusal =
             Refusal::new(code, "", format!("admission webhook \"{webhook}\" denied the request: {text}"));
@@ -59,7 +59,7 @@ impl Reply {
         Self::from(&refusal)
     }
 
-    /// The denial of a `ValidatingAdmissionPolicy` with a binding of the same name: a 403 with a cause that has no
+    /// The denial by a `ValidatingAdmissionPolicy` with a binding of the same name: a 403 with a cause that has no
     /// reason.
     pub fn policy_denial(policy: &str, pod: &str, why: &str) -> Self {
         let denial =
@@ -84,7 +84,7 @@ impl Reply {
     }
 
     pub(crate) fn serialized(code: u16, body: &impl Serialize) -> Self {
-        // Values with text keys always serialize; an empty body would show a mistake here at once.
+        // Values with text keys can always be serialized; a mistake would show as an empty body.
         let mut bytes = serde_json::to_vec(body).unwrap_or_default();
         bytes.push(b'\n');
         Self {

@@ -1,17 +1,18 @@
-//! Who asked for what: the numbers an audit log would give.
+//! The log of requests: which client sent which requests, as an audit log would count them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hyper::body::Bytes;
 
-/// Different callers, verbs and resources that are counted apart; what comes later is counted as `other`.
+/// Greatest number of combinations of client, verb and resource that are counted separately; further ones count as
+/// `other`.
 const MAX_COUNTERS: usize = 4096;
 
-/// Requests that are kept with their bodies.
+/// Number of requests that are kept with their bodies.
 const MAX_RECENT: usize = 4096;
 
-/// Bytes of a body, a query and a `User-Agent` that are kept.
+/// Number of bytes that are kept of a body, a query and a `User-Agent`.
 const MAX_LENGTH: usize = 4096;
 
 /// One request to the API.
@@ -23,15 +24,15 @@ pub struct Request {
     pub verb: String,
     /// `pods`, `pods/eviction`; the path if it names no kind.
     pub resource: String,
-    /// Empty for all namespaces and cluster-wide kinds.
+    /// Namespace; empty for all namespaces and for cluster-wide kinds.
     pub namespace: String,
-    /// Empty for lists.
+    /// Name of the object; empty for lists.
     pub name: String,
-    /// What comes after the `?`, the first 4 KiB of it.
+    /// The query (after the `?`), its first 4 KiB.
     pub query: String,
-    /// The first 4 KiB of what was sent.
+    /// The first 4 KiB of the request's body.
     pub body: Bytes,
-    /// The answer's status code; none if no answer was sent (yet).
+    /// Status code of the answer; `None` if no answer was sent (yet).
     pub code: Option<u16>,
 }
 
@@ -45,7 +46,7 @@ struct State {
     counters: BTreeMap<Counter, u64>,
     recent: VecDeque<(u64, Request)>,
     next: u64,
-    /// Now and at most, by verb and resource.
+    /// Number of requests under way, now and at most, by verb and resource.
     in_flight: BTreeMap<(String, String), (usize, usize)>,
 }
 
@@ -57,9 +58,9 @@ struct Counter {
 }
 
 impl Log {
-    /// Notes a request; its answer is noted through the ticket.
+    /// Records a request; its answer is recorded through the ticket.
     pub(crate) fn begin(&self, mut request: Request) -> Ticket<'_> {
-        // A copy: a part of a longer body would keep all of it in memory.
+        // A copy, because a slice of a longer body would keep all of it in memory.
         request.body = Bytes::copy_from_slice(request.body.get(..MAX_LENGTH).unwrap_or(&request.body));
         for text in [&mut request.user_agent, &mut request.query, &mut request.resource, &mut request.name] {
             text.truncate(text.floor_char_boundary(MAX_LENGTH));
@@ -99,7 +100,7 @@ impl State {
             Counter { user_agent: other(), verb: other(), resource: other() }
         };
         *self.counters.entry(counter).or_default() += 1;
-        // Kinds of requests are few, but unknown paths are not.
+        // There are few kinds of requests, but any number of unknown paths.
         if self.in_flight.len() > MAX_COUNTERS {
             self.in_flight.retain(|_, (now, _)| *now > 0);
         }
@@ -115,7 +116,7 @@ pub(crate) struct Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// Notes the answer.
+    /// Records the answer.
     pub(crate) fn answered(self, code: u16) {
         let mut state = self.log.state();
         let place = state.recent.binary_search_by_key(&self.number, |(number, _)| *number);
@@ -133,14 +134,15 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// What the API was asked; from [`FakeCluster::requests`](crate::FakeCluster::requests).
+/// The requests to the API; from [`FakeCluster::requests`](crate::FakeCluster::requests).
 #[derive(Clone, Copy, Debug)]
 pub struct Requests<'a> {
     pub(crate) log: &'a Log,
 }
 
 impl Requests<'_> {
-    /// Requests of clients whose `User-Agent` begins like this, with this verb on this resource; `*` fits all.
+    /// Number of requests of clients whose `User-Agent` begins with `user_agent`, with this verb on this resource; `*`
+    /// matches all.
     pub fn count(self, user_agent: &str, verb: &str, resource: &str) -> u64 {
         let is = |wanted: &str, given: &str| wanted == "*" || wanted == given;
         let fits = |counter: &Counter| {
@@ -165,13 +167,13 @@ impl Requests<'_> {
         self.log.state().recent.iter().map(|(_, request)| request.clone()).collect()
     }
 
-    /// How many such requests were under way at one time, at most.
+    /// The greatest number of such requests that were under way at one time.
     pub fn peak(self, verb: &str, resource: &str) -> usize {
         let key = (verb.to_owned(), resource.to_owned());
         self.log.state().in_flight.get(&key).map_or(0, |(_, peak)| *peak)
     }
 
-    /// Begins to count from zero.
+    /// Resets all counters to zero.
     pub fn clear(self) {
         let mut state = self.log.state();
         state.counters.clear();

@@ -1,13 +1,13 @@
-//! The kinds the server knows: one line each.
+//! The kinds that the server knows: one line each.
 
 use serde_json::{Value, json};
 
 /// One kind of object and how the server treats it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Resource {
-    /// As in the URL.
+    /// Plural name, as in the URL.
     pub(crate) plural: &'static str,
-    /// Empty for core.
+    /// Group; empty for core.
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
@@ -16,38 +16,38 @@ pub(crate) struct Resource {
     pub(crate) update: UpdateRule,
     /// `metadata.generation` counts the changes of the specification.
     pub(crate) has_generation: bool,
-    /// As in `kubectl get po`.
+    /// Short names, as in `kubectl get po`.
     pub(crate) short_names: &'static [&'static str],
-    /// What a field selector may name, besides name and namespace.
+    /// Fields that a field selector may name, besides name and namespace.
     pub(crate) fields: &'static [&'static str],
 }
 
-/// Where objects of a kind live.
+/// Whether objects of a kind are namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Cluster,
     Namespaced,
 }
 
-/// What happens to `status` outside of the status subresource.
+/// The handling of `status` outside of the status subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StatusField {
-    /// There is no status subresource; `status` is a field as any other.
+    /// There is no status subresource; `status` is a field like any other.
     Plain,
-    /// A creator may fill it, as a kubelet does for its node; an update keeps the old one.
+    /// A creator may set the status, as a kubelet does for its node; an update keeps the old one.
     KeptOnCreate,
     /// A creator's status is dropped; an update keeps the old one.
     Dropped,
 }
 
-/// What a PUT without `resourceVersion`, or of a missing object, does.
+/// The effect of a PUT without `resourceVersion`, or of a missing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UpdateRule {
-    /// Without a version it overwrites.
+    /// Without a version the PUT overwrites the object.
     Unconditional,
-    /// Without a version it is refused.
+    /// Without a version the PUT is refused.
     Versioned,
-    /// Without a version it is refused, and a missing object is created.
+    /// Without a version the PUT is refused; a missing object is created.
     VersionedOrCreate,
 }
 
@@ -110,12 +110,12 @@ impl Resource {
         self.status != StatusField::Plain
     }
 
-    /// `v1` or `apps/v1`.
+    /// Group and version: `v1` or `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
         api_version(self.group, self.version)
     }
 
-    /// `pods` or `deployments.apps`, as messages name it.
+    /// Name in messages: `pods` or `deployments.apps`.
     pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
@@ -132,12 +132,12 @@ impl Resource {
     }
 }
 
-/// `version`, or `group/version` outside of core.
+/// The `version`, or `group/version` outside of core.
 pub(crate) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The kind behind a URL, also by a short name or `plural.group`, as `kubectl` accepts it.
+/// The kind by its plural name, short name or `plural.group`, as `kubectl` accepts it.
 pub(crate) fn find(name: &str) -> Option<&'static Resource> {
     let named = |resource: &&Resource| resource.plural == name || resource.qualified() == name;
     let short = |resource: &&Resource| resource.short_names.contains(&name);
@@ -222,7 +222,7 @@ pub(crate) const ATTACHMENTS: &Resource =
 pub(crate) const CSI_DRIVERS: &Resource =
     &Resource::new(STORAGE, "v1", "CSIDriver", "csidrivers").cluster_wide().generation().update(Versioned);
 
-/// Every kind. A new one is a line here; it needs a name of its own only if a controller uses it.
+/// All kinds. A new kind is a line here; it needs a constant of its own only if a controller uses it.
 pub(crate) static RESOURCES: &[&Resource] = &[
     NODES,
     PODS,
@@ -248,7 +248,7 @@ pub(crate) static RESOURCES: &[&Resource] = &[
     &Resource::new(STORAGE, "v1", "StorageClass", "storageclasses").cluster_wide().short(&["sc"]),
     &Resource::new(STORAGE, "v1", "CSINode", "csinodes").cluster_wide(),
     &Resource::new("kubevirt.io", "v1", "VirtualMachineInstance", "virtualmachineinstances").short(&["vmi"]),
-    // As any custom resource, it is written by version only.
+    // Like any custom resource, it can only be written with a version.
     &Resource::new("longhorn.io", "v1beta2", "Setting", "settings")
         .status(Dropped)
         .update(Versioned)

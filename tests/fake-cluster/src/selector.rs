@@ -1,4 +1,4 @@
-//! Which objects a list or watch is about.
+//! The objects that a list or watch selects.
 
 mod fields;
 mod labels;
@@ -12,10 +12,10 @@ pub(crate) use labels::Labels;
 
 use crate::object;
 
-/// A namespace, fields and labels, all of which must fit.
+/// A namespace, fields and labels, all of which must match.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// All namespaces without it.
+    /// The namespace; `None` means all.
     pub(crate) namespace: Option<String>,
     pub(crate) fields: Fields,
     pub(crate) labels: Labels,
@@ -28,7 +28,7 @@ impl Selection {
             && (self.labels.is_empty() || self.labels.matches(&object::labels(object)))
     }
 
-    /// Fields or labels narrow the answer, so that the server cannot say how many objects are left.
+    /// True if fields or labels select, because the server then cannot say how many objects are left.
     pub(crate) fn has_selector(&self) -> bool {
         !(self.fields.is_empty() && self.labels.is_empty())
     }

@@ -1,5 +1,5 @@
-//! The API over HTTP on a loopback port, in a thread with a runtime of its own: a test's paused clock or blocked
-//! runtime does not touch it.
+//! The API over HTTP on a loopback port, in a thread with a runtime of its own, so that a test's paused clock or
+//! blocked runtime does not affect it.
 
 mod connection;
 mod service;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use crate::controllers;
 use crate::shared::Shared;
 
-/// Connections that the kernel keeps until they are accepted.
+/// Number of connections that the kernel keeps until they are accepted.
 const BACKLOG: u32 = 1024;
 
 /// The running server thread.
@@ -25,14 +25,14 @@ const BACKLOG: u32 = 1024;
 pub(crate) struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    /// Bound but not listening: while the API is down, connections are refused and nobody else gets the port.
+    /// Bound but not listening: while the API is down, connections are refused and no other program gets the port.
     _reservation: TcpSocket,
-    /// Each sender waits for its answer, so that at most one order per calling thread is in it.
+    /// Each sender waits for its answer, so the queue has at most one order per calling thread.
     orders: mpsc::UnboundedSender<Order>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the server thread is told, and where it says that it is done.
+/// An order to the server thread, with the channel for its result.
 #[derive(Debug)]
 struct Order {
     is_up: bool,
@@ -63,7 +63,7 @@ impl Server {
         self.address
     }
 
-    /// Listens, if it does not already.
+    /// Starts to listen, unless it listens already.
     pub(crate) fn up(&self) -> io::Result<()> {
         self.order(true)
     }
@@ -85,7 +85,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // It ends at once; if it has panicked, the panic was printed where it happened.
+            // The thread ends at once. If it has panicked, its panic was printed then.
             drop(thread.join());
         }
     }
@@ -93,7 +93,7 @@ impl Drop for Server {
 
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
-    // Two sockets may be bound to one port if both say this; only one of them listens.
+    // Two sockets may be bound to one port if both set this option; only one of them listens.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
@@ -109,7 +109,7 @@ async fn run(shared: Arc<Shared>, address: SocketAddr, mut orders: mpsc::Unbound
             () = shared.stop.cancelled() => return,
             Some(order) = orders.recv() => {
                 let result = obey(order.is_up, address, &mut listener, &mut connections).await;
-                // A caller that went away does not need the answer.
+                // A caller that has ended needs no answer.
                 drop(order.done.send(result));
             }
             Some(_) = connections.join_next() => {}
@@ -135,14 +135,14 @@ async fn obey(
     Ok(())
 }
 
-/// The next connection; none ever while the API is down.
+/// The next connection; waits for ever while the API is down.
 async fn accept(listener: Option<&TcpListener>) -> TcpStream {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
         if let Ok((stream, _)) = listener.accept().await {
             return stream;
         }
-        // Out of file descriptors, most likely: others must get the chance to close some.
+        // Most likely there are no file descriptors left: other tasks must get the chance to close some.
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }

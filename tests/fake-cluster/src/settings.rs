@@ -1,4 +1,4 @@
-//! What a fake cluster does by itself, and how fast.
+//! The settings of a fake cluster: what it does by itself, and how fast.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,41 +7,41 @@ use jiff::SignedDuration;
 
 use crate::clock::Time;
 
-/// How a fake cluster behaves. [`Default`] is near a small real one, [`Settings::quick`] is for tests.
+/// Settings of a fake cluster. [`Default`] is close to a small real cluster, [`Settings::quick`] is for tests.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How time passes.
     pub time: Time,
-    /// How far the cluster's wall clock is ahead of the machine's; negative = behind it.
+    /// How far the cluster's wall clock is ahead of the machine's; negative if it is behind.
     pub clock_ahead: SignedDuration,
-    /// The controllers that run. Each can be paused later as well.
+    /// The controllers that run. Each can also be paused later.
     pub controllers: BTreeSet<Controller>,
-    /// Changes that are kept for watches and old snapshots; an older version is answered with 410.
+    /// Number of changes that are kept for watches and old snapshots; an older version is answered with 410.
     pub watch_history: usize,
-    /// Objects of all kinds together; one more is refused as by a full etcd.
+    /// Greatest number of objects of all kinds together; further ones are refused as by a full etcd.
     pub max_objects: usize,
-    /// Connections at one time; more wait.
+    /// Greatest number of connections at one time; further ones wait.
     pub max_connections: usize,
-    /// How long a watch lasts at most. Real servers choose 30 to 60 minutes.
+    /// Greatest duration of a watch. Real servers choose 30 to 60 minutes.
     pub watch_timeout: Duration,
-    /// The rest between two bookmarks of a quiet watch.
+    /// Interval between two bookmarks of a quiet watch.
     pub bookmark_every: Duration,
-    /// The rest of a controller before it looks at a change, so that changes gather.
+    /// Pause of a controller before it handles a change, so that several changes are handled together.
     pub reaction: Duration,
-    /// From binding to Ready. A pod's annotation [`READY_AFTER`](crate::READY_AFTER) overrides it.
+    /// Time from binding to Ready. A pod's annotation [`READY_AFTER`](crate::READY_AFTER) overrides it.
     pub pod_ready_after: Duration,
-    /// From the deletion to the pod's end, if its grace is not shorter. A pod's annotation
+    /// Time from a pod's deletion to its end, unless its grace is shorter. A pod's annotation
     /// [`GONE_AFTER`](crate::GONE_AFTER) overrides it.
     pub pod_gone_after: Duration,
     /// How long a node without its kubelet still counts as Ready. Kubernetes: 40 s.
     pub node_monitor_grace: Duration,
-    /// How long a disruption that came to nothing holds its place in a budget. Kubernetes: 2 min.
+    /// How long a disruption that did not happen counts against a budget. Kubernetes: 2 min.
     pub disruption_timeout: Duration,
-    /// From a namespace's deletion to that of its content. Kubernetes: 5 s.
+    /// Time from a namespace's deletion to the deletion of its content. Kubernetes: 5 s.
     pub namespace_empties_after: Duration,
-    /// From a `VolumeAttachment` to `attached: true`.
+    /// Time from the creation of a `VolumeAttachment` to `attached: true`.
     pub volume_attach_after: Duration,
-    /// From a `VolumeAttachment`'s deletion to its end.
+    /// Time from a `VolumeAttachment`'s deletion to its end.
     pub volume_detach_after: Duration,
 }
 
@@ -52,30 +52,30 @@ pub enum Controller {
     Kubelet,
     /// Binds pending pods to nodes.
     Scheduler,
-    /// Keeps the pods of a `ReplicaSet`.
+    /// Creates and deletes the pods of a `ReplicaSet`.
     ReplicaSet,
-    /// Keeps the `ReplicaSet` of a `Deployment`.
+    /// Creates and deletes the `ReplicaSet` of a `Deployment`.
     Deployment,
-    /// Keeps the pods and claims of a `StatefulSet`.
+    /// Creates the pods and claims of a `StatefulSet`.
     StatefulSet,
-    /// Keeps one pod of a `DaemonSet` per fitting node.
+    /// Creates one pod of a `DaemonSet` per fitting node.
     DaemonSet,
-    /// Counts for the `PodDisruptionBudget`s.
+    /// Computes the numbers of `PodDisruptionBudget`s.
     Disruption,
     /// Taints nodes that are unschedulable or lost.
     NodeLifecycle,
-    /// Empties namespaces that end.
+    /// Deletes the content of terminating namespaces.
     Namespace,
-    /// Deletes what has lost its owner.
+    /// Deletes objects whose owners are gone.
     GarbageCollector,
-    /// Makes a `PersistentVolume` for a pending claim.
+    /// Creates a `PersistentVolume` for a pending claim.
     VolumeBinder,
     /// Attaches the volumes of bound pods to their nodes, and detaches them when the pods are gone.
     AttachDetach,
 }
 
 impl Controller {
-    /// All of them.
+    /// All controllers.
     pub const ALL: [Self; 12] = [
         Self::Kubelet,
         Self::Scheduler,
@@ -91,7 +91,7 @@ impl Controller {
         Self::AttachDetach,
     ];
 
-    /// Those that a stopped kube-controller-manager takes with it.
+    /// The controllers that stop together with kube-controller-manager.
     pub const MANAGER: [Self; 10] = [
         Self::ReplicaSet,
         Self::Deployment,
@@ -130,7 +130,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Everything at once: for tests that wait for what happens, not for time.
+    /// Everything happens at once: for tests that wait for events, not for time.
     pub fn quick() -> Self {
         Self {
             reaction: Duration::from_millis(1),

@@ -1,4 +1,4 @@
-//! What the server, the controllers and the test's own hand have in common.
+//! State that the server, the controllers and the handle share.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,11 +17,11 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
     pub(crate) log: Log,
-    /// Wakes controllers for what is not a change of an object.
+    /// Wakes controllers when something other than an object has changed.
     pub(crate) wakes: watch::Sender<()>,
     /// The last cut of watches.
     pub(crate) cuts: watch::Sender<Cut>,
-    /// Everything ends.
+    /// Cancelled when the cluster ends.
     pub(crate) stop: CancellationToken,
     store: Mutex<Store>,
     conditions: Mutex<Conditions>,
@@ -41,14 +41,14 @@ impl Shared {
         }
     }
 
-    /// The objects. Never hold it over an await. It may be locked before [`conditions`](Self::conditions), never
+    /// The objects. Never hold the guard over an await. It may be locked before [`conditions`](Self::conditions), never
     /// after.
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
-        // A panic in a test's own closure must not take the cluster with it: each change is whole or absent.
+        // A panic in a test's closure must not break the cluster: each change is complete or absent.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is wrong at the moment.
+    /// The faults that are switched on.
     pub(crate) fn conditions(&self) -> MutexGuard<'_, Conditions> {
         self.conditions.lock().unwrap_or_else(PoisonError::into_inner)
     }

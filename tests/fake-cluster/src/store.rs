@@ -1,5 +1,5 @@
-//! All objects of the cluster, the revision counter and the recent changes. It knows no rule of any kind:
-//! those are in `write`.
+//! All objects of the cluster, the revision counter and the recent changes. The store knows no rule of any kind; the
+//! rules are in `write`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::object;
 use crate::refusal::Refusal;
 use crate::resources::{PODS, Resource};
 
-/// An object is never changed in place: readers keep the one they have.
+/// An object. It is never changed in place: readers keep the version that they have.
 pub(crate) type Object = Arc<Value>;
 
 /// Namespace and name. Their order is the order of lists.
@@ -66,7 +66,7 @@ impl Store {
         self.revision
     }
 
-    /// Wakes whenever the revision grows.
+    /// Wakes up whenever the revision grows.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.announcements.subscribe()
     }
@@ -101,22 +101,22 @@ impl Store {
         from_first.take_while(move |(key, _)| key.namespace == namespace).map(|(_, object)| object)
     }
 
-    /// Some object has this uid.
+    /// True if an object has this uid.
     pub(crate) fn has_uid(&self, uid: &str) -> bool {
         self.index.has_uid(uid)
     }
 
-    /// Where the objects are that name `owner` (a uid) as an owner.
+    /// The places of the objects that name `owner` (a uid) as an owner.
     pub(crate) fn dependents(&self, owner: &str) -> impl Iterator<Item = &Place> {
         self.index.dependents(owner)
     }
 
-    /// The pods bound to a node; those bound to none for the empty name.
+    /// The pods bound to a node; for the empty name, the pods bound to none.
     pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Object> {
         self.index.pods(node).filter_map(|key| self.get(PODS, &key.namespace, &key.name))
     }
 
-    /// How many pods on a node have not ended.
+    /// Number of pods on a node that have not finished.
     pub(crate) fn load(&self, node: &str) -> usize {
         self.index.load(node)
     }
@@ -144,7 +144,7 @@ impl Store {
         Ok(Cow::Owned(table))
     }
 
-    /// Stores an object under its namespace and name and gives it the next resource version.
+    /// Stores an object under its namespace and name, with the next resource version.
     pub(crate) fn put(&mut self, resource: &'static Resource, mut object: Value) -> Result<Object, Refusal> {
         let key = Key::of(&object);
         let before = self.tables.get(resource).and_then(|table| table.get(&key)).cloned();
@@ -159,7 +159,7 @@ impl Store {
         Ok(object)
     }
 
-    /// Takes an object out for good.
+    /// Removes an object finally.
     pub(crate) fn remove(
         &mut self,
         resource: &'static Resource,

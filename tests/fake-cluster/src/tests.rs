@@ -1,4 +1,4 @@
-//! The whole cluster from outside: over HTTP, with a client that knows no Kubernetes.
+//! Tests the whole cluster from outside: over HTTP, with a client that knows no Kubernetes.
 
 mod evictions;
 mod faults;
@@ -22,10 +22,10 @@ use tokio::time::timeout;
 
 use crate::{FakeCluster, Settings};
 
-/// A test that waits longer for anything has failed.
+/// Time limit of every wait.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// An answer, read to its end.
+/// A complete answer.
 #[derive(Debug)]
 struct Answer {
     code: u16,
@@ -102,7 +102,7 @@ async fn get(cluster: &FakeCluster, path: &str) -> Answer {
     call(cluster, "GET", path, "").await
 }
 
-/// Waits for something in the cluster.
+/// Waits until `find` returns a value.
 async fn wait<T>(cluster: &FakeCluster, what: &str, find: impl FnMut(&FakeCluster) -> Option<T>) -> T {
     timeout(PATIENCE, cluster.wait_for(find)).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }

@@ -1,4 +1,4 @@
-//! The rules of changing objects: the same for a request over HTTP, for a controller and for the test's own hand.
+//! The rules of changes to objects: the same for an HTTP request, for a controller and for the handle.
 
 mod create;
 mod defaults;
@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::resources::{NAMESPACES, Resource};
 use crate::store::{Object, Store};
 
-/// When a change happens, and whether it only pretends to.
+/// When a change happens, and whether it is a dry run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
     pub(crate) now: Moment,
@@ -30,7 +30,7 @@ impl Context {
     }
 }
 
-/// Refuses new content in a namespace that is missing or ends.
+/// Refuses new content in a namespace that is missing or terminating.
 pub(crate) fn check_namespace(
     store: &Store,
     resource: &Resource,
@@ -56,15 +56,15 @@ pub(crate) fn check_namespace(
     Err(refusal)
 }
 
-/// The object as the server would take it: checked, and filled in. For the test's own hand.
+/// The object as the server would store it: checked and filled in. Used by the handle.
 pub(crate) fn completed(resource: &Resource, mut object: Value) -> Result<Value, Refusal> {
     defaults::check(resource, &object)?;
     defaults::fill(resource, &mut object);
     Ok(object)
 }
 
-/// Changes one stored object by a closure and writes it as its status's owner would: any field may change.
-/// A missing object, or no difference, is no change.
+/// Changes one stored object by a closure. Any field may change, also the status. If the object is missing or the
+/// closure changes nothing, nothing is stored.
 pub(crate) fn edit(
     store: &mut Store,
     resource: &'static Resource,

@@ -1,4 +1,4 @@
-//! What can happen next.
+//! The steps that can happen next in the model.
 
 use schemas::DrainRequester;
 
@@ -19,10 +19,10 @@ pub enum Agent {
 }
 
 impl Agent {
-    /// All four.
+    /// All four agents.
     pub const ALL: [Self; 4] = [Self::Zedkube, Self::DeviceOp, Self::BaseOs, Self::NodeAgent];
 
-    /// Whom it asks for.
+    /// The requester for whom the agent asks; `None` for agents that do not ask.
     pub const fn requester(self) -> Option<DrainRequester> {
         match self {
             Self::DeviceOp => Some(DrainRequester::DeviceOp),
@@ -32,10 +32,10 @@ impl Agent {
     }
 }
 
-/// Who can do something.
+/// A party that can take a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
-    /// The device itself: going down, the kubelet, what ends with time.
+    /// The device itself: going down, the kubelet, and things that end with time.
     Device,
     /// zedkube.
     Zedkube,
@@ -47,12 +47,12 @@ pub enum Party {
     BaseOs,
     /// nodeagent.
     NodeAgent,
-    /// What starts agents, and the controller after a boot.
+    /// The init system, which starts agents, and the controller after a boot.
     Init,
 }
 
 impl Party {
-    /// The order in which they get their turns.
+    /// The order in which parties get their turns.
     pub const ALL: [Self; 7] = [
         Self::Device,
         Self::Zedkube,
@@ -63,7 +63,7 @@ impl Party {
         Self::Init,
     ];
 
-    /// The agent's own.
+    /// The party of this agent.
     pub const fn of(agent: Agent) -> Self {
         match agent {
             Agent::Zedkube => Self::Zedkube,
@@ -74,18 +74,18 @@ impl Party {
     }
 }
 
-/// One step of somebody.
+/// One step of a party.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// The agent does its next effect.
+    /// The agent performs its next effect.
     Effect(Agent),
-    /// zedkube takes something in, and decides.
+    /// zedkube takes one input and decides.
     Take(Input),
-    /// The agent reads the next files of a look; after the last one it decides.
+    /// The agent reads the next files of a poll; after the last ones it decides.
     Look(Agent),
-    /// What runs beside the agent's loop ends.
+    /// The task beside the agent's main loop ends.
     End(Agent),
-    /// The server serves the call at this place.
+    /// The server carries out the call at this index.
     Serve(usize),
     /// A terminating pod is gone.
     PodEnds,
@@ -95,54 +95,54 @@ pub enum Task {
     GoDown,
     /// The kubelet reports the new boot.
     KubeletReports,
-    /// The controller says again what it said before the boot.
+    /// The controller publishes again what it published before the boot.
     SayAgain,
-    /// An activate command ends that has outlived its baseos.
+    /// An activate command ends whose baseos has died.
     LeftRunningEnds,
     /// An outage ends.
     OutageEnds,
-    /// The peer can take pods again.
+    /// The peer node can take pods again.
     PeerReturns,
-    /// The peer gives its slot back.
+    /// The peer node gives its slot back.
     PeerGivesBack,
-    /// Time goes on to the next moment at which somebody wants to be woken.
+    /// Time moves to the next moment at which a party wants to wake up.
     Jump,
-    /// The next order of the script.
+    /// The next order of the script is given.
     Script,
 }
 
-/// What happens next.
+/// The next transition of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// What a prompt and lucky machine does: each party works until it has nothing to do, then the next one; time goes on
-    /// when nobody has.
+    /// The step of a machine without faults and delays: each party works until it has nothing to do, then the next
+    /// party; when no party has anything to do, time moves on.
     Next,
-    /// Something else. Costs one of the scenario's deviations.
+    /// Another step. It costs one of the scenario's deviations.
     Other(Deviation),
 }
 
-/// Something that goes differently.
+/// A step that differs from the normal order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deviation {
-    /// This is done first, and its party has the turn.
+    /// This task is done first, and its party gets the turn.
     Turn(Task),
     /// The agent is killed.
     Crash(Agent),
-    /// The agent is killed and stays away for long.
+    /// The agent is killed and does not start again for a long time.
     LongCrash(Agent),
     /// The agent's next effect fails.
     WriteFails(Agent),
-    /// The device loses power, and comes up again.
+    /// The device loses power and boots again.
     PowerCut,
-    /// The call at this place hangs.
+    /// The call at this index hangs.
     Late(usize),
-    /// It is served, and its answer is lost.
+    /// The call at this index is carried out, and its answer is lost.
     Lost(usize),
-    /// It is refused.
+    /// The call at this index is refused.
     Refused(usize),
-    /// A call that nobody waits for is served.
+    /// A call is carried out whose sender waits for it no longer.
     Stray(usize),
-    /// The API server is away for a while.
+    /// The API server does not answer for a while.
     Outage(Kind),
     /// A pod comes back.
     PodReturns,
@@ -150,10 +150,10 @@ pub enum Deviation {
     PeerTakesSlot,
     /// The peer cannot take pods for a while.
     PeerDown,
-    /// The means that is used does not work.
+    /// The reboot method in use does not work.
     MeansFail,
     /// The activate command fails.
     ActivationFails,
-    /// Somebody orders something.
+    /// A person or the controller gives an order.
     Order(Order),
 }

@@ -1,4 +1,4 @@
-//! What a step changes.
+//! Applies a step to the state of the model.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use crate::server::{Ask, PEER, Service};
 use crate::world::World;
 use crate::zedkube::{Input, Todo};
 
-/// Nothing has changed for so long: nothing ever will. Longer than any limit of a scenario.
+/// If nothing has changed for this time, nothing ever will. Longer than any limit of a scenario.
 const REST_MS: u64 = 150_000;
 
-/// More steps without time going on are a loop.
+/// More steps than this without time moving on are an endless loop.
 const MOST_STEPS: usize = 1_000;
 
-/// A walk has at most some hundred steps between two deviations.
+/// Greatest number of steps of a random walk; it has some hundred steps between two deviations.
 const MOST_STEPS_OF_A_WALK: u32 = 2_000;
 
-/// A run that is not at rest by then never will be.
+/// If a run is not at rest after this many jumps of time, it never will be.
 const MOST_JUMPS: usize = 500;
 
 impl World {
-    /// Does one action.
+    /// Applies one action.
     pub fn apply(&mut self, action: &Action, scenario: &Scenario) {
         self.steps += u32::from(scenario.counts_steps);
         if self.steps > MOST_STEPS_OF_A_WALK {
@@ -52,8 +52,8 @@ impl World {
         }
     }
 
-    /// Goes on without anything going wrong, until all is at rest and every order of the script was given. `is_known` ends
-    /// it earlier: it is asked each time before time goes on.
+    /// Runs on without further faults until everything is at rest and every order of the script was given. `is_known`
+    /// can end the run earlier: it is called each time before time moves on.
     pub fn go_on(&mut self, scenario: &Scenario, mut is_known: impl FnMut(&Self) -> bool) {
         let (mut steps, mut jumps) = (0, 0);
         while let Some((party, task)) = self.next_task(scenario) {
@@ -69,10 +69,10 @@ impl World {
             self.run(party, &task, scenario);
             steps += 1;
             if steps > MOST_STEPS {
-                return self.monitor.never_at_rest("there is always something to do at once");
+                return self.monitor.never_at_rest("the parties never run out of steps");
             }
             if jumps > MOST_JUMPS {
-                return self.monitor.never_at_rest("it goes on and on");
+                return self.monitor.never_at_rest("time moves on without end");
             }
         }
     }
@@ -390,7 +390,7 @@ impl World {
         });
     }
 
-    /// Whoever waits for zedkube looks at its lock every now and then.
+    /// Wakes the agents that wait for zedkube, because they poll its lock.
     pub(crate) fn zedkube_lock_changed(&mut self, agent: Agent) {
         if agent != Agent::Zedkube {
             return;
@@ -410,7 +410,7 @@ impl World {
     }
 }
 
-/// Whether the API server was reached; nothing for calls that do not tell.
+/// True if the API server was reached; `None` for events that do not show it.
 fn is_reached(event: &session::Event) -> Option<bool> {
     use session::Event;
     use session::event::Trouble;

@@ -1,4 +1,4 @@
-//! baseos: the real `activation::step`, with the loop around it.
+//! baseos: the real `activation::step`, with a model of the main loop around it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,38 +17,38 @@ use crate::files::Files;
 use crate::requester::Requester;
 use crate::scenario::Scenario;
 
-/// An activate command that runs.
+/// A running activate command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activation {
-    /// The effect's serial.
+    /// Serial of the effect that started it.
     pub serial: u32,
-    /// The image's version.
+    /// Version of the image.
     pub version: String,
-    /// It runs until then.
+    /// The command runs until this time.
     pub until: u64,
 }
 
-/// One process.
+/// One process of baseos.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaseOs {
-    /// What decides.
+    /// State of the real decision code.
     pub state: State,
-    /// Effects that are left to do.
+    /// Effects that are not performed yet.
     pub todo: VecDeque<Effect>,
-    /// It is to look again then.
+    /// When the process wants to poll again.
     pub wake: Option<u64>,
-    /// A file that it watches has changed, or it has done something.
+    /// A watched file has changed, or the process has done something.
     pub is_restless: bool,
-    /// Its way to ask for a drain.
+    /// The part that asks for a drain.
     pub requester: Requester,
-    /// The activate command that runs.
+    /// The running activate command.
     pub command: Option<Activation>,
     look: Look,
     before: Option<Box<(State, Event)>>,
     again: Option<Event>,
 }
 
-/// A look takes time: nodeagent's lock and file are read last.
+/// State of a poll. It takes time: nodeagent's lock and file are read last.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Look {
     #[default]
@@ -60,7 +60,7 @@ enum Look {
 }
 
 impl BaseOs {
-    /// As `Desk::open` begins.
+    /// A new process, which begins as `Desk::open` does.
     pub fn start(files: &Files, boot_id: &str) -> Self {
         let own = files.persist.activations.as_ref().and_then(|record| record.request);
         Self {
@@ -76,13 +76,13 @@ impl BaseOs {
         }
     }
 
-    /// It would look now.
+    /// True if the process would poll now.
     pub fn is_due(&self, now: u64) -> bool {
         let wants = self.is_restless || self.is_looking() || self.wake.is_some_and(|at| at <= now);
         self.todo.is_empty() && (wants || self.again.is_some())
     }
 
-    /// It is woken by what the gate depends on.
+    /// True if changes of the gate's facts wake the process.
     pub fn listens_to_gate(&self) -> bool {
         match self.state.phase {
             Phase::Deferred | Phase::Holding | Phase::Activated => true,
@@ -92,34 +92,34 @@ impl BaseOs {
         }
     }
 
-    /// It is woken by the report.
+    /// True if a change of the report wakes the process.
     pub fn listens_to_report(&self) -> bool {
         self.state.phase == Phase::Failed
     }
 
-    /// A look has begun and not ended.
+    /// True while a poll has begun and not ended.
     pub fn is_looking(&self) -> bool {
         self.look != Look::None
     }
 
-    /// The next look begins with the gate.
+    /// True if the next poll begins by asking the gate.
     pub fn is_about_to_ask_the_gate(&self) -> bool {
         !self.is_looking() && self.again.is_none() && self.listens_to_gate()
     }
 
-    /// The activate command could end now.
+    /// True if the activate command can end now.
     pub fn can_end(&self, now: u64) -> bool {
         let is_over = self.ends_at().is_some_and(|at| at <= now);
         self.todo.is_empty() && !self.is_looking() && is_over
     }
 
-    /// The activate command ends then.
+    /// When the activate command ends.
     pub fn ends_at(&self) -> Option<u64> {
         self.command.as_ref().map(|command| command.until)
     }
 
-    /// Reads the next part of what a look reads; after the last one it decides. `running` is the version that runs,
-    /// `left_running` until when an activate command of an earlier process has time.
+    /// Reads the next part of a poll; after the last part it decides. `running` is the version that runs,
+    /// `left_running` the end of the time limit of an activate command of an earlier process.
     pub fn look(&mut self, files: &Files, running: &str, left_running: Option<u64>, around: &Around<'_>) {
         if let Some(event) = self.again.take() {
             return self.step(event, around);
@@ -128,7 +128,7 @@ impl BaseOs {
             Look::None => {
                 (self.is_restless, self.wake) = (false, None);
                 let facts = self.begin(files, running, around);
-                // The time of the scenario's commands is short of any limit: nobody has to end them.
+                // The commands of a scenario end before any limit, so none has to be killed.
                 let left_running = left_running.map(|_| u64::MAX);
                 self.look = Look::Begun(Box::new(Facts { left_running, ..facts }));
             }
@@ -178,7 +178,7 @@ impl BaseOs {
         }
     }
 
-    /// The activate command ends; gives the version that the device boots next.
+    /// Ends the activate command; returns the version that the device boots next.
     pub fn end(&mut self, works: bool, around: &Around<'_>) -> Option<String> {
         let Activation { serial, version, .. } = self.command.take()?;
         let result = if works { Ok(()) } else { Err("exit 1".to_owned()) };
@@ -206,7 +206,7 @@ impl BaseOs {
         }
     }
 
-    /// Does the next effect. Says whether it made a request.
+    /// Performs the next effect. Returns true if it made a request.
     pub fn perform(&mut self, files: &mut Files, now: u64, scenario: &Scenario) -> bool {
         self.is_restless = true;
         let mut is_request = false;
@@ -244,10 +244,10 @@ impl BaseOs {
         is_request
     }
 
-    /// The next effect fails: the rest is not done.
+    /// Lets the next effect fail; the effects after it are not performed.
     pub fn fail(&mut self, files: &Files, boot_id: &str, now: u64) {
         if let Some(Effect::Request { own, .. }) = self.todo.pop_front() {
-            // The item may be there or not.
+            // The item may have been written or not.
             self.requester.own = Some(own);
         }
         self.todo.clear();

@@ -1,7 +1,9 @@
-//! Which moments are the same: times count from now, serials and the times of requests only by their order.
+//! Decides which states of the model are equal: times count relative to now; serials and the times of requests count
+//! only by their order.
 //!
-//! Two worlds that do the same from here on should have the same fingerprint, although one of them is older. The text of
-//! `Debug` is the only thing that shows every field of every state, private ones included, so that none is forgotten.
+//! Two states that behave the same from now on should have the same fingerprint, although one of them is older. The
+//! text of `Debug` is used because only it shows every field of every state, private ones included, so that none is
+//! forgotten.
 
 use std::fmt::{Debug, Write as _};
 use std::hash::{Hash, Hasher};
@@ -9,11 +11,11 @@ use std::hash::{Hash, Hasher};
 use crate::action::Agent;
 use crate::world::World;
 
-/// Numbers from here on are times in milliseconds; the first one is [`crate::world`]'s time of a boot. Serials, counters
-/// and versions are smaller.
+/// Numbers from this one on are times in milliseconds; the smallest is the start of a boot in [`crate::world`].
+/// Serials, counters and versions are smaller.
 const FIRST_TIME: u64 = 40_000;
 
-/// What was longer ago than any limit was long ago.
+/// Times that are longer ago than this are equal: no limit is longer.
 const LONG_AGO: u64 = 200_000;
 
 /// Fields that hold serials of calls.
@@ -31,7 +33,7 @@ impl Hash for World {
     }
 }
 
-/// The same from here on.
+/// Two states are equal if they behave the same from now on.
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
         (self.left, self.steps) == (other.left, other.steps) && self.canonical() == other.canonical()
@@ -39,7 +41,7 @@ impl PartialEq for World {
 }
 
 impl World {
-    /// The canonical text, without what may still go differently.
+    /// The canonical text, without the number of deviations that are left.
     pub fn canonical(&self) -> Vec<u8> {
         let mut text = Text { now: self.now, out: Vec::with_capacity(8_192), names: Vec::new() };
         text.add(&self.zedkube);
@@ -55,7 +57,8 @@ impl World {
         text.out
     }
 
-    /// The fingerprint without what may still go differently: what follows without that is the same.
+    /// The fingerprint, without the number of deviations that are left: states with equal fingerprints behave the same
+    /// as long as there is no deviation.
     pub fn fingerprint(&self) -> u64 {
         hash(&self.canonical())
     }
@@ -71,12 +74,12 @@ pub fn hash(bytes: &[u8]) -> u64 {
 struct Text {
     now: u64,
     out: Vec<u8>,
-    /// Times of requests, in the order in which they were met.
+    /// Times of requests, in the order in which they appear in the text.
     names: Vec<String>,
 }
 
 impl Text {
-    /// Adds one part; its serials count by themselves.
+    /// Adds one part; its serials are numbered separately.
     fn add(&mut self, part: &impl Debug) {
         let mut raw = String::with_capacity(4_096);
         if write!(raw, "{part:?}").is_err() {
@@ -120,7 +123,7 @@ impl Text {
 
 enum Token<'a> {
     Text(&'a str),
-    /// The time of a request: RFC 3339.
+    /// The time of a request, in RFC 3339.
     Name(&'a str),
     Serial(u64),
     Number(u64),
@@ -135,7 +138,7 @@ impl Token<'_> {
     }
 }
 
-/// Cuts the text of `Debug` into numbers and what is between them.
+/// Splits the text of `Debug` into numbers and the text between them.
 fn tokens(raw: &str) -> Vec<Token<'_>> {
     let bytes = raw.as_bytes();
     let mut tokens = Vec::with_capacity(256);

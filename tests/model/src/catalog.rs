@@ -8,7 +8,7 @@ use crate::scenario::Order::{
 };
 use crate::scenario::{Kind, Scenario, Word};
 
-/// All scenarios, with so many deviations of every kind.
+/// All scenarios, each with this number of deviations of every kind.
 pub fn all(deviations: u8) -> Vec<Scenario> {
     let any = |name, script: &[_]| Scenario::new(name, script).with(deviations, &Kind::ALL);
     vec![

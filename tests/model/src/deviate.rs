@@ -1,4 +1,4 @@
-//! What changes when something goes differently, or when somebody orders something.
+//! Applies a deviation or an order to the state of the model.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// A write to our node was based on what it was when it was sent.
+    /// A write to our node is based on the node's version when it was sent.
     fn serve_stray(&mut self, place: usize) {
         if place >= self.strays.len() {
             return;

@@ -1,4 +1,4 @@
-//! device-op: the real `operation::step`, with the loop around it.
+//! device-op: the real `operation::step`, with a model of the main loop around it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,29 +16,29 @@ use crate::files::Files;
 use crate::requester::Requester;
 use crate::scenario::Scenario;
 
-/// Between two looks while the gate is asked, since zedkube's lock makes no event.
+/// Poll interval while the gate is asked, because zedkube's lock causes no event.
 pub const LOOK_MS: u64 = 2_000;
 
-/// The pause after an effect that failed.
+/// Pause after a failed effect.
 pub const PAUSE_MS: u64 = 1_000;
 
-/// One process.
+/// One process of device-op.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceOp {
-    /// What decides.
+    /// State of the real decision code.
     pub state: State,
-    /// Effects that are left to do.
+    /// Effects that are not performed yet.
     pub todo: VecDeque<Effect>,
-    /// It is to look again then.
+    /// When the process wants to poll again.
     pub wake: Option<u64>,
-    /// A file that it watches has changed, or it has done something.
+    /// A watched file has changed, or the process has done something.
     pub is_restless: bool,
-    /// Its way to ask for a drain.
+    /// The part that asks for a drain.
     pub requester: Requester,
     look: Look,
 }
 
-/// A look takes time: nodeagent's lock and file are read last.
+/// State of a poll. It takes time: nodeagent's lock and file are read last.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Look {
     #[default]
@@ -49,25 +49,25 @@ enum Look {
     LockAsked(Box<Facts>),
 }
 
-/// What it sees of the world around it.
+/// The surroundings, as the process sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Around<'a> {
-    /// The time.
+    /// The present time.
     pub now: u64,
-    /// This boot.
+    /// The present boot.
     pub boot_id: &'a str,
-    /// Nobody holds zedkube's lock.
+    /// zedkube's lock is free.
     pub is_zedkube_away: bool,
-    /// Somebody holds nodeagent's.
+    /// nodeagent's lock is held.
     pub is_nodeagent_up: bool,
     /// Number of the next request.
     pub next_request: i64,
-    /// What is tried.
+    /// The scenario that is run.
     pub scenario: &'a Scenario,
 }
 
 impl DeviceOp {
-    /// As `Desk::open` begins.
+    /// A new process, which begins as `Desk::open` does.
     pub fn start(files: &Files, boot_id: &str) -> Self {
         let record = files.persist.operations.clone();
         let own = record.as_ref().and_then(|record| record.request);
@@ -81,13 +81,13 @@ impl DeviceOp {
         }
     }
 
-    /// It would look now.
+    /// True if the process would poll now.
     pub fn is_due(&self, now: u64) -> bool {
         self.todo.is_empty()
             && (self.is_restless || self.is_looking() || self.wake.is_some_and(|at| at <= now))
     }
 
-    /// It is woken by what the gate depends on.
+    /// True if changes of the gate's facts wake the process.
     pub fn listens_to_gate(&self) -> bool {
         match self.state.phase {
             Phase::Deferred | Phase::HandedOver => true,
@@ -101,22 +101,22 @@ impl DeviceOp {
         }
     }
 
-    /// It is woken by the report.
+    /// True if a change of the report wakes the process.
     pub fn listens_to_report(&self) -> bool {
         self.state.phase == Phase::Failed
     }
 
-    /// A look has begun and not ended.
+    /// True while a poll has begun and not ended.
     pub fn is_looking(&self) -> bool {
         self.look != Look::None
     }
 
-    /// The next look begins with the gate.
+    /// True if the next poll begins by asking the gate.
     pub fn is_about_to_ask_the_gate(&self) -> bool {
         !self.is_looking() && self.listens_to_gate()
     }
 
-    /// Reads the next part of what a look reads; after the last one it decides.
+    /// Reads the next part of a poll; after the last part it decides.
     pub fn look(&mut self, files: &Files, around: &Around<'_>) {
         match std::mem::take(&mut self.look) {
             Look::None => {
@@ -182,7 +182,7 @@ impl DeviceOp {
         }
     }
 
-    /// Does the next effect. Says whether it made a request.
+    /// Performs the next effect. Returns true if it made a request.
     pub fn perform(&mut self, files: &mut Files, scenario: &Scenario) -> bool {
         self.is_restless = true;
         let mut is_request = false;
@@ -212,10 +212,11 @@ impl DeviceOp {
         is_request
     }
 
-    /// The next effect fails: the rest is not done, and it goes on from what is on disk.
+    /// Lets the next effect fail: the effects after it are not performed, and the process goes on from the content of
+    /// the disk.
     pub fn fail(&mut self, files: &Files, boot_id: &str, now: u64) {
         if let Some(Effect::Request { own, .. }) = self.todo.pop_front() {
-            // The item may be there or not.
+            // The item may have been written or not.
             self.requester.own = Some(own);
         }
         self.todo.clear();

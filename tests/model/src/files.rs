@@ -1,6 +1,7 @@
-//! The files through which the agents talk, and those that they keep for themselves.
+//! The files through which the agents talk, and the files that each agent keeps for itself.
 //!
-//! Only their contents: that a write is atomic and survives a power cut once it is done is what `pubsub` promises.
+//! Only the contents are modelled. `pubsub` promises that a write is atomic, and that it survives a power cut once it
+//! is done.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,26 +17,26 @@ use schemas::{
 /// All files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Files {
-    /// What a boot empties: `/run`.
+    /// Files below `/run`, which a boot empties.
     pub run: RunFiles,
-    /// What it does not: `/persist`.
+    /// Files below `/persist`, which survive a boot.
     pub persist: PersistFiles,
 }
 
-/// Below `/run`.
+/// Files below `/run`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunFiles {
-    /// NodeDrainRequest, by the requester of its folder.
+    /// NodeDrainRequest, by the requester of the folder.
     pub requests: BTreeMap<DrainRequester, NodeDrainRequest>,
     /// NodeDrainStatus.
     pub status: Option<NodeDrainStatus>,
-    /// NodeDrainReport, as much of it as the gate reads.
+    /// NodeDrainReport: those fields that the gate reads.
     pub report: Option<Arc<NodeDrainReport>>,
-    /// DrainRecord, as the session knows it.
+    /// DrainRecord, in the form that the session uses.
     pub drain_record: Option<Arc<session::Record>>,
     /// DeviceOpsCmd of each source.
     pub commands: BTreeMap<Kind, DeviceOpsCmd>,
-    /// ZedAgentStatus: the command in it, with its reason.
+    /// ZedAgentStatus: its command and the reason of that.
     pub zedagent: Option<(Operation, String)>,
     /// DeviceOpStatus.
     pub device_op: Option<DeviceOpStatus>,
@@ -43,18 +44,18 @@ pub struct RunFiles {
     pub action: Option<DeviceAction>,
     /// NodeAgentStatus.
     pub nodeagent: Option<NodeAgentStatus>,
-    /// BaseOsConfig, by the image's UUID.
+    /// BaseOsConfig, by the UUID of the image.
     pub configs: BTreeMap<String, BaseOsConfig>,
     /// BaseOsHold.
     pub hold: Option<BaseOsHold>,
-    /// BaseOsStatus, by the image's UUID.
+    /// BaseOsStatus, by the UUID of the image.
     pub images: BTreeMap<String, BaseOsStatus>,
 }
 
-/// Below `/persist`.
+/// Files below `/persist`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistFiles {
-    /// The override file, which an operator writes.
+    /// The override file that an operator writes.
     pub order: Option<DrainOrder>,
     /// The counter files of device-op.
     pub counters: BTreeMap<Kind, u32>,
@@ -66,8 +67,8 @@ pub struct PersistFiles {
     pub member: Option<schemas::Member>,
     /// KnownHolders.
     pub others: schemas::OtherHolders,
-    /// ActionRecord, nodeagent's proof that a command was begun.
+    /// ActionRecord: nodeagent's proof that a command was begun.
     pub action: Option<ActionRecord>,
-    /// The reason that is left for the next boot.
+    /// The reason of the reboot, for the next boot.
     pub reason: Option<String>,
 }

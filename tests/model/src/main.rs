@@ -14,16 +14,16 @@ struct Arguments {
     /// Only this scenario
     #[arg(long)]
     scenario: Option<String>,
-    /// So many things may go differently in a run
+    /// Number of deviations in a run
     #[arg(long, default_value_t = 1)]
     depth: u8,
-    /// At most so many worlds are met for each scenario; a search that meets more is not complete
+    /// Greatest number of states of each scenario; if there are more, the search is not complete
     #[arg(long, default_value_t = 20_000_000)]
     worlds: usize,
-    /// Walk at random over so many worlds instead of searching
+    /// Walk at random over this number of states instead of searching
     #[arg(long)]
     walks: Option<usize>,
-    /// The seed of the walks
+    /// The seed of the random walks
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

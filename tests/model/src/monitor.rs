@@ -1,4 +1,4 @@
-//! Who watches: what was promised, what has happened, and the first promise that was broken.
+//! The monitor: records promises and events, and the first promise that was broken.
 //!
 //! The monitor knows the truth (the cluster, the orders that were given), not what the agents believe.
 
@@ -28,67 +28,67 @@ use crate::server::{PEER, Server};
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
+    /// The promise.
     pub rule: Rule,
-    /// How.
+    /// How it was broken.
     pub text: String,
 }
 
-/// What is remembered.
+/// State of the monitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Monitor {
     /// The first promise that was broken.
     pub violation: Option<Violation>,
-    /// The requests that stand, and what is true of them.
+    /// The active requests, and the facts about each.
     asked: BTreeMap<DrainRequester, Asked>,
-    /// What justified each requester when it asked the gate last.
+    /// For each requester, the reason that justified its answer when it asked the gate last.
     gate: BTreeMap<DrainRequester, Grant>,
-    /// The same when nodeagent began its last look.
+    /// The same reasons when nodeagent began its last poll.
     gate_then: BTreeMap<DrainRequester, Grant>,
     /// Orders of an operator that were taken in this boot.
     forced: BTreeSet<DrainRequester>,
     is_disabled: bool,
-    /// Looks, probes and cordons fail without an answer, the first then, the last then.
+    /// First and last time of calls (lists, probes, cordons) that have failed in a row without an answer.
     failing: Option<(u64, u64)>,
-    /// What the table says of the peer's slot.
+    /// The peer's slot, as zedkube read it from the table.
     peer_slot: PeerSlot,
-    /// Lists showed the peer unable to take pods, the first then, the last then.
+    /// First and last time at which lists showed the peer unable to take pods.
     peer_seen_down: Option<(u64, u64)>,
-    /// The commands, and what became of them.
+    /// The commands and their fates.
     commands: BTreeMap<Kind, (u32, Fate)>,
-    /// The device went down for these.
+    /// The commands for which the device went down.
     done: BTreeSet<(Kind, u32)>,
-    /// These operations were carried out in this boot, for whomever.
+    /// The operations that were carried out in this boot, for any source.
     done_now: BTreeSet<Operation>,
-    /// The cordon on the node is somebody else's.
+    /// The cordon on the node is not ours.
     is_foreign: bool,
     uncordoned_by_hand: bool,
-    /// A pod came back: deviations left then, and whether time went by since.
+    /// A pod came back: the number of deviations left then, and whether time has moved on since.
     pod_back: Option<(u8, bool)>,
 }
 
-/// One request that stands.
+/// One active request.
 #[derive(Clone, Debug, PartialEq)]
 struct Asked {
     requested_at: GoTime,
-    /// The node was cordoned and empty since.
+    /// The node was cordoned and empty at some time since the request.
     was_empty: bool,
-    /// zedkube was away for so long since, in sum.
+    /// How long zedkube was away since the request, in sum.
     absent_ms: u64,
-    /// COMPLETE stands in the report.
+    /// The reason of the COMPLETE in the report; `None` if there is none.
     grant: Option<Grant>,
 }
 
-/// Whether the peer had a slot when the table was read.
+/// Whether the peer had a slot when zedkube read the table.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct PeerSlot {
-    /// The last time that is on record, in this boot or another.
+    /// The last value that is on record, from this boot or an earlier one.
     on_record: bool,
-    /// Since then: who dies now has not heard the answer.
+    /// The value that zedkube has read since; lost if zedkube dies before it records it.
     heard: Option<bool>,
 }
 
-/// Why the device may go down.
+/// The reason why the device may go down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grant {
     Drained,
@@ -97,14 +97,14 @@ enum Grant {
     Away,
 }
 
-/// What became of a command.
+/// The fate of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Open,
     Done,
-    /// Taken back, or lost with `/run` before anybody had taken it.
+    /// The command was withdrawn, or lost with `/run` before device-op had accepted it.
     Void,
-    /// A poweroff that the power went before: it has to be said.
+    /// A poweroff that a power cut came before: the reason must be published.
     Refused,
 }
 
@@ -113,14 +113,14 @@ impl Monitor {
         self.violation.get_or_insert_with(|| Violation { rule, text: text.into() });
     }
 
-    /// A promise was broken that only the scheduler can see.
+    /// Records a broken promise that only the scheduler can see.
     pub(crate) fn never_at_rest(&mut self, text: &str) {
         self.broken(Rule::ComesToRest, text);
     }
 
-    // What happens to files.
+    // Changes of files.
 
-    /// The requests' files may have changed.
+    /// The files of requests may have changed.
     pub(crate) fn requests_written(&mut self, files: &Files) {
         let standing = &files.run.requests;
         self.asked.retain(|requester, _| standing.contains_key(requester));
@@ -143,7 +143,7 @@ impl Monitor {
         scenario: &Scenario,
     ) {
         if report.disabled.is_some() && !self.is_disabled {
-            self.broken(Rule::AnswersAreTrue, "drains are off, and nobody has switched them off");
+            self.broken(Rule::AnswersAreTrue, "drains are off although no order switched them off");
         }
         if report.member == schemas::Member::No {
             self.broken(Rule::AnswersAreTrue, "Member is no in a cluster of two");
@@ -165,7 +165,7 @@ impl Monitor {
         }
     }
 
-    /// zedkube has taken an operator's order.
+    /// zedkube has applied an operator's order.
     pub(crate) fn order_taken(&mut self, order: DrainOrder) {
         match order {
             DrainOrder::Complete(requester) => {
@@ -179,12 +179,12 @@ impl Monitor {
         }
     }
 
-    // What agents do.
+    // Actions of agents.
 
     /// A requester asks the gate now.
     pub(crate) fn gate_asked(&mut self, requester: DrainRequester, scenario: &Scenario) {
         let asked = self.asked.get(&requester);
-        // The absence is summed from look to look: a zedkube that ran between two of them was not seen.
+        // The absence is summed from poll to poll: a zedkube that ran between two polls was not seen.
         let seen = |asked: &Asked| asked.absent_ms + LOOK_MS >= scenario.limits.start_timeout_ms;
         let was_away = asked.is_some_and(seen);
         let grant = match asked.and_then(|asked| asked.grant) {
@@ -198,14 +198,14 @@ impl Monitor {
         };
     }
 
-    /// nodeagent begins a look. What is taken back from here on it may not see any more.
+    /// nodeagent begins a poll. It may not see an answer that is revoked from now on.
     pub(crate) fn nodeagent_looks(&mut self) {
         self.gate_then.clone_from(&self.gate);
     }
 
     /// nodeagent passes the point of no return.
     ///
-    /// `is_up` says whether the agent that has let it go still runs.
+    /// `is_up` says whether the agent that released the command still runs.
     pub(crate) fn acting(
         &mut self,
         operation: Option<Operation>,
@@ -216,19 +216,19 @@ impl Monitor {
     ) {
         let requester = requester_for(counter);
         let granted = self.gate.get(&requester).or_else(|| self.gate_then.get(&requester)).copied();
-        // It would let it go again, if it lived.
+        // The agent would release the command again if it lived.
         let again = self.asked.get(&requester).and_then(|asked| asked.grant).filter(|_| !is_up);
         let Some(grant) = granted.or(again) else {
             return self.broken(
                 if is_up { Rule::NoRebootWithoutAnswer } else { Rule::NoRebootForTheDead },
-                format!("{operation:?} {counter} begins, and the gate did not let it through"),
+                format!("{operation:?} {counter} begins although the gate did not let it pass"),
             );
         };
         let must_stand = matches!(grant, Grant::Drained | Grant::Undrained);
         if must_stand && !self.asked.contains_key(&requester) {
             self.broken(
                 Rule::NoRebootWithoutAnswer,
-                format!("{operation:?} {counter} begins, and its request does not stand any more"),
+                format!("{operation:?} {counter} begins although its request was withdrawn"),
             );
         }
         let pods = plan(&server.picture(), &drain::Policy::device());
@@ -239,7 +239,7 @@ impl Monitor {
         }
     }
 
-    /// A means of the device is used.
+    /// The device's method to go down is used.
     pub(crate) fn acts(&mut self, is_activating: bool) {
         if is_activating {
             self.broken(Rule::NoRebootDuringActivation, "the device goes down while an image is activated");
@@ -254,7 +254,7 @@ impl Monitor {
         if !self.gate.contains_key(&DrainRequester::Update) {
             self.broken(
                 Rule::NoRebootWithoutAnswer,
-                "an activation begins, and the gate did not let it through",
+                "an activation begins although the gate did not let it pass",
             );
         }
         if is_acting {
@@ -265,7 +265,7 @@ impl Monitor {
     /// A pod is about to be evicted.
     pub(crate) fn evicts(&mut self, server: &Server) {
         if !server.holds_slot() {
-            self.broken(Rule::EvictsOnlyWithCordonAndSlot, "a pod is evicted, and we hold no slot");
+            self.broken(Rule::EvictsOnlyWithCordonAndSlot, "a pod is evicted although we have no slot");
         }
         if !server.own.cordoned && !self.uncordoned_by_hand {
             self.broken(
@@ -275,12 +275,12 @@ impl Monitor {
         }
     }
 
-    /// The shutdown of this counter is done.
+    /// The shutdown with this counter is done.
     pub(crate) fn shut_down(&mut self, source: Source, counter: u32) {
         self.carried_out((source, Operation::Shutdown), counter);
     }
 
-    /// device-op has noted what became of commands. One source's command may be done by another's.
+    /// device-op has recorded the fates of commands. A command of one source may be done by that of another one.
     pub(crate) fn said(&mut self, record: &OperationRecord) {
         for line in record.ended.iter().filter(|line| line.state == CommandState::Done) {
             let kind = (line.source, line.operation);
@@ -300,15 +300,15 @@ impl Monitor {
         }
     }
 
-    // What happens around them.
+    // Events around the agents.
 
-    /// A call for a node was answered, or was not.
+    /// A call for a node was answered or failed.
     pub(crate) fn answered(&mut self, is_reached: bool, now: u64) {
         let first = self.failing.map_or(now, |(first, _)| first);
         self.failing = (!is_reached).then_some((first, now));
     }
 
-    /// zedkube takes the table in.
+    /// zedkube reads the slot table.
     pub(crate) fn slots_read(&mut self, table: &SlotTable) {
         self.peer_slot.heard = Some(table.of(PEER).is_some());
     }
@@ -320,26 +320,26 @@ impl Monitor {
         slot.on_record = heard.unwrap_or(slot.on_record);
     }
 
-    /// zedkube takes a list of nodes in.
+    /// zedkube reads a list of nodes.
     pub(crate) fn listed(&mut self, nodes: &[NodeView], now: u64) {
         let is_down = nodes.iter().any(|node| node.name == PEER && !node.ready);
         self.peer_seen_down = is_down.then(|| (self.peer_seen_down.map_or(now, |(first, _)| first), now));
     }
 
-    /// After every step.
+    /// Checks the state after every step.
     pub(crate) fn look(&mut self, server: &Server) {
         if server.is_drained() {
             self.asked.values_mut().for_each(|asked| asked.was_empty = true);
         }
         if self.is_foreign && !server.own.cordoned {
-            self.broken(Rule::ForeignCordonStays, "somebody else's cordon was lifted");
+            self.broken(Rule::ForeignCordonStays, "the cordon of another owner was lifted");
         }
         if server.pods.is_empty() {
             self.pod_back = None;
         }
     }
 
-    /// Time goes by.
+    /// Time moves on.
     pub(crate) fn time_passes(&mut self, millis: u64, is_zedkube_away: bool) {
         if is_zedkube_away {
             self.asked
@@ -356,13 +356,13 @@ impl Monitor {
         self.pod_back = Some((left, false));
     }
 
-    /// A person cordons or uncordons.
+    /// A person cordons or uncordons the node.
     pub(crate) fn by_hand(&mut self, cordons: bool) {
         self.is_foreign = cordons;
         self.uncordoned_by_hand |= !cordons;
     }
 
-    /// A command was given, or was taken back.
+    /// A command was given or withdrawn.
     pub(crate) fn commanded(&mut self, kind: Kind, counter: u32, is_wanted: bool) {
         let was_open = matches!(self.commands.get(&kind), Some((_, Fate::Open | Fate::Refused)));
         if is_wanted {
@@ -372,10 +372,10 @@ impl Monitor {
         }
     }
 
-    /// The device goes down, for a command or for want of power, and comes up again.
+    /// The device goes down, for a command or because of a power cut, and boots again.
     ///
-    /// Any boot is a reboot. Of the other operations one is done that nodeagent had begun in this very boot, by its own
-    /// record; else a shutdown is still to be done, and a poweroff is refused.
+    /// Any boot counts as a reboot. Of the other operations, one counts as done if nodeagent had begun it in this boot,
+    /// by its own record; otherwise a shutdown is still to be done, and a poweroff is refused.
     pub(crate) fn boots(
         &mut self,
         cause: Option<(Kind, u32)>,
@@ -423,7 +423,7 @@ impl Monitor {
         self.is_disabled = false;
         self.failing = None;
         self.peer_seen_down = None;
-        // What is known of holders is stored when something is published next.
+        // The known holders are stored at the next publication.
         self.recorded(true);
         self.peer_slot.on_record &= files.persist.others == OtherHolders::Hold;
     }
@@ -443,7 +443,7 @@ impl Monitor {
     }
 }
 
-/// Whose request a command of nodeagent needs: that of a new image has no counter.
+/// The requester for a command of nodeagent: a command for a new image has no counter.
 pub(crate) const fn requester_for(counter: u32) -> DrainRequester {
     if counter == 0 { DrainRequester::Update } else { DrainRequester::DeviceOp }
 }

@@ -1,4 +1,4 @@
-//! nodeagent: the real `progress::step` and `standing::standing`, with the loop around them.
+//! nodeagent: the real `progress::step` and `standing::standing`, with a model of the main loop around them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,71 +16,71 @@ use crate::device_op::PAUSE_MS;
 use crate::files::Files;
 use crate::scenario::{Mutation, Scenario};
 
-/// How long a means has: shorter than the time after which nothing is expected to happen any more.
+/// Time limit of a reboot method: shorter than the time after which the model expects no more changes.
 const STILL_UP_MS: u64 = 60_000;
 
-/// One process.
+/// One process of nodeagent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeAgent {
-    /// What decides.
+    /// State of the real decision code.
     pub state: State,
     boot_id: String,
-    /// The proof that could not be written last.
+    /// The record that could not be written last, with the error.
     refused: Option<(ActionRecord, String)>,
-    /// Effects that are left to do.
+    /// Effects that are not performed yet.
     pub todo: VecDeque<Effect>,
-    /// It is to look again then.
+    /// When the process wants to poll again.
     pub wake: Option<u64>,
-    /// A file that it watches has changed, or it has done something.
+    /// A watched file has changed, or the process has done something.
     pub is_restless: bool,
-    /// What runs beside its loop.
+    /// The task beside the main loop.
     pub running: Option<Beside>,
     look: Look,
-    /// The state before the step whose effects are left, and the event, for an effect that fails.
+    /// The state before the step whose effects are not performed yet, and its event, for an effect that fails.
     before: Option<Box<(State, Event)>>,
-    /// An event that was not taken in for good, because an effect failed.
+    /// An event that must be handled again because an effect failed.
     again: Option<Event>,
 }
 
-/// What runs beside the loop.
+/// A task beside the main loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Beside {
     /// The hooks.
     Hooks {
-        /// The effect's serial.
+        /// Serial of the effect.
         serial: u32,
-        /// They run until then.
+        /// The hooks run until this time.
         until: u64,
     },
-    /// A means of the device.
+    /// A method by which the device goes down.
     Means {
-        /// The effect's serial.
+        /// Serial of the effect.
         serial: u32,
-        /// Its number.
+        /// Index of the method.
         number: usize,
-        /// What for.
+        /// The operation that it carries out.
         operation: Operation,
-        /// It cannot do it.
+        /// The method does not work.
         fails: bool,
     },
 }
 
-/// A look takes time: siblings are read one after the other, the commands last.
+/// State of a poll. It takes time: the files of the other agents are read one after the other, the commands last.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Look {
     #[default]
     None,
-    /// zedkube's status and baseos's hold were read.
+    /// zedkube's status and baseos' hold were read.
     Begun(Box<(Option<NodeDrainStatus>, BaseOsHold)>),
-    /// baseos's lock was asked, and the images were read.
+    /// baseos' lock was asked, and the images were read.
     Images(Box<Read>),
     /// DeviceOpStatus was read.
     DeviceOp(Box<Read>),
-    /// There is a command, and the locks were asked of those who have a say in it.
+    /// There is a command, and the locks of the agents that can withdraw it were asked.
     Locks(Box<(Facts, Alive)>),
 }
 
-/// Which agents hold their locks.
+/// The agents that hold their locks.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "one lock each")]
 pub struct Running {
@@ -90,11 +90,11 @@ pub struct Running {
     pub device_op: bool,
     /// baseos.
     pub baseos: bool,
-    /// The activate command, whoever has started it.
+    /// The activate command runs, whichever process has started it.
     pub activation: bool,
 }
 
-/// What was read so far.
+/// The data that the poll has read so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Read {
     drain: Option<NodeDrainStatus>,
@@ -110,7 +110,7 @@ impl Running {
 }
 
 impl NodeAgent {
-    /// As `Desk::open` begins.
+    /// A new process, which begins as `Desk::open` does.
     pub fn start(files: &mut Files, boot_id: &str) -> Self {
         let action = files.run.action.clone().unwrap_or_default();
         if action.boot_id != boot_id {
@@ -137,19 +137,19 @@ impl NodeAgent {
         }
     }
 
-    /// It would look now.
+    /// True if the process would poll now.
     pub fn is_due(&self, now: u64) -> bool {
         let wants = self.is_restless || self.is_looking() || self.wake.is_some_and(|at| at <= now);
         self.todo.is_empty() && (wants || self.again.is_some())
     }
 
-    /// A look has begun and not ended.
+    /// True while a poll has begun and not ended.
     pub fn is_looking(&self) -> bool {
         self.look != Look::None
     }
 
-    /// What runs beside the loop could end now. A means that works takes the device down instead, except for a
-    /// shutdown.
+    /// True if the task beside the main loop can end now. A method that works takes the device down instead, except for
+    /// a shutdown.
     pub fn can_end(&self, now: u64) -> bool {
         let is_over = match &self.running {
             None => false,
@@ -159,7 +159,7 @@ impl NodeAgent {
         self.todo.is_empty() && !self.is_looking() && is_over
     }
 
-    /// What runs ends then.
+    /// When the task beside the main loop ends.
     pub fn ends_at(&self) -> Option<u64> {
         match &self.running {
             Some(Beside::Hooks { until, .. }) => Some(*until),
@@ -167,7 +167,7 @@ impl NodeAgent {
         }
     }
 
-    /// Reads the next part of what a look reads; after the last one it decides.
+    /// Reads the next part of a poll; after the last part it decides.
     pub fn look(&mut self, files: &Files, up: Running, now: u64, scenario: &Scenario) {
         if let Some(event) = self.again.take() {
             return self.step(event, now, scenario);
@@ -220,7 +220,7 @@ impl NodeAgent {
         }
     }
 
-    /// What runs beside the loop ends.
+    /// Ends the task beside the main loop.
     pub fn end(&mut self, now: u64, scenario: &Scenario) {
         let event = match self.running.take() {
             None => return,
@@ -255,7 +255,7 @@ impl NodeAgent {
         }
     }
 
-    /// Does the next effect.
+    /// Performs the next effect.
     pub fn perform(&mut self, files: &mut Files, now: u64, scenario: &Scenario) {
         self.is_restless = true;
         match self.todo.pop_front() {
@@ -288,7 +288,7 @@ impl NodeAgent {
         }
     }
 
-    /// The next effect fails: the rest is not done.
+    /// Lets the next effect fail; the effects after it are not performed.
     pub fn fail(&mut self, files: &Files, now: u64) {
         if let Some(Effect::Record(record)) = self.todo.pop_front() {
             self.refused = Some((record, "the disk is full".to_owned()));

@@ -1,7 +1,7 @@
-//! One agent's way to ask for a drain: what `runtime::Requester` does with files, done with the model's.
+//! How an agent asks for a drain: as `runtime::Requester` does it, but with the files of the model.
 //!
-//! The verdict is the real `schemas::gate`'s. Which facts it gets, and which request counts as our own, is told here
-//! again, because `runtime::Requester` reads real files and the real clock.
+//! The verdict is that of the real `schemas::gate`. Its facts, and the rule which request is our own, are modelled
+//! here, because `runtime::Requester` reads real files and the real clock.
 
 use jiff::{SignedDuration, Timestamp};
 use runtime::OwnRequest;
@@ -13,21 +13,21 @@ use schemas::{
 use crate::files::RunFiles;
 use crate::scenario::{Mutation, Scenario};
 
-/// The first request's second.
+/// The second of the first request's time.
 const FIRST_SECOND: i64 = 1_800_000_000;
 
-/// One agent's requests.
+/// The requests of one agent.
 #[derive(Clone, Debug)]
 pub struct Requester {
-    /// Whom it asks for.
+    /// The requester for whom the agent asks.
     pub asks_for: DrainRequester,
-    /// The request made last and not taken back.
+    /// The request that was made last and not withdrawn.
     pub own: Option<OwnRequest>,
     absence: Absence,
 }
 
 impl PartialEq for Requester {
-    /// The absence tells by its words alone whether it is the same.
+    /// Two requesters are equal if their fields are; the absence is compared by its `Debug` text.
     fn eq(&self, other: &Self) -> bool {
         (self.asks_for, self.own) == (other.asks_for, other.own)
             && format!("{:?}", self.absence) == format!("{:?}", other.absence)
@@ -35,12 +35,12 @@ impl PartialEq for Requester {
 }
 
 impl Requester {
-    /// `recorded` is what the agent's record holds.
+    /// A requester; `recorded` is the request in the agent's record.
     pub fn open(asks_for: DrainRequester, recorded: Option<OwnRequest>) -> Self {
         Self { asks_for, own: recorded, absence: Absence::default() }
     }
 
-    /// May the device go down?
+    /// The gate's verdict: may the device go down?
     pub fn verdict(
         &mut self,
         files: &RunFiles,
@@ -84,7 +84,7 @@ impl Requester {
         }
     }
 
-    /// After a failed drain the next try need not wait.
+    /// True if the next try after a failed drain need not wait.
     pub fn needs_no_pause(&self, files: &RunFiles) -> bool {
         let Some(report) = files.report.as_deref() else { return false };
         let forced = report.forcing.as_ref().map(|forcing| forcing.requested_by);
@@ -92,19 +92,19 @@ impl Requester {
         report.disabled.is_some() || report.member == schemas::Member::No || is_forced
     }
 
-    /// Our file, as zedkube reads it.
+    /// Our request file, as zedkube reads it.
     pub fn standing<'a>(&self, files: &'a RunFiles) -> Option<&'a NodeDrainRequest> {
         files.requests.get(&self.asks_for)
     }
 
-    /// A request that could be made now.
+    /// The request that could be made next.
     pub fn next(&self, files: &RunFiles, number: i64) -> OwnRequest {
         let standing = self.standing(files).map(|request| request.requested_at);
         let replaces = standing.filter(|time| self.has_made(*time)).unwrap_or_default();
         OwnRequest { requested_at: time(number), replaces, seen_other_status: false }
     }
 
-    /// A request is made: whoever waited for zedkube before waited for something else.
+    /// Publishes a request. An absence of zedkube that was summed for an earlier request starts again at 0.
     pub fn publish(&mut self, own: OwnRequest, scenario: &Scenario) {
         self.own = Some(own);
         if scenario.mutation != Some(Mutation::AbsenceGoesOn) {
@@ -112,7 +112,7 @@ impl Requester {
         }
     }
 
-    /// The item is ours, and is removed; an item that is not stays.
+    /// Removes our request file; a file that is not ours stays.
     pub fn withdraw(&mut self, files: &mut RunFiles) {
         if self.standing(files).is_some_and(|request| self.has_made(request.requested_at)) {
             files.requests.remove(&self.asks_for);
@@ -126,7 +126,7 @@ impl Requester {
     }
 }
 
-/// The agent in whose folder the requests of a requester lie.
+/// Folder of the agent that makes this requester's requests.
 pub(crate) const fn publisher(requester: DrainRequester) -> &'static str {
     match requester {
         DrainRequester::DeviceOp => agent::ZEDAGENT,
@@ -135,7 +135,7 @@ pub(crate) const fn publisher(requester: DrainRequester) -> &'static str {
     }
 }
 
-/// The time of the request with this number: no two are the same.
+/// The time of the request with this number; no two are equal.
 fn time(number: i64) -> GoTime {
     let first = Timestamp::from_second(FIRST_SECOND).unwrap_or(Timestamp::UNIX_EPOCH);
     first.saturating_add(SignedDuration::from_secs(number)).map_or(GoTime::ZERO, GoTime::from)

@@ -1,47 +1,49 @@
-//! What is promised.
+//! The promises that the model checks.
 
-/// The promises. Their names are the properties' names.
+/// The promises. Their names are the names of stateright's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// nodeagent passes the point of no return, and baseos starts an activation, only when the request for it was
-    /// answered COMPLETE and the answer stood when the gate was asked last before nodeagent began its last look, or an operator had switched drains off, or
-    /// zedkube had been away for `drain.start.timeout`.
+    /// nodeagent passes the point of no return, and baseos starts an activation, only in one of these cases: the
+    /// request was answered COMPLETE, and the answer was valid when the gate was asked last before nodeagent began its
+    /// last poll; an operator had switched drains off; or zedkube had been away for `drain.start.timeout`.
     NoRebootWithoutAnswer,
-    /// Nor with pods on the node that was told to be drained, when they came back before the last moment: time went by
-    /// since, and nobody was delayed. (Whoever answered may be dead by then: its answer stands, and nobody looks.)
+    /// The device does not go down with pods on a node that was reported as drained, if they came back before the last
+    /// moment: time has moved on since, and no party was delayed. (The zedkube that answered may be dead by then: its
+    /// answer stays valid, and no agent looks for pods.)
     NoRebootWithPods,
-    /// COMPLETE is told only for a reason that is true: the node was cordoned and empty at some time after the request, an
-    /// operator said so, the API server did not answer for the time-out, or no peer could take pods for the window.
+    /// COMPLETE is given only for a true reason: the node was cordoned and empty at some time after the request, an
+    /// operator ordered it, the API server did not answer for the time-out, or no peer could take pods for the window.
     AnswersAreTrue,
-    /// Once nothing goes wrong any more every request that stands is answered.
+    /// Once there are no more faults, every active request is answered.
     EveryRequestIsAnswered,
-    /// And every command that was not taken back is carried out.
+    /// Once there are no more faults, every command that was not withdrawn is carried out.
     EveryCommandIsCarriedOut,
-    /// And no cordon of ours is left that nobody needs.
+    /// In the end there is no unneeded cordon of ours.
     NoCordonIsLeft,
-    /// And no slot.
+    /// In the end there is no unneeded slot of ours.
     NoSlotIsLeft,
-    /// Somebody else's cordon is never lifted.
+    /// A cordon of another owner is never lifted.
     ForeignCordonStays,
     /// A device does not go down while an image is being activated.
     NoRebootDuringActivation,
-    /// And no second image is written beside it, whoever lives to see its end.
+    /// No second image is written while an activate command runs, also if its baseos has died.
     OneWriter,
-    /// No command is carried out twice, whatever is between: crashes, boots.
+    /// No command is carried out twice, whatever crashes and boots happen.
     NothingTwice,
     /// A pod is evicted only from a node that is cordoned and has its slot.
     EvictsOnlyWithCordonAndSlot,
-    /// COMPLETE without a drain, because nobody answers or no peer is there, is decided only when a look of the last seconds
-    /// says so, and not because time went by for a process that did not run.
+    /// COMPLETE without a drain, because the API server does not answer or there is no peer, is given only if a list or
+    /// probe of the last seconds shows it, and not because time passed while the process did not run.
     NoPatienceLost,
-    /// What device-op or baseos has let go, and would not any more, does not happen because it is dead and cannot say so.
+    /// An operation that device-op or baseos released, and would now hold back, does not happen just because that agent
+    /// is dead and cannot withdraw it.
     NoRebootForTheDead,
-    /// All comes to rest once nothing goes wrong any more.
+    /// Everything comes to rest once there are no more faults.
     ComesToRest,
 }
 
 impl Rule {
-    /// All of them.
+    /// All promises.
     pub const ALL: [Self; 15] = [
         Self::NoRebootWithoutAnswer,
         Self::NoRebootWithPods,
@@ -60,7 +62,7 @@ impl Rule {
         Self::ComesToRest,
     ];
 
-    /// The property's name.
+    /// Name of the stateright property.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoRebootWithoutAnswer => "no_reboot_or_activation_without_an_answer",

@@ -1,4 +1,4 @@
-//! What is tried: who commands what, what may go differently, and the limits, small so that time need not go far.
+//! Scenarios: the orders, the possible deviations, and the limits, which are small so that time need not move far.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,35 +8,35 @@ use schemas::DrainOrder;
 use schemas::{Operation, Source};
 use session::Policy;
 
-/// What a person, or a controller, does.
+/// An action of a person or of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
     /// Gives a command with the next counter.
     Command(Operation),
-    /// Takes it back (`DesiredState` false).
+    /// Withdraws a command (`DesiredState` false).
     TakeBack(Operation),
-    /// Takes it back by removing its item.
+    /// Withdraws a command by removing its item.
     Remove(Operation),
     /// A person on the device gives a command, with the next counter of a person's.
     PersonCommands(Operation),
-    /// And takes it back.
+    /// A person on the device withdraws that command.
     PersonTakesBack(Operation),
-    /// Wants the new image.
+    /// The controller wants the new image.
     Activate,
-    /// Does not want it any more.
+    /// The controller does not want the image any more.
     Revert,
-    /// Wants it, and another try: a new `RetryUpdateCounter`.
+    /// The controller wants the image and another try: a new `RetryUpdateCounter`.
     Retry,
-    /// Writes an override file.
+    /// An operator writes an override file.
     Override(Word),
-    /// `kubectl cordon`.
+    /// A person runs `kubectl cordon`.
     CordonByHand,
-    /// `kubectl uncordon`.
+    /// A person runs `kubectl uncordon`.
     UncordonByHand,
 }
 
 impl Order {
-    /// Who gives it, of a command.
+    /// Source of the command, if the order is one.
     pub const fn source(self) -> Source {
         match self {
             Self::PersonCommands(_) | Self::PersonTakesBack(_) => Source::Person,
@@ -58,16 +58,16 @@ impl Order {
 pub enum Word {
     /// COMPLETE for device-op.
     ForDeviceOp,
-    /// COMPLETE for everybody.
+    /// COMPLETE for all requesters.
     ForAll,
-    /// No drains.
+    /// Drains are switched off.
     Disable,
-    /// Drains again.
+    /// Drains are switched on again.
     Enable,
 }
 
 impl Word {
-    /// As zedkube reads it.
+    /// The order as zedkube reads it.
     pub const fn command(self) -> DrainOrder {
         match self {
             Self::ForDeviceOp => DrainOrder::Complete(schemas::DrainRequester::DeviceOp),
@@ -78,15 +78,14 @@ impl Word {
     }
 }
 
-/// What may go differently from how a prompt and lucky machine does it. Each time costs one of
-/// [`Scenario::deviations`].
+/// A kind of deviation from a machine without faults and delays. Each deviation costs one of [`Scenario::deviations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Somebody else goes first: another agent, the server, or time.
+    /// Another party goes first: an agent, the server, or time.
     Turn,
-    /// An agent is killed between two effects, and comes back at once.
+    /// An agent is killed between two effects, and starts again at once.
     Crash,
-    /// The same, and it stays away for longer than `drain.start.timeout`.
+    /// An agent is killed and does not start again for longer than `drain.start.timeout`.
     LongCrash,
     /// An effect of an agent fails.
     WriteFails,
@@ -94,15 +93,15 @@ pub enum Kind {
     PowerCut,
     /// A call hangs for some seconds.
     Late,
-    /// A call is served, but its answer is lost.
+    /// A call is carried out, but its answer is lost.
     Lost,
     /// The server refuses a call.
     Refused,
-    /// A call of an agent that is dead, or has given it up, is served all the same.
+    /// A call is carried out although its agent is dead or has given it up.
     Stray,
-    /// The API server is away for some seconds.
+    /// The API server does not answer for some seconds.
     Outage,
-    /// The same, for longer than `drain.skip.k8sapinotreachable.timeout`.
+    /// The API server does not answer for longer than `drain.skip.k8sapinotreachable.timeout`.
     LongOutage,
     /// A scheduler with a stale cache binds a pod to our node.
     PodReturns,
@@ -110,14 +109,14 @@ pub enum Kind {
     PeerTakesSlot,
     /// The other node cannot take pods for longer than the peer window.
     PeerDown,
-    /// The device has no means that works.
+    /// The device has no reboot method that works.
     MeansFail,
     /// The activate command fails.
     ActivationFails,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 16] = [
         Self::Turn,
         Self::Crash,
@@ -138,95 +137,95 @@ impl Kind {
     ];
 }
 
-/// A mistake that is built in on purpose, to see that it is found.
+/// A defect that is built in on purpose, to prove that the search finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// The gate takes an answer to an earlier request for one to this.
+    /// The gate takes the answer to an earlier request for the answer to this one.
     AnswerToAnyRequest,
-    /// nodeagent goes on with what it has taken, without looking whether it still stands.
+    /// nodeagent goes on with an accepted command without checking whether it was withdrawn.
     NodeAgentDoesNotLookAgain,
-    /// nodeagent goes on with the command of an agent that is dead and cannot take it back.
+    /// nodeagent goes on with the command of an agent that is dead and cannot withdraw it.
     NodeAgentBelievesTheDead,
-    /// zedkube does not see pods that come back once it has said COMPLETE.
+    /// zedkube does not see pods that come back after its COMPLETE.
     NoPictures,
-    /// zedkube forgets to take its cordon back.
+    /// zedkube does not lift its cordon.
     NoUncordon,
-    /// zedkube uncordons whoever has cordoned.
+    /// zedkube lifts every cordon, whoever set it.
     UncordonsAll,
-    /// What device-op keeps does not survive a boot.
+    /// device-op's files on `/persist` do not survive a boot.
     PersistIsLost,
-    /// The absence of zedkube counts on for a new request.
+    /// The absence of zedkube is not reset for a new request.
     AbsenceGoesOn,
-    /// zedkube never hears of a request that is withdrawn.
+    /// zedkube does not see that a request is withdrawn.
     DeafToWithdrawal,
-    /// zedkube never hears of a request at all.
+    /// zedkube does not see requests at all.
     DeafToRequests,
     /// zedkube sees no pods on any node.
     BlindToPods,
-    /// zedkube forgets to give its slot back.
+    /// zedkube does not give its slot back.
     NoGiveBack,
-    /// zedkube takes its slot for granted once it has asked for it.
+    /// zedkube believes to have a slot once it has asked for it.
     ImaginedSlots,
-    /// zedkube forgets who else has a slot whenever it starts.
+    /// zedkube forgets the other holders of slots whenever it starts.
     ForgetsHolders,
     /// nodeagent does not see that an image is being activated.
     BlindToActivation,
-    /// An activate command is not seen any more once its baseos is dead.
+    /// An activate command is not visible any more once its baseos is dead.
     NoActivationLock,
     /// nodeagent's hooks never end.
     EndlessHooks,
 }
 
-/// Limits of the shells that are not in a policy.
+/// Limits of the shells that are not part of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `drain.start.timeout`.
     pub start_timeout_ms: u64,
     /// `device-op.retry` and `baseos.retry`.
     pub retry: Retry,
-    /// A hanging call, a short outage, a slot of the other node.
+    /// Duration of a hanging call, a short outage, or a slot of the other node.
     pub short_ms: u64,
-    /// A long outage, a long crash, a peer that is down.
+    /// Duration of a long outage, a long crash, or a peer that is down.
     pub long_ms: u64,
 }
 
-/// One thing to try.
+/// One scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: &'static str,
-    /// What is ordered, each order once everything has come to rest after the one before.
+    /// The orders, each given once everything has come to rest after the previous one.
     pub script: Vec<Order>,
-    /// What else may be ordered, at any time; each costs a deviation.
+    /// Orders that may be given at any time; each costs a deviation.
     pub orders: Vec<Order>,
-    /// What may go differently.
+    /// The kinds of deviations that may happen.
     pub kinds: BTreeSet<Kind>,
-    /// How often something may go differently in one run.
+    /// The number of deviations in one run.
     pub deviations: u8,
-    /// Pods on our node in the beginning.
+    /// Number of pods on our node at the start.
     pub pods: usize,
-    /// The other node has a slot for so long from the beginning.
+    /// How long the other node has a slot, from the start.
     pub peer_holds_ms: u64,
     /// There are `device.pre` hooks.
     pub has_hooks: bool,
-    /// The controller says after a boot again what it said before.
+    /// After a boot the controller publishes again what it published before.
     pub republishes: bool,
-    /// `/run` is kept over a boot.
+    /// `/run` survives a boot.
     pub keeps_run: bool,
     /// zedkube's limits.
     pub policy: Policy,
     /// All other limits.
     pub limits: Limits,
-    /// A mistake, built in.
+    /// A defect that is built in.
     pub mutation: Option<Mutation>,
-    /// Steps are counted in the state, so that no state is ever met twice: for random walks, which end where a state is
-    /// met again.
+    /// Steps are counted as part of the state, so that no state appears twice: for random walks, which end where a
+    /// state appears again.
     pub counts_steps: bool,
 }
 
 impl Scenario {
-    /// One run without anything going wrong, with these orders.
+    /// A scenario with these orders and without deviations.
     pub fn new(name: &'static str, script: &[Order]) -> Self {
         Self {
             name,
@@ -251,7 +250,7 @@ impl Scenario {
         }
     }
 
-    /// So often one of these may happen.
+    /// Allows this number of deviations of these kinds.
     #[must_use]
     pub fn with(mut self, deviations: u8, kinds: &[Kind]) -> Self {
         self.deviations = deviations;
@@ -259,14 +258,14 @@ impl Scenario {
         self
     }
 
-    /// These may be ordered at any time.
+    /// Allows these orders at any time.
     #[must_use]
     pub fn orders(mut self, orders: &[Order]) -> Self {
         self.orders = orders.to_vec();
         self
     }
 
-    /// With this mistake.
+    /// Builds this defect in.
     #[must_use]
     pub fn broken(mut self, mutation: Mutation) -> Self {
         self.mutation = Some(mutation);
@@ -274,7 +273,7 @@ impl Scenario {
     }
 }
 
-/// The defaults of a device with limits of seconds.
+/// The default policy of a device, with limits of seconds.
 fn policy() -> Policy {
     let seconds = Duration::from_secs;
     Policy {

@@ -1,4 +1,4 @@
-//! Who can do what now, who goes first, and what could go differently.
+//! The scheduler: the steps that are possible now, which party goes first, and the possible deviations.
 
 use schemas::Operation;
 
@@ -10,14 +10,14 @@ use crate::server::PEER;
 use crate::world::World;
 use crate::zedkube::{Call, Input};
 
-/// Nothing goes differently any more when all has been quiet for so long: it is as it was in the beginning.
+/// After this time without a change no deviation is tried any more: everything is as at the start.
 const QUIET_MS: u64 = 12_000;
 
-/// At most so many pods come back.
+/// Greatest number of pods that come back.
 const MOST_PODS: usize = 3;
 
 impl World {
-    /// All that can be done now, by party.
+    /// All steps that are possible now, by party.
     pub fn enabled(&self, scenario: &Scenario) -> Vec<(Party, Task)> {
         let mut tasks = Vec::new();
         for party in Party::ALL {
@@ -26,7 +26,7 @@ impl World {
         tasks
     }
 
-    /// What a prompt and lucky machine does next; nothing when all is over.
+    /// The next step of a machine without faults and delays; `None` when the run is over.
     pub fn next_task(&self, scenario: &Scenario) -> Option<(Party, Task)> {
         let first = Party::ALL.iter().position(|party| *party == self.turn).unwrap_or_default();
         let turns = Party::ALL.into_iter().cycle().skip(first).take(Party::ALL.len());
@@ -139,7 +139,7 @@ impl World {
         starts.map(Task::Start).chain(again).collect()
     }
 
-    /// When the agent starts, if it does not run.
+    /// When the agent starts; `None` if it runs.
     pub(crate) fn starts_at(&self, agent: Agent) -> Option<u64> {
         use crate::world::Life;
         let down = |until: &u64| Some(*until);
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// When somebody wants to be woken next.
+    /// The next time at which a party wants to wake up.
     pub(crate) fn next_moment(&self) -> Option<u64> {
         let device = &self.device;
         let calls = self.zedkube.up().map(|zedkube| zedkube.calls.as_slice()).unwrap_or_default();
@@ -184,7 +184,7 @@ impl World {
         wakes.into_iter().flatten().chain(starts).chain(held).filter(|at| *at > self.now).min()
     }
 
-    /// What can happen next: what should, and what else could as long as something may go differently.
+    /// The possible transitions: the normal one, and the deviations as long as any are left.
     pub fn actions(&self, scenario: &Scenario) -> Vec<Action> {
         let Some((_, next)) = self.next_task(scenario) else { return Vec::new() };
         let mut actions = vec![Action::Next];
@@ -209,7 +209,8 @@ impl World {
         self.now - self.rest.since > QUIET_MS
     }
 
-    /// Somebody else goes first. After a step that nobody else can see there is nothing new in that.
+    /// Adds the deviations in which another party goes first. After a step that no other party can see, these would
+    /// change nothing.
     fn turns(&self, next: &Task, scenario: &Scenario, others: &mut Vec<Deviation>) {
         if !self.last.1 {
             return;
@@ -221,7 +222,8 @@ impl World {
         }
     }
 
-    /// An agent dies after a step of its own: later it would be no different, but for its lock.
+    /// Adds the crash of an agent, only after a step of its own: later it would make no difference, except for its
+    /// lock.
     fn crashes(&self, others: &mut Vec<Deviation>) {
         for agent in Agent::ALL.into_iter().filter(|agent| self.starts_at(*agent).is_none()) {
             if self.last.0 == Party::of(agent) {
@@ -248,14 +250,14 @@ impl World {
         self.turn == Party::of(agent)
     }
 
-    /// What becomes of the call that is to be served next, or whose answer is to be taken in.
+    /// Adds the deviations of the call that is to be carried out, or whose answer is to be read, next.
     fn calls(&self, next: &Task, others: &mut Vec<Deviation>) {
         match next {
             Task::Serve(place) => {
                 let place = *place;
                 others.extend([Deviation::Late(place), Deviation::Refused(place)]);
                 let calls = self.zedkube.up().map(|zedkube| zedkube.calls.as_slice()).unwrap_or_default();
-                // A look that is lost is one that failed: the outage is that.
+                // A lost read is the same as a failed one, which the outage covers.
                 if calls.get(place).is_some_and(|call: &Call| call.ask.is_write()) {
                     others.push(Deviation::Lost(place));
                 }
@@ -268,7 +270,7 @@ impl World {
         }
     }
 
-    /// What the cluster and the device do.
+    /// Adds the deviations of the cluster and the device.
     fn surroundings(&self, next: &Task, others: &mut Vec<Deviation>) {
         if matches!(next, Task::Serve(_)) && self.server.is_reachable {
             others.extend([Kind::Outage, Kind::LongOutage].map(Deviation::Outage));
@@ -300,7 +302,7 @@ impl World {
             commands.get(&(order.source(), operation)).is_some_and(|command| command.desired_state)
         };
         match order {
-            // The controller says first what it said before.
+            // The controller first publishes what it published before.
             _ if self.device.is_unsaid => false,
             Order::Command(operation) | Order::PersonCommands(operation) => !is_commanded(operation),
             Order::TakeBack(operation) | Order::Remove(operation) | Order::PersonTakesBack(operation) => {

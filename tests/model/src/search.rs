@@ -1,11 +1,11 @@
-//! The search: all runs with so many deviations, or random ones with more.
+//! The search: all runs with a given number of deviations, or random runs with more.
 //!
-//! What a prompt and lucky machine does next is free, everything else costs a deviation (a delay-bounded search). So a
-//! search with two deviations covers every run, from the first command to the last rest, in which at most two things
-//! go differently: a crash between any two effects, a look between any two writes, a lost answer, a power cut.
+//! The normal next step is free, every other step costs a deviation (a delay-bounded search). So a search with two
+//! deviations covers every run, from the first command to the final rest, with at most two deviations: a crash between
+//! any two effects, a poll between any two writes, a lost answer, a power cut.
 //!
-//! After each deviation the run is also followed without any more of them until all has come to rest: that is how "in
-//! the end" is checked, from every state that was reached.
+//! After each deviation the run is also continued without further deviations until everything is at rest: so "in the
+//! end" is checked from every state that was reached.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,10 +20,10 @@ use crate::trace;
 use crate::walk::Wanderer;
 use crate::world::World;
 
-/// The machines that this runs on have at least so many cores.
+/// Number of threads: the machines that run this have at least so many cores.
 const THREADS: usize = 2;
 
-/// Steps of a walk from one deviation to the next, in the mean.
+/// Average number of steps between two deviations of a random walk.
 const PAUSE: u64 = 25;
 
 /// A scenario to be searched.
@@ -31,13 +31,13 @@ const PAUSE: u64 = 25;
 pub struct Search {
     scenario: Scenario,
     start: World,
-    /// Worlds that are known to come to rest.
+    /// Fingerprints of states that are known to come to rest.
     settling: Mutex<BTreeSet<u64>>,
     tails: AtomicUsize,
 }
 
 impl Search {
-    /// Begins where the agents have started and all is at rest.
+    /// The search starts from the state in which all agents have started and are at rest.
     pub fn new(scenario: Scenario) -> Self {
         let mut start = World::new(&scenario);
         let calm = Scenario { script: Vec::new(), ..scenario.clone() };
@@ -47,22 +47,22 @@ impl Search {
         Self { scenario, start, settling: Mutex::new(BTreeSet::new()), tails: AtomicUsize::new(0) }
     }
 
-    /// What is tried.
+    /// The scenario.
     pub const fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// The world in which it begins.
+    /// The state from which the search starts.
     pub const fn start(&self) -> &World {
         &self.start
     }
 
-    /// Runs that were followed to their rest.
+    /// Number of runs that were continued to their rest.
     pub fn tails(&self) -> usize {
         self.tails.load(Ordering::Relaxed)
     }
 
-    /// Follows the run without anything going wrong any more, until it is at rest or known to come to it.
+    /// Continues the run without further faults, until it is at rest or known to come to rest.
     fn settle(&self, world: &World) -> World {
         self.tails.fetch_add(1, Ordering::Relaxed);
         let mut tail = world.clone();
@@ -92,7 +92,7 @@ impl Model for Search {
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        // A run with nothing left to go wrong was followed to its end when the last deviation was spent.
+        // A run without deviations left was followed to its end when the last deviation was used.
         let is_over = world.monitor.violation.is_some();
         if !is_over && (world.left > 0 || self.scenario.deviations == 0) {
             actions.extend(world.actions(&self.scenario));
@@ -105,7 +105,7 @@ impl Model for Search {
         if action != Action::Next && world.monitor.violation.is_none() {
             let tail = self.settle(&world);
             if tail.monitor.violation.is_some() {
-                // The trace goes on without deviations to where it is found.
+                // The trace goes on without deviations to the state in which the violation is found.
                 world.monitor.violation = tail.monitor.violation;
             }
         }
@@ -152,27 +152,27 @@ fn keeps(world: &World, rule: Rule) -> bool {
     world.monitor.violation.as_ref().is_none_or(|violation| violation.rule != rule)
 }
 
-/// What a search has found.
+/// Result of a search.
 #[derive(Debug)]
 pub struct Found {
-    /// Worlds that were met.
+    /// Number of states.
     pub worlds: usize,
-    /// Runs that were followed to their rest.
+    /// Number of runs that were continued to their rest.
     pub tails: usize,
-    /// Steps of the longest run.
+    /// Number of steps of the longest run.
     pub depth: usize,
-    /// The promises that were broken, with the run that breaks each.
+    /// The promises that were broken, each with a run that breaks it.
     pub broken: Vec<(&'static str, String)>,
 }
 
-/// Searches all runs of the scenario, up to the first that breaks a promise or so many worlds.
+/// Searches all runs of the scenario, until one breaks a promise or `most` states are reached.
 pub fn search(scenario: &Scenario, most: usize) -> Found {
     let checker = Search::new(scenario.clone()).checker().finish_when(HasDiscoveries::AnyFailures);
     let checker = checker.target_state_count(most).threads(THREADS).spawn_bfs().join();
     found(&checker, scenario)
 }
 
-/// Walks at random, over so many worlds in sum.
+/// Walks at random, over `worlds` states in sum.
 pub fn walk(scenario: &Scenario, seed: u64, worlds: usize) -> Found {
     let scenario = Scenario { counts_steps: true, ..scenario.clone() };
     let checker = Search::new(scenario.clone()).checker().finish_when(HasDiscoveries::AnyFailures);

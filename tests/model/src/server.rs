@@ -1,4 +1,5 @@
-//! The API server, the cluster behind it, and the calls to it: each is served at one moment and answered at a later one.
+//! The API server, the cluster behind it, and the calls to it: each call is carried out at one moment and answered at a
+//! later one.
 
 use std::sync::Arc;
 
@@ -17,78 +18,78 @@ pub const OWN: &str = "own";
 /// Name and UID of the other node.
 pub const PEER: &str = "peer";
 
-/// What the API server has.
+/// State of the API server and the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
-    /// It answers.
+    /// The API server answers.
     pub is_reachable: bool,
     /// Our node.
     pub own: NodeView,
-    /// Changes with each write to our node.
+    /// Version of our node; changes with each write to it.
     pub version: u32,
-    /// The other node, which takes all pods that leave ours.
+    /// The other node; it takes all pods that leave ours.
     pub peer: NodeView,
     /// The pods on our node.
     pub pods: Vec<PodView>,
-    /// The table of the slots.
+    /// The slot table.
     pub slots: SlotTable,
 }
 
-/// What a call asks for.
+/// A call to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
     /// List all nodes.
     Look,
     /// Read our node.
     Probe,
-    /// Cordon it.
+    /// Cordon our node.
     Cordon,
-    /// Take our cordon back.
+    /// Lift our cordon.
     Uncordon,
     /// Mark a cordon as ours.
     Adopt,
     /// Read the slots.
     ReadSlots,
-    /// Write our entry of the slots.
+    /// Write our entry of the slot table.
     WriteSlots {
-        /// The version that it is based on.
+        /// The version of the table on which the write is based.
         based_on: Option<String>,
-        /// Our entry; `None` takes it away.
+        /// Our entry; `None` removes it.
         entry: Option<Holder>,
     },
-    /// Evict a pod, or delete it.
+    /// Evict or delete a pod.
     Evict(PodId),
-    /// Look freshly at the node and its pods.
+    /// Verify: list the node and its pods freshly.
     Prove,
-    /// Find out why pods do not leave.
+    /// Ask why pods do not leave.
     Inquire,
 }
 
 impl Ask {
-    /// A write to our Node: these are sent one after the other.
+    /// True for a write to our node: these are sent one after the other.
     pub fn is_node_write(&self) -> bool {
         matches!(self, Self::Cordon | Self::Uncordon | Self::Adopt)
     }
 
-    /// It changes something, so that one that is served late matters.
+    /// True if the call changes something, so that it matters when it is carried out late.
     pub fn is_write(&self) -> bool {
         self.is_node_write() || matches!(self, Self::WriteSlots { .. } | Self::Evict(_))
     }
 }
 
-/// How the server takes a call.
+/// How the server handles a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Well.
+    /// The call is carried out and answered.
     Well,
-    /// It does what is asked, but the answer is lost on its way.
+    /// The call is carried out, but its answer is lost.
     AnswerLost,
-    /// It refuses.
+    /// The call is refused.
     Refused,
 }
 
 impl Server {
-    /// Two nodes, and so many pods on ours.
+    /// Two nodes, with `pods` pods on ours.
     pub fn new(pods: usize, boot_id: String) -> Self {
         let node = |name: &str| NodeView {
             name: name.to_owned(),
@@ -107,23 +108,23 @@ impl Server {
         }
     }
 
-    /// What the watches, and a fresh look, show. Nothing is ever attached.
+    /// The snapshot that watches and a fresh list show. No volume is ever attached.
     pub fn picture(&self) -> Picture {
         let storage = Storage { attachments: Attachments::Listed(Vec::new()), ..Storage::default() };
         Picture { node: Some(self.own.clone()), pods: self.pods.clone(), storage, ..Picture::default() }
     }
 
-    /// Nothing is left on the node, and nothing can come.
+    /// True if no pod is on the node and none can come.
     pub fn is_drained(&self) -> bool {
         self.pods.is_empty() && self.own.cordoned
     }
 
-    /// Our entry is in the table.
+    /// True if our entry is in the slot table.
     pub fn holds_slot(&self) -> bool {
         self.slots.of(OWN).is_some()
     }
 
-    /// The table gets this node's entry, or loses it.
+    /// Writes or removes a node's entry of the slot table.
     pub fn put_holder(&mut self, node: &str, entry: Option<Holder>) {
         self.slots.put(node, entry);
         let version = self.slots.version.as_ref().and_then(|version| version.parse::<u32>().ok());
@@ -148,13 +149,13 @@ impl Server {
         }
     }
 
-    /// Somebody writes our node.
+    /// Changes our node and its version.
     pub fn change_own(&mut self, change: impl FnOnce(&mut NodeView)) {
         change(&mut self.own);
         self.version += 1;
     }
 
-    /// Serves a call and gives its answer. `serial` is the session's, or the attempt's.
+    /// Carries out a call and returns its answer. `serial` is that of the session or of the attempt.
     pub fn serve(&mut self, ask: &Ask, serial: u32, service: Service) -> Event {
         if !self.is_reachable {
             return failed(ask, serial, &Trouble::Unreachable("connection refused".to_owned()));
@@ -200,7 +201,7 @@ impl Server {
         }
     }
 
-    /// Says whether somebody else had cordoned the node.
+    /// Cordons our node. Returns true if another owner had cordoned it.
     fn cordon(&mut self) -> bool {
         match cordon_change(&self.own, OWNER) {
             CordonChange::Cordon => {
@@ -213,7 +214,7 @@ impl Server {
     }
 
     fn uncordon(&mut self) {
-        // A server without managedFields: the annotation alone says whose the cordon is.
+        // A server without managedFields: the annotation alone tells the owner of the cordon.
         match uncordon_change(&self.own, OWNER, &Claims::default()) {
             UncordonChange::Uncordon => {
                 self.change_own(|own| (own.cordoned, own.cordoned_by) = (false, None));
@@ -248,7 +249,7 @@ impl Server {
     }
 }
 
-/// The answer to a call that brought nothing.
+/// The answer to a call that failed.
 pub fn failed(ask: &Ask, serial: u32, trouble: &Trouble) -> Event {
     let text = match trouble {
         Trouble::Unreachable(text) | Trouble::Denied(text) | Trouble::Other(text) => text.clone(),

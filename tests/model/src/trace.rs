@@ -1,4 +1,4 @@
-//! A run in words, for the person who has to understand it.
+//! Prints a run in words, for people.
 
 use crate::action::{Action, Agent, Task};
 use crate::baseos::BaseOs;
@@ -8,10 +8,10 @@ use crate::search::Search;
 use crate::world::World;
 use crate::zedkube::Input;
 
-/// What goes on all the time, and means nothing.
+/// Texts of steps that happen all the time and explain nothing; their lines are left out.
 const ROUTINE: [&str; 3] = ["Probe", "Jump", "takes Tick"];
 
-/// The run of these actions, then on without deviations until a promise is broken or all is at rest.
+/// The run of these actions, continued without deviations until a promise is broken or everything is at rest.
 pub fn tell(search: &Search, actions: &[Action]) -> String {
     let scenario = search.scenario();
     let mut world = search.start().clone();
@@ -56,7 +56,7 @@ fn line(lines: &mut String, world: &World, action: &Action, search: &Search) {
     }
 }
 
-/// The second and later parts of a look say nothing.
+/// The words of a step. The second and later parts of a poll give no line.
 fn task_words(world: &World, task: &Task, search: &Search) -> String {
     match task {
         Task::Effect(agent) => format!("{agent:?} does {}", short(&effect(world, *agent))),

@@ -6,10 +6,10 @@ use crate::action::Action;
 use crate::search::Search;
 use crate::world::World;
 
-/// Chooses what goes differently about once in so many steps.
+/// Chooses a deviation about once in `pause` steps.
 #[derive(Clone, Debug)]
 pub struct Wanderer {
-    /// Steps from one deviation to the next, in the mean.
+    /// Average number of steps between two deviations.
     pub pause: u64,
 }
 
@@ -34,7 +34,7 @@ impl Chooser<Search> for Wanderer {
     }
 }
 
-/// SplitMix64: the same walk for the same seed, on every machine and in every version.
+/// SplitMix64: the same seed gives the same walk on every machine and in every version.
 fn draw(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The device, its agents, the cluster and the person in front of it, at one moment.
+//! One state of the model: the device, its agents, the cluster and the person who gives orders.
 
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ use crate::zedkube::{Call, Zedkube};
 /// UUID of the one image.
 pub const IMAGE: &str = "image";
 
-/// The version that runs in the beginning.
+/// The version that runs at the start.
 const OLD: &str = "1";
 
 /// The version of the image.
 const NEW: &str = "2";
 
-/// The time at which the first boot is looked at.
+/// The time, in milliseconds, at which the model begins in the first boot.
 const FIRST_MS: u64 = 100_000;
 
-/// The time at which any other boot is.
+/// The time, in milliseconds, at which the model begins in any later boot.
 const BOOT_MS: u64 = 50_000;
 
-/// Everything.
+/// One state of the whole model.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// Milliseconds of this boot.
+    /// The time, in milliseconds of this boot.
     pub now: u64,
-    /// Counts boots.
+    /// Number of the boot.
     pub boot: u32,
     /// The files.
     pub files: Arc<Files>,
@@ -53,43 +53,43 @@ pub struct World {
     pub nodeagent: Life<NodeAgent>,
     /// The device itself, and the controller.
     pub device: Device,
-    /// Calls that nobody waits for any more, and that may be served all the same.
+    /// Calls whose agents wait for them no longer, but that may still be carried out.
     pub strays: Vec<Call>,
-    /// Whose turn it is.
+    /// The party whose turn it is.
     pub turn: Party,
-    /// Who did the last step, and whether others can see anything of it.
+    /// The party of the last step, and whether other parties can see that step.
     pub last: (Party, bool),
-    /// So much may still go differently.
+    /// Number of deviations that are left.
     pub left: u8,
-    /// So many orders of the script were given.
+    /// Number of orders of the script that were given.
     pub ordered: usize,
-    /// Who watches.
+    /// The monitor of promises.
     pub monitor: Monitor,
-    /// When it comes to rest.
+    /// Detects when everything is at rest.
     pub rest: Rest,
-    /// Steps done; counted only if the scenario says so.
+    /// Number of steps; counted only if the scenario says so.
     pub steps: u32,
 }
 
-/// An agent.
+/// An agent: running or not.
 #[derive(Clone, Debug)]
 pub enum Life<T> {
-    /// It runs.
+    /// The agent runs.
     Up(Arc<T>),
-    /// It does not, until then.
+    /// The agent does not run.
     Down {
-        /// Its next start.
+        /// When the agent starts next.
         until: u64,
     },
 }
 
 impl<T> Life<T> {
-    /// It runs.
+    /// True if the agent runs.
     pub const fn is_up(&self) -> bool {
         matches!(self, Self::Up(_))
     }
 
-    /// The process, if it runs.
+    /// The agent's process, if it runs.
     pub fn up(&self) -> Option<&T> {
         match self {
             Self::Up(process) => Some(process),
@@ -99,7 +99,7 @@ impl<T> Life<T> {
 }
 
 impl<T: Clone> Life<T> {
-    /// The process to be changed, if it runs.
+    /// The agent's process for changes, if it runs.
     pub fn change(&mut self) -> Option<&mut T> {
         match self {
             Self::Up(process) => Some(Arc::make_mut(process)),
@@ -108,48 +108,48 @@ impl<T: Clone> Life<T> {
     }
 }
 
-/// The device, and what is around it.
+/// The device and its surroundings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     /// The version that runs.
     pub running: String,
     /// The version that the next boot runs.
     pub next: String,
-    /// It is going down for this.
+    /// The command for which the device is going down.
     pub going_down: Option<(Kind, u32)>,
-    /// What the controller commands.
+    /// The commands of the controller.
     pub commands: std::collections::BTreeMap<Kind, DeviceOpsCmd>,
-    /// The image that it wants.
+    /// The image that the controller wants.
     pub config: Option<BaseOsConfig>,
-    /// It has still to say all that again after a boot.
+    /// The controller has not published its commands again since the boot.
     pub is_unsaid: bool,
-    /// An activate command that has outlived its baseos.
+    /// An activate command whose baseos has died.
     pub left_running: Option<Activation>,
-    /// The API server is away until then.
+    /// The API server does not answer until this time.
     pub outage_until: Option<u64>,
-    /// The peer is down until then.
+    /// The peer node is down until this time.
     pub peer_down_until: Option<u64>,
-    /// The peer holds a slot until then.
+    /// The peer node has a slot until this time.
     pub peer_slot_until: Option<u64>,
-    /// Requests made, so that each has a time of its own.
+    /// Number of requests made, so that each has a time of its own.
     pub requests_made: i64,
-    /// Pods made.
+    /// Number of pods created.
     pub pods_made: usize,
 }
 
-/// When nothing has changed for long.
+/// Detects that nothing has changed for a long time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rest {
-    /// What was to be seen last.
+    /// Hash of the last visible state.
     pub seen: u64,
-    /// Since when.
+    /// When the visible state changed last.
     pub since: u64,
-    /// Long enough.
+    /// Nothing has changed for long enough.
     pub is_settled: bool,
 }
 
 impl World {
-    /// A member of a cluster of two, before any agent has started.
+    /// The state of a member of a cluster of two nodes, before any agent has started.
     pub fn new(scenario: &Scenario) -> Self {
         let mut files = Files::default();
         files.persist.member = Some(Member::Yes);
@@ -194,17 +194,17 @@ impl World {
         }
     }
 
-    /// This boot's name.
+    /// Id of this boot.
     pub fn boot_id(&self) -> String {
         boot_id(self.boot)
     }
 
-    /// An activate command runs, whoever has started it.
+    /// True if an activate command runs, whichever process has started it.
     pub(crate) fn is_activating(&self) -> bool {
         self.device.left_running.is_some() || self.baseos.up().is_some_and(|baseos| baseos.command.is_some())
     }
 
-    /// What device-op and baseos see around them.
+    /// The surroundings as device-op and baseos see them.
     pub(crate) fn around<'a>(&self, boot_id: &'a str, scenario: &'a Scenario) -> Around<'a> {
         Around {
             now: self.now,
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// An agent starts.
+    /// Starts an agent.
     pub(crate) fn start(&mut self, agent: Agent) {
         let boot_id = self.boot_id();
         let files = Arc::make_mut(&mut self.files);
@@ -230,7 +230,7 @@ impl World {
         }
     }
 
-    /// An agent is killed. Its calls may still be served.
+    /// Kills an agent. Its calls may still be carried out.
     pub(crate) fn kill(&mut self, agent: Agent, until: u64) {
         match agent {
             Agent::Zedkube => {
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// The device goes down and comes up again: `/run` is empty, nobody runs, the kubelet has still to report.
+    /// The device goes down and boots again: `/run` is empty, no agent runs, and the kubelet has not reported yet.
     pub(crate) fn boots(&mut self, cause: Option<(Kind, u32)>, scenario: &Scenario) {
         let boot_id = self.boot_id();
         self.monitor.boots(cause, &self.files, &boot_id, scenario);
@@ -260,7 +260,7 @@ impl World {
             files.run = crate::files::RunFiles::default();
         }
         if scenario.mutation == Some(Mutation::PersistIsLost) {
-            // Else all that stands would only be recorded.
+            // Without this record all existing commands would only be recorded.
             let record = OperationRecord { has_sources: true, ..OperationRecord::new(&boot_id) };
             files.persist.operations = Some(record);
             files.persist.counters.values_mut().for_each(|counter| *counter = 1);
@@ -285,7 +285,7 @@ impl World {
         self.turn = Party::Init;
     }
 
-    /// All that watch a file look at what has changed.
+    /// Wakes the agents that watch a file which has changed.
     pub(crate) fn files_changed(&mut self, before: &Files) {
         let (was, is) = (&before.run, &self.files.run);
         let for_gate = was.requests != is.requests || was.status != is.status || was.report != is.report;
@@ -317,7 +317,7 @@ impl World {
         }
     }
 
-    /// What an operator sees, without times and counts: as long as it stays nothing happens.
+    /// A hash of what an operator sees, without times and counts: while it stays the same, nothing happens.
     pub(crate) fn seen(&self) -> u64 {
         let run = &self.files.run;
         let images: Vec<&BaseOsStatus> = run.images.values().collect();
@@ -334,7 +334,7 @@ impl World {
         crate::canonical::hash(text.as_bytes())
     }
 
-    /// The image, wanted or not.
+    /// The configuration of the image, wanted or not.
     pub(crate) fn image(is_wanted: bool) -> BaseOsConfig {
         BaseOsConfig {
             base_os_version: NEW.to_owned(),
@@ -345,7 +345,7 @@ impl World {
     }
 }
 
-/// The name of the boot with this number.
+/// Id of the boot with this number.
 fn boot_id(number: u32) -> String {
     format!("boot-{number}")
 }

@@ -1,6 +1,7 @@
-//! zedkube: the real `session::step`, with the loop around it as `zedkube::service` has it.
+//! zedkube: the real `session::step`, with a model of the main loop of `zedkube::service` around it.
 //!
-//! One effect at a time, so that it can be killed between any two. No event is taken while an effect is left.
+//! Effects are performed one at a time, so that the process can be killed between any two. No event is handled while an
+//! effect is left.
 
 mod report;
 
@@ -21,29 +22,29 @@ use crate::scenario::{Mutation, Scenario};
 use crate::server::{Ask, Server};
 use report::with_answers_of;
 
-/// One process.
+/// One process of zedkube.
 #[derive(Clone, Debug)]
 pub struct Zedkube {
-    /// What decides.
+    /// State of the real decision code.
     pub state: State,
-    /// Effects that are left to do.
+    /// Effects that are not performed yet.
     pub todo: VecDeque<Todo>,
-    /// Calls to the API server that it waits for, in the order in which they were made.
+    /// Calls to the API server whose answers the process waits for, in the order in which they were sent.
     pub calls: Vec<Call>,
-    /// What a start takes in, before anything else.
+    /// Inputs that a starting process reads before any other.
     pub starting: VecDeque<Input>,
-    /// It is to be woken then.
+    /// When the process wants to wake up.
     pub wake: Option<u64>,
     is_open: bool,
     had_pending: bool,
     seen_requests: Vec<Request>,
     seen_nodeagent: NodeAgent,
     seen_picture: Option<Arc<Picture>>,
-    /// The table's version when the watch on it began.
+    /// Version of the slot table when the watch on it began.
     seen_slots: Option<Seen>,
 }
 
-/// The table's version when it was seen; nothing when there was no table.
+/// Version of the slot table when it was read; `None` if there was no table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen(Option<String>);
 
@@ -60,51 +61,51 @@ pub enum Todo {
     Status(NodeDrainStatus),
 }
 
-/// What it can take in.
+/// An input of zedkube.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// What the device knows of its membership.
+    /// Facts about the device's membership.
     Facts,
-    /// The requests, as their files are now.
+    /// The present request files.
     Inbox,
     /// The override file.
     Override,
-    /// The file of the order on record was renamed by a process before this one.
+    /// The file of the order on record was renamed by an earlier process.
     Taken,
-    /// The start is over: everything is shown.
+    /// The start is over: everything is published.
     Open,
-    /// The answer to a call, by its place in [`Zedkube::calls`].
+    /// The answer to a call, by its index in [`Zedkube::calls`].
     Answer(usize),
-    /// What the watches show.
+    /// The snapshot from the watches.
     Picture,
-    /// The table has changed.
+    /// The slot table has changed.
     Slots,
-    /// Time.
+    /// Time has moved on.
     Tick,
 }
 
 /// One call to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// The session's serial, or the attempt's.
+    /// Serial of the call, from the session or from the attempt.
     pub serial: u32,
-    /// What for.
+    /// The request of the call.
     pub ask: Ask,
-    /// The answer, once it was served.
+    /// The answer, once the call was carried out.
     pub answer: Option<Event>,
-    /// It hangs until then.
+    /// The call hangs until this time.
     pub held_until: Option<u64>,
-    /// The version of our node when it was sent.
+    /// The version of our node when the call was sent.
     pub version: u32,
 }
 
 impl Zedkube {
-    /// As `Service::open` begins.
+    /// A new process, which begins as `Service::open` does.
     pub fn start(files: &mut Files, boot_id: &str, now: u64) -> Self {
         let stored = files.persist.member.unwrap_or_default();
         let record = files.run.drain_record.as_ref().map(|record| (**record).clone());
         if record.is_none() {
-            // A file that was there before the first start in a boot is refused as left over.
+            // A file that existed before the first start in a boot is refused as left over.
             files.persist.order = None;
         }
         let state = match record {
@@ -128,7 +129,7 @@ impl Zedkube {
         }
     }
 
-    /// What it could take in now, the likeliest first. Nothing while an effect is left.
+    /// The possible inputs, most likely first. None while an effect is left.
     pub fn inputs(&self, files: &Files, server: &Server, now: u64, scenario: &Scenario) -> Vec<Input> {
         if !self.todo.is_empty() {
             return Vec::new();
@@ -174,7 +175,7 @@ impl Zedkube {
         self.state.wants_picture() && self.state.own.is_some() && server.is_reachable
     }
 
-    /// Takes one thing in.
+    /// Handles one input.
     pub fn take(&mut self, input: &Input, files: &mut Files, server: &Server, now: u64, scenario: &Scenario) {
         if !self.starting.is_empty() {
             self.starting.pop_front();
@@ -219,7 +220,7 @@ impl Zedkube {
         }
     }
 
-    /// One event: decide.
+    /// Decides about one event.
     fn step(&mut self, mut event: Event, server: &Server, now: u64, scenario: &Scenario) {
         if scenario.mutation == Some(Mutation::BlindToPods) {
             hide_pods(&mut event);
@@ -247,7 +248,7 @@ impl Zedkube {
         }
     }
 
-    /// Does the next effect. Calls that were given up while they were not served yet are left to `strays`.
+    /// Performs the next effect. Calls that are given up before they were carried out go to `strays`.
     pub fn perform(
         &mut self,
         files: &mut Files,
@@ -295,7 +296,7 @@ impl Zedkube {
             Effect::WriteSlots { serial, based_on, entry, .. } => {
                 self.call(serial, Ask::WriteSlots { based_on, entry }, server);
             }
-            // No scenario has a health command: it is one more thing to wait for, like a slot.
+            // No scenario has a health command: it would be one more thing to wait for, like a slot.
             Effect::AskHealth { .. } => {}
             Effect::Drain(effect) => self.perform_drain(effect, server, strays),
         }
@@ -325,7 +326,7 @@ impl Zedkube {
         self.calls.push(Call { serial, ask, answer: None, held_until: None, version });
     }
 
-    /// As `Output::write` does it: the report with its reason, the status, the report with the answers.
+    /// Publishes as `Output::write` does: the report with its reason, the status, the report with the answers.
     fn publish(&mut self, files: &Files) {
         let report = self.report();
         let status =
@@ -358,7 +359,7 @@ fn hide_pods(event: &mut Event) {
     }
 }
 
-/// A member of a cluster, as far as files tell.
+/// The facts of a cluster member, as files show them.
 const FACTS: Facts = Facts {
     eve_config_valid: None,
     mode: Mode::Auto,
@@ -367,7 +368,7 @@ const FACTS: Facts = Facts {
     has_kubelet: true,
 };
 
-/// How far nodeagent is, as the inbox reads it.
+/// The state of nodeagent, as the inbox reads it.
 fn nodeagent(files: &RunFiles) -> NodeAgent {
     match &files.action {
         None => NodeAgent::Silent,
@@ -376,7 +377,7 @@ fn nodeagent(files: &RunFiles) -> NodeAgent {
     }
 }
 
-/// The requests as the inbox reads them.
+/// The requests, as the inbox reads them.
 fn requests(files: &RunFiles) -> Vec<Request> {
     let request = |(requester, item): (&DrainRequester, &schemas::NodeDrainRequest)| Request {
         requester: *requester,

@@ -1,4 +1,5 @@
-//! The promises hold in every short run; and each of them can be broken, so that the search is known to find it.
+//! Checks that the promises hold in every short run, and that the search finds a run for each promise when a defect is
+//! built in.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use model::search::{Found, search, walk};
 use schemas::Operation::{Reboot, Shutdown};
 use session::Policy;
 
-/// No search of a test meets so many worlds.
+/// No search of these tests has as many states.
 const MOST: usize = 200_000;
 
 #[track_caller]
@@ -27,7 +28,7 @@ fn named(name: &str, deviations: u8) -> Scenario {
     scenario.unwrap_or_else(|| Scenario::new("none", &[]))
 }
 
-/// One test for each scenario, so that they run side by side.
+/// One test for each scenario, so that they run in parallel.
 macro_rules! one_deviation {
     ($($test:ident: $name:literal,)*) => {$(
         #[test]
@@ -70,7 +71,7 @@ fn many_things_go_wrong() {
     }
 }
 
-/// Each mistake, and the promise that it breaks.
+/// Checks that the search finds this defect by this promise.
 #[track_caller]
 fn breaks(mutation: Mutation, scenario: Scenario, rule: Rule) {
     let found = search(&scenario.broken(mutation), MOST);
@@ -140,11 +141,11 @@ fn a_zedkube_that_starts_after_an_outage_looks_before_it_gives_up() {
     keeps_all(&search(&scenario.with(2, &[Kind::LongOutage, Kind::Crash]), MOST));
 }
 
-/// Another node has the slot, the API server goes away with it, and zedkube or the device dies meanwhile.
+/// Another node has a slot, the API server stops answering together with it, and zedkube or the device dies meanwhile.
 fn beside_a_holder() -> Scenario {
     let scenario = Scenario::new("holder", &[Command(Reboot)]);
     let policy = Policy { down_max: Duration::from_secs(20), ..scenario.policy.clone() };
-    // Until 20 s after the command.
+    // The peer has its slot until 20 s after the command.
     let peer_holds_ms = 200_000;
     Scenario { policy, peer_holds_ms, ..scenario.with(2, &[Kind::LongOutage, Kind::Crash, Kind::PowerCut]) }
 }
@@ -159,7 +160,7 @@ fn a_holder_that_is_forgotten_is_found() {
     breaks(Mutation::ForgetsHolders, beside_a_holder(), Rule::AnswersAreTrue);
 }
 
-/// The hooks end before the pod that has returned is gone again.
+/// The hooks end before the pod that came back is gone again.
 fn dead() -> Scenario {
     let mut scenario = Scenario { has_hooks: true, ..Scenario::new("dead", &[Command(Reboot)]) };
     scenario.limits.short_ms = 100;

@@ -16,8 +16,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a verb of the program with these arguments and, beside the test's own, these environment variables; what
-    /// it logs goes to the file.
+    /// Starts a verb of the program with these arguments and, besides the test's own, these environment variables. Its
+    /// log goes to the file `log`.
     pub fn start(
         program: &Path,
         verb: &str,
@@ -44,33 +44,33 @@ impl Process {
         self.child.id()
     }
 
-    /// Everything that it has logged so far.
+    /// The agent's whole log so far.
     pub fn log(&self) -> Result<String> {
         Ok(std::fs::read_to_string(&self.log)?)
     }
 
-    /// Asks it to end, and waits.
+    /// Asks the agent to end (SIGTERM), and waits for that.
     pub fn terminate(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
         Ok(self.child.wait()?)
     }
 
-    /// Freezes it, as a machine that hangs.
+    /// Freezes the agent (SIGSTOP), as a hanging machine would.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::SIGSTOP)
     }
 
-    /// Lets it go on.
+    /// Lets a frozen agent go on (SIGCONT).
     pub fn thaw(&self) -> Result<()> {
         self.signal(Signal::SIGCONT)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the agent ends by itself.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         Ok(self.child.wait()?)
     }
 
-    /// How it ended, if it has.
+    /// The exit status of the agent, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -81,7 +81,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// What cannot be killed has ended.
+    /// If the agent cannot be killed, it has ended already.
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());

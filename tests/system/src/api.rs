@@ -1,4 +1,4 @@
-//! Quick calls to an API server, for tests that make thousands of them: a kubectl takes a tenth of a second.
+//! Fast calls to an API server, for tests that make thousands of them: one kubectl takes a tenth of a second.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ impl std::fmt::Debug for Api {
     }
 }
 
-/// Serves all blocking calls and proxies of this process.
+/// The runtime of all blocking calls and proxies of this process.
 pub(crate) fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
     let start = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -31,7 +31,7 @@ pub(crate) fn runtime() -> Result<&'static Runtime> {
 }
 
 impl Api {
-    /// Calls with this kubeconfig.
+    /// Opens calls with this kubeconfig.
     pub fn open(kubeconfig: &Path) -> Result<Self> {
         let client = runtime()?.block_on(async {
             let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
@@ -46,7 +46,7 @@ impl Api {
         self.call(&Method::GET, path, "application/json", &Value::Null)
     }
 
-    /// The same; `None` if it is not there.
+    /// Reads an object; `None` if it does not exist.
     pub fn find(&self, path: &str) -> Result<Option<Value>> {
         match self.get(path) {
             Ok(found) => Ok(Some(found)),
@@ -63,17 +63,17 @@ impl Api {
         }
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub fn create(&self, path: &str, object: &Value) -> Result<Value> {
         self.call(&Method::POST, path, "application/json", object)
     }
 
-    /// Merges a patch into an object.
+    /// Changes an object by a merge patch.
     pub fn patch(&self, path: &str, patch: &Value) -> Result<Value> {
         self.call(&Method::PATCH, path, "application/merge-patch+json", patch)
     }
 
-    /// Deletes an object at once, if it is there.
+    /// Deletes an object at once, if it exists.
     pub fn delete(&self, path: &str) -> Result<()> {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
         match self.call(&Method::DELETE, path, "application/json", &options) {
@@ -83,7 +83,7 @@ impl Api {
         }
     }
 
-    /// Sends a patch as a merge patch, anything else as JSON.
+    /// Sends a PATCH as a merge patch, any other method with JSON.
     pub fn send(&self, method: &Method, path: &str, body: &Value) -> Result<Value> {
         let kind = if *method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         self.call(method, path, kind, body)

@@ -1,4 +1,4 @@
-//! The controller of a device: it publishes what it wants, again after each boot.
+//! The controller of a device: it publishes its commands and images, and does so again after each boot.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey};
 use schemas::{BaseOsConfig, DeviceOpsCmd, Operation, agent};
 
-/// What the controller wants, and its topics below the device's root while they are open.
+/// The controller's commands and images, and its topics below the device's root while they are open.
 #[derive(Debug)]
 pub struct Controller {
     commands: BTreeMap<&'static str, DeviceOpsCmd>,
@@ -18,7 +18,7 @@ pub struct Controller {
 struct Topics {
     commands: Publisher<DeviceOpsCmd>,
     images: Publisher<BaseOsConfig>,
-    /// As long as they are published.
+    /// The lock is held as long as the topics are published.
     _lock: AgentLock,
 }
 
@@ -34,12 +34,12 @@ impl Topics {
 }
 
 impl Controller {
-    /// Wants nothing yet.
+    /// A controller without commands and images.
     pub fn open(root: &Root) -> Result<Self> {
         Ok(Self { commands: BTreeMap::new(), images: BTreeMap::new(), topics: Topics::open(root)? })
     }
 
-    /// Wants the operation, or wants it no more.
+    /// Commands the operation, or withdraws the command.
     pub fn command(&mut self, operation: Operation, counter: u32, desired_state: bool) -> Result<()> {
         let ops_time = "2026-01-01T00:00:00Z".into();
         let command = DeviceOpsCmd { counter, desired_state, ops_time, ..DeviceOpsCmd::default() };
@@ -48,7 +48,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Wants the image to be active, or wants it no more.
+    /// Publishes that the image shall be active, or that it shall not.
     pub fn image(&mut self, uuid: &str, activate: bool) -> Result<()> {
         let config = BaseOsConfig {
             base_os_version: "2.0".into(),
@@ -61,8 +61,7 @@ impl Controller {
         Ok(())
     }
 
-    /// After a boot, with an empty `run`: everything that is wanted is published anew, as the controller's configuration
-    /// is fetched anew.
+    /// Publishes everything again after a boot, when `run` is empty: a real device fetches its configuration again.
     pub fn reopen(&mut self, root: &Root) -> Result<()> {
         self.topics = Topics::open(root)?;
         for (name, command) in &self.commands {

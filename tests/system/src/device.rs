@@ -1,4 +1,4 @@
-//! A root folder, the agents that live below it, and what their files say.
+//! A device: a root folder, its agents, and the content of their files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -21,22 +21,22 @@ use crate::agents::Process;
 use crate::controller::Controller;
 use crate::rights::ZedkubeUser;
 
-/// What a dry run of nodeagent would have done.
+/// The file in which nodeagent's dry run records its actions.
 pub const ACTIONS: &str = "/persist/device-actions.jsonl";
 
-/// What a dry run of baseos would have done.
+/// The file in which baseos' dry run records its actions.
 pub const ACTIVATIONS: &str = "/persist/status/baseosmgr/device-actions.jsonl";
 
-/// How long anything may take that normally takes a second or two: the machine may be busy.
+/// Time limit of a wait for something that normally takes a second or two: the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Between two looks at a file.
+/// Poll interval of files.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How the agents learn which boot this is.
+/// The file from which the agents learn the id of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The four agents as the program knows them, with EVE's names.
+/// The four agents: the verb of the program, and EVE's name of the folder.
 const AGENTS: [(&str, &str); 4] = [
     ("zedkube", agent::ZEDKUBE),
     ("device-op", agent::ZEDAGENT),
@@ -56,8 +56,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device whose agents use this program and kubeconfig and take this node for theirs. None runs yet; nothing
-    /// will take the machine down.
+    /// A device whose agents use this program, this kubeconfig and this node. No agent runs yet; nothing can take the
+    /// machine itself down.
     pub fn new(program: &str, kubeconfig: &Path, node: &str) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("device-").tempdir()?;
         let root = Root::new(folder.path());
@@ -84,8 +84,8 @@ impl Device {
         Ok(device)
     }
 
-    /// A device that is a node of a pool on a real control plane. Its zedkube has the rights that
-    /// `packaging/kubernetes` gives it, and no others; those of a pool share its slots.
+    /// A device that is a node of a pool on a real control plane. Its zedkube has exactly the rights that
+    /// `packaging/kubernetes` grants. The devices of a pool share their slots.
     pub fn in_pool(program: &str, plane: &ControlPlane, pool: &Pool, node: &str) -> Result<Self> {
         let user = ZedkubeUser::of_node(plane, &pool.name, node)?;
         let mut device = Self::new(program, &user.kubeconfig, node)?;
@@ -94,7 +94,7 @@ impl Device {
         Ok(device)
     }
 
-    /// One more setting for the agents that start from now on.
+    /// Adds a setting for the agents that start from now on.
     pub fn set(&mut self, setting: &str) {
         self.arguments.extend(["--set".to_owned(), setting.to_owned()]);
     }
@@ -104,7 +104,7 @@ impl Device {
         &self.root
     }
 
-    /// A path of the device.
+    /// Path of a file of the device.
     pub fn path(&self, absolute: &str) -> PathBuf {
         self.root.join(absolute)
     }
@@ -117,7 +117,7 @@ impl Device {
         self.until_in_service()
     }
 
-    /// Waits until zedkube knows that it is in a cluster and nobody asks for a drain.
+    /// Waits until zedkube knows that it is in a cluster and there is no request for a drain.
     pub fn until_in_service(&self) -> Result<()> {
         self.until("the node is in service", || {
             let is_member = self.report().is_some_and(|report| report.member == schemas::Member::Yes);
@@ -143,8 +143,8 @@ impl Device {
         self.agents.remove(verb);
     }
 
-    /// The device goes down this moment and boots: all agents are killed, `run` is empty, and the boot is another one.
-    /// No agent runs yet; the controller says again what it wants.
+    /// The device goes down at this moment and boots: all agents are killed, `run` is empty, and the boot id changes.
+    /// No agent runs yet; the controller publishes its commands again.
     pub fn boot(&mut self) -> Result<()> {
         self.agents.clear();
         fs::remove_dir_all(self.path("/run"))?;
@@ -152,7 +152,8 @@ impl Device {
         self.controller.reopen(&self.root)
     }
 
-    /// The same, but `run` is kept, as on a device whose `run` is no tmpfs. Locks and sockets of the dead are left.
+    /// As [`Device::boot`], but `run` is kept, as on a device whose `run` is no tmpfs. Locks and sockets of the dead
+    /// agents remain.
     pub fn boot_with_run(&mut self) -> Result<()> {
         self.agents.clear();
         self.begin_boot()
@@ -165,7 +166,7 @@ impl Device {
         Ok(file.write_all(format!("{}\n", Uuid::new_v4()).as_bytes())?)
     }
 
-    /// Which boot this is.
+    /// Id of this boot.
     pub fn boot_id(&self) -> Result<String> {
         Ok(fs::read_to_string(self.path(BOOT_ID))?.trim_end().to_owned())
     }
@@ -175,12 +176,13 @@ impl Device {
         self.agents.get_mut(verb).with_context(|| format!("{verb} does not run"))
     }
 
-    /// What an agent has logged.
+    /// The whole log of an agent.
     pub fn log(&self, verb: &str) -> Result<String> {
         Ok(fs::read_to_string(self.folder.path().join(format!("{verb}.log")))?)
     }
 
-    /// The controller commands an operation: first what has no effect, so that the counter's start is recorded.
+    /// The controller commands an operation. Before that it publishes a command without effect, so that the first
+    /// counter is recorded.
     pub fn command(&mut self, operation: Operation, counter: u32) -> Result<()> {
         if self.recorded_counter(operation).is_none() {
             self.controller.command(operation, 0, false)?;
@@ -189,13 +191,13 @@ impl Device {
         self.controller.command(operation, counter, true)
     }
 
-    /// The counter of the last command of this kind that was accepted, in the file that survives a boot.
+    /// Counter of the last accepted command of this kind, from the file that survives a boot.
     pub fn recorded_counter(&self, operation: Operation) -> Option<u32> {
         let path = self.path(&format!("/persist/status/{}", operation.counter_file()));
         parse::<DeviceOpsCmd>(&fs::read(path).ok()?).ok().map(|command| command.counter)
     }
 
-    /// The controller takes its command back.
+    /// The controller withdraws its command.
     pub fn take_back(&mut self, operation: Operation, counter: u32) -> Result<()> {
         self.controller.command(operation, counter, false)
     }
@@ -205,12 +207,12 @@ impl Device {
         self.controller.image(uuid, true)
     }
 
-    /// What the controller says, step by step.
+    /// The controller, for single steps.
     pub fn controller(&mut self) -> &mut Controller {
         &mut self.controller
     }
 
-    /// Writes a request as a person with `echo` would.
+    /// Writes a request as a person would by `echo`.
     pub fn write_request(&self, agent: &str, text: &str) -> Result<PathBuf> {
         let path = self.root.item::<NodeDrainRequest>(agent, Persistence::Volatile, &TopicKey::global());
         if let Some(folder) = path.parent() {
@@ -221,12 +223,12 @@ impl Device {
         Ok(path)
     }
 
-    /// NodeDrainStatus; UNKNOWN if there is none.
+    /// The status in NodeDrainStatus; UNKNOWN if there is none.
     pub fn status(&self) -> DrainStatus {
         self.item::<NodeDrainStatus>(agent::ZEDKUBE).map(|status| status.status).unwrap_or_default()
     }
 
-    /// NodeDrainReport.
+    /// The present NodeDrainReport.
     pub fn report(&self) -> Option<NodeDrainReport> {
         self.item(agent::ZEDKUBE)
     }
@@ -236,12 +238,12 @@ impl Device {
         read_items(&self.root, agent, Persistence::Volatile).items.into_values().next()
     }
 
-    /// The first item of an agent's topic that survives a boot.
+    /// The first item of an agent's persistent topic.
     pub fn stored<T: Topic>(&self, agent: &str) -> Option<T> {
         read_items(&self.root, agent, Persistence::Persistent).items.into_values().next()
     }
 
-    /// The lines of what a dry run would have done.
+    /// The actions that dry runs have recorded.
     pub fn actions(&self) -> Result<Vec<schemas::DeviceLine>> {
         let mut actions = Vec::new();
         for path in [ACTIONS, ACTIVATIONS] {
@@ -256,20 +258,20 @@ impl Device {
         Ok(actions)
     }
 
-    /// When a file was last written, by the clock of its file system.
+    /// Time of the last write to a file, by the clock of its file system.
     pub fn written(&self, path: &str) -> Result<SystemTime> {
         let path = self.path(path);
         fs::metadata(&path).and_then(|data| data.modified()).with_context(|| path.display().to_string())
     }
 
-    /// Waits until NodeDrainStatus is this.
+    /// Waits until NodeDrainStatus has this value.
     pub fn until_status(&self, status: DrainStatus) -> Result<()> {
         self.until(&format!("NodeDrainStatus is {}", status.constant()), || {
             Ok((self.status() == status).then_some(()))
         })
     }
 
-    /// Waits until the look finds something.
+    /// Waits until `look` returns a value.
     pub fn until<T>(&self, what: &str, look: impl Fn() -> Result<Option<T>>) -> Result<T> {
         #[expect(clippy::disallowed_methods, reason = "a test's own patience, not the agents' time")]
         let began = Instant::now();
@@ -285,7 +287,7 @@ impl Device {
         }
     }
 
-    /// What a failed test should show.
+    /// The state of the device, for a failed test.
     pub fn describe(&self) -> String {
         let report = self.report().map(|report| format!("{report:#?}")).unwrap_or_default();
         let logs = AGENTS.map(|(verb, _)| format!("--- {verb}\n{}", self.log(verb).unwrap_or_default()));

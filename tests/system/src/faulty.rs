@@ -1,5 +1,5 @@
-//! A server between one device and the API server that answers some requests with errors, as a busy, broken or
-//! half-configured server, or a proxy in front of it, does.
+//! A server between one device and the API server. It answers some requests with errors, as a busy, broken or
+//! half-configured server would, or a proxy in front of it.
 
 use std::convert::Infallible;
 use std::fs;
@@ -24,30 +24,30 @@ use tokio::sync::watch;
 
 use crate::api::runtime;
 
-/// What is answered instead of the API server's own answer.
+/// The answer that replaces the API server's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// The status code.
     pub code: u16,
-    /// So many of 100 requests.
+    /// Percentage of the requests that get this answer.
     pub percent: u64,
-    /// In plain text, as a proxy says it; else a `Status`, as the API server does.
+    /// The answer is plain text, as from a proxy; otherwise a `Status`, as from the API server.
     pub is_plain: bool,
 }
 
-/// Forwards requests with the credentials of one kubeconfig. Dropping it ends it.
+/// Forwards requests with the credentials of one kubeconfig. Dropping it ends the server.
 #[derive(Debug)]
 pub struct FaultyServer {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// Counts the times at which all connections broke.
+    /// Counts how often all connections were broken.
     breaks: watch::Sender<u64>,
 }
 
 struct Shared {
     client: Client,
     fault: Mutex<Option<Fault>>,
-    /// Counts requests, to choose which of them fail.
+    /// Counts requests, to choose the ones that fail.
     requests: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl FaultyServer {
-    /// Begins to forward.
+    /// Starts to forward.
     pub fn start(kubeconfig: &Path) -> Result<Self> {
         let (listener, client) = runtime()?.block_on(async {
             let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
@@ -84,7 +84,7 @@ impl FaultyServer {
         Ok(Self { address, shared, breaks })
     }
 
-    /// From now on requests are answered so. Watches that are open break.
+    /// Sets the answer to requests from now on. Open watches break.
     pub fn set(&self, fault: Option<Fault>) {
         *self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
         if fault.is_some() {
@@ -92,7 +92,8 @@ impl FaultyServer {
         }
     }
 
-    /// Writes a kubeconfig that leads here. It holds no secret: whoever asks here has the rights of zedkube.
+    /// Writes a kubeconfig for this server. It contains no secret: every client of this server has the rights of
+    /// zedkube.
     pub fn kubeconfig(&self, folder: &Path) -> Result<PathBuf> {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "faulty",
@@ -109,14 +110,14 @@ impl FaultyServer {
 }
 
 async fn connection(stream: TcpStream, shared: Arc<Shared>, mut breaks: watch::Receiver<u64>) {
-    // A socket that cannot be told is only slower.
+    // Without this option the connection is only slower.
     drop(stream.set_nodelay(true));
     breaks.mark_unchanged();
     let service = hyper::service::service_fn(move |request| answer(Arc::clone(&shared), request));
     let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
     let serving = builder.serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // A device that is killed leaves its connection.
+        // A killed device leaves its connection open.
         served = serving => drop(served),
         _ = breaks.changed() => {}
     }
@@ -125,7 +126,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>, mut breaks: watch::R
 async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let fault = *shared.fault.lock().unwrap_or_else(PoisonError::into_inner);
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
-    // 37 and 100 have no common divisor: any share of 100 requests is spread over them.
+    // 37 and 100 have no common divisor: so any percentage is spread evenly over 100 requests.
     if let Some(fault) = fault.filter(|fault| number * 37 % 100 < fault.percent) {
         return Ok(refusal(fault));
     }

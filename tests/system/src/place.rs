@@ -1,4 +1,4 @@
-//! Where a device lives: a node of its own among two, with its pods.
+//! A fixture: a device's own node, one other node, and pods.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 
 use crate::{Api, Device, FaultyServer, Proxy, ZedkubeUser};
 
-/// So many pods have to leave.
+/// Number of pods that have to leave.
 const PODS: u32 = 2;
 
-/// A pod takes so long to end: a device that goes down too early is seen to.
+/// Time that a pod takes to end: long enough to notice a device that goes down too early.
 const ENDS_AFTER: &str = "300ms";
 
 const GONE_LIMIT: Duration = Duration::from_secs(30);
 
-/// One node, and the administrator's eyes on it.
+/// One node, and the administrator's calls about it.
 #[derive(Debug)]
 pub struct Place {
     api: Api,
-    /// The device's way to the API server.
+    /// The connection of the device to the API server.
     pub proxy: Proxy,
-    /// Leads through [`Self::proxy`].
+    /// A kubeconfig that uses [`Self::proxy`].
     kubeconfig: PathBuf,
     user: ZedkubeUser,
     namespace: String,
@@ -32,19 +32,19 @@ pub struct Place {
     other: String,
 }
 
-/// What is left of a drain on the node and in the slots.
+/// Traces of a drain on the node and in the slots.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Traces {
-    /// The node takes no pods.
+    /// The node is cordoned.
     pub is_cordoned: bool,
-    /// Whose cordon it is said to be.
+    /// Owner of the cordon, by its annotation.
     pub cordoned_by: String,
-    /// Who has a slot.
+    /// The nodes that have a slot.
     pub holders: String,
 }
 
 impl Place {
-    /// Two nodes and a namespace, named after `prefix`.
+    /// Creates two nodes and a namespace, named after `prefix`.
     pub fn new(plane: &ControlPlane, prefix: &str) -> Result<Self> {
         let pool = plane.create_pool(&unique(prefix), &["a", "b"])?;
         let node = pool.nodes.first().cloned().unwrap_or_default();
@@ -61,12 +61,12 @@ impl Place {
         })
     }
 
-    /// A device that is this node and does not like to wait. It reaches the API server by [`Self::proxy`].
+    /// A device for this node, with short waits. It reaches the API server by [`Self::proxy`].
     pub fn device(&self, program: &str) -> Result<Device> {
         self.device_through(program, &self.kubeconfig)
     }
 
-    /// The same with another way to the API server.
+    /// As [`Place::device`], with another kubeconfig.
     pub fn device_through(&self, program: &str, kubeconfig: &Path) -> Result<Device> {
         let mut device = Device::new(program, kubeconfig, &self.node)?;
         device.set(&format!("slots.namespace={}", self.namespace));
@@ -82,7 +82,7 @@ impl Place {
         FaultyServer::start(&self.user.kubeconfig)
     }
 
-    /// The other node takes a slot, and renews it this often: a write for each number.
+    /// The other node takes a slot, or renews it with this number: one write for each number.
     pub fn let_other_hold(&self, renewal: u32) -> Result<()> {
         let node = self.api.get(&format!("/api/v1/nodes/{}", self.other))?;
         let uid = node.pointer("/metadata/uid").cloned().unwrap_or_default();
@@ -90,7 +90,7 @@ impl Place {
         self.write_slots(&json!({&self.other: holder.to_string()}))
     }
 
-    /// Nobody holds a slot any more.
+    /// Removes both nodes' slots.
     pub fn free_slots(&self) -> Result<()> {
         self.write_slots(&json!({&self.node: null, &self.other: null}))
     }
@@ -107,10 +107,10 @@ impl Place {
         Ok(())
     }
 
-    /// As if nobody had been here: no cordon, no slot; and new pods.
+    /// Restores the initial state: no cordon unless wanted, no slot, and new pods.
     pub fn prepare(&self, is_cordoned: bool) -> Result<()> {
         self.proxy.mend();
-        // The ConfigMap stays: zedkube may not make one.
+        // The ConfigMap stays, because zedkube has no right to create one.
         self.api.patch(&self.slots(), &json!({"data": null}))?;
         let annotations = json!({"ebb.dev/cordoned-by": null, "ebb.dev/cordon-reason": null});
         let unschedulable = if is_cordoned { json!(true) } else { Value::Null };
@@ -127,7 +127,7 @@ impl Place {
         Ok(())
     }
 
-    /// The pods on the node; none may stay.
+    /// The pods on the node that have to leave.
     pub fn pods_left(&self) -> Result<Vec<String>> {
         let on_node = format!("/api/v1/pods?fieldSelector=spec.nodeName={}", self.node);
         let name = |pod: &Value| {
@@ -136,7 +136,7 @@ impl Place {
         Ok(self.api.list(&on_node)?.iter().map(name).collect())
     }
 
-    /// What is left behind.
+    /// The traces of a drain.
     pub fn traces(&self) -> Result<Traces> {
         let node = self.api.get(&format!("/api/v1/nodes/{}", self.node))?;
         let slots = self.api.find(&self.slots())?.unwrap_or_default();
@@ -162,7 +162,7 @@ impl Place {
         format!("/api/v1/namespaces/{}/configmaps/ebb-slots-default", self.namespace)
     }
 
-    /// Bound by its maker, so that no scheduler has to be waited for.
+    /// A pod that its creator binds, so that the test need not wait for a scheduler.
     fn pod(&self, name: &str) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Pod",

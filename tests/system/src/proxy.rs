@@ -1,4 +1,4 @@
-//! A way to the API server that can be cut for one device, while the server serves everybody else.
+//! A connection to the API server that can be cut for one device, while the server still serves all others.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,15 +14,15 @@ use tokio::sync::watch;
 
 use crate::api::runtime;
 
-/// The way to the server.
+/// State of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Open,
-    /// Connections break, new ones break at once.
+    /// Connections break; new ones break at once.
     Cut,
 }
 
-/// Forwards bytes. Dropping it cuts the way for good.
+/// Forwards bytes. Dropping it cuts the connection for good.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -30,7 +30,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Forwards to the server of this URL, `https://127.0.0.1:6443` for example.
+    /// Forwards to the server with this URL, for example `https://127.0.0.1:6443`.
     pub fn start(server: &str) -> Result<Self> {
         let target: SocketAddr =
             server.trim_start_matches("https://").parse().with_context(|| format!("no address: {server}"))?;
@@ -47,17 +47,17 @@ impl Proxy {
         Ok(Self { address, way })
     }
 
-    /// From now on the server is away: all connections break, and new ones are closed as soon as they are made.
+    /// Cuts the connection: all connections break, and new ones are closed as soon as they are made.
     pub fn cut(&self) {
         self.way.send_replace(Way::Cut);
     }
 
-    /// The server is there again.
+    /// Restores the connection.
     pub fn mend(&self) {
         self.way.send_replace(Way::Open);
     }
 
-    /// A copy of the kubeconfig that leads through here, beside it.
+    /// Writes a copy of the kubeconfig that uses this proxy, beside the original.
     pub fn kubeconfig(&self, original: &Path) -> Result<PathBuf> {
         let mut config: Value = serde_json::from_slice(&fs::read(original)?)?;
         let server =
@@ -73,7 +73,7 @@ impl Proxy {
 
 async fn connection(client: TcpStream, target: SocketAddr, way: watch::Receiver<Way>) {
     let Ok(server) = TcpStream::connect(target).await else { return };
-    // Small requests must not wait for each other; a socket that cannot be told is only slower.
+    // Small requests must not wait for each other. Without this option the connection is only slower.
     drop((client.set_nodelay(true), server.set_nodelay(true)));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
@@ -85,7 +85,7 @@ async fn connection(client: TcpStream, target: SocketAddr, way: watch::Receiver<
     }
 }
 
-/// Until one side ends.
+/// Copies until one side ends.
 async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count) = from.read(&mut buffer).await

@@ -14,33 +14,34 @@ const TOKENS: &str = include_str!("../../../packaging/kubernetes/ebb-tokens.yaml
 /// The service account of `ebb-tokens.yaml`.
 const ACCOUNT: &str = "ebb-node";
 
-/// The API server knows a new role as soon as its own watch tells it.
+/// Time limit for a new role: the API server knows the role once its own watch has reported it.
 const KNOWN_LIMIT: Duration = Duration::from_secs(30);
 
-/// What tells that the server knows a role of the manifests: verb, object, and whether it is in kube-system.
+/// Requests that show that the server knows a role of the manifests: verb, object, and whether it is in kube-system.
 const SIGNS: [(&str, &str, bool); 3] = [
     ("list", "nodes", false),
     ("patch", "configmaps/ebb-slots-default", false),
     ("get", "leases.coordination.k8s.io/kube-controller-manager", true),
 ];
 
-/// zedkube as the API server sees it.
+/// zedkube's user at the API server.
 #[derive(Debug)]
 pub struct ZedkubeUser {
-    /// Its name in the audit log.
+    /// Name of the user in the audit log.
     pub name: String,
-    /// Its kubeconfig; lives as long as the plane's handle.
+    /// Kubeconfig of the user; it exists as long as the control plane's handle.
     pub kubeconfig: PathBuf,
-    /// The roles that it has, as the API server takes them.
+    /// Roles of the user, in the form that the API server accepts.
     pub roles: Vec<Value>,
 }
 
 impl ZedkubeUser {
-    /// The kubelet of a node of the pool, with what `ebb-nodes.yaml` and `ebb-nodes-hints.yaml` grant besides.
+    /// The kubelet of a node of the pool, with the additional rights that `ebb-nodes.yaml` and `ebb-nodes-hints.yaml`
+    /// grant.
     ///
-    /// The manifests are applied for one pool of a plane: the namespace of the pool takes the place of kube-system, so that
-    /// `slots.namespace` must be that one. The rest of the cluster is shared, so what is not in a namespace of the pool gets
-    /// the pool's name.
+    /// The manifests are applied for one pool of a control plane: the namespace of the pool takes the place of
+    /// kube-system, so `slots.namespace` must be set to it. The rest of the cluster is shared, so objects that are not
+    /// in a namespace of the pool get the pool's name.
     pub fn of_node(plane: &ControlPlane, pool: &str, node: &str) -> Result<Self> {
         let name = format!("system:node:{node}");
         let roles = apply(plane, pool, &[NODES, HINTS])?;
@@ -70,7 +71,7 @@ impl ZedkubeUser {
     }
 }
 
-/// Applies the manifests for one pool; gives their roles.
+/// Applies the manifests for one pool; returns their roles.
 fn apply(plane: &ControlPlane, pool: &str, manifests: &[&str]) -> Result<Vec<Value>> {
     let parsed: Vec<Vec<Value>> = manifests.iter().map(|text| parse(plane, text)).collect::<Result<_>>()?;
     let mut objects: Vec<Value> = parsed.into_iter().flatten().collect();
@@ -90,13 +91,13 @@ fn parse(plane: &ControlPlane, text: &str) -> Result<Vec<Value>> {
     documents.collect::<Result<_, _>>().context("`kubectl create --dry-run` wrote no JSON")
 }
 
-/// Makes the object one of the pool, see [`ZedkubeUser::of_node`].
+/// Changes the object for the pool, see [`ZedkubeUser::of_node`].
 fn move_to(object: &mut Value, pool: &str) {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
     let role = text("/roleRef/name");
     rename_account(object, pool);
-    // It names a lease of the server itself, which does not move.
+    // This lease belongs to the server itself and does not move.
     let stays = name.ends_with("-controller-manager");
     if namespace == "kube-system" && !stays {
         set(object, "/metadata/namespace", pool);
@@ -109,7 +110,7 @@ fn move_to(object: &mut Value, pool: &str) {
     set(object, "/subjects/1/namespace", pool);
 }
 
-/// Policies name the service account with its namespace.
+/// Policies contain the service account's name with its namespace.
 fn rename_account(object: &mut Value, pool: &str) {
     match object {
         Value::String(text) => *text = text.replace(":kube-system:ebb-node", &format!(":{pool}:ebb-node")),
@@ -119,7 +120,7 @@ fn rename_account(object: &mut Value, pool: &str) {
     }
 }
 
-/// Does nothing where there is no such field.
+/// Sets the field; does nothing if it does not exist.
 fn set(object: &mut Value, pointer: &str, text: &str) {
     if let Some(field) = object.pointer_mut(pointer) {
         *field = json!(text);

@@ -8,10 +8,11 @@ use tokio::time::timeout;
 use super::Hub;
 use crate::PathWatch;
 
-/// Far above what inotify takes, far below the rescan: a test that passes was woken by inotify.
+/// Time limit of a wait: far above what inotify takes, far below the rescan after 30 s. So a test that passes was woken
+/// by inotify.
 const GUARD: Duration = Duration::from_secs(10);
 
-/// Instances of inotify that this process has.
+/// Number of inotify instances of this process.
 fn instances() -> usize {
     let open = fs::read_dir("/proc/self/fd").unwrap();
     let targets = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
@@ -32,7 +33,7 @@ async fn many_watches_share_one_instance() {
     let folder = TempDir::new().unwrap();
     let paths: Vec<_> = (0..30).map(|number| folder.path().join(format!("run/agent/T{number}"))).collect();
     let mut watches: Vec<_> = paths.iter().map(|path| PathWatch::new([path])).collect();
-    // Other tests may have one of their own when they run as threads of this process: it is the same.
+    // Other tests may use the instance too, if they run as threads of this process: it is the same one.
     assert_eq!(instances(), 1);
     for (path, watch) in paths.iter().zip(&mut watches) {
         put(&path.join("global.json"), "1");
@@ -53,7 +54,7 @@ async fn a_watch_that_ends_leaves_the_others_theirs() {
     }
 }
 
-/// Each of them sets the same dead watch anew, and none may miss what happens meanwhile.
+/// Each reader sets the same dead watch again, and none of them may miss a change meanwhile.
 #[tokio::test]
 async fn all_live_on_when_their_folder_is_replaced() {
     let folder = TempDir::new().unwrap();
@@ -66,7 +67,7 @@ async fn all_live_on_when_their_folder_is_replaced() {
         for watch in &mut watches {
             woken(watch).await;
         }
-        // More often than there are events on the way from before.
+        // More rounds than there can be old events on their way.
         for again in 0..20 {
             put(&path.join("global.json"), &format!("{round} {again}"));
             for watch in &mut watches {

@@ -1,4 +1,4 @@
-//! A program that runs to its end, and its peak memory.
+//! Runs a program to its end and measures its peak memory.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-/// Between two looks at a program's memory. What it takes in its last moments may be missed.
+/// Interval at which a program's memory is read. A peak in its last moments may be missed.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a program needed.
+/// Time and memory that a program used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed {
-    /// From its start to its end.
+    /// Time from the program's start to its end.
     pub(super) time: Duration,
     /// The largest `VmHWM` seen, KiB.
     pub(super) peak: u64,
 }
 
-/// Runs it to its end. Fails, with what it wrote, unless its exit code is 0.
+/// Runs the command to its end. If its exit code is not 0, the error contains its output.
 pub(super) fn run(command: &mut Command) -> Result<Needed> {
-    // Not a pipe, which would have to be read meanwhile.
+    // A file, not a pipe: a pipe would have to be read meanwhile.
     let mut output = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -45,14 +45,14 @@ pub(super) fn run(command: &mut Command) -> Result<Needed> {
     Ok(Needed { time, peak })
 }
 
-/// The peak so far of a running process, KiB.
+/// The peak memory of a running process so far, in KiB.
 pub(super) fn peak(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// Lets the peak of a running process begin anew.
+/// Resets the peak memory of a running process.
 pub(super) fn forget_peak(id: u32) -> Result<()> {
     let mut file = OpenOptions::new().write(true).open(format!("/proc/{id}/clear_refs"))?;
     Ok(file.write_all(b"5")?)

@@ -1,4 +1,4 @@
-//! The runs as tables of a note (Markdown).
+//! Prints the runs as Markdown tables.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::table::Summary;
 const HEAD: &str = "| | tool | wall s | times faster | requests | peak MiB | volumes left | of these |\n\
                     |---|---|---|---|---|---|---|---|";
 
-/// What has been measured so far.
+/// The measurements so far.
 pub(super) struct Report {
     runs: usize,
     rows: Vec<String>,
@@ -17,7 +17,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of so many runs each.
+    /// An empty report; each tool has `runs` runs.
     pub(super) fn new(runs: usize) -> Self {
         Self { runs, rows: Vec::new(), notes: Vec::new() }
     }
@@ -45,7 +45,7 @@ impl Report {
         }
     }
 
-    /// To be pasted.
+    /// The report as Markdown text.
     pub(super) fn text(&self) -> String {
         let (each, runs) = ("the tools in turn; median (min-max), verbs of the last run", self.runs);
         let title = format!("Runs of each: {runs}, {each}");
@@ -71,7 +71,7 @@ fn cell(summary: Summary, digits: usize) -> String {
     format!("**{median:.digits$}** ({min:.digits$}-{max:.digits$})")
 }
 
-/// Held against what a drain of one pod at a time cannot do without.
+/// Compares the time with the shortest time that a drain of one pod at a time can have.
 fn share(scenario: Scenario, tool: Tool, seconds: f64) -> String {
     let pods = f64::from(scenario.pods());
     let detaches = DETACH.as_secs_f64() * pods;
@@ -84,7 +84,7 @@ fn share(scenario: Scenario, tool: Tool, seconds: f64) -> String {
     )
 }
 
-/// Run by run: the numbers of one tool may be far apart.
+/// The numbers of each run, because those of one tool may differ widely.
 fn left(scenario: Scenario, runs: &[Run]) -> String {
     if !scenario.has_volumes() {
         return String::new();
@@ -92,7 +92,7 @@ fn left(scenario: Scenario, runs: &[Run]) -> String {
     runs.iter().map(|run| run.volumes_left.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The most frequent first.
+/// The verbs of the last run, the most frequent first.
 fn verbs(runs: &[Run]) -> String {
     let mut verbs: Vec<_> = runs.last().map(|run| run.requests.iter().collect()).unwrap_or_default();
     verbs.sort_by(|(_, a), (_, b)| b.cmp(a));

@@ -1,4 +1,4 @@
-//! What is on the node.
+//! The workloads on the node.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,14 +20,14 @@ pub(crate) enum Scenario {
     D,
 }
 
-/// How long a pod takes to end: kwok's default here.
+/// Time that a pod takes to end: the default of our kwok stages.
 pub(super) const POD_END: Duration = Duration::from_secs(1);
 
-/// How long one volume of [`Scenario::C`] takes to detach.
+/// Time that one volume of [`Scenario::C`] takes to detach.
 pub(super) const DETACH: Duration = Duration::from_secs(2);
 
 impl Scenario {
-    /// How many pods have to leave.
+    /// Number of pods that have to leave.
     pub(super) fn pods(self) -> u32 {
         match self {
             Self::A => 100,
@@ -36,7 +36,7 @@ impl Scenario {
         }
     }
 
-    /// How many of them may be away at a time, where a budget says so.
+    /// Number of pods that may be missing at a time, if a budget limits it.
     pub(super) fn max_unavailable(self) -> Option<u32> {
         match self {
             Self::B => Some(1),
@@ -44,7 +44,7 @@ impl Scenario {
         }
     }
 
-    /// Each pod has a volume.
+    /// True if each pod has a volume.
     pub(super) fn has_volumes(self) -> bool {
         match self {
             Self::C => true,
@@ -52,7 +52,7 @@ impl Scenario {
         }
     }
 
-    /// Who drains the node, in turn.
+    /// The tools that drain the node, in turn.
     pub(super) fn tools(self) -> &'static [Tool] {
         match self {
             Self::A => &[Tool::Kubectl, Tool::Ebb, Tool::Zedkube],

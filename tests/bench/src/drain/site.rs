@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::scenario::{DETACH, Scenario};
 
-/// How long pods, budgets and volumes may take to be as wanted: 500 pods take half a minute.
+/// Time limit for pods, budgets and volumes to be ready: 500 pods take half a minute.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// The workload, its budget, and the label `app` of its pods.
 const LOAD: &str = "load";
 
-/// A pool with the scenario's workload.
+/// A pool of nodes with the scenario's workload.
 pub(super) struct Site<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) scenario: Scenario,
@@ -22,7 +22,7 @@ pub(super) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Nodes, and what the workload needs. No pods yet.
+    /// Creates the nodes and the objects that the workload needs, but no pods yet.
     pub(super) fn new(plane: &'a ControlPlane, scenario: Scenario) -> Result<Self> {
         let pool = plane.create_pool(&unique("bench"), &["a", "b", "c"])?;
         let site = Self { plane, scenario, pool };
@@ -48,7 +48,7 @@ impl<'a> Site<'a> {
         self.pool.nodes.first().map_or("", String::as_str)
     }
 
-    /// Makes the workload anew, all of it on the first node, and waits until it can be drained.
+    /// Creates the workload again, with all pods on the first node, and waits until the node can be drained.
     pub(super) fn fill(&self) -> Result<()> {
         self.clear()?;
         self.uncordon(self.node())?;
@@ -71,11 +71,12 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
-    /// Ends the workload, at once.
+    /// Removes the workload at once.
     pub(super) fn clear(&self) -> Result<()> {
         let namespace = self.namespace();
         self.plane.run(&["delete", self.kind_and_name(), &namespace, "--ignore-not-found", "--wait"])?;
-        // In one request: one for each would be slowed down by the client, and by the grace of the pods.
+        // One request for all pods: with a request for each, kubectl's rate limit and the pods' grace would slow this
+        // down.
         let pods = format!("/api/v1/namespaces/{}/pods?gracePeriodSeconds=0", self.pool.name);
         until("the old pods are gone", LIMIT, || {
             self.plane.run(&["delete", "--raw", &pods])?;
@@ -83,13 +84,14 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// How many pods are bound to the node.
+    /// Number of pods that are bound to the node.
     pub(super) fn pods_on_node(&self) -> Result<usize> {
         let on_node = format!("--field-selector=spec.nodeName={}", self.node());
         Ok(self.plane.list(&["pods", "--all-namespaces", &on_node])?.len())
     }
 
-    /// How many volumes are attached to the node, or on their way: an object is left of each until it is detached.
+    /// Number of volumes that are attached to the node or on their way: each has a VolumeAttachment until it is
+    /// detached.
     pub(super) fn volumes_on_node(&self) -> Result<usize> {
         Ok(self.attachments()?.iter().filter(|one| text(one, "/spec/nodeName") == self.node()).count())
     }
@@ -115,12 +117,12 @@ impl<'a> Site<'a> {
         format!("--namespace={}", self.pool.name)
     }
 
-    /// kwok reads the time from the driver's name.
+    /// The driver's name; kwok reads the detach time from it.
     fn driver(&self) -> String {
         format!("detach-{}s.{}.test", DETACH.as_secs(), self.pool.name)
     }
 
-    /// Also without what a cordon of ours leaves behind when somebody else lifts it.
+    /// Uncordons a node, and removes what our cordon leaves behind when another client uncordons the node.
     fn uncordon(&self, node: &str) -> Result<()> {
         self.plane.run(&["uncordon", node])?;
         self.plane
@@ -138,7 +140,7 @@ impl<'a> Site<'a> {
         Ok(is_ready.then_some(()))
     }
 
-    /// All are attached to the node, none to another one, and the node says so.
+    /// True if all volumes are attached to the node, none to another one, and the node lists them.
     fn are_volumes_ready(&self) -> Result<Option<()>> {
         let attachments = self.attachments()?;
         let is_here = |one: &Value| {

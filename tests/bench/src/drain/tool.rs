@@ -1,4 +1,4 @@
-//! The tools, and what one run of each costs.
+//! The tools, and the cost of one run of each.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,35 +15,35 @@ use system::Device;
 use super::process::{self, Needed};
 use super::site::Site;
 
-/// What both command lines get.
+/// Flags of both command lines.
 const FLAGS: [&str; 4] = ["--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=10m"];
 
-/// Who drains.
+/// The tool that drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Tool {
     /// `kubectl drain`
     Kubectl,
     /// `ebb drain`
     Ebb,
-    /// The agent, from a request that appears to COMPLETE.
+    /// The agent zedkube, from the moment a request appears to COMPLETE.
     Zedkube,
 }
 
-/// What one drain cost.
+/// The cost of one drain.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    /// From the start of the program, or the request, to its end.
+    /// Time from the start of the program, or from the request, to the end of the drain.
     pub(super) time: Duration,
-    /// Its largest resident set, KiB.
+    /// The greatest resident set of the program, in KiB.
     pub(super) peak: u64,
-    /// What it asked the API server for, Lease traffic apart: verb with resource, and how often.
+    /// Requests to the API server, without those for Leases: verb with resource, and their number.
     pub(super) requests: BTreeMap<String, usize>,
-    /// Volumes that were still attached to the node right after that (a look takes 0.1 s).
+    /// Number of volumes that were still attached to the node right after the drain (counting them takes 0.1 s).
     pub(super) volumes_left: usize,
 }
 
 impl Tool {
-    /// Drains the site's node, whose pods are all ready. Fails if pods are left.
+    /// Drains the site's node, whose pods are all ready. Fails if pods remain on it.
     pub(super) fn drain(self, site: &Site<'_>, program: &Path) -> Result<Run> {
         let mut command = match self {
             Self::Kubectl => site.plane.kubectl(),
@@ -56,7 +56,7 @@ impl Tool {
         self.account(site, mark, needed)
     }
 
-    /// Only what the tool did itself: the looks of the benchmark come after the end.
+    /// Counts what the tool itself used: the benchmark's own requests come after `end`.
     fn account(self, site: &Site<'_>, mark: AuditMark, needed: Needed) -> Result<Run> {
         let end = site.plane.audit_mark()?;
         let volumes_left = if site.scenario.has_volumes() { site.volumes_on_node()? } else { 0 };
@@ -80,7 +80,7 @@ impl Tool {
     }
 }
 
-/// The agent runs only now, so that it does not ask for anything while the others are measured.
+/// Drains by zedkube, which runs only for this, so that it sends no requests while the other tools are measured.
 fn by_zedkube(site: &Site<'_>, program: &Path) -> Result<Run> {
     let mut device = Device::new(crate::text(program)?, site.plane.kubeconfig(), site.node())?;
     device.start("zedkube")?;
@@ -96,14 +96,14 @@ fn by_zedkube(site: &Site<'_>, program: &Path) -> Result<Run> {
     let time = began.elapsed();
     let peak = process::peak(id).context("zedkube has ended")?;
     let run = Tool::Zedkube.account(site, mark, Needed { time, peak })?;
-    // It lifts its cordon before it ends.
+    // zedkube lifts its cordon before it ends.
     fs::remove_file(request)?;
     device.until_in_service()?;
     Ok(run)
 }
 
 impl Run {
-    /// How many requests in all.
+    /// Number of requests in all.
     pub(super) fn count(&self) -> usize {
         self.requests.values().sum()
     }

@@ -1,4 +1,4 @@
-//! What one client has sent: by the fake's own log, by the real server's audit log.
+//! The requests of one client, from the fake's own log or the real server's audit log.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use super::{Server, Target, lock};
 
-/// A way to the server with a name of its own, by which its requests are known.
+/// A client of the server with a name of its own, by which its requests are recognised.
 #[derive(Debug)]
 pub struct Client<'a> {
     target: &'a Target,
     cluster: Cluster,
     agent: String,
-    /// The real server's audit log, and how long it was when the client was made.
+    /// The real server's audit log, and its length when the client was created.
     log: Option<(PathBuf, u64)>,
 }
 
@@ -30,23 +30,24 @@ pub struct Asked {
     pub verb: String,
     /// `pods`, `pods/eviction`.
     pub resource: String,
-    /// Empty for what has none.
+    /// Namespace; empty if there is none.
     pub namespace: String,
-    /// Of a creation in a subresource it is the object's; else empty for lists and creations.
+    /// Name of the object. When a subresource is created it is that of the object; otherwise empty for lists and
+    /// creations.
     pub name: String,
-    /// What comes after the `?`.
+    /// The query (after the `?`).
     pub query: String,
 }
 
 impl Asked {
-    /// The server is told to change something; a dry run that says so in its query is none.
+    /// True if the request changes something; a dry run by its query does not.
     pub fn is_change(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch") && !self.query.contains("dryRun=All")
     }
 }
 
 impl Target {
-    /// The fake, to do to it what cannot be done to a real server.
+    /// The fake, for faults that cannot be caused in a real server.
     pub fn as_fake(&self) -> Option<&FakeCluster> {
         match &self.server {
             Server::Fake(fake) => Some(fake),
@@ -54,7 +55,7 @@ impl Target {
         }
     }
 
-    /// A client that acts as the administrator and is known by this name, which nobody else may have.
+    /// A client that acts as the administrator, with this name, which no other client may have.
     pub async fn client(&self, name: &str) -> Result<Client<'_>> {
         self.client_of(self.kubeconfig()?, name).await
     }
@@ -78,12 +79,12 @@ impl Target {
 }
 
 impl Client<'_> {
-    /// What a drain is made with.
+    /// The `Cluster` by which drains are created.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// All that it has sent so far, in the order in which the server received it, also what is not answered yet.
+    /// All requests of this client so far, in the order in which the server received them, also those not answered yet.
     pub fn asked(&self) -> Result<Vec<Asked>> {
         if let Some((log, start)) = &self.log {
             return self.received(log, *start).with_context(|| format!("cannot read {}", log.display()));
@@ -92,20 +93,22 @@ impl Client<'_> {
         Ok(all.into_iter().filter(|request| self.is_ours(&request.user_agent)).map(of_fake).collect())
     }
 
-    /// From the audit log. `ControlPlane::audit_since` would wait for the answers, which need not come here.
+    /// The requests in the audit log. `ControlPlane::audit_since` would wait for the answers, which are not needed
+    /// here.
     fn received(&self, log: &Path, start: u64) -> Result<Vec<Asked>> {
         let mut file = File::open(log)?;
         file.seek(SeekFrom::Start(start))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
-        // The first line may have begun before, and the last one may not be whole yet: neither can be read.
+        // The first line may have begun before `start`, and the last one may not be complete: such lines cannot be read
+        // and are skipped.
         let events = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
         let received = events.filter(|event: &Value| text_of(event, "/stage") == "RequestReceived");
         let ours = received.filter(|event| self.is_ours(text_of(event, "/userAgent")));
         Ok(ours.map(|event| of_plane(&event)).collect())
     }
 
-    /// The requests by which it has changed something.
+    /// The requests by which the client has changed something.
     pub fn changes(&self) -> Result<Vec<Asked>> {
         Ok(self.asked()?.into_iter().filter(Asked::is_change).collect())
     }

@@ -1,4 +1,4 @@
-//! A server that is too busy for the evictions of one user.
+//! Makes a server too busy for the evictions of one user.
 
 use anyhow::{Result, ensure};
 use fake_cluster::{Effect, Fault, Reply};
@@ -10,20 +10,20 @@ use super::{Server, Target};
 
 const GROUP: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
-/// The time for which the server is busy.
+/// The server is busy as long as this exists.
 #[derive(Debug)]
 pub struct Busy<'a> {
     target: &'a Target,
-    /// What keeps the real one busy.
+    /// The call that keeps the real server busy.
     holder: Option<(Webhook, JoinHandle<Result<crate::Reply>>)>,
 }
 
 impl Target {
-    /// Refuses the evictions of this user in this namespace as a server does that has too much to do. `user` is a
-    /// client's name and not the administrator's, whom the real server never refuses.
+    /// Refuses the evictions of this user in this namespace, as a server does that has too much to do. `user` is the
+    /// name of a client, not the administrator, whom the real server never refuses.
     ///
-    /// It is priority and fairness that refuses there: by a level without seats, in which a call gets through as long as
-    /// no other one is under way, and one is, at a webhook of ours. The fake is told what to answer.
+    /// On the real server priority and fairness refuses the calls, by a level without seats: a call passes only if no
+    /// other is under way, and one is, at our webhook. The fake gets a rule.
     pub async fn make_busy(&self, user: &str, namespace: &str) -> Result<Busy<'_>> {
         if let Server::Fake(fake) = &self.server {
             let busy = Effect::Answer(Reply::too_many_requests());
@@ -37,7 +37,7 @@ impl Target {
         let webhook = self.webhook(namespace, None).await?;
         let caller = self.caller(self.kubeconfig()?, Some(user)).await?;
         let path = format!("/api/v1/namespaces/{namespace}/pods/nobody/eviction?dryRun=All");
-        // The server learns of the webhook by a watch, a little later: it is called until it does.
+        // The server learns of the webhook by a watch, a little later: evictions are sent until it calls the webhook.
         let held = loop {
             let (caller, path) = (caller.clone(), path.clone());
             let mut call = tokio::spawn(async move { caller.post(&path, &nobody()).await });
@@ -61,7 +61,7 @@ impl Target {
 }
 
 impl Busy<'_> {
-    /// It has time again.
+    /// Ends the busy time.
     pub async fn end(self) -> Result<()> {
         if let Some(fake) = self.target.as_fake() {
             fake.faults().clear();

@@ -10,7 +10,7 @@ use super::{Server, Target};
 use crate::caller::{Caller, Change};
 use crate::reply::Reply;
 
-/// Calls that are held. The real server holds them for 30 s at most.
+/// Calls without an answer. The real server keeps them waiting for 30 s at most.
 #[derive(Debug)]
 pub struct Held<'a> {
     target: &'a Target,
@@ -18,7 +18,7 @@ pub struct Held<'a> {
 }
 
 impl Target {
-    /// From now on no eviction in this namespace is answered. On the real server a webhook of ours keeps it waiting.
+    /// From now on the server answers no eviction in this namespace. On the real server our webhook keeps them waiting.
     pub async fn hold_evictions(&self, namespace: &str) -> Result<Held<'_>> {
         if let Server::Fake(fake) = &self.server {
             fake.faults()
@@ -32,7 +32,7 @@ impl Target {
         Ok(Held { target: self, webhook: Some(webhook) })
     }
 
-    /// From now on no change of this node, which is of a place with this namespace, is answered.
+    /// From now on the server answers no change of this node, which belongs to the place with this namespace.
     pub async fn hold_node(&self, namespace: &str, node: &str) -> Result<Held<'_>> {
         if let Server::Fake(fake) = &self.server {
             fake.faults().add(Fault::on("patch", "nodes", Effect::Hang).named(node).always());
@@ -50,8 +50,8 @@ impl Target {
         Ok(Held { target: self, webhook: Some(webhook) })
     }
 
-    /// The server learns of webhooks by a watch, a little later: it is called until it asks ours. Until then it answers
-    /// with this code.
+    /// Waits until the real server calls our webhook: it learns of webhooks by a watch, a little later. Until then it
+    /// answers with this code.
     async fn until_called(
         &self,
         webhook: &Webhook,
@@ -72,8 +72,8 @@ impl Target {
 }
 
 impl Held<'_> {
-    /// What is still waiting goes on, and what comes is answered. On the fake what was held stays so: who waits for it
-    /// has to give it up.
+    /// Answers waiting and new calls again. On the fake the calls that wait already are never answered: their senders
+    /// have to give them up.
     pub fn let_go(self) {
         if let Some(fake) = self.target.as_fake() {
             fake.faults().clear();
@@ -84,7 +84,7 @@ impl Held<'_> {
     }
 }
 
-/// Makes a webhook for evictions one for the nodes of a pool.
+/// Changes a webhook for evictions into one for the nodes of a pool.
 fn nodes_instead(pool: &str) -> Value {
     let rule =
         json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]});

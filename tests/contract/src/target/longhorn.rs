@@ -1,4 +1,4 @@
-//! Longhorn, as far as its Settings.
+//! Longhorn's Settings.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use super::{Server, Target};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Target {
-    /// The server does not know Longhorn, as a real one from the start.
+    /// Removes Longhorn from the server; a real server has none from the start.
     pub fn without_longhorn(&self) {
         if let Server::Fake(fake) = &self.server {
             fake.faults().unserve("settings");
         }
     }
 
-    /// From now on the server knows Longhorn's Settings; there are none yet. All who use the server see it.
+    /// Makes Longhorn's Settings known to the server; there are none yet. All users of the server see this.
     pub async fn install_longhorn(&self) -> Result<()> {
         if let Server::Fake(fake) = &self.server {
             fake.faults().serve("settings");
@@ -31,13 +31,13 @@ impl Target {
         };
         let path = format!("{DEFINITIONS}/settings.longhorn.io");
         admin.until("Longhorn's Settings are known", &path, is_established).await?;
-        // They are served a little later.
+        // The Settings are served a little later.
         while admin.get("/apis/longhorn.io/v1beta2/settings").await?.code == 404 {}
         Ok(())
     }
 }
 
-/// What counts of Longhorn's own definition.
+/// The needed parts of Longhorn's own definition.
 fn definition() -> Value {
     let schema = json!({
         "type": "object", "required": ["value"],

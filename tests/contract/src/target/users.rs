@@ -1,4 +1,4 @@
-//! Users who may do all that a drain needs, except one thing.
+//! Users with all rights that a drain needs, except one.
 
 use anyhow::{Context, Result};
 use fake_cluster::{Effect, Fault, Reply};
@@ -22,8 +22,8 @@ const NEEDED: &[(&str, &str, &[&str])] = &[
 ];
 
 impl Target {
-    /// A client of this name, which nobody else may have, whose user may do all that a drain needs, but not `verb` on
-    /// `resource`. The fake, which knows no rights, refuses that to this client.
+    /// A client with this name, which no other client may have, whose user has all rights of a drain except `verb` on
+    /// `resource`. The fake knows no rights, so it refuses that to this client by a rule.
     pub async fn client_without(&self, name: &str, verb: &str, resource: &str) -> Result<Client<'_>> {
         let mut config = self.kubeconfig()?;
         if let Server::Fake(fake) = &self.server {
@@ -56,7 +56,7 @@ impl Target {
         admin.post(&format!("{group}/clusterrolebindings"), &binding).await?.object().map(drop)
     }
 
-    /// The authorizer learns of roles by watches, a little later: it is asked until it knows.
+    /// Waits until the authorizer knows the roles: it learns of them by watches, a little later.
     async fn until_granted(&self, user: &str) -> Result<()> {
         let attributes = json!({"verb": "watch", "group": "storage.k8s.io", "resource": "csidrivers"});
         let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
@@ -71,7 +71,7 @@ impl Target {
     }
 }
 
-/// What is left of it; the server takes no rule without a verb.
+/// The rule without this right; `None` if no verb is left, because the server accepts no rule without a verb.
 fn rule((group, named, verbs): &(&str, &str, &[&str]), verb: &str, resource: &str) -> Option<Value> {
     let kept: Vec<&str> = verbs.iter().copied().filter(|one| *named != resource || *one != verb).collect();
     (!kept.is_empty()).then(|| json!({"apiGroups": [group], "resources": [named], "verbs": kept}))

@@ -1,4 +1,4 @@
-//! An admission webhook that looks at evictions, as KubeVirt's does: in this process, called by the real server.
+//! An admission webhook for evictions, as KubeVirt has one. It runs in this process, and the real server calls it.
 
 use std::fs;
 use std::path::Path;
@@ -26,12 +26,12 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{Server, Target, lock};
 
-/// KubeVirt's name for the webhook that looks at evictions.
+/// KubeVirt's name for its webhook for evictions.
 pub const WEBHOOK: &str = "virt-launcher-eviction-interceptor.kubevirt.io";
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// A running webhook; it serves as long as the runtime.
+/// A running webhook; it serves as long as the runtime exists.
 #[derive(Debug)]
 pub(super) struct Webhook {
     answer: watch::Sender<Option<Value>>,
@@ -39,20 +39,20 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    /// What it answers from now on, also to those that wait.
+    /// Sets the answer to later calls, and to those that wait.
     pub(super) fn answer(&self, response: Value) {
         self.answer.send_replace(Some(response));
     }
 
-    /// Waits until the server calls it, or has called it unseen.
+    /// Waits until the server calls the webhook, or has called it already.
     pub(super) async fn was_called(&self) {
         self.called.notified().await;
     }
 }
 
 impl Target {
-    /// From now on the webhook [`WEBHOOK`] denies all evictions in this namespace with this code and text. The fake,
-    /// which knows no webhooks, is told what to answer.
+    /// From now on the webhook [`WEBHOOK`] denies all evictions in this namespace with this code and text. The fake
+    /// knows no webhooks, so it gets a rule.
     pub async fn deny_evictions(&self, namespace: &str, code: u16, text: &str) -> Result<()> {
         if let Server::Fake(fake) = &self.server {
             let denial = Effect::Answer(Reply::webhook_denial(code, WEBHOOK, text));
@@ -62,7 +62,7 @@ impl Target {
         let denial = json!({"allowed": false, "status": {"code": code, "message": text}});
         self.webhook(namespace, Some(denial)).await?;
         let path = format!("/api/v1/namespaces/{namespace}/pods/nobody/eviction?dryRun=All");
-        // The server learns of webhooks by a watch, a little later: it is asked until it knows.
+        // The server learns of webhooks by a watch, a little later: evictions are sent until it knows.
         loop {
             let reply = self.admin().await?.post(&path, &json!({"metadata": {"name": "nobody"}})).await?;
             if reply.code == code {
@@ -72,7 +72,7 @@ impl Target {
         }
     }
 
-    /// The webhook is gone.
+    /// Removes the webhook.
     pub async fn allow_evictions(&self, namespace: &str) -> Result<()> {
         if let Server::Fake(fake) = &self.server {
             fake.faults().clear();
@@ -82,8 +82,8 @@ impl Target {
         self.admin().await?.delete(&path, &json!({})).await?.object().map(drop)
     }
 
-    /// A webhook for evictions in this namespace of the real server. Without a response it lets the server wait until it
-    /// gets one, for 30 s at most.
+    /// A webhook of the real server for evictions in this namespace. Without a response it lets the server wait until
+    /// it gets one, for 30 s at most.
     pub(super) async fn webhook(&self, namespace: &str, response: Option<Value>) -> Result<Webhook> {
         let pair = match &self.server {
             Server::Fake(_) => bail!("the fake calls no webhooks"),
@@ -98,13 +98,13 @@ impl Target {
     }
 }
 
-/// PEM texts.
+/// Certificates and key, as PEM texts.
 struct KeyPair {
     certificates: Vec<u8>,
     key: Vec<u8>,
 }
 
-/// The API server's own serving certificate: it is valid for the webhook's address as well, and no other is needed.
+/// The API server's own serving certificate: it is also valid for the webhook's address, so no other is needed.
 fn key_pair(plane: &ControlPlane) -> Result<KeyPair> {
     let certificate = &plane.coordinates().certificate;
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
@@ -123,7 +123,7 @@ fn configuration(namespace: &str, port: u16, authority: &[u8]) -> Value {
     }]})
 }
 
-/// Returns the port.
+/// Starts to serve; returns the port.
 async fn serve(pair: &KeyPair, webhook: &Webhook) -> Result<u16> {
     let certificates = CertificateDer::pem_slice_iter(&pair.certificates).collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(&pair.key)?;
@@ -148,7 +148,7 @@ async fn connection(
 ) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let answer = service_fn(move |request| review(request, answer.clone(), Arc::clone(&called)));
-    // A server that goes away in the middle has nobody left to tell.
+    // If the server has hung up meanwhile, there is no one to answer.
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await);
 }
 
@@ -162,7 +162,7 @@ async fn review(
     called.notify_one();
     let question: Value = serde_json::from_slice(&body)?;
     let uid = question.pointer("/request/uid").context("a review without a uid")?.clone();
-    // Nobody answers any more when the test has ended.
+    // Waits for the answer; it never comes when the test has ended.
     let mut response = answer.wait_for(Option::is_some).await?.clone().unwrap_or_default();
     response.as_object_mut().context("a response is an object")?.insert("uid".to_owned(), uid);
     let review =

@@ -1,4 +1,4 @@
-//! `t01_…` to `t15_…`: what the server says to an eviction.
+//! `t01_…` to `t15_…`: the server's answers to an eviction.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn refusal(code: u16, reason: &str, message: &str, details: &Value) -> Reply {
     Reply::json(code, &body)
 }
 
-/// The next eviction is answered like this.
+/// Sets the effect on the next eviction.
 fn next_eviction(target: &Target, effect: Effect) -> Result<()> {
     fake(target)?.faults().add(Fault::on("create", "pods/eviction", effect));
     Ok(())
@@ -40,7 +40,7 @@ async fn is_gone(place: &Place<'_>, pod: &str) -> Result<bool> {
     Ok(place.caller().get(&place.path(&format!("pods/{pod}"))).await?.code == 404)
 }
 
-/// The next try comes from the budget's watch: by the clock it would be due in 50 minutes.
+/// The budget's watch causes the next try: by the clock it would be due in 50 minutes.
 pub(crate) async fn t01_a_budget_refuses_until_it_has_room(target: &Target) -> Result<()> {
     let place = Place::new(target, "t01").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -76,13 +76,13 @@ pub(crate) async fn t02_a_busy_server_is_asked_again_when_it_says(target: &Targe
     let client = target.client_without(user, "no verb", "no resource").await?;
     let busy = target.make_busy(user, user).await?;
 
-    // Whoever takes this 429 for a budget's asks again in 50 minutes.
+    // A drain that takes this 429 for a budget's would try again in 50 minutes.
     let mut drain = drain(&client, patient(), &place.node);
     let (text, pause) = paused(&mut drain, "a").await?;
     assert_eq!(text, "Too many requests, please try again later.");
     let wish = Duration::from_secs(1);
     assert!((wish..=wish.mul_f64(1.25)).contains(&pause), "{pause:?}");
-    assert_eq!(drain.blocked(), [], "a busy server blocks nobody");
+    assert_eq!(drain.blocked(), [], "a busy server does not block a pod");
 
     meanwhile(&mut drain, busy.end()).await?;
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
@@ -90,7 +90,8 @@ pub(crate) async fn t02_a_busy_server_is_asked_again_when_it_says(target: &Targe
     Ok(())
 }
 
-/// The UID of a virtual machine. The real server does not know the kind, so nobody there misses the machine.
+/// The UID of a virtual machine. The real server does not know the kind, so a machine that does not exist is no problem
+/// there.
 fn machine(target: &Target, place: &Place<'_>) -> Result<Value> {
     let Some(fake) = target.as_fake() else { return Ok(json!("11111111-2222-4333-8444-555555555555")) };
     let machine = fake.apply(json!({
@@ -100,7 +101,7 @@ fn machine(target: &Target, place: &Place<'_>) -> Result<Value> {
     Ok(machine["metadata"]["uid"].clone())
 }
 
-/// The code is the webhook's own choice, the same as a budget's.
+/// The webhook chooses the code itself, and it is the same as a budget's.
 pub(crate) async fn t03_a_webhook_denies(target: &Target) -> Result<()> {
     const WHY: &str = "VMI vm is configured with an eviction strategy but is not live-migratable";
     let place = Place::new(target, "t03").await?;
@@ -126,7 +127,7 @@ pub(crate) async fn t03_a_webhook_denies(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A 500 without a reason. Mended by hand, it is seen at once.
+/// A 500 without a reason. When a person removes one budget, the drain sees it at once.
 pub(crate) async fn t04_two_budgets(target: &Target) -> Result<()> {
     let place = Place::new(target, "t04").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -147,7 +148,7 @@ pub(crate) async fn t04_two_budgets(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// 409: the pod that was meant is gone, and the one that has its name now is none of our business.
+/// 409: the pod that the drain wanted to evict is gone; the pod that has its name now must not be evicted for it.
 pub(crate) async fn t05_another_uid_on_the_same_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "t05").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -165,13 +166,13 @@ pub(crate) async fn t05_another_uid_on_the_same_node(target: &Target) -> Result<
     let found = place.get("pods/a").await?;
     assert!(is_untouched(&found) && found["metadata"]["uid"] == new.uid, "{found}");
     assert_eq!(cluster::evict::evict(cluster, &cordoned, &new, None).await, Answer::Accepted);
-    // How soon it is gone is the node's matter, which has just seen another pod of this name go.
+    // When the new pod leaves depends on the node, which has just seen another pod of this name go.
     let after = place.get("pods/a").await?;
     assert!(after.is_null() || !is_untouched(&after), "{after}");
     Ok(())
 }
 
-/// A conflict says that somebody changed the pod, not that it is gone.
+/// A conflict says that the pod was changed, not that it is gone.
 pub(crate) async fn t06_another_version_is_no_other_pod(target: &Target) -> Result<()> {
     let place = Place::new(target, "t06").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -191,7 +192,8 @@ pub(crate) async fn t06_another_version_is_no_other_pod(target: &Target) -> Resu
     Ok(())
 }
 
-/// Evictions never work there, a deletion with the pod's own grace does; a pod that is ending already is left alone.
+/// Evictions never succeed in this namespace; a deletion with the pod's own grace does. A pod that is already
+/// terminating is left alone.
 pub(crate) async fn t07_a_terminating_namespace_takes_deletions_only(target: &Target) -> Result<()> {
     let place = Place::new(target, "t07").await?;
     place.pods(&[("a", ReadyForLong), ("ending", ReadyForLong)]).await?;
@@ -199,7 +201,7 @@ pub(crate) async fn t07_a_terminating_namespace_takes_deletions_only(target: &Ta
     place.caller().delete(&place.path("pods/ending"), &own).await?.object()?;
     place.budget("p", &json!({"minAvailable": 1}), [2, 1, 1, 0]).await?;
     if let Some(fake) = target.as_fake() {
-        // Only we delete pods there. The real controller begins 5 s after us.
+        // Only we delete pods in the namespace. The real controller begins 5 s later.
         fake.faults().pause(Controller::Namespace);
     }
     let client = target.client(&place.namespace).await?;
@@ -237,7 +239,8 @@ pub(crate) async fn t07_a_terminating_namespace_takes_deletions_only(target: &Ta
     Ok(())
 }
 
-/// Asked again for half a minute, since servers refuse for moments after a restart; then the report names what is missing.
+/// The evictions are tried again for half a minute, because servers refuse for moments after a restart; then the report
+/// names the missing right.
 pub(crate) async fn t08_no_right_to_evict_is_final(target: &Target) -> Result<()> {
     let place = Place::new(target, "t08").await?;
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
@@ -256,13 +259,13 @@ pub(crate) async fn t08_no_right_to_evict_is_final(target: &Target) -> Result<()
         let found = place.get(&format!("pods/{pod}")).await?;
         assert!(is_untouched(&found), "{found}");
     }
-    // At least three tries of each, and no deletion instead.
+    // At least three tries of each pod, and no deletion instead.
     assert!(evictions(&client)? >= 6, "{}", evictions(&client)?);
     assert_eq!(deletions(&client)?, 0);
     Ok(())
 }
 
-/// A 403 that is about numbers. The API takes no such status, so it is put there by hand.
+/// A 403 about numbers. The API accepts no such status, so the test writes it into the store.
 pub(crate) async fn t09_a_negative_budget_passes(target: &Target) -> Result<()> {
     let place = Place::new(target, "t09").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -282,7 +285,7 @@ pub(crate) async fn t09_a_negative_budget_passes(target: &Target) -> Result<()> 
     Ok(())
 }
 
-/// The other 403 that is about numbers: more disruptions than the server keeps, and nobody there to count them off.
+/// The other 403 about numbers: more disruptions than the server keeps, and no controller that counts them off.
 pub(crate) async fn t09_too_many_disrupted_pods_pass(target: &Target) -> Result<()> {
     let place = Place::new(target, "t09").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -303,7 +306,7 @@ pub(crate) async fn t09_too_many_disrupted_pods_pass(target: &Target) -> Result<
     Ok(())
 }
 
-/// 504 with a wish.
+/// A 504 with `retryAfterSeconds`.
 pub(crate) async fn t10_write_conflicts_on_a_budget_pass(target: &Target) -> Result<()> {
     let place = Place::new(target, "t10").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -322,7 +325,7 @@ pub(crate) async fn t10_write_conflicts_on_a_budget_pass(target: &Target) -> Res
     Ok(())
 }
 
-/// Whether the server has acted is unknown: the picture tells. A pod that goes is not asked to go again.
+/// It is unknown whether the server has acted: the snapshot shows it. A pod that terminates is not evicted again.
 pub(crate) async fn t11_the_connection_breaks_after_the_server_has_acted(target: &Target) -> Result<()> {
     let place = Place::new(target, "t11").await?;
     place.pods(&[("a", ReadyForLong)]).await?;
@@ -359,7 +362,7 @@ pub(crate) async fn t11_the_connection_breaks_before_the_server_has_acted(target
     Ok(())
 }
 
-/// Success with a Status as its body. Each pod is asked once.
+/// Success with a Status as its body. Each pod is evicted once.
 pub(crate) async fn t12_a_success_of_201_is_believed_at_once(target: &Target) -> Result<()> {
     let place = Place::new(target, "t12").await?;
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
@@ -373,7 +376,7 @@ pub(crate) async fn t12_a_success_of_201_is_believed_at_once(target: &Target) ->
     Ok(())
 }
 
-/// The documentation says 200; any 2xx means yes.
+/// The documentation says 200; any 2xx means success.
 pub(crate) async fn t13_a_success_of_another_code(target: &Target) -> Result<()> {
     let success = |code: u16| {
         let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
@@ -398,7 +401,7 @@ pub(crate) async fn t13_a_success_of_another_code(target: &Target) -> Result<()>
     Ok(())
 }
 
-/// 404: what was wanted is done.
+/// 404: the pod is gone, as wanted.
 pub(crate) async fn t14_a_pod_that_is_gone(target: &Target) -> Result<()> {
     let place = Place::new(target, "t14").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -410,7 +413,7 @@ pub(crate) async fn t14_a_pod_that_is_gone(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// The answer is a claim, the list is the proof.
+/// The answer is only a claim; the list is the proof.
 pub(crate) async fn t14_a_404_that_the_list_contradicts(target: &Target) -> Result<()> {
     let place = Place::new(target, "t14").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -420,7 +423,7 @@ pub(crate) async fn t14_a_404_that_the_list_contradicts(target: &Target) -> Resu
     let mut drain = drain(&client, insistent(), &place.node);
     let accepted = |drain: &Drain| (stage(drain, "a") == Some(Stage::Accepted)).then_some(());
     until(&mut drain, "the pod is said to be gone", accepted).await?;
-    // Nothing changes, so nothing is said by the watches: the next look is due after 30 s.
+    // Nothing changes, so the watches send nothing: the next relist is due after 30 s.
     turn(Duration::from_secs(31));
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     assert_eq!(eviction_codes(target, &place.namespace)?, [404, 201]);
@@ -428,7 +431,7 @@ pub(crate) async fn t14_a_404_that_the_list_contradicts(target: &Target) -> Resu
     Ok(())
 }
 
-/// 404 of the subresource: pods can only be deleted, with their own grace and only the one that is meant.
+/// 404 for the subresource: pods can only be deleted, with their own grace, and only the meant pod.
 pub(crate) async fn t15_a_server_without_evictions(target: &Target) -> Result<()> {
     let place = Place::new(target, "t15").await?;
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
@@ -447,7 +450,8 @@ pub(crate) async fn t15_a_server_without_evictions(target: &Target) -> Result<()
     Ok(())
 }
 
-/// A proxy on the way, or a budget that was deleted in this moment: no reason to delete pods past their budgets.
+/// The 404 comes from a proxy, or is about a budget that was just deleted: no reason to delete pods without asking
+/// budgets.
 pub(crate) async fn t15_a_404_of_something_else_deletes_nothing(target: &Target) -> Result<()> {
     let budget = json!({"name": "p", "group": "policy", "kind": "poddisruptionbudgets"});
     for reply in [

@@ -1,4 +1,4 @@
-//! `t16_…` to `t18_…`: another pod of the same name is another pod.
+//! `t16_…` to `t18_…`: another pod with the same name is another pod.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ async fn database(place: &Place<'_>, tolerations: &Value) -> Result<PodId> {
     place.pod_id("db-0").await
 }
 
-/// The pod is Ready on the node.
+/// True if the pod is Ready on the node.
 fn runs_on(pod: &Value, node: &str) -> bool {
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     let is_ready =
@@ -35,7 +35,7 @@ fn runs_on(pod: &Value, node: &str) -> bool {
     pod["spec"]["nodeName"] == node && is_ready
 }
 
-/// Takes `db-0` away; its StatefulSet makes it anew on the second node. Returns that one.
+/// Deletes `db-0`; its StatefulSet creates it again on the second node. Returns the new pod.
 async fn move_away(place: &Place<'_>) -> Result<Value> {
     let node = place.add_node("b").await?;
     let now = json!({"gracePeriodSeconds": 0});
@@ -44,7 +44,7 @@ async fn move_away(place: &Place<'_>) -> Result<Value> {
     place.until("db-0 runs elsewhere", "pods/db-0", moved).await
 }
 
-/// Nobody has done anything to this very pod.
+/// Checks that this same pod was not touched.
 async fn is_still(place: &Place<'_>, pod: &Value) -> Result<()> {
     let found = place.get("pods/db-0").await?;
     assert_eq!(found["metadata"]["uid"], pod["metadata"]["uid"], "another pod: {found}");
@@ -52,12 +52,12 @@ async fn is_still(place: &Place<'_>, pod: &Value) -> Result<()> {
     Ok(())
 }
 
-/// It tolerates the cordon and fits nowhere else, so it comes back: a new pod that has to leave as well.
+/// The pod tolerates the cordon and fits nowhere else, so it comes back: a new pod that has to leave as well.
 pub(crate) async fn t16_the_same_name_on_the_same_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "t16").await?;
     let all = json!([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]);
     let first = database(&place, &all).await?;
-    // Between two pods of that name the node would be empty.
+    // Without pod `a` the node would be empty between two pods of that name.
     place.pods(&[("a", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
     let client = target.client(&place.namespace).await?;
@@ -95,7 +95,8 @@ pub(crate) async fn t16_the_same_name_on_the_same_node(target: &Target) -> Resul
     Ok(())
 }
 
-/// After a refusal the pod moves. What has its name on the other node is not evicted, however often we would ask.
+/// After a refusal the pod moves. The pod with its name on the other node is not evicted, however often the drain
+/// tries.
 pub(crate) async fn t17_the_same_name_on_another_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "t17").await?;
     let old = database(&place, &json!([])).await?;
@@ -117,7 +118,7 @@ pub(crate) async fn t17_the_same_name_on_another_node(target: &Target) -> Result
     Ok(())
 }
 
-/// The last guard: the UID goes along with the call.
+/// The last safeguard: the call contains the UID.
 pub(crate) async fn t18_the_uid_changes_before_the_call(target: &Target) -> Result<()> {
     let place = Place::new(target, "t18").await?;
     let old = database(&place, &json!([])).await?;
@@ -129,7 +130,8 @@ pub(crate) async fn t18_the_uid_changes_before_the_call(target: &Target) -> Resu
     is_still(&place, &moved).await
 }
 
-/// The drain's watch of pods hangs, so it sends what it believes. The server says 409; the list shows who is there.
+/// The drain's watch of pods hangs, so its call is based on old knowledge. The server answers 409; the list shows the
+/// present pod.
 pub(crate) async fn t18_the_uid_changes_between_look_and_call(target: &Target) -> Result<()> {
     for stays in [true, false] {
         let place = Place::new(target, "t18").await?;
@@ -145,7 +147,7 @@ pub(crate) async fn t18_the_uid_changes_between_look_and_call(target: &Target) -
         let new = meanwhile(&mut drain, replace(&place, stays)).await?;
         let said_gone = |drain: &Drain| (stage(drain, "a") == Some(Stage::Accepted)).then_some(());
         until(&mut drain, "the server says that it is another one", said_gone).await?;
-        // Without a watch the next look is due after 30 s.
+        // Without a watch the next relist is due after 30 s.
         turn(Duration::from_secs(31));
         if stays {
             meanwhile(&mut drain, place.until_gone("pods/a")).await?;
@@ -167,7 +169,8 @@ pub(crate) async fn t18_the_uid_changes_between_look_and_call(target: &Target) -
     Ok(())
 }
 
-/// Another pod of this name, on the same node or on another one; then the budget goes, which makes the drain evict.
+/// Replaces the pod by another one with its name, on the same node or on another one; then deletes the budget, so that
+/// the drain evicts.
 async fn replace(place: &Place<'_>, stays: bool) -> Result<Value> {
     let now = json!({"gracePeriodSeconds": 0});
     place.caller().delete(&place.path("pods/a"), &now).await?.object()?;

@@ -1,4 +1,4 @@
-//! `t25_…` to `t28_…`: what the node's list shows, and what it proves.
+//! `t25_…` to `t28_…`: the list of the node's pods, and what it proves.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn is_gone(place: &Place<'_>, pod: &str) -> Result<bool> {
     Ok(place.caller().get(&place.path(&format!("pods/{pod}"))).await?.code == 404)
 }
 
-/// The scheduler puts it on the node in the middle of the drain.
+/// The scheduler puts the pod on the node in the middle of the drain.
 pub(crate) async fn t25_a_pod_that_tolerates_the_cordon_arrives(target: &Target) -> Result<()> {
     let place = Place::new(target, "t25").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn t25_a_pod_that_tolerates_the_cordon_arrives(target: &Target)
     Ok(())
 }
 
-/// A Deployment whose pods name the node: its ReplicaSet makes them anew there, past the scheduler.
+/// A Deployment whose pods name the node: its ReplicaSet creates them again there, without the scheduler.
 async fn stubborn(place: &Place<'_>) -> Result<String> {
     let mut web = objects::deployment("web", 1, &place.namespace);
     web["spec"]["template"]["spec"]["nodeName"] = json!(place.node);
@@ -62,7 +62,7 @@ async fn stubborn(place: &Place<'_>) -> Result<String> {
     place.caller().until_all("its pod runs", &place.path("pods"), "", running).await
 }
 
-/// Until its pods are evicted slowly only, and the report says so.
+/// Waits until its pods are evicted only slowly, and the report says so.
 async fn until_slow(drain: &mut Drain, owner: &str) -> Result<()> {
     let slow = |drain: &Drain| drain.blocked().into_iter().find(|blocked| blocked.cause.contains("slowly"));
     let found = until(drain, "it is evicted slowly", slow).await?;
@@ -75,7 +75,7 @@ async fn until_slow(drain: &mut Drain, owner: &str) -> Result<()> {
     Ok(())
 }
 
-/// That is no success however long it lasts, and the server is not flooded meanwhile.
+/// Such a drain does not succeed however long it lasts, and the server does not get too many requests meanwhile.
 pub(crate) async fn t26_a_pod_that_names_the_node_returns_for_ever(target: &Target) -> Result<()> {
     let place = Place::new(target, "t26").await?;
     let owner = stubborn(&place).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn t26_its_owners_end_ends_it(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Five pods that stay, whatever the drain does.
+/// Five pods that stay whatever the drain does.
 async fn five_that_stay(place: &Place<'_>) -> Result<()> {
     for name in ["k1", "k2", "k3", "k4", "k5"] {
         let mut pod = objects::bound_pod(name, &place.node, objects::Kubelet::NeverStarts);
@@ -123,7 +123,8 @@ pub(crate) async fn t27_a_list_of_several_pages(target: &Target) -> Result<()> {
     let place = Place::new(target, "t27").await?;
     five_that_stay(&place).await?;
     place.pods(&[("z", Ready)]).await?;
-    // The server does not look ahead for a pod of the node: there is one of another node, so there may be more.
+    // The server does not look ahead for pods of the node: a pod of another node comes after ours, so there may be more
+    // pages.
     Place::new(target, "zz-t27").await?.pods(&[("other", Pending)]).await?;
     let client = target.client(&place.namespace).await?;
     let cluster = client.cluster().clone().with_page(2);
@@ -140,11 +141,11 @@ pub(crate) async fn t27_a_list_of_several_pages(target: &Target) -> Result<()> {
     let asked = client.asked()?;
     let pages = asked.iter().filter(|asked| asked.resource == "pods" && asked.query.contains("limit=2"));
     let pages = pages.filter(|page| page.verb == "list").count();
-    assert_eq!(pages, 7, "four for the look, of which the last is empty, and three for the proof");
+    assert_eq!(pages, 7, "four pages for the relist, the last of them empty, and three for the final check");
     Ok(())
 }
 
-/// As the real server says it: it offers to go on with a list of two moments, which nobody must do who wants a proof.
+/// The answer of the real server: it offers to continue with a list of two moments, which is no proof.
 fn expired_page() -> Effect {
     Effect::Answer(Reply::json(
         410,
@@ -163,7 +164,7 @@ pub(crate) async fn t27_the_next_page_has_expired(target: &Target) -> Result<()>
     five_that_stay(&place).await?;
     place.pods(&[("z", Ready)]).await?;
     let client = target.client(&place.namespace).await?;
-    // After the watch's list and the first page of the proof's.
+    // The watch's list and the first page of the final list pass.
     let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
     fake(target)?.faults().add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(2));
     let mut drain = drain_with(&client.cluster().clone().with_page(2), patient(), &place.node);
@@ -185,7 +186,7 @@ pub(crate) async fn t27_a_list_that_always_expires_is_no_proof(target: &Target) 
     let cluster = client.cluster().clone().with_page(2);
     let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
     let faults = fake(target)?.faults();
-    // Each lets the first pages pass that come before its turn.
+    // Each rule lets the pages pass that come before its turn.
     for first_pages in 1..=3 {
         faults.add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(first_pages));
     }
@@ -210,7 +211,7 @@ pub(crate) async fn t27_a_list_that_always_expires_is_no_proof(target: &Target) 
     Ok(())
 }
 
-/// The watches list in pages of 500.
+/// The list of a watch has pages of 500 objects.
 pub(crate) async fn t27_the_watches_first_list_expires(target: &Target) -> Result<()> {
     let place = Place::new(target, "t27").await?;
     let fake = fake(target)?;
@@ -236,7 +237,7 @@ pub(crate) async fn t27_the_watches_first_list_expires(target: &Target) -> Resul
     Ok(())
 }
 
-/// No cache may answer it: it names no version.
+/// No cache may answer the final list: it names no version.
 pub(crate) async fn t28_the_proof_is_a_consistent_list(target: &Target) -> Result<()> {
     let place = Place::new(target, "t28").await?;
     place.pods(&[("k", Pending)]).await?;
@@ -254,7 +255,7 @@ pub(crate) async fn t28_the_proof_is_a_consistent_list(target: &Target) -> Resul
     Ok(())
 }
 
-/// The watches begin with an empty list, and see nothing of the pod until it changes.
+/// The watches begin with an empty list, and do not see the pod until it changes.
 fn empty_list(revision: u64) -> Effect {
     Effect::Answer(Reply::json(
         200,
@@ -273,12 +274,13 @@ pub(crate) async fn t28_an_empty_cache_proves_nothing(target: &Target) -> Result
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, policy(), &place.node);
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    assert!(is_gone(&place, "a").await?, "it was told to go, and waited for");
+    assert!(is_gone(&place, "a").await?, "it was evicted, and the drain waited for it");
     assert_eq!(codes(target, &place.namespace, "create", "pods/eviction")?, [201]);
     Ok(())
 }
 
-/// Nor does one that never shows anything, for a pod that never ends: what a look has shown stays known.
+/// A cache that never shows the pod does not end the drain either, while the pod does not end: what a relist has shown
+/// stays known.
 pub(crate) async fn t28_a_cache_that_stays_empty_ends_in_failure(target: &Target) -> Result<()> {
     let place = Place::new(target, "t28").await?;
     place.pods(&[("a", ReadyForLong)]).await?;
@@ -293,11 +295,11 @@ pub(crate) async fn t28_a_cache_that_stays_empty_ends_in_failure(target: &Target
         let told = |drain: &Drain| {
             matches!(stage(drain, "a"), Some(Stage::Accepted | Stage::Terminating)).then_some(())
         };
-        until(&mut drain, "the pod is told to go", told).await?;
-        // The next look is due after 30 s.
+        until(&mut drain, "the pod is evicted", told).await?;
+        // The next relist is due after 30 s.
         turn(Duration::from_secs(31));
-        until(&mut drain, "a look shows that the pod ends", ends).await?;
-        // Something else changes, so the watches show their empty picture once more.
+        until(&mut drain, "a relist shows that the pod ends", ends).await?;
+        // Something else changes, so the watches show their empty snapshot once more.
         let other = objects::budget(&format!("p{number}"), "other", &json!({"minAvailable": 1}));
         meanwhile(&mut drain, place.create("poddisruptionbudgets", &other)).await?;
         let shown = |drain: &Drain| {

@@ -1,27 +1,30 @@
-//! The cases `t01_…` to `t28_…`: what evictions are answered, which pod is meant, waiting, and lists. Each is
-//! driven through the engine, as `fake::tNN_…` and, where the real server can be made to say so, as `real::tNN_…`.
+//! The cases `t01_…` to `t28_…`: answers to evictions, identity of pods, waiting, and lists. Each case runs through the
+//! engine, as `fake::tNN_…` and, where the real server can be made to answer so, as `real::tNN_…`.
 //!
-//! Two cases stop or freeze a part of the control plane: `faults_real` runs them on a plane of their own. These are on
-//! the fake only:
+//! Two cases stop or freeze a part of the control plane: `faults_real` runs them on a control plane of its own. These
+//! cases are on the fake only:
 //!
-//! | case | why the real server cannot be made to say it |
+//! | case | why the real server cannot be made to answer so |
 //! |---|---|
 //! | `t06_…` | our evictions name no resourceVersion, so there is none that could be wrong |
 //! | `t09_…`, negative | the API refuses a budget's status with a negative number |
-//! | `t10_…` | it takes 20 write conflicts in a row on one budget; 400 evictions at a time did not bring it about |
-//! | `t11_…` | nobody can cut a TLS connection between the server's act and its answer |
+//! | `t10_…` | 20 write conflicts in a row on one budget are needed; 400 evictions at a time did not cause them |
+//! | `t11_…` | a TLS connection cannot be cut exactly between the server's action and its answer |
 //! | `t13_…` | 1.34 answers 201 |
-//! | `t14_…`, contradicted | a server that says 404 of a pod that it lists is broken |
+//! | `t14_…`, contradicted | a server that answers 404 for a pod that it lists is broken |
 //! | `t15_…` | 1.34 serves `pods/eviction` |
-//! | `t18_…`, through a drain | the pod has to change after our last look and before our call arrives: a stale watch |
-//! | `t19_…` | it answers 500 to a read only when it is broken; without its etcd it does not answer at all |
-//! | `t20_…`, watch by watch | it ends watches when it likes, after some minutes; all at once they end with the server |
-//! | `t23_…`, overdue | the time would have to be waited for |
-//! | `t24_…` | its clock is this machine's |
-//! | `t27_…`, 410 | it forgets a page's moment after 5 minutes |
-//! | `t28_…`, stale | its watch cache lags by milliseconds; without etcd nothing is answered at all |
+//! | `t18_…`, through a drain | the pod has to change after our last relist and before our call arrives: a stale watch
+//! |
+//! | `t19_…` | the real server answers 500 to a read only when it is broken; without its etcd it does not answer at all
+//! |
+//! | `t20_…`, watch by watch | the real server ends watches at random, after some minutes; all at once they end with
+//! the server |
+//! | `t23_…`, overdue | the test would have to wait for the time |
+//! | `t24_…` | the real server's clock is this machine's |
+//! | `t27_…`, 410 | the real server forgets a page's moment after 5 minutes |
+//! | `t28_…`, stale | the real server's watch cache lags by milliseconds; without etcd it answers nothing at all |
 
-// `cfg(test)` says that these are tests, in which a failed `unwrap` is a finding.
+// With `cfg(test)` clippy allows `unwrap` in these modules.
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
@@ -97,7 +100,7 @@ contract::cases! {only_fake, crate::driving::run, contract::Target::fake, {
     }
 }}
 
-// These stop or freeze a part of the control plane.
+// These cases stop or freeze a part of the control plane.
 contract::cases_with_faults! {crate::driving::run, {
     answers {
         t09_too_many_disrupted_pods_pass,

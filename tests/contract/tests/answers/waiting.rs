@@ -1,4 +1,4 @@
-//! `t19_…` to `t24_…`: until the pod is gone.
+//! `t19_…` to `t24_…`: waiting until the pod is gone.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::driving::{
     policy, stage, turn, until,
 };
 
-/// An answer of a server that is broken.
+/// The answer of a broken server.
 fn broken() -> Effect {
     Effect::Answer(Reply::json(
         500,
@@ -29,7 +29,7 @@ fn broken() -> Effect {
     ))
 }
 
-/// What a server says that has forgotten the version.
+/// The answer of a server that has forgotten the version.
 fn expired() -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -41,18 +41,18 @@ fn is_terminating(drain: &Drain) -> Option<()> {
     (stage(drain, "a") == Some(Stage::Terminating)).then_some(())
 }
 
-/// Ends the pod as a kubelet would that comes back.
+/// Ends the pod as a kubelet would that has come back.
 async fn kill(place: &Place<'_>) -> Result<Value> {
     let path = place.path("pods/a");
     place.caller().delete(&path, &json!({"gracePeriodSeconds": 0})).await?.object()
 }
 
-/// The lists that have to prove that the pod is gone fail: that is no proof, and no end either.
+/// The lists that should prove that the pod is gone fail: that is neither a proof nor the end of the drain.
 pub(crate) async fn t19_failing_lists_prove_nothing(target: &Target) -> Result<()> {
     let place = Place::new(target, "t19").await?;
     place.pods(&[("a", Ready)]).await?;
     let client = target.client(&place.namespace).await?;
-    // The first one is the watch's.
+    // The first list is the watch's.
     let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
     fake(target)?.faults().add(Fault::on("list", "pods", broken()).from_agent(&agent).after(1).times(3));
     let mut drain = drain(&client, patient(), &place.node);
@@ -62,7 +62,7 @@ pub(crate) async fn t19_failing_lists_prove_nothing(target: &Target) -> Result<(
     Ok(())
 }
 
-/// After a conflict the pod itself is looked at. An answer that is none does not mean that it is gone.
+/// After a conflict the drain reads the pod itself. A failed read does not mean that the pod is gone.
 pub(crate) async fn t19_a_failing_get_proves_nothing(target: &Target) -> Result<()> {
     let place = Place::new(target, "t19").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -86,7 +86,8 @@ pub(crate) async fn t19_a_failing_get_proves_nothing(target: &Target) -> Result<
     Ok(())
 }
 
-/// Watches that the server ends, well or in the middle, go on where they were: budgets and pods are seen to change.
+/// Watches that the server ends, in order or in the middle, continue where they were: changes of budgets and pods are
+/// seen.
 pub(crate) async fn t20_watches_end_and_go_on(target: &Target) -> Result<()> {
     let cuts: [fn(&FakeCluster, &str); 2] = [
         |fake, resource| fake.faults().cut_watches(Some(resource)),
@@ -106,9 +107,9 @@ pub(crate) async fn t20_watches_end_and_go_on(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A watch that the server cannot go on with is begun anew with a list.
+/// A watch that the server cannot continue is started again with a list.
 pub(crate) async fn t20_a_watch_is_told_410(target: &Target) -> Result<()> {
-    // The real server says it as an event of a watch that has begun well; a proxy may say it as it likes.
+    // The real server sends the 410 as an event of a watch that has begun well; a proxy may send it in any way.
     let event = Effect::Answer(Reply::json(200, &json!({"type": "ERROR", "object": expired()})));
     let answer = Effect::Answer(Reply::json(410, &expired()));
     for (effect, lists) in [(event, 2), (answer, 1)] {
@@ -125,8 +126,8 @@ pub(crate) async fn t20_a_watch_is_told_410(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A drain that has to see a budget go and then a pod, each right after its watch was cut. Nothing else would tell it:
-/// no retry is due, and no look for the next 30 s.
+/// A drain that has to see a budget removed and then a pod, each right after its watch was cut. Only the watch can show
+/// it: no retry is due, and no relist for the next 30 s.
 async fn drain_across(target: &Target, place: &Place<'_>, cut: impl Fn(&str) -> Result<()>) -> Result<()> {
     place.pods(&[("a", ReadyForLong)]).await?;
     place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
@@ -146,8 +147,8 @@ async fn drain_across(target: &Target, place: &Place<'_>, cut: impl Fn(&str) -> 
     Ok(())
 }
 
-/// The server restarts, and knows no version of before: all watches end, and each gets a 410. While it is away the drain
-/// stands still; when it is back, the scheduler's stale cache is waited for.
+/// The server restarts and knows no earlier version: all watches end, and each gets a 410. While the server is away,
+/// the drain does nothing; when it is back, the drain waits for the scheduler's stale cache.
 pub(crate) async fn t20_the_server_is_another_one_now(target: &Target) -> Result<()> {
     let place = Place::new(target, "t20").await?;
     place.pods(&[("a", Ready)]).await?;
@@ -172,7 +173,8 @@ pub(crate) async fn t20_the_server_is_another_one_now(target: &Target) -> Result
     Ok(())
 }
 
-/// Called stuck 30 s after its time, by name; gone as soon as the finalizer is.
+/// The pod is reported as stuck 30 s after its grace, with the finalizer's name; it is gone as soon as the finalizer
+/// is.
 pub(crate) async fn t21_a_finalizer_holds_the_pod(target: &Target) -> Result<()> {
     let place = Place::new(target, "t21").await?;
     let mut pod = objects::bound_pod("a", &place.node, objects::Kubelet::Quick);
@@ -212,7 +214,7 @@ async fn slow_pod(place: &Place<'_>) -> Result<()> {
     place.until("the pod runs", "pods/a", is_running).await
 }
 
-/// The deadline is a failure, and the pod is not called stuck before: it is still ending, as it may.
+/// The deadline is a failure. The pod is not reported as stuck before, because its grace is not over.
 pub(crate) async fn t22_a_grace_longer_than_the_attempt(target: &Target) -> Result<()> {
     let place = Place::new(target, "t22").await?;
     slow_pod(&place).await?;
@@ -230,13 +232,13 @@ pub(crate) async fn t22_a_grace_longer_than_the_attempt(target: &Target) -> Resu
     assert_eq!(
         place.get("pods/a").await?["metadata"]["deletionGracePeriodSeconds"],
         7200,
-        "nobody made it shorter"
+        "its grace was not made shorter"
     );
     assert_eq!((evictions(&client)?, deletions(&client)?), (1, 0));
     Ok(())
 }
 
-/// At the deadline a person reads what is still going on, and for how long.
+/// At the deadline the report says that a pod still has grace, and how much.
 pub(crate) async fn t22_the_report_says_that_grace_is_left(target: &Target) -> Result<()> {
     let place = Place::new(target, "t22").await?;
     slow_pod(&place).await?;
@@ -250,7 +252,7 @@ pub(crate) async fn t22_the_report_says_that_grace_is_left(target: &Target) -> R
     Ok(())
 }
 
-/// A pod that was ending before: its time has not come, so it is waited for, and nobody asks it again.
+/// A pod that was terminating before: its grace is not over, so the drain waits for it and does not evict it again.
 pub(crate) async fn t23_a_deletion_in_the_future(target: &Target) -> Result<()> {
     let place = Place::new(target, "t23").await?;
     place.pods(&[("a", ReadyForLong)]).await?;
@@ -259,13 +261,13 @@ pub(crate) async fn t23_a_deletion_in_the_future(target: &Target) -> Result<()> 
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, skipping(insistent()), &place.node);
     until(&mut drain, "the pod ends", is_terminating).await?;
-    // Time enough for a look, and for whoever counts from the deletion instead of from the deadline.
+    // Time enough for a relist, and for code that would count from the deletion instead of from the deadline.
     turn(Duration::from_secs(31));
     let looked = |drain: &Drain| {
         let attempt = drain::progress::attempt(drain.state())?;
         (attempt.seen().since(attempt.started()) >= Duration::from_secs(31)).then_some(())
     };
-    until(&mut drain, "it looks again", looked).await?;
+    until(&mut drain, "the drain relists", looked).await?;
     assert_eq!(line(&drain, "a").map(|line| line.verdict), Some(Verdict::Evict));
     assert_eq!((drain.blocked(), stage(&drain, "a")), (vec![], Some(Stage::Terminating)));
 
@@ -275,12 +277,13 @@ pub(crate) async fn t23_a_deletion_in_the_future(target: &Target) -> Result<()> 
     Ok(())
 }
 
-/// Pods that should have been gone for 10 s are not waited for.
+/// The drain does not wait for pods that should have been gone for 10 s.
 fn skipping(policy: Policy) -> Policy {
     Policy { skip_wait_for_delete: Some(Duration::from_secs(10)), ..policy }
 }
 
-/// The other side of `t23_a_deletion_in_the_future`: once it is overdue for long enough, it is left, and the report says so.
+/// The opposite of `t23_a_deletion_in_the_future`: a deletion that is overdue for long enough is not waited for, and
+/// the report says so.
 pub(crate) async fn t23_a_deletion_that_is_overdue(target: &Target) -> Result<()> {
     let place = Place::new(target, "t23").await?;
     place.pods(&[("a", ReadyForLong)]).await?;
@@ -294,7 +297,7 @@ pub(crate) async fn t23_a_deletion_that_is_overdue(target: &Target) -> Result<()
     Ok(())
 }
 
-/// All times in objects are the server's, and so is the clock that they are compared with.
+/// All times in objects are the server's, and so is the clock with which they are compared.
 pub(crate) async fn t24_the_servers_clock_is_another_one(_: &Target) -> Result<()> {
     for hours in [-50_000, -1, 1, 50_000] {
         let target = Target::fake_ahead(SignedDuration::from_hours(hours))?;
@@ -318,7 +321,7 @@ async fn on_another_clock(target: &Target) -> Result<()> {
     until(&mut waits, "both end", both_end).await?;
     assert_eq!((skips.blocked(), waits.blocked()), (vec![], vec![]));
 
-    // Both clocks go on by the same.
+    // Both clocks move by the same time.
     let pass = |by| {
         turn(by);
         fake(target).map(|fake| fake.advance(by))

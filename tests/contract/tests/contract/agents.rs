@@ -1,4 +1,4 @@
-//! Our agents' client: pictures of a node, and a whole drain.
+//! Our agents' client: snapshots of a node, and a whole drain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use drain::view::{Existence, Phase};
 use drain::{Outcome, Picture, PodView, Policy};
 use serde_json::{Value, json};
 
-/// The pods of the picture that are of this place.
+/// Names of the pods in the snapshot that belong to this place.
 fn names(picture: &Picture) -> Vec<&str> {
     picture.pods.iter().map(|pod| pod.id.name.as_str()).collect()
 }
@@ -22,7 +22,7 @@ fn pod<'a>(picture: &'a Picture, name: &str) -> Option<&'a PodView> {
     picture.pods.iter().find(|pod| pod.id.name == name)
 }
 
-/// Waits for a picture that fulfils the condition; the case's own limit ends a wait for nothing.
+/// Waits for a snapshot that fulfils the condition; the time limit of the case ends a wait in vain.
 pub(crate) async fn seen(feed: &mut Feed, condition: impl Fn(&Picture) -> bool) -> Arc<Picture> {
     loop {
         let picture = feed.changed().await;
@@ -63,7 +63,7 @@ pub(crate) async fn a_fresh_look_shows_the_nodes_pods(target: &Target) -> Result
         phase: Phase::Pending,
         labels: [("app".to_owned(), "x".to_owned())].into(),
         grace: Duration::from_secs(30),
-        // No scheduler has bound it.
+        // No scheduler has bound this pod.
         names_node: true,
         ..PodView::default()
     };
@@ -71,7 +71,7 @@ pub(crate) async fn a_fresh_look_shows_the_nodes_pods(target: &Target) -> Result
     Ok(())
 }
 
-/// A pod with everything that a verdict can depend on.
+/// Creates a pod with everything that a verdict can depend on.
 async fn make_special_pod(place: &Place<'_>) -> Result<()> {
     let mut special = objects::bound_pod("special", &place.node, objects::Kubelet::NeverEnds);
     special["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("x");
@@ -156,12 +156,12 @@ pub(crate) async fn a_feed_shows_every_change(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Few and short waits. What a device does otherwise.
+/// A device's policy with few and short waits.
 fn policy() -> Policy {
     Policy { attempt_timeout: Duration::from_mins(1), settle: Duration::from_millis(50), ..Policy::device() }
 }
 
-/// The budget was never broken: at no time were fewer pods healthy than desired.
+/// Checks that the budget was never violated: at no time were fewer pods healthy than desired.
 async fn was_kept(mut watch: Watch) -> Result<()> {
     while let Some(event) = watch.next().await? {
         let status = &event["object"]["status"];

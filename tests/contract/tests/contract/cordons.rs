@@ -1,4 +1,4 @@
-//! The cordon: who owns it, and what follows from it.
+//! The cordon: its owner, and the effects of that.
 
 use anyhow::Result;
 use cluster::cordon::Before;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const TAINT: &str = "node.kubernetes.io/unschedulable";
 
-/// What a cordon leaves on the node: the field, and both annotations.
+/// The traces of a cordon on the node: the field and both annotations.
 async fn traces(place: &Place<'_>) -> Result<[Value; 3]> {
     let node = place.caller().get(&place.node_path()).await?.object()?;
     let annotations = &node["metadata"]["annotations"];
@@ -23,7 +23,7 @@ async fn traces(place: &Place<'_>) -> Result<[Value; 3]> {
 
 async fn by_hand(place: &Place<'_>, unschedulable: Value) -> Result<()> {
     let patch = json!({"spec": {"unschedulable": unschedulable}});
-    // Named as kubectl does: our own client's name would make it ours.
+    // The name that kubectl uses: with our own client's name the cordon would count as ours.
     let path = format!("{}?fieldManager=kubectl-cordon", place.node_path());
     place.caller().patch(&path, Change::Merge, &patch).await?.object().map(drop)
 }
@@ -77,7 +77,7 @@ pub(crate) async fn a_cordon_by_hand_stays(target: &Target) -> Result<()> {
 pub(crate) async fn a_cordon_lifted_by_hand_leaves_our_name(target: &Target) -> Result<()> {
     let place = Place::new(target, "lifted").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
-    // kubectl uncordon writes false, which the server drops.
+    // `kubectl uncordon` writes false, which the server leaves out.
     for lifted in [Value::Null, json!(false)] {
         assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), Before::Schedulable);
         by_hand(&place, lifted).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn a_cordon_lifted_by_hand_leaves_our_name(target: &Target) -> 
     Ok(())
 }
 
-/// A person's word on the Node: on the way back our name goes, the cordon stays.
+/// A person marks the Node to keep its cordon: when the drain is over, our name is removed and the cordon stays.
 pub(crate) async fn a_cordon_that_a_person_wants_to_keep_stays(target: &Target) -> Result<()> {
     let place = Place::new(target, "keep").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
@@ -101,8 +101,8 @@ pub(crate) async fn a_cordon_that_a_person_wants_to_keep_stays(target: &Target) 
     Ok(())
 }
 
-/// `kubectl uncordon` and `kubectl cordon` leave our annotation on a person's cordon. Only a real server keeps managed
-/// fields; the fake keeps none, so there the annotation alone decides.
+/// `kubectl uncordon` and `kubectl cordon` leave our annotation on a person's cordon. Only a real server has managed
+/// fields; the fake has none, so there the annotation alone decides.
 pub(crate) async fn a_cordon_that_a_person_set_after_us_stays(target: &Target) -> Result<()> {
     let place = Place::new(target, "anew").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
@@ -129,7 +129,7 @@ pub(crate) async fn a_node_that_is_not_there(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// One patch of the version just read: of many owners at once, one gets the node.
+/// A cordon is one patch of the version just read: of many owners at once, one gets the node.
 pub(crate) async fn many_cordons_at_once_have_one_owner(target: &Target) -> Result<()> {
     let place = Place::new(target, "contended").await?;
     let (cluster, node): (&Cluster, _) = (place.caller().cluster(), place.node.as_str());
@@ -170,7 +170,7 @@ pub(crate) async fn no_pod_is_put_on_a_cordoned_node(target: &Target) -> Result<
     place.until("the pod is bound", "pods/a", is_there).await
 }
 
-/// The field alone, as EVE's zedkube leaves it.
+/// A cordon with only the field, as EVE's zedkube leaves it.
 pub(crate) async fn a_cordon_without_owner_is_adopted(target: &Target) -> Result<()> {
     let place = Place::new(target, "adopt").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());

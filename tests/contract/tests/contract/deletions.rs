@@ -47,7 +47,7 @@ pub(crate) async fn a_deletion_gives_grace_which_can_be_made_shorter(target: &Ta
     Ok(())
 }
 
-/// With a body, even an empty object, nothing in the query counts: not the grace, and not the dry run either.
+/// With a body, even an empty object, the query is ignored: the grace, and also the dry run.
 pub(crate) async fn a_body_silences_the_query(target: &Target) -> Result<()> {
     let place = Place::new(target, "silenced").await?;
     for (name, query, body, expected) in [
@@ -132,7 +132,7 @@ pub(crate) async fn other_kinds_go_at_once(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// What our agents ask before they delete must not delete.
+/// The dry run that our agents send before they delete must not delete.
 pub(crate) async fn our_dry_deletion_deletes_nothing(target: &Target) -> Result<()> {
     let place = Place::new(target, "would").await?;
     let pod = place.pods(&[("a", ReadyForLong)]).await?;
@@ -147,7 +147,7 @@ pub(crate) async fn our_dry_deletion_deletes_nothing(target: &Target) -> Result<
     Ok(())
 }
 
-/// Past all budgets, with the grace that was asked for, of the pod that was meant.
+/// The deletion asks no budget, has the requested grace, and deletes only the meant pod.
 pub(crate) async fn our_deletion_asks_no_budget(target: &Target) -> Result<()> {
     let place = Place::new(target, "past").await?;
     place.pods(&[("a", ReadyForLong)]).await?;

@@ -1,4 +1,4 @@
-//! The eviction subresource: what an eviction does, and what it needs.
+//! The eviction subresource: the effects of an eviction, and its requirements.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn bad_request(message: &str) -> Said {
     failure(400, "BadRequest", message, Value::Null)
 }
 
-/// The refusal of a precondition.
+/// The refusal because of a precondition.
 fn precondition(why: &str) -> Said {
     let message = format!("Operation cannot be fulfilled on Pod \"a\": {why}");
     failure(409, "Conflict", &message, json!({"name": "a", "kind": "Pod"}))
@@ -32,7 +32,7 @@ fn with_uid(uid: &str) -> Value {
     json!({"preconditions": {"uid": uid}})
 }
 
-/// The condition that an eviction leaves on a pod.
+/// The condition that an eviction sets on a pod.
 fn mark(pod: &Value) -> Option<[&str; 3]> {
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     let mark = conditions.into_iter().find(|condition| condition["type"] == "DisruptionTarget")?;
@@ -135,7 +135,7 @@ pub(crate) async fn bodies(target: &Target) -> Result<()> {
     }
     for body in ["", "{", "[]"] {
         let reply = place.caller().post_text(&place.path("pods/a/eviction?dryRun=All"), body).await?;
-        // What follows are the words of Go's decoder.
+        // The rest of the message are the words of Go's decoder.
         let said = reply.said()?.cut_message_after("must be of type Eviction)");
         let expected = "the object provided is unrecognized (must be of type Eviction)";
         assert_eq!(said, bad_request(expected), "{body}");
@@ -149,7 +149,7 @@ pub(crate) async fn a_dry_run_evicts_nobody(target: &Target) -> Result<()> {
     let budget = place.budget("p", &json!({"minAvailable": 1}), [2, 2, 1, 1]).await?;
     let by_body = json!({"dryRun": ["All"]});
     for (query, options) in [("?dryRun=All", json!({})), ("", by_body.clone()), ("?dryRun=All", by_body)] {
-        // Twice: the budget allows one only.
+        // Sent twice, because the budget allows only one eviction.
         for name in ["a", "b"] {
             let reply = place.evict_with(name, query, &options).await?;
             assert_eq!(reply.said()?, Said::created(), "{name} {query} {options}");
@@ -325,7 +325,7 @@ pub(crate) async fn who_may_evict(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// The real server has no event that tells when it has learned a policy: asked until it refuses.
+/// No event shows when the real server has learned the policy: evictions are sent until it refuses.
 pub(crate) async fn an_admission_policy_denies(target: &Target) -> Result<()> {
     let place = Place::new(target, "policy").await?;
     let policy = &place.namespace;

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use crate::agents::seen;
 use crate::refusals::violates;
 
-/// The controller-manager has not looked at the budget's present spec: an answer of its own, with `Retry-After`.
+/// The controller-manager has not counted for the budget's present spec: the server has a special answer for that, with
+/// `Retry-After`.
 pub(crate) async fn an_unobserved_budget_asks_for_patience(target: &Target) -> Result<()> {
     let place = Place::new(target, "unobserved").await?;
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
@@ -70,7 +71,7 @@ pub(crate) async fn nobody_counts_a_budget_up(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Who makes the taint is frozen; the scheduler goes by the field.
+/// The controller that sets the taint is frozen; the scheduler reads the field.
 pub(crate) async fn a_cordon_holds_without_its_taint(target: &Target) -> Result<()> {
     let place = Place::new(target, "untainted").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
@@ -93,7 +94,7 @@ pub(crate) async fn a_cordon_holds_without_its_taint(target: &Target) -> Result<
     Ok(())
 }
 
-/// The API server goes and comes back. It has lost its watch cache, so it knows no versions of before.
+/// The API server stops and starts. It has lost its watch cache, so it knows no earlier versions.
 pub(crate) async fn after_an_outage_all_is_seen_again(target: &Target) -> Result<()> {
     let place = Place::new(target, "outage").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
@@ -118,7 +119,7 @@ pub(crate) async fn after_an_outage_all_is_seen_again(target: &Target) -> Result
     an_old_version_is_gone(&place).await
 }
 
-/// As an event inside of a watch that has begun well: raw, and as kube-runtime, on which our feed stands, gets it.
+/// The 410 comes as an event inside of a watch that has begun well: read raw, and by kube-runtime, which our feed uses.
 async fn an_old_version_is_gone(place: &Place<'_>) -> Result<()> {
     let mut watch = place.caller().watch(&place.path("pods"), "resourceVersion=1").await?;
     let event = watch.next().await?.context("the watch has ended")?;

@@ -1,4 +1,4 @@
-//! LIST: what is in it, and of which moment.
+//! LIST: its content, and the moment that it shows.
 
 use anyhow::Result;
 use contract::PodState::{Pending, Unbound};
@@ -10,7 +10,7 @@ async fn list(place: &Place<'_>, path: &str) -> Result<Value> {
     place.caller().get(path).await?.object()
 }
 
-/// The names of its objects, in its order.
+/// Names of the listed objects, in the list's order.
 fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
 }
@@ -123,14 +123,18 @@ pub(crate) async fn pages_are_of_one_moment(target: &Target) -> Result<()> {
 
     let selected = list(&place, &format!("{path}&labelSelector=app")).await?;
     assert!(selected["metadata"]["continue"].is_string());
-    assert_eq!(selected["metadata"]["remainingItemCount"], Value::Null, "nobody counts what is selected");
+    assert_eq!(
+        selected["metadata"]["remainingItemCount"],
+        Value::Null,
+        "the server does not count selected objects"
+    );
     Ok(())
 }
 
 pub(crate) async fn a_broken_page_token_is_refused(target: &Target) -> Result<()> {
     let place = Place::new(target, "token").await?;
     let reply = place.caller().get(&place.path("pods?limit=2&continue=abc")).await?;
-    // What follows are the words of Go's JSON parser.
+    // The rest of the message are the words of Go's JSON parser.
     let said = reply.said()?.cut_message_after("continue key is not valid");
     let problem = "invalid continue token: continue key is not valid";
     assert_eq!(said, failure(400, "BadRequest", problem, Value::Null));
@@ -154,7 +158,7 @@ pub(crate) async fn a_list_of_a_version(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A server that has lost writes, or another one behind the same address. The real one waits 3 s first.
+/// The server has lost writes, or another server has its address. The real server waits 3 s first.
 pub(crate) async fn a_version_of_the_future(target: &Target) -> Result<()> {
     let place = Place::new(target, "future").await?;
     let reply = place.caller().get(&place.path("pods?resourceVersion=999999999")).await?;

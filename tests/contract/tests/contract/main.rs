@@ -1,6 +1,6 @@
-//! The cases. Each function below is run twice: `fake::NAME` and `real::NAME`.
+//! The cases. Each function of these modules runs twice: `fake::NAME` and `real::NAME`.
 
-// `cfg(test)` says that these are tests, in which a failed `unwrap` is a finding.
+// With `cfg(test)` clippy allows `unwrap` in these modules.
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
@@ -154,7 +154,7 @@ contract::cases_for_both! {contract::run, {
     }
 }}
 
-// These stop or freeze a part of the control plane, or install what all others would see.
+// These cases stop or freeze a part of the control plane, or install something that all others would see.
 contract::cases_with_faults! {contract::run, {
     faults {
         an_unobserved_budget_asks_for_patience,

@@ -1,4 +1,4 @@
-//! What a drain needs, tried out.
+//! The preflight: everything that a drain needs is tried out.
 
 use anyhow::Result;
 use cluster::identity::Identity;
@@ -15,7 +15,7 @@ fn text_of(found: &Found, what: What) -> &str {
     found.problems.iter().find(|problem| problem.what == what).map_or("", |problem| problem.text.as_str())
 }
 
-/// Nobody confines an administrator; everything else is there.
+/// An administrator is not confined; everything else is in order.
 pub(crate) async fn an_administrator_is_told_that_nodes_are_not_confined(target: &Target) -> Result<()> {
     let place = Place::new(target, "preflight").await?;
     place.add_node("b").await?;
@@ -41,13 +41,13 @@ pub(crate) async fn a_missing_right_is_found_before_it_is_needed(target: &Target
     let client = target.client_without(&place.namespace, "patch", "nodes").await?;
     let found = preflight(client.cluster(), &identity, Some(&lease)).await;
     let text = text_of(&found, What::Rights);
-    // The fake refuses the patch and knows nothing of access reviews.
+    // The fake refuses the patch and does not know access reviews.
     let part = match target.as_fake() {
         Some(_) => "a cordon of our own node would be refused".to_owned(),
         None => format!("patch nodes {}", place.node),
     };
     assert!(text.contains(&part), "{found:?}");
-    // The nodes are out of reach, the slots are not.
+    // This user cannot write nodes, but it can write the slots.
     let text = text_of(&found, What::Confinement);
     assert!(text.starts_with("this cluster does not confine the slots"), "{found:?}");
     Ok(())

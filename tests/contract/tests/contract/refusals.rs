@@ -1,4 +1,4 @@
-//! What a budget refuses, and why: raw, and as our agents understand it.
+//! Refusals by a budget and their reasons: raw, and as our agents understand them.
 
 use anyhow::Result;
 use contract::PodState::{Ready, Unready};
@@ -7,14 +7,14 @@ use drain::Answer;
 use drain::answer::BudgetRefusal;
 use serde_json::{Value, json};
 
-/// The refusal of a budget, with what it says of itself.
+/// The refusal by a budget, with its cause.
 pub(crate) fn violates(cause: &str) -> Said {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     let details = json!({"causes": [{"reason": "DisruptionBudget", "message": cause}]});
     failure(429, "TooManyRequests", message, details)
 }
 
-/// The pod cannot be evicted, not even as a dry run, and nothing has changed after the attempt.
+/// Checks that the pod cannot be evicted, not even as a dry run, and that the attempt has changed nothing.
 async fn is_refused(place: &Place<'_>, pod: &str, cause: &str) -> Result<()> {
     let path = format!("pods/{pod}");
     let before = [place.get(&path).await?, place.get("poddisruptionbudgets/p").await?];
@@ -32,7 +32,7 @@ fn needs(needed: u32, healthy: u32) -> String {
     format!("The disruption budget p needs {needed} healthy pods and has {healthy} currently")
 }
 
-/// Pods and a budget `p` with this limit, whose numbers are then these.
+/// Creates pods and a budget `p` with this limit, and waits until its status has these numbers.
 async fn place<'a>(
     target: &'a Target,
     pods: &[(&str, PodState)],
@@ -61,7 +61,7 @@ pub(crate) async fn a_budget_counts_down(target: &Target) -> Result<()> {
     is_refused(&place, "c", &needs(1, 1)).await
 }
 
-/// However many ask at once, no more go than the budget allows.
+/// However many evictions come at once, the server grants no more than the budget allows.
 pub(crate) async fn evictions_at_once_share_a_budget(target: &Target) -> Result<()> {
     let pods = [("a", Ready), ("b", Ready), ("c", Ready), ("d", Ready)];
     let place = place(target, &pods, json!({"minAvailable": 2}), [4, 4, 2, 2]).await?;
@@ -105,7 +105,7 @@ pub(crate) async fn an_unready_pod_always_goes_if_its_budget_says_so(target: &Ta
     Ok(())
 }
 
-/// Where nothing is desired, the rule for unready pods does not count.
+/// If the budget desires no pod, the rule for unready pods does not apply.
 pub(crate) async fn an_unready_pod_of_a_budget_of_nothing_must_stay(target: &Target) -> Result<()> {
     let place = place(target, &[("u", Unready)], json!({"minAvailable": 0}), [1, 0, 0, 0]).await?;
     is_refused(&place, "u", &needs(0, 0)).await

@@ -1,4 +1,4 @@
-//! Slots: the ConfigMap that says who may be down for a drain.
+//! Slots: the ConfigMap of the nodes that may be down for a drain.
 
 use anyhow::Result;
 use cluster::slots::OLD_HOLDERS;
@@ -21,12 +21,12 @@ fn holder(node: &str, renewal: u64) -> Holder {
 
 const PATH: &str = "configmaps/ebb-slots-default";
 
-/// Deletes the ConfigMap by hand.
+/// Deletes the ConfigMap as a person would.
 async fn delete(place: &Place<'_>) -> Result<()> {
     place.caller().delete(&place.path(PATH), &json!({})).await?.object().map(drop)
 }
 
-/// Writes a key by hand; null removes it.
+/// Writes a key as a person would; null removes it.
 async fn set(place: &Place<'_>, node: &str, text: Value) -> Result<()> {
     place.patch(PATH, &json!({"data": {node: text}})).await.map(drop)
 }
@@ -65,12 +65,12 @@ pub(crate) async fn slots_are_created_read_and_replaced(target: &Target) -> Resu
     let third = write_slots(cluster, &map, second.version.as_deref(), "b", None).await?;
     let last = write_slots(cluster, &map, third.version.as_deref(), "a", None).await?;
     assert_eq!((last.holders.len(), last.unreadable.len()), (0, 0));
-    // What is not there can be taken away.
+    // An entry that does not exist can be removed without an error.
     write_slots(cluster, &map, last.version.as_deref(), "a", None).await?;
     Ok(())
 }
 
-/// Six want the last slot, on the strength of the same version.
+/// Six writers want the last slot, based on the same version.
 pub(crate) async fn of_many_writers_one_gets_the_slot(target: &Target) -> Result<()> {
     let place = Place::new(target, "race").await?;
     let (cluster, map) = (place.caller().cluster(), map_of(&place));
@@ -90,7 +90,7 @@ pub(crate) async fn of_many_writers_one_gets_the_slot(target: &Target) -> Result
     Ok(())
 }
 
-/// Not without a version, and not with one that was.
+/// A write needs a version, and an old version is refused.
 pub(crate) async fn slots_are_never_overwritten_blindly(target: &Target) -> Result<()> {
     let place = Place::new(target, "blind").await?;
     let (cluster, map) = (place.caller().cluster(), map_of(&place));
@@ -149,7 +149,7 @@ pub(crate) async fn a_watch_tells_what_others_do(target: &Target) -> Result<()> 
     Ok(())
 }
 
-/// What somebody wrote into one key hides no other; the Lease of before stops all, until a person clears it.
+/// An unreadable entry hides no other entry; the Lease of older versions blocks everything until a person clears it.
 pub(crate) async fn what_does_not_parse_waits_for_a_person(target: &Target) -> Result<()> {
     let place = Place::new(target, "unreadable").await?;
     let (cluster, map) = (place.caller().cluster(), map_of(&place));
@@ -164,7 +164,7 @@ pub(crate) async fn what_does_not_parse_waits_for_a_person(target: &Target) -> R
     let annotations = json!({OLD_HOLDERS: "nonsense"});
     let lease = json!({"metadata": {"name": "ebb-slots-default", "annotations": annotations}, "spec": {}});
     place.create("leases", &lease).await?;
-    // Who has once seen that there is no Lease does not ask for it again.
+    // A reader that has once seen that there is no Lease does not ask for it again.
     let map = map_of(&place);
     let failure = read_slots(cluster, &map).await.unwrap_err();
     assert!(matches!(failure, SlotFailure::Unreadable { .. }), "{failure}");

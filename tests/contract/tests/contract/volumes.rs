@@ -1,4 +1,4 @@
-//! Volumes: in which order they leave a node and come to another one.
+//! Volumes: the order in which they leave a node and come to another one.
 
 use anyhow::Result;
 use contract::{Objects, Place, Said, Target, Watch, objects};
@@ -10,7 +10,7 @@ fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// The node lists the volume as attached.
+/// True if the node lists the volume as attached.
 fn is_listed(node: &Value, volume: &str) -> bool {
     node["status"]["volumesAttached"]
         .as_array()
@@ -31,7 +31,7 @@ async fn until_attached(place: &Place<'_>, node: &str) -> Result<Value> {
     Ok(attachment)
 }
 
-/// The next event about this place's volume.
+/// The next event about the volume of this place.
 async fn next(watch: &mut Watch, volume: &str) -> Result<(String, Value)> {
     loop {
         let (kind, attachment) = watch.change().await?;
@@ -45,7 +45,7 @@ fn volume(place: &Place<'_>) -> String {
     format!("{}-data", place.namespace)
 }
 
-/// kwok takes the time of a detach from it.
+/// The driver's name; kwok reads the detach time from it.
 fn driver(place: &Place<'_>) -> String {
     format!("detach-10ms.{}.test", place.namespace)
 }
@@ -54,7 +54,7 @@ fn attached_name(place: &Place<'_>) -> String {
     format!("kubernetes.io/csi/{}^{}", driver(place), volume(place))
 }
 
-/// A volume that only one node may have, its claim `data`, and a StatefulSet of one pod that mounts it.
+/// Creates a volume that only one node may have, its claim `data`, and a StatefulSet of one pod that mounts it.
 async fn make_stateful_pod(place: &Place<'_>) -> Result<()> {
     let (volume, driver) = (volume(place), driver(place));
     let caller = place.caller();
@@ -80,14 +80,14 @@ async fn make_stateful_pod(place: &Place<'_>) -> Result<()> {
     place.create("statefulsets", &set).await.map(drop)
 }
 
-/// The node has the driver.
+/// Installs the driver on the node.
 async fn make_csi_node(place: &Place<'_>, node: &str) -> Result<()> {
     let drivers = json!([{"name": driver(place), "nodeID": node}]);
     let csi_node = json!({"metadata": {"name": node}, "spec": {"drivers": drivers}});
     place.caller().post("/apis/storage.k8s.io/v1/csinodes", &csi_node).await?.object().map(drop)
 }
 
-/// The node's list is cleared before the detach has even been asked for: only the object's end is the detach.
+/// The node's list is cleared before the detach is even requested: only the end of the object is the detach.
 pub(crate) async fn a_volume_follows_its_pod(target: &Target) -> Result<()> {
     let place = Place::new(target, "volume").await?;
     let (node, volume) = (place.node.as_str(), volume(&place));

@@ -1,4 +1,4 @@
-//! WATCH: which events come, and from where on.
+//! WATCH: its events, and where it begins.
 
 use anyhow::{Context, Result};
 use contract::PodState::{Pending, Unbound};
@@ -13,12 +13,12 @@ fn number(object: &Value) -> u64 {
     version(object).parse().unwrap()
 }
 
-/// The version of the collection now.
+/// The present version of the collection.
 async fn now(place: &Place<'_>) -> Result<String> {
     Ok(version(&place.get("pods").await?).to_owned())
 }
 
-/// The next change must be of this type and object.
+/// Checks that the next change has this type and object.
 async fn expect(watch: &mut Watch, kind: &str, name: &str) -> Result<Value> {
     let (found, object) = watch.change().await?;
     assert_eq!((found.as_str(), &object["metadata"]["name"]), (kind, &json!(name)), "{object}");
@@ -50,7 +50,7 @@ pub(crate) async fn a_watch_goes_on_from_a_version(target: &Target) -> Result<()
     Ok(())
 }
 
-/// Also one without any grace: its watchers see it terminating before it is gone.
+/// A pod without grace, too, is seen terminating by its watchers before it is gone.
 pub(crate) async fn the_end_of_a_pod_is_two_events(target: &Target) -> Result<()> {
     let place = Place::new(target, "end").await?;
     place.pods(&[("a", Pending), ("b", Unbound)]).await?;
@@ -123,7 +123,7 @@ pub(crate) async fn what_leaves_the_selector_is_deleted_for_it(target: &Target) 
     Ok(())
 }
 
-/// What the watch of one node's pods sees of a pod that the scheduler puts there.
+/// The event of a pod that the scheduler binds, in the watch of its node's pods.
 pub(crate) async fn a_bound_pod_is_new_to_its_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "bound").await?;
     let query = format!("fieldSelector=spec.nodeName={}&resourceVersion={}", place.node, now(&place).await?);
@@ -134,7 +134,7 @@ pub(crate) async fn a_bound_pod_is_new_to_its_node(target: &Target) -> Result<()
     Ok(())
 }
 
-/// The real server sends one about 2 s before the watch's end.
+/// The real server sends a bookmark about 2 s before the watch ends.
 pub(crate) async fn bookmarks_tell_the_version(target: &Target) -> Result<()> {
     let place = Place::new(target, "bookmarks").await?;
     let before = place.pods(&[("a", Pending)]).await?;
@@ -154,7 +154,7 @@ pub(crate) async fn bookmarks_tell_the_version(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A timeout is the ordinary end of a watch, and nobody gets bookmarks who has not asked for them.
+/// A timeout is the ordinary end of a watch, and only clients that ask for bookmarks get them.
 pub(crate) async fn a_watch_ends_in_time(target: &Target) -> Result<()> {
     let place = Place::new(target, "timeout").await?;
     let query = format!("resourceVersion={}&timeoutSeconds=1", now(&place).await?);

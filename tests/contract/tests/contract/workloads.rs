@@ -15,7 +15,7 @@ fn uid(pod: &Value) -> String {
     pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Waits until `count` pods with this label, and no more, are Ready on the node and on their way nowhere.
+/// Waits until exactly `count` pods with this label are Ready on the node, none of them terminating.
 async fn ready_on(place: &Place<'_>, node: &str, app: &str, count: usize) -> Result<Objects> {
     let fits = |pod: &Value| {
         pod["spec"]["nodeName"] == node && is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null()
@@ -67,7 +67,7 @@ pub(crate) async fn a_stateful_pod_returns_under_its_name(target: &Target) -> Re
     Ok(())
 }
 
-/// It tolerates a cordon.
+/// The pod tolerates a cordon.
 pub(crate) async fn a_daemon_pod_returns_to_its_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "daemon").await?;
     place.create("daemonsets", &objects::daemon_set("agent", &place.namespace)).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn budgets_count(target: &Target) -> Result<()> {
     let pods = ready_on(&place, &place.node, "web", 4).await?;
     place.create("poddisruptionbudgets", &objects::budget("p", "web", &json!({"minAvailable": 4}))).await?;
     place.until_budget("p", [4, 4, 4, 0]).await?;
-    // Expected pods, healthy, desired, allowed. Percentages are rounded up.
+    // The numbers are: expected pods, healthy, desired, allowed. Percentages are rounded up.
     for (limit, numbers) in [
         (json!({"minAvailable": 3}), [4, 4, 3, 1]),
         (json!({"minAvailable": 9}), [4, 4, 9, 0]),
@@ -117,7 +117,7 @@ pub(crate) async fn budgets_count(target: &Target) -> Result<()> {
         assert_eq!(condition["type"], "DisruptionAllowed");
     }
 
-    // An unready pod is expected and not healthy.
+    // An unready pod is expected but not healthy.
     let name = pods.keys().next().unwrap();
     let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
     place.patch(&format!("pods/{name}/status"), &unready).await?;

@@ -1,4 +1,4 @@
-//! POST, PUT, PATCH: what they change, and when they are refused.
+//! POST, PUT, PATCH: their effects, and when they are refused.
 
 use anyhow::Result;
 use contract::PodState::{Pending, Unbound};
@@ -19,7 +19,7 @@ fn conflict(resource: &str, group: &str, name: &str) -> Said {
     failure(409, "Conflict", &message, details)
 }
 
-/// How a message and its details name an object.
+/// The name of an object in a message and in its details.
 fn named(resource: &str, group: &str, name: &str) -> (String, Value) {
     if group.is_empty() {
         return (resource.to_owned(), json!({"name": name, "kind": resource}));
@@ -66,7 +66,7 @@ pub(crate) async fn what_is_not_served(target: &Target) -> Result<()> {
     for rest in ["things", "things/a", "pods/a/thing"] {
         assert_eq!(place.caller().get(&place.path(rest)).await?.said()?, unknown, "{rest}");
     }
-    // A group that nobody has installed, as KubeVirt's on most clusters.
+    // An API group that is not installed, as KubeVirt's on most clusters.
     let reply = place.caller().get("/apis/things.example.org/v1/things").await?;
     let found = (reply.code, reply.content_type.as_str(), reply.body.as_str());
     assert_eq!(found, (404, "text/plain; charset=utf-8", "404 page not found\n"));
@@ -117,11 +117,11 @@ pub(crate) async fn a_stale_version_is_refused(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A slot is taken by whoever writes the lease first.
+/// The first client that writes the lease gets the slot.
 pub(crate) async fn a_lease_changes_hands_once(target: &Target) -> Result<()> {
     let place = Place::new(target, "lease").await?;
     let (caller, path) = (place.caller(), place.path("leases/a"));
-    // A PUT makes a lease that is not there.
+    // A PUT creates a lease that does not exist.
     let made = caller.put(&path, &lease("a", "")).await?;
     assert_eq!(made.code, 201, "{}", made.body);
     let free = made.object()?;
@@ -257,7 +257,7 @@ pub(crate) async fn a_name_can_be_left_to_the_server(target: &Target) -> Result<
     Ok(())
 }
 
-/// Our conditions stand beside those of the kubelet.
+/// Our condition is kept beside those of the kubelet.
 pub(crate) async fn a_condition_of_ours_on_the_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "condition").await?;
     let (caller, path) = (place.caller(), format!("{}/status", place.node_path()));
@@ -274,7 +274,7 @@ pub(crate) async fn a_condition_of_ours_on_the_node(target: &Target) -> Result<(
     Ok(())
 }
 
-/// Events about what has no namespace are in `default`.
+/// Events about objects without a namespace are in `default`.
 pub(crate) async fn an_event_about_a_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "event").await?;
     let node = place.node.as_str();
@@ -295,7 +295,7 @@ pub(crate) async fn an_event_about_a_node(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// What a client looks at before it drains.
+/// The data that a client reads before it drains.
 pub(crate) async fn what_the_server_says_of_itself(target: &Target) -> Result<()> {
     let caller = target.admin().await?;
     for path in ["/readyz", "/livez"] {

@@ -23,21 +23,21 @@ use crate::scene::{
 };
 use crate::stages::{self, At, free, later, reach};
 
-/// So long nothing may be sent by a drain that was dropped. That something does not happen takes time to see.
+/// After this time without a request a dropped drain counts as silent.
 const SILENCE: Duration = Duration::from_secs(1);
 
 fn evictions(asked: &[Asked]) -> usize {
     asked.iter().filter(|asked| asked.verb == "create" && asked.resource == "pods/eviction").count()
 }
 
-/// An attempt whose time is over while it is held there has failed, whatever is over as well.
+/// If an attempt's time ends while it is held at a stage, the attempt has failed, whatever else has ended too.
 async fn deadline(target: &Target, at: At) -> Result<()> {
     let scene = Scene::new(target, "t47").await?;
     let mut drain = reach(&scene, at).await?;
     turn(stages::policy().attempt_timeout);
     let outcome = end(&mut drain).await?;
     match at {
-        // No pod is left: that is not what is said.
+        // No pod is left, and the failure does not claim that there is one.
         At::Detaching | At::Proving => assert!(
             matches!(&outcome, Outcome::Failed(Failure::Volumes(_) | Failure::Unproven(_))),
             "{outcome:?}"
@@ -70,7 +70,7 @@ pub(crate) async fn t47_a_deadline_while_proving(target: &Target) -> Result<()> 
     deadline(target, At::Proving).await
 }
 
-/// The call's own deadline ends it (10 s): nothing of the attempt has begun.
+/// The call's own time limit (10 s) ends it: the attempt has not begun.
 pub(crate) async fn t47_a_deadline_while_cordoning(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t47").await?;
     scene.place.pods(&[("a", Ready)]).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn t47_a_deadline_while_cordoning(target: &Target) -> Result<()
 pub(crate) async fn t47_a_deadline_while_the_server_is_busy(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t47").await?;
     scene.place.pods(&[("a", Ready)]).await?;
-    // Administrators are never refused; this right is not needed here.
+    // The server never refuses administrators; the missing right is not needed here.
     let user = format!("{}-user", scene.place.namespace);
     let client = target.client_without(&user, "get", "daemonsets").await?;
     let busy = target.make_busy(&user, &scene.place.namespace).await?;
@@ -100,7 +100,8 @@ pub(crate) async fn t47_a_deadline_while_the_server_is_busy(target: &Target) -> 
     Ok(())
 }
 
-/// A drain that is dropped there sends nothing more, although what held it is taken away. Dropping is at once.
+/// A drain that is dropped at a stage sends nothing more, even when the obstacle is removed. Dropping takes effect at
+/// once.
 async fn cancel(target: &Target, at: At) -> Result<()> {
     let scene = Scene::new(target, "t48").await?;
     let drain = reach(&scene, at).await?;
@@ -113,7 +114,7 @@ async fn cancel(target: &Target, at: At) -> Result<()> {
     Ok(())
 }
 
-/// Waits until each list that a feed has asked for is followed by its watch: what is under way is not sent after.
+/// Waits until each list of a feed is followed by its watch, because a request under way may still arrive later.
 async fn until_all_watch(scene: &Scene<'_>) -> Result<()> {
     loop {
         let asked = scene.client.asked()?;
@@ -126,13 +127,13 @@ async fn until_all_watch(scene: &Scene<'_>) -> Result<()> {
     }
 }
 
-/// How many requests there were once all that were on their way have come.
+/// Number of requests after all those under way have arrived.
 async fn settled(scene: &Scene<'_>) -> Result<usize> {
     tokio::time::sleep(SILENCE).await;
     Ok(scene.client.asked()?.len())
 }
 
-/// Nothing comes from the scene's client, although every watch breaks off that is still open.
+/// Checks that the scene's client sends nothing, although every open watch breaks.
 async fn is_silent(scene: &Scene<'_>, before: usize) -> Result<()> {
     if let Some(fake) = scene.target.as_fake() {
         fake.faults().cut_watches(None);
@@ -163,7 +164,7 @@ pub(crate) async fn t48_a_cancel_while_proving(target: &Target) -> Result<()> {
     cancel(target, At::Proving).await
 }
 
-/// Drives a drain until the fake has got so many of these requests, and drops it then.
+/// Runs a drain until the fake has received this number of these requests, and drops it then.
 async fn drop_at(scene: &Scene<'_>, verb: &str, resource: &str, number: usize) -> Result<()> {
     let received = async {
         while scene.sent(verb, resource)? < number {
@@ -177,7 +178,7 @@ async fn drop_at(scene: &Scene<'_>, verb: &str, resource: &str, number: usize) -
     }
 }
 
-/// What was under way is given up as well: it has no effect when the server could go on.
+/// The call under way is given up as well: it has no effect when the server goes on.
 pub(crate) async fn t48_a_cancel_while_cordoning(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t48").await?;
     let held = target.hold_node(&scene.place.namespace, &scene.place.node).await?;
@@ -201,7 +202,8 @@ pub(crate) async fn t48_a_cancel_while_evicting(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// The first refusal is enough: deleted with its own grace, past the budget. It does not hang (MCM does).
+/// The first refusal is enough: the pod is deleted with its own grace, without asking the budget. The drain does not
+/// hang (MCM's does).
 pub(crate) async fn t49_no_retries(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t49").await?;
     scene.place.pods(&[("a", ReadyForLong)]).await?;
@@ -219,7 +221,7 @@ pub(crate) async fn t49_no_retries(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Times of zero neither hang nor succeed by themselves.
+/// Times of zero neither hang nor lead to success by themselves.
 pub(crate) async fn t49_no_time(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t49").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
@@ -233,7 +235,7 @@ pub(crate) async fn t49_no_time(target: &Target) -> Result<()> {
     );
     assert!(scene.is_untouched("a").await?);
 
-    // Volumes are not waited for at all then.
+    // With these limits volumes are not waited for at all.
     let (detach_timeout, reattach_timeout) = (Duration::ZERO, Duration::ZERO);
     let volumes = Volumes { detach_timeout, reattach_timeout, ..patient().volumes };
     let hasty = Policy { volumes, settle: Duration::ZERO, ..patient() };
@@ -262,8 +264,8 @@ pub(crate) async fn t50_a_restart_keeps_the_deadline(target: &Target) -> Result<
     Ok(())
 }
 
-/// A drain of another process that goes on with one whose only volume is held. Its pod is gone, so nothing on the node
-/// tells of it any more. Returns the volume's name.
+/// A drain by another process, which continues one whose only volume is held. The volume's pod is gone, so nothing on
+/// the node refers to the volume any more. Returns the volume's name.
 async fn with_an_inherited_volume(scene: &Scene<'_>) -> Result<(Drain, String)> {
     let first = reach(scene, At::Detaching).await?;
     let volume = format!("{}-a", scene.place.namespace);
@@ -274,11 +276,11 @@ async fn with_an_inherited_volume(scene: &Scene<'_>) -> Result<(Drain, String)> 
     Ok((second, volume))
 }
 
-/// Drives the drain until it has looked at the attachments once more.
+/// Runs the drain until it has listed the attachments once more.
 async fn until_it_looks(scene: &Scene<'_>, drain: &mut Drain) -> Result<()> {
     let looks = scene.sent("list", "volumeattachments")?;
     let has_looked = || Some(()).filter(|()| scene.sent("list", "volumeattachments").unwrap() > looks);
-    until(drain, "it looks again", |_| has_looked()).await
+    until(drain, "the drain lists the attachments again", |_| has_looked()).await
 }
 
 pub(crate) async fn t50_a_restart_keeps_the_volumes(target: &Target) -> Result<()> {
@@ -295,14 +297,14 @@ pub(crate) async fn t50_a_restart_keeps_the_volumes(target: &Target) -> Result<(
     Ok(())
 }
 
-/// As no watch tells of them, each look has to follow the one before within a few seconds: 5 s are promised
-/// (`drain::clocks`). A look that came once a minute, with the lists, would not be seen here: `until` gives up before.
+/// No watch reports these volumes, so each list must follow the previous one within a few seconds: 5 s are promised
+/// (`drain::clocks`). Lists once a minute would fail this test: `until` gives up before.
 pub(crate) async fn t50_inherited_volumes_are_looked_at_often(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t50").await?;
     let (mut drain, _) = with_an_inherited_volume(&scene).await?;
     for number in 0..3 {
         turn(Duration::from_secs(10));
-        until_it_looks(&scene, &mut drain).await.with_context(|| format!("look number {number}"))?;
+        until_it_looks(&scene, &mut drain).await.with_context(|| format!("list number {number}"))?;
     }
     Ok(())
 }
@@ -387,14 +389,14 @@ pub(crate) async fn t53_an_order_waits_for_volumes(target: &Target) -> Result<()
     scene.place.until_gone("pods/b").await
 }
 
-/// Makes so many pods that end quickly.
+/// Creates this number of pods that end quickly.
 pub(crate) async fn crowd(scene: &Scene<'_>, number: usize) -> Result<()> {
     let names: Vec<String> = (0..number).map(|number| format!("pod-{number}")).collect();
     let pods: Vec<_> = names.iter().map(|name| (name.as_str(), Ready)).collect();
     scene.place.pods(&pods).await.map(drop)
 }
 
-/// Drives the drain to its end; returns how many evictions it had under way at most.
+/// Runs the drain to its end; returns the greatest number of evictions that it had under way.
 async fn most_at_a_time(mut drain: Drain) -> Result<usize> {
     let mut most = 0;
     let count = |drain: &Drain| drain.lines().iter().filter(|line| line.stage == Some(Stage::Sent)).count();
@@ -416,7 +418,7 @@ pub(crate) async fn t54_the_concurrency_is_limited(target: &Target) -> Result<()
     Ok(())
 }
 
-/// Under one budget there are never more than three.
+/// For one budget there are never more than three evictions under way.
 pub(crate) async fn t54_a_budgets_share_is_limited(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t54").await?;
     crowd(&scene, 8).await?;
@@ -425,7 +427,7 @@ pub(crate) async fn t54_a_budgets_share_is_limited(target: &Target) -> Result<()
     Ok(())
 }
 
-/// While none is answered, all that the server has got are under way.
+/// As none is answered, all evictions that the server has received are under way.
 pub(crate) async fn t54_no_more_evictions_at_the_server_than_allowed(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t54").await?;
     crowd(&scene, 8).await?;
@@ -435,7 +437,7 @@ pub(crate) async fn t54_no_more_evictions_at_the_server_than_allowed(target: &Ta
     while are_sent().is_none() {
         tokio::time::timeout(Duration::from_millis(10), drain.next()).await.ok();
     }
-    // A new picture is a new chance to send.
+    // A new snapshot is a new chance to send.
     scene.label("pod-7", json!({DRAIN_LABEL: "perhaps"})).await?;
     let is_new =
         |drain: &Drain| line(drain, "pod-7").is_some_and(|line| line.reasons.len() == 2).then_some(());
@@ -473,7 +475,7 @@ pub(crate) async fn t55_a_dry_run_changes_nothing(target: &Target) -> Result<()>
     Ok(())
 }
 
-/// The pods, the budget, and what a cordon would change of the node.
+/// The pods, the budget, and the part of the node that a cordon would change.
 async fn all_of(scene: &Scene<'_>) -> Result<[Value; 3]> {
     let pods = scene.place.get("pods").await?;
     let budget = scene.place.get("poddisruptionbudgets/p").await?;

@@ -1,7 +1,7 @@
-//! What a drain costs the API server: each request counted, by verb and resource.
+//! The cost of a drain for the API server: each request is counted, by verb and resource.
 //!
-//! Only on the fake, whose watches end and whose answers fail when the case says so: on a real server one of them may have to
-//! be asked for again.
+//! Only on the fake, whose watches end and whose answers fail only when the case says so: on a real server a request
+//! may have to be repeated.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,9 @@ use crate::control::crowd;
 use crate::disks::Disks;
 use crate::scene::{Scene, end, patient};
 
-/// Of any drain, besides one `create pods/eviction` for each pod: the cordon reads and writes the node, three watches list
-/// first, and the proof reads the node and lists its pods and all attachments (one page for each 500).
+/// Requests of any drain, besides one `create pods/eviction` for each pod: the cordon reads and writes the node, three
+/// watches list first, and the final check reads the node and lists its pods and all attachments (one page for each
+/// 500).
 const OF_ANY: [(&str, &str, usize); 9] = [
     ("get", "nodes", 2),
     ("patch", "nodes", 1),
@@ -28,11 +29,11 @@ const OF_ANY: [(&str, &str, usize); 9] = [
     ("list", "volumeattachments", 1),
 ];
 
-/// Besides, for each DaemonSet with a pod on the node.
+/// Additional requests for each DaemonSet with a pod on the node.
 const OF_A_DAEMON_SET: (&str, &str, usize) = ("get", "daemonsets", 1);
 
-/// Besides, from the first claim on, whatever the number of claims: five more watches list first (one page for each 500
-/// objects of the cluster). The other nodes are the fifth.
+/// Additional requests if there is any claim, whatever the number of claims: five more watches list first (one page for
+/// each 500 objects of the cluster). The other nodes are the fifth.
 const OF_VOLUMES: [(&str, &str, usize); 10] = [
     ("list", "persistentvolumeclaims", 1),
     ("watch", "persistentvolumeclaims", 1),
@@ -56,7 +57,7 @@ fn sum(rows: impl IntoIterator<Item = (&'static str, &'static str, usize)>) -> C
     counts
 }
 
-/// Drains the scene's node and counts what that took.
+/// Drains the scene's node and counts the requests.
 async fn count(scene: &Scene<'_>) -> Result<Counts> {
     assert_eq!(end(&mut scene.drain(patient())).await?, Outcome::Drained);
     let mut counts = Counts::new();

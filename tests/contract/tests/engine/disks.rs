@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
-/// The case's own finalizer on an attachment: as long as it is there, so is the attachment.
+/// The case's own finalizer on an attachment: as long as it is set, the attachment stays.
 const HOLD: &str = "example.org/hold";
 
-/// A CSI driver of the place, known to its first node, that needs 10 ms to detach a volume.
+/// A CSI driver of the place, installed on its first node. It detaches a volume in 10 ms.
 #[derive(Debug)]
 pub(crate) struct Disks<'a> {
     place: &'a Place<'a>,
@@ -18,13 +18,13 @@ pub(crate) struct Disks<'a> {
 }
 
 impl<'a> Disks<'a> {
-    /// The driver, once it is there.
+    /// The existing driver of the place.
     pub(crate) fn of(place: &'a Place<'a>) -> Self {
-        // kwok takes the time of a detach from the name.
+        // kwok reads the detach time from the name.
         Self { place, driver: format!("detach-10ms.{}.test", place.namespace) }
     }
 
-    /// Makes the driver.
+    /// Creates the driver.
     pub(crate) async fn new(place: &'a Place<'a>) -> Result<Self> {
         let disks = Self::of(place);
         let driver = json!({"metadata": {"name": disks.driver}, "spec": {"attachRequired": true}});
@@ -33,21 +33,21 @@ impl<'a> Disks<'a> {
         Ok(disks)
     }
 
-    /// The node gets the driver.
+    /// Installs the driver on the node.
     pub(crate) async fn install(&self, node: &str) -> Result<()> {
         let drivers = json!([{"name": self.driver, "nodeID": node}]);
         let csi_node = json!({"metadata": {"name": node}, "spec": {"drivers": drivers}});
         self.place.caller().post("/apis/storage.k8s.io/v1/csinodes", &csi_node).await?.object().map(drop)
     }
 
-    /// One more node of the place, with the driver.
+    /// Adds a node to the place, with the driver.
     pub(crate) async fn add_node(&self, suffix: &str) -> Result<String> {
         let node = self.place.add_node(suffix).await?;
         self.install(&node).await?;
         Ok(node)
     }
 
-    /// A volume with this handle that waits for the claim of this name. Returns the volume's name.
+    /// Creates a volume with this handle for the claim of this name. Returns the volume's name.
     pub(crate) async fn volume_for(&self, claim: &str, handle: &str) -> Result<String> {
         let volume = format!("{}-{claim}", self.place.namespace);
         let new = json!({"metadata": {"name": volume}, "spec": {
@@ -59,7 +59,7 @@ impl<'a> Disks<'a> {
         Ok(volume)
     }
 
-    /// A volume with this handle and its claim. Returns the volume's name.
+    /// Creates a volume with this handle and its claim. Returns the volume's name.
     pub(crate) async fn disk(&self, claim: &str, handle: &str) -> Result<String> {
         let volume = self.volume_for(claim, handle).await?;
         let new = json!({"metadata": {"name": claim}, "spec": claim_spec(&volume)});
@@ -67,7 +67,7 @@ impl<'a> Disks<'a> {
         Ok(volume)
     }
 
-    /// A pod on the first node with a disk of its own name; returns the volume's name once it is attached.
+    /// Creates a pod on the first node with a disk of the pod's name; returns the volume's name once it is attached.
     pub(crate) async fn pod_with_disk(&self, pod: &str, kubelet: Kubelet) -> Result<String> {
         let volume = self.disk(pod, &format!("handle-{pod}")).await?;
         self.pod(pod, &[pod], kubelet).await?;
@@ -75,21 +75,22 @@ impl<'a> Disks<'a> {
         Ok(volume)
     }
 
-    /// A pod on the first node that mounts these claims, if there are such volumes. It need not run.
+    /// Creates a pod on the first node that mounts these claims, if such volumes exist. Does not wait until it runs.
     pub(crate) async fn pod_that_waits(&self, name: &str, claims: &[&str], kubelet: Kubelet) -> Result<()> {
         let mut pod = objects::bound_pod(name, &self.place.node, kubelet);
         pod["spec"]["volumes"] = volumes(claims);
         self.place.create("pods", &pod).await.map(drop)
     }
 
-    /// A pod on the first node that mounts these claims; it runs.
+    /// Creates a pod on the first node that mounts these claims, and waits until it runs.
     pub(crate) async fn pod(&self, name: &str, claims: &[&str], kubelet: Kubelet) -> Result<()> {
         self.pod_that_waits(name, claims, kubelet).await?;
         let is_running = |pod: &Value| (pod["status"]["phase"] == "Running").then_some(());
         self.place.until("the pod runs", &format!("pods/{name}"), is_running).await
     }
 
-    /// A StatefulSet of one pod with a disk of the set's name; returns the volume's name once it is attached to `node`.
+    /// Creates a StatefulSet of one pod with a disk of the set's name; returns the volume's name once it is attached to
+    /// `node`.
     pub(crate) async fn set_with_disk(&self, name: &str, node: &str) -> Result<String> {
         let volume = self.disk(name, &format!("handle-{name}")).await?;
         let mut set = objects::stateful_set(name, 1, &self.place.namespace);
@@ -119,13 +120,13 @@ impl<'a> Disks<'a> {
     /// From now on the volume cannot be detached from the node.
     pub(crate) async fn hold(&self, volume: &str, node: &str) -> Result<()> {
         let path = self.attachment(volume, node, |_| true).await?;
-        // As the first one: kwok takes its own away by its place in the list, and sometimes a second time from an old
-        // view, which hits whatever has come into that place.
+        // Added as the first finalizer: kwok removes its own by its index in the list, and sometimes a second time from
+        // an old view, which removes whatever has that index by then.
         let add = json!([{"op": "add", "path": "/metadata/finalizers/0", "value": HOLD}]);
         self.place.caller().patch(&path, Change::Json, &add).await?.object().map(drop)
     }
 
-    /// Waits until its detach has begun, and lets it come to its end.
+    /// Waits until the volume's detach has begun, and lets it end.
     pub(crate) async fn release(&self, volume: &str, node: &str) -> Result<()> {
         let path =
             self.attachment(volume, node, |one| one["metadata"]["deletionTimestamp"].is_string()).await?;
@@ -135,7 +136,7 @@ impl<'a> Disks<'a> {
         self.place.caller().until(&format!("{volume} is detached from {node}"), &path, is_gone).await
     }
 
-    /// Waits until the node's list has the volume, or has it no more.
+    /// Waits until the node's list contains the volume, or no longer does.
     pub(crate) async fn until_listed(&self, volume: &str, node: &str, wanted: bool) -> Result<()> {
         let name = self.attached_name(volume).await?;
         let look = |node: &Value| (is_listed(node, &name) == wanted).then_some(());
@@ -143,8 +144,8 @@ impl<'a> Disks<'a> {
         self.place.caller().until(&what, &format!("/api/v1/nodes/{node}"), look).await
     }
 
-    /// An attachment by hand, of whatever source, to any node. It stays: the fake's controller, unlike the real one,
-    /// deletes what it has not made.
+    /// Creates an attachment as a person would, of any source, to any node. Its finalizer keeps it: the fake's
+    /// controller, unlike the real one, deletes attachments that it has not created.
     pub(crate) async fn attach(&self, name: &str, source: &Value, node: &str) -> Result<()> {
         let new = json!({"metadata": {"name": name, "finalizers": [HOLD]}, "spec": {
             "attacher": self.driver, "nodeName": node, "source": source,
@@ -152,12 +153,12 @@ impl<'a> Disks<'a> {
         self.place.caller().post(ATTACHMENTS, &new).await?.object().map(drop)
     }
 
-    /// The driver's name.
+    /// Name of the driver.
     pub(crate) fn driver(&self) -> &str {
         &self.driver
     }
 
-    /// As in a node's `volumesAttached`.
+    /// Name of the volume in a node's `volumesAttached`.
     pub(crate) async fn attached_name(&self, volume: &str) -> Result<String> {
         let path = format!("/api/v1/persistentvolumes/{volume}");
         let found = self.place.caller().get(&path).await?.object()?;
@@ -165,7 +166,7 @@ impl<'a> Disks<'a> {
         Ok(format!("kubernetes.io/csi/{}^{handle}", self.driver))
     }
 
-    /// Waits for the attachment of the volume to the node that is as wanted. Returns its path.
+    /// Waits for the attachment of the volume to the node that fulfils the condition. Returns its path.
     async fn attachment(&self, volume: &str, node: &str, wanted: impl Fn(&Value) -> bool) -> Result<String> {
         let find = |all: &Objects| {
             let found = all.iter().find(|(_, one)| is_of(one, volume, node) && wanted(one));
@@ -178,7 +179,7 @@ impl<'a> Disks<'a> {
     }
 }
 
-/// Changes an attachment without meaning anything by it.
+/// Changes an annotation of an attachment.
 pub(crate) async fn touch_attachment(place: &Place<'_>, name: &str, number: u32) -> Result<()> {
     let note = json!({"metadata": {"annotations": {"example.org/note": number.to_string()}}});
     place.caller().patch(&format!("{ATTACHMENTS}/{name}"), Change::Merge, &note).await?.object().map(drop)
@@ -196,7 +197,7 @@ fn room() -> Value {
     json!({"storage": "1Gi"})
 }
 
-/// Volumes of a pod, each with a name of its own.
+/// The volumes of a pod, each with a name of its own.
 fn volumes(claims: &[&str]) -> Value {
     let volume = |(number, claim): (usize, &&str)| json!({"name": format!("volume-{number}"), "persistentVolumeClaim": {"claimName": claim}});
     claims.iter().enumerate().map(volume).collect()

@@ -1,6 +1,6 @@
-//! `t29_…` to `t36_…`: which pods leave, which stay, which forbid the drain, and all reasons for it.
+//! `t29_…` to `t36_…`: which pods leave, which stay, which forbid the drain, and all reasons for that.
 //!
-//! `t29_…` needs a garbage collector that stands still: it deletes a pod whose owner does not exist.
+//! `t29_…` needs a frozen garbage collector, because that deletes a pod whose owner does not exist.
 
 use anyhow::{Context, Result};
 use cluster::Drainer;
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use crate::disks::{Disks, claim_spec};
 use crate::scene::{Scene, end, is_detaching, line, patient, until};
 
-/// kubectl's defaults, under which nothing is forced and nothing ignored.
+/// kubectl's defaults: no force, and nothing is ignored.
 fn strict() -> Policy {
     Policy { settle: patient().settle, volumes: patient().volumes, ..Policy::kubectl() }
 }
 
-/// Makes a pod on the scene's node, changed by `change`, and waits until it runs.
+/// Creates a pod on the scene's node, changed by `change`, and waits until it runs.
 async fn pod(scene: &Scene<'_>, name: &str, change: impl FnOnce(&mut Value)) -> Result<()> {
     let mut pod = objects::bound_pod(name, &scene.place.node, Kubelet::Quick);
     change(&mut pod);
@@ -39,13 +39,13 @@ fn owned_by(pod: &mut Value, api_version: &str, kind: &str, name: &str, uid: &st
         json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true}]);
 }
 
-/// The verdict on a pod and the reasons for it, as soon as there is one.
+/// The verdict on a pod and its reasons, as soon as the drain has one.
 async fn judged(drain: &mut Drain, pod: &str) -> Result<(Verdict, Vec<Reason>)> {
     let line = until(drain, "the pod is judged", |drain| line(drain, pod)).await?;
     Ok((line.verdict, line.reasons))
 }
 
-/// This policy refuses the pod for these reasons, and so nothing at all is evicted.
+/// Checks that this policy refuses the pod for these reasons, and that nothing is evicted.
 async fn refuses(scene: &Scene<'_>, policy: Policy, pod: &str, reasons: &[Reason]) -> Result<()> {
     let before = scene.sent("create", "pods/eviction")?;
     let mut drain = scene.drain(policy);
@@ -61,7 +61,7 @@ async fn refuses(scene: &Scene<'_>, policy: Policy, pod: &str, reasons: &[Reason
     Ok(())
 }
 
-/// This policy lets the pod go, and gives these warnings.
+/// Checks that this policy evicts the pod, with these warnings.
 async fn evicts(scene: &Scene<'_>, policy: Policy, pod: &str, reasons: &[Reason]) -> Result<()> {
     let mut drain = scene.drain(policy);
     assert_eq!(judged(&mut drain, pod).await?, (Verdict::Evict, reasons.to_vec()));
@@ -85,7 +85,7 @@ pub(crate) async fn t29_an_orphan_of_a_daemon_set(target: &Target) -> Result<()>
     target.resume_controller_manager()
 }
 
-/// It counts as there: its controller would put the pod back at once.
+/// The DaemonSet counts as existing: its controller would create the pod again at once.
 pub(crate) async fn t30_a_daemon_set_that_cannot_be_read(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t30").await?;
     scene.place.create("daemonsets", &objects::daemon_set("agent", &scene.place.namespace)).await?;
@@ -116,7 +116,7 @@ pub(crate) async fn t30_a_daemon_set_that_cannot_be_read(target: &Target) -> Res
     Ok(())
 }
 
-/// Only `apps/v1` counts: others' controllers are ordinary owners, and nobody asks for them.
+/// Only `apps/v1` counts: controllers of others are ordinary owners, and the drain does not read them.
 pub(crate) async fn t31_a_third_partys_daemon_set(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t31").await?;
     let owner = scene.place.create("configmaps", &json!({"metadata": {"name": "owner"}})).await?;
@@ -164,7 +164,7 @@ pub(crate) async fn t33_a_finished_bare_pod_with_an_empty_dir(target: &Target) -
     scene.place.until_gone("pods/b").await
 }
 
-/// Memory is local data as well.
+/// An emptyDir in memory is local data as well.
 pub(crate) async fn t34_an_empty_dir_in_memory(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t34").await?;
     pod(&scene, "a", |pod| add_empty_dir(pod, &json!({"medium": "Memory"}))).await?;
@@ -174,7 +174,7 @@ pub(crate) async fn t34_an_empty_dir_in_memory(target: &Target) -> Result<()> {
     evicts(&scene, allowed, "a", &[Reason::EmptyDir, Reason::NoController]).await
 }
 
-/// It is no local data, and it is a volume: it has to be detached.
+/// An ephemeral volume is no local data, but a volume: it has to be detached.
 pub(crate) async fn t35_a_pod_with_an_ephemeral_volume(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t35").await?;
     let disks = Disks::new(&scene.place).await?;
@@ -195,7 +195,7 @@ pub(crate) async fn t35_a_pod_with_an_ephemeral_volume(target: &Target) -> Resul
     Ok(())
 }
 
-/// kubectl shows the last one only.
+/// kubectl shows only the last warning.
 pub(crate) async fn t36_all_warnings_are_kept(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t36").await?;
     pod(&scene, "a", |pod| {
@@ -212,8 +212,7 @@ pub(crate) async fn t36_all_warnings_are_kept(target: &Target) -> Result<()> {
     assert_eq!(judged(&mut drain, "a").await?, (Verdict::Evict, all));
     assert_eq!(judged(&mut drain, "b").await?, (Verdict::Evict, vec![Reason::NoController]));
     scene.place.until_gone("pods/a").await?;
-    until(&mut drain, "b is told to go", |drain| crate::scene::is_terminating(drain, "b").then_some(()))
-        .await?;
+    until(&mut drain, "b is evicted", |drain| crate::scene::is_terminating(drain, "b").then_some(())).await?;
     scene.kill("b").await?;
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     Ok(())

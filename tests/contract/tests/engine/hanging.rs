@@ -1,8 +1,9 @@
-//! Calls that the server takes and never answers: each is given up after its own time, the drain says what it waits for,
-//! and goes on when the server answers again.
+//! Calls that the server receives and never answers: each is given up after its own time limit, the drain reports what
+//! it waits for, and it goes on when the server answers again.
 //!
-//! Only on the fake: the real server answers whatever it has taken. (`hold_evictions` and `hold_node` of the other cases keep
-//! single writes waiting there, for 30 s at most; a cordon that hangs is `t47_a_deadline_while_cordoning`.)
+//! Only on the fake: the real server answers every call that it has received. (`hold_evictions` and `hold_node` of the
+//! other cases keep single writes waiting there, for 30 s at most; a cordon that hangs is
+//! `t47_a_deadline_while_cordoning`.)
 
 use std::time::Duration;
 
@@ -21,10 +22,10 @@ use crate::outages::{FAKE_ONLY, is_away};
 use crate::scene::{PASSING, Scene, end, is_half_proven, patient, says, stage, turn, until, until_looked};
 use crate::stages::{At, reach};
 
-/// So long an eviction is waited for.
+/// Time limit of an eviction.
 const EVICTION_DEADLINE: Duration = Duration::from_secs(35);
 
-/// The kubelet ends the pod that it did not end before.
+/// Lets the kubelet end the pod that it did not end before.
 fn end_pod(fake: &FakeCluster, scene: &Scene<'_>, pod: &str) -> Result<()> {
     fake.edit("pods", &scene.place.namespace, pod, |pod| {
         pod["metadata"]["annotations"][GONE_AFTER] = json!("0");
@@ -40,14 +41,15 @@ pub(crate) async fn a_proof_that_is_never_answered_is_asked_for_again(target: &T
     let looks = scene.sent("list", "pods")?;
     end_pod(fake, &scene, "a")?;
     let is_said = |drain: &Drain| says(drain, "cannot list pods: no answer within 10 s").ok();
-    until(&mut drain, "it says what it waits for", is_said).await?;
+    until(&mut drain, "the drain reports what it waits for", is_said).await?;
     assert_eq!((drain.progress().left, drain.ended()), (0, None));
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     assert_eq!(scene.sent("list", "pods")?, looks + 2);
     Ok(())
 }
 
-/// Neither the proof nor the probe gets an answer: the clocks stand still, and the proof comes when the server is back.
+/// Neither the final check nor the probe is answered: the drain's clocks stop, and the check is done when the server is
+/// back.
 pub(crate) async fn a_node_that_is_never_answered_is_an_outage(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "hang").await?;
     let fake = target.as_fake().context(FAKE_ONLY)?;
@@ -75,7 +77,7 @@ pub(crate) async fn an_eviction_that_is_never_answered_is_sent_again(target: &Ta
         let Some(Stage::Paused { text, .. }) = stage(drain, "a") else { return None };
         Some(text)
     };
-    // The call is a task of its own.
+    // The call runs in a task of its own, by the real clock.
     tokio::time::sleep(EVICTION_DEADLINE).await;
     let words = until(&mut drain, "it is given up", words).await?;
     assert!(words.contains("no answer within 35 s"), "{words}");
@@ -97,7 +99,7 @@ pub(crate) async fn an_eviction_whose_answer_is_lost_is_not_waited_for(target: &
     Ok(())
 }
 
-/// They stay open, as those do whose other end is gone without a word.
+/// The watches stay open, like connections whose other end is gone without closing them.
 pub(crate) async fn watches_that_fall_silent_are_made_up_for_by_looks(target: &Target) -> Result<()> {
     let fake = target.as_fake().context(FAKE_ONLY)?;
     for at in [At::Terminating, At::Detaching] {
@@ -111,7 +113,7 @@ pub(crate) async fn watches_that_fall_silent_are_made_up_for_by_looks(target: &T
             let free = json!({"metadata": {"finalizers": null}});
             scene.place.caller().patch(&path, Change::Merge, &free).await?.object()?;
         }
-        assert!(timeout(PASSING, end(&mut drain)).await.is_err(), "{at:?}: nobody has told it");
+        assert!(timeout(PASSING, end(&mut drain)).await.is_err(), "{at:?}: the drain cannot have seen it");
         let ended = until_looked(&mut drain, "it ends", |drain| drain.ended().cloned()).await??;
         assert_eq!(ended, Outcome::Drained, "{at:?}");
         fake.faults().clear();

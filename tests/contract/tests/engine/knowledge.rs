@@ -1,7 +1,7 @@
-//! What is not known of volumes yet, or cannot be known: no pod with a claim leaves before it is, the drain says in words
-//! what it waits for, and ends in one way or the other.
+//! Volumes that are not known yet, or cannot be known: no pod with a claim leaves before they are known, the drain
+//! reports what it waits for, and it ends in either case.
 //!
-//! Only on the fake: no part of the real server's API slows down, hangs or fails for lists and reads of one kind only.
+//! Only on the fake: in the real server, lists and reads of a single kind cannot be made to slow down, hang or fail.
 
 use std::fs;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::disks::Disks;
 use crate::outages::FAKE_ONLY;
 use crate::scene::{LONG, PASSING, Scene, end, is_detaching, patient, says, turn, until, until_looked};
 
-/// Claims elsewhere in the cluster: 96 pages.
+/// Number of claims elsewhere in the cluster: 96 pages.
 const ELSEWHERE: usize = 48_000;
 
-/// KiB by which the memory of this process may grow: of each of those claims the engine keeps the names (27 MiB with the
-/// fake's pages). The claims as they are would be over 70 MiB.
+/// Limit of the growth of this process's memory, in KiB: the engine keeps the names of all these claims (27 MiB
+/// including the fake's pages). The whole claims would take over 70 MiB.
 const MOST_MEMORY: u64 = 50 * 1024;
 
-/// What has to be known before a pod with a claim may leave.
+/// Kinds that have to be known before a pod with a claim may leave.
 const NEEDED: [&str; 3] = ["persistentvolumeclaims", "persistentvolumes", "volumeattachments"];
 
 /// A pod with a volume that cannot be detached until the case says so.
@@ -47,12 +47,12 @@ impl<'a> WithVolume<'a> {
         Ok(Self { scene, fake: target.as_fake().context(FAKE_ONLY)?, volume })
     }
 
-    /// From now on this is what becomes of all lists and reads of this kind.
+    /// Applies this effect to all lists and reads of this kind from now on.
     fn fails(&self, verb: &str, resource: &str, effect: Effect) {
         self.scene.fails(self.fake, Fault::on(verb, resource, effect).always());
     }
 
-    /// Begins a drain, and lets so much time pass that it asks for a fresh look if the watches have shown nothing.
+    /// Begins a drain, and lets enough time pass for a relist to be due because the watches have shown nothing.
     async fn after_a_while(&self) -> Result<Drain> {
         let mut drain = self.scene.drain(patient());
         until(&mut drain, "it has begun", |drain| drain.record().map(drop)).await?;
@@ -61,14 +61,14 @@ impl<'a> WithVolume<'a> {
         Ok(drain)
     }
 
-    /// Nobody has told the pod to go.
+    /// Checks that the pod was not evicted.
     async fn nothing_is_sent(&self) -> Result<()> {
         assert_eq!(self.scene.sent("create", "pods/eviction")?, 0);
         assert!(self.scene.is_untouched("a").await?);
         Ok(())
     }
 
-    /// The pod leaves, its volume is waited for, and then the node is drained.
+    /// Checks that the pod leaves, that the drain waits for its volume, and that the node is drained then.
     async fn is_drained_when_detached(&self, mut drain: Drain) -> Result<()> {
         let is_left = |drain: &Drain| is_detaching(drain, &self.volume).then_some(());
         until_looked(&mut drain, "the volume is left", is_left).await?;
@@ -79,7 +79,7 @@ impl<'a> WithVolume<'a> {
         Ok(())
     }
 
-    /// What the engine had asked for when it sent the eviction.
+    /// The engine's requests before the eviction.
     fn asked_before_the_eviction(&self) -> Result<Vec<Asked>> {
         let asked = self.scene.client.asked()?;
         let is_eviction = |asked: &Asked| asked.resource == "pods/eviction";
@@ -100,12 +100,12 @@ fn count(asked: &[Asked], verb: &str, resource: &str) -> usize {
     asked.iter().filter(|asked| (asked.verb.as_str(), asked.resource.as_str()) == (verb, resource)).count()
 }
 
-/// A fresh look has told nothing.
+/// True if a relist has failed.
 fn is_in_vain(drain: &Drain) -> bool {
     attempt(drain.state()).is_some_and(|attempt| attempt.relist_error().is_some())
 }
 
-/// KiB of memory of this process: `VmRSS` now, `VmHWM` the most since [`forget_the_peak`].
+/// Memory of this process in KiB: `VmRSS` now, `VmHWM` the peak since [`forget_the_peak`].
 fn memory(field: &str) -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)).context("no such line")?;
@@ -118,7 +118,7 @@ fn forget_the_peak() -> Result<()> {
 }
 
 fn make_claims_elsewhere(fake: &FakeCluster) -> Result<()> {
-    // It would make a volume for each.
+    // This controller would create a volume for each claim.
     fake.faults().pause(Controller::VolumeBinder);
     for number in 0..ELSEWHERE {
         fake.apply(json!({
@@ -133,8 +133,8 @@ fn make_claims_elsewhere(fake: &FakeCluster) -> Result<()> {
     Ok(())
 }
 
-/// A big healthy cluster: the list of claims takes longer than a drain waits without a look, and the look does not get at
-/// the claims either.
+/// A big healthy cluster: the list of claims takes longer than the drain waits before a relist, and the relist cannot
+/// get the claims either.
 pub(crate) async fn a_pod_with_a_claim_waits_for_a_long_list_of_claims(target: &Target) -> Result<()> {
     let with = WithVolume::new(target).await?;
     make_claims_elsewhere(with.fake)?;
@@ -145,7 +145,7 @@ pub(crate) async fn a_pod_with_a_claim_waits_for_a_long_list_of_claims(target: &
 
     let mut drain = with.after_a_while().await?;
     says(&drain, "the watches have not shown the node, its pods and their volumes yet")?;
-    until(&mut drain, "a look is in vain", |drain| is_in_vain(drain).then_some(())).await?;
+    until(&mut drain, "a relist fails", |drain| is_in_vain(drain).then_some(())).await?;
     says(
         &drain,
         "a fresh look at the node told nothing, and is tried again: cannot get persistentvolumeclaims",
@@ -157,14 +157,14 @@ pub(crate) async fn a_pod_with_a_claim_waits_for_a_long_list_of_claims(target: &
     let asked = with.asked_before_the_eviction()?;
     assert!(count(&asked, "list", "persistentvolumeclaims") >= ELSEWHERE / 500, "the whole list came first");
     let more = memory("VmHWM")?.saturating_sub(before);
-    // Else other tests run in this process.
+    // Without nextest, other tests run in this process and use its memory.
     if std::env::var_os("NEXTEST").is_some() {
         assert!(more < MOST_MEMORY, "{more} KiB more than {before}");
     }
     Ok(())
 }
 
-/// The server takes the request for the list and says nothing, but each claim can be read by its name.
+/// The server receives the request for the list and never answers, but each claim can be read by its name.
 pub(crate) async fn claims_that_are_never_listed_are_read_by_name(target: &Target) -> Result<()> {
     let with = WithVolume::new(target).await?;
     with.fails("list", "persistentvolumeclaims", Effect::Hang);
@@ -178,7 +178,7 @@ pub(crate) async fn claims_that_are_never_listed_are_read_by_name(target: &Targe
     Ok(())
 }
 
-/// A driver that is not known counts as one that attaches: its volumes are waited for, and it holds nothing else up.
+/// An unknown driver counts as one that attaches: the drain waits for its volumes, and for nothing else because of it.
 pub(crate) async fn drivers_that_are_never_listed_hide_no_volume(target: &Target) -> Result<()> {
     let with = WithVolume::new(target).await?;
     for verb in ["list", "get"] {
@@ -195,7 +195,7 @@ pub(crate) async fn drivers_that_are_never_listed_hide_no_volume(target: &Target
     Ok(())
 }
 
-/// Each of the three that have to be known, for a while.
+/// Each of the three kinds that have to be known fails for a while.
 pub(crate) async fn a_pod_with_a_claim_waits_until_its_volumes_can_be_known(target: &Target) -> Result<()> {
     for resource in NEEDED {
         let with = WithVolume::new(target).await?;
@@ -203,7 +203,7 @@ pub(crate) async fn a_pod_with_a_claim_waits_until_its_volumes_can_be_known(targ
             with.fails(verb, resource, busy());
         }
         let mut drain = with.after_a_while().await?;
-        until(&mut drain, "a look is in vain", |drain| is_in_vain(drain).then_some(())).await?;
+        until(&mut drain, "a relist fails", |drain| is_in_vain(drain).then_some(())).await?;
         says(&drain, resource)?;
         with.nothing_is_sent().await.context(resource)?;
         with.fake.faults().clear();
@@ -212,7 +212,8 @@ pub(crate) async fn a_pod_with_a_claim_waits_until_its_volumes_can_be_known(targ
     Ok(())
 }
 
-/// Each of the three, for good: the attempt fails after half an hour, far before its own deadline, and says why.
+/// Each of the three kinds fails for good: the attempt fails after half an hour, long before its own deadline, and
+/// reports why.
 pub(crate) async fn a_drain_that_can_never_know_volumes_fails_and_says_why(target: &Target) -> Result<()> {
     for resource in NEEDED {
         let with = WithVolume::new(target).await?;
@@ -220,7 +221,7 @@ pub(crate) async fn a_drain_that_can_never_know_volumes_fails_and_says_why(targe
             with.fails(verb, resource, busy());
         }
         let mut drain = with.after_a_while().await?;
-        until(&mut drain, "a look is in vain", |drain| is_in_vain(drain).then_some(())).await?;
+        until(&mut drain, "a relist fails", |drain| is_in_vain(drain).then_some(())).await?;
         turn(Duration::from_mins(29));
         assert!(timeout(PASSING, end(&mut drain)).await.is_err(), "not yet");
         turn(Duration::from_mins(1));

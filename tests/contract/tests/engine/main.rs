@@ -1,11 +1,11 @@
-//! The cases `t29_…` to `t57_…`: filters, volumes, control; driven through the engine
-//! as any kube user drives it (`cluster::Drainer`), against the fake and the real control plane.
+//! The cases `t29_…` to `t57_…`: filters, volumes, control. They run through the engine as any kube user runs it
+//! (`cluster::Drainer`), against the fake and the real control plane.
 //!
-//! Each function is run as `fake::tNN_…` and `real::tNN_…`, or, if it stops or freezes a part of the plane, as
-//! `faults_fake::tNN_…` and `faults_real::tNN_…`. Those in `only_fake` say with what reason the real server cannot be
-//! brought to answer so.
+//! Each function runs as `fake::tNN_…` and `real::tNN_…`, or, if it stops or freezes a part of the control plane, as
+//! `faults_fake::tNN_…` and `faults_real::tNN_…`. The cases in `only_fake` say why the real server cannot be made to
+//! answer so.
 
-// `cfg(test)` says that these are tests, in which a failed `unwrap` is a finding.
+// With `cfg(test)` clippy allows `unwrap` in these modules.
 #[cfg(test)]
 mod control;
 #[cfg(test)]
@@ -112,15 +112,15 @@ contract::cases! {only_fake, crate::scene::run, contract::Target::fake, {
     }
 }}
 
-// A large cluster takes its time.
+// A large cluster takes some time.
 contract::cases! {only_fake_large, contract::run, contract::Target::fake, {
     knowledge {
         a_pod_with_a_claim_waits_for_a_long_list_of_claims,
     }
 }}
 
-// These stop or freeze a part of the control plane: each has a plane of its own. After an outage the real controllers are
-// away for up to a minute more (M5), in which no other case can be set up.
+// These cases stop or freeze a part of the control plane, so each has a control plane of its own. After an outage the
+// real controllers are away for up to a minute more (M5), in which no other case can be set up.
 contract::cases_with_faults_apart! {crate::scene::run, {
     filters {
         t29_an_orphan_of_a_daemon_set,

@@ -1,9 +1,9 @@
-//! `t56_…` and `t57_…`: the API server is away, or no other node takes pods.
+//! `t56_…` and `t57_…`: the API server is away, or no other node accepts pods.
 //!
-//! Only on the fake, because no part of the real server's API breaks or slows down single reads (admission, by which the
-//! other cases hold calls, sees writes only):
-//! - `t56_the_server_goes_before_the_proof`: lists of pods break off while the watches go on. On the real server both end
-//!   together, and its pods, whose kubelet needs the server too, do not end without it.
+//! Only on the fake, because in the real server single reads cannot be made to fail or slow down (admission, by which
+//! the other cases hold calls, sees only writes):
+//! - `t56_the_server_goes_before_the_proof`: lists of pods fail while the watches go on. On the real server both end
+//!   together, and its pods do not end without it, because their kubelet needs the server too.
 //! - `t56_a_late_look_brings_no_old_budget_back`: one read is late.
 
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) fn is_away(drain: &Drain) -> bool {
     attempt(drain.state()).is_some_and(|attempt| attempt.away_since().is_some())
 }
 
-/// The clocks stand still; afterwards the drain goes on, and believes an empty node only a minute later.
+/// The drain's clocks stop; afterwards the drain goes on, and believes an empty node only a minute later.
 pub(crate) async fn t56_the_server_goes_in_the_middle(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
     let mut drain = reach(&scene, At::Blocked).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn t56_the_server_goes_in_the_middle(target: &Target) -> Result
     scene.free("p").await?;
     let is_on_its_way = |drain: &Drain| is_terminating(drain, "a") || drain.progress().left == 0;
     until(&mut drain, "a is on its way", |drain| is_on_its_way(drain).then_some(())).await?;
-    // The kubelet may see the server again only later.
+    // The kubelet may reach the server again only later, so the pod is deleted here.
     let now = json!({"gracePeriodSeconds": 0});
     scene.place.caller().delete(&scene.place.path("pods/a"), &now).await?;
     until(&mut drain, "the node looks empty", |drain| is_half_proven(drain).then_some(())).await?;
@@ -79,14 +79,14 @@ pub(crate) async fn t56_the_server_stays_away(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// All pods are gone as the watch says, but no fresh list can be had: that is not enough.
+/// According to the watch all pods are gone, but no fresh list can be read: that is not enough.
 pub(crate) async fn t56_the_server_goes_before_the_proof(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
     let mut drain = reach(&scene, At::Terminating).await?;
     let fake = target.as_fake().context(FAKE_ONLY)?;
     fake.faults().add(Fault::on("list", "pods", Effect::ResetBefore).always());
     let looks = scene.sent("list", "pods")?;
-    // Its kubelet ends it after all.
+    // The kubelet ends the pod now.
     fake.edit("pods", &scene.place.namespace, "a", |pod| {
         pod["metadata"]["annotations"][fake_cluster::GONE_AFTER] = json!("0");
     })?;
@@ -98,9 +98,9 @@ pub(crate) async fn t56_the_server_goes_before_the_proof(target: &Target) -> Res
     Ok(())
 }
 
-/// A fresh look takes the budgets from the picture that was there when it was asked for. When it is answered late, the
-/// watches may have shown newer ones, and those have to stay: nothing else tells a blocked pod that its budget is free.
-/// After an outage looks and watches come back together (`t56_the_server_goes_in_the_middle`).
+/// A relist contains the budgets of the snapshot that existed when it was sent. When its answer is late, the watches
+/// may have shown newer budgets, and those must stay: nothing else tells a blocked pod that its budget has room. After
+/// an outage relists and watches come back together (`t56_the_server_goes_in_the_middle`).
 pub(crate) async fn t56_a_late_look_brings_no_old_budget_back(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
     scene.place.pods(&[("a", ReadyForLong)]).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn t56_a_late_look_brings_no_old_budget_back(target: &Target) -
     let late = Fault::on("get", "nodes", Effect::Delay(Duration::from_millis(500)));
     target.as_fake().context(FAKE_ONLY)?.faults().add(late);
     let looks = scene.sent("get", "nodes")?;
-    // The watches were silent for long.
+    // The watches have been silent for a long time.
     turn(Duration::from_mins(1));
     let is_looking = || Some(()).filter(|()| scene.sent("get", "nodes").unwrap() > looks);
     while is_looking().is_none() {
@@ -125,11 +125,12 @@ pub(crate) async fn t56_a_late_look_brings_no_old_budget_back(target: &Target) -
     until(&mut drain, "the budget is gone", |drain| (!knows_budget(drain)).then_some(())).await?;
     let back = until(&mut drain, "it is back", |drain| knows_budget(drain).then_some(()));
     let back = tokio::time::timeout(Duration::from_secs(2), back).await;
-    assert!(back.is_err(), "a look from before has brought the budget back");
+    assert!(back.is_err(), "a late relist has brought the budget back");
     Ok(())
 }
 
-/// The budget never heals, and the drain says which pod it waits for and why; it does not succeed by that.
+/// The budget never becomes healthy, and the drain reports which pod it waits for and why; it does not succeed because
+/// of that.
 pub(crate) async fn t57_replacements_have_no_place(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t57").await?;
     scene.place.create("deployments", &objects::deployment("web", 2, &scene.place.namespace)).await?;
@@ -154,7 +155,7 @@ pub(crate) async fn t57_replacements_have_no_place(target: &Target) -> Result<()
     Ok(())
 }
 
-/// Then nobody waits for volumes to be attached elsewhere: they would wait for an hour.
+/// The drain then does not wait for volumes to be attached elsewhere: that would take an hour.
 pub(crate) async fn t57_volumes_have_no_other_place(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t57").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());

@@ -1,4 +1,4 @@
-//! A place with a client of its own, and what is to be seen of its drains, beside what `contract::driving` has for all.
+//! A fixture: a place with a client of its own, and checks of its drains in addition to `contract::driving`.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use fake_cluster::{FakeCluster, Fault};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// More than the time after which an engine that hears nothing takes a fresh look.
+/// Longer than the time after which an engine that hears nothing relists.
 pub(crate) const LONG: Duration = Duration::from_secs(31);
 
-/// What takes no longer than this is seen; that something does not happen takes time to see.
+/// How long a test waits to see that something does not happen.
 pub(crate) const PASSING: Duration = Duration::from_millis(300);
 
-/// A policy under which only the case ends a wait: everything may take an hour, and the attempt a day.
+/// A policy under which only the case ends a wait: every step may take an hour, and the attempt a day.
 pub(crate) fn patient() -> Policy {
     let hour = Duration::from_hours(1);
     let device = Policy::device();
@@ -32,12 +32,12 @@ pub(crate) fn patient() -> Policy {
     }
 }
 
-/// Drains with this client, by this policy and the clock that [`turn`] turns.
+/// A drainer with this client, this policy and the clock that [`turn`] moves.
 pub(crate) fn drainer_of(client: &Client<'_>, policy: Policy) -> Drainer {
     Drainer::new(client.cluster().clone(), policy).owned_by("zedkube", "test").with_clock(clock)
 }
 
-/// A place, and a client that nobody else is, for one drain after the other.
+/// A place and a client of its own, for one drain after the other.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) target: &'a Target,
@@ -52,7 +52,7 @@ impl<'a> Scene<'a> {
         Ok(Self { target, place, client })
     }
 
-    /// Drains by this policy and the clock that [`turn`] turns.
+    /// A drainer with this policy and the clock that [`turn`] moves.
     pub(crate) fn drainer(&self, policy: Policy) -> Drainer {
         drainer_of(&self.client, policy)
     }
@@ -62,7 +62,7 @@ impl<'a> Scene<'a> {
         self.drainer(policy).drain(&self.place.node)
     }
 
-    /// Ends a pod that its kubelet does not end.
+    /// Deletes a pod that its kubelet does not end, with grace 0.
     pub(crate) async fn kill(&self, pod: &str) -> Result<()> {
         let now = json!({"gracePeriodSeconds": 0});
         self.place.caller().delete(&self.place.path(&format!("pods/{pod}")), &now).await?.object()?;
@@ -74,44 +74,44 @@ impl<'a> Scene<'a> {
         self.place.patch(&format!("pods/{pod}"), &json!({"metadata": {"labels": labels}})).await.map(drop)
     }
 
-    /// Takes a budget away.
+    /// Deletes a budget.
     pub(crate) async fn free(&self, budget: &str) -> Result<()> {
         let path = self.place.path(&format!("poddisruptionbudgets/{budget}"));
         self.place.caller().delete(&path, &json!({})).await?.object().map(drop)
     }
 
-    /// Cordons or uncordons a node as `kubectl` does: nobody's name is written down.
+    /// Cordons or uncordons a node as `kubectl` does: without a name of an owner.
     pub(crate) async fn cordon_by_hand(&self, node: &str, cordoned: bool) -> Result<()> {
         let patch = json!({"spec": {"unschedulable": cordoned}});
         let path = format!("/api/v1/nodes/{node}");
         self.place.caller().patch(&path, Change::Strategic, &patch).await?.object().map(drop)
     }
 
-    /// Whether the node takes no pods.
+    /// True if the node is cordoned.
     pub(crate) async fn is_cordoned(&self) -> Result<bool> {
         let node = self.place.caller().get(&self.place.node_path()).await?.object()?;
         Ok(node["spec"]["unschedulable"] == true)
     }
 
-    /// The pod is there and nobody has told it to go.
+    /// True if the pod exists and was not told to end.
     pub(crate) async fn is_untouched(&self, pod: &str) -> Result<bool> {
         let reply = self.place.caller().get(&self.place.path(&format!("pods/{pod}"))).await?;
         Ok(reply.code == 200 && reply.object()?["metadata"]["deletionTimestamp"].is_null())
     }
 
-    /// Adds a fault that only this scene's drains run into.
+    /// Adds a fault for requests of this scene's drains only.
     pub(crate) fn fails(&self, fake: &FakeCluster, fault: Fault) {
         let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), self.place.namespace);
         fake.faults().add(fault.from_agent(&agent));
     }
 
-    /// How often the client has sent such a request.
+    /// Number of such requests that the client has sent.
     pub(crate) fn sent(&self, verb: &str, resource: &str) -> Result<usize> {
         count(&self.client, verb, resource)
     }
 }
 
-/// As [`until`], for a drain that may see only by its fresh looks: time passes meanwhile.
+/// As [`until`], for a drain that may learn only by relists: time passes meanwhile.
 pub(crate) async fn until_looked<T>(
     drain: &mut Drain,
     what: &str,
@@ -123,13 +123,13 @@ pub(crate) async fn until_looked<T>(
         }
         turn(LONG);
     }
-    bail!("until {what}: not after 100 looks; {}", told(drain))
+    bail!("until {what}: not after 100 relists; {}", told(drain))
 }
 
-/// What the drain waits for besides pods and volumes, as it says itself.
+/// Checks that the drain reports waiting for this, besides pods and volumes.
 pub(crate) fn says(drain: &Drain, part: &str) -> Result<()> {
     let said = drain.trouble().map(|trouble| trouble.to_string()).unwrap_or_default();
-    ensure!(said.contains(part), "it says {said:?}; {}", told(drain));
+    ensure!(said.contains(part), "the drain reports {said:?}; {}", told(drain));
     Ok(())
 }
 
@@ -141,27 +141,27 @@ pub(crate) fn is_terminating(drain: &Drain, pod: &str) -> bool {
     stage(drain, pod) == Some(Stage::Terminating)
 }
 
-/// The pod's turn has not come: nothing was ever sent for it.
+/// True if it is not the pod's turn yet: no eviction was ever sent for it.
 pub(crate) fn is_waiting(drain: &Drain, pod: &str) -> bool {
     line(drain, pod).is_some_and(|line| line.stage == Some(Stage::Waiting) && line.tries == 0)
 }
 
-/// The line of this volume, if there is something to wait for.
+/// The line of this volume, if the drain waits for it.
 pub(crate) fn volume(drain: &Drain, volume: &str) -> Option<VolumeLine> {
     drain.volumes().into_iter().find(|line| line.volume == volume)
 }
 
-/// All pods have gone and this volume is still being detached.
+/// True if all pods have gone and this volume is still being detached.
 pub(crate) fn is_detaching(drain: &Drain, name: &str) -> bool {
     drain.progress().left == 0 && volume(drain, name).is_some_and(|line| line.stage == "Detaching")
 }
 
-/// The first fresh list was clean, and another one has to follow.
+/// True if the first fresh list was empty, and another one has to follow.
 pub(crate) fn is_half_proven(drain: &Drain) -> bool {
     matches!(drain.state(), State::Proving(_, proof) if proof.is_half_done())
 }
 
-/// The cordon that a drain stands on.
+/// The drain's cordon.
 pub(crate) fn cordon_of(drain: &Drain) -> Result<&Cordoned> {
     drain.cordoned().context("no cordon")
 }

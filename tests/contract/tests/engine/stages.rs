@@ -1,4 +1,4 @@
-//! Drains that have come to a stage and are held there until the case lets them go.
+//! Drains that have reached a stage and are held there until the case lets them go on.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ use crate::scene::{
     Scene, is_blocked, is_detaching, is_half_proven, is_terminating, is_waiting, patient, until,
 };
 
-/// Where a drain is held, and by what.
+/// The stage in which a drain is held, and what holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// Pod `a` is refused by budget `p`.
+    /// Budget `p` refuses the eviction of pod `a`.
     Blocked,
-    /// Pod `a` does not end, and pod `b` leaves after it.
+    /// Pod `a` does not end, and pod `b` may leave only after it.
     Waiting,
     /// Pod `a` does not end.
     Terminating,
-    /// The volume of pod `a`, which is gone, is not detached.
+    /// Pod `a` is gone, and its volume is not detached.
     Detaching,
-    /// All pods are gone, and the second proof is an hour away because a pod came late.
+    /// All pods are gone, and the second final check is an hour away because a pod came late.
     Proving,
 }
 
-/// What the stages need. A volume that is late does not fail the attempt: only its deadline can.
+/// The policy of these stages. A late volume does not fail the attempt: only its deadline does.
 pub(crate) fn policy() -> Policy {
     let patient = patient();
     Policy {
@@ -42,13 +42,13 @@ pub(crate) fn policy() -> Policy {
     }
 }
 
-/// Pods with the label `tier` of this value have this order.
+/// A rule: pods whose label `tier` has this value have this order.
 pub(crate) fn later(tier: &str, order: i32) -> Rule {
     let requirements = vec![Requirement::In("tier".to_owned(), vec![tier.to_owned()])];
     Rule { name: tier.to_owned(), selector: Some(Selector { requirements }), order, ..Rule::default() }
 }
 
-/// Begins a drain by [`policy`] and drives it there.
+/// Begins a drain by [`policy`] and runs it until it reaches this stage.
 pub(crate) async fn reach(scene: &Scene<'_>, at: At) -> Result<Drain> {
     match at {
         At::Blocked => blocked(scene).await,
@@ -59,7 +59,7 @@ pub(crate) async fn reach(scene: &Scene<'_>, at: At) -> Result<Drain> {
     }
 }
 
-/// Takes away what holds the drain there: one that lives goes on at once.
+/// Removes what holds the drain in this stage: a drain that still runs goes on at once.
 pub(crate) async fn free(scene: &Scene<'_>, at: At) -> Result<()> {
     match at {
         At::Blocked => scene.free("p").await,
@@ -72,7 +72,7 @@ pub(crate) async fn free(scene: &Scene<'_>, at: At) -> Result<()> {
     }
 }
 
-/// The volume of pod `a`.
+/// Name of the volume of pod `a`.
 fn volume(scene: &Scene<'_>) -> String {
     format!("{}-a", scene.place.namespace)
 }

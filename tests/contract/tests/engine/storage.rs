@@ -1,10 +1,12 @@
 //! `t37_…` to `t46_…`: volumes.
 //!
-//! What holds a volume at a node is a finalizer of the case on its VolumeAttachment: on both servers the detach begins,
-//! and ends when the case says so.
 //!
-//! Only on the fake: `t46_…`. VolumeAttachments are a part of every server of version 1.34; only its command line, which is
-//! the same for all tests, could leave them out. (A missing right is answered with 403, which means something else.)
+//! A finalizer of the case on a VolumeAttachment holds the volume at its node: on both servers the detach begins, and
+//! ends when the case says so.
+//!
+//! Only on the fake: `t46_…`. VolumeAttachments are a part of every server of version 1.34; only the server's command
+//! line, which is the same for all tests, could leave them out. (A missing right is answered with 403, which means
+//! something else.)
 
 use std::time::Duration;
 
@@ -22,12 +24,12 @@ use serde_json::json;
 use crate::disks::{Disks, claim_spec, touch_attachment};
 use crate::scene::{Scene, end, is_detaching, is_terminating, is_waiting, patient, turn, until, volume};
 
-/// Pods with volumes all at once.
+/// Evicts pods with volumes all at once.
 fn together() -> Policy {
     Policy { stateful: Stateful { parallel: 64, ..patient().stateful }, ..patient() }
 }
 
-/// The pod stays on the node, and its volume with it.
+/// Makes the pod stay on the node, together with its volume.
 async fn stays(scene: &Scene<'_>, pod: &str) -> Result<()> {
     scene.label(pod, json!({DRAIN_LABEL: "skip"})).await
 }
@@ -67,7 +69,7 @@ pub(crate) async fn t37_a_handle_that_begins_another_one(target: &Target) -> Res
     Ok(())
 }
 
-/// A handle is any text: it is no pattern, and neither is a broken one a proof of anything.
+/// A handle is any text: it is not a pattern, and a broken pattern proves nothing.
 pub(crate) async fn t38_handles_with_characters_of_patterns(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t38").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
@@ -88,7 +90,7 @@ pub(crate) async fn t38_handles_with_characters_of_patterns(target: &Target) -> 
     let all = |drain: &Drain| leaving.iter().all(|volume| is_detaching(drain, volume));
     until(&mut drain, "all are left", |drain| all(drain).then_some(())).await?;
 
-    // The node's list alone holds one of them now.
+    // Now only the node's list shows one of them as attached.
     for volume in leaving {
         disks.until_listed(volume, node, false).await?;
     }
@@ -118,7 +120,7 @@ async fn list(scene: &Scene<'_>, disks: &Disks<'_>, volumes: &[&String]) -> Resu
     scene.place.caller().patch(&path, Change::Merge, &status).await?.object().map(drop)
 }
 
-/// It counts when its last user is gone, and then it is waited for.
+/// A volume counts when its last user is gone; then the drain waits for it.
 pub(crate) async fn t39_a_volume_of_two_local_pods(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t39").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
@@ -130,7 +132,7 @@ pub(crate) async fn t39_a_volume_of_two_local_pods(target: &Target) -> Result<()
 
     let mut drain = scene.drain(patient());
     let only_b = |drain: &Drain| (is_gone(drain, "a") && is_terminating(drain, "b")).then_some(());
-    until(&mut drain, "a is gone and b told to go", only_b).await?;
+    until(&mut drain, "a is gone and b evicted", only_b).await?;
     assert_eq!(volume(&drain, &shared), None, "b has it");
     scene.kill("b").await?;
     until(&mut drain, "the volume is left", |drain| is_detaching(drain, &shared).then_some(())).await?;
@@ -139,7 +141,7 @@ pub(crate) async fn t39_a_volume_of_two_local_pods(target: &Target) -> Result<()
     Ok(())
 }
 
-/// That does not make it shared.
+/// A claim that is mounted twice is not shared.
 pub(crate) async fn t40_a_claim_mounted_twice(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t40").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
@@ -155,7 +157,7 @@ pub(crate) async fn t40_a_claim_mounted_twice(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// It names no volume, so it is nobody's: it neither holds the drain up nor breaks it.
+/// An inline attachment names no volume, so it belongs to no pod: it neither delays the drain nor breaks it.
 pub(crate) async fn t41_an_inline_attachment(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t41").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
@@ -170,7 +172,7 @@ pub(crate) async fn t41_an_inline_attachment(target: &Target) -> Result<()> {
     until(&mut drain, "a's volume is left", |drain| is_detaching(drain, &own).then_some(())).await?;
     assert_eq!(drain.volumes().len(), 1, "{:?}", drain.volumes());
     disks.release(&own, node).await?;
-    // Nothing tells whose the inline one is, and it is attached all the same.
+    // Nothing shows whose the inline attachment is, but it is attached, so the drain waits for it.
     until(&mut drain, "the inline one is left", |drain| is_detaching(drain, &name).then_some(())).await?;
     let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{name}");
     scene.place.caller().delete(&path, &json!({})).await?.object()?;
@@ -180,8 +182,8 @@ pub(crate) async fn t41_an_inline_attachment(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A volume that was attached before the drain came, and whose pod somebody else has moved a moment ago (as `kubectl drain`
-/// does): waited for, named when it takes too long, and again by the next drain.
+/// A volume that was attached before the drain began, and whose pod another client has just moved (as `kubectl drain`
+/// does): the drain waits for it, names it when it takes too long, and so does the next drain.
 pub(crate) async fn what_somebody_else_has_left_attached_is_waited_for(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "left").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
@@ -204,12 +206,13 @@ pub(crate) async fn what_somebody_else_has_left_attached_is_waited_for(target: &
     Ok(())
 }
 
-/// A claim that is not bound, one whose volume is missing, and one that is missing itself: nothing to wait for.
+/// A claim that is not bound, one whose volume is missing, and one that is missing itself: the drain does not wait for
+/// any of them.
 pub(crate) async fn t42_claims_without_a_volume(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t42").await?;
     let disks = Disks::new(&scene.place).await?;
     if let Some(fake) = target.as_fake() {
-        // It makes a volume for every claim; on the real plane nobody does.
+        // This controller would create a volume for every claim; on the real control plane no controller does.
         fake.faults().pause(Controller::VolumeBinder);
     }
     for (name, volume) in [("unbound", ""), ("lost", "no-such-volume")] {
@@ -244,7 +247,8 @@ pub(crate) async fn t43_the_node_goes_in_the_middle_of_a_wait(target: &Target) -
     Ok(())
 }
 
-/// The state counts, not events: none of them can be missed. If one were, the second pod would wait for an hour.
+/// The state counts, not the events, so a missed event is harmless. If it were not, the second pod would wait for an
+/// hour.
 pub(crate) async fn t44_a_hundred_attachment_updates_during_a_detach(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t44").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
@@ -276,7 +280,7 @@ pub(crate) async fn t44_a_hundred_attachment_updates_during_a_detach(target: &Ta
     disks.until_attached(&second, &other).await
 }
 
-/// Two pods with volumes, the first of which is not detached for over an hour. Returns how the drain ends, and the name
+/// Two pods with volumes; that of the first is not detached for over an hour. Returns how the drain ends, and the name
 /// of that volume.
 async fn with_a_late_detach(
     scene: &Scene<'_>,
@@ -318,7 +322,7 @@ pub(crate) async fn t45_a_detach_timeout_can_be_put_up_with(target: &Target) -> 
     Ok(())
 }
 
-/// Then the node's list is all that tells.
+/// Then only the node's list shows what is attached.
 pub(crate) async fn t46_no_attachments_are_served(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t46").await?;
     let fake = target.as_fake().expect("for the fake only");

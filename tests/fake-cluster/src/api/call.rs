@@ -1,4 +1,4 @@
-//! A request, read: what it asks of which object.
+//! Reads a request: its verb and the object that it is about.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-    /// A method that no verb has.
+    /// A method that is no known verb.
     Other,
 }
 
@@ -50,16 +50,16 @@ impl Verb {
     }
 }
 
-/// What the URL names.
+/// The target of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Objects of a kind.
     Objects(Objects),
-    /// Anything else: discovery, health, unknown paths.
+    /// Any other path: discovery, health, unknown paths.
     Path(String),
 }
 
-/// A kind, narrowed by what else the URL says.
+/// A kind, with the namespace, name and subresource of the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Objects {
     pub(crate) resource: &'static Resource,
@@ -79,7 +79,7 @@ impl Call {
         Self { verb, target, query, content_type, body }
     }
 
-    /// The resource as the audit log names it, such as `pods/eviction`; the path if it is none.
+    /// The resource as the audit log names it, such as `pods/eviction`; for any other target the path.
     pub(crate) fn resource(&self) -> String {
         match &self.target {
             Target::Path(path) => path.clone(),
@@ -163,7 +163,7 @@ fn objects(path: &str) -> Option<Objects> {
         resource.plural == *plural && resource.group == group && resource.version == version
     };
     let resource = RESOURCES.iter().copied().find(is_served)?;
-    // A namespaced object has no address without its namespace, and a cluster-wide kind none inside of one.
+    // A namespaced object needs its namespace in the URL, and a cluster-wide kind must not have one.
     let has_namespace = !namespace.is_empty();
     let fits = if resource.is_namespaced() { has_namespace || name.is_none() } else { !has_namespace };
     fits.then(|| Objects {
@@ -174,7 +174,7 @@ fn objects(path: &str) -> Option<Objects> {
     })
 }
 
-/// The parameters of a URL; of a repeated one the last.
+/// The parameters of a URL; if one is repeated, the last counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(BTreeMap<String, String>);
 
@@ -187,7 +187,7 @@ impl Query {
         Self(pairs.collect())
     }
 
-    /// The parameter, or `""`.
+    /// The value of the parameter; `""` if it is missing.
     pub(crate) fn text(&self, key: &str) -> &str {
         self.0.get(key).map(String::as_str).unwrap_or_default()
     }
@@ -208,7 +208,7 @@ impl Query {
     }
 }
 
-/// Undoes percent encoding; what is not UTF-8 afterwards is replaced.
+/// Decodes percent encoding; bytes that are not UTF-8 are replaced.
 fn decode(text: &str, plus_is_space: bool) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -222,7 +222,7 @@ fn decode(text: &str, plus_is_space: bool) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The byte of two hexadecimal digits, and what comes after them.
+/// The byte of two hexadecimal digits, and the rest of the text.
 fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
     let [high, low, rest @ ..] = text else { return None };
     Some((hex(*high)? * 16 + hex(*low)?, rest))

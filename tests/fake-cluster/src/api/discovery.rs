@@ -1,4 +1,4 @@
-//! What is served, and whether the server is well: `/api`, `/apis`, `/version`, `/readyz`.
+//! Answers discovery and health paths: `/api`, `/apis`, `/version`, `/readyz`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub(super) fn answer(verb: Verb, path: &str, unserved: &BTreeSet<String>) -> Res
     }
 }
 
-/// Nobody is refused anything here, whatever he asks.
+/// The answer to a review of rights: every right is granted.
 fn everything_is_allowed() -> Value {
     json!({
         "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
@@ -44,7 +44,7 @@ fn everything_is_allowed() -> Value {
     })
 }
 
-/// The path is of a group and version that are served, whatever follows.
+/// True if the path begins with a group and version that are served.
 fn is_known(segments: &[&str]) -> bool {
     let (group, version) = match segments {
         ["api", version, ..] => ("", version),
@@ -54,12 +54,12 @@ fn is_known(segments: &[&str]) -> bool {
     RESOURCES.iter().any(|resource| resource.group == group && resource.version == *version)
 }
 
-/// What the server says of a group that nobody has installed: plain text, no Status.
+/// The server's answer for a group that is not installed: plain text, no Status.
 fn page_not_found() -> Reply {
     Reply::text(404, "404 page not found\n")
 }
 
-/// The version whose answers were measured.
+/// The server version whose answers were measured.
 fn version() -> Value {
     json!({
         "major": "1", "minor": "34", "gitVersion": "v1.34.2", "gitCommit": "", "gitTreeState": "clean",
@@ -72,7 +72,7 @@ fn core_versions() -> Value {
     json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]})
 }
 
-/// Group names and their versions, core apart.
+/// Names of the groups and their versions, without the core group.
 fn groups() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut groups: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for resource in RESOURCES.iter().filter(|resource| !resource.group.is_empty()) {
@@ -123,7 +123,7 @@ fn resource_list(group: &str, version: &str, unserved: &BTreeSet<String>) -> Rep
     )
 }
 
-/// The kind itself and its subresources.
+/// The entries of a kind and of its subresources.
 fn entries(resource: &Resource) -> Vec<Value> {
     let (plural, kind, namespaced) = (resource.plural, resource.kind, resource.is_namespaced());
     let mut entries = vec![json!({

@@ -1,4 +1,4 @@
-//! GET of many objects: selectors, pages over one snapshot, and reads that may be stale.
+//! GET of many objects: selectors, pages of one snapshot, and reads that may be stale.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,18 +12,18 @@ use crate::resources::Resource;
 use crate::selector::{Fields, Labels, Selection};
 use crate::store::{Key, Object, Store};
 
-/// One page of a list; it serializes as the list object of its kind.
+/// One page of a list; it is serialized as the list object of its kind.
 #[derive(Debug)]
 pub(crate) struct Page {
     resource: &'static Resource,
     revision: u64,
     objects: Vec<Object>,
     next: Option<String>,
-    /// Known only without selectors, as on a real server.
+    /// Number of objects on later pages; only known without selectors, as on a real server.
     remaining: Option<usize>,
 }
 
-/// What a list or watch is about, from its URL.
+/// The selection of a list or watch, from its URL.
 pub(crate) fn selection(objects: &Objects, query: &Query) -> Result<Selection, Refusal> {
     let invalid = |problem: String| Refusal::bad_request(problem);
     let mut fields = Fields::parse(objects.resource, query.text("fieldSelector")).map_err(invalid)?;
@@ -37,7 +37,7 @@ pub(crate) fn selection(objects: &Objects, query: &Query) -> Result<Selection, R
     })
 }
 
-/// Lists the objects that fit. `stale` is the revision that a read without a version guarantee sees.
+/// Lists the selected objects. `stale` is the revision that a read without a version guarantee sees.
 pub(crate) fn list(store: &Store, objects: &Objects, query: &Query, stale: u64) -> Result<Page, Refusal> {
     let selection = selection(objects, query)?;
     let start = start(store, query, stale)?;
@@ -57,7 +57,7 @@ pub(crate) fn list(store: &Store, objects: &Objects, query: &Query, stale: u64) 
         last = Some(key.clone());
         found.push(Object::clone(object));
     }
-    // Whether any of the rest fits is not looked at: with a selector the last page may be empty, as on a real server.
+    // The rest is not matched against the selectors: with a selector the last page may be empty, as on a real server.
     let mut rest = rest.peekable();
     let has_more = rest.peek().is_some();
     Ok(Page {
@@ -69,13 +69,13 @@ pub(crate) fn list(store: &Store, objects: &Objects, query: &Query, stale: u64) 
     })
 }
 
-/// Where a list begins.
+/// The start of a list.
 #[derive(Debug)]
 struct Start {
     revision: u64,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     after: Option<Key>,
-    /// Answered as from the server's watch cache, which knows no pages.
+    /// The list is answered as if from the server's watch cache, which knows no pages.
     is_cached: bool,
 }
 
@@ -90,7 +90,7 @@ fn start(store: &Store, query: &Query, stale: u64) -> Result<Start, Refusal> {
         return Err(Refusal::invalid("ListOptions.meta.k8s.io", "", "resourceVersionMatch", problem));
     }
     let current = store.revision();
-    // A page of a known version without a stated match means exactly that version.
+    // A page of a given version, without a `resourceVersionMatch`, means exactly that version.
     let is_page = version_match.is_empty() && query.number("limit")?.is_some_and(|limit| limit > 0);
     match version {
         None => Ok(Start { revision: current, after: None, is_cached: false }),
@@ -103,7 +103,7 @@ fn start(store: &Store, query: &Query, stale: u64) -> Result<Start, Refusal> {
     }
 }
 
-/// The server does not know this version yet.
+/// The refusal for a version that the server does not know yet.
 pub(crate) fn too_large(version: u64, current: u64) -> Refusal {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
     let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
@@ -126,7 +126,7 @@ fn token(revision: u64, last: &Key) -> String {
     URL_SAFE_NO_PAD.encode(token.to_string())
 }
 
-/// Reads a token of [`token`]; its revision 0 means "as of now".
+/// Reads a token made by [`token`]; its revision 0 means the present.
 fn continued(store: &Store, token: &str, version: Option<u64>) -> Result<Start, Refusal> {
     if version.is_some_and(|version| version > 0) {
         return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
@@ -161,7 +161,7 @@ impl Serialize for Page {
     }
 }
 
-/// An object inside a list: its kind is said once, by the list.
+/// An object inside a list, without its kind, which the list has already.
 struct Item<'a>(&'a Value);
 
 impl Serialize for Item<'_> {

@@ -7,12 +7,12 @@ use crate::object;
 use crate::refusal::Refusal;
 use crate::write::{DeleteOptions, Preconditions};
 
-/// Whether the query asks for a dry run. `options` names the kind of options for the refusal of an unknown value.
+/// True if the query asks for a dry run. The refusal of an unknown value names `options`.
 pub(crate) fn dry_run(query: &Query, options: &str) -> Result<bool, Refusal> {
     is_all(query.text("dryRun"), options)
 }
 
-/// Whether a body's `dryRun` list asks for a dry run.
+/// True if the body's `dryRun` list asks for a dry run.
 pub(crate) fn dry_run_in(body: &Value) -> Result<bool, Refusal> {
     let mut is_dry = false;
     for value in object::items(body, "/dryRun") {

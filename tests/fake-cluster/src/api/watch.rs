@@ -1,4 +1,4 @@
-//! WATCH: where it begins, and which event each change means for it. No I/O: `server::stream` sends it.
+//! WATCH: where it begins, and which event it gets for each change. No I/O: `server::stream` sends the events.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use crate::selector::Selection;
 use crate::settings::Settings;
 use crate::store::{Object, Store};
 
-/// Changes that one pass looks at, so that the store's lock is held for a short time only.
+/// Number of changes that one pass reads, so that the store's lock is held only for a short time.
 const BATCH: usize = 256;
 
-/// A watch and how far it has read.
+/// A watch, and the revision up to which it has read.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) resource: &'static Resource,
     selection: Selection,
-    /// The last revision that was looked at.
+    /// The last revision that was read.
     cursor: u64,
     initial: Vec<Object>,
-    /// The initial objects end with a bookmark of their own.
+    /// A bookmark marks the end of the initial objects.
     marks_end_of_initial: bool,
     pub(crate) has_bookmarks: bool,
-    /// The server ends it after this time.
+    /// The server ends the watch after this time.
     pub(crate) timeout: Duration,
 }
 
@@ -36,18 +36,18 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) events: Vec<Event>,
-    /// There may be more at once.
+    /// There may be more events already.
     pub(crate) has_more: bool,
-    /// The reader is too far behind: these are the last events.
+    /// These are the last events: the watch is too far behind.
     pub(crate) is_last: bool,
 }
 
-/// One line of a watch.
+/// One line of a watch's answer.
 #[derive(Debug)]
 pub(crate) enum Event {
     Added(Object),
     Modified(Object),
-    /// With the revision of the deletion.
+    /// The object and the revision of its deletion.
     Deleted(Object, u64),
     Other(Value),
 }
@@ -86,7 +86,7 @@ impl Watch {
         })
     }
 
-    /// Reads on from the store.
+    /// Reads the next changes from the store.
     pub(crate) fn next(&mut self, store: &Store) -> Batch {
         let mut events: Vec<Event> = self.initial.drain(..).map(Event::Added).collect();
         if std::mem::take(&mut self.marks_end_of_initial) {
@@ -110,7 +110,7 @@ impl Watch {
         Refusal::expired(format!("too old resource version: {} ({oldest})", self.cursor))
     }
 
-    /// What a change means: an object that begins to fit was added, one that no longer fits was deleted.
+    /// The event for a change: an object that begins to match is added, one that no longer matches is deleted.
     fn event(&self, change: &Change) -> Option<Event> {
         if change.resource != self.resource {
             return None;
@@ -125,7 +125,7 @@ impl Watch {
         }
     }
 
-    /// "You have seen everything up to here."
+    /// A bookmark: the client has seen everything up to this revision.
     pub(crate) fn bookmark(&self, ends_initial: bool) -> Value {
         let mut metadata = json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
         if ends_initial {

@@ -1,6 +1,6 @@
-//! Plays the attach-detach controller and the drivers' attachers: volumes follow their pods. The order is the measured
-//! one: a volume leaves `volumesAttached` first, then its `VolumeAttachment` is deleted, and only its end is the
-//! detach.
+//! Plays the attach-detach controller and the attachers of the drivers: volumes follow their pods. The order is the
+//! measured one: a volume is removed from `volumesAttached` first, then its `VolumeAttachment` is deleted, and only the
+//! end of that object is the detach.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::write::{self, DeleteOptions, NewStatus};
 #[derive(Debug, Default)]
 pub(super) struct AttachDetach {
     changes: Changes,
-    /// Pods with claims.
+    /// Pods that have claims.
     users: BTreeSet<Key>,
-    /// Since when each attachment (by uid) is attached or detached; true for the latter.
+    /// For each attachment (by uid): when its attaching or detaching began; `true` stands for detaching.
     since: BTreeMap<(String, bool), Duration>,
 }
 
@@ -66,7 +66,7 @@ impl Step for AttachDetach {
 }
 
 impl AttachDetach {
-    /// Each volume with the node of a pod that uses it.
+    /// Each volume, with the node of a pod that uses it.
     fn wanted(&mut self, store: &Store) -> BTreeSet<(Volume, String)> {
         self.users.extend(self.changes.keys(store, PODS));
         let mut wanted = BTreeSet::new();
@@ -111,7 +111,8 @@ fn finish_attach(store: &mut Store, attachment: &Object) {
     list_on_node(store, attachment, true);
 }
 
-/// The kubelet must have unmounted it; then it leaves the node's list, and then its deletion begins.
+/// Begins a detach: once the kubelet has unmounted the volume, the volume is removed from the node's list, then the
+/// attachment is deleted.
 fn begin_detach(store: &mut Store, attachment: &Object, world: &World<'_>) {
     let node = store.get(NODES, "", text(attachment, "/spec/nodeName"));
     let name = attached_name(store, attachment);
@@ -125,7 +126,7 @@ fn begin_detach(store: &mut Store, attachment: &Object, world: &World<'_>) {
     drop(write::delete(store, ATTACHMENTS, key, &DeleteOptions::default(), world.context()));
 }
 
-/// The driver holds the object no more; others still may.
+/// Removes the driver's finalizer from the object; other finalizers may still hold it.
 fn end(store: &mut Store, attachment: &Object) {
     let own = finalizer(text(attachment, "/spec/attacher"));
     drop(write::edit(store, ATTACHMENTS, "", object::name(attachment), |attachment| {
@@ -151,7 +152,7 @@ fn attached_name(store: &Store, attachment: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// Keeps the node's `volumesAttached`.
+/// Updates the node's `volumesAttached`.
 fn list_on_node(store: &mut Store, attachment: &Object, is_attached: bool) {
     let name = attached_name(store, attachment);
     if name.is_empty() {

@@ -1,4 +1,4 @@
-//! What has changed since a controller's last look, so that a quiet pod among thousands costs nothing.
+//! The changes since a controller's last step, so that an unchanged pod among thousands costs nothing.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,21 @@ use crate::object::{self, text};
 use crate::resources::Resource;
 use crate::store::{Key, Object, Store};
 
-/// How far a controller has read.
+/// The revision up to which a controller has read.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     cursor: u64,
 }
 
 impl Changes {
-    /// The changes since the last look, oldest first; none if too much has happened.
+    /// The changes since the last step, oldest first; `None` if there were too many.
     pub(super) fn read<'a>(&mut self, store: &'a Store) -> Option<impl Iterator<Item = &'a Change>> {
         let cursor = std::mem::replace(&mut self.cursor, store.revision());
         store.history().after(cursor).ok()
     }
 
-    /// The keys of a kind that have changed, also those of objects that are gone. If too much has happened, those of
-    /// all that are there.
+    /// Keys of the changed objects of a kind, including deleted ones. If there were too many changes, the keys of all
+    /// existing objects.
     pub(super) fn keys(&mut self, store: &Store, resource: &'static Resource) -> BTreeSet<Key> {
         match self.read(store) {
             Some(changes) => changes.filter(|change| change.resource == resource).map(Change::key).collect(),
@@ -31,8 +31,8 @@ impl Changes {
         }
     }
 
-    /// The objects of a kind that have changed, or one of whose controlled objects has. If too much has happened,
-    /// or something of `all_with`, all of them.
+    /// The objects of a kind that have changed, or that control a changed object. All objects if there were too many
+    /// changes, or if an object of `all_with` changed.
     pub(super) fn owners(
         &mut self,
         store: &Store,

@@ -13,7 +13,7 @@ use crate::resources::{DAEMON_SETS, NODES, PODS, Resource};
 use crate::store::{Object, Store};
 use crate::write;
 
-/// What pods of a `DaemonSet` tolerate without being told: a cordon, and a node in trouble.
+/// Taints that the pods of a `DaemonSet` tolerate by default: a cordon, and those of a node that has problems.
 const TOLERATED: [(&str, &str); 5] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -55,7 +55,7 @@ fn place(store: &mut Store, owner: &Object, pods: &[Object], nodes: &[Object], w
     }
     for node in &wanted {
         if !pods.iter().any(|pod| target(pod) == *node) {
-            // A namespace that ends refuses it; it is tried again at the next change.
+            // A terminating namespace refuses the pod; the next change tries again.
             drop(create_pod(store, owner, pod_for(&pod, node), world));
         }
     }
@@ -94,7 +94,7 @@ fn pod_for(pod: &Value, node: &str) -> Value {
     pod
 }
 
-/// The node that a pod is on or is meant for.
+/// The node that a pod is bound to, or is meant for.
 fn target(pod: &Value) -> &str {
     match text(pod, "/spec/nodeName") {
         "" => text(

@@ -1,5 +1,5 @@
 //! Keeps one `ReplicaSet` per template of a `Deployment`. A new template replaces the old pods at once; the rolling
-//! of real deployments is left out.
+//! update of real deployments is left out.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::resources::{DEPLOYMENTS, REPLICA_SETS, Resource};
 use crate::store::{Object, Store};
 use crate::write::{self, NewStatus};
 
-/// The label that tells the pods of two templates apart.
+/// Label that distinguishes the pods of two templates.
 const HASH: &str = "pod-template-hash";
 
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ fn roll_out(store: &mut Store, deployment: &Object, sets: &[Object], world: &Wor
         return;
     }
     let new = replica_set(deployment, &current);
-    // A namespace that ends refuses it; it is tried again at the next change.
+    // A terminating namespace refuses the set; the next change tries again.
     drop(write::create(
         store,
         REPLICA_SETS,

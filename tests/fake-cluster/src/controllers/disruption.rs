@@ -1,4 +1,4 @@
-//! Counts, for each budget, how many of its pods may be disrupted, as the disruption controller does.
+//! Computes, for each budget, how many of its pods may be disrupted, as the disruption controller does.
 
 mod expected;
 
@@ -21,9 +21,9 @@ use expected::{Expected, expected};
 #[derive(Debug, Default)]
 pub(super) struct Disruption {
     changes: Changes,
-    /// When a disruption of each budget is given up.
+    /// For each budget: when a disruption that did not happen is forgotten.
     due: BTreeMap<Key, Duration>,
-    /// Pods with the mark of a disruption.
+    /// Pods with the condition DisruptionTarget.
     marked: BTreeSet<Key>,
 }
 
@@ -50,8 +50,8 @@ impl Step for Disruption {
 }
 
 impl Disruption {
-    /// The budgets whose numbers may have changed since the last look: their own, those of their pods, or the scale
-    /// of a controller in their namespace.
+    /// The budgets whose numbers may have changed since the last step, because the budget, its pods, or the scale of a
+    /// controller in its namespace has changed.
     fn touched(&mut self, store: &Store) -> BTreeSet<Key> {
         let select = |budget: &Object| (Key::of(budget), selector(budget));
         let budgets: Vec<(Key, Option<Labels>)> = store.objects(BUDGETS).map(select).collect();
@@ -81,7 +81,7 @@ impl Disruption {
         touched
     }
 
-    /// Takes the mark of a disruption off the pods whose eviction came to nothing.
+    /// Removes the condition DisruptionTarget from pods whose eviction did not happen.
     fn clear_stale_marks(&mut self, store: &mut Store, world: &World<'_>) -> Option<Duration> {
         let mut next = None;
         self.marked.retain(|key| {
@@ -101,7 +101,7 @@ impl Disruption {
     }
 }
 
-/// It was to be disrupted and is neither ending nor at its end.
+/// True if the pod has the condition but is neither terminating nor finished.
 fn is_marked(pod: &Value) -> bool {
     let mark = object::condition(pod, "DisruptionTarget");
     mark.is_some_and(|mark| text(mark, "/status") == "True")
@@ -109,7 +109,7 @@ fn is_marked(pod: &Value) -> bool {
         && !object::is_finished(pod)
 }
 
-/// Brings one budget's status up to date. Returns when a disruption that came to nothing is forgotten.
+/// Updates one budget's status. Returns when a disruption that did not happen is to be forgotten.
 fn count(store: &mut Store, budget: &Object, world: &World<'_>) -> Option<Duration> {
     let pods = pods_of(store, budget);
     let Expected { pods: expected, healthy: desired } = match expected(store, budget, &pods) {
@@ -157,7 +157,7 @@ fn condition(status: &str, reason: &str, message: &str, generation: i64) -> Valu
     })
 }
 
-/// A budget without a selector has none: it selects nothing. An empty selector selects everything.
+/// The budget's selector. Without a selector a budget selects nothing; an empty selector selects everything.
 fn selector(budget: &Value) -> Option<Labels> {
     let selector = at(budget, "/spec/selector").filter(|selector| !selector.is_null())?;
     Labels::from_object(selector).ok()
@@ -169,7 +169,7 @@ fn pods_of(store: &Store, budget: &Object) -> Vec<Object> {
     pods.filter(|pod| selector.matches(&object::labels(pod))).cloned().collect()
 }
 
-/// Nothing may be disrupted while the count fails; the generation stays unobserved.
+/// Reports that the count failed: no pod may be disrupted, and the generation stays unobserved.
 fn report_problem(store: &mut Store, budget: &Object, problem: &str, world: &World<'_>) {
     let now = world.now.text();
     drop(write::edit(store, BUDGETS, object::namespace(budget), object::name(budget), |budget| {
@@ -179,8 +179,8 @@ fn report_problem(store: &mut Store, budget: &Object, problem: &str, world: &Wor
     }));
 }
 
-/// The disruptions that the server has granted and that are not seen on the pods yet, and when the first of them is
-/// given up.
+/// The disruptions that the server has granted but that are not visible on the pods yet, and when the first of them is
+/// forgotten.
 fn still_disrupted(
     budget: &Object,
     pods: &[Object],
@@ -199,7 +199,7 @@ fn still_disrupted(
     (disrupted, next)
 }
 
-/// How long a disruption granted at `since` is waited for; none once it is over.
+/// The remaining waiting time of a disruption that was granted at `since`; `None` once it is over.
 fn left(since: &str, world: &World<'_>) -> Option<Duration> {
     let since: Timestamp = since.parse().ok()?;
     let end = since.checked_add(world.settings.disruption_timeout).ok()?;

@@ -14,7 +14,7 @@ use crate::write::{self, DeleteOptions};
 
 #[derive(Debug, Default)]
 pub(super) struct GarbageCollector {
-    /// The revision up to which everything is clean.
+    /// The revision up to which all orphans are deleted.
     seen: u64,
 }
 
@@ -41,7 +41,7 @@ impl Step for GarbageCollector {
 
 type Orphans = BTreeSet<Place>;
 
-/// What the changes since then have orphaned; none if too much has happened.
+/// The objects that became orphans by the changes since `revision`; `None` if there were too many changes.
 fn orphans_since(store: &Store, revision: u64) -> Option<Orphans> {
     let mut suspects = Orphans::new();
     for change in store.history().after(revision).ok()? {
@@ -67,7 +67,7 @@ fn all_orphans(store: &Store) -> Orphans {
 
 fn is_orphan(store: &Store, object: &Value) -> bool {
     let owners = items(object, "/metadata/ownerReferences");
-    // Of a kind that is not served nobody can tell that it is gone.
+    // An owner of a kind that is not served may exist: its objects are no orphans.
     let is_known = |owner: &Value| of_object(text(owner, "/apiVersion"), text(owner, "/kind")).is_some();
     !owners.is_empty() && !owners.iter().any(|owner| store.has_uid(text(owner, "/uid")) || !is_known(owner))
 }

@@ -1,4 +1,4 @@
-//! Plays the kubelet of every node: bound pods become Ready, deleted ones end, nodes report as Ready.
+//! Plays the kubelet of every node: bound pods become Ready, deleted pods end, nodes report Ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::{FINISH_AFTER, GONE_AFTER, READY_AFTER};
 #[derive(Debug, Default)]
 pub(super) struct Kubelet {
     changes: Changes,
-    /// The pods that something will happen to.
+    /// The pods that will change.
     pods: BTreeMap<Key, Progress>,
 }
 
@@ -85,7 +85,7 @@ impl Kubelet {
     }
 }
 
-/// What happens to a pod next; none if nothing does.
+/// The next change of a pod; `None` if there is none.
 fn stage(pod: &Value) -> Option<Stage> {
     match text(pod, "/status/phase") {
         _ if object::is_terminating(pod) => Some(Stage::Ending),
@@ -95,10 +95,10 @@ fn stage(pod: &Value) -> Option<Stage> {
     }
 }
 
-/// How long the pod stays in its stage; none for ever.
+/// How long the pod stays in its stage; `None` means for ever.
 fn delay(pod: &Value, stage: Stage, world: &World<'_>) -> Option<Duration> {
     match stage {
-        // A pod that never gets ready starts all the same, see `start`.
+        // A pod that never becomes ready still starts, see `start`.
         Stage::Starting => Some(wanted(pod, READY_AFTER, world.settings.pod_ready_after).unwrap_or_default()),
         Stage::Running => wanted(pod, FINISH_AFTER, Duration::ZERO),
         Stage::Ending => {
@@ -109,7 +109,7 @@ fn delay(pod: &Value, stage: Stage, world: &World<'_>) -> Option<Duration> {
     }
 }
 
-/// The annotation's milliseconds, `never` as none; without a readable annotation the default.
+/// The annotation's milliseconds; `None` for `never`. The default if there is no readable annotation.
 fn wanted(pod: &Value, annotation: &str, default: Duration) -> Option<Duration> {
     match object::annotation(pod, annotation) {
         Some("never") => None,
@@ -126,13 +126,13 @@ fn act(store: &mut Store, pod: &Object, stage: Stage, world: &World<'_>) {
         Stage::Ending => {
             let now = DeleteOptions { grace_period: Some(0), ..DeleteOptions::default() };
             let key = (object::namespace(pod), object::name(pod));
-            // Finalizers may hold it; then only its grace is over.
+            // If finalizers hold the pod, only its grace ends here.
             drop(write::delete(store, PODS, key, &now, world.context()));
         }
     }
 }
 
-/// A container waits for its volumes, where there is somebody to attach them.
+/// True if the pod's volumes are attached, or no controller attaches volumes. A container waits for its volumes.
 fn has_volumes(store: &Store, pod: &Value, world: &World<'_>) -> bool {
     !world.settings.controllers.contains(&Controller::AttachDetach)
         || attachable_volumes(store, pod).is_some_and(|volumes| {
@@ -164,7 +164,7 @@ fn start(store: &mut Store, pod: &Object, world: &World<'_>) {
     }));
 }
 
-/// The containers end by themselves, with success.
+/// The pod's containers end by themselves, with success.
 fn finish(store: &mut Store, pod: &Object, world: &World<'_>) {
     drop(write::edit(store, PODS, object::namespace(pod), object::name(pod), |pod| {
         set(pod, &["status", "phase"], "Succeeded");
@@ -175,7 +175,7 @@ fn finish(store: &mut Store, pod: &Object, world: &World<'_>) {
     }));
 }
 
-/// The volumes mounted on each node: those attached there that a pod uses which is not gone.
+/// The mounted volumes of each node: attached there and used by a pod that still exists.
 fn mounted(store: &Store) -> BTreeMap<String, BTreeSet<String>> {
     let mut mounted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let nodes: BTreeSet<&str> = store.objects(ATTACHMENTS).map(|one| text(one, "/spec/nodeName")).collect();
@@ -189,7 +189,7 @@ fn mounted(store: &Store) -> BTreeMap<String, BTreeSet<String>> {
     mounted
 }
 
-/// Ready, how much room there is, and which volumes are mounted.
+/// Writes the node's status: Ready, its capacity and its mounted volumes.
 fn report_node(store: &mut Store, node: &Object, mounted: BTreeSet<String>, world: &World<'_>) {
     let known = items(node, "/status/volumesInUse").iter().filter_map(Value::as_str);
     let has_room = at(node, "/status/allocatable").is_some() && at(node, "/status/capacity").is_some();

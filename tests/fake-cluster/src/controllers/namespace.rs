@@ -1,4 +1,4 @@
-//! Empties namespaces that end, and then lets them go.
+//! Deletes the content of terminating namespaces, then the namespaces.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::write::{self, DeleteOptions};
 
 #[derive(Debug, Default)]
 pub(super) struct Namespaces {
-    /// Since when each namespace (by uid) ends.
+    /// Since when each namespace (by uid) is terminating.
     since: BTreeMap<String, Duration>,
 }
 
@@ -46,7 +46,7 @@ fn empty(store: &mut Store, namespace: &str, world: &World<'_>) {
         let names: Vec<String> =
             store.objects_in(resource, namespace).map(|object| object::name(object).to_owned()).collect();
         for name in &names {
-            // What is left has a grace period or finalizers; its end wakes this controller again.
+            // An object with a grace period or finalizers remains for now; its end wakes this controller again.
             drop(write::delete(
                 store,
                 resource,

@@ -1,4 +1,4 @@
-//! Taints nodes that are unschedulable, and nodes whose kubelet has not been heard of for too long.
+//! Taints nodes that are unschedulable, and nodes whose kubelet has been silent for too long.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which node a pod may go to.
+//! The rules by which a pod may run on a node.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::selector::Labels;
 /// The taint of a cordoned node.
 pub(super) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// The pod tolerates the taint `key` (without a value) with `effect`.
+/// True if the pod tolerates the taint `key` with this value and `effect`.
 pub(super) fn tolerates(pod: &Value, key: &str, value: &str, effect: &str) -> bool {
     items(pod, "/spec/tolerations").iter().any(|toleration| {
         let (own_key, own_effect) = (text(toleration, "/key"), text(toleration, "/effect"));
@@ -20,12 +20,12 @@ pub(super) fn tolerates(pod: &Value, key: &str, value: &str, effect: &str) -> bo
     })
 }
 
-/// The node is cordoned and the pod minds. The field counts even if its taint has not come yet.
+/// True if the node is cordoned and the pod does not tolerate that. The field counts even if its taint is not set yet.
 pub(super) fn is_cordoned_for(node: &Value, pod: &Value) -> bool {
     flag(node, "/spec/unschedulable") && !tolerates(pod, UNSCHEDULABLE, "", "NoSchedule")
 }
 
-/// A taint other than the cordon's keeps the pod away.
+/// True if a taint other than the cordon's keeps the pod away.
 pub(super) fn is_tainted_for(node: &Value, pod: &Value) -> bool {
     items(node, "/spec/taints").iter().any(|taint| {
         let (key, value, effect) = (text(taint, "/key"), text(taint, "/value"), text(taint, "/effect"));
@@ -33,7 +33,7 @@ pub(super) fn is_tainted_for(node: &Value, pod: &Value) -> bool {
     })
 }
 
-/// The pod's node selector and required node affinity fit.
+/// True if the pod's node selector and required node affinity match the node.
 pub(super) fn is_selected_by(node: &Value, pod: &Value) -> bool {
     let labels = object::labels(node);
     let wanted = label_map(at(pod, "/spec/nodeSelector"));
@@ -45,7 +45,7 @@ pub(super) fn is_selected_by(node: &Value, pod: &Value) -> bool {
         && (terms.is_empty() || terms.iter().any(|term| fits(node, term)))
 }
 
-/// One term of a node affinity: labels and the node's name.
+/// True if one term of a node affinity (labels, node name) matches the node.
 fn fits(node: &Value, term: &Value) -> bool {
     let (labels, fields) = (object::labels(node), [("metadata.name", object::name(node))].into());
     let matches = |pointer, values| {

@@ -38,12 +38,12 @@ fn scale(store: &mut Store, owner: &Object, active: &[&Object], world: &World<'_
         let mut pod = pod_of(owner);
         set(&mut pod, &["metadata", "generateName"], format!("{}-", object::name(owner)));
         if create_pod(store, owner, pod, world).is_err() {
-            // A namespace that ends, most likely. It is tried again at the next change.
+            // Most likely the namespace is terminating. The next change tries again.
             break;
         }
     }
     let mut surplus = active.to_vec();
-    // Those that are not ready go first.
+    // Pods that are not ready are deleted first.
     surplus.sort_by_key(|pod| object::is_ready(pod));
     for pod in surplus.iter().take(active.len().saturating_sub(wanted)) {
         delete_pod(store, pod, world);

@@ -50,7 +50,7 @@ fn is_waiting(pod: &Value) -> bool {
         && !object::is_terminating(pod)
 }
 
-/// Why the pod cannot go to the node, in the scheduler's words.
+/// The reason why the pod cannot run on the node, in the scheduler's words.
 fn problem(store: &Store, node: &Value, pod: &Value, world: &World<'_>) -> Option<&'static str> {
     let room = text(node, "/status/allocatable/pods").parse().unwrap_or(110);
     if !world.scheduler_is_blind && is_cordoned_for(node, pod) {
@@ -74,7 +74,7 @@ fn bind(store: &mut Store, pod: &Object, node: &str, world: &World<'_>) {
     }));
 }
 
-/// Says on the pod why it stays pending.
+/// Writes to the pod why it stays pending.
 fn explain(store: &mut Store, pod: &Object, nodes: &[Object], world: &World<'_>) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for problem in nodes.iter().filter_map(|node| problem(store, node, pod, world)) {

@@ -34,8 +34,8 @@ impl Step for StatefulSets {
     }
 }
 
-/// Makes missing pods, the lowest number first, each after the one before it is ready (all at once with the
-/// `Parallel` policy); takes surplus and finished ones away.
+/// Creates missing pods, the lowest number first, each when the previous one is ready (all at once with the `Parallel`
+/// policy); deletes surplus and finished pods.
 fn scale(store: &mut Store, owner: &Object, pods: &[Object], world: &World<'_>) {
     let is_parallel = text(owner, "/spec/podManagementPolicy") == "Parallel";
     let by_name: BTreeMap<&str, &Object> = pods.iter().map(|pod| (object::name(pod), pod)).collect();
@@ -46,7 +46,7 @@ fn scale(store: &mut Store, owner: &Object, pods: &[Object], world: &World<'_>) 
         match existing {
             Some(pod) if object::is_finished(pod) => delete_pod(store, pod, world),
             Some(_) => {}
-            // A foreign pod may have the name, or the namespace may end: tried again at the next change.
+            // The name may belong to a foreign pod, or the namespace may be terminating: the next change tries again.
             None => drop(create(store, owner, number, &name, world)),
         }
         if !is_ready && !is_parallel {
@@ -81,7 +81,7 @@ fn create(
         let volume = object::name(template);
         let claim = format!("{volume}-{name}");
         volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}}));
-        // The claim of a former pod of this name is used again.
+        // If the claim of a former pod of this name exists, it is used again.
         drop(create_claim(store, owner, template, &claim, world));
     }
     set(&mut pod, &["spec", "volumes"], volumes);

@@ -1,4 +1,4 @@
-//! The controllers one step at a time, with a time that stands still until it is moved.
+//! Tests the controllers one step at a time; the time moves only when a test moves it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ mod nodes;
 mod volumes;
 mod workloads;
 
-/// Some controllers over a store, without tasks and clocks.
+/// Some controllers on a store, without tasks and clocks.
 struct Bench {
     store: Store,
     settings: Settings,
@@ -78,7 +78,7 @@ impl Bench {
         self.store.objects(resource).map(|object| (**object).clone()).collect()
     }
 
-    /// Steps until nothing changes any more; returns when to look again.
+    /// Runs steps until nothing changes any more; returns when the next step is due.
     fn settle(&mut self) -> Option<Duration> {
         for _ in 0..1000 {
             let before = self.store.revision();
@@ -100,7 +100,7 @@ impl Bench {
         panic!("the controllers never come to rest");
     }
 
-    /// Lets time pass and settles again.
+    /// Moves the time, then runs steps until nothing changes.
     fn pass(&mut self, time: Duration) -> Option<Duration> {
         self.elapsed += time;
         self.settle()

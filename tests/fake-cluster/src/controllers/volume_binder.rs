@@ -1,5 +1,5 @@
-//! Gives each pending claim a volume, makes the claims of generic ephemeral volumes, and takes a volume away with its
-//! claim.
+//! Creates a volume for each pending claim, creates the claims of generic ephemeral volumes, and removes a volume
+//! together with its claim.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -106,7 +106,7 @@ fn new_volume(store: &Store, claim: &Value, name: &str) -> Value {
     })
 }
 
-/// Its claim was deleted, and it was made for it.
+/// True if the volume was created for a claim that is deleted.
 fn is_left(store: &Store, volume: &Value) -> bool {
     let claim = text(volume, "/spec/claimRef/uid");
     let is_ours = object::annotation(volume, "pv.kubernetes.io/provisioned-by").is_some();

@@ -1,4 +1,4 @@
-//! Which volumes of a pod are attached to nodes: those of a CSI driver that wants it.
+//! The volumes of a pod that are attached to nodes: those of a CSI driver that requires attaching.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,18 @@ pub(super) struct Volume {
     pub(super) name: String,
     pub(super) driver: String,
     handle: String,
-    /// Several nodes may have it at one time.
+    /// Several nodes may have the volume at the same time.
     pub(super) is_shared: bool,
 }
 
 impl Volume {
-    /// As in a node's `volumesAttached` and `volumesInUse`.
+    /// Name of the volume in a node's `volumesAttached` and `volumesInUse`.
     pub(super) fn attached_name(&self) -> String {
         format!("kubernetes.io/csi/{}^{}", self.driver, self.handle)
     }
 }
 
-/// The claims that a pod mounts, also those made for its generic ephemeral volumes.
+/// The claims that a pod mounts, including those of its generic ephemeral volumes.
 pub(super) fn claims(pod: &Value) -> BTreeSet<String> {
     let name = |volume: &Value| match text(volume, "/persistentVolumeClaim/claimName") {
         "" => volume.get("ephemeral").map(|_| format!("{}-{}", object::name(pod), text(volume, "/name"))),
@@ -34,7 +34,7 @@ pub(super) fn claims(pod: &Value) -> BTreeSet<String> {
     items(pod, "/spec/volumes").iter().filter_map(name).collect()
 }
 
-/// The volumes of a pod that are attached; none while a claim of it has no volume.
+/// The attachable volumes of a pod; `None` while one of its claims has no volume.
 pub(super) fn attachable_volumes(store: &Store, pod: &Value) -> Option<BTreeSet<Volume>> {
     let mut volumes = BTreeSet::new();
     for claim in claims(pod) {
@@ -45,7 +45,7 @@ pub(super) fn attachable_volumes(store: &Store, pod: &Value) -> Option<BTreeSet<
     Some(volumes)
 }
 
-/// The volume, if its driver attaches at all.
+/// The volume, if its driver requires attaching.
 pub(super) fn attachable(store: &Store, volume: &Object) -> Option<Volume> {
     let driver = text(volume, "/spec/csi/driver");
     let wants = |found: &Object| at(found, "/spec/attachRequired").and_then(Value::as_bool).unwrap_or(true);
@@ -59,7 +59,7 @@ pub(super) fn attachable(store: &Store, volume: &Object) -> Option<Volume> {
     })
 }
 
-/// The node has the volume, and may mount it.
+/// True if the volume is attached to the node, so that it can be mounted.
 pub(super) fn is_attached(store: &Store, volume: &Volume, node: &str) -> bool {
     store.objects(ATTACHMENTS).any(|attachment| {
         is_of(attachment, &volume.name, node)
@@ -68,7 +68,7 @@ pub(super) fn is_attached(store: &Store, volume: &Volume, node: &str) -> bool {
     })
 }
 
-/// The attachment ties this volume to this node.
+/// True if the attachment is that of this volume and this node.
 pub(super) fn is_of(attachment: &Value, volume: &str, node: &str) -> bool {
     text(attachment, "/spec/source/persistentVolumeName") == volume
         && text(attachment, "/spec/nodeName") == node

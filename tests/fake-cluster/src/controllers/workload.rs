@@ -1,4 +1,4 @@
-//! What the controllers of pods share: whose pods are whose, and a new pod from a template.
+//! Shared by the controllers of pods: ownership of pods, and pods from a template.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::resources::{PODS, Resource};
 use crate::store::{Object, Store};
 use crate::write::{self, DeleteOptions, NewStatus};
 
-/// Pods that one step creates at most; the rest follows in the next.
+/// Number of pods that one step creates at most; the next steps create the rest.
 pub(super) const BURST: usize = 500;
 
-/// Pods of one owner at most: a slip of the keyboard must not stop the cluster.
+/// Greatest number of pods of one owner: a typing error must not stop the cluster.
 const MAX_REPLICAS: usize = 10_000;
 
 /// The objects of a kind that `owner` controls.
@@ -22,12 +22,12 @@ pub(super) fn owned(store: &Store, kind: &'static Resource, owner: &Value) -> Ve
     objects.filter(|object| object::is_controlled_by(object, object::uid(owner))).cloned().collect()
 }
 
-/// A pod that counts: neither ended nor ending.
+/// True for a pod that counts: neither finished nor terminating.
 pub(super) fn is_active(pod: &Object) -> bool {
     !object::is_terminating(pod) && !object::is_finished(pod)
 }
 
-/// A pod as `owner`'s template says.
+/// A pod by `owner`'s template.
 pub(super) fn pod_of(owner: &Value) -> Value {
     let template = at(owner, "/spec/template").cloned().unwrap_or_else(|| json!({}));
     let field = |pointer| at(&template, pointer).cloned().unwrap_or_else(|| json!({}));
@@ -52,13 +52,13 @@ pub(super) fn create_pod(
     write::create(store, PODS, object::namespace(owner), pod, NewStatus::ByRule, world.context())
 }
 
-/// Deletes a pod with its own grace. One that is gone already is as good.
+/// Deletes a pod with its own grace; a pod that is gone already is no error.
 pub(super) fn delete_pod(store: &mut Store, pod: &Value, world: &World<'_>) {
     let key = (object::namespace(pod), object::name(pod));
     drop(write::delete(store, PODS, key, &DeleteOptions::default(), world.context()));
 }
 
-/// The replicas wanted, within bounds.
+/// The wanted number of replicas, within bounds.
 pub(super) fn replicas(owner: &Value) -> usize {
     let wanted = object::number(owner, "/spec/replicas").unwrap_or(1);
     usize::try_from(wanted.max(0)).map_or(MAX_REPLICAS, |wanted| wanted.min(MAX_REPLICAS))

@@ -1,4 +1,4 @@
-//! The body of an eviction request, and the server's complaints about it.
+//! Reads the body of an eviction request, with the server's error messages.
 
 use serde_json::{Map, Value, json};
 
@@ -7,14 +7,14 @@ use crate::object::{self, text};
 use crate::refusal::Refusal;
 use crate::write::DeleteOptions;
 
-/// What the caller asked for.
+/// The content of an eviction request.
 #[derive(Clone, Debug)]
 pub(crate) struct Eviction {
     pub(crate) name: String,
     pub(crate) options: DeleteOptions,
-    /// Asked for in the body; the query says it apart, and either is enough.
+    /// The body asks for a dry run. The query can ask for it too, and either is enough.
     pub(crate) is_dry_run: bool,
-    /// Fields that the server does not know and warns of; none if the caller does not want to know.
+    /// Fields that the server does not know and warns about; empty if the caller ignores them.
     unknown_fields: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ fn unrecognized(problem: &str) -> Refusal {
     Refusal::bad_request(format!("the object provided is unrecognized (must be of type Eviction): {problem}"))
 }
 
-/// Both may be left out; `v1beta1` is still taken.
+/// Kind and version may be left out; `v1beta1` is still accepted.
 fn check_kind(body: &Value) -> Result<(), Refusal> {
     let (api_version, kind) = (text(body, "/apiVersion"), text(body, "/kind"));
     let fits = matches!(api_version, "" | "policy/v1" | "policy/v1beta1") && matches!(kind, "" | "Eviction");

@@ -1,4 +1,4 @@
-//! What the server asks a pod's budget before it evicts the pod.
+//! The budget's decision about an eviction.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::selector::Labels;
 use crate::store::{Object, Store};
 use crate::write::{self, Context};
 
-/// More evictions than this that no controller has confirmed are refused.
+/// Limit of evictions that no controller has confirmed yet; more are refused.
 const MAX_UNCONFIRMED: usize = 2000;
 
 /// Uses up one disruption of the pod's budget, if it has one and needs one.
@@ -36,7 +36,7 @@ pub(super) fn take(store: &mut Store, pod: &Value, context: Context) -> Result<(
     .map(drop)
 }
 
-/// The budgets of the namespace that select the pod; one whose selector cannot be read selects nothing.
+/// The budgets of the namespace that select the pod; a budget with an unreadable selector selects nothing.
 fn of_pod(store: &Store, pod: &Value) -> Vec<Object> {
     let labels = object::labels(pod);
     let selects = |budget: &&Object| {
@@ -56,7 +56,7 @@ fn several_budgets() -> Refusal {
     refusal
 }
 
-/// A pod that is not ready is no loss: always, or as long as the budget is met without it.
+/// True if a pod that is not ready may be evicted without asking: always, or while the budget is met without it.
 fn allows_unready(budget: &Value) -> bool {
     let healthy = number(budget, "/status/currentHealthy").unwrap_or_default();
     let desired = number(budget, "/status/desiredHealthy").unwrap_or_default();

@@ -1,17 +1,17 @@
-//! JSON patch, RFC 6902: all operations, or none.
+//! JSON patch, RFC 6902: all operations are applied, or none.
 
 use serde_json::{Value, json};
 
 use crate::object::text;
 use crate::refusal::Refusal;
 
-/// As many as a real server takes.
+/// Greatest number of operations, as on a real server.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// Bytes of JSON that all `copy` operations of a patch may add: each could double the object.
+/// Greatest number of JSON bytes that all `copy` operations of a patch may add, because each could double the object.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// Levels of maps and lists, as many as are read from a request: what recursion over an object needs is bounded.
+/// Greatest depth of maps and lists, the same as for requests, so that recursion over an object is bounded.
 const MAX_DEPTH: usize = 128;
 
 pub(super) fn apply(object: &Value, patch: &Value) -> Result<Value, Refusal> {
@@ -29,13 +29,13 @@ pub(super) fn apply(object: &Value, patch: &Value) -> Result<Value, Refusal> {
     Ok(patched)
 }
 
-/// The server does not say which operation it was, nor why.
+/// The refusal of an operation. As on the server it says neither which operation failed nor why.
 fn impossible() -> Refusal {
     let message = "the server rejected our request due to an error in our request";
     Refusal::new(422, "Invalid", message).with_details(json!({}))
 }
 
-/// Performs one operation; none if it cannot be done.
+/// Applies one operation; `None` if that is not possible.
 fn perform(object: &mut Value, operation: &Value, copied: &mut usize) -> Option<()> {
     let (path, from) = (text(operation, "/path"), text(operation, "/from"));
     let value = || operation.get("value").cloned();
@@ -65,7 +65,7 @@ fn perform(object: &mut Value, operation: &Value, copied: &mut usize) -> Option<
     }
 }
 
-/// The value, if the object does not get too deep with it.
+/// The value, if the object does not become too deep with it.
 fn checked(path: &str, value: Value) -> Option<Value> {
     (path.matches('/').count() + depth(&value) <= MAX_DEPTH).then_some(value)
 }
@@ -102,7 +102,7 @@ fn remove(object: &mut Value, path: &str) -> Option<Value> {
     parent.as_object_mut()?.shift_remove(&last)
 }
 
-/// The place that holds the path's last step, and that step.
+/// The map or list that holds the path's last step, and that step.
 fn parent<'a>(object: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
     let (parent, last) = path.rsplit_once('/')?;
     Some((object.pointer_mut(parent)?, last.replace("~1", "/").replace("~0", "~")))

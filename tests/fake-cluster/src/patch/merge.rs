@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Maps merge field by field, `null` takes a field out, everything else replaces.
+/// Maps are merged field by field, `null` removes a field, any other value replaces the old one.
 pub(super) fn apply(target: &mut Value, patch: &Value) {
     let Some(fields) = patch.as_object() else {
         *target = patch.clone();

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use crate::object::text;
 use crate::refusal::Refusal;
 
-/// A list's merge key, by the list's field name. Lists that are not here are replaced as a whole, as taints,
-/// tolerations and `volumesAttached` are in Kubernetes.
+/// The merge key of a list, by the name of the list's field. Lists without a merge key are replaced as a whole, as
+/// taints, tolerations and `volumesAttached` are in Kubernetes.
 fn merge_key(field: &str) -> Option<&'static str> {
     match field {
         "conditions" | "addresses" => Some("type"),
@@ -25,7 +25,7 @@ fn merge_key(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Lists of plain values that merge as sets.
+/// True for lists of plain values that are merged as sets.
 fn is_set(field: &str) -> bool {
     matches!(field, "finalizers" | "podCIDRs")
 }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{JSON, MERGE, STRATEGIC, apply};
 
-/// Applies a patch and compares; a number is the code of a refusal.
+/// Applies a patch and compares the result; a number is the code of the expected refusal.
 fn check(content_type: &str, object: &Value, patch: &Value, expected: &Value) {
     let patched = apply(content_type, object, patch.to_string().as_bytes());
     let found = patched.unwrap_or_else(|refusal| json!(refusal.code));
@@ -54,7 +54,7 @@ fn strategic_patches_of_maps() {
 #[test]
 fn strategic_patches_of_lists() {
     for (field, before, patch, after) in [
-        // By merge key: changed, added, kept.
+        // With a merge key elements are changed, added and kept.
         (
             "conditions",
             json!([{"type": "Ready", "status": "True", "reason": "a"}, {"type": "Disk", "status": "False"}]),
@@ -86,7 +86,7 @@ fn strategic_patches_of_lists() {
             json!([{"key": "b", "effect": "NoSchedule"}]),
         ),
         ("volumesAttached", json!([{"name": "a"}]), json!([{"name": "b"}]), json!([{"name": "b"}])),
-        // Sets of plain values.
+        // Sets of plain values are united.
         ("finalizers", json!(["a", "b"]), json!(["b", "c"]), json!(["a", "b", "c"])),
         ("args", json!(["a", "b"]), json!(["c"]), json!(["c"])),
         ("conditions", json!("nonsense"), json!([{"type": "Ready"}]), json!([{"type": "Ready"}])),
@@ -138,7 +138,7 @@ fn json_patches() {
 
 #[test]
 fn a_json_patch_cannot_grow_without_bound() {
-    // Twenty doublings are over the limit, and still harmless should there be none.
+    // Twenty doublings exceed the limit, and would do no harm if there were none.
     let doubling: Vec<Value> = (0..20).map(|_| json!({"op": "copy", "from": "/x", "path": "/x/-"})).collect();
     check(JSON, &json!({"x": ["some text"]}), &json!(doubling), &json!(422));
     let deepening = |count| -> Vec<Value> {

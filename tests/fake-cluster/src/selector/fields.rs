@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::object::at;
 use crate::resources::Resource;
 
-/// Comparisons that must all hold.
+/// Comparisons that must all be true.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     comparisons: Vec<Comparison>,
@@ -33,7 +33,7 @@ impl Fields {
         Self { comparisons: vec![Comparison { pointer, value: name.to_owned(), is_equal: true }] }
     }
 
-    /// Both must hold.
+    /// A selector that selects what both select.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.comparisons.extend(other.comparisons);
         self
@@ -70,7 +70,7 @@ fn pointer(field: &str) -> String {
     }
 }
 
-/// The field's text; an absent flag reads as `false`, anything else absent as empty.
+/// The field's text; a missing boolean reads as `false`, any other missing field as empty.
 fn field_text<'a>(object: &'a Value, pointer: &str) -> Cow<'a, str> {
     match at(object, pointer) {
         Some(Value::String(text)) => Cow::Borrowed(text),

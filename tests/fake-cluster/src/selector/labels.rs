@@ -1,4 +1,4 @@
-//! Label selectors: the text of a query and the `LabelSelector` of an object, both as one list of requirements.
+//! Label selectors, from the text of a query or from the `LabelSelector` of an object: a list of requirements.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::object::{items, label_map, text};
 
-/// Requirements that must all hold.
+/// Requirements that must all be met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Labels {
     requirements: Vec<Requirement>,
@@ -36,8 +36,8 @@ impl Labels {
         Ok(Self { requirements: requirements.map(parse_requirement).collect::<Result<_, _>>()? })
     }
 
-    /// Reads a `LabelSelector` object: `matchLabels` and `matchExpressions`. An empty one selects everything;
-    /// the caller decides what a missing one means.
+    /// Reads a `LabelSelector` object: `matchLabels` and `matchExpressions`. An empty object selects everything; the
+    /// caller decides what a missing one means.
     pub(crate) fn from_object(selector: &Value) -> Result<Self, String> {
         let exact = label_map(selector.get("matchLabels")).into_iter().map(|(key, value)| Requirement {
             key: key.to_owned(),
@@ -126,7 +126,7 @@ fn read_requirement(part: &str) -> Result<(&str, Operator), String> {
     Ok((part, Operator::Exists))
 }
 
-/// After `in` and `notin` comes a list in parentheses; the complaint has the server's words.
+/// Checks that `in` or `notin` is followed by a list in parentheses; the error has the server's words.
 fn check_list(part: &str) -> Result<(), String> {
     let mut words = part.split_whitespace().skip(1);
     let needs_list = matches!(words.next(), Some("in" | "notin"));
@@ -150,7 +150,7 @@ fn read_set<'a>(part: &str, head: &'a str, values: &str) -> Result<(&'a str, Ope
     }
 }
 
-/// At most 63 characters of letters, digits, `-`, `_` and `.`, as for label values.
+/// Checks a label value: at most 63 characters of letters, digits, `-`, `_` and `.`.
 fn checked_value(part: &str, value: &str) -> Result<String, String> {
     let value = value.trim();
     let allowed = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);

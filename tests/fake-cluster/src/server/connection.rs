@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2 as the client likes, and a way to break it off.
+//! One connection: HTTP/1.1 or HTTP/2, as the client chooses, with a way to reset it.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::service;
 use crate::shared::Shared;
 
-/// Streams of one HTTP/2 connection: enough for a few watches and a burst of evictions per client.
+/// Greatest number of streams of one HTTP/2 connection: enough for a few watches and a burst of evictions per client.
 const MAX_STREAMS: u32 = 1000;
 
-/// The way to break a connection off.
+/// Resets a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reset {
     token: CancellationToken,
@@ -28,7 +28,7 @@ pub(super) struct Reset {
 }
 
 impl Reset {
-    /// Sends a TCP reset instead of anything else, at once.
+    /// Sends a TCP reset at once, and nothing else.
     pub(super) fn now(&self) {
         self.is_hard.store(true, Ordering::Relaxed);
         self.token.cancel();
@@ -37,7 +37,7 @@ impl Reset {
 
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
-    // Answers are small and waited for; without it the connection still works.
+    // Answers are small, and clients wait for them; without this option the connection still works.
     drop(stream.set_nodelay(true));
     let reset = Reset::default();
     let stream = Breakable { stream: TokioIo::new(stream), is_hard: Arc::clone(&reset.is_hard) };
@@ -51,13 +51,13 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http2().max_concurrent_streams(MAX_STREAMS);
     tokio::select! {
-        // The client broke it off, or spoke no HTTP: nobody is left to tell.
+        // The client closed the connection or did not speak HTTP: there is no one to answer.
         _ = builder.serve_connection(stream, service) => {}
         () = reset.token.cancelled() => {}
     }
 }
 
-/// A TCP stream that ends with a reset if told so.
+/// A TCP stream that can end with a reset.
 #[derive(Debug)]
 struct Breakable {
     stream: TokioIo<TcpStream>,
@@ -67,7 +67,7 @@ struct Breakable {
 impl Drop for Breakable {
     fn drop(&mut self) {
         if self.is_hard.load(Ordering::Relaxed) {
-            // Without it the client sees an orderly end: the next best thing.
+            // If this fails, the client sees an orderly end, which is the next best.
             drop(self.stream.inner().set_zero_linger());
         }
     }

@@ -1,4 +1,4 @@
-//! One request: read it, let a fault have its way, answer it, note it.
+//! Handles one request: reads it, applies faults, answers it and logs it.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::reply::Reply;
 use crate::requests;
 use crate::shared::Shared;
 
-/// As much as a real server reads.
+/// Greatest length of a body, as on a real server.
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
 pub(super) type Body = Either<Full<Bytes>, WatchBody>;
 
-/// What is sent: a whole reply, or a watch that goes on.
+/// The answer: a complete reply, or a watch that goes on.
 enum Outgoing {
     Reply(Reply),
     Watch(WatchBody),
@@ -74,7 +74,7 @@ async fn with_fault(shared: &Arc<Shared>, reset: &Reset, parts: &Parts, call: &C
     }
 }
 
-/// Breaks the connection off; this task ends with it.
+/// Resets the connection; this task ends with it.
 async fn broken(reset: &Reset) -> Outgoing {
     reset.now();
     std::future::pending().await
@@ -147,7 +147,7 @@ fn respond(outgoing: Outgoing, now: Moment) -> Response<Body> {
         ("audit-id", audit_id.as_str()),
         ("cache-control", "no-cache, private"),
         ("content-type", content_type.as_str()),
-        // Else hyper says the machine's time, which is not the one in the objects.
+        // Otherwise hyper sends the machine's time, which differs from the time in the objects.
         ("date", date.as_str()),
         ("x-kubernetes-pf-flowschema-uid", "00000000-0000-4000-8000-000000000001"),
         ("x-kubernetes-pf-prioritylevel-uid", "00000000-0000-4000-8000-000000000002"),

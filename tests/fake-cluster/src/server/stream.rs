@@ -1,4 +1,4 @@
-//! A watch on the wire: a body that grows line by line.
+//! The body of a watch's answer, which grows line by line.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::api::{Batch, Watch};
 use crate::faults::Cut;
 use crate::shared::Shared;
 
-/// Lines that wait for a slow client; the store's history is the real buffer.
+/// Number of lines that wait for a slow client; the real buffer is the store's history.
 const LINES: usize = 16;
 
 /// The growing body.
@@ -42,13 +42,13 @@ impl Body for WatchBody {
 /// Starts to send a watch.
 pub(super) fn spawn(shared: Arc<Shared>, watch: Watch) -> WatchBody {
     let (sender, lines) = mpsc::channel(LINES);
-    // Here, not in the task: a cut right after the answer's headers counts.
+    // Subscribed here, not in the task, so that a cut right after the answer's headers counts.
     let cuts = shared.cuts.subscribe();
     tokio::spawn(run(shared, watch, cuts, sender));
     WatchBody { lines }
 }
 
-/// Sends until the client goes, the time is over, or a fault cuts it.
+/// Sends events until the client hangs up, the time is over, or a fault cuts the watch.
 async fn run(
     shared: Arc<Shared>,
     watch: Watch,
@@ -61,7 +61,7 @@ async fn run(
         () = lines.closed() => {}
         () = shared.stop.cancelled() => {}
         is_broken = cut(cuts, resource) => if is_broken {
-            // A client that does not read any more has no need of the error.
+            // A client that no longer reads does not need the error.
             drop(lines.try_send(Err(Broken)));
         },
         () = send(&shared, watch, &lines) => {}
@@ -69,7 +69,7 @@ async fn run(
     }
 }
 
-/// Waits for a cut of this kind's watches and tells whether it is a rough one.
+/// Waits for a cut of this kind's watches; returns true if the watch must break in the middle.
 async fn cut(mut cuts: watch::Receiver<Cut>, resource: &str) -> bool {
     while cuts.changed().await.is_ok() {
         let cut = cuts.borrow_and_update().clone();
@@ -122,7 +122,7 @@ async fn send(shared: &Shared, mut watch: Watch, lines: &mpsc::Sender<Result<Byt
     }
 }
 
-/// The next events; none while watches of this kind are silent.
+/// The next events; `None` while watches of this kind are silent.
 fn next(shared: &Shared, watch: &mut Watch) -> Option<Batch> {
     let store = shared.store();
     let is_silent = shared.conditions().is_silent(watch.resource.plural);

@@ -6,7 +6,7 @@ use super::{call, passive};
 use crate::object::{number, set, text};
 use crate::{Effect, FakeCluster, Fault, Reply};
 
-/// The measured bodies leave out what all have in common.
+/// Start of all measured bodies, which the constants below leave out.
 const PREFIX: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"#;
 
 const J1: &str = r#"{"status":"Success","code":201}"#;
@@ -38,7 +38,7 @@ struct Budget {
 }
 
 const EXHAUSTED: Budget = Budget { allowed: 0, healthy: 1, desired: 1, is_observed: true, policy: "" };
-/// Not even unready pods may go.
+/// With this budget not even unready pods may be evicted.
 const UNMET: Budget = Budget { desired: 2, ..EXHAUSTED };
 const ONE_LEFT: Budget = Budget { allowed: 1, healthy: 2, ..EXHAUSTED };
 const UNOBSERVED: Budget = Budget { is_observed: false, ..ONE_LEFT };
@@ -76,13 +76,13 @@ fn apply_pod(cluster: &FakeCluster, namespace: &str, name: &str, state: &str) {
     cluster.apply(pod).expect("the pod is taken");
 }
 
-/// One measured case: what is there, what is asked, and what comes back.
+/// One measured case: the objects, the request and the answer.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     what: &'static str,
     pod: &'static str,
     budgets: &'static [Budget],
-    /// `deleteOptions` without its braces, or another key if it holds a colon at its start.
+    /// Content of `deleteOptions` without its braces; if it begins with a colon, another key of the body.
     options: &'static str,
     query: &'static str,
     code: u16,
@@ -250,7 +250,7 @@ fn path(case: Case) -> String {
     format!("/api/v1/namespaces/facts/pods/a/eviction{}|content-type: application/json", case.query)
 }
 
-/// The measured body with what differs from run to run put in.
+/// The measured body, with the values inserted that differ from run to run.
 fn expected(case: Case, pod: &Value) -> String {
     let body = if case.body.starts_with('{') {
         case.body.to_owned()
@@ -279,7 +279,7 @@ async fn every_measured_case_has_its_answer() {
     }
 }
 
-/// What an eviction leaves behind: the pod (or that it is gone) and the budget's numbers.
+/// Checks the state after an eviction: the pod (or that it is gone) and the budget's numbers.
 async fn check_effect(case: Case, check: impl Fn(Option<&Value>, Option<&Value>)) {
     let cluster = prepared(case);
     call(&cluster, "POST", &path(case), &body_of(case)).await;
@@ -372,7 +372,7 @@ async fn right_preconditions_hold() {
         let body = body_of(Case { options: options.leak(), ..PLAIN });
         assert_eq!(call(&cluster, "POST", &path(PLAIN), &body).await.code, 201, "{field}");
     }
-    // The version holds although the server itself changes the pod before it deletes it.
+    // The version counts as right although the server itself changes the pod before it deletes it.
     let options =
         format!(r#""preconditions":{{"resourceVersion":"{}"}}"#, text(&pod, "/metadata/resourceVersion"));
     let body = body_of(Case { options: options.leak(), ..PLAIN });

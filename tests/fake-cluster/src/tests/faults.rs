@@ -1,4 +1,4 @@
-//! Everything that goes wrong on demand, and the request log.
+//! Tests the faults and the request log.
 
 use std::time::Duration;
 
@@ -137,7 +137,7 @@ async fn a_hang_lasts_until_the_client_gives_up() {
         cluster.faults().add(Fault::on("delete", "pods", effect.clone()));
         {
             let mut hanging = std::pin::pin!(try_call(&cluster, "DELETE", POD, ""));
-            // It is under way as soon as it is in the log; other requests are answered meanwhile.
+            // The request is under way as soon as it is in the log; other requests are answered meanwhile.
             loop {
                 assert!(
                     timeout(Duration::from_millis(1), &mut hanging).await.is_err(),
@@ -170,7 +170,7 @@ async fn the_api_goes_down_and_comes_back() {
     for _ in 0..3 {
         cluster.faults().api_down().expect("it goes down");
         cluster.faults().api_down().expect("it is down");
-        let refused = try_call(&cluster, "GET", POD, "").await.expect_err("nobody listens");
+        let refused = try_call(&cluster, "GET", POD, "").await.expect_err("no server listens");
         assert!(refused.contains("refused"), "{refused}");
         cluster.pod("while-down", "").expect("the objects are still there");
         cluster.faults().api_up().expect("it comes back");

@@ -1,4 +1,4 @@
-//! The client that every Rust operator uses understands the fake.
+//! The client of all Rust operators (kube) understands the fake.
 
 use futures::TryStreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -110,7 +110,7 @@ async fn it_sees_why_an_eviction_is_refused() {
     assert_eq!(deployments.list(&ListParams::default()).await.expect("a list").items.len(), 1);
 }
 
-/// What the watcher tells, until a pod of this name is applied or deleted.
+/// The watcher's events, until a pod of this name is applied or deleted.
 async fn until<S>(events: &mut S, name: &str) -> Vec<String>
 where
     S: futures::Stream<Item = watcher::Result<Event<Pod>>> + Unpin,
@@ -130,7 +130,7 @@ where
                 continue;
             }
             Ok(None) => panic!("a watcher never ends"),
-            // It says so and goes on by itself.
+            // The watcher reports the error and goes on by itself.
             Err(_) => continue,
         };
         seen.push(format!("{what} {}", pod.name_any()));
@@ -154,11 +154,11 @@ async fn its_watcher_survives_cuts_and_forgotten_history() {
         assert_eq!(until(&mut events, "a").await, ["init", "apply a"], "streaming {streaming}");
         cluster.pod("b", "").expect("a pod");
         assert_eq!(until(&mut events, "b").await, ["done", "apply b"]);
-        // Cut: it resumes where it was and misses nothing.
+        // After a cut the watcher resumes where it was and misses nothing.
         cluster.faults().cut_watches(None);
         cluster.pod("c", "").expect("a pod");
         assert_eq!(until(&mut events, "c").await, ["apply c"]);
-        // Down and up again, and the history is gone: it lists anew.
+        // The API was down and the history is gone: the watcher lists again.
         cluster.faults().api_down().expect("down");
         cluster.delete("pods", "default", "a");
         cluster.pod("d", "").expect("a pod");

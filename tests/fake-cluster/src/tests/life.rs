@@ -1,4 +1,4 @@
-//! The whole cluster alive: what a drain meets.
+//! Tests the whole cluster with all controllers: the situations that a drain meets.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use super::{Answer, call, quick, wait};
 use crate::object::{is_ready, name, number, text};
 use crate::{Controller, Effect, FakeCluster, Fault, Limit, Reply, Settings, Time, objects};
 
-/// Three nodes, a deployment of three on edge-a and a budget that lets one go at a time; all at rest.
+/// Three nodes, a deployment of three pods on edge-a and a budget that lets one pod go at a time; nothing changes any
+/// more.
 async fn web() -> FakeCluster {
     let cluster = quick();
     for node in ["edge-a", "edge-b", "edge-c"] {
@@ -133,7 +134,7 @@ async fn a_stopped_kubelet_holds_its_pods() {
         (ready_on(cluster, "edge-b") + ready_on(cluster, "edge-c") == 1).then_some(())
     })
     .await;
-    assert!(cluster.get("pods", "default", &pod).is_some(), "nobody ends it");
+    assert!(cluster.get("pods", "default", &pod).is_some(), "no kubelet ends it");
     cluster.faults().start_kubelet("edge-a");
     wait(&cluster, "its end", |cluster| cluster.get("pods", "default", &pod).is_none().then_some(())).await;
 }

@@ -1,4 +1,4 @@
-//! GET of one and of many, pages, old versions, discovery.
+//! Tests GET of one and of many objects, pages, old versions, discovery.
 
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ async fn pages_show_one_snapshot() {
     let first = get(&cluster, &path).await;
     assert_eq!(first.names(), pages_of_two(&["a", "b"]));
     assert_eq!(number(&first.json(), "/metadata/remainingItemCount"), Some(3));
-    // What happens now is not seen by the pages that follow.
+    // Later changes are not visible on the pages that follow.
     cluster.delete("pods", "default", "c");
     cluster
         .edit("pods", "default", "c", |pod| pod["metadata"]["labels"]["new"] = json!("yes"))
@@ -137,7 +137,7 @@ async fn a_page_of_a_forgotten_snapshot_is_expired() {
     }
     let expired = get(&cluster, &next(&first, path)).await;
     assert_eq!((expired.code, text(&expired.json(), "/reason")), (410, "Expired"));
-    // It may go on without the snapshot.
+    // The list may go on without the snapshot.
     let rest = get(&cluster, &next(&expired, "/api/v1/pods?limit=10")).await;
     assert_eq!(rest.names().join(" "), "c x y z d e");
 }

@@ -1,4 +1,4 @@
-//! PATCH over HTTP.
+//! Tests PATCH over HTTP.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The HTTP side: both protocols, limits, tokens.
+//! Tests the HTTP side: both protocols, limits, tokens.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! WATCH: where it starts, what each change means, and how it ends.
+//! Tests WATCH: where it starts, the event of each change, and how it ends.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Lines {
         Self { body: response.into_body(), buffer: Vec::new() }
     }
 
-    /// The next event; none at the orderly end, an error if it breaks.
+    /// The next event; `None` at the orderly end, an error if the watch breaks.
     async fn try_next(&mut self) -> Result<Option<Value>, String> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -89,7 +89,7 @@ async fn a_watch_begins_where_it_is_told() {
         let path = format!("{WATCH}{query}").replace("BEFORE-B", &before_b).replace("NOW", &now);
         let mut lines = Lines::open(&cluster, &path).await;
         assert_eq!(lines.steps(first.len()).await, first, "{query}");
-        // And nothing else until something happens to what it watches.
+        // No other event comes until a watched object changes.
         label(&cluster, "b", "changed");
         let event = lines.next().await;
         assert_eq!(text(&event, "/type"), "MODIFIED", "{query}");
@@ -203,7 +203,7 @@ async fn silent_watches_go_on_where_they_were() {
     cluster.pod("a", "").expect("a pod");
     cluster.node("edge-a").expect("a node");
     assert_eq!(nodes.step().await, "ADDED edge-a", "others speak");
-    // What was on its way before comes still.
+    // Events that were on their way before still arrive.
     let heard = async {
         loop {
             assert!(pods.step().await.starts_with("BOOKMARK"));

@@ -1,4 +1,4 @@
-//! POST, PUT, DELETE and status.
+//! Tests POST, PUT, DELETE and status.
 
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ async fn puts_replace_but_for_what_is_the_servers() {
     let revision = cluster.revision();
     assert_eq!(call(&cluster, "PUT", "/api/v1/nodes/edge-a", &after.to_string()).await.code, 200);
     assert_eq!(cluster.revision(), revision);
-    // Without a version it overwrites.
+    // Without a version the PUT overwrites the object.
     assert_eq!(
         call(&cluster, "PUT", "/api/v1/nodes/edge-a", r#"{"metadata":{"name":"edge-a"}}"#).await.code,
         200

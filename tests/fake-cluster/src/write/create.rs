@@ -11,12 +11,12 @@ use crate::refusal::Refusal;
 use crate::resources::{Resource, StatusField};
 use crate::store::{Object, Store};
 
-/// What happens to the status that comes with a new object.
+/// The handling of the status that comes with a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewStatus {
-    /// As the kind's rule says: what a request may do.
+    /// By the kind's rule: for requests.
     ByRule,
-    /// Kept: a test's own hand.
+    /// The status is kept: for the handle.
     Kept,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn create(
     store.put(resource, object)
 }
 
-/// The object with its kind and namespace filled in, if they do not contradict the URL.
+/// The object, with kind and namespace filled in; refused if they contradict the URL.
 fn checked(resource: &Resource, namespace: &str, object: Value) -> Result<Value, Refusal> {
     check_kind(resource, &object)?;
     let Value::Object(fields) = object else {
@@ -69,7 +69,7 @@ fn checked(resource: &Resource, namespace: &str, object: Value) -> Result<Value,
     Ok(whole)
 }
 
-/// Kind and version may be left out; if given they must be those of the URL.
+/// Checks kind and version: they may be left out, but must not differ from the URL.
 pub(super) fn check_kind(resource: &Resource, object: &Value) -> Result<(), Refusal> {
     let (api_version, kind) = (object::text(object, "/apiVersion"), object::text(object, "/kind"));
     let fits = |given: &str, expected: &str| given.is_empty() || given == expected;
@@ -91,7 +91,7 @@ pub(super) fn check_object_namespace(object: &Value, namespace: &str) -> Result<
     ))
 }
 
-/// Checks the name, or makes one from `generateName`.
+/// Checks the name, or generates one from `generateName`.
 fn name_it(object: &mut Value, resource: &Resource) -> Result<(), Refusal> {
     if object::name(object).is_empty() {
         let prefix = object::text(object, "/metadata/generateName").to_owned();
@@ -109,7 +109,7 @@ fn name_it(object: &mut Value, resource: &Resource) -> Result<(), Refusal> {
     Err(Refusal::invalid_object(resource, name, "metadata.name", &problem))
 }
 
-/// Lower-case letters, digits, `-` and `.`, at most 253 characters, letters or digits at the ends.
+/// True for lower-case letters, digits, `-` and `.`, at most 253 characters, with letters or digits at the ends.
 fn is_subdomain(name: &str) -> bool {
     let is_end = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
@@ -119,7 +119,7 @@ fn is_subdomain(name: &str) -> bool {
         && bytes.last().is_some_and(is_end)
 }
 
-/// Five characters without vowels, so that no words appear, as the server makes them.
+/// Five random characters without vowels, so that no words appear, as the server generates them.
 fn suffix() -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let pick = |byte: &u8| ALPHABET.get(usize::from(*byte) % ALPHABET.len()).copied().map_or('x', char::from);

@@ -1,4 +1,4 @@
-//! What the server fills in and what it refuses, kind by kind: only what a drain or a controller looks at.
+//! The values that the server fills in or refuses, by kind: only those that a drain or a controller reads.
 
 use serde_json::{Value, json};
 
@@ -29,8 +29,8 @@ pub(super) fn fill(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Takes out what the server leaves out of its JSON: a field with its Go type's zero value and `omitempty`. Only the
-/// cordon is looked at.
+/// Removes fields that the server leaves out of its JSON: those with their Go type's zero value and `omitempty`. Only
+/// the cordon is handled.
 pub(super) fn omit_zeros(resource: &Resource, object: &mut Value) {
     if resource == NODES && at(object, "/spec/unschedulable") == Some(&Value::Bool(false)) {
         object::remove(object, &["spec", "unschedulable"]);
@@ -51,7 +51,7 @@ fn fill_pod(pod: &mut Value) {
     set_default(pod, &["status", "qosClass"], "BestEffort");
 }
 
-/// Refuses an object that no server would take.
+/// Refuses an object that no server would accept.
 pub(super) fn check(resource: &Resource, object: &Value) -> Result<(), Refusal> {
     if resource == BUDGETS {
         return check_budget(object);

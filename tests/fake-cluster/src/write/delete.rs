@@ -1,4 +1,4 @@
-//! DELETE, also the second half of an eviction: grace, preconditions, finalizers.
+//! DELETE, also as the second half of an eviction: grace, preconditions, finalizers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::resources::{NAMESPACES, PODS, Resource};
 use crate::store::{Object, Store};
 
-/// What a deletion insists on.
+/// Preconditions of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Preconditions {
     pub(crate) uid: Option<String>,
@@ -42,21 +42,21 @@ impl Preconditions {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Seconds; a pod's own without it.
+    /// Grace in seconds; `None` means the pod's own.
     pub(crate) grace_period: Option<i64>,
     pub(crate) preconditions: Preconditions,
 }
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Debug)]
 pub(crate) enum Deleted {
     /// The object is gone; this was its last state.
     Gone(Object),
-    /// It waits for its grace period or for finalizers.
+    /// The object waits for its grace period or for finalizers.
     Terminating(Object),
 }
 
-/// Deletes an object as far as it may go at once.
+/// Deletes an object, as far as that is possible at once.
 pub(crate) fn delete(
     store: &mut Store,
     resource: &'static Resource,
@@ -72,7 +72,7 @@ pub(crate) fn delete(
     if grace > 0 || is_held {
         return mark(store, resource, &before, grace, context).map(Deleted::Terminating);
     }
-    // Only kinds with a grace are marked before they go: watchers see both steps.
+    // Only kinds with a grace are marked before they are removed: watchers see both steps.
     let last = if resource == PODS { mark(store, resource, &before, grace, context)? } else { before };
     if !context.dry_run {
         store.remove(resource, namespace, name);
@@ -80,7 +80,7 @@ pub(crate) fn delete(
     Ok(Deleted::Gone(last))
 }
 
-/// Stores the object with its deadline; nothing is stored if nothing differs.
+/// Stores the object with its deadline. If nothing differs, nothing is stored.
 fn mark(
     store: &mut Store,
     resource: &'static Resource,
@@ -101,7 +101,7 @@ fn is_held(object: &Value) -> bool {
         || (object::text(object, "/kind") == NAMESPACES.kind && has("/spec/finalizers"))
 }
 
-/// Seconds of grace asked for. Only pods have any, and only those that a kubelet runs.
+/// The grace in seconds. Only pods that a kubelet runs have any.
 fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
     if resource != PODS {
         return 0;
@@ -120,7 +120,7 @@ fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
     }
 }
 
-/// The object with its deadline. A deletion that is under way can be made shorter, never longer.
+/// The object with its deadline. The grace of a running deletion can be made shorter, never longer.
 fn terminating(resource: &Resource, before: &Value, grace: i64, context: Context) -> Value {
     let mut after = before.clone();
     let current = object::number(before, "/metadata/deletionGracePeriodSeconds");
@@ -142,7 +142,7 @@ fn terminating(resource: &Resource, before: &Value, grace: i64, context: Context
     after
 }
 
-/// When the deletion under way was asked for, in seconds since 1970: its deadline less its grace.
+/// When the running deletion was requested, in seconds since 1970: its deadline less its grace.
 fn asked_at(object: &Value, grace: Option<i64>) -> Option<i64> {
     let deadline: jiff::Timestamp = object::text(object, "/metadata/deletionTimestamp").parse().ok()?;
     deadline.as_second().checked_sub(grace?)

@@ -10,18 +10,18 @@ use crate::refusal::Refusal;
 use crate::resources::{Resource, StatusField, UpdateRule};
 use crate::store::{Object, Store};
 
-/// Which fields a writer may change.
+/// The fields that a writer may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Everything but the status, if the kind has a status subresource.
     Main,
     /// The status and the metadata.
     Status,
-    /// Every field: a controller or the test's own hand.
+    /// Every field: for a controller or the handle.
     Everything,
 }
 
-/// What the server alone decides: a writer's values are ignored.
+/// Fields that only the server sets: a writer's values are ignored.
 const SYSTEM_METADATA: &[&str] = &[
     "namespace",
     "uid",
@@ -72,7 +72,7 @@ fn check_version(resource: &Resource, before: &Value, object: &Value) -> Result<
         let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {current}");
         return Err(Refusal::conflict(resource, name, &why));
     }
-    // The server reads 0 as none.
+    // The server treats version 0 as no version.
     let version = Some(object::text(object, "/metadata/resourceVersion")).filter(|version| *version != "0");
     let version = version.unwrap_or_default();
     if version.is_empty() && resource.update != UpdateRule::Unconditional {
@@ -87,8 +87,8 @@ fn check_version(resource: &Resource, before: &Value, object: &Value) -> Result<
     Ok(())
 }
 
-/// Stores the new version of `before`. Nothing is stored if nothing differs; a terminating object whose last
-/// finalizer is gone is removed.
+/// Stores the new version of `before`. If nothing differs, nothing is stored. A terminating object whose last finalizer
+/// is gone is removed.
 pub(super) fn commit(
     store: &mut Store,
     resource: &'static Resource,
@@ -116,7 +116,7 @@ pub(super) fn commit(
     Ok(stored)
 }
 
-/// It was deleted, its grace is over and nobody holds it any more.
+/// True if the object was deleted, its grace is over and no finalizer holds it.
 fn may_go(object: &Value) -> bool {
     object::is_terminating(object)
         && object::number(object, "/metadata/deletionGracePeriodSeconds").is_none_or(|grace| grace == 0)
@@ -149,7 +149,7 @@ fn keep_all_but_status(before: &Value, after: &mut Value) {
     }
 }
 
-/// Makes one field as it was before, also if it was absent.
+/// Restores one field to its previous value, or removes it if it was absent.
 fn carry(before: &Value, after: &mut Value, path: &[&str]) {
     match at(before, &format!("/{}", path.join("/"))) {
         Some(value) => set(after, path, value.clone()),

@@ -1,4 +1,4 @@
-//! What has to be true once nothing goes wrong any more and nothing changes.
+//! Checks what must be true once there are no more faults and nothing changes.
 
 use device_op::facts::Kind;
 use schemas::{CommandState, DrainStatus};
@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::server::Server;
 
 impl Monitor {
-    /// Nothing has changed for long, and nothing goes wrong any more.
+    /// Checks the state when nothing has changed for a long time and there are no more faults.
     pub(crate) fn at_rest(&mut self, files: &Files, server: &Server, running: &str) {
         let report = files.run.report.as_deref();
         let mut holds = false;
@@ -41,7 +41,7 @@ impl Monitor {
         };
         let refused = self.commands.iter().filter(|(_, (_, fate))| *fate == Fate::Refused);
         if let Some((kind, _)) = refused.clone().find(|(kind, (counter, _))| !is_said(kind, *counter)) {
-            let text = format!("{kind:?} was not carried out, and nobody says so");
+            let text = format!("{kind:?} was not carried out, and no agent reports that");
             self.broken(Rule::EveryCommandIsCarriedOut, text);
         }
         let is_failed =

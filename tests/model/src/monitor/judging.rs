@@ -1,4 +1,4 @@
-//! Whether COMPLETE is told for a reason that is true.
+//! Checks whether COMPLETE is given for a true reason.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use super::{Asked, Grant, Monitor};
 use crate::rule::Rule;
 use crate::scenario::Scenario;
 
-/// zedkube lists nodes every 5 s, a list may take 3 s; so old may the one be by which it says that there is no peer.
+/// Greatest age of the list by which zedkube says that there is no peer: it lists nodes every 5 s, and a list may take
+/// 3 s.
 const OLDEST_LIST_MS: u64 = 10_000;
 
 impl Monitor {
-    /// COMPLETE is told to this requester: is it true?
+    /// Checks whether the COMPLETE to this requester is true.
     pub(super) fn judge(
         &mut self,
         requester: DrainRequester,
@@ -27,7 +28,7 @@ impl Monitor {
         let of = |request: &&Request| request.requester == requester;
         let answer = state.requests.iter().find(of).map(|request| request.answer);
         let lasted = |seen: Option<(u64, u64)>, span: Duration| {
-            // When the last look brought an answer it is not the patience that is wrong: `is_fresh` says so.
+            // If the last call brought an answer, patience is not the problem: `is_fresh` reports it.
             seen.is_none_or(|(first, _)| u128::from(now - first) >= span.as_millis())
         };
         let (failing, down) = (self.failing, self.peer_seen_down);
@@ -40,7 +41,7 @@ impl Monitor {
             }
             (_, Phase::Complete { outcome: Outcome::ApiUnreachable, .. }) => {
                 self.is_fresh(failing, state);
-                // The peer may be down, and two may not be.
+                // The peer may be down, and two nodes must not be.
                 let timeout = scenario.policy.unreachable_timeout;
                 let longer = if self.peer_slot.on_record { scenario.policy.down_max } else { timeout };
                 (lasted(failing, timeout.max(longer)), Grant::Undrained)
@@ -55,19 +56,19 @@ impl Monitor {
             let phase = &state.phase;
             self.broken(
                 Rule::AnswersAreTrue,
-                format!("{requester} is told COMPLETE: {answer:?} in {phase:?}"),
+                format!("{requester} is answered COMPLETE: {answer:?} in {phase:?}"),
             );
         }
         grant
     }
 
-    /// What counts is the moment of the decision: one that is on record is told by the next process.
+    /// The moment of the decision counts: an answer on record is published by the next process.
     fn is_fresh(&mut self, seen: Option<(u64, u64)>, state: &State) {
         let decided = state.since.0;
         if seen.is_none_or(|(_, last)| decided.saturating_sub(last) > OLDEST_LIST_MS) {
             self.broken(
                 Rule::NoPatienceLost,
-                "COMPLETE without a drain, and the last look is old, or says something else",
+                "COMPLETE without a drain, but the last list is old or contradicts it",
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What zedkube publishes, as `zedkube::report` makes it of the state.
+//! The topics that zedkube publishes, made from its state as `zedkube::report` does.
 
 use schemas::{Disabled, NodeDrainReport, RequestLine, SCHEMA_VERSION};
 use session::Request;
@@ -6,7 +6,7 @@ use session::Request;
 use super::Zedkube;
 
 impl Zedkube {
-    /// What the gate reads of the report.
+    /// Those fields of the report that the gate reads.
     pub(super) fn report(&self) -> NodeDrainReport {
         let line = |request: &Request| RequestLine {
             requested_by: request.requester,
@@ -32,7 +32,7 @@ impl Zedkube {
     }
 }
 
-/// What the report may say before the status is written.
+/// The report that may be published before the status is written.
 pub(super) fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> NodeDrainReport {
     let mut early = report.clone();
     for request in &mut early.requests {

@@ -1,4 +1,4 @@
-//! `ebb` as the tests of this package run it: built with them, so that no test meets an old one.
+//! `ebb` for the tests of this package: built together with them, so that no test runs an old build.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Every node with every set of flags.
+//! Compares both programs on every node with every set of flags.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::flags;
 use crate::said::{Program, Said};
 use crate::scene::Scene;
 
-/// Runs at a time: they wait for the API server more than they compute.
+/// Number of runs at a time: they wait for the API server more than they compute.
 const AT_A_TIME: usize = 4;
 
 #[test]
@@ -30,7 +30,7 @@ fn both_programs_name_the_same_pods() -> Result<()> {
     cases.push(vec![&every_node, "--force", "--ignore-daemonsets"]);
     let verdicts = compare(&scene, &cases)?;
 
-    // Only now do the answers count: they were about the same pods, and changed nothing.
+    // Only now the answers count: they were about the same pods, and changed nothing.
     assert_eq!(scene.pods()?, before);
     assert_eq!(scene.cordoned_nodes()?, Vec::<String>::new());
     let wrong: Vec<&String> = verdicts.iter().filter_map(|verdict| verdict.defect.as_ref()).collect();
@@ -45,7 +45,7 @@ fn both_programs_name_the_same_pods() -> Result<()> {
     Ok(())
 }
 
-/// What came of one case.
+/// The result of one case.
 struct Verdict {
     kubectl: Said,
     difference: Option<Difference>,
@@ -80,7 +80,7 @@ fn judge(scene: &Scene, case: &[&str]) -> Result<Verdict> {
     Ok(Verdict { kubectl, difference, defect: defect.then_some(text) })
 }
 
-/// A comparison in which all nodes refuse, or none does, would show nothing.
+/// Checks that some nodes refuse and some do not; otherwise the comparison would show nothing.
 fn says_enough(verdicts: &[Verdict]) {
     let count = |of: &dyn Fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| of(verdict)).count();
     let failed = count(&|verdict| verdict.kubectl.code != Some(0));
@@ -95,7 +95,7 @@ fn says_enough(verdicts: &[Verdict]) {
     let refused: BTreeSet<&String> =
         verdicts.iter().flat_map(|verdict| verdict.kubectl.refused.keys()).collect();
     assert!(evicted.len() > 150 && refused.len() > 50, "{} {}", evicted.len(), refused.len());
-    // The one difference that is wanted shows, but not everywhere.
+    // The only wanted difference appears, but not everywhere.
     let forgiven = count(&|verdict| verdict.difference.is_some());
     assert!((1..total / 4).contains(&forgiven), "{forgiven} of {total}");
 }

@@ -1,4 +1,4 @@
-//! Where the two programs may differ, each with its entry in `docs/kubectl-differences.md`.
+//! The wanted differences between the two programs, each with its entry in `docs/kubectl-differences.md`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,21 +7,21 @@ use anyhow::{Context, Result};
 
 use crate::said::Said;
 
-/// A difference that is wanted. Everything else is a defect.
+/// A wanted difference. Any other one is a defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Difference {
-    /// kubectl names the first reason against a pod, ebb all of them. The only one that random pods can show.
+    /// kubectl names the first reason against a pod, ebb names all. Random pods can show only this difference.
     AllReasons,
-    /// For kubectl an error, for ebb a DaemonSet.
+    /// An unreadable DaemonSet is an error for kubectl, and an existing DaemonSet for ebb.
     UnreadableDaemonSet,
-    /// Pods can ask to stay.
+    /// A pod can ask to stay, by a label.
     DrainLabel,
 }
 
 impl Difference {
     const ALL: [Self; 3] = [Self::AllReasons, Self::UnreadableDaemonSet, Self::DrainLabel];
 
-    /// What the entry is found by.
+    /// The text by which the entry is found on the page.
     fn entry(self) -> &'static str {
         match self {
             Self::AllReasons => "K7",
@@ -31,7 +31,7 @@ impl Difference {
     }
 }
 
-/// What makes these two answers about the same random pods differ; `None` for a defect.
+/// The difference that explains these two answers about the same random pods; `None` for a defect.
 pub(crate) fn between(kubectl: &Said, ebb: &Said) -> Option<Difference> {
     let same_end = (kubectl.code, &kubectl.evicted) == (ebb.code, &ebb.evicted);
     let same_pods = kubectl.refused.keys().eq(ebb.refused.keys());
@@ -50,7 +50,7 @@ fn every_difference_has_its_entry() -> Result<()> {
     Ok(())
 }
 
-/// A test that has been renamed shows nothing any more.
+/// A test that was renamed would prove nothing any more.
 #[test]
 fn every_test_on_the_page_exists() -> Result<()> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));

@@ -1,6 +1,6 @@
-//! The sets of flags that both programs get.
+//! The sets of flags with which both programs run.
 
-/// The flags that permit something.
+/// The flags that permit the eviction of certain pods.
 const PERMISSIONS: [&str; 3] = ["--force", "--ignore-daemonsets", "--delete-emptydir-data"];
 
 /// Flags that are tried without any permission, and with all of them.
@@ -15,7 +15,7 @@ const OTHERS: [&[&str]; 8] = [
     &["--pod-selector=app,tier notin (front)", "--skip-wait-for-delete-timeout=1", "--chunk-size=2"],
 ];
 
-/// All sets.
+/// All sets of flags.
 pub(crate) fn sets() -> Vec<Vec<&'static str>> {
     let permitted = |bits: usize| {
         let flags = PERMISSIONS.iter().enumerate();

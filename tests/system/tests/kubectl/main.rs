@@ -1,5 +1,5 @@
-//! `ebb drain` judges pods as `kubectl drain` does: both are asked about the same pods of a real control plane, in a
-//! dry run, and have to name the same ones. Where they do not, [`differences`] has to say why.
+//! `ebb drain` judges pods as `kubectl drain` does: both run a dry run for the same pods of a real control plane, and
+//! must name the same pods. Where they differ, [`differences`] must explain it.
 //!
 //! The pods are random ([`pods`]), the same in every run. Each node has pods that need only certain flags
 //! ([`pods::Needs`]), so that for every set of flags some nodes can be drained and some cannot.

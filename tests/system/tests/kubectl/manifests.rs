@@ -1,14 +1,14 @@
-//! The pods as objects.
+//! Kubernetes objects for the pods.
 
 use control_plane::{Pool, objects};
 use serde_json::{Value, json};
 
 use crate::pods::{Owner, Volume, Wanted};
 
-/// The DaemonSet that exists in every namespace. It selects no node, so its controller makes no pods.
+/// The DaemonSet that exists in every namespace. It selects no node, so its controller creates no pods.
 const PRESENT: &str = "present";
 
-/// A pod to be made, and where.
+/// A pod to be created, and its place.
 pub(crate) struct Placed<'a> {
     pub(crate) wanted: &'a Wanted,
     pub(crate) namespace: &'a str,
@@ -17,7 +17,7 @@ pub(crate) struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// The pod, bound, and its claim. kwok leaves it alone: it does not start, and a deleted one does not end.
+    /// The pod, bound, and its claim. kwok ignores it: the pod does not start, and once deleted it does not end.
     pub(crate) fn objects(&self, driver: &str) -> Vec<Value> {
         let mut metadata = json!({
             "name": self.name, "namespace": self.namespace,
@@ -41,7 +41,7 @@ impl Placed<'_> {
         objects
     }
 
-    /// What only its status subresource takes.
+    /// The status, which only the status subresource accepts.
     pub(crate) fn status(&self) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -50,7 +50,7 @@ impl Placed<'_> {
         })
     }
 
-    /// `namespace/name`.
+    /// Name of the pod as `namespace/name`.
     pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
@@ -69,8 +69,8 @@ impl Placed<'_> {
         annotations
     }
 
-    /// The owners are never those that their UIDs would name, so no controller minds the pod. Only the garbage
-    /// collector would delete it for that; one more owner, of a kind that nobody serves, makes it give up.
+    /// The pod's owners. None of their UIDs exists, so no controller manages the pod. Only the garbage collector would
+    /// delete it for that; another owner, of a kind that is not served, makes it give up.
     fn owners(&self) -> Value {
         let (version, kind, name, is_controller) = match self.wanted.owner {
             Owner::Nobody => return json!([]),
@@ -115,7 +115,7 @@ impl Placed<'_> {
     }
 }
 
-/// What the pods of a namespace refer to, and budgets that would get in the way of a real drain.
+/// The objects that the pods of a namespace refer to, and budgets that would block a real drain.
 pub(crate) fn namespace(name: &str) -> Vec<Value> {
     let mut everything = objects::disruption_budget(name, "everything", ("minAvailable", 1));
     everything["spec"]["selector"] = json!({});
@@ -153,7 +153,7 @@ pub(crate) fn daemon_set(namespace: &str, name: &str, nodes: &[&str]) -> Value {
     })
 }
 
-/// The driver of the bound claims, on every node.
+/// Installs the driver of the bound claims on every node.
 pub(crate) fn driver(pool: &Pool, driver: &str) -> Vec<Value> {
     let mut objects = vec![objects::csi_driver(driver)];
     objects.extend(pool.nodes.iter().map(|node| objects::csi_node(node, &[driver])));

@@ -9,13 +9,13 @@ use proptest::strategy::{Union, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
 use proptest::{option, prop_oneof};
 
-/// One round of nodes, one for each kind of [`Needs`], per seed.
+/// The seeds. For each seed there is one node for each kind of [`Needs`].
 const SEEDS: [u64; 3] = [20_260_822, 43, 1_729];
 
-/// Pods on a node.
+/// Number of pods on a node.
 const PER_NODE: usize = 9;
 
-/// Namespaces over which the pods are spread.
+/// Number of namespaces over which the pods are spread.
 pub(crate) const NAMESPACES: usize = 4;
 
 /// The flags that a node's pods may need before they can be evicted.
@@ -30,7 +30,7 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// All eight.
+    /// All eight combinations.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..8_u8).map(|bits| Self {
             force: bits & 1 != 0,
@@ -40,24 +40,24 @@ impl Needs {
     }
 }
 
-/// Whom a pod belongs to. Only for a DaemonSet does it matter whether the owner exists.
+/// The owner of a pod. Only for a DaemonSet it matters whether the owner exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Nobody,
     ReplicaSet,
     StatefulSet,
     Job,
-    /// A DaemonSet that exists.
+    /// An existing DaemonSet.
     DaemonSet,
-    /// A DaemonSet that does not.
+    /// A DaemonSet that does not exist.
     MissingDaemonSet,
-    /// A kind that is called DaemonSet, of somebody else's group.
+    /// A kind called DaemonSet, but of another group.
     ForeignDaemonSet,
     /// A ReplicaSet that owns the pod without being its controller.
     NotController,
     /// A DaemonSet that owns the pod without being its controller.
     NotControllingDaemonSet,
-    /// The node, as of a static pod.
+    /// The node, as for a static pod.
     Node,
 }
 
@@ -75,16 +75,16 @@ pub(crate) enum Volume {
     ConfigMap,
 }
 
-/// How long a terminating pod has been due.
+/// How long ago a terminating pod should have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Age {
-    /// For some seconds.
+    /// The pod should have ended some seconds ago.
     Overdue,
-    /// It has an hour left.
+    /// The pod has one hour left.
     Young,
 }
 
-/// A pod to be made.
+/// A pod to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) namespace: usize,
@@ -95,11 +95,11 @@ pub(crate) struct Wanted {
     pub(crate) terminating: Option<Age>,
     pub(crate) app: Option<&'static str>,
     pub(crate) tier: Option<&'static str>,
-    /// Label `ebb.dev/drain`. kubectl does not know it, so the random pods do not have it.
+    /// Value of the label `ebb.dev/drain`. kubectl does not know the label, so the random pods do not have it.
     pub(crate) drain: Option<&'static str>,
 }
 
-/// The pods of each node, and what they may need.
+/// The pods of each node, and the flags that they may need.
 pub(crate) fn nodes() -> Result<Vec<(Needs, Vec<Wanted>)>> {
     let mut nodes = Vec::new();
     for seed in SEEDS {
@@ -136,7 +136,7 @@ fn pod(needs: Needs) -> impl Strategy<Value = Wanted> {
     })
 }
 
-/// A pod that may need these flags and no others.
+/// A pod that may need only these flags.
 fn live(needs: Needs) -> impl Strategy<Value = Wanted> {
     let phase = prop_oneof![
         6 => Just("Running"),
@@ -147,14 +147,14 @@ fn live(needs: Needs) -> impl Strategy<Value = Wanted> {
         .prop_map(|(owner, phase, volumes)| new(owner, phase, volumes, false))
 }
 
-/// A finished pod needs no flag, whatever it has.
+/// A finished pod, which needs no flag whatever it has.
 fn finished() -> impl Strategy<Value = Wanted> {
     let all = Needs { force: true, ignore_daemonsets: true, delete_emptydir_data: true };
     (select(owners(all)), select(vec!["Succeeded", "Failed"]), volumes(true), any::<bool>())
         .prop_map(|(owner, phase, volumes, mirror)| new(owner, phase, volumes, mirror))
 }
 
-/// A static pod needs no flag, unless it claims to be a DaemonSet's.
+/// A static pod, which needs no flag unless it names a DaemonSet as its owner.
 fn mirror(needs: Needs) -> impl Strategy<Value = Wanted> {
     let mut owners = owners(needs);
     owners.extend([Owner::Node, Owner::Node, Owner::Node, Owner::Nobody]);
@@ -173,7 +173,7 @@ fn owners(needs: Needs) -> Vec<Owner> {
     owners
 }
 
-/// Often none, seldom three.
+/// The volumes of a pod: often none, seldom three.
 fn volumes(local_data: bool) -> impl Strategy<Value = Vec<Volume>> {
     let mut kinds = vec![
         Volume::BoundClaim,
@@ -196,7 +196,7 @@ pub(crate) fn new(owner: Owner, phase: &'static str, volumes: Vec<Volume>, mirro
     Wanted { namespace: 0, owner, phase, volumes, mirror, terminating, app, tier, drain }
 }
 
-/// The pods are many, of all kinds, and the same each time.
+/// There are many pods, of all kinds, and they are the same each time.
 #[test]
 fn the_pods_are_varied() -> Result<()> {
     let nodes = nodes()?;

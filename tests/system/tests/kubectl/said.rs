@@ -1,4 +1,4 @@
-//! What a program says about a dry run.
+//! The output of a program's dry run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) enum Program {
     Ebb,
 }
 
-/// The end of a dry run, as far as both programs say the same. A pod is `namespace/name`.
+/// The result of a dry run: those parts that both programs print. A pod is `namespace/name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     /// The exit code; `None` for a program that was killed.
@@ -28,7 +28,7 @@ pub(crate) struct Said {
 }
 
 impl Program {
-    /// Runs `drain` with these arguments as a dry run. Returns what is compared, and all of the output.
+    /// Runs `drain` with these arguments as a dry run. Returns the parts that are compared, and the whole output.
     pub(crate) fn drain(
         self,
         plane: &ControlPlane,
@@ -40,7 +40,7 @@ impl Program {
             Self::Ebb => Command::new(PROGRAM),
         };
         if let Self::Kubectl = self {
-            // The last one counts.
+            // If a flag is repeated, the last one counts.
             command.arg("--kubeconfig").arg(kubeconfig);
         }
         let output = command
@@ -57,7 +57,7 @@ impl Program {
 }
 
 impl Program {
-    /// Runs `drain` with these arguments for real. Returns the exit code and all of the output.
+    /// Runs `drain` with these arguments, not as a dry run. Returns the exit code and the whole output.
     pub(crate) fn really_drain(
         self,
         plane: &ControlPlane,
@@ -79,14 +79,14 @@ impl Program {
     }
 }
 
-/// Lines such as `evicting pod shop/web (dry run)`.
+/// The pods in lines such as `evicting pod shop/web (dry run)`.
 fn evicted(out: &str) -> BTreeSet<String> {
     let pods = out.lines().filter_map(|line| line.strip_prefix("evicting pod ")?.strip_suffix(" (dry run)"));
     pods.map(str::to_owned).collect()
 }
 
-/// Texts such as `cannot delete Pods that are special: shop/web, shop/db`, alone in a line or several as
-/// `[…, …]`. The words `cannot delete` are doubled in one of kubectl's messages.
+/// The pods and messages in texts such as `cannot delete Pods that are special: shop/web, shop/db`, alone in a line or
+/// several as `[…, …]`. The words `cannot delete` are doubled in one of kubectl's messages.
 fn refused(err: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut refused = BTreeMap::<String, BTreeSet<String>>::new();
     for text in err.lines().flat_map(|line| line.split("cannot delete ").skip(1)) {

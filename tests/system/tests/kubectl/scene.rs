@@ -11,25 +11,25 @@ use serde_json::{Value, json};
 use crate::manifests::{self, Placed};
 use crate::pods::{self, Age, NAMESPACES, Wanted};
 
-/// Far more than anything here takes, for a machine under load.
+/// Time limit of a wait: far more than any step takes, for a busy machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Overdue pods are so by more than this, in seconds: clearly more than the second of
+/// Overdue pods should have ended longer ago than this, in seconds: clearly more than the one second of
 /// `--skip-wait-for-delete-timeout=1`.
 const OVERDUE: i64 = 3;
 
-/// Nodes with pods that nobody changes any more.
+/// Nodes whose pods do not change any more.
 pub(crate) struct Scene {
     pub(crate) plane: ControlPlane,
     pub(crate) pool: Pool,
     namespaces: Vec<String>,
 }
 
-/// A pod's UID, phase, and the time of its deletion: what must not change during the comparison.
+/// UID, phase and deletion time of each pod: these must not change during the comparison.
 type Pods = BTreeMap<String, (String, String, String)>;
 
 impl Scene {
-    /// Makes the random pods; takes about ten seconds.
+    /// Creates the random pods; takes about ten seconds.
     pub(crate) fn new() -> Result<Self> {
         let nodes = pods::nodes()?;
         let suffixes: Vec<String> = (0..nodes.len()).map(|index| format!("n{index}")).collect();
@@ -61,7 +61,7 @@ impl Scene {
         Ok(Self { plane, pool, namespaces })
     }
 
-    /// All pods, also the DaemonSet's, by `namespace/name`.
+    /// All pods, including the DaemonSet's, by `namespace/name`.
     pub(crate) fn pods(&self) -> Result<Pods> {
         let text = |pod: &Value, pointer: &str| {
             pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -80,7 +80,7 @@ impl Scene {
         Ok(described.collect())
     }
 
-    /// The nodes that somebody has cordoned.
+    /// The nodes that are cordoned.
     pub(crate) fn cordoned_nodes(&self) -> Result<Vec<String>> {
         let selector = format!("--selector={}={}", objects::POOL, self.pool.name);
         let nodes = self.plane.list(&["nodes", &selector])?;
@@ -89,7 +89,7 @@ impl Scene {
         Ok(cordoned.map(|node| node["metadata"]["name"].to_string()).collect())
     }
 
-    /// Makes the pods, gives them their phases, and deletes those that are to be terminating.
+    /// Creates the pods, sets their phases, and deletes those that have to be terminating.
     pub(crate) fn make(&self, pods: &[Placed<'_>]) -> Result<()> {
         let driver = driver(&self.pool);
         let made: Vec<Value> = pods.iter().flat_map(|pod| pod.objects(&driver)).collect();
@@ -112,7 +112,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Where each pod goes, and its name.
+    /// The place and the name of each pod.
     pub(crate) fn place<'a, T>(&'a self, nodes: &'a [(T, Vec<Wanted>)]) -> Vec<Placed<'a>> {
         let mut placed = Vec::new();
         for ((_, pods), node) in nodes.iter().zip(&self.pool.nodes) {
@@ -124,7 +124,7 @@ impl Scene {
         placed
     }
 
-    /// Waits until everything is as wanted. The time of a deletion tells how overdue the pod is.
+    /// Waits until all pods have their wanted state. The time of a deletion shows how overdue the pod is.
     fn until_as_wanted(&self, placed: &[Placed<'_>], daemons: usize) -> Result<()> {
         until("the pods are as wanted", LIMIT, || {
             let pods = self.pods()?;

@@ -1,4 +1,4 @@
-//! Pods about which the programs have to disagree, and real drains of terminating pods, in which they must not.
+//! Pods about which the programs have to disagree, and real drains of terminating pods, in which they must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ fn paths(scene: &Scene, names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| format!("{}/{name}", scene.pool.name)).collect()
 }
 
-/// kubectl takes a DaemonSet that it may not read for an error, whatever its flags say (K16).
+/// An unreadable DaemonSet is an error for kubectl, whatever its flags are (K16).
 #[test]
 fn a_daemon_set_that_cannot_be_read_counts_as_present() -> Result<()> {
     let scene = scene(&[
@@ -91,7 +91,7 @@ fn ending(owner: Owner, volumes: Vec<Volume>, age: Age) -> Wanted {
     Wanted { terminating: Some(age), ..new(owner, "Running", volumes, false) }
 }
 
-/// What the flags do not allow forbids the drain although it is terminating: nothing is evicted.
+/// A pod that the flags do not permit forbids the drain although it is terminating: nothing is evicted.
 #[test]
 fn a_terminating_pod_forbids_a_real_drain() -> Result<()> {
     for (owner, volumes, flags) in [
@@ -117,7 +117,8 @@ fn a_terminating_pod_forbids_a_real_drain() -> Result<()> {
     Ok(())
 }
 
-/// Both ask for the shorter grace of a pod that is terminating already, and both fail: something holds it.
+/// Both programs request the shorter grace for a pod that is already terminating, and both fail, because a finalizer
+/// holds it.
 #[test]
 fn a_shorter_grace_counts_for_a_terminating_pod() -> Result<()> {
     for flags in [&["--grace-period=2"][..], &["--grace-period=2", "--disable-eviction"]] {
@@ -134,7 +135,7 @@ fn a_shorter_grace_counts_for_a_terminating_pod() -> Result<()> {
     Ok(())
 }
 
-/// A pod that something holds is given up by both, although nothing changes any more.
+/// A pod that a finalizer holds is given up by both programs, although nothing changes any more.
 #[test]
 fn a_pod_that_terminates_for_too_long_is_left_by_a_real_drain() -> Result<()> {
     for program in [Program::Kubectl, Program::Ebb] {

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! Judges the result of a run.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -14,15 +14,15 @@ use crate::trial::Trial;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ok,
-    /// The run was over before the boundary came: boundaries are counted, and not each run has as many.
+    /// The run was over before the boundary was reached: boundaries are counted, and not every run has the same number.
     NotReached,
     Wrong(String),
 }
 
-/// A run may have fewer boundaries than the one that listed them.
+/// Number of tries, because a run may have fewer boundaries than the run that listed them.
 const TRIES: u32 = 3;
 
-/// Runs the cell, again if its boundary did not come.
+/// Runs the cell, and again if its boundary was not reached.
 pub(crate) fn judge(place: &Place, cell: &Cell) -> Verdict {
     for _ in 0..TRIES {
         match attempt(place, cell) {
@@ -45,12 +45,12 @@ fn attempt(place: &Place, cell: &Cell) -> Result<Verdict> {
     Ok(if run.trial.is_hit { Verdict::Ok } else { Verdict::NotReached })
 }
 
-/// Once for each command, whatever happened.
+/// Checks that each command was carried out exactly once, or not at all if it was held back.
 fn check_lines(run: &Run<'_>, end: End) -> Result<()> {
     let lines = run.device.actions()?;
     let count = lines.len();
     match (run.scenario, end) {
-        // A dry run of an image is written down in each boot in which it stands.
+        // The dry run of an image is recorded in each boot in which the image is wanted.
         (Scenario::Image, _) => {
             let in_boots: BTreeSet<_> = lines.iter().map(|line| &line.boot_id).collect();
             ensure!(count >= 1 && in_boots.len() == count, "{count} activations in {} boots", in_boots.len());
@@ -66,7 +66,7 @@ fn check_lines(run: &Run<'_>, end: End) -> Result<()> {
     Ok(())
 }
 
-/// Keeps all that is known of a run that went wrong, where the environment says so.
+/// Writes all data of a failed run to the folder in `EBB_MATRIX_LOGS`, if that is set.
 fn keep(run: &Run<'_>, cell: &Cell, error: &str) {
     let Some(folder) = std::env::var_os("EBB_MATRIX_LOGS") else { return };
     let boundary = &cell.boundary;
@@ -79,6 +79,6 @@ fn keep(run: &Run<'_>, cell: &Cell, error: &str) {
     );
     let text = format!("{error}\n{cell:?}\n{}", run.device.describe());
     let file = std::fs::File::create(std::path::Path::new(&folder).join(name));
-    // It only helps a person.
+    // A failed write is ignored: the file is only for people.
     drop(file.and_then(|mut file| file.write_all(text.as_bytes())));
 }

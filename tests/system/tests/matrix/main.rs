@@ -1,12 +1,13 @@
-//! The crash matrix: whatever dies, whenever, no device goes down too early, no command is lost, and nothing of ours is
-//! left behind.
+//! The crash matrix: whatever dies at whatever moment, no device goes down too early, no command is lost, and no trace
+//! of ours is left behind.
 //!
-//! An operation is commanded, the node is drained, the operation is carried out (`device.dry-run`), the command is taken
-//! back, the node returns. At each boundary between two effects of each agent (`pubsub::failure_point`) one thing goes
-//! wrong ([`plan::Column`]), and what is left in the end is judged ([`judge`]). Real processes, real control plane; the
-//! API server of one device alone is cut off by a proxy.
+//! An operation is commanded, the node is drained, the operation is carried out (`device.dry-run`), the command is
+//! withdrawn, and the node returns. At each boundary between two effects of each agent (`pubsub::failure_point`) one
+//! fault happens ([`plan::Column`]), and the end state is judged ([`judge`]). Real processes, real control plane; a
+//! proxy cuts the connection of one device only.
 //!
-//! `sample` runs one boundary of each kind. `all`, half an hour, runs each and prints the table: `scripts/matrix`.
+//! `sample` runs one boundary of each kind. `all`, which takes half an hour, runs all of them and prints the table:
+//! `scripts/matrix`.
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
 
@@ -26,11 +27,11 @@ use run::Scenario;
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
 
-/// So many devices at a time: they mostly wait. With more, inotify instances run out (26 for each device, 128 for each
-/// user on most machines), and agents look at their files every half a second.
+/// Number of devices at a time: they mostly wait. With more, inotify instances run out (26 for each device, 128 for
+/// each user on most machines), and agents then poll their files twice a second.
 const AT_A_TIME: usize = 4;
 
-/// While the API server is away they wait even more.
+/// Number of devices at a time while the API server is away: they wait even more.
 const AT_A_TIME_OFFLINE: usize = 24;
 
 #[test]

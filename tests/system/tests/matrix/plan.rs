@@ -1,24 +1,24 @@
-//! Which cells there are.
+//! The plan: which cells of the matrix are run.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::run::{Agent, Scenario};
 
-/// What goes wrong at a boundary.
+/// The fault at a boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Column {
-    /// The agent is killed, and started again.
+    /// The agent is killed and started again.
     Restart,
-    /// The agent is killed, and with it the machine: all agents, an empty `run`, a new boot.
+    /// The agent is killed together with the machine: all agents die, `run` is empty, and the boot is new.
     Boot,
-    /// As [`Self::Restart`], on a node that somebody else had cordoned before.
+    /// As [`Self::Restart`], on a node that another owner had cordoned before.
     Foreign,
     /// The API server is away for 1 s.
     AwayForOne,
     /// The API server is away for 30 s.
     AwayForThirty,
-    /// The API server never comes back, as long as the operation stands.
+    /// The API server does not come back while the operation is pending.
     AwayForGood,
 }
 
@@ -37,7 +37,7 @@ impl Column {
         }
     }
 
-    /// The API server is away; else a process dies.
+    /// True if the API server is away; otherwise a process dies.
     pub(crate) fn is_outage(self) -> bool {
         match self {
             Self::AwayForOne | Self::AwayForThirty | Self::AwayForGood => true,
@@ -45,7 +45,7 @@ impl Column {
         }
     }
 
-    /// How long the API server is away; nothing: for good.
+    /// How long the API server is away; `None` means for good.
     pub(crate) fn outage(self) -> Option<Duration> {
         match self {
             Self::AwayForOne => Some(Duration::from_secs(1)),
@@ -54,8 +54,8 @@ impl Column {
         }
     }
 
-    /// Only zedkube calls the API server, and only it cordons. After the boot nothing is commanded any more, so that no
-    /// outage lasts for good.
+    /// True if this fault makes sense at this boundary. Only zedkube calls the API server, and only zedkube cordons.
+    /// After the boot there is no command any more, so an outage cannot last for good.
     fn concerns(self, boundary: &Boundary) -> bool {
         match self {
             Self::Restart | Self::Boot => true,
@@ -65,43 +65,43 @@ impl Column {
     }
 }
 
-/// A boundary of an agent, as the first run met it.
+/// A boundary of an agent, as the first run reached it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Boundary {
     pub(crate) scenario: Scenario,
     pub(crate) agent: Agent,
-    /// From 1, in the order in which the agent came to them.
+    /// Number of the boundary, from 1, in the order in which the agent reached them.
     pub(crate) number: u32,
-    /// What comes next or was done.
+    /// The operation that comes next, or was just done.
     pub(crate) name: String,
 }
 
 impl Boundary {
-    /// What it is about, without the particulars: ids, numbers and answers differ from run to run.
+    /// Kind of the boundary, without the details: ids, numbers and answers differ from run to run.
     pub(crate) fn kind(&self) -> &str {
         let kind = self.name.split_once('{').map_or(self.name.as_str(), |(kind, _)| kind);
         kind.trim_end_matches([' ', '('])
     }
 }
 
-/// One run with one thing that goes wrong.
+/// One run with one fault.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
     pub(crate) boundary: Boundary,
     pub(crate) column: Column,
 }
 
-/// All that is to be run.
+/// All cells that have to be run.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) boundaries: Vec<Boundary>,
     pub(crate) cells: Vec<Cell>,
-    /// Kinds that the sample has.
+    /// The kinds of boundaries that the sample contains.
     kinds: BTreeSet<(Agent, String)>,
 }
 
 impl Plan {
-    /// Each boundary of the scenario, for each column that concerns it.
+    /// Adds each boundary of the scenario for each column that makes sense for it.
     pub(crate) fn add_all(&mut self, scenario: Scenario, boundaries: &[Boundary]) {
         for boundary in boundaries.iter().filter(|boundary| scenario.is_about(boundary.agent)) {
             let columns = Column::ALL.into_iter().filter(|column| column.concerns(boundary));
@@ -109,9 +109,9 @@ impl Plan {
         }
     }
 
-    /// The first boundary of each kind, by turns for one column and the next; of those with an API server that is away
-    /// only the ones that do not take a minute. Before a file is written nothing has happened since the boundary before
-    /// it, and what scenarios share is run once.
+    /// Adds the first boundary of each kind, with the columns in turn; of the outages only those that do not take a
+    /// minute. Boundaries before a write are left out, because nothing has happened since the previous boundary; kinds
+    /// that several scenarios share are run once.
     pub(crate) fn add_sample(&mut self, scenario: Scenario, boundaries: &[Boundary]) {
         let firsts = boundaries.iter().filter(|boundary| scenario.is_about(boundary.agent));
         for boundary in firsts.filter(|boundary| !boundary.name.starts_with("before writing")) {
@@ -136,7 +136,8 @@ impl Plan {
     }
 }
 
-/// The same for what is the same in all scenarios. What is written in a new boot is; what is done in it is not.
+/// The kind, equal for boundaries that are the same in all scenarios: writes in a new boot are, other effects in it are
+/// not.
 fn shared_kind(boundary: &Boundary) -> String {
     let kind = boundary.kind();
     let is_file = kind.contains("renaming");

@@ -14,16 +14,17 @@ use crate::trial::{Accepted, Trial};
 /// The image of [`Scenario::Image`].
 pub(crate) const IMAGE: &str = "5c1b5dfa-64cc-4f06-8a5f-1d8e5b8b3c0e";
 
-/// Between two looks.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(3);
 
-/// Between two looks at the API server.
+/// Poll interval of the API server.
 const LOOK_FAR: Duration = Duration::from_millis(100);
 
-/// What is commanded.
+/// The commanded operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scenario {
-    /// A reboot is commanded and taken back; the boundaries are those from the start of the agents to the return.
+    /// A reboot is commanded and withdrawn; the boundaries are those from the start of the agents to the return of the
+    /// node.
     Reboot,
     /// The device has rebooted: the boundaries are those of the boot that follows.
     Return,
@@ -31,7 +32,7 @@ pub(crate) enum Scenario {
     Image,
 }
 
-/// An agent, by its verb.
+/// An agent, named by its verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Agent {
     Zedkube,
@@ -65,7 +66,7 @@ impl Scenario {
         }
     }
 
-    /// What the agent does differs from what it does in the scenarios before.
+    /// True if the agent behaves differently from the scenarios before.
     pub(crate) fn is_about(self, agent: Agent) -> bool {
         match self {
             Self::Reboot => true,
@@ -75,7 +76,7 @@ impl Scenario {
         }
     }
 
-    /// The operation that is commanded; nothing for an image.
+    /// The commanded operation; `None` for an image.
     pub(crate) fn operation(self) -> Option<Operation> {
         match self {
             Self::Reboot | Self::Return => Some(Operation::Reboot),
@@ -85,18 +86,18 @@ impl Scenario {
     }
 }
 
-/// How the operation ended.
+/// The end of the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It was carried out.
+    /// The operation was carried out.
     Done,
-    /// The boot was what was commanded.
+    /// The boot itself counted as the commanded operation.
     DoneByBoot,
-    /// It was held back and given up, as long as no new command comes.
+    /// The operation was held back and given up, until a new command comes.
     HeldBack,
 }
 
-/// A device under way.
+/// A running test of one device.
 pub(crate) struct Run<'a> {
     pub(crate) place: &'a Place,
     pub(crate) device: Device,
@@ -115,7 +116,7 @@ impl<'a> Run<'a> {
         Ok(Self { place, device, scenario, patience: trial.patience(), trial })
     }
 
-    /// The whole path. What is wrong in between is an error.
+    /// Runs the whole path. Any violation on the way is an error.
     pub(crate) fn go(&mut self) -> Result<End> {
         if self.scenario == Scenario::Return {
             self.reboot()?;
@@ -133,12 +134,12 @@ impl<'a> Run<'a> {
         Ok(end)
     }
 
-    /// Starts the agents, with what goes wrong.
+    /// Starts the agents, with the fault of the trial.
     fn start(&mut self) -> Result<()> {
         Agent::ALL.into_iter().try_for_each(|agent| self.trial.start(&mut self.device, agent))
     }
 
-    /// Drains and reboots with nothing in the way; then starts the agents of the new boot.
+    /// Drains and reboots without a fault; then starts the agents of the new boot.
     fn reboot(&mut self) -> Result<()> {
         Agent::ALL.into_iter().try_for_each(|agent| self.device.start(agent.verb()))?;
         self.command()?;
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
         Ok((is_held_back && self.trial.may_fail()).then_some(End::HeldBack))
     }
 
-    /// Nothing before device-op of this boot has said something.
+    /// State of device-op; `None` before device-op of this boot has published one.
     fn operation_state(&self) -> Option<DeviceOpState> {
         self.device.item::<DeviceOpStatus>(agent::ZEDAGENT).map(|status| status.state)
     }
@@ -188,7 +189,7 @@ impl<'a> Run<'a> {
         self.operation_state() == Some(DeviceOpState::Idle)
     }
 
-    /// No agent wants anything any more.
+    /// True if no agent has anything to do any more.
     fn is_at_rest(&self) -> bool {
         let action = self.device.item::<DeviceAction>(agent::NODEAGENT).map(|action| action.state);
         let report = self.device.report().unwrap_or_default();
@@ -238,7 +239,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Nothing may have ended by itself.
+/// Checks that no agent has ended by itself.
 pub(crate) fn all_run(device: &mut Device, except: Option<Agent>) -> Result<()> {
     for agent in Agent::ALL.into_iter().filter(|agent| Some(*agent) != except) {
         if let Some(status) = device.agent(agent.verb())?.ended()? {

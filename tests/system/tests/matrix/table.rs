@@ -1,10 +1,10 @@
-//! The matrix, to be read.
+//! Prints the matrix as a table.
 
 use crate::judge::Verdict;
 use crate::plan::{Boundary, Cell, Column, Plan};
 use crate::work::Results;
 
-/// The cells that are wrong.
+/// The cells with a wrong result.
 pub(crate) fn failures(results: &Results) -> Vec<(&Cell, &str)> {
     let wrong = results.iter().filter_map(|(cell, verdict)| match verdict {
         Verdict::Wrong(why) => Some((cell, why.as_str())),
@@ -13,7 +13,7 @@ pub(crate) fn failures(results: &Results) -> Vec<(&Cell, &str)> {
     wrong.collect()
 }
 
-/// One line for each boundary, one column for each thing that goes wrong; then the reasons of what is not ok.
+/// One line for each boundary, one column for each fault; then the reasons of the failed cells.
 pub(crate) fn render(plan: &Plan, results: &Results) -> String {
     let mut text = String::new();
     let titles = Column::ALL.map(|column| format!("{:<14}", column.title()));
@@ -42,13 +42,13 @@ pub(crate) fn render(plan: &Plan, results: &Results) -> String {
     text
 }
 
-/// Prints it.
+/// Prints a text.
 #[expect(clippy::print_stdout, reason = "what scripts/matrix is for")]
 pub(crate) fn print(text: &str) {
     println!("{text}");
 }
 
-/// A boundary without verdicts.
+/// The head of a boundary's line, without verdicts.
 pub(crate) fn head(boundary: &Boundary) -> String {
     format!("{:<24} {}", label(boundary), boundary.kind())
 }

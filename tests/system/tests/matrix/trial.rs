@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and when.
+//! The fault of a run, and its moment.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,32 +13,33 @@ use system::{Device, Place};
 use crate::plan::{Cell, Column};
 use crate::run::{Agent, Scenario, all_run};
 
-/// What takes a second or two takes longer on a busy machine.
+/// Time limit of a wait: steps that take a second or two take longer on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Nobody believes in an empty node for a minute after an outage, and a return is retried with pauses of up to 40 s.
+/// Time limit of a wait with an outage: an empty node is not believed for a minute after an outage, and the return of a
+/// node is retried with pauses of up to 40 s.
 const PATIENCE_OFFLINE: Duration = Duration::from_mins(4);
 
-/// How long an outage for good lasts that begins when the operation is over.
+/// Length of an outage for good that begins when the operation is over.
 const LATE_OUTAGE: Duration = Duration::from_secs(10);
 
-/// The trial of one run.
+/// The fault of one run.
 #[derive(Debug)]
 pub(crate) struct Trial {
     cell: Option<Cell>,
-    /// It has happened.
+    /// The fault has happened.
     pub(crate) is_hit: bool,
     mend_at: Option<Instant>,
     is_over: bool,
     done_by_boot: bool,
-    /// Lines that were there before the boot.
+    /// Number of recorded actions before the boot.
     pub(crate) lines_at_boot: usize,
-    /// Lines that have been looked at.
+    /// Number of recorded actions that were checked.
     seen: usize,
 }
 
 impl Trial {
-    /// Nothing goes wrong; the boundaries are listed.
+    /// No fault; the boundaries are listed.
     pub(crate) fn none() -> Self {
         Self {
             cell: None,
@@ -59,7 +60,7 @@ impl Trial {
         self.cell.as_ref().map(|cell| cell.column)
     }
 
-    /// The agent whose boundaries are counted, and the number that counts.
+    /// The agent whose boundaries are counted, and the number of the boundary.
     fn victim(&self) -> Option<(Agent, u32)> {
         self.cell.as_ref().map(|cell| (cell.boundary.agent, cell.boundary.number))
     }
@@ -72,7 +73,7 @@ impl Trial {
         if self.column().is_some_and(Column::is_outage) { PATIENCE_OFFLINE } else { PATIENCE }
     }
 
-    /// An outage for good is one of a few seconds, believed soon.
+    /// Settings of the run: an outage for good lasts some seconds, and the agents believe it soon.
     pub(crate) fn settings(&self) -> &'static [&'static str] {
         match self.column() {
             Some(Column::AwayForGood) => &[
@@ -89,7 +90,7 @@ impl Trial {
         }
     }
 
-    /// Only without an API server a drain may fail here.
+    /// True if the drain may fail, which is only without an API server.
     pub(crate) fn may_fail(&self) -> bool {
         self.column() == Some(Column::AwayForGood)
     }
@@ -110,7 +111,7 @@ impl Trial {
         device.start_with(agent.verb(), &environment)
     }
 
-    /// The names of the boundaries that an agent has come to, in their order.
+    /// Names of the boundaries that an agent has reached, in their order.
     pub(crate) fn met(device: &Device, agent: Agent) -> Vec<String> {
         let text = fs::read_to_string(list(device, agent)).unwrap_or_default();
         let root = device.root().path().display().to_string();
@@ -118,7 +119,7 @@ impl Trial {
         text.lines().filter_map(name).collect()
     }
 
-    /// Looks after the device: lets happen what is to happen, and sees that nothing happens that must not.
+    /// Watches over the device: causes the fault when it is due, and checks that no forbidden action happens.
     pub(crate) fn supervise(&mut self, device: &mut Device, place: &Place, scenario: Scenario) -> Result<()> {
         let victim = self.victim().map(|(agent, _)| agent).filter(|_| !self.is_hit);
         all_run(device, victim)?;
@@ -132,7 +133,8 @@ impl Trial {
         self.look_at_new_lines(device, place)
     }
 
-    /// The operation has ended, and with it an outage for good: a node cannot return without its API server.
+    /// Notes the end of the operation. An outage for good ends too, because a node cannot return without its API
+    /// server.
     pub(crate) fn operation_ended(&mut self, place: &Place) {
         self.is_over = true;
         if self.column() == Some(Column::AwayForGood) {
@@ -140,7 +142,7 @@ impl Trial {
         }
     }
 
-    /// The API server is there again.
+    /// Ends the outage.
     fn end_outage(&mut self, place: &Place) {
         self.mend_at = None;
         place.proxy.mend();
@@ -176,7 +178,7 @@ impl Trial {
 
     /// The device goes down and boots; no agent runs yet.
     pub(crate) fn boot(&mut self, device: &mut Device, scenario: Scenario) -> Result<()> {
-        // Dead before anybody looks at what they left behind.
+        // The agents must be dead before their files are read.
         for agent in Agent::ALL {
             device.kill(agent.verb());
         }
@@ -185,7 +187,7 @@ impl Trial {
         device.boot()
     }
 
-    /// Whatever goes wrong: no device goes down with pods on it, unless nobody could know better.
+    /// Checks that no device goes down with pods on it, unless no agent could know about them.
     fn look_at_new_lines(&mut self, device: &Device, place: &Place) -> Result<()> {
         let lines = device.actions()?;
         if lines.len() > self.seen {
@@ -203,10 +205,10 @@ impl Trial {
     }
 }
 
-/// What device-op's record on disk says of the command.
+/// The state of the command in device-op's record on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accepted {
-    /// Nothing is accepted, or no longer.
+    /// No command is accepted, or not any more.
     Nothing,
     Waiting,
     HandedOver,
@@ -228,7 +230,8 @@ impl Accepted {
     }
 }
 
-/// A reboot is done by any boot once it is accepted; what else there is, once nodeagent has been told.
+/// True if the boot counts as the operation: for a reboot once it is accepted, for the others once nodeagent has the
+/// command.
 fn is_done_by_boot(device: &Device, operation: Operation) -> bool {
     let was_accepted = device.recorded_counter(operation) == Some(1);
     match (operation, Accepted::of(device)) {

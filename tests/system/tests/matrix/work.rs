@@ -1,4 +1,4 @@
-//! Many runs at a time.
+//! Runs many cells at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -15,11 +15,11 @@ use crate::trial::Trial;
 
 pub(crate) type Results = BTreeMap<Cell, Verdict>;
 
-/// Makes places.
+/// Creates places.
 pub(crate) fn places(plane: &ControlPlane, count: usize) -> Result<Vec<Place>> {
     let make = |_| Place::new(plane, "matrix");
     thread::scope(|scope| {
-        // Each takes seconds and mostly waits; more at a time do not help two cores.
+        // Each creation takes seconds and mostly waits; more at a time do not help on two cores.
         let workers: Vec<_> = (0..4_usize)
             .map(|worker| {
                 scope.spawn(move || (0..count).skip(worker).step_by(4).map(make).collect::<Result<Vec<_>>>())
@@ -36,7 +36,7 @@ pub(crate) fn places(plane: &ControlPlane, count: usize) -> Result<Vec<Place>> {
     })
 }
 
-/// Runs the scenario with nothing in its way, and tells which boundaries the agents came to.
+/// Runs the scenario without a fault, and returns the boundaries that the agents reached.
 pub(crate) fn boundaries(places: &[Place], scenario: Scenario) -> Result<Vec<Boundary>> {
     let place = places.first().context("a place")?;
     let mut run = Run::new(place, scenario, Trial::none())?;
@@ -50,7 +50,7 @@ pub(crate) fn boundaries(places: &[Place], scenario: Scenario) -> Result<Vec<Bou
     Ok(all)
 }
 
-/// Runs all cells, one at each place at a time.
+/// Runs all cells, one at a time at each place.
 pub(crate) fn all(cells: &[Cell], places: &[Place]) -> Results {
     let queue: Mutex<VecDeque<&Cell>> = Mutex::new(cells.iter().collect());
     let results = Mutex::new(Results::new());
@@ -70,7 +70,7 @@ pub(crate) fn all(cells: &[Cell], places: &[Place]) -> Results {
     results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A person waits for half an hour.
+/// Prints the progress, because a person waits for half an hour.
 #[expect(clippy::print_stderr, reason = "beside the table, which is the output")]
 fn tell(done: usize, of: usize) {
     if done.is_multiple_of(50) {

@@ -1,4 +1,4 @@
-//! The kubelet's own credentials are enough for the whole path, and a stolen node is harmless to others.
+//! The kubelet's own credentials suffice for the whole path, and a stolen node cannot harm others.
 
 use anyhow::Result;
 use control_plane::objects;
@@ -10,7 +10,8 @@ use crate::granted::{granted, not_granted, unused};
 use crate::site::{Site, Way};
 use crate::{refused, whole_path};
 
-/// What the Node authorizer grants to a kubelet by itself, and zedkube uses: of its own Node and of the pods on it.
+/// Rights that the Node authorizer grants to a kubelet by itself and that zedkube uses: for its own Node and the pods
+/// on it.
 const OF_THE_NODE_AUTHORIZER: [&str; 10] = [
     "create pods/eviction",
     "delete pods",
@@ -85,13 +86,14 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
     every_reach_for_another_node_is_refused(&site, BY_TOKEN, more)
 }
 
-/// Longhorn's setting is an administrator's, and the preflight tries whether other nodes are out of reach.
+/// Removes the requests that are meant to be refused: Longhorn's setting belongs to the administrator, and the
+/// preflight tries whether other nodes are out of reach.
 fn not_meant(mut requests: Vec<String>) -> Vec<String> {
     requests.retain(|request| !request.contains("longhorn.io") && !request.contains("dryRun=All"));
     requests
 }
 
-/// A call.
+/// A call that is tried.
 struct Try {
     what: &'static str,
     method: Method,
@@ -99,7 +101,7 @@ struct Try {
     body: Value,
 }
 
-/// Verb, answer for the own node, answer for another one.
+/// Verb, answer for the own node, answer for another node.
 const BY_KUBELET: &str = "\
 cordon | done | NodeRestriction
 uncordon | done | NodeRestriction
@@ -111,7 +113,7 @@ write the slot | done | ebb-slots
 free the slot | done | ebb-slots
 ";
 
-/// The same with a token. It has no right to `nodes/status` at all.
+/// The same table for a token. It has no right to `nodes/status` at all.
 const BY_TOKEN: &str = "\
 cordon | done | ebb-tokens-nodes
 uncordon | done | ebb-tokens-nodes
@@ -137,7 +139,7 @@ fn every_reach_for_another_node_is_refused(site: &Site, table: &str, more: Vec<V
             pod["spec"]["nodeName"] = json!(node);
             site.plane.apply(&[pod])?;
         }
-        // Its slot is there to be freed.
+        // The node's slot exists, so that it can be freed.
         admin.patch(&slots(namespace), &json!({"data": {node: "1"}}))?;
         let tries = tries(namespace, node, index).into_iter().chain(more.next().unwrap_or_default());
         for (row, tried) in tries.enumerate() {
@@ -157,7 +159,7 @@ fn every_reach_for_another_node_is_refused(site: &Site, table: &str, more: Vec<V
     Ok(())
 }
 
-/// `done`, or who refuses it: a policy by its name, without that of the pool.
+/// The answer to a call: `done`, or the part that refuses it: a policy by its name, without the pool's name.
 fn answer_to(api: &Api, tried: &Try, pool: &str) -> String {
     let said = match api.send(&tried.method, &tried.path, &tried.body) {
         Ok(_) => return "done".to_owned(),
@@ -199,7 +201,7 @@ fn tries(namespace: &str, node: &str, index: usize) -> Vec<Try> {
     ]
 }
 
-/// What would hit everybody's slots.
+/// Changes that would affect everybody's slots.
 fn everybodys() -> Vec<(&'static str, Value)> {
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "gone"});
     vec![

@@ -1,4 +1,4 @@
-//! Rights one by one, and what they allow.
+//! Single rights, and the requests that they allow.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 /// One verb on one resource, as one rule of a role grants it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Right {
-    /// Empty: in all.
+    /// Namespace of the right; empty means all.
     namespace: String,
-    /// With its group and subresource, for example `pods/eviction` or `leases.coordination.k8s.io`.
+    /// Resource with its group and subresource, for example `pods/eviction` or `leases.coordination.k8s.io`.
     resource: String,
-    /// Empty: whatever its name.
+    /// Name of the object; empty means any.
     name: String,
     verb: String,
 }
@@ -33,7 +33,7 @@ impl fmt::Display for Right {
 }
 
 impl Right {
-    /// It is what allows this request.
+    /// True if this right allows the request.
     fn allows(&self, asked: &AuditedRequest) -> bool {
         let is_named = self.name.is_empty() || self.name == asked.name || selects(asked, &self.name);
         self.verb == asked.verb
@@ -43,7 +43,7 @@ impl Right {
     }
 }
 
-/// What the roles grant.
+/// The rights that the roles grant.
 pub(crate) fn granted(roles: &[Value]) -> Result<Vec<Right>> {
     let mut all = Vec::new();
     for role in roles {
@@ -77,14 +77,14 @@ fn of_rule(rule: &Value, namespace: &str) -> Result<Vec<Right>> {
     Ok(all)
 }
 
-/// The rights that no request needed.
+/// The rights that no request has used.
 pub(crate) fn unused(granted: &[Right], asked: &Requests) -> Vec<String> {
     let is_unused = |right: &&Right| !asked.iter().any(|asked| right.allows(asked));
     granted.iter().filter(is_unused).map(Right::to_string).collect()
 }
 
-/// The requests that no right allows. What concerns no object, such as `/version`, everybody may ask; and what he may do
-/// himself (role system:basic-user).
+/// The requests that no right allows. Excepted are requests about no object, such as `/version`, which everybody may
+/// send, and those about the user's own rights (role system:basic-user).
 pub(crate) fn not_granted(granted: &[Right], asked: &Requests) -> Vec<String> {
     let is_open_to_all =
         |asked: &&AuditedRequest| asked.resource.is_empty() || asked.resource == "selfsubjectaccessreviews";
@@ -101,7 +101,7 @@ fn resource(asked: &AuditedRequest) -> String {
     in_group(&resource, &asked.group)
 }
 
-/// A list or watch names its one object like this.
+/// True if a list or watch names its one object by a field selector.
 fn selects(asked: &AuditedRequest, name: &str) -> bool {
     asked.uri.contains(&format!("fieldSelector=metadata.name%3D{name}"))
 }

@@ -1,7 +1,7 @@
-//! Least privilege: what `packaging/kubernetes` grants to zedkube is what zedkube uses, no more and no less.
+//! Least privilege: `packaging/kubernetes` grants exactly the rights that zedkube uses.
 //!
-//! zedkube runs through all that a drain can meet on a control plane of its own, as a user with exactly those rights.
-//! The API server's audit log then tells what it asked for.
+//! zedkube runs through everything that a drain can meet, on a control plane of its own, as a user with exactly those
+//! rights. The API server's audit log then shows its requests.
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
 
@@ -19,7 +19,7 @@ use site::Site;
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
 
-/// What zedkube has asked for.
+/// The requests that zedkube has sent on the whole path.
 fn whole_path(site: &mut Site) -> Result<Requests> {
     let mark = site.plane.audit_mark()?;
     drain_with_everything_in_the_way(site)?;
@@ -29,8 +29,8 @@ fn whole_path(site: &mut Site) -> Result<Requests> {
     Ok(site.plane.audit_since(mark)?.of_user(&site.user.name))
 }
 
-/// Volumes, a DaemonSet, budgets that allow nothing, a virtual machine, Longhorn's instance-manager, a webhook that
-/// says conflict; in the end what is left is deleted against its budget.
+/// Obstacles: volumes, a DaemonSet, budgets that allow nothing, a virtual machine, Longhorn's instance-manager, a
+/// webhook that answers with a conflict. In the end the remaining pods are deleted against their budgets.
 fn drain_with_everything_in_the_way(site: &mut Site) -> Result<()> {
     site.device.start_all()?;
     site.device.command(Operation::Reboot, 1)?;
@@ -41,7 +41,7 @@ fn drain_with_everything_in_the_way(site: &mut Site) -> Result<()> {
     site.until_in_service()
 }
 
-/// Somebody else has the only slot, and gives it back.
+/// Another node has the only slot, and gives it back.
 fn wait_for_a_slot(site: &mut Site, began: AuditMark) -> Result<()> {
     site.give_the_slot_to_another()?;
     site.device.command(Operation::Reboot, 2)?;
@@ -54,7 +54,7 @@ fn wait_for_a_slot(site: &mut Site, began: AuditMark) -> Result<()> {
     site.device.until_status(DrainStatus::Complete)
 }
 
-/// Taken back in the middle; then drained again, and the device boots.
+/// The command is withdrawn in the middle of the drain; then the node is drained again, and the device boots.
 fn cancel_and_boot(site: &mut Site) -> Result<()> {
     site.device.take_back(Operation::Reboot, 2)?;
     site.until_in_service()?;

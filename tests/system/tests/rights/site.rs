@@ -1,4 +1,4 @@
-//! A cluster that has everything that zedkube may have to look at.
+//! A cluster with everything that zedkube may have to read.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use system::{Device, ZedkubeUser};
 use crate::PROGRAM;
 use crate::webhook::Webhook;
 
-/// For a machine under load.
+/// Time limit of a wait, for a busy machine.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The ConfigMap of the slots, as the role names it.
+/// The ConfigMap of the slots, with the name in the role.
 const SLOTS: &str = "ebb-slots-default";
 
 const LONGHORN: &str = "longhorn-system";
 
-/// Whose credentials zedkube has.
+/// The credentials of zedkube.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The kubelet's own.
+    /// The kubelet's own credentials.
     Kubelet,
-    /// A token that is bound to the node, of `ebb-tokens.yaml`.
+    /// A token that is bound to the node, from `ebb-tokens.yaml`.
     BoundToken,
 }
 
-/// Three nodes; on the first pods of every kind, and a device that is it.
+/// Three nodes; pods of every kind on the first one, and a device for it.
 pub(crate) struct Site {
     pub(crate) plane: ControlPlane,
     pub(crate) pool: Pool,
@@ -37,7 +37,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// On a control plane of its own: kinds of Longhorn and KubeVirt would be seen by everybody.
+    /// Starts on a control plane of its own, because the kinds of Longhorn and KubeVirt would be visible to all tests.
     pub(crate) fn new(way: Way) -> Result<Self> {
         let plane = ControlPlane::start()?;
         let pool = plane.create_pool(&unique("rights"), &["a", "b", "c"])?;
@@ -50,7 +50,7 @@ impl Site {
         device.set(&format!("slots.namespace={}", pool.name));
         device.set("slots.group=default");
         device.set("evict.retry=1s");
-        // Blocked pods are asked about after 10 s; then they have to go.
+        // zedkube asks about blocked pods after 10 s; then the pods have to leave.
         device.set("evict.max-retries=20");
         let webhook = Webhook::start(&plane)?;
         let site = Self { plane, pool, user, device, webhook };
@@ -132,7 +132,8 @@ impl Site {
         Ok(())
     }
 
-    /// A virtual machine's launcher and an instance-manager behind budgets, and a pod that the webhook is asked about.
+    /// Creates a virtual machine's launcher and an instance-manager, both with budgets, and a pod whose eviction the
+    /// webhook decides.
     fn place_blocked_pods(&self) -> Result<()> {
         let namespace = self.pool.name.as_str();
         let machine = self.plane.get(&["virtualmachineinstances", "vm", "--namespace", namespace])?;
@@ -168,12 +169,12 @@ impl Site {
         pod
     }
 
-    /// The namespace whose evictions the webhook sees.
+    /// The namespace whose evictions the webhook decides.
     fn watched(&self) -> String {
         format!("{}-watched", self.pool.name)
     }
 
-    /// zedkube has tried to find out why pods do not leave, and what a conflict means.
+    /// Waits until zedkube has tried to find out why pods do not leave, and what a conflict means.
     pub(crate) fn until_asked_about_blocked_pods(&self) -> Result<()> {
         self.device.until("zedkube has asked about the blocked pods", || {
             let report = self.device.report().unwrap_or_default();
@@ -182,12 +183,12 @@ impl Site {
         })
     }
 
-    /// Evictions are not looked at any more.
+    /// Removes the webhook.
     pub(crate) fn webhook_goes(&self) -> Result<()> {
         self.plane.run(&["delete", "validatingwebhookconfigurations", &self.watched()]).map(drop)
     }
 
-    /// The node takes pods, and no slot of ours is left.
+    /// Waits until the node takes pods and we have no slot.
     pub(crate) fn until_in_service(&self) -> Result<()> {
         self.device.until("the node is in service and the slot is free", || {
             let node = self.plane.get(&["node", &self.pool.nodes[0]])?;
@@ -201,7 +202,7 @@ impl Site {
         Ok(slots["data"].as_object().into_iter().flatten().map(|(node, _)| node.clone()).collect())
     }
 
-    /// The second node has the slot.
+    /// Gives the slot to the second node.
     pub(crate) fn give_the_slot_to_another(&self) -> Result<()> {
         let other = &self.pool.nodes[1];
         let uid = self.plane.get(&["node", other])?["metadata"]["uid"].clone();
@@ -209,7 +210,7 @@ impl Site {
         self.set_slots(&json!({other: entry.to_string()}))
     }
 
-    /// Nobody has it.
+    /// Removes the second node's slot.
     pub(crate) fn free_the_slot(&self) -> Result<()> {
         self.set_slots(&json!({&self.pool.nodes[1]: null}))
     }
@@ -220,7 +221,7 @@ impl Site {
         self.plane.run(&["patch", "configmap", SLOTS, "--type=merge", "--patch", &patch, &at]).map(drop)
     }
 
-    /// The ConfigMap is watched; it is while nobody asks for a drain, too.
+    /// Waits until the ConfigMap is watched; zedkube watches it also while there is no request for a drain.
     pub(crate) fn until_watching_the_slots(&self, began: AuditMark) -> Result<()> {
         self.device.until("the slots are watched", || {
             let asked = self.plane.audit_since(began)?.of_user(&self.user.name);
@@ -239,7 +240,7 @@ fn daemon_set(namespace: &str) -> Value {
     set
 }
 
-/// A kind whose objects may hold anything.
+/// A kind whose objects may have any content.
 fn kind(group: &str, version: &str, kind: &str, plural: &str, singular: &str) -> Value {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({

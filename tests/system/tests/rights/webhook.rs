@@ -1,6 +1,6 @@
 //! An admission webhook that answers every eviction with a conflict.
 //!
-//! A conflict is what a pod that was replaced under its name comes to; with a webhook it comes for sure.
+//! A pod that was replaced by another one with its name gives a conflict too; with a webhook the conflict is certain.
 
 use std::fs;
 use std::path::Path;
@@ -22,10 +22,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// More than the API server sends here.
+/// Greatest length of a request, in bytes: more than the API server sends here.
 const LONGEST: usize = 1 << 20;
 
-/// It serves as long as this lives.
+/// A webhook; it serves as long as this exists.
 pub(crate) struct Webhook {
     port: u16,
     certificates: Vec<u8>,
@@ -33,7 +33,8 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
-    /// Nobody calls it yet. It uses the API server's own certificate, which is valid for its address as well.
+    /// Starts the webhook. No server calls it yet. It uses the API server's own certificate, which is valid for its
+    /// address as well.
     pub(crate) fn start(plane: &ControlPlane) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let certificate = &plane.coordinates().certificate;
@@ -48,7 +49,7 @@ impl Webhook {
         let port = listener.local_addr()?.port();
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // A server that goes away in the middle has nobody left to tell.
+                // If the server has hung up meanwhile, there is no one to answer.
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move { drop(serve(acceptor, stream).await) });
             }
@@ -56,7 +57,7 @@ impl Webhook {
         Ok(Self { port, certificates, _runtime: runtime })
     }
 
-    /// From now on it is asked about all evictions in this namespace.
+    /// From now on the API server asks the webhook about all evictions in this namespace.
     pub(crate) fn deny_evictions(&self, plane: &ControlPlane, namespace: &str) -> Result<()> {
         let rule = json!({
             "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
@@ -77,7 +78,7 @@ impl Webhook {
     }
 }
 
-/// The server learns of webhooks by a watch, a little later: it is asked until it knows.
+/// Waits until the server calls the webhook: it learns of webhooks by a watch, a little later.
 fn until_asked(plane: &ControlPlane, namespace: &str) -> Result<()> {
     let path = format!("/api/v1/namespaces/{namespace}/pods/nobody/eviction?dryRun=All");
     let eviction =
@@ -86,15 +87,15 @@ fn until_asked(plane: &ControlPlane, namespace: &str) -> Result<()> {
         match plane.run_with_input(&["create", "--raw", &path, "-f", "-"], eviction.as_bytes()) {
             Err(error) if format!("{error:#}").contains(CONFLICT) => Ok(Some(())),
             Err(error) => Err(error),
-            Ok(answer) => bail!("somebody evicted nobody: {answer}"),
+            Ok(answer) => bail!("a pod that does not exist was evicted: {answer}"),
         }
     })
 }
 
-/// What the webhook says.
+/// The webhook's answer.
 const CONFLICT: &str = "somebody else was faster";
 
-/// One connection: HTTP/1.1 with bodies of a known length, as the API server sends them.
+/// Serves one connection: HTTP/1.1 with bodies of a known length, as the API server sends them.
 async fn serve(acceptor: TlsAcceptor, stream: TcpStream) -> Result<()> {
     let mut stream = BufReader::new(acceptor.accept(stream).await?);
     loop {

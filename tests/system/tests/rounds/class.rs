@@ -1,4 +1,4 @@
-//! Which faults there are, and when they strike.
+//! The classes of faults, and when their faults happen.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use crate::random::Random;
 /// The agents, by their verbs.
 pub(crate) const AGENTS: [&str; 4] = ["zedkube", "device-op", "nodeagent", "baseos"];
 
-/// A class of faults: the faults of one round are of one class, so that a table tells what is survived.
+/// A class of faults. All faults of a round are of one class, so that a table can show which ones are survived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
-    /// Nothing goes wrong: tells whether the rounds themselves are right.
+    /// No fault: shows whether the rounds themselves are right.
     Nothing,
-    /// An agent is killed, and started again.
+    /// An agent is killed and started again.
     Kill(&'static str),
-    /// All connections to the API server break, and new ones too, for a while.
+    /// For a while all connections to the API server break, also new ones.
     ServerStopped,
-    /// The server, or a proxy in front of it, answers with errors for a while.
+    /// For a while the server, or a proxy in front of it, answers with errors.
     ServerAnswers(u16),
-    /// Another node holds the only slot, zedkube is killed, and the server goes away meanwhile.
+    /// Another node has the only slot, zedkube is killed, and the server goes away meanwhile.
     AnotherHolder,
     /// The device boots, with an empty `run` as after a real boot.
     Boot,
-    /// The device boots, and `run` is kept, as with a soft reboot or a `run` on a disk.
+    /// The device boots and `run` is kept, as with a soft reboot or a `run` on a disk.
     BootWithRun,
-    /// `persist` is read-only for a while. Needs a mount namespace of its own.
+    /// For a while `persist` is read-only. This needs a mount namespace of its own.
     PersistReadOnly,
 }
 
@@ -76,15 +76,15 @@ impl Class {
         }
     }
 
-    /// Mounts are made only where they cannot be seen by anybody else: `scripts/rounds` sees to it.
+    /// True if this class can run here: mounts are made only where no other process can see them, see `scripts/rounds`.
     pub(crate) fn is_possible(self) -> bool {
         self != Self::PersistReadOnly || std::env::var_os("EBB_ROUNDS_MOUNTS").is_some()
     }
 
-    /// Settings that this class needs beside the usual ones.
+    /// Settings that this class needs in addition to the usual ones.
     pub(crate) fn settings(self) -> &'static [&'static str] {
         match self {
-            // Whoever forgets the other holder goes down after 2 s; whoever knows it waits for 60 s.
+            // A zedkube that forgets the other holder goes down after 2 s; one that remembers it waits for 60 s.
             Self::AnotherHolder => &["api.unreachable-timeout=2s", "slots.down-max=60s"],
             Self::Nothing
             | Self::Kill(_)
@@ -96,7 +96,7 @@ impl Class {
         }
     }
 
-    /// What strikes in this round, and when, counted from its first command; in the order of time.
+    /// The faults of this round and their times, counted from its first command, in order.
     pub(crate) fn strikes(self, random: &mut Random) -> Vec<(Duration, Strike)> {
         let mut strikes = Vec::new();
         match self {
@@ -117,7 +117,7 @@ impl Class {
             }
             Self::ServerAnswers(code) => windows(random, 4_000, |from, to, random| {
                 let percent = random.one_of(&[30, 60, 100]).unwrap_or(100);
-                // Only the server itself says 403 in a Status; 404 for what exists comes from a proxy.
+                // A 403 in a Status comes only from the server itself; a 404 for an existing object comes from a proxy.
                 let is_plain = code == 404 || random.once_in(2);
                 strikes.push((from, Strike::Answer(Fault { code, percent, is_plain })));
                 strikes.push((to, Strike::AnswerWell));
@@ -153,7 +153,7 @@ impl Class {
     }
 }
 
-/// One to three windows of time that do not overlap, each up to so many milliseconds long.
+/// One to three time windows that do not overlap, each up to `longest` milliseconds long.
 fn windows(random: &mut Random, longest: u64, mut each: impl FnMut(Duration, Duration, &mut Random)) {
     let mut at = random.time(0, 2_000);
     for _ in 0..=random.below(3) {

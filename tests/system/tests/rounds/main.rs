@@ -1,14 +1,14 @@
 //! Random rounds, one class of faults at a time: real processes, a real control plane, real mounts.
 //!
-//! A round is one device with two commands, one after the other. While they are carried out, faults of the round's class
-//! strike at random moments ([`class`]). Judged are ([`round`]): every line of what the device would have done (no pod that
-//! should have left, nobody else's slot), each command exactly once or refused with a word, and nothing of ours left behind.
+//! A round is one device with two commands, one after the other. While they are carried out, faults of the round's
+//! class happen at random moments ([`class`]). [`round`] judges: every recorded action of the device (no pod that
+//! should have left, no other node's slot), each command exactly once or refused with a message, and no trace of ours
+//! left behind.
 //!
-//! The moments are random and the machine's load decides what they hit: a seed names a round, it does not repeat it
-//! exactly. `EBB_ROUNDS` says how many rounds of each class (1 by default), `EBB_ROUNDS_SEED` the first seed,
-//! `EBB_ROUNDS_CLASS` one class alone, `EBB_ROUNDS_AT_A_TIME` how many devices there are at a time (5 by default),
-//! `EBB_ROUNDS_LOGS=FOLDER` keeps all that is known of rounds that went wrong.
-//! `scripts/rounds 60` runs 60 of each and prints the table.
+//! The moments are random, and the machine's load decides what they hit: a seed names a round, but does not repeat it
+//! exactly. `EBB_ROUNDS` is the number of rounds of each class (1 by default), `EBB_ROUNDS_SEED` the first seed,
+//! `EBB_ROUNDS_CLASS` one class to run alone, `EBB_ROUNDS_AT_A_TIME` the number of devices at a time (5 by default);
+//! `EBB_ROUNDS_LOGS=FOLDER` keeps all data of failed rounds. `scripts/rounds 60` runs 60 of each and prints the table.
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
 
@@ -30,7 +30,7 @@ use round::{Round, Verdict};
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
 
-/// So many devices at a time by default: they mostly wait.
+/// Default number of devices at a time: they mostly wait.
 const AT_A_TIME: u64 = 5;
 
 #[test]

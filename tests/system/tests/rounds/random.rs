@@ -26,12 +26,12 @@ impl Random {
         self.below(of) == 0
     }
 
-    /// A time between these, in milliseconds.
+    /// A random time between these two, in milliseconds.
     pub(crate) fn time(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_millis(from + self.below(to - from))
     }
 
-    /// One of these.
+    /// A random element.
     pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
         let index = usize::try_from(self.below(all.len() as u64)).ok()?;
         all.get(index).copied()

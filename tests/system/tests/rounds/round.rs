@@ -1,4 +1,4 @@
-//! One round, and the judge.
+//! One round, and its judge.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -17,31 +17,31 @@ use crate::PROGRAM;
 use crate::class::{AGENTS, Class, Strike};
 use crate::random::Random;
 
-/// What takes seconds takes longer on a busy machine; nobody believes in an empty node for a minute after an outage, and
-/// a return is retried with pauses of up to 40 s.
+/// Time limit of a wait: steps take longer on a busy machine, an empty node is not believed for a minute after an
+/// outage, and the return of a node is retried with pauses of up to 40 s.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Between two looks: short beside what a step takes, long enough that looking does not take the processor.
+/// Poll interval: short compared with a step, long enough to leave the processor to the agents.
 const LOOK: Duration = Duration::from_millis(15);
 
-/// Which round.
+/// Identity of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Round {
     pub(crate) class: Class,
     pub(crate) seed: u64,
 }
 
-/// What it came to.
+/// Result of a round.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// So many faults struck.
+    /// Number of faults that happened.
     pub(crate) faults: usize,
-    /// What was wrong.
+    /// The violation that was found.
     pub(crate) wrong: Option<String>,
 }
 
 impl Round {
-    /// Runs it.
+    /// Runs the round.
     pub(crate) fn run(self, place: &Place) -> Verdict {
         let mut verdict = Verdict::default();
         let result = Under::start(self, place).and_then(|mut under| {
@@ -58,7 +58,7 @@ impl Round {
     }
 }
 
-/// A round under way.
+/// A running round.
 struct Under<'a> {
     round: Round,
     place: &'a Place,
@@ -70,19 +70,20 @@ struct Under<'a> {
     began: Instant,
     struck: usize,
     is_read_only: bool,
-    /// The other node holds the slot, so we must not go down.
+    /// The other node has the slot, so we must not go down.
     is_held_by_other: bool,
-    /// Lines that have been looked at.
+    /// Number of recorded actions that were checked.
     seen: usize,
-    /// Commands that a boot has carried out: with so many lines for each at that time.
+    /// Commands that a boot has carried out, each with the number of its recorded actions at that time.
     done_by_boot: BTreeMap<u32, usize>,
-    /// A poweroff may be refused with a word after a boot.
+    /// Commands (of poweroffs) that may be refused with a message after a boot.
     may_be_refused: Vec<u32>,
-    /// Commanded before device-op had noted that the one before was done: done with that one.
+    /// Commands that were given before device-op had recorded the previous one as done: they count as done together
+    /// with it.
     may_be_served: Vec<u32>,
 }
 
-/// Reads no clock that decides anything for the agents.
+/// The test's own time; it decides nothing for the agents.
 #[expect(clippy::disallowed_methods, reason = "a test's own time, not the agents'")]
 fn now() -> Instant {
     Instant::now()
@@ -163,8 +164,8 @@ impl<'a> Under<'a> {
         [1, 2].into_iter().try_for_each(|counter| self.check_count(operation, counter))
     }
 
-    /// The command, until it is done; half of the time it is given twice, and half of the time it is taken back when it is
-    /// done, before the next one comes.
+    /// Gives the command and waits until it is done. Half of the time the command is given twice, and half of the time
+    /// it is withdrawn when it is done, before the next one comes.
     fn one_command(&mut self, operation: Operation, counter: u32) -> Result<()> {
         if counter > 1 && self.done(operation) != Some(counter - 1) {
             self.may_be_served.push(counter);
@@ -184,14 +185,14 @@ impl<'a> Under<'a> {
         Ok(())
     }
 
-    /// The last command that device-op counts as carried out.
+    /// Counter of the last command that device-op counts as carried out.
     fn done(&self, operation: Operation) -> Option<u32> {
         let status = self.device.item::<DeviceOpStatus>(agent::ZEDAGENT)?;
         status.done.get(&Source::Controller)?.get(operation)
     }
 
-    /// Done by the boot or with the command before, or refused after the boot with a word: device-op has recorded it and
-    /// has nothing to do any more.
+    /// True if the command needs no recorded action: it was done by the boot or with the previous command, or refused
+    /// after the boot with a message. device-op has recorded it and has nothing more to do.
     fn is_over_without_a_line(&self, operation: Operation, counter: u32) -> bool {
         if self.may_be_served.contains(&counter) && self.done(operation) == Some(counter) {
             return true;
@@ -211,7 +212,8 @@ impl<'a> Under<'a> {
         Ok(self.device.actions()?.iter().filter(|line| line.counter == counter).count())
     }
 
-    /// Once, whatever happened; by a boot only if nothing was done before, and after it no more.
+    /// Checks that the command was carried out once, whatever happened; by a boot only if it was not done before, and
+    /// not again after that.
     fn check_count(&self, operation: Operation, counter: u32) -> Result<()> {
         let lines = self.lines_of(counter)?;
         let wanted = match self.done_by_boot.get(&counter) {
@@ -226,7 +228,7 @@ impl<'a> Under<'a> {
         Ok(())
     }
 
-    /// Lets happen what is due, and sees that nothing happens that must not.
+    /// Causes the faults that are due, and checks that no forbidden action happens.
     fn supervise(&mut self) -> Result<()> {
         self.look_at_new_lines()?;
         while let Some((at, strike)) = self.next.filter(|(at, _)| self.began.elapsed() >= *at) {
@@ -241,7 +243,7 @@ impl<'a> Under<'a> {
         match strike {
             Strike::Kill(agent) => self.device.kill(agent),
             Strike::Start(agent) => {
-                // A boot in between has started it already.
+                // A boot in between has started the agent already.
                 self.device.kill(agent);
                 self.device.start(agent)?;
             }
@@ -250,7 +252,7 @@ impl<'a> Under<'a> {
             Strike::Answer(fault) => self.answer(Some(fault)),
             Strike::AnswerWell => self.answer(None),
             Strike::OtherRenews(renewal) => {
-                // Ours may have been faster: then nothing is held.
+                // Our node may have been faster: then the other node does not get the slot.
                 if self.place.traces()?.holders.is_empty() {
                     self.place.let_other_hold(renewal)?;
                     self.is_held_by_other = true;
@@ -277,7 +279,7 @@ impl<'a> Under<'a> {
         let persist = self.device.path("/persist");
         if !self.is_read_only && read_only {
             mount(&["--bind"], &[&persist, &persist])?;
-            // Busy while one of ours has a file open for writing.
+            // The mount is busy while one of our agents has a file open for writing.
             let until = now() + Duration::from_secs(10);
             while let Err(busy) = mount(&["-o", "remount,bind,ro"], &[&persist]) {
                 ensure!(now() < until, "{busy:#}");
@@ -291,7 +293,7 @@ impl<'a> Under<'a> {
         Ok(())
     }
 
-    /// All agents die at one moment; what a boot means for the commands that were accepted is noted before.
+    /// All agents die at the same moment; before that, the effect of a boot on the accepted commands is noted.
     fn boot(&mut self, keeps_run: bool) -> Result<()> {
         for agent in AGENTS {
             self.device.kill(agent);
@@ -305,8 +307,9 @@ impl<'a> Under<'a> {
         AGENTS.into_iter().try_for_each(|agent| self.device.start(agent))
     }
 
-    /// A reboot is done by any boot after it was accepted. A shutdown and a poweroff are done if nodeagent's durable
-    /// record says Acting; else a shutdown is still pending, and a poweroff is refused with a word.
+    /// A reboot counts as done by any boot after it was accepted. A shutdown and a poweroff count as done if
+    /// nodeagent's durable record says Acting; otherwise a shutdown is still pending, and a poweroff is refused with a
+    /// message.
     fn note_what_the_boot_does(&mut self) -> Result<()> {
         let record = self.json("/persist/status/zedagent/OperationRecord/global.json");
         let acting = self.json("/persist/status/nodeagent/ActionRecord/global.json");
@@ -336,7 +339,7 @@ impl<'a> Under<'a> {
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// No device goes down with pods on it, undrained, or while another one has the only slot.
+    /// Checks that no device goes down with pods on it, undrained, or while another node has the only slot.
     fn look_at_new_lines(&mut self) -> Result<()> {
         let lines = self.device.actions()?;
         if lines.len() > self.seen {
@@ -350,7 +353,7 @@ impl<'a> Under<'a> {
         Ok(())
     }
 
-    /// No agent wants anything any more.
+    /// True if no agent has anything to do any more.
     fn is_at_rest(&self) -> bool {
         let action = self.device.item::<DeviceAction>(agent::NODEAGENT).map(|action| action.state);
         let status = self.device.item::<DeviceOpStatus>(agent::ZEDAGENT).map(|status| status.state);
@@ -389,12 +392,12 @@ impl<'a> Under<'a> {
         }
     }
 
-    /// Nothing of this round may reach the next one.
+    /// Removes all faults, so that none of them reaches the next round.
     fn mend(&mut self) {
         self.place.proxy.mend();
         self.answer(None);
         if self.is_read_only {
-            // The folder could not be removed otherwise; what fails here fails there with a word.
+            // Otherwise the folder could not be removed. If this fails, the removal fails with a message.
             drop(self.remount(false));
         }
     }
@@ -405,7 +408,7 @@ impl<'a> Under<'a> {
         let lines = self.device.actions().unwrap_or_default();
         let text = format!("{error}\n{lines:#?}\n{}", self.device.describe());
         let file = std::fs::File::create(Path::new(&folder).join(name));
-        // It only helps a person.
+        // A failed write is ignored: the file is only for people.
         drop(file.and_then(|mut file| file.write_all(text.as_bytes())));
     }
 }

@@ -15,14 +15,14 @@ use system::{Api, Device, Proxy, ZedkubeUser};
 
 use crate::PROGRAM;
 
-/// Longer than anything here takes; a node that was cut off is not believed to be empty for a minute.
+/// Time limit of a wait: longer than any step. A node that was cut off is not believed to be empty for a minute.
 const PATIENCE: Duration = Duration::from_secs(200);
 
 const LOOK: Duration = Duration::from_millis(10);
 
 const PODS: usize = 2;
 
-/// `slots.limit`.
+/// Value of `slots.limit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
     One,
@@ -35,9 +35,9 @@ pub(crate) struct Fleet {
     pub(crate) devices: Vec<Device>,
     api: Api,
     pool: Pool,
-    /// Each device has a way to the server of its own, and a kubeconfig that can lead it astray.
+    /// Each device has its own proxy to the server, and a kubeconfig that can be pointed to a wrong address.
     ways: Vec<(Proxy, PathBuf)>,
-    /// Devices whose reboot was seen and done.
+    /// Devices whose reboot was seen and carried out.
     booted: Vec<bool>,
 }
 
@@ -94,7 +94,7 @@ impl Fleet {
         format!("/api/v1/namespaces/{}/pods", self.pool.name)
     }
 
-    /// All are told at the same instant.
+    /// Commands a reboot of all devices at the same time.
     pub(crate) fn reboot_all(&mut self) -> Result<()> {
         for device in &mut self.devices {
             device.controller().command(Operation::Reboot, 0, false)?;
@@ -109,7 +109,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// No pod can leave: a budget forbids it.
+    /// Sets a budget that lets no pod leave.
     pub(crate) fn block_all(&self) -> Result<()> {
         self.set_budget(u32::try_from(PODS * self.devices.len())?)?;
         control_plane::until("the budget counts its pods", PATIENCE, || {
@@ -127,14 +127,14 @@ impl Fleet {
         self.plane.apply(&[objects::disruption_budget(&self.pool.name, "web", ("minAvailable", needed))])
     }
 
-    /// The number of the device whose node has the slot.
+    /// Index of the device whose node has the slot.
     pub(crate) fn holder(&self) -> Result<Option<usize>> {
         let map = format!("/api/v1/namespaces/{}/configmaps/ebb-slots-default", self.pool.name);
         let Some(map) = self.api.find(&map)? else { return Ok(None) };
         let entries = map["data"].as_object().cloned().unwrap_or_default();
         let holders = entries.values().map(|text| serde_json::from_str(text.as_str().unwrap_or_default()));
         let holders: Vec<Value> = holders.collect::<Result<_, _>>()?;
-        // Nobody takes another one's entry away: who has passed over it has the slot.
+        // No node removes another node's entry: a node that has passed over an entry has the slot.
         let passed_over = |holder: &Value| {
             let passed = holders.iter().filter_map(|other| other["PassedOver"].as_array()).flatten();
             passed.into_iter().any(|passed| passed["NodeUID"] == holder["NodeUID"])
@@ -147,7 +147,7 @@ impl Fleet {
         Ok(self.pool.nodes.iter().position(|node| is_held_by(&node)))
     }
 
-    /// The one whose turn it is has asked for its pods to go, in vain.
+    /// Waits until the holder of the slot has tried to evict its pods in vain. Returns its index.
     pub(crate) fn until_holder_is_blocked(&mut self) -> Result<usize> {
         self.until("the holder's pods are blocked", |fleet| {
             let is_blocked =
@@ -169,7 +169,7 @@ impl Fleet {
         self.devices[index].start("zedkube")
     }
 
-    /// The device's zedkube starts beside a Lease of before, in which another node has the slot.
+    /// Starts the device's zedkube beside a Lease of an older version, in which another node has the slot.
     pub(crate) fn give_the_old_slot(&mut self, index: usize, holder: usize) -> Result<()> {
         self.devices[index].kill("zedkube");
         let node = &self.pool.nodes[holder];
@@ -184,7 +184,7 @@ impl Fleet {
         self.devices[index].start("zedkube")
     }
 
-    /// What a node of the version before does when it is back.
+    /// Removes the entry from the old Lease, as a node of the older version does when it is back.
     pub(crate) fn give_the_old_slot_back(&self) -> Result<()> {
         let patch = json!({"metadata": {"annotations": {"ebb.dev/holders": "[]"}}});
         self.api.patch(&format!("{}/ebb-slots-default", self.leases()), &patch).map(drop)
@@ -194,7 +194,7 @@ impl Fleet {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.pool.name)
     }
 
-    /// The device's connections break, and its kubeconfig names a port where nobody listens.
+    /// Breaks the device's connections, and makes its kubeconfig name a port on which no process listens.
     pub(crate) fn cut_off(&self, index: usize) -> Result<()> {
         let (proxy, kubeconfig) = &self.ways[index];
         let aside = kubeconfig.with_extension("aside");
@@ -217,7 +217,7 @@ impl Fleet {
         self.api.delete(&format!("/api/v1/nodes/{}", self.pool.nodes[index]))
     }
 
-    /// All have rebooted, and take pods again; nobody has a slot.
+    /// Waits until all have rebooted and take pods again, and no node has a slot.
     pub(crate) fn until_all_are_back(&mut self) -> Result<()> {
         for index in 0..self.devices.len() {
             self.until_is_back(index)?;
@@ -240,7 +240,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Time goes by; devices that go down boot.
+    /// Lets time pass; devices that go down boot.
     pub(crate) fn tend_for(&mut self, time: Duration) -> Result<()> {
         #[expect(clippy::disallowed_methods, reason = "the test's own time, not the agents'")]
         let began = Instant::now();
@@ -267,7 +267,7 @@ impl Fleet {
         }
     }
 
-    /// Where the reboot was carried out, the machine goes down and comes up.
+    /// Boots each device whose reboot was carried out.
     fn tend(&mut self) -> Result<()> {
         for index in 0..self.devices.len() {
             if !self.booted[index] && !self.devices[index].actions()?.is_empty() {
@@ -282,7 +282,8 @@ impl Fleet {
         let node = self.pool.nodes[index].clone();
         let left = self.pods_of(&node)?;
         let outcome = self.devices[index].report().and_then(|report| report.outcome);
-        // Where nobody else can take its pods a node goes down with them, as EVE's does; and one that is none any more.
+        // Where no other node can take its pods, a node goes down with them, as EVE's does; and so does one that is no
+        // node any more.
         let is_allowed = matches!(outcome, Some(Outcome::NoSchedulablePeer | Outcome::NodeGone));
         assert!(left.is_empty() || is_allowed, "{node} goes down with pods on it: {left:?}, {outcome:?}");
         self.devices[index].boot()?;
@@ -302,7 +303,7 @@ impl Fleet {
         Ok(pods.iter().map(|pod| pod["metadata"]["name"].to_string()).collect())
     }
 
-    /// What a kubelet says of the boot.
+    /// Writes the boot id to the Node, as a kubelet does.
     fn report_boot(&self, node: &str, boot_id: &str) -> Result<()> {
         let patch = json!({"status": {"nodeInfo": {"bootID": boot_id}}});
         self.api.patch(&format!("/api/v1/nodes/{node}/status"), &patch).map(drop)
@@ -320,7 +321,7 @@ impl Fleet {
     }
 }
 
-/// A pod of a node, which nothing makes anew; the budget counts it.
+/// A pod of a node that no controller creates again; the budget counts it.
 fn pod(node: &str, index: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",

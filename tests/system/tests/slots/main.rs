@@ -1,7 +1,7 @@
-//! Nodes that are told to reboot at the same instant: with `slots.limit = 1` they go one after another, each through its
-//! whole drain and boot, whatever becomes of the one whose turn it is. Whole devices, real control plane.
+//! Nodes that are told to reboot at the same time. With `slots.limit = 1` they go one after another, each through its
+//! whole drain and boot, whatever happens to the node whose turn it is. Whole devices, real control plane.
 //!
-//! That never two drain at once is read from the API server's audit log, not from what anybody says of himself.
+//! The API server's audit log, not the agents' own words, shows that two nodes never drain at the same time.
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
 
@@ -19,7 +19,7 @@ use order::{are_apart, overlap};
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
 
-/// How long the one whose turn it is stays away: more than any retry of those who wait, which is 5 s.
+/// How long the node whose turn it is stays away: longer than the retry interval of those who wait, which is 5 s.
 const AWAY: Duration = Duration::from_secs(12);
 
 #[test]
@@ -37,7 +37,7 @@ fn a_holder_that_is_killed_again_and_again_keeps_its_turn() -> Result<()> {
     let mut fleet = Fleet::start("killed", 2, Limit::One)?;
     let mark = fleet.plane.audit_mark()?;
     fleet.reboot_all()?;
-    // Spread over a drain, which takes two to three seconds.
+    // The pauses are spread over a drain, which takes two to three seconds.
     for pause in [310, 40, 170, 650, 90, 480, 230, 800, 20, 350] {
         fleet.tend_for(Duration::from_millis(pause))?;
         if let Some(holder) = fleet.holder()? {
@@ -77,7 +77,7 @@ fn a_holder_that_is_cut_off_keeps_its_turn() -> Result<()> {
     fleet.unblock_all()?;
     fleet.tend_for(AWAY)?;
     assert_eq!(fleet.devices[1 - holder].status(), DrainStatus::Requested, "the other one waits");
-    assert_eq!(fleet.devices[holder].actions()?, [], "nobody knows whether its pods are gone");
+    assert_eq!(fleet.devices[holder].actions()?, [], "it is not known whether its pods are gone");
     fleet.let_back(holder)?;
     fleet.until_all_are_back()?;
     assert_eq!(are_apart(&fleet.plane.audit_since(mark)?, &fleet.nodes()), Ok(()));
@@ -98,7 +98,7 @@ fn a_holder_whose_node_is_deleted_makes_room() -> Result<()> {
     Ok(())
 }
 
-/// While a group is updated, nodes of the version before have their slots in a Lease.
+/// While a group is upgraded, nodes of the older version have their slots in a Lease.
 #[test]
 fn a_holder_of_the_version_before_is_waited_for() -> Result<()> {
     let mut fleet = Fleet::start("upgrade", 2, Limit::One)?;
@@ -111,7 +111,7 @@ fn a_holder_of_the_version_before_is_waited_for() -> Result<()> {
     fleet.until_all_are_back()
 }
 
-/// Without slots two nodes can drain each other's peers away; nobody may hang for it (EVE #5804).
+/// Without slots two nodes can each drain the other's pods to itself; no node may hang because of that (EVE #5804).
 #[test]
 fn without_slots_all_go_at_once_and_nobody_hangs() -> Result<()> {
     for count in [2, 3] {
@@ -123,7 +123,10 @@ fn without_slots_all_go_at_once_and_nobody_hangs() -> Result<()> {
         fleet.unblock_all()?;
         fleet.until_all_are_back()?;
         assert_eq!(fleet.holder()?, None);
-        assert!(overlap(&fleet.plane.audit_since(mark)?, &fleet.nodes()), "{count} nodes: nobody waited");
+        assert!(
+            overlap(&fleet.plane.audit_since(mark)?, &fleet.nodes()),
+            "{count} nodes: none of them waited"
+        );
     }
     Ok(())
 }

@@ -1,16 +1,16 @@
-//! Who drained when, from the audit log.
+//! The order of the drains, from the audit log.
 
 use control_plane::{AuditedRequest, Requests};
 
-/// When a node was drained: the numbers of requests, in the order in which the server received them.
+/// The time span of a node's drain: the numbers of requests, in the order in which the server received them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     first_eviction: usize,
-    /// The last change of the node: after a drain that is the uncordon.
+    /// The last change of the node; after a drain that is the uncordon.
     uncordon: usize,
 }
 
-/// Between the first eviction from a node and the moment it takes pods again, no pod left another one.
+/// Checks that no pod left another node between a node's first eviction and the moment it takes pods again.
 pub(crate) fn are_apart(requests: &Requests, nodes: &[String]) -> Result<(), String> {
     let spans: Vec<(&String, Span)> =
         nodes.iter().filter_map(|node| Some((node, span(requests, node)?))).collect();
@@ -28,7 +28,7 @@ pub(crate) fn are_apart(requests: &Requests, nodes: &[String]) -> Result<(), Str
     Ok(())
 }
 
-/// Two nodes were being drained at the same time.
+/// True if two nodes were drained at the same time.
 pub(crate) fn overlap(requests: &Requests, nodes: &[String]) -> bool {
     let spans: Vec<Span> = nodes.iter().filter_map(|node| span(requests, node)).collect();
     let is_within = |one: &Span, other: &Span| {
@@ -42,11 +42,11 @@ fn span(requests: &Requests, node: &str) -> Option<Span> {
         requests.iter().enumerate().filter(|(_, asked)| wanted(asked)).map(|(number, _)| number).collect()
     };
     let ours = |asked: &AuditedRequest| asked.user_agent.starts_with("ebb/");
-    // The pods of a node bear its name.
+    // The names of a node's pods begin with the node's name.
     let evictions = numbers(&|asked| {
         ours(asked) && asked.subresource == "eviction" && asked.name.starts_with(&format!("{node}-"))
     });
-    // Each zedkube tries out whether it could change another node.
+    // Excludes dry runs: each zedkube tries out whether it could change another node.
     let changes = numbers(&|asked| {
         let is_ours = ours(asked) && asked.verb == "patch" && !asked.uri.contains("dryRun=All");
         is_ours && asked.resource == "nodes" && asked.name == node

@@ -1,4 +1,4 @@
-//! Nonsense from outside: refused with one clear line, and the agents live on.
+//! Invalid input from outside is refused with one clear line, and the agents keep running.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -13,7 +13,7 @@ use crate::PROGRAM;
 
 pub(crate) const GOOD: &str = r#"{"RequestedAt":"2026-08-22T16:10:11Z","RequestedBy":2,"Context":"reboot"}"#;
 
-/// zedkube alone on a cluster in memory; the drain cannot end, so that what stands is seen.
+/// zedkube alone on a cluster in memory. The drain cannot end, so the request stays active.
 fn zedkube() -> Result<(FakeCluster, Device)> {
     let cluster = FakeCluster::start()?;
     for node in ["edge-a", "edge-b"] {
@@ -27,7 +27,7 @@ fn zedkube() -> Result<(FakeCluster, Device)> {
     let mut device = Device::new(PROGRAM, &keep(&kubeconfig, folder)?, "edge-a")?;
     device.start("zedkube")?;
     device.until_in_service()?;
-    // A pod that is not Ready yet may be evicted past its budget.
+    // A pod that is not Ready yet may be evicted although its budget allows nothing.
     device.until("the budget counts its pod", || {
         let budget = cluster.get("poddisruptionbudgets", "default", "held").unwrap_or_default();
         Ok((budget["status"]["currentHealthy"] == 1).then_some(()))
@@ -35,7 +35,8 @@ fn zedkube() -> Result<(FakeCluster, Device)> {
     Ok((cluster, device))
 }
 
-/// The kubeconfig has to outlive the function that wrote it; it goes with the machine's temporary files.
+/// Copies the kubeconfig, because it must exist longer than the function that wrote it; it is removed with the
+/// machine's temporary files.
 fn keep(kubeconfig: &Path, folder: tempfile::TempDir) -> Result<std::path::PathBuf> {
     let name = kubeconfig.file_name().context("a file name")?;
     Ok(folder.keep().join(name))
@@ -52,7 +53,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 pub(crate) type Make = fn(&Path) -> Result<()>;
 
-/// How a request can be wrong, and what the refusal says.
+/// Kinds of wrong requests, each with a part of the refusal.
 pub(crate) const WRONG: [(&str, Make, &str); 12] = [
     ("half written", |path| write(path, &GOOD.as_bytes()[..30]), "not JSON"),
     ("empty", |path| write(path, b""), "the text is empty"),
@@ -90,7 +91,7 @@ pub(crate) const WRONG: [(&str, Make, &str); 12] = [
     ),
 ];
 
-/// Puts what `make` makes in the place of the request in one step.
+/// Replaces the request in one step by the file that `make` creates.
 fn replace(request: &Path, make: Make) -> Result<()> {
     if request.is_dir() {
         fs::remove_dir(request)?;
@@ -119,7 +120,7 @@ fn a_bad_request_is_refused_in_log_and_report() -> Result<()> {
         assert_eq!(device.status(), DrainStatus::NotRequested, "{name}");
         assert!(device.log("zedkube")?.contains(reason), "{name}: the log says it too");
     }
-    // It lives on: a good request is taken.
+    // zedkube keeps running: a good request is accepted.
     replace(&request, |path| write(path, GOOD.as_bytes()))?;
     device.until_status(DrainStatus::Cordoned)?;
     let refused = device.until("nothing is refused any more", || {

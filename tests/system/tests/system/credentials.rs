@@ -1,5 +1,5 @@
-//! Credentials that are exchanged, end, are revoked or hang in the middle of a drain: how long that goes unnoticed, and how
-//! long good ones do.
+//! Credentials that are replaced, expire, are revoked or hang in the middle of a drain: how long it takes until that is
+//! noticed, and until good credentials are used.
 
 use std::fs;
 use std::io::Write;
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 
 use crate::PROGRAM;
 
-/// A certificate that ends while it is used.
+/// Lifetime of a certificate that expires while it is used.
 const SHORT: Duration = Duration::from_secs(10);
 
-/// A device that drains, held up by a budget, with a kubeconfig that can be replaced.
+/// A device whose drain a budget holds, with a kubeconfig that can be replaced.
 struct Site {
     plane: ControlPlane,
     pool: Pool,
@@ -55,7 +55,7 @@ impl Site {
         Ok(Self { plane, pool, device, kubeconfig, _folder: folder })
     }
 
-    /// Good ones are there now. Gives how long it takes until the API server is asked with them.
+    /// Waits until good credentials, which are in place now, are used. Returns how long that takes.
     fn recovers(&self) -> Result<Duration> {
         let mark = self.plane.audit_mark()?;
         let user = format!("system:node:{}", self.pool.nodes[0]);
@@ -68,7 +68,7 @@ impl Site {
         Ok(began.elapsed())
     }
 
-    /// Waits until a person is told. Gives how long that takes.
+    /// Waits until the report says so. Returns how long that takes.
     fn tells(&self, what: &str) -> Result<Duration> {
         let began = now();
         self.device.until(&format!("the report says: {what}"), || {
@@ -79,7 +79,7 @@ impl Site {
         Ok(began.elapsed())
     }
 
-    /// Nothing was lost: without the budget the same attempt ends.
+    /// Checks that nothing was lost: without the budget the same attempt ends.
     fn ends(&self) -> Result<()> {
         assert_eq!(self.device.status(), DrainStatus::Cordoned);
         let at = format!("--namespace={}", self.pool.name);
@@ -100,7 +100,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Whole, as everything that writes a kubeconfig does.
+/// Replaces a file as a whole, as all programs do that write a kubeconfig.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let new = path.with_extension("new");
     #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
@@ -110,16 +110,16 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn of_token(plane: &ControlPlane, pool: &Pool) -> Result<PathBuf> {
-    // Both ways have their rights.
+    // Creates the rights for both kinds of credentials.
     ZedkubeUser::of_node(plane, &pool.name, &pool.nodes[0])?;
     Ok(ZedkubeUser::of_token(plane, &pool.name, &pool.nodes[0])?.kubeconfig)
 }
 
 fn say(what: &str, noticed: Option<Duration>, recovered: Duration) {
     let noticed =
-        noticed.map_or(String::new(), |noticed| format!("told after {:.1} s, ", noticed.as_secs_f32()));
+        noticed.map_or(String::new(), |noticed| format!("reported after {:.1} s, ", noticed.as_secs_f32()));
     let line = format!("{what}: {noticed}good ones used after {:.1} s\n", recovered.as_secs_f32());
-    // Shown by `cargo nextest run --no-capture`; nothing rests on it.
+    // `cargo nextest run --no-capture` shows this line; no check depends on it.
     std::io::stderr().write_all(line.as_bytes()).unwrap_or_default();
 }
 

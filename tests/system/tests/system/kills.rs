@@ -1,4 +1,4 @@
-//! Agents killed in the middle: nothing is lost, nothing goes down too early.
+//! Agents are killed in the middle of a drain: nothing is lost, and nothing goes down too early.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,7 +24,7 @@ pub(crate) fn blocked_site() -> Result<(FakeCluster, Device, tempfile::TempDir)>
     file.write_all(cluster.kubeconfig().as_bytes())?;
     let mut device = Device::new(PROGRAM, &kubeconfig, "edge-a")?;
     device.start_all()?;
-    // A pod that is not Ready yet may be evicted past its budget.
+    // A pod that is not Ready yet may be evicted although its budget allows nothing.
     device.until("the budget counts three healthy pods", || {
         let budget = cluster.get("poddisruptionbudgets", "default", "web").unwrap_or_default();
         Ok((budget["status"]["currentHealthy"] == 3).then_some(()))

@@ -1,4 +1,4 @@
-//! Who may use whom, over `cargo metadata`. The table is that of ARCHITECTURE.md.
+//! Checks which crate may use which other crate, by `cargo metadata`. The table is that of ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -43,7 +43,7 @@ fn every_crate_uses_only_what_it_may() -> Result<()> {
     Ok(())
 }
 
-/// The normal dependencies of each crate of ours; what only its tests use does not count.
+/// The normal dependencies of each of our crates; dependencies of tests do not count.
 fn dependencies() -> Result<BTreeMap<String, Vec<String>>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

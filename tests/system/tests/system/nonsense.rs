@@ -1,5 +1,5 @@
-//! Every file that any agent reads, bad in every way: all agents run, say so, take nothing down, and go on when the files
-//! are good again.
+//! Every file that any agent reads is made bad in every way: all agents keep running, report it, take nothing down, and
+//! go on when the files are good again.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use system::Device;
 use crate::PROGRAM;
 use crate::bad_input::{WRONG, write};
 
-/// What agents read of others, and so have to name when it is bad.
+/// Files of others that agents read, and so have to name when they are bad.
 const OF_OTHERS: [&str; 22] = [
     "/run/zedagent/NodeDrainRequest/global.json",
     "/run/baseosmgr/NodeDrainRequest/global.json",
@@ -38,7 +38,7 @@ const OF_OTHERS: [&str; 22] = [
     "/etc/rancher/k3s/k3s.yaml",
 ];
 
-/// What agents have written themselves, and find again after a restart.
+/// Files that agents have written themselves and read after a restart.
 const OF_THEIR_OWN: [&str; 13] = [
     "/run/zedkube/NodeDrainStatus/global.json",
     "/run/zedkube/NodeDrainReport/global.json",
@@ -83,10 +83,11 @@ fn all_logs(device: &Device) -> String {
         .concat()
 }
 
-/// One way of being bad, for all files at once.
+/// Tries one kind of bad file, for all files at once.
 fn check(name: &str, make: fn(&Path) -> Result<()>) -> Result<()> {
     let (cluster, mut device, _folder) = site()?;
-    // A folder where an agent's own file should be is an obstacle like a full disk: said, and tried again.
+    // A folder in the place of an agent's own file is an obstacle like a full disk: it is reported, and the write is
+    // tried again.
     let own = if name == "a directory" { &[] } else { OF_THEIR_OWN.as_slice() };
     for path in OF_OTHERS.iter().chain(own) {
         let path = device.path(path);
@@ -101,7 +102,7 @@ fn check(name: &str, make: fn(&Path) -> Result<()>) -> Result<()> {
         silent.copied().collect::<Vec<_>>()
     };
     let all_named = device.until("each file is named", || Ok(unnamed().is_empty().then_some(())));
-    all_named.with_context(|| format!("{name}: nobody names {:?}", unnamed()))?;
+    all_named.with_context(|| format!("{name}: no agent names {:?}", unnamed()))?;
     assert_eq!(device.actions()?, [], "{name}");
     assert_eq!(cluster.pods_on("edge-a").len(), 1, "{name}: nothing was drained");
     for path in OF_OTHERS {
@@ -116,8 +117,8 @@ fn check(name: &str, make: fn(&Path) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// A kubeconfig that a flag overrides is not read, an empty TOML file is a good one, and of the reason that another boot
-/// left only a good one is worth a word.
+/// True for files that need not be reported: a kubeconfig that a flag overrides is not read, an empty TOML file is a
+/// good one, and the reason that another boot left is used only if it is good.
 fn may_be_silent(path: &str, name: &str) -> bool {
     let is_toml = Path::new(path).extension().is_some_and(|extension| extension == "toml");
     path.ends_with("k3s.yaml") || path.ends_with("reboot-reason") || (name == "empty" && is_toml)
@@ -125,7 +126,7 @@ fn may_be_silent(path: &str, name: &str) -> bool {
 
 #[test]
 fn every_file_that_any_agent_reads_may_be_bad() -> Result<()> {
-    // The others are wrong for a request only: of another topic they are an item without a known field.
+    // The others are wrong only for a request: for other topics they are an item with unknown fields.
     let everywhere = WRONG
         .iter()
         .filter(|(name, ..)| !["wrong type", "unknown requester", "another's requester"].contains(name));

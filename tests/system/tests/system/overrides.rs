@@ -1,4 +1,4 @@
-//! An operator's word against a drain that does not end.
+//! An operator's orders against a drain that does not end.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,7 +13,7 @@ use crate::kills::{blocked_site, until_blocked};
 
 const FILE: &str = "/persist/kube-status/force-NodeDrainStatus-global.json";
 
-/// As a person does it.
+/// Writes an override file as a person would.
 fn echo(device: &Device, text: &str) -> Result<()> {
     use std::io::Write;
     let mut file =
@@ -73,7 +73,7 @@ fn with_zedkube_dead_the_verb_takes_its_place_for_one_step() -> Result<()> {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("NOT drained"), "{text}");
     until_rebooted(&device)?;
-    // The next zedkube knows that it was forced.
+    // The next zedkube knows that the answer was forced.
     device.start("zedkube")?;
     device.until("zedkube goes on from the record", || {
         Ok(device.report().filter(|report| report.outcome == Some(Outcome::Forced)))
@@ -110,7 +110,7 @@ fn d30_disable_lets_operations_go_until_the_next_boot_or_enable() -> Result<()> 
     assert_eq!(code, 0, "{text}");
     until_rebooted(&device)?;
     device.until_status(DrainStatus::NotSupported)?;
-    // Killed, it stays so in this boot.
+    // Drains stay switched off in this boot after zedkube was killed.
     device.kill("zedkube");
     device.start("zedkube")?;
     device.until("it is still switched off", || {
@@ -124,7 +124,8 @@ fn d30_disable_lets_operations_go_until_the_next_boot_or_enable() -> Result<()> 
     Ok(())
 }
 
-/// Two orders within a few milliseconds, in both orders: the later one holds in the end, whatever zedkube was doing.
+/// Two orders within a few milliseconds, in both orders: in the end the later one is in force, whatever zedkube was
+/// doing.
 #[test]
 fn orders_back_to_back_all_count() -> Result<()> {
     const ROUNDS: u64 = 30;

@@ -1,4 +1,4 @@
-//! What a restarted zedkube goes on from.
+//! A restarted zedkube goes on from its record.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn a_killed_zedkube_goes_on_in_the_same_drain_attempt_and_deadline() -> Result<(
     assert_eq!(device.status(), DrainStatus::Cordoned);
     assert_eq!((&after.drain_id, after.drain_attempt), (&before.drain_id, before.drain_attempt));
     let moved = after.deadline.set().context("a deadline")? - before.deadline.set().context("a deadline")?;
-    // Shown times are anchored to the wall clock anew.
+    // Published times are computed from the wall clock again.
     assert!(moved.get_seconds().abs() < 2, "the deadline moved by {moved}");
     cluster.budget("web", Limit::MinAvailable("0"))?;
     device.until("the reboot is recorded", || Ok(device.actions()?.into_iter().next()))?;
@@ -52,7 +52,7 @@ fn nothing_begins_that_cannot_be_put_on_record() -> Result<()> {
     Ok(())
 }
 
-/// A file where the record's folder was: nothing can be written there.
+/// Replaces the record's folder by a file: nothing can be written there.
 fn break_record(device: &Device) -> Result<PathBuf> {
     let folder = device.path("/run/zedkube/DrainRecord");
     fs::remove_dir_all(&folder)?;
@@ -76,7 +76,7 @@ fn a_withdrawal_is_heard_while_the_record_cannot_be_written() -> Result<()> {
         };
         Ok(device.report().filter(is_told))
     })?;
-    // The next one is not drained before it can be put on record, and then it is.
+    // The next request is not drained before it can be recorded; then it is.
     device.command(Operation::Reboot, 2)?;
     cluster.budget("web", Limit::MinAvailable("0"))?;
     device
@@ -138,7 +138,7 @@ fn a_request_of_60_kb_harms_nobody() -> Result<()> {
     until_blocked(&device)?;
     let report = device.report().context("a report")?;
     assert_eq!(report.requests.first().map(|line| line.context.len()), Some(1024 + '…'.len_utf8()));
-    // Far too long now: refused by name, and the one that was taken stands.
+    // The request is far too long now: it is refused by name, and the accepted one stays.
     device.write_request(schemas::agent::EBB, &text(1024 * 1024))?;
     let refused = device.until("it is refused", || {
         Ok(device.report().and_then(|report| report.refused.into_iter().next()))

@@ -1,4 +1,5 @@
-//! What code and pages refer to exists: pages, source files, and the numbers of defects, measured facts and differences.
+//! References in code and pages lead to something: pages, source files, and the numbers of defects, measured facts and
+//! differences.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,10 @@ use anyhow::{Context, Result};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Files in which references are looked for.
+/// Extensions of the files that are searched for references.
 const KINDS: [&str; 4] = ["rs", "md", "toml", "yaml"];
 
-/// Letter of a number, the page that has its entry, and what stands before the number there.
+/// For each letter of a number: the page that has its entry, and the text before the number there.
 const NUMBERS: [(char, &str, &str); 3] = [
     ('D', "docs/reference/eve-defects.md", "### D"),
     ('M', "docs/reference/measured.md", "### M"),
@@ -38,8 +39,8 @@ fn every_page_and_source_file_that_is_named_exists() -> Result<()> {
     Ok(())
 }
 
-/// True for a page, and, outside of code, for a source file with its path from the root of the repository. A page may
-/// be named without its folder.
+/// True for a page and, outside of code, for a source file with its path from the root of the repository. A page may be
+/// named without its folder.
 fn is_reference(name: &str, path: &Path) -> bool {
     let from_root =
         ["agents/", "crates/", "pubsub/", "schemas/", "tests/"].iter().any(|top| name.starts_with(top));
@@ -70,7 +71,7 @@ fn every_number_has_its_entry() -> Result<()> {
     Ok(())
 }
 
-/// The numbers at the beginning of a line that begins as an entry does: `### D7: …`, `| K11, K12 | …`.
+/// The numbers at the start of lines that begin like an entry: `### D7: …`, `| K11, K12 | …`.
 fn entries(page: &str, letter: char, before: &str) -> BTreeSet<u32> {
     let heads = page.lines().filter(|line| line.starts_with(before));
     heads.flat_map(|line| words(line, "").map_while(move |word| number(word, letter))).collect()
@@ -96,7 +97,7 @@ fn words<'a>(text: &'a str, joined: &'static str) -> impl Iterator<Item = &'a st
         .filter(|word| !word.is_empty())
 }
 
-/// The files of the repository that may refer to something, without this one, which speaks of numbers in general.
+/// The files of the repository that may contain references, without this file, which explains numbers in general.
 fn texts() -> Result<Vec<(PathBuf, String)>> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from(ROOT)];

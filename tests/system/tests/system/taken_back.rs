@@ -1,4 +1,4 @@
-//! What lets the device go without a drain, and is not so any more: nobody has gone down yet, so the device is held again.
+//! The reason to go down without a drain is gone before any device has gone down: the device is held again.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use system::{Device, Proxy, ZedkubeUser};
 
 use crate::PROGRAM;
 
-/// Twice the `api.unreachable-timeout` of the test, and a look in it.
+/// Twice the `api.unreachable-timeout` of the test that uses it, plus one poll.
 const LONGER_THAN_THE_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// Nobody believes an empty node in the first minute after an outage.
+/// Time limit after an outage: an empty node is not believed in the first minute.
 const AFTER_AN_OUTAGE: Duration = Duration::from_secs(150);
 
-/// Two devices of one cluster that share its slots, each with a way to the API server of its own.
+/// Two devices of one cluster that share its slots, each with its own proxy to the API server.
 struct Site {
     plane: ControlPlane,
     pool: Pool,
@@ -74,7 +74,7 @@ fn op_state(device: &Device) -> Option<DeviceOpState> {
 
 #[test]
 fn an_api_server_that_comes_back_before_the_reboot_means_a_drain() -> Result<()> {
-    // Nodes of other tests may be down for a drain in the same cluster: then it would be waited for longer.
+    // Nodes of other tests in the same cluster may be down for a drain: then the device would wait longer.
     let mut site = Site::new("comes-back", &["api.unreachable-timeout=10s", "slots.down-max=10s"])?;
     let node = site.pool.nodes.first().cloned().unwrap_or_default();
     let (device, proxy) = site.device(0)?;
@@ -90,7 +90,7 @@ fn an_api_server_that_comes_back_before_the_reboot_means_a_drain() -> Result<()>
         Ok((op_state(device) == Some(DeviceOpState::HandedOver)).then_some(()))
     })?;
 
-    // Nobody is there to act. The server comes back: REQUESTED, a drain, a slot.
+    // There is no nodeagent to act. The server comes back: REQUESTED, a drain, a slot.
     proxy.mend();
     device.until("device-op holds it again", || {
         Ok((op_state(device) == Some(DeviceOpState::Deferred)).then_some(()))
@@ -120,8 +120,8 @@ fn an_api_server_that_comes_back_before_the_reboot_means_a_drain() -> Result<()>
     Ok(())
 }
 
-/// Three nodes, one slot. The one that has it goes down and takes the API server with it; zedkube of the next one is killed
-/// in the outage, and started anew, and the device of it boots.
+/// Three nodes, one slot. The node that has it goes down and takes the API server with it. During the outage zedkube of
+/// the next node is killed and started again, and that device boots.
 #[test]
 fn nobody_goes_down_undrained_beside_a_holder_whoever_is_killed() -> Result<()> {
     let mut site =
@@ -129,7 +129,7 @@ fn nobody_goes_down_undrained_beside_a_holder_whoever_is_killed() -> Result<()> 
     for index in [0, 1] {
         site.device(index)?.0.start_all()?;
     }
-    // Long after the other one has looked into the slots for the first time.
+    // The other node has read the slots for the first time long before.
     let (first, _) = site.device(0)?;
     first.command(Operation::Reboot, 1)?;
     first.until("the first one goes down", || Ok(first.actions()?.into_iter().next()))?;
@@ -155,7 +155,7 @@ fn nobody_goes_down_undrained_beside_a_holder_whoever_is_killed() -> Result<()> 
             }
             _ => {}
         }
-        // Longer than `api.unreachable-timeout`: the failed looks say so, and say what is waited for.
+        // Longer than `api.unreachable-timeout`: the report mentions the failed reads, and what the device waits for.
         let reason = second.until(&format!("it waits after {happens}"), || {
             let report = second.report().unwrap_or_default();
             Ok(report.reason.contains("another node had a slot").then_some(report.reason))

@@ -10,7 +10,7 @@ use crate::PROGRAM;
 
 const PODS: u32 = 3;
 
-/// Three nodes; all pods of a StatefulSet on the first one, each with a volume that takes a second to detach.
+/// Three nodes; all pods of a StatefulSet are on the first one, each with a volume that takes one second to detach.
 fn site() -> Result<(ControlPlane, Pool, Device)> {
     let plane = ControlPlane::shared()?;
     let pool = plane.create_pool(&unique("disks"), &["a", "b", "c"])?;
@@ -34,7 +34,7 @@ fn site() -> Result<(ControlPlane, Pool, Device)> {
     Ok((plane, pool, device))
 }
 
-/// VolumeAttachments of the first node, also those that are on their way out.
+/// Number of VolumeAttachments of the first node, including those that are being deleted.
 fn attached(plane: &ControlPlane, pool: &Pool) -> Result<usize> {
     let is_here = |one: &&Value| one["spec"]["nodeName"].as_str() == Some(&pool.nodes[0]);
     Ok(plane.list(&["volumeattachments"])?.iter().filter(is_here).count())

@@ -10,7 +10,7 @@ use crate::PROGRAM;
 
 const STATUS: &str = "/run/zedkube/NodeDrainStatus/global.json";
 
-/// Three nodes, a deployment with a budget, a DaemonSet, and a bare pod on the first node; a device that is it.
+/// Three nodes; on the first one a deployment with a budget, a DaemonSet, and a bare pod; and a device for this node.
 struct Site {
     plane: ControlPlane,
     pool: Pool,
@@ -36,7 +36,7 @@ impl Site {
         Ok(Self { plane, pool, device })
     }
 
-    /// The names of the pods on our node that a drain has to move away.
+    /// Names of the pods on our node that a drain has to move away.
     fn pods_to_leave(&self) -> Result<Vec<String>> {
         let on_node = format!("--field-selector=spec.nodeName={}", self.pool.nodes[0]);
         let pods = self.plane.list(&["pods", "--all-namespaces", &on_node])?;
@@ -84,7 +84,7 @@ fn a_reboot_waits_for_the_drain() -> Result<()> {
     let action =
         site.device.until("the reboot is recorded", || Ok(site.device.actions()?.into_iter().next()))?;
 
-    // The node is empty at the moment of the reboot, and COMPLETE was there before it.
+    // The node is empty at the moment of the reboot, and COMPLETE was published before it.
     assert_eq!(site.pods_to_leave()?, Vec::<String>::new());
     assert_eq!(site.device.status(), DrainStatus::Complete);
     assert!(site.device.written(STATUS)? <= site.device.written(ACTIONS)?, "COMPLETE first, then the reboot");
@@ -94,7 +94,7 @@ fn a_reboot_waits_for_the_drain() -> Result<()> {
     let report = site.device.report().unwrap_or_default();
     assert_eq!((report.outcome, report.progress.gone), (Some(Outcome::Drained), report.progress.total));
 
-    // Once per command, and the request stands until the command is taken back; then the node returns.
+    // One action per command; the request stays active until the command is withdrawn. Then the node returns.
     site.device.take_back(Operation::Reboot, 1)?;
     site.until_uncordoned()?;
     site.device.until_status(DrainStatus::NotRequested)?;
@@ -136,7 +136,7 @@ fn a_budget_that_never_allows_keeps_the_reboot_from_happening() -> Result<()> {
     );
     assert_eq!(site.device.actions()?, [], "no reboot");
 
-    // The moment the budget allows it, the drain goes on and the reboot follows.
+    // As soon as the budget allows it, the drain goes on and the reboot follows.
     site.plane.apply(&[objects::disruption_budget(&site.pool.name, "web", ("minAvailable", 1))])?;
     site.device.until("the reboot is recorded", || Ok(site.device.actions()?.into_iter().next()))?;
     assert_eq!(site.pods_to_leave()?, Vec::<String>::new());

@@ -14,8 +14,8 @@ pub(super) struct Expected {
     pub(super) healthy: i64,
 }
 
-/// A number of pods is taken as it is; a percentage, and everything unavailable, is taken of the scale of the pods'
-/// controllers.
+/// The expected pods. A number counts the pods themselves; a percentage, and `maxUnavailable`, refer to the scale of
+/// the pods' controllers.
 pub(super) fn expected(store: &Store, budget: &Value, pods: &[Object]) -> Result<Expected, String> {
     let field = |pointer| at(budget, pointer).filter(|value| !value.is_null());
     if let Some(limit) = field("/spec/maxUnavailable") {
@@ -39,7 +39,7 @@ fn count(pods: &[Object]) -> i64 {
     i64::try_from(pods.len()).unwrap_or(i64::MAX)
 }
 
-/// A number as it is, a percentage of `whole` rounded up: also what may be unavailable is rounded up.
+/// A number as it is; a percentage of `whole`, rounded up, also for `maxUnavailable`.
 fn scaled(value: &Value, whole: i64) -> Result<i64, String> {
     if let Some(number) = value.as_i64() {
         return Ok(number);
@@ -52,8 +52,8 @@ fn scaled(value: &Value, whole: i64) -> Result<i64, String> {
     Ok(parts.div_euclid(100) + i64::from(parts.rem_euclid(100) > 0))
 }
 
-/// The replicas of all different controllers of the pods. Pods without a controller do not count; one whose
-/// controller has no scale makes the count fail.
+/// The sum of the replicas of the pods' controllers, each counted once. Pods without a controller do not count; if a
+/// controller has no scale, the count fails.
 fn scale(store: &Store, pods: &[Object]) -> Result<i64, String> {
     let mut scales: BTreeMap<String, i64> = BTreeMap::new();
     for pod in pods {

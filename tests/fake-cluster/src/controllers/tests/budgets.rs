@@ -1,6 +1,6 @@
 use super::*;
 
-/// A replica set `web` of this size with so many of its pods ready.
+/// Creates a replica set `web` of this size, with `ready` of its pods ready.
 fn web(bench: &mut Bench, replicas: usize, pods: usize, ready: usize) {
     let mut set_object = objects::deployment("web", u32::try_from(replicas).expect("small"), "");
     set_object["kind"] = json!("ReplicaSet");
@@ -29,10 +29,10 @@ fn arithmetic() {
         (MaxUnavailable("1"), 3, 3, 2, [3, 2, 2, 0]),
         (MaxUnavailable("0"), 10, 10, 10, [10, 10, 10, 0]),
         (MaxUnavailable("5"), 3, 3, 3, [3, 3, 0, 3]),
-        // The scale counts, not the pods that are there.
+        // The scale counts, not the number of existing pods.
         (MaxUnavailable("1"), 4, 3, 3, [4, 3, 3, 0]),
         (MaxUnavailable("1"), 2, 3, 3, [2, 3, 1, 2]),
-        // Percentages are rounded up, also what may be unavailable.
+        // Percentages are rounded up, also for maxUnavailable.
         (MaxUnavailable("30%"), 7, 7, 7, [7, 7, 4, 3]),
         (MaxUnavailable("50%"), 7, 7, 7, [7, 7, 3, 4]),
         (MaxUnavailable("1%"), 3, 3, 3, [3, 3, 2, 1]),
@@ -67,7 +67,7 @@ fn the_scale_of_a_deployment_counts_once() {
     let mut bench = Bench::new(&[Controller::Disruption, Controller::Deployment, Controller::ReplicaSet]);
     bench.add(objects::deployment("web", 4, ""));
     bench.settle();
-    // A second, older replica set whose pods are still there.
+    // A second, older replica set still has its pods.
     let deployment = bench.get(resources::DEPLOYMENTS, "web").expect("it");
     bench.controllers.truncate(1);
     let mut old = objects::deployment("web-old", 0, "");
@@ -148,7 +148,7 @@ fn terminating_and_disrupted_pods_are_not_healthy() {
     web(&mut bench, 3, 3, 3);
     bench.add(objects::budget("web", Limit::MaxUnavailable("1")));
     bench.settle();
-    // Granted by the server, not seen on the pod yet.
+    // The server has granted the disruption; it is not visible on the pod yet.
     let now = bench.now().text();
     bench.edit(BUDGETS, "web", |budget| {
         set(budget, &["status", "disruptionsAllowed"], 0);
@@ -156,7 +156,7 @@ fn terminating_and_disrupted_pods_are_not_healthy() {
     });
     assert_eq!(bench.settle(), Some(seconds(120)));
     assert_eq!(numbers(&bench, "web"), [3, 2, 2, 0]);
-    // Seen: the entry goes, the pod counts as lost by itself.
+    // The disruption is visible: the entry is removed, and the pod itself counts as lost.
     bench.delete(PODS, "web-0");
     assert_eq!(bench.settle(), None);
     assert_eq!(numbers(&bench, "web"), [3, 2, 2, 0]);
@@ -185,7 +185,7 @@ fn a_disruption_that_comes_to_nothing_is_forgotten_after_two_minutes() {
         (Some(seconds(120)), 0, true)
     );
     assert_eq!((bench.pass(seconds(1)), numbers(&bench, "web")[3], has_mark(&bench)), (None, 1, false));
-    // One for a pod that is not there is forgotten at once.
+    // An entry for a missing pod is forgotten at once.
     let now = bench.now().text();
     bench.edit(BUDGETS, "web", |budget| set(budget, &["status", "disruptedPods", "missing"], now));
     assert_eq!(bench.settle(), None);
@@ -199,20 +199,20 @@ fn a_budget_is_counted_again_for_whatever_concerns_it() {
     bench.add(objects::budget("web", Limit::MaxUnavailable("1")));
     bench.settle();
     assert_eq!(numbers(&bench, "web"), [3, 3, 2, 1]);
-    // A pod that vanishes without having ended.
+    // A pod is removed without having ended.
     let (now, options) = (bench.now(), write::DeleteOptions { grace_period: Some(0), ..Default::default() });
     write::delete(&mut bench.store, PODS, ("default", "web-0"), &options, Context::at(now)).expect("it");
     bench.settle();
     assert_eq!(numbers(&bench, "web"), [3, 2, 2, 0]);
-    // A pod that is not selected any more.
+    // A pod is not selected any more.
     bench.edit(PODS, "web-1", |pod| set(pod, &["metadata", "labels", "app"], "other"));
     bench.settle();
     assert_eq!(numbers(&bench, "web"), [3, 1, 2, 0]);
-    // The scale of the controller.
+    // The scale of the controller changes.
     bench.edit(resources::REPLICA_SETS, "web", |owner| set(owner, &["spec", "replicas"], 1));
     bench.settle();
     assert_eq!(numbers(&bench, "web"), [1, 1, 0, 1]);
-    // The budget itself.
+    // The budget itself changes.
     bench.edit(BUDGETS, "web", |budget| set(budget, &["spec", "maxUnavailable"], 0));
     bench.settle();
     assert_eq!(numbers(&bench, "web"), [1, 1, 1, 0]);

@@ -135,8 +135,8 @@ fn change(object: &mut Value, patch: &Value) {
     *object = patched.expect("a merge patch");
 }
 
-/// Where the scheduler puts a pod, and what it says, when edge-a, edge-b and edge-c are ready and edge-c has a pod
-/// already. `nodes` are patches of the named nodes.
+/// The node that the scheduler chooses for a pod, and its message, when edge-a, edge-b and edge-c are ready and edge-c
+/// has a pod already. `nodes` are patches of the named nodes.
 fn placed(nodes: &[(&str, &Value)], pod: &Value, scheduler_is_blind: bool) -> (String, String) {
     let mut bench = Bench::new(&[Controller::Scheduler]);
     for node in ["edge-a", "edge-b", "edge-c"] {
@@ -169,7 +169,7 @@ fn the_scheduler_finds_a_node() {
     let tolerate = |toleration: Value| json!({"spec": {"tolerations": [toleration]}});
     let prefer = json!({"metadata": {"annotations": {PREFER_NODE: "edge-c"}}});
     for (nodes, pod, node) in [
-        // The one with the fewest pods, and the first of those.
+        // The node with the fewest pods; of several, the first.
         (&[][..], none.clone(), "edge-a"),
         (&[("edge-a", &cordon)], none.clone(), "edge-b"),
         (&all(&cordon), none.clone(), ""),

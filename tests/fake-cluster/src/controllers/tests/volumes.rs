@@ -10,7 +10,7 @@ const WITH_VOLUMES: &[Controller] = &[
     Controller::AttachDetach,
 ];
 
-/// One stateful pod on edge-a with its volume attached; edge-b is free.
+/// A cluster with one stateful pod on edge-a, whose volume is attached; edge-b is free.
 fn attached() -> Bench {
     let mut bench = Bench::new(WITH_VOLUMES);
     bench.add(objects::node("edge-a"));
@@ -27,7 +27,7 @@ fn attached() -> Bench {
     bench
 }
 
-/// `node attached|detaching` of every attachment.
+/// Node and state (`attached` or `detaching`) of every attachment.
 fn attachments(bench: &Bench) -> Vec<String> {
     let state = |attachment: &Value| {
         if object::is_terminating(attachment) {
@@ -74,7 +74,7 @@ fn a_volume_moves_with_its_pod_in_the_measured_order() {
         (listed(&bench, "edge-a", "volumesInUse"), attachments(&bench)),
         (1, vec!["edge-a attached".to_owned()])
     );
-    // The pod is gone: unmounted, off the node's list, and only being detached.
+    // The pod is gone: its volume is unmounted and removed from the node's list, but not detached yet.
     bench.pass(seconds(1));
     assert_eq!(
         (listed(&bench, "edge-a", "volumesInUse"), listed(&bench, "edge-a", "volumesAttached")),
@@ -82,7 +82,7 @@ fn a_volume_moves_with_its_pod_in_the_measured_order() {
     );
     assert_eq!(attachments(&bench), ["edge-a detaching"]);
     assert_eq!(text(&bench.get(PODS, "db-0").expect("it is back"), "/spec/nodeName"), "edge-b");
-    // Detached; the other node may have it now.
+    // The volume is detached: another node may get it now.
     bench.pass(seconds(2));
     assert_eq!(attachments(&bench), ["edge-b attaching"]);
     assert!(!object::is_ready(&bench.get(PODS, "db-0").expect("it")));
@@ -100,7 +100,7 @@ fn a_volume_that_is_still_mounted_is_not_detached() {
     let (now, options) = (bench.now(), write::DeleteOptions { grace_period: Some(0), ..Default::default() });
     write::delete(&mut bench.store, PODS, ("default", "db-0"), &options, Context::at(now)).expect("it");
     bench.pass(seconds(600));
-    assert_eq!(attachments(&bench), ["edge-a attached"], "nobody unmounted it");
+    assert_eq!(attachments(&bench), ["edge-a attached"], "it is still mounted");
     bench.dead_kubelets.clear();
     bench.settle();
     assert_eq!(attachments(&bench), ["edge-a detaching"]);
@@ -172,5 +172,5 @@ fn a_claim_waits_for_the_volume_it_names() {
     assert_eq!(text(&bench.get(CLAIMS, "c").expect("it"), "/status/phase"), "Bound");
     bench.delete(CLAIMS, "c");
     bench.settle();
-    assert!(bench.get(VOLUMES, "v").is_some(), "a volume that somebody made stays");
+    assert!(bench.get(VOLUMES, "v").is_some(), "a volume that a person created stays");
 }

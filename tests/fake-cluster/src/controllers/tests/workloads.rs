@@ -10,7 +10,7 @@ const LIVE: &[Controller] = &[
     Controller::GarbageCollector,
 ];
 
-/// Two nodes, and pods that start and end at once.
+/// Two nodes; pods start and end at once.
 fn live() -> Bench {
     let mut bench = Bench::new(LIVE);
     bench.settings.pod_ready_after = Duration::ZERO;
@@ -57,7 +57,7 @@ fn a_deployment_keeps_its_pods_and_they_come_back_elsewhere() {
     let pod = &bench.all(PODS)[0];
     assert!(object::labels(pod).contains_key("pod-template-hash"));
     assert_eq!(text(pod, "/metadata/ownerReferences/0/kind"), "ReplicaSet");
-    // A new template takes over.
+    // A new template replaces the pods.
     bench.edit(resources::DEPLOYMENTS, "web", |deployment| {
         set(deployment, &["spec", "template", "metadata", "labels", "version"], "2");
     });
@@ -145,7 +145,7 @@ fn a_daemon_set_is_on_every_node_also_cordoned_ones() {
     });
     bench.settle();
     assert_eq!(nodes(&bench), ["edge-b", "edge-c"]);
-    // An evicted one comes back where it was.
+    // An evicted pod is created again on its node.
     for pod in bench.all(PODS) {
         bench.delete(PODS, object::name(&pod));
     }
