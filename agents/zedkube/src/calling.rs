@@ -1,37 +1,37 @@
-//! Which calls have not answered yet, and since when: one that never answers is found out by that.
+//! Calls without an answer so far, and since when, so that a hanging call is noticed.
 
 use std::collections::BTreeMap;
 
 use drain::Moment;
 use session::{Effect, Event};
 
-/// The calls that are waited for, by serial: what they are, and since when. Never more than the session has in flight.
+/// The calls in flight, by serial: name and start. Never more than the session has in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Calling(BTreeMap<u32, (&'static str, Moment)>);
 
 impl Calling {
-    /// The effect is being carried out.
+    /// Notes that the effect is being carried out.
     pub(crate) fn begin(&mut self, effect: &Effect, now: Moment) {
         if let Some((serial, call)) = effect.awaited() {
             self.0.insert(serial, (call, now));
         }
     }
 
-    /// The effect was not carried out after all.
+    /// Notes that the effect was not carried out after all.
     pub(crate) fn forget(&mut self, effect: &Effect) {
         if let Some((serial, _)) = effect.awaited() {
             self.0.remove(&serial);
         }
     }
 
-    /// The answer has come.
+    /// Notes that the answer has come.
     pub(crate) fn end(&mut self, event: &Event) {
         if let Some(serial) = event.answers() {
             self.0.remove(&serial);
         }
     }
 
-    /// The call that has been waited for longest, and since when.
+    /// Name and start of the call that has been in flight for longest.
     pub(crate) fn longest(&self) -> Option<(&'static str, Moment)> {
         self.0.values().copied().min_by_key(|(_, since)| *since)
     }
@@ -70,7 +70,7 @@ mod tests {
             calling.end(answer);
             calling.end(answer);
         }
-        assert_eq!(calling.longest(), Some(("the look at our node", Moment(200))));
+        assert_eq!(calling.longest(), Some(("the read of our node", Moment(200))));
         calling.forget(&Effect::Probe { serial: 9 });
         assert_eq!(calling.longest(), None);
     }

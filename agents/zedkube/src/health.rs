@@ -1,4 +1,4 @@
-//! Asking the site whether it is well: setting `health.command`.
+//! Runs the site's health check: setting `health.command`.
 
 use runtime::program;
 use runtime::settings::HealthSettings;
@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::link::tell;
 
-/// Runs the command; no command passes.
+/// Runs the command, and answers with [`Event::Health`]. Without a command the check passes.
 pub(crate) fn ask(settings: HealthSettings, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         let result = match &settings.command {

@@ -1,4 +1,4 @@
-//! Who asks: the requests as their files stand, and what EVE says of the cluster and the device.
+//! Reads the input of other agents: drain requests, and EVE's topics about the cluster and the device.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use schemas::{
 use session::membership::NodeAgent;
 use session::{Answer, Request};
 
-/// The agents that may ask.
+/// The agents that may request a drain, each with the requester's number that it must use.
 const PUBLISHERS: [(&str, DrainRequester); 3] = [
     (agent::ZEDAGENT, DrainRequester::DeviceOp),
     (agent::BASEOSMGR, DrainRequester::Update),
     (agent::EBB, DrainRequester::None),
 ];
 
-/// What a request is for is a line of text. Of a longer one so many bytes are taken: it goes into the record, the report
-/// and an annotation of the node.
+/// Bytes of a request's context that are kept. It is meant to be one line of text, and goes into the record, the report
+/// and an annotation of the Node.
 const LONGEST_CONTEXT: usize = 1024;
 
 /// Everything that zedkube reads from other agents.
@@ -30,14 +30,14 @@ pub(crate) struct Inbox {
     baseosmgr: Folder,
     ebb: Folder,
     cluster_config: Subscription<EdgeNodeClusterConfig>,
-    /// EVE has published its config in this run: from then on a missing item was deleted.
+    /// EVE has published its config since this process began: from then on a missing item was deleted.
     has_seen_config: bool,
     node_info: Subscription<EdgeNodeInfo>,
     device_action: Subscription<DeviceAction>,
 }
 
 impl Inbox {
-    /// Begins to watch. What is there now can be read at once.
+    /// Begins to watch. The present content can be read at once.
     pub(crate) fn open(root: &Root) -> Self {
         let [zedagent, baseosmgr, ebb] =
             PUBLISHERS.map(|(agent, requester)| Folder::open(root, agent, requester));
@@ -56,8 +56,8 @@ impl Inbox {
         inbox
     }
 
-    /// What a process before this one took in. It stands on where the file is there and says nothing now: it is half
-    /// written, or refused.
+    /// Takes over the requests that the previous process had accepted. A request counts only if its file exists and
+    /// cannot be read now, because it is half written or refused.
     pub(crate) fn go_on_from(&mut self, known: &[Request]) {
         for folder in self.folders_mut() {
             let known = known.iter().find(|request| request.requester == folder.requester);
@@ -67,7 +67,7 @@ impl Inbox {
         }
     }
 
-    /// Waits until something differs. Cancel-safe.
+    /// Waits until the input changes. Cancel-safe.
     pub(crate) async fn changed(&mut self) {
         tokio::select! {
             () = self.zedagent.items.changed() => {}
@@ -88,17 +88,17 @@ impl Inbox {
         self.has_seen_config |= item.is_some_and(|config| config.initialized);
     }
 
-    /// The requests that stand.
+    /// The requests that exist now.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.folders().into_iter().filter_map(|folder| folder.good.clone()).collect()
     }
 
-    /// Whether EVE's cluster config is valid; `Some(false)` also when it was there and was deleted. `None` where EVE says
-    /// nothing: the topic does not exist, nothing was published yet, or the item cannot be read (D7: what is not known is
-    /// no permission to go down).
+    /// Whether EVE's cluster config is valid; `Some(false)` also if it was there and was deleted. `None` if EVE says
+    /// nothing: the topic does not exist, nothing was published yet, or the item cannot be read (D7: missing knowledge
+    /// is no permission to go down).
     pub(crate) fn eve_config_valid(&self) -> Option<bool> {
         match self.cluster_config.get(&TopicKey::global()) {
-            // Not read by EVE yet: says nothing.
+            // EVE has not read its config yet.
             Some(config) if !config.initialized => None,
             Some(config) => Some(config.valid),
             None if self.cluster_config.refused().is_empty() => self.has_seen_config.then_some(false),
@@ -106,12 +106,12 @@ impl Inbox {
         }
     }
 
-    /// EVE's zedagent publishes here: this is an EVE device.
+    /// EVE's zedagent publishes here, so this is an EVE device.
     pub(crate) fn has_eves_topics(&self) -> bool {
         self.root.folder::<EdgeNodeClusterConfig>(agent::ZEDAGENT, Persistence::Volatile).is_dir()
     }
 
-    /// How far nodeagent is in this boot. What cannot be read does not say that it acts.
+    /// How far nodeagent is in this boot. An item that cannot be read does not count as acting.
     pub(crate) fn nodeagent(&self, boot_id: &str) -> NodeAgent {
         let action = self.device_action.get(&TopicKey::global());
         match action.filter(|action| action.boot_id.is_empty() || action.boot_id == boot_id) {
@@ -121,18 +121,18 @@ impl Inbox {
         }
     }
 
-    /// nodeagent has looked in this boot, and found no way to take this device down: a drain for it would be in vain.
+    /// True if nodeagent has found in this boot that it cannot take this device down: a drain for it would be useless.
     pub(crate) fn has_no_means(&self, boot_id: &str) -> bool {
         let action = self.device_action.get(&TopicKey::global()).filter(|action| action.boot_id == boot_id);
         action.and_then(|action| action.means.as_ref()).is_some_and(Vec::is_empty)
     }
 
-    /// What EVE says of this device.
+    /// EVE's information about this device.
     pub(crate) fn node_info(&self) -> Option<&EdgeNodeInfo> {
         self.node_info.get(&TopicKey::global())
     }
 
-    /// The files that are refused now.
+    /// The input files that are refused now.
     pub(crate) fn refused(&self) -> Vec<RefusedInput> {
         let of_requests = self.folders().into_iter().flat_map(Folder::refusals);
         let others = self.cluster_config.refused().into_iter();
@@ -149,7 +149,7 @@ impl Inbox {
     }
 }
 
-/// A refusal as the report lists it.
+/// A refusal in the form of the report.
 pub(crate) fn refused_input(refusal: &Refusal) -> RefusedInput {
     RefusedInput {
         path: refusal.path.display().to_string(),
@@ -157,7 +157,7 @@ pub(crate) fn refused_input(refusal: &Refusal) -> RefusedInput {
     }
 }
 
-/// The folder of one agent that may ask.
+/// The request folder of one agent.
 #[derive(Debug)]
 struct Folder {
     root: Root,
@@ -177,7 +177,8 @@ impl Folder {
         folder
     }
 
-    /// Takes the items in. A request that is refused leaves the last good one standing; one that is gone does not.
+    /// Accepts or refuses the items. If an item is refused, the last good request stays; if the item is gone, the
+    /// request is gone.
     fn judge(&mut self) {
         let mut refused = BTreeMap::new();
         let mut good = None;
@@ -192,7 +193,7 @@ impl Folder {
                 }
             }
         }
-        // After a start the subscription does not know the last good one, which `go_on_from` has told.
+        // After a start the subscription does not know the last good request; `go_on_from` has set it.
         let is_unread = good.is_none() && self.items.is_unread(&TopicKey::global());
         if is_unread || refused.contains_key(&TopicKey::global()) {
             good = self.good.take();
@@ -237,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// Publishes requests of zedagent below a root of its own.
+    /// Publishes requests in zedagent's folder below its own root.
     struct Bench {
         _folder: tempfile::TempDir,
         requests: Publisher<NodeDrainRequest>,
@@ -347,7 +348,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "as a person's echo does")]
         std::fs::write(&path, "{\"Requ").unwrap();
         let mut inbox = Inbox::open(&bench.root);
-        assert_eq!(inbox.requests(), [], "nobody has told yet");
+        assert_eq!(inbox.requests(), [], "the recorded request is not known yet");
         inbox.go_on_from(&known);
         assert_eq!(inbox.requests(), known);
         inbox.changed().await;
@@ -359,7 +360,7 @@ mod tests {
         bench.requests.unpublish(&TopicKey::global()).unwrap();
         inbox.changed().await;
         assert_eq!(inbox.requests(), [], "withdrawn");
-        // One that is gone at the start was withdrawn, whatever was known.
+        // A request whose file is gone at the start was withdrawn, whatever was recorded.
         let mut inbox = Inbox::open(&bench.root);
         inbox.go_on_from(&known);
         assert_eq!(inbox.requests(), []);

@@ -1,14 +1,14 @@
-//! Whether a kubelet is at home on this machine.
+//! Finds out whether this machine runs a kubelet.
 //!
-//! A worker of k3s, RKE2 or kubeadm has no kubeconfig that zedkube would find, and is no plain single device all the
-//! same. A folder alone says nothing: packages and old installations leave folders.
+//! A worker of k3s, RKE2 or kubeadm may have no kubeconfig that zedkube can use, and is still no plain single device. A
+//! folder alone proves nothing: packages and old installations leave folders.
 
 use std::fs;
 use std::path::Path;
 
 use pubsub::Root;
 
-/// Units that run a kubelet.
+/// systemd units that run a kubelet.
 const UNITS: [&str; 6] = [
     "k3s.service",
     "k3s-agent.service",
@@ -18,31 +18,31 @@ const UNITS: [&str; 6] = [
     "snap.microk8s.daemon-kubelite.service",
 ];
 
-/// The kubelet's own kubeconfigs: k3s, RKE2, kubeadm. They reach no other node.
+/// The kubelet's own kubeconfigs: k3s, RKE2, kubeadm. They give no rights on other nodes.
 pub const KUBELET_KUBECONFIGS: [&str; 3] = [
     "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
     "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
     "/etc/kubernetes/kubelet.conf",
 ];
 
-/// An administrator's kubeconfig of k3s: EVE's place, then k3s' own.
+/// An administrator's kubeconfig of k3s: first EVE's place, then k3s' own.
 pub const ADMINISTRATOR_KUBECONFIGS: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
 
-/// Programs that are a kubelet or hold one, as `/proc/PID/comm` names them.
+/// Programs that are a kubelet or contain one, as named in `/proc/PID/comm`.
 const PROGRAMS: [&str; 8] =
     ["kubelet", "kubelite", "k3s", "k3s-server", "k3s-agent", "rke2", "rke2-server", "rke2-agent"];
 
-/// Entries of a folder that are looked at: nothing that is filled up may hold zedkube up.
+/// Most entries of a folder that are read, so that a folder full of files cannot delay zedkube.
 const MOST_ENTRIES: usize = 10_000;
 
-/// An enabled unit, a kubeconfig of a kubelet, or a live process. Reads folders and small files.
+/// True if there is an enabled unit, a kubelet's kubeconfig, or a live process. Reads folders and small files.
 pub(crate) fn is_at_home(root: &Root) -> bool {
     KUBELET_KUBECONFIGS.iter().any(|path| root.join(path).is_file())
         || is_enabled(&root.join("/etc/systemd/system"))
         || is_running(&root.join("/proc"))
 }
 
-/// An enabled unit has a link in a folder such as `multi-user.target.wants`.
+/// True if a unit is enabled: then it has a link in a folder such as `multi-user.target.wants`.
 fn is_enabled(units: &Path) -> bool {
     let is_wanted_in = |folder: &Path| UNITS.iter().any(|unit| folder.join(unit).symlink_metadata().is_ok());
     entries(units)

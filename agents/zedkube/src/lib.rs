@@ -1,7 +1,7 @@
-//! zedkube: requests in, drain, status out.
+//! zedkube: reads drain requests, drains the node, publishes the status.
 //!
-//! One loop owns the state: it waits for one thing to happen, shows it to [`session::step()`], publishes what is to
-//! be seen, and carries the effects out. Whatever takes time runs in a task that answers with an event.
+//! One loop owns the state. It waits for one event, gives it to [`session::step()`], publishes the new status, and
+//! carries the effects out. Everything that takes time runs in a task that answers with an event.
 
 mod calling;
 mod health;
@@ -31,13 +31,13 @@ use runtime::{AgentContext, Stop};
 pub use service::Hanging;
 pub use slots::{slot_map, slot_table};
 
-/// Why zedkube cannot go on.
+/// Why zedkube ends.
 #[derive(Debug, thiserror::Error)]
 pub enum ZedkubeFailure {
-    /// The folders of its topics cannot be made or read.
+    /// The folders of zedkube's topics cannot be created or read.
     #[error("zedkube cannot take its topics over")]
     Start {
-        /// Which, and why.
+        /// The topic, and the cause.
         #[from]
         source: PublishError,
     },
@@ -46,21 +46,21 @@ pub enum ZedkubeFailure {
     Hanging(#[from] Hanging),
 }
 
-/// Runs until it is told to stop.
+/// Runs zedkube until `stop` is requested.
 ///
 /// # Errors
-/// At the start, when the folders of its topics cannot be made or read; later only when a call hangs: whoever has started
-/// zedkube starts it again then.
+/// At the start, if the folders of its topics cannot be created or read; later only if a call hangs: the parent process
+/// then has to start zedkube again.
 pub async fn run(context: AgentContext, stop: Stop) -> Result<(), ZedkubeFailure> {
     let mut service = service::Service::start(context)?;
     Ok(service.run(stop).await?)
 }
 
-/// Takes an operator's override file while no zedkube runs: zedkube's own start and one step, without asking the
-/// cluster. Ends when everybody who is answered has had time to see it, at most half a minute later.
+/// Takes an operator's override file while no zedkube runs: starts zedkube's own state, carries the order out, and does
+/// not call the cluster. Ends when every answered requester has had time to see its answer, after 30 s at the latest.
 ///
 /// # Errors
-/// When the folders of its topics cannot be made or read.
+/// If the folders of zedkube's topics cannot be created or read.
 pub async fn take_override(context: AgentContext) -> Result<(), ZedkubeFailure> {
     Ok(service::Service::force(context).await?)
 }

@@ -1,4 +1,4 @@
-//! The way to the cluster: found, kept, and found anew when the kubeconfig or what it names changes.
+//! The connection to the cluster: made, kept, and made again when the kubeconfig or a file that it names changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 
-/// Whoever waited while connecting failed gets the same failure for so long: a hanging credential plugin would otherwise
-/// be waited for by one after the other.
+/// After a failed connect, callers get the same failure for this long. Otherwise each of them would wait for a hanging
+/// credential plugin in turn.
 const SAME_FAILURE: Duration = Duration::from_secs(2);
 
-/// Shared by all who call the API server.
+/// The connection, shared by all callers of the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     search: Search,
@@ -28,28 +28,28 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 struct Kept {
     connection: Option<Connection>,
-    /// Counts connections; zero before the first.
+    /// Number of the present connection; zero before the first.
     generation: u64,
-    /// Why there is no connection, and until when that is not tried again.
+    /// Why there is no connection, and when connecting is tried again.
     failed: Option<(ApiFailure, Moment)>,
 }
 
 impl Link {
-    /// Nothing is read or sent yet.
+    /// Creates it; nothing is read or sent yet.
     pub(crate) fn new(root: &Root, settings: &Settings) -> Self {
-        // On a server both are there: the kubelet's credentials reach no other node.
+        // A server of k3s has both: the kubelet's come first, because they cannot change other nodes.
         let candidates = KUBELET_KUBECONFIGS.iter().chain(&ADMINISTRATOR_KUBECONFIGS);
         let candidates = candidates.map(|path| root.join(path)).collect();
         let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates).distrusting();
         Self { search, kept: Arc::default() }
     }
 
-    /// There is a kubeconfig, good or broken.
+    /// True if there is a kubeconfig, valid or not.
     pub(crate) fn has_kubeconfig(&self) -> bool {
         self.search.find().is_some()
     }
 
-    /// The cluster, and a number that changes with every new connection. Connects if there is no connection yet or
+    /// Gives the cluster, and a number that changes with each new connection. Connects if there is no connection yet or
     /// it is outdated.
     pub(crate) async fn cluster(&self) -> Result<(Cluster, u64), ApiFailure> {
         let mut kept = self.kept.lock().await;
@@ -78,14 +78,14 @@ impl Link {
         }
     }
 
-    /// The file that the token of the standing connection comes from, and a way to renew it.
+    /// The file of our token, if the present connection uses one, and the cluster that renews it.
     pub(crate) fn token_file(&self) -> Option<(Cluster, TokenFile)> {
         let kept = self.kept.try_lock().ok()?;
         let connection = kept.connection.as_ref()?;
         Some((connection.cluster.clone(), connection.token_file.clone()?))
     }
 
-    /// The connection that stands now, without making or waiting for one.
+    /// The present connection, if there is one; never connects and never waits.
     pub(crate) fn standing(&self) -> Option<(Cluster, u64)> {
         let kept = self.kept.try_lock().ok()?;
         kept.connection.as_ref().map(|connection| (connection.cluster.clone(), kept.generation))
@@ -96,7 +96,7 @@ fn now() -> Moment {
     Moment(runtime::clock::boot_millis())
 }
 
-/// A failed call as the session sees it.
+/// The session's form of a failed call.
 pub(crate) fn trouble(failure: &ApiFailure) -> Trouble {
     let text = failure.text().to_owned();
     match failure {
@@ -108,10 +108,10 @@ pub(crate) fn trouble(failure: &ApiFailure) -> Trouble {
     }
 }
 
-/// The loop may have ended meanwhile; then nobody wants the answer.
+/// Sends an event to the loop. If the loop has ended, the event is dropped.
 pub(crate) async fn tell(events: &mpsc::Sender<Event>, event: Event) {
     if events.send(event).await.is_err() {
-        tracing::debug!("an answer came after the end");
+        tracing::debug!("an answer of the API server came after zedkube had stopped; it is dropped");
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys and certificates are replaced while zedkube runs, and nobody restarts it.
+    /// Keys and certificates are replaced while zedkube runs, and zedkube is not restarted for that.
     #[tokio::test]
     async fn a_kubeconfig_that_changes_is_a_new_connection() {
         let folder = tempfile::tempdir().unwrap();
@@ -146,6 +146,6 @@ mod tests {
         assert_eq!(generation().await, Ok(2));
         fs::remove_file(&path).unwrap();
         assert!(generation().await.is_err_and(|failure| failure.is_unreachable()));
-        assert!(link.standing().is_none(), "the old way is not gone any more");
+        assert!(link.standing().is_none(), "the old connection is not used any more");
     }
 }

@@ -1,4 +1,4 @@
-//! Longhorn's own setting for drains, written where Longhorn is.
+//! Longhorn's own setting for drains, written if Longhorn is installed.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use runtime::SettingsWatch;
 
 use crate::link::Link;
 
-/// Until it has worked, and after it has: somebody may install Longhorn later. EVE's zedkube tries as often.
+/// Pause between two tries. It goes on for ever, because Longhorn may be installed later; EVE's zedkube tries as often.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// Sets Longhorn's policy to what the settings say, each time that they change, until that has worked; for ever.
+/// Sets Longhorn's policy to the configured value, at the start and after each change of the setting, and tries until it
+/// has worked. Never returns.
 pub(crate) async fn follow(link: Link, mut settings: SettingsWatch) {
     let mut told = String::new();
     loop {

@@ -1,4 +1,4 @@
-//! Fresh looks at the nodes: all of them, or just ours.
+//! Fresh reads of the nodes: all of them, or only ours.
 
 use cluster::identity::{Identity, IdentityProblem, identify};
 use cluster::nodes::{NodeFacts, get_node, list_nodes};
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::link::{Link, tell, trouble};
 
-/// Lists all nodes and finds ours among them.
+/// Lists all nodes and finds ours among them; answers with [`Event::Looked`].
 pub(crate) fn look(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         let result = all_nodes(&link).await.map(|nodes| Look {
@@ -24,7 +24,7 @@ pub(crate) fn look(link: Link, identity: Identity, serial: u32, events: mpsc::Se
     });
 }
 
-/// Reads our node.
+/// Reads our node; answers with [`Event::Probed`].
 pub(crate) fn probe(link: Link, node: String, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         let result = one_node(&link, &node).await.map_err(|failure| trouble(&failure));
@@ -32,7 +32,7 @@ pub(crate) fn probe(link: Link, node: String, serial: u32, events: mpsc::Sender<
     });
 }
 
-/// What this machine knows of itself.
+/// What this machine knows about itself, to find its own Node.
 pub(crate) fn identity(
     node_name: Option<String>,
     machine_id: Option<&str>,

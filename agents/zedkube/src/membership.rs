@@ -1,12 +1,12 @@
-//! What was known of the cluster before this start: whether this device is a member, whether others have slots, and which
-//! node may still carry our cordon or slot.
+//! What zedkube keeps about the cluster over a boot: whether this device is a member, whether other nodes had slots, and
+//! which node may still carry our cordon or slot.
 
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
 use runtime::{AgentContext, error_chain};
 use schemas::{KnownHolders, Member, Membership, OtherHolders, OwnCordon, SCHEMA_VERSION, Topic, agent};
 use session::state::Remembered;
 
-/// What is kept over a boot: `global.json` of the topics Membership, KnownHolders and OwnCordon in
+/// The stored values: `global.json` of the topics Membership, KnownHolders and OwnCordon in
 /// `ROOT/persist/status/zedkube`.
 #[derive(Debug)]
 pub(crate) struct Stored {
@@ -16,7 +16,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Opens it, with what was stored.
+    /// Opens the three topics and reads them.
     pub(crate) fn open(context: &AgentContext) -> Result<Self, PublishError> {
         Ok(Self {
             membership: Kept::open(context)?,
@@ -25,17 +25,17 @@ impl Stored {
         })
     }
 
-    /// What was stored; unknown if nothing was.
+    /// The stored membership; unknown if none was stored.
     pub(crate) fn member(&self) -> Member {
         self.membership.get().map(|stored| stored.member).unwrap_or_default()
     }
 
-    /// What was stored; unknown if nothing was.
+    /// Whether other nodes had slots; unknown if nothing was stored.
     pub(crate) fn others(&self) -> OtherHolders {
         self.holders.get().map(|stored| stored.others).unwrap_or_default()
     }
 
-    /// A membership was stored, or may have been: nobody could look.
+    /// True if a membership was stored, or may have been because the disk cannot be read.
     pub(crate) fn exists(&self) -> bool {
         self.membership.topic.is_none() || self.membership.get().is_some()
     }
@@ -47,7 +47,7 @@ impl Stored {
             .then(|| Remembered { node: stored.node.clone(), node_uid: stored.node_uid.clone() })
     }
 
-    /// Stores the node that may still carry our cordon or slot if it differs; no node is no item.
+    /// Stores the node that may still carry our cordon or slot, if it differs; without a node the item is removed.
     pub(crate) fn store_cordon(&mut self, remembered: Option<&Remembered>) -> Result<(), PublishError> {
         if self.remembered().as_ref() == remembered {
             return Ok(());
@@ -62,7 +62,7 @@ impl Stored {
         }
     }
 
-    /// Stores what differs of the membership and of other holders.
+    /// Stores the membership and the other holders, if they differ.
     pub(crate) fn store(&mut self, member: Member, others: OtherHolders) -> Result<(), PublishError> {
         if member != self.member() || self.membership.get().is_none() {
             self.membership.publish(&Membership { schema_version: SCHEMA_VERSION, member })?;
@@ -74,11 +74,11 @@ impl Stored {
     }
 }
 
-/// One topic that is kept.
+/// One stored topic.
 #[derive(Debug)]
 struct Kept<T> {
     context: AgentContext,
-    /// Nothing while the disk does not let us in: what is kept is for the next boot, and this one can do without.
+    /// `None` while the disk cannot be used: the values are for the next boot, and this boot can go on without them.
     topic: Option<Publisher<T>>,
 }
 
@@ -87,7 +87,7 @@ impl<T: Topic> Kept<T> {
         let topic = match Self::publisher(context) {
             Ok(topic) => Some(topic),
             Err(error @ PublishError::Store { .. }) => {
-                tracing::error!("what was stored of {} cannot be read: {}", T::NAME, error_chain(&error));
+                tracing::error!("the stored {} cannot be read: {}", T::NAME, error_chain(&error));
                 None
             }
             Err(error) => return Err(error),
@@ -111,7 +111,7 @@ impl<T: Topic> Kept<T> {
         self.opened()?.unpublish(&TopicKey::global()).map(|_| ())
     }
 
-    /// Opens it now where it could not be opened before.
+    /// The open topic; opens it now if that failed before.
     fn opened(&mut self) -> Result<&mut Publisher<T>, PublishError> {
         let topic = match self.topic.take() {
             Some(topic) => topic,

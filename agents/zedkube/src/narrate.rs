@@ -8,26 +8,26 @@ use drain::{Moment, PodId};
 use schemas::{NOT_DRAINED, NodeDrainStatus, Outcome};
 use session::{Phase, State, words};
 
-/// Remembers what was said, so that nothing is said twice.
+/// Remembers what was logged, so that nothing is logged twice.
 #[derive(Debug, Default)]
 pub(crate) struct Narrator {
     status: Option<NodeDrainStatus>,
     phase: &'static str,
     drain: u64,
-    /// The drain whose duration was told last.
+    /// The drain whose duration was logged last.
     measured: Option<u64>,
     reason: String,
     pods: BTreeMap<String, (PodId, &'static str)>,
 }
 
 impl Narrator {
-    /// A drain that was over when this process began has been measured by the one before.
+    /// If the drain had ended before this process began, the earlier process has logged its duration.
     pub(crate) fn going_on_from(state: &State) -> Self {
         let is_over = matches!(state.phase, Phase::Complete { .. });
         Self { measured: is_over.then_some(state.session.number), ..Self::default() }
     }
 
-    /// Says what has changed.
+    /// Logs what has changed since the last call.
     pub(crate) fn tell(&mut self, state: &State, drain_id: &str, now: Moment) {
         self.tell_status(state, drain_id);
         self.tell_phase(state, drain_id);
@@ -53,8 +53,8 @@ impl Narrator {
     fn tell_phase(&mut self, state: &State, drain_id: &str) {
         let phase = state.phase.name();
         let is_new = self.phase != phase || self.drain != state.session.number;
-        // Why a drain waits, or none would be possible, may change without a change of phase; how many pods have left
-        // is told pod by pod.
+        // The reason of a wait, or of a drain that would be impossible, may change without a change of phase. How many
+        // pods have left is logged pod by pod.
         let waits = matches!(state.phase, Phase::Idle | Phase::Waiting(_) | Phase::Cordoning(_));
         let reason = words::reason(state);
         if !is_new && (!waits || self.reason == reason) {
@@ -63,12 +63,12 @@ impl Narrator {
         tracing::info!(drain_id, "cordonAndDrainNode: {phase}: {reason}");
         (self.phase, self.drain, self.reason) = (phase, state.session.number, reason);
         if let Some(seconds) = self.duration(state) {
-            // Exactly this text: it is mined for statistics.
+            // Exactly this text: EVE's users search for it to make statistics.
             tracing::info!("kubevirt_node_drain_completion_time_seconds:{seconds:.6}");
         }
     }
 
-    /// How long the drain has taken, in seconds; once for each drain that has emptied the node.
+    /// The duration of the drain in seconds; once for each drain that has emptied the node.
     fn duration(&mut self, state: &State) -> Option<f64> {
         let is_drained = matches!(state.phase, Phase::Complete { outcome: Outcome::Drained, .. });
         if !is_drained || self.measured == Some(state.session.number) {
@@ -90,7 +90,7 @@ impl Narrator {
             let Some(stage) = line.stage.as_ref().map(word) else { continue };
             let uid = line.id.uid.clone();
             let known = self.pods.get(&uid).map(|(_, known)| *known);
-            // Another try of a pod that is refused again and again is no news.
+            // A pod that is refused and tried again is not logged again.
             let stage = if stage == NEXT && line.tries > 0 { known.unwrap_or(stage) } else { stage };
             if known != Some(stage) {
                 let pod = line.id.to_string();
@@ -114,7 +114,7 @@ impl Narrator {
     }
 }
 
-/// The device may go down, and its pods were not moved.
+/// The device may go down although its pods were not moved.
 fn is_undrained(state: &State) -> bool {
     let Phase::Complete { outcome, .. } = state.phase else { return false };
     match outcome {
@@ -127,10 +127,10 @@ fn is_undrained(state: &State) -> bool {
     }
 }
 
-/// Its turn comes.
+/// The pod is evicted next, or its eviction was sent.
 const NEXT: &str = "to be evicted";
 
-/// The stages that are worth a line.
+/// The log's word for a stage.
 fn word(stage: &Stage) -> &'static str {
     match stage {
         Stage::Waiting | Stage::Sent => NEXT,
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever searches a log for the word, or for warnings, must find each of them.
+    /// A person who searches the log for the word, or for warnings, must find each of these lines.
     #[test]
     fn a_node_that_is_not_drained_and_a_failed_drain_are_warnings() {
         use schemas::DrainStatus::{Complete, FailedCordon, FailedDrain};
@@ -181,7 +181,7 @@ mod tests {
         let mut narrator = Narrator::going_on_from(&State::default());
         assert_eq!((narrator.duration(&state), narrator.duration(&state)), (Some(2.5), None));
         let mut restarted = Narrator::going_on_from(&state);
-        assert_eq!(restarted.duration(&state), None, "told by the process before");
+        assert_eq!(restarted.duration(&state), None, "logged by the process before");
         state.session.number = 2;
         assert_eq!(restarted.duration(&state), Some(2.5), "another drain");
         state.session.number = 3;

@@ -1,7 +1,7 @@
-//! Cordons and uncordons, one after the other.
+//! Cordons and uncordons our node, one write after the other.
 //!
-//! One task carries them out in the order in which they were asked for and never gives one up half-way: an uncordon
-//! that overtook a cordon would leave the cordon behind.
+//! One task carries the writes out in their order and never gives one up half-way: an uncordon that overtook a cordon
+//! would leave the cordon behind.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,38 +12,38 @@ use tokio::sync::mpsc;
 
 use crate::link::{Link, trouble};
 
-/// Writes that wait: a cordon and an uncordon; more would be a mistake of ours.
+/// Capacity of the queue. The session never has more than a cordon and an uncordon waiting.
 const QUEUE: usize = 16;
 
-/// A write to our Node.
+/// A write to our own Node.
 #[derive(Debug)]
 pub(crate) enum Write {
-    /// Cordon it.
+    /// Cordon the node.
     Cordon {
-        /// Comes back with the answer.
+        /// The event that answers this write carries the same serial.
         serial: u32,
-        /// Which node.
+        /// Name of the node.
         node: String,
-        /// Goes into annotation `ebb.dev/cordon-reason`.
+        /// The text for annotation `ebb.dev/cordon-reason`.
         reason: String,
     },
-    /// Take our cordon back.
+    /// Remove our cordon.
     Uncordon {
-        /// Comes back with the answer.
+        /// The event that answers this write carries the same serial.
         serial: u32,
-        /// Which node.
+        /// Name of the node.
         node: String,
     },
-    /// Mark the cordon that is on it as ours.
+    /// Mark the node's cordon as ours.
     Adopt {
-        /// Comes back with the answer.
+        /// The event that answers this write carries the same serial.
         serial: u32,
-        /// Which node.
+        /// Name of the node.
         node: String,
     },
 }
 
-/// The task that writes.
+/// Handle of the task that writes.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeWrites {
     queue: mpsc::Sender<Write>,
@@ -51,7 +51,7 @@ pub(crate) struct NodeWrites {
 }
 
 impl NodeWrites {
-    /// Starts the task; its answers go to `events`. It ends when the last handle is dropped.
+    /// Starts the task; its answers go to `events`. The task ends when the last handle is dropped.
     pub(crate) fn start(link: Link, events: mpsc::Sender<Event>) -> Self {
         let (queue, mut writes) = mpsc::channel(QUEUE);
         let proof = Arc::new(Mutex::new(None));
@@ -67,15 +67,15 @@ impl NodeWrites {
         Self { queue, proof }
     }
 
-    /// Asks for a write.
+    /// Queues a write.
     pub(crate) fn send(&self, write: Write) {
         if let Err(error) = self.queue.try_send(write) {
-            // The session has one of each in flight at most, so the queue cannot be full.
+            // The session has at most one write of each kind in flight, so the queue cannot be full.
             tracing::error!("cannot queue a write to the node: {error}");
         }
     }
 
-    /// Proof that the node is cordoned, as far as we have made it so or found it so.
+    /// The proof that evictions need: the node is cordoned, by us or by another party. `None` if that is not known.
     pub(crate) fn proof(&self) -> Option<Cordoned> {
         self.proof.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

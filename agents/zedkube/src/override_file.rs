@@ -1,4 +1,4 @@
-//! The file by which an operator overrides a drain: found, checked, and renamed once its order is on record.
+//! An operator's override file: found, checked, and renamed once its order is recorded.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,50 +11,50 @@ use runtime::error_chain;
 use schemas::{DrainOverride, RefusedInput, parse};
 use session::event::Order;
 
-/// A person's `echo >` may be half-way: a file that makes no sense is looked at again for so long.
+/// How long a file that is not valid is read again before it is refused: a person's `echo >` may be half-way.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Refusals that are kept for the report.
+/// Number of refusals that are kept for the report.
 const KEPT: usize = 8;
 
 const ACCEPTED: &str = "{\"Status\":9 or 1 or 2,\"RequestedBy\":1 or 2 or 3}";
 
-/// All places of the file, watched.
+/// All places of an override file, watched.
 #[derive(Debug)]
 pub(crate) struct OverrideFile {
     places: Vec<PathBuf>,
     watch: PathWatch,
-    /// The file whose order is on record, and what was read of it.
+    /// The file whose order is being recorded, and its bytes.
     ordered: Option<(PathBuf, Vec<u8>)>,
-    /// Another order came in its place, and is to be read.
+    /// Another order was written over the last one and has to be read.
     has_another: bool,
-    /// A file that makes no sense so far.
+    /// A file that is not valid so far, and when that was first seen.
     doubtful: Option<(PathBuf, Moment)>,
     refused: Vec<RefusedInput>,
 }
 
 impl OverrideFile {
-    /// Makes the folders and begins to watch.
+    /// Creates the folders and begins to watch.
     pub(crate) fn open(root: &Root) -> Self {
         let folders = DrainOverride::FOLDERS.map(|folder| root.join(folder));
         for folder in &folders {
             if let Err(error) = create_folder(folder) {
-                tracing::warn!("no place for an override: {}", error_chain(&error));
+                tracing::warn!("a folder for override files cannot be created: {}", error_chain(&error));
             }
         }
         let of_folders = |file: &'static str| folders.iter().map(move |folder| folder.join(file));
         let places: Vec<PathBuf> = DrainOverride::FILES.into_iter().flat_map(of_folders).collect();
-        // The folders as well: what stood in the way of a new name may go, and what was refused.
+        // The folders are watched as well: a folder that blocks a rename may be removed, and so may a refused file.
         let watch = PathWatch::new(places.iter().chain(&folders));
         Self { places, watch, ordered: None, has_another: false, doubtful: None, refused: Vec::new() }
     }
 
-    /// Returns when there may be something to see.
+    /// Returns when there may be a change.
     pub(crate) async fn changed(&mut self) {
         self.watch.changed().await;
     }
 
-    /// A file that was there before the first zedkube of this boot was meant for another time.
+    /// Refuses files that were there before the first zedkube of this boot: they were meant for another time.
     pub(crate) fn refuse_leftovers(&mut self) {
         for place in self.standing() {
             self.refuse(
@@ -65,7 +65,7 @@ impl OverrideFile {
         }
     }
 
-    /// The order to be put on record, and when to look again at a file that makes no sense yet.
+    /// The order to record, and when to read a file again that is not valid yet.
     pub(crate) fn look(&mut self, now: Moment) -> (Option<Order>, Option<Moment>) {
         self.has_another = false;
         self.refused.retain(|line| {
@@ -77,7 +77,7 @@ impl OverrideFile {
             return (None, None);
         };
         for weaker in standing {
-            self.refuse(&weaker, "another override stands", "one at a time");
+            self.refuse(&weaker, "another override file counts already", "one at a time");
         }
         match read(&place) {
             Ok(None) => (None, None),
@@ -89,8 +89,9 @@ impl OverrideFile {
         }
     }
 
-    /// Renames the file whose order is on record, and says whether the order counts. Without a file it was renamed by a
-    /// process before this one; a file that was removed since it was read was taken back.
+    /// Renames the file whose order is recorded. True if the order counts: also if there is no file, because an earlier
+    /// process has renamed it. False if the file was removed since it was read (the operator withdrew it), or cannot be
+    /// renamed.
     pub(crate) fn take(&mut self) -> bool {
         let Some((place, bytes)) = self.ordered.take() else { return true };
         match rename(&place, DrainOverride::APPLIED) {
@@ -101,7 +102,7 @@ impl OverrideFile {
                 true
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                tracing::warn!("override {} was taken back before it was applied", place.display());
+                tracing::warn!("override {} was removed before it was applied", place.display());
                 false
             }
             Err(error) => {
@@ -115,17 +116,17 @@ impl OverrideFile {
         }
     }
 
-    /// Another order was written while the last one was being put on record: look again.
+    /// True if another order was written while the last one was being recorded: the file has to be read again.
     pub(crate) fn has_another(&self) -> bool {
         self.has_another
     }
 
-    /// No order is between its record and its new name.
+    /// True if no order is between its record and the rename of its file.
     pub(crate) fn is_idle(&self) -> bool {
         self.ordered.is_none()
     }
 
-    /// The refusals of this run.
+    /// The refusals since this process began.
     pub(crate) fn refused(&self) -> impl Iterator<Item = RefusedInput> + use<'_> {
         self.refused.iter().cloned()
     }
@@ -168,8 +169,8 @@ impl OverrideFile {
     }
 }
 
-/// Whoever writes an order while the last one is being put on record has it renamed with it: what was renamed and not
-/// read is put back to be read. A still newer one in its place counts instead.
+/// A new order that was written while the last one was being recorded is renamed with it. The renamed file is then put
+/// back, so that it is read. If a still newer file is in that place already, that one counts instead.
 fn put_back_another(place: &Path, taken: &[u8]) -> bool {
     let applied = with_suffix(place, DrainOverride::APPLIED);
     let is_same = read_checked(&applied, MAX_FILE_BYTES, Owner::Anybody)
@@ -179,7 +180,8 @@ fn put_back_another(place: &Path, taken: &[u8]) -> bool {
     }
     if let Err(error) = std::fs::rename(&applied, place) {
         tracing::error!(
-            "an override came while another was taken, and cannot be read: give it again: {error}"
+            "a second override file came while the first was applied, and cannot be put back; write it again: \
+             {error}"
         );
     }
     true
@@ -189,7 +191,7 @@ fn is_there(path: &str) -> bool {
     Path::new(path).symlink_metadata().is_ok()
 }
 
-/// The order, and the text that it was read from.
+/// The order in the file, and the bytes that it was read from.
 fn read(place: &Path) -> Result<Option<(Order, Vec<u8>)>, Refusal> {
     let Some(bytes) = read_checked(place, MAX_FILE_BYTES, Owner::RootOrSelf)? else { return Ok(None) };
     let refusal = |reason: String| Refusal::new(place, reason, ACCEPTED);
@@ -204,7 +206,7 @@ fn read(place: &Path) -> Result<Option<(Order, Vec<u8>)>, Refusal> {
     Ok(Some((Order { what: order, by: words(&found, place) }, bytes)))
 }
 
-/// Who says so, and why.
+/// The person who gave the order, and the reason.
 fn words(found: &DrainOverride, place: &Path) -> String {
     /// A person reads this in one line.
     const LONGEST: usize = 200;
@@ -213,7 +215,7 @@ fn words(found: &DrainOverride, place: &Path) -> String {
     text::plain_chars(&words).take(LONGEST).collect()
 }
 
-/// Durably: after a crash it is not there again.
+/// Renames the file and syncs its folder: after a crash the old name is not there again.
 fn rename(place: &Path, suffix: &str) -> std::io::Result<()> {
     let target = with_suffix(place, suffix);
     failure_point::reached(format_args!("before renaming {}", place.display()));

@@ -116,7 +116,7 @@ fn a_file_that_cannot_be_renamed_is_not_applied() {
     let mut bench = Bench::new();
     bench.write(FIRST, "{\"Status\":9,\"RequestedBy\":2}", 0o600);
     assert!(bench.look(0).0.is_some());
-    // A folder in the way of the new name.
+    // A folder blocks the new name.
     std::fs::create_dir_all(bench.folder.path().join(format!("{FIRST}.applied/x"))).unwrap();
     assert!(!bench.file.take());
     assert!(bench.reasons().contains("cannot be renamed"), "{}", bench.reasons());
@@ -132,7 +132,7 @@ fn who_says_so_and_why_is_kept_in_one_line() {
 const DISABLE: &str = "{\"Status\":1,\"RequestedBy\":1}";
 const ENABLE: &str = "{\"Status\":2,\"RequestedBy\":1}";
 
-/// As `ebb force` writes it: a new file in the place of the old one.
+/// Writes the file as `ebb force` does: a new file is renamed over the old one.
 fn replace(bench: &Bench, text: &str) {
     bench.write(&format!("{FIRST}.new"), text, 0o600);
     let path = bench.folder.path();

@@ -1,4 +1,4 @@
-//! Effects carried out: each becomes a task that answers with an event.
+//! Carries effects out: each becomes a task that answers with an event.
 
 use std::future::pending;
 
@@ -19,10 +19,10 @@ use crate::node_writes::{NodeWrites, Write};
 use crate::preflight::Preflights;
 use crate::{health, longhorn, slots, tokens};
 
-/// Answers that wait to be taken in. The tasks wait when it is full.
+/// Capacity of the queue of answers. Tasks wait when it is full.
 const EVENTS: usize = 64;
 
-/// Carries effects out.
+/// Carries out the effects that concern the cluster.
 #[derive(Debug)]
 pub(crate) struct Performer {
     link: Link,
@@ -32,17 +32,17 @@ pub(crate) struct Performer {
     answers: mpsc::Sender<Event>,
     driver: Driver,
     watched: Option<Watched>,
-    /// Our node's name. Once known it stays: a cordon may have to be taken back from a node that a look missed.
+    /// Our node's name. It stays known: the node may have to be uncordoned although the last list did not show it.
     node: Option<String>,
     settings: SettingsWatch,
     slots: SlotMap,
-    /// While we have to know who has a slot, with the connection that it uses.
+    /// The watch on the slot table while it is needed, and the number of its connection.
     slot_watch: Option<(SlotWatch, u64)>,
-    /// Writes Longhorn's setting.
+    /// Tasks beside drains: Longhorn's setting, and renewal of our token.
     housekeeping: Vec<AbortHandle>,
-    /// The calls that have not answered.
+    /// The calls without an answer so far.
     calling: Calling,
-    /// Tries out what a drain needs.
+    /// The preflight: tries out what a drain needs.
     pub(crate) preflight: Preflights,
 }
 
@@ -54,7 +54,7 @@ impl Drop for Performer {
     }
 }
 
-/// What the driver watches.
+/// The node that the driver watches, and the number of its connection.
 #[derive(Debug, PartialEq, Eq)]
 struct Watched {
     node: String,
@@ -62,7 +62,7 @@ struct Watched {
 }
 
 impl Performer {
-    /// Nothing is sent yet.
+    /// Creates it; no call is made yet.
     pub(crate) fn start(root: &Root, settings: SettingsWatch) -> Self {
         let (answers, events) = mpsc::channel(EVENTS);
         let link = Link::new(root, &settings.current());
@@ -85,7 +85,7 @@ impl Performer {
         }
     }
 
-    /// Begins what goes on beside drains.
+    /// Starts the tasks that run beside drains.
     pub(crate) fn begin_housekeeping(&mut self) {
         let longhorn = tokio::spawn(longhorn::follow(self.link.clone(), self.settings.clone()));
         let tokens = tokio::spawn(tokens::follow(self.link.clone()));
@@ -97,18 +97,18 @@ impl Performer {
         );
     }
 
-    /// There is a kubeconfig, good or broken.
+    /// True if there is a kubeconfig, valid or not.
     pub(crate) fn has_kubeconfig(&self) -> bool {
         self.link.has_kubeconfig()
     }
 
-    /// From now on this is how our node is recognised.
+    /// Sets how our Node is recognised from now on.
     pub(crate) fn identify_as(&mut self, identity: Identity) {
         self.preflight.identify_as(&identity);
         self.identity = identity;
     }
 
-    /// Begins to carry the effect out. What concerns files and time is the loop's.
+    /// Starts to carry the effect out. Effects on files and times are the loop's.
     pub(crate) fn perform(&mut self, effect: Effect, state: &State) {
         if let Some(own) = &state.own {
             self.node = Some(own.name.clone());
@@ -141,7 +141,7 @@ impl Performer {
                 health::ask(self.settings.current().health.clone(), serial, self.answers.clone());
             }
             (Effect::Drain(effect), _) => self.drain(effect, state),
-            // The session knows our node before it asks for any of these.
+            // The session asks for these only once it knows our node, so this does not happen.
             (
                 effect @ (Effect::Probe { .. }
                 | Effect::Cordon { .. }
@@ -149,14 +149,14 @@ impl Performer {
                 | Effect::Adopt { .. }),
                 None,
             ) => {
-                tracing::error!("no node is known to be ours: {effect:?} is not carried out");
+                tracing::error!("the Node of this machine is not known: {effect:?} is not carried out");
                 self.calling.forget(&effect);
             }
             (Effect::Record | Effect::Publish | Effect::TakeOverride | Effect::WakeAt(_), _) => {}
         }
     }
 
-    /// Brings the watches in line with what the state wants.
+    /// Starts and stops watches as the state needs them.
     pub(crate) fn follow(&mut self, state: &State) {
         self.follow_slots(state);
         self.follow_node(state);
@@ -189,17 +189,17 @@ impl Performer {
         }
     }
 
-    /// Why the watches show nothing new, if they have failed since they last said something.
+    /// Why the watches have failed, if nothing has come from them since.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.driver.last_error().map(|failure| failure.text().to_owned())
     }
 
-    /// The call that has been waited for longest, and since when.
+    /// Name and start of the call that has been in flight for longest.
     pub(crate) fn longest(&self) -> Option<(&'static str, Moment)> {
         self.calling.longest()
     }
 
-    /// The next answer or picture. Can be dropped and called again.
+    /// The next answer or snapshot. Cancel-safe.
     pub(crate) async fn event(&mut self) -> Event {
         let event = self.next_event().await;
         self.calling.end(&event);
@@ -216,13 +216,13 @@ impl Performer {
         tokio::select! {
             Some(event) = self.events.recv() => event,
             () = slots => Event::SlotsChanged,
-            // Whatever happens is published.
+            // Any event makes the loop publish; this one carries nothing else.
             () = self.preflight.changed() => Event::Tick,
             event = self.driver.next() => Event::Drain(event),
         }
     }
 
-    /// Begins to carry an effect of the attempt out.
+    /// Starts to carry an effect of the attempt out.
     fn drain(&mut self, effect: drain::Effect, state: &State) {
         if let Some(cordoned) = self.writes.proof() {
             self.driver.permit(&cordoned);
@@ -231,9 +231,9 @@ impl Performer {
     }
 }
 
-/// What goes into annotation `ebb.dev/cordon-reason`: who asks, and what for.
+/// The text for annotation `ebb.dev/cordon-reason`: who requests the drain, and why.
 fn reason(state: &State) -> String {
-    /// Kubernetes takes more; a person reads this in `kubectl describe node`.
+    /// Kubernetes allows more; a person reads this in `kubectl describe node`.
     const LONGEST: usize = 200;
     let asks = |request: &session::Request| format!("{}: {}", request.publisher, request.context);
     let text: Vec<String> = state.requests.iter().map(asks).collect();

@@ -1,6 +1,6 @@
-//! When what a drain needs is tried out: at the start, with new credentials, after a refusal, and daily.
+//! Decides when the preflight runs: at the start, with new credentials, after a refusal, and daily.
 //!
-//! A task of its own, one run at a time and each with a limit: the loop never waits for it.
+//! The preflight is a task of its own, one run at a time and each with a time limit: the loop never waits for it.
 
 use std::time::Duration;
 
@@ -16,40 +16,41 @@ use tokio::task::AbortHandle;
 use crate::link::Link;
 use crate::shown_time::ShownTime;
 
-/// Credentials end and rights change without a word.
+/// Pause after a run without problems: credentials expire and rights change without notice.
 const DAILY: Duration = Duration::from_hours(24);
 
-/// As long as a right, the slots or our Node is missing: a thousand nodes may have the same problem for long.
+/// Pause after a run that found a missing right, slot table or Node; long, because a thousand nodes may have the same
+/// problem for a long time.
 const WITH_PROBLEMS: Duration = Duration::from_hours(1);
 
-/// As long as the API server is not reached: costs it nothing.
+/// Pause while the API server is not reached; short, because such a run costs the server nothing.
 const UNREACHED: Duration = Duration::from_mins(5);
 
-/// Two runs are never closer together, whatever happens.
+/// Shortest pause between two runs, whatever happens.
 const LEAST: Duration = Duration::from_mins(1);
 
-/// One run must not take longer.
+/// Time limit of one run.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// How often is looked whether a run is due.
+/// How often the task checks whether a run is due.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The report has room for so many.
+/// Most problems in the report.
 const MOST_PROBLEMS: usize = 16;
 
-/// What a run is about; another one makes a run due.
+/// What a run depends on: a change makes a new run due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Subject {
     identity: Identity,
-    /// On a device that is in no cluster there is nothing to try.
+    /// False on a device that is in no cluster: then there is nothing to try.
     is_member: bool,
-    /// The API server refuses us, or a Node that is not ours was found.
+    /// Why the API server refuses zedkube, or why no Node could be matched to this machine.
     refusal: String,
-    /// Of the connection.
+    /// The number of the connection.
     generation: u64,
 }
 
-/// The task, and what it found last.
+/// The task, and its last result.
 #[derive(Debug)]
 pub(crate) struct Preflights {
     subject: watch::Sender<Subject>,
@@ -67,20 +68,20 @@ impl Drop for Preflights {
 }
 
 impl Preflights {
-    /// Nothing runs yet.
+    /// Creates it; the task does not run yet.
     pub(crate) fn new() -> Self {
         let (tell, found) = watch::channel(None);
         Self { subject: watch::Sender::default(), tell, found, task: None }
     }
 
-    /// Begins.
+    /// Starts the task.
     pub(crate) fn start(&mut self, link: Link, slots: SlotMap, uses_slots: bool) {
         let slots = uses_slots.then_some(slots);
         let task = follow(link, slots, self.subject.subscribe(), self.tell.clone());
         self.task = Some(tokio::spawn(task).abort_handle());
     }
 
-    /// How our node is recognised.
+    /// Sets how our Node is recognised.
     pub(crate) fn identify_as(&self, identity: &Identity) {
         self.subject.send_if_modified(|subject| {
             let is_new = subject.identity != *identity;
@@ -89,7 +90,7 @@ impl Preflights {
         });
     }
 
-    /// What the loop knows.
+    /// Passes on what the session knows.
     pub(crate) fn follow(&self, state: &State) {
         let refusal =
             if state.sight.refused.is_empty() { &state.sight.identity } else { &state.sight.refused };
@@ -102,15 +103,15 @@ impl Preflights {
         });
     }
 
-    /// Waits until something else is found. Can be dropped and called again.
+    /// Waits for a new result. Cancel-safe.
     pub(crate) async fn changed(&mut self) {
         if self.found.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// What was found last, and whether nodeagent has no means to take the device down; nothing on a device that is in no
-    /// cluster.
+    /// The last result, with a problem added if nodeagent cannot take the device down (`has_no_means`); `None` on a
+    /// device that is in no cluster.
     pub(crate) fn found(&self, time: &ShownTime, has_no_means: bool) -> Option<Preflight> {
         if !self.subject.borrow().is_member {
             return None;
@@ -127,7 +128,9 @@ impl Preflights {
             text: "nodeagent has no means to reboot this device: no systemd-logind, no device.command, no right to \
                    reboot(2)"
                 .to_owned(),
-            hint: "start systemd-logind, or set device.command: a drain for a reboot would be in vain".to_owned(),
+            hint: "start systemd-logind, or set device.command: without one of them the node is drained for a reboot \
+                   that cannot be done"
+                .to_owned(),
         });
         Some(Preflight {
             at: time.show(*at),
@@ -155,7 +158,7 @@ async fn follow(
             let found = tokio::time::timeout(LIMIT, one(&link, &now_about.identity, slots.as_ref())).await;
             if let Ok(found) = found {
                 say(last.as_ref().map(|(_, _, before)| before), &found);
-                // Connecting is what a run begins with.
+                // The run itself makes the connection.
                 now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
                 last = Some((now(), now_about, found.clone()));
                 tell.send_replace(Some((now(), found)));
@@ -165,14 +168,15 @@ async fn follow(
     }
 }
 
-/// Whether to try again now.
+/// Decides whether a run is due.
 fn is_due(last: Option<&(Moment, Subject, Found)>, subject: &Subject, now: Moment) -> bool {
     let Some((at, before, found)) = last else { return true };
     let age = now.since(*at);
     age >= pause_after(found) || (age >= LEAST && before != subject)
 }
 
-/// The most important problem comes first. What only a person's decision changes is no reason to ask more often.
+/// The pause after a run, by its first and most important problem. Problems that only a person's decision can change do
+/// not make runs more frequent.
 fn pause_after(found: &Found) -> Duration {
     match found.problems.first().map(|problem| problem.what) {
         Some(What::Api) => UNREACHED,
@@ -188,7 +192,7 @@ async fn one(link: &Link, identity: &Identity, slots: Option<&SlotMap>) -> Found
     }
 }
 
-/// Each problem once.
+/// Logs each new problem once.
 fn say(before: Option<&Found>, found: &Found) {
     let known = before.map(|before| before.problems.as_slice()).unwrap_or_default();
     for problem in found.problems.iter().filter(|problem| !known.contains(problem)) {
@@ -227,11 +231,11 @@ mod tests {
         let (denied, unconfined) = (with(What::Rights), with(What::Confinement));
         let at = Moment(1_000_000);
         assert!(is_due(None, &subject("", 0), at), "at the start");
-        // Found before, what is known now, and after how long it is due.
+        // The last result, the present subject, and the pause after which a run is due.
         let cases = [
             (&good, subject("", 1), DAILY, "daily"),
-            (&unconfined, subject("", 1), DAILY, "what is so by somebody's decision"),
-            (&denied, subject("", 1), WITH_PROBLEMS, "until it is mended"),
+            (&unconfined, subject("", 1), DAILY, "a problem that a person has decided on"),
+            (&denied, subject("", 1), WITH_PROBLEMS, "until it is fixed"),
             (&away, subject("", 1), UNREACHED, "until it is there"),
             (&good, subject("", 2), LEAST, "with new credentials"),
             (&good, subject("401", 1), LEAST, "after a refusal"),

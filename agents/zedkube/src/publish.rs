@@ -1,40 +1,40 @@
 //! Writing the status and the report, in the order that readers rely on.
 //!
-//! Report with its reason, then NodeDrainStatus, then the report with the answers: an answer never runs ahead of
-//! the status that carries it, and whoever sees a status finds its reason already there. A write that fails is
-//! repeated from the start of that order.
+//! First the report with the reason, then NodeDrainStatus, then the report with the answers. So an answer is never
+//! visible before the status that carries it, and a reader of a status finds its reason in the report. After a failed
+//! write the whole order is repeated.
 
 use drain::Moment;
 use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
 use runtime::retry::pause_after;
 use schemas::{NodeDrainReport, NodeDrainStatus, agent};
 
-/// The two topics of a drain.
+/// The two topics that other agents read.
 #[derive(Debug)]
 pub(crate) struct Output {
     status: Publisher<NodeDrainStatus>,
     report: Publisher<NodeDrainReport>,
     is_served: bool,
     failures: u32,
-    /// After a failed write nothing is written before then.
+    /// After a failed write, nothing is written before this time.
     not_before: Moment,
 }
 
 impl Output {
-    /// Takes both topics over.
+    /// Takes both topics over from the previous process.
     pub(crate) fn open(root: &Root, lock: &AgentLock) -> Result<Self, PublishError> {
         let status = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
         let report = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
         Ok(Self { status, report, is_served: false, failures: 0, not_before: Moment(0) })
     }
 
-    /// From the next write on, on sockets too. Not before: EVE's agents would take what a process before this one left
-    /// for an answer. Must be called in a tokio runtime.
+    /// Serves the topics on sockets as well, from the next write on. Earlier, EVE's agents would take the previous
+    /// process's status for an answer. Has to be called in a tokio runtime.
     pub(crate) const fn serve(&mut self) {
         self.is_served = true;
     }
 
-    /// Writes what has changed. After an error call [`Output::failed`].
+    /// Writes the values that have changed. After an error the caller has to call [`Output::failed`].
     pub(crate) fn write(
         &mut self,
         status: NodeDrainStatus,
@@ -45,14 +45,14 @@ impl Output {
         Ok(())
     }
 
-    /// Notes that something could not be written, and says when to try again.
+    /// Notes a failed write, and gives the time of the next try.
     pub(crate) fn failed(&mut self, now: Moment) -> Moment {
         self.failures = self.failures.saturating_add(1);
         self.not_before = now + pause_after(self.failures);
         self.not_before
     }
 
-    /// When a failed write may be repeated; `None` when the last one went well.
+    /// When a failed write may be repeated; `None` if the last one succeeded.
     pub(crate) fn retry_at(&self) -> Option<Moment> {
         (self.failures > 0).then_some(self.not_before)
     }
@@ -63,7 +63,7 @@ impl Output {
         report: &NodeDrainReport,
     ) -> Result<(), PublishError> {
         let key = TopicKey::global();
-        // What is in its file already is not written again; a file that somebody has removed is.
+        // A value that its file has already is not written again, except if another process has removed the file.
         self.report.publish(&key, &with_answers_of(report, self.report.get(&key)))?;
         self.status.publish(&key, &status)?;
         self.report.publish(&key, report)?;
@@ -75,8 +75,8 @@ impl Output {
     }
 }
 
-/// The report with the answers that were published before: what it may say before the status is written. A
-/// request that was not listed before has no answer yet.
+/// The report with the answers that were published before, which is all that it may say before the status is written. A
+/// request that was not in the last report has no answer yet.
 fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> NodeDrainReport {
     let mut early = report.clone();
     for request in &mut early.requests {
@@ -135,7 +135,7 @@ mod tests {
         output.write(status, &report(DrainStatus::Unknown)).unwrap();
         assert_eq!(output.retry_at(), None);
         assert!(topic.join("global.json").exists());
-        // What somebody has removed is there again after the next write, although nothing is new.
+        // Files that another process has removed exist again after the next write, although no value is new.
         for topic in ["NodeDrainStatus", "NodeDrainReport"] {
             let topic = folder.path().join("run/zedkube").join(topic);
             std::fs::remove_dir_all(&topic).unwrap();

@@ -1,4 +1,4 @@
-//! What a restarted zedkube goes on from, in `ROOT/run/zedkube/DrainRecord/global.json`.
+//! The record on disk from which a restarted zedkube goes on: `ROOT/run/zedkube/DrainRecord/global.json`.
 
 use drain::Moment;
 use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 use session::phase::Failed;
 use session::{Answer, Phase, Record, Request};
 
-/// Version of the record. A record of another one is not read: the drain that is asked for begins anew.
+/// Version of the record. A record of another version is ignored, and a requested drain begins again.
 const VERSION: u32 = 2;
 
-/// Bytes that are kept of the text of a failure when a record is too long: it is for people, and the log has all of it.
+/// If a record is too long: bytes that are kept of an error text. The text is for people, and the log has all of it.
 const LONGEST_TEXT: usize = 1024;
 
-/// Attempts that are kept then, the newest: the setting `drain.attempts` allows 100.
+/// If a record is too long: number of attempts that are kept, the newest; the setting `drain.attempts` allows 100.
 const MOST_ATTEMPTS: usize = 32;
 
-/// What is on disk. Its only reader is zedkube itself, and people.
+/// The content of the file. Only zedkube itself, and people, read it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct DrainRecord {
     /// [`VERSION`] of the writer.
     schema_version: u32,
-    /// The boot that it is of.
+    /// The boot in which the record was written.
     boot_id: String,
     /// UUID of the drain.
     drain_id: String,
-    /// What the session goes on from.
+    /// The state from which the session goes on.
     record: Record,
 }
 
@@ -36,48 +36,48 @@ impl Topic for DrainRecord {
     const NAME: &'static str = "DrainRecord";
 }
 
-/// The record on disk.
+/// The file of the record.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     file: Publisher<DrainRecord>,
     boot_id: String,
     failures: u32,
-    /// The last one was too long, and is without some things. Said once.
+    /// The last record was too long, and parts were left out. Logged once.
     is_cut: bool,
 }
 
-/// A record of this boot: what to go on from.
+/// The record of this boot, as an earlier process left it.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The state.
+    /// The state from which the session goes on.
     pub(crate) record: Record,
     /// UUID of the drain.
     pub(crate) drain_id: String,
 }
 
 impl RecordFile {
-    /// Opens it, with what a process before this one left.
+    /// Opens the file, and reads what an earlier process has left.
     pub(crate) fn open(root: &Root, lock: &AgentLock, boot_id: &str) -> Result<Self, PublishError> {
         let file = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
         Ok(Self { file, boot_id: boot_id.to_owned(), failures: 0, is_cut: false })
     }
 
-    /// The record of this boot, if there is one that can be read. One of another boot says nothing: cordon and slot
-    /// are on the server.
+    /// The record of this boot, if there is a valid one. A record of another boot does not count, because the cordon and
+    /// the slot are on the API server.
     pub(crate) fn found(&self) -> Option<Found> {
         let kept = self.file.get(&TopicKey::global())?;
         if kept.boot_id != self.boot_id || kept.schema_version != VERSION {
-            tracing::info!("the DrainRecord is of another boot or version and says nothing");
+            tracing::info!("the DrainRecord is of another boot or version and is ignored");
             return None;
         }
         if !kept.record.makes_sense() {
-            tracing::warn!("the DrainRecord does not make sense; a drain that is asked for begins anew");
+            tracing::warn!("the DrainRecord is not valid and is ignored; a requested drain begins again");
             return None;
         }
         Some(Found { record: kept.record.clone(), drain_id: kept.drain_id.clone() })
     }
 
-    /// Writes it durably. After an error call [`RecordFile::failed`].
+    /// Writes the record durably. After an error the caller has to call [`RecordFile::failed`].
     pub(crate) fn write(&mut self, record: &Record, drain_id: &str) -> Result<(), PublishError> {
         let value = DrainRecord {
             schema_version: VERSION,
@@ -89,10 +89,10 @@ impl RecordFile {
         let published = self.file.publish(&key, &value);
         let was_cut = std::mem::take(&mut self.is_cut);
         match published {
-            // Trying it again and again would not make it shorter.
+            // The record is too long; a second try would not make it shorter.
             Err(error) if error.is_for_good() => {
                 if !was_cut {
-                    tracing::warn!("{error}; so it goes without what can be found out anew");
+                    tracing::warn!("{error}; so parts that zedkube can find out again are left out");
                 }
                 self.is_cut = true;
                 self.file.publish(&key, &bounded(value))?;
@@ -103,22 +103,25 @@ impl RecordFile {
         Ok(())
     }
 
-    /// It could not be written: when to try again. What is on disk must not tell more than is true: a restarted zedkube
-    /// would show a COMPLETE that was taken back. Without a record it begins anew. A file can be removed from a full disk.
+    /// Notes that the record could not be written, and gives the time of the next try. If the record on disk still has a
+    /// COMPLETE that was taken back, a restarted zedkube would publish it, so the file is removed, which is possible on
+    /// a full disk. Without a record the drain begins again.
     pub(crate) fn failed(&mut self, record: &Record, now: Moment) -> Moment {
         if self.tells_too_much(record) {
             match self.file.unpublish(&TopicKey::global()) {
                 Ok(_) => {
-                    tracing::warn!("the DrainRecord is removed: it tells a COMPLETE that was taken back");
+                    tracing::warn!(
+                        "the DrainRecord is removed: it still says COMPLETE, which was taken back"
+                    );
                 }
-                Err(error) => tracing::debug!("nor can the DrainRecord be removed: {error}"),
+                Err(error) => tracing::debug!("the DrainRecord cannot be removed either: {error}"),
             }
         }
         self.failures = self.failures.saturating_add(1);
         now + pause_after(self.failures)
     }
 
-    /// Somebody was told COMPLETE on disk who is not any more.
+    /// The record on disk has a COMPLETE that was taken back.
     fn tells_too_much(&self, record: &Record) -> bool {
         let Some(kept) = self.file.get(&TopicKey::global()) else { return false };
         let is_taken_back = |told: &Request| {
@@ -131,8 +134,8 @@ impl RecordFile {
     }
 }
 
-/// A record that fits its file, whatever it has to tell: without what a restarted zedkube finds out anew or does not decide
-/// by. Who asks, what was answered, what an operator has ordered and every deadline stay.
+/// A record that fits its file: without parts that a restarted zedkube finds out again or that decide nothing. Requests,
+/// answers, an operator's orders and all deadlines stay.
 fn bounded(mut value: DrainRecord) -> DrainRecord {
     let record = &mut value.record;
     if let Phase::Failed(Failed::Cordon(text) | Failed::Drain(text)) = &mut record.phase {

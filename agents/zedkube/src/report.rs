@@ -1,4 +1,4 @@
-//! NodeDrainReport and NodeDrainStatus as they follow from the state.
+//! Makes NodeDrainReport and NodeDrainStatus from the state.
 
 use drain::diagnosis::Guard;
 use drain::progress::{self, Line, attempt, lines};
@@ -13,33 +13,33 @@ use session::{Answer, Phase, State, words};
 
 use crate::shown_time::ShownTime;
 
-/// What the report tells beside the state.
+/// What the report contains besides the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Surroundings {
     /// UUID of the current drain.
     pub(crate) drain_id: String,
     /// Name of our node, once known.
     pub(crate) node: String,
-    /// Why the watches show nothing new, if they have failed.
+    /// Why the watches have failed, if nothing has come from them since.
     pub(crate) trouble: Option<String>,
-    /// Why the record cannot be written, if it could not last.
+    /// Why the record cannot be written; `None` if the last write succeeded.
     pub(crate) unrecorded: Option<String>,
-    /// Why the membership cannot be stored, if it could not last.
+    /// Why the membership cannot be stored; `None` if the last write succeeded.
     pub(crate) unstored: Option<String>,
-    /// Which call hangs, and why zedkube goes on all the same.
+    /// The call that hangs, and why zedkube does not restart for it.
     pub(crate) hanging: Option<String>,
     /// Input files that are refused now.
     pub(crate) refused: Vec<RefusedInput>,
-    /// What was found when a drain's needs were tried out.
+    /// The last result of the preflight.
     pub(crate) preflight: Option<Preflight>,
 }
 
-/// The status that the state shows.
+/// NodeDrainStatus for the state.
 pub(crate) fn status(state: &State) -> NodeDrainStatus {
     NodeDrainStatus { status: state.shown.status, requested_by: state.shown.requested_by }
 }
 
-/// The report on the state at `now`.
+/// NodeDrainReport for the state at `now`.
 pub(crate) fn report(
     state: &State,
     policy: &session::Policy,
@@ -85,7 +85,7 @@ pub(crate) fn report(
     report.bounded()
 }
 
-/// Who forces a node down is shown what is still on it.
+/// The pods that are still on a node that an operator has forced down.
 fn left_behind(state: &State, policy: &session::Policy, time: &ShownTime) -> Vec<PodLine> {
     let Some(picture) = state.picture.as_deref().filter(|_| state.is_forced()) else {
         return Vec::new();
@@ -133,7 +133,8 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
     }
 }
 
-/// The session's reason after what holds everything up, and before what stands in the way of seeing the node.
+/// The report's reason: first what stops everything, then the session's reason, then problems of the watches and the
+/// disk.
 fn reason(state: &State, around: &Surroundings) -> String {
     let is_attempting = matches!(state.phase, Phase::Attempting { .. });
     let trouble = around.trouble.as_ref().filter(|_| is_attempting);
@@ -143,16 +144,16 @@ fn reason(state: &State, around: &Surroundings) -> String {
     let unstored =
         unstored.map(|error| format!("the membership cannot be stored for the next boot: {error}"));
     let foreseen = foreseen(state, around);
-    let foreseen = foreseen.map(|problem| format!("to be mended before the next one: {}", problem.text));
+    let foreseen = foreseen.map(|problem| format!("to be fixed before the next drain: {}", problem.text));
     let parts = held_up.chain([words::reason(state)]).chain(foreseen).chain(trouble).chain(unstored);
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// What a person can do: first about what holds everything up.
+/// The report's hint: first about what stops everything.
 fn hint(state: &State, around: &Surroundings) -> String {
     let hint = if around.unrecorded.is_some() {
-        "make room in /run, or mend what the reason names: zedkube tries again by itself; `ebb cancel` and `ebb force` \
-         work meanwhile"
+        "make room in /run, or fix what the reason names: zedkube tries again by itself; `ebb cancel` and \
+         `ebb force` work meanwhile"
     } else if around.hanging.is_some() {
         "restart zedkube"
     } else {
@@ -161,7 +162,8 @@ fn hint(state: &State, around: &Surroundings) -> String {
     hint.to_owned()
 }
 
-/// What the preflight found, while nothing else is to be said. That nodes are not confined stops no drain.
+/// The preflight's first problem, if the session has nothing to say itself. Nodes without confinement do not stop a
+/// drain.
 fn foreseen<'a>(state: &State, around: &'a Surroundings) -> Option<&'a PreflightProblem> {
     let is_quiet = state.phase == Phase::Idle
         && !state.is_return_due()
@@ -173,7 +175,7 @@ fn foreseen<'a>(state: &State, around: &'a Surroundings) -> Option<&'a Preflight
     (is_quiet && stops_a_drain).then_some(problem)
 }
 
-/// The machine's own name of its state; the way back has one of its own.
+/// The phase's name in the report; restoring has the name `Returning`.
 fn phase(state: &State) -> &'static str {
     if state.phase == Phase::Idle && state.is_return_due() { "Returning" } else { state.phase.name() }
 }
@@ -286,7 +288,7 @@ fn blocked_lines(attempt: &drain::state::Attempt, now: Moment) -> Vec<Blocked> {
 fn volume_lines(attempt: &drain::state::Attempt, time: &ShownTime) -> Vec<VolumeLine> {
     let line = |line: progress::VolumeLine| VolumeLine {
         pv: line.volume,
-        // Empty if it was found attached without a pod.
+        // Empty if the volume was found attached without a pod.
         pod: if line.claim.is_empty() { String::new() } else { line.pod.to_string() },
         stage: line.stage.to_owned(),
         since: time.show(line.since),
@@ -314,7 +316,7 @@ mod tests {
 
     use super::*;
 
-    /// Reason and hint of a quiet device with one problem.
+    /// Reason and hint of a device at rest with one preflight problem.
     fn said(what: &str) -> (String, String) {
         let state = State::new(Member::Yes, "boot".to_owned(), Moment(0));
         let problem =
@@ -329,7 +331,7 @@ mod tests {
         let quiet = "nobody asks for a drain".to_owned();
         for what in ["Rights", "Slots", "Credentials", "Budgets", "Means"] {
             let (reason, hint) = said(what);
-            assert_eq!(reason, format!("{quiet}; to be mended before the next one: a text"), "{what}");
+            assert_eq!(reason, format!("{quiet}; to be fixed before the next drain: a text"), "{what}");
             assert_eq!(hint, "a hint", "{what}");
         }
         assert_eq!(said("Confinement"), (quiet, String::new()), "stops no drain");

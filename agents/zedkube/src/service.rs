@@ -1,4 +1,4 @@
-//! The loop.
+//! zedkube's main loop.
 
 mod effects;
 mod hanging;
@@ -28,13 +28,13 @@ use crate::shown_time::ShownTime;
 use crate::{kubelet, looks, policy};
 pub use hanging::Hanging;
 
-/// Progress of pods is published at most so often; a change of status or phase at once.
+/// Longest delay before the progress of pods is published; a change of status or phase is published at once.
 const AT_LEISURE: Duration = Duration::from_millis(250);
 
-/// An order is carried out within so long: three answers, five seconds apart, and some to spare.
+/// Longest time for an order without a running zedkube: three answers, 5 s apart, and a reserve.
 const FORCE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Everything that the loop owns.
+/// Everything that the main loop owns.
 #[derive(Debug)]
 pub(crate) struct Service {
     context: AgentContext,
@@ -47,27 +47,27 @@ pub(crate) struct Service {
     policy: Policy,
     wanted_policy: Policy,
     wake: Moment,
-    /// Something to be seen has changed, and is to be written then.
+    /// When changes that are not published yet are written.
     publish_at: Moment,
     around: Surroundings,
     drain_number: u64,
-    /// The first look at the inbox is over: from then on changes are published.
+    /// The inbox was read once: from then on changes are published.
     is_open: bool,
     time: ShownTime,
     narrator: Narrator,
     overrides: OverrideFile,
     record: RecordFile,
-    /// Effects that wait for the record to be written.
+    /// Effects that wait until the record can be written.
     held: Vec<Effect>,
-    /// The record could not be written last, and is tried again then.
+    /// When the record is written again, after a failure; `None` if the last write succeeded.
     record_again: Option<Moment>,
-    /// An override file that makes no sense yet is looked at again then.
+    /// When an override file that is not valid yet is read again.
     doubt_until: Moment,
-    /// The cluster is not asked.
+    /// The cluster is never called: the process only carries an order out.
     is_offline: bool,
 }
 
-/// What woke the loop.
+/// The reason why the loop woke up.
 #[derive(Debug)]
 enum Woken {
     Inbox,
@@ -77,7 +77,7 @@ enum Woken {
 }
 
 impl Service {
-    /// Takes the topics over, goes on from the record of this boot, and shows, before any other work, what is known.
+    /// Takes the topics over, goes on from this boot's record, and publishes what is known before any other work.
     pub(crate) fn start(context: AgentContext) -> Result<Self, PublishError> {
         let mut service = Self::open(context)?;
         service.performer.begin_housekeeping();
@@ -98,7 +98,7 @@ impl Service {
         let found = record.found();
         let mut overrides = OverrideFile::open(root);
         match &found {
-            // Once there is a record, an override file that is there was written in this boot.
+            // A record exists, so an override file was written in this boot.
             Some(found) => inbox.go_on_from(&found.record.requests),
             None => overrides.refuse_leftovers(),
         }
@@ -132,8 +132,8 @@ impl Service {
         })
     }
 
-    /// Becomes zedkube for one order of an operator, while nobody else is: the cluster is not asked, and whoever has an
-    /// answer to see sees it. The next zedkube goes on from the record.
+    /// Does the work of zedkube for one operator's order while no zedkube runs. The cluster is not called. Ends when
+    /// every answered requester has had time to see its answer. The next zedkube goes on from the record.
     pub(crate) async fn force(context: AgentContext) -> Result<(), PublishError> {
         let mut service = Self::open(context)?;
         service.is_offline = true;
@@ -152,13 +152,13 @@ impl Service {
         self.record_again.is_some() || is_doubtful || self.state.is_answering_by_force(now)
     }
 
-    /// The first look at everything; what follows from it is shown once.
+    /// Reads all inputs for the first time, and publishes the result once.
     fn begin(&mut self) {
         self.put_on_record(now());
         let is_pending = self.state.forcing.pending.is_some();
         self.read_inbox();
         self.read_override();
-        // Its file was renamed before the process that had put it on record was killed.
+        // The earlier process was killed after it had recorded the order and renamed its file.
         if is_pending && self.overrides.is_idle() {
             self.step(Event::OverrideTaken { renamed: true });
         }
@@ -187,8 +187,8 @@ impl Service {
         end
     }
 
-    /// Waits for what comes from outside, and changes nothing. Never deaf: a record that cannot be written holds effects
-    /// back, not events.
+    /// Waits for the next event and changes nothing. A record that cannot be written holds effects back, but never
+    /// events.
     async fn next(&mut self) -> Woken {
         tokio::select! {
             () = self.inbox.changed() => Woken::Inbox,
@@ -203,7 +203,7 @@ impl Service {
         self.wake.min(self.publish_at).min(self.doubt_until).min(record_again)
     }
 
-    /// Changes, and waits for nothing.
+    /// Changes the state and waits for nothing.
     fn apply(&mut self, woken: Woken) {
         match woken {
             Woken::Inbox => self.read_inbox(),
@@ -213,8 +213,8 @@ impl Service {
         }
     }
 
-    /// What the device itself knows is looked at with each look at the cluster: a kubelet, or a kubeconfig, may come
-    /// after us.
+    /// Handles an event. With each list of nodes the device's own facts are read again: a kubelet or a kubeconfig may
+    /// come later than zedkube.
     fn on_event(&mut self, event: Event) {
         if matches!(event, Event::Looked { .. }) {
             let facts = self.facts();
@@ -242,7 +242,7 @@ impl Service {
         }
     }
 
-    /// The facts come first: a plain single device must not begin to drain because a request was seen earlier.
+    /// The facts come first: a plain single device must not begin to drain because its request was read earlier.
     fn read_inbox(&mut self) {
         self.around.refused = self.refused();
         let identity = looks::identity(
@@ -256,7 +256,7 @@ impl Service {
         self.step(Event::Requests(self.inbox.requests()));
     }
 
-    /// An operator's order, if there is a new one.
+    /// Reads an operator's order, if there is a new one.
     fn read_override(&mut self) {
         let (order, again) = self.overrides.look(now());
         self.doubt_until = again.unwrap_or(Moment::NEVER);
@@ -277,7 +277,7 @@ impl Service {
         self.step(Event::Facts(self.facts()));
     }
 
-    /// All input that is not taken: settings first, since they may have changed what is decided.
+    /// All refused input files, settings first, because they may have changed a decision.
     fn refused(&self) -> Vec<RefusedInput> {
         let line = |problem: &Problem| RefusedInput {
             path: problem.origin.to_string(),
@@ -296,12 +296,12 @@ impl Service {
             mode: self.settings.current().cluster.mode,
             has_kubeconfig,
             nodeagent: self.inbox.nodeagent(self.context.boot_id()),
-            // The search reads a file of each process, and decides nothing where there is a kubeconfig.
+            // The search reads one file of each process, and is not needed if there is a kubeconfig.
             has_kubelet: !has_kubeconfig && kubelet::is_at_home(self.context.root()),
         }
     }
 
-    /// One event: decide, show, act.
+    /// Handles one event: decides, publishes, acts.
     fn step(&mut self, event: Event) {
         if effects::answers_a_write(&event) {
             failure_point::reached(format_args!("after {event:?}"));
@@ -315,7 +315,8 @@ impl Service {
         self.performer.follow(&self.state);
     }
 
-    /// What follows from an event, on record. If it cannot be put on record, it is decided again by who knows that.
+    /// Decides what follows from an event, and records it. If the record cannot be written, it decides again with a
+    /// state that knows about the failure.
     fn decide(&mut self, event: Event, now: Moment) -> Vec<Effect> {
         if self.state.is_unrecorded {
             return self.decide_once(event, now);
@@ -342,7 +343,7 @@ impl Service {
         effects
     }
 
-    /// Every drain has an id of its own.
+    /// Gives each drain its own id.
     fn name_the_drain(&mut self) {
         if self.drain_number != self.state.session.number {
             self.drain_number = self.state.session.number;
@@ -354,8 +355,8 @@ impl Service {
     }
 }
 
-/// What to begin with: the record of this boot, or nothing but what is stored. Where neither a membership nor a record
-/// of ours was ever written and EVE's topics are, EVE's zedkube ran until now.
+/// The state at the start: from this boot's record, or from the stored membership only. If EVE's topics exist, but
+/// neither a membership nor a record of ours was ever written, EVE's zedkube ran until now.
 fn first_state(
     stored: &Stored,
     found: Option<Found>,
@@ -368,7 +369,10 @@ fn first_state(
         let state = State::new(stored.member(), boot_id.to_owned(), now).knowing(stored.others());
         return (State { adopts, ..state }, String::new());
     };
-    tracing::info!(drain_id = found.drain_id, "going on where the last zedkube of this boot was");
+    tracing::info!(
+        drain_id = found.drain_id,
+        "continuing from the record of the previous zedkube process of this boot"
+    );
     (session::resume(found.record, stored.member(), boot_id.to_owned(), now), found.drain_id)
 }
 

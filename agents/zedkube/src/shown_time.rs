@@ -1,4 +1,4 @@
-//! Turning the time that decides into the time that is shown.
+//! Converts moments, by which zedkube decides, into wall-clock times for readers.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use drain::Moment;
 use jiff::{SignedDuration, Timestamp};
 use schemas::GoTime;
 
-/// The wall clock may drift this far from the anchor before shown times are moved: an NTP step moves them, a slow
-/// slew does not rewrite every line of the report.
+/// How far the wall clock may drift before times in the report are moved: a step by NTP moves them, a slow correction
+/// does not rewrite every line.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
 
-/// Shows moments of CLOCK_BOOTTIME as wall-clock times, steadily: the same moment is shown as the same time until
-/// the wall clock is stepped.
+/// Converts moments of CLOCK_BOOTTIME into wall-clock times. The same moment gives the same time until the wall clock is
+/// stepped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShownTime {
     moment: Moment,
@@ -19,12 +19,12 @@ pub(crate) struct ShownTime {
 }
 
 impl ShownTime {
-    /// Both clocks read at about the same time.
+    /// Creates it from both clocks, read at about the same time.
     pub(crate) fn new(moment: Moment, wall: Timestamp) -> Self {
         Self { moment, wall }
     }
 
-    /// Takes a new reading of both clocks.
+    /// Takes a new reading of both clocks over.
     pub(crate) fn update(&mut self, moment: Moment, wall: Timestamp) {
         let drift = wall.duration_since(self.at(moment)).abs();
         if drift > TOLERANCE {
@@ -38,7 +38,7 @@ impl ShownTime {
         Timestamp::from_millisecond(millis).map(GoTime::from).unwrap_or_default()
     }
 
-    /// As [`ShownTime::show`]; unset for `None` and for the end of time.
+    /// As [`ShownTime::show`]; the zero time for `None` and [`Moment::NEVER`].
     pub(crate) fn show_some(&self, moment: Option<Moment>) -> GoTime {
         moment.filter(|moment| *moment != Moment::NEVER).map(|moment| self.show(moment)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The slots, as the session sees them.
+//! Reads and writes the slot table for the session.
 
 use cluster::slots::{SlotFailure, SlotMap, Slots, read_slots, write_slots};
 use runtime::Settings;
@@ -9,12 +9,12 @@ use tokio::sync::mpsc;
 
 use crate::link::{Link, tell, trouble};
 
-/// Which ConfigMap the settings name.
+/// The ConfigMap that the settings name.
 pub fn slot_map(settings: &Settings) -> SlotMap {
     SlotMap::new(settings.slots.namespace.as_str(), settings.slots.group.as_str())
 }
 
-/// Reads the slots.
+/// Reads the slot table; answers with [`Event::Slots`].
 pub(crate) fn read(link: Link, map: SlotMap, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         let result = match link.cluster().await {
@@ -25,7 +25,7 @@ pub(crate) fn read(link: Link, map: SlotMap, serial: u32, events: mpsc::Sender<E
     });
 }
 
-/// Writes our entry, or takes it away.
+/// Writes our entry, or removes it; answers with [`Event::Slots`].
 pub(crate) fn write(
     link: Link,
     map: SlotMap,
@@ -56,7 +56,7 @@ fn answer(serial: u32, result: Result<Slots, SlotFailure>) -> Event {
     Event::Slots { serial, result }
 }
 
-/// What was read, as the rules of the slots take it.
+/// The session's form of a slot table that was read.
 pub fn slot_table(slots: Slots) -> SlotTable {
     let holders = |holders: Vec<cluster::Holder>| holders.into_iter().map(of_entry).collect();
     SlotTable {

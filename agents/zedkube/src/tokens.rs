@@ -1,4 +1,4 @@
-//! Renews our own token where it is one that is bound to a Node.
+//! Renews our own token if it is bound to a Node.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use pubsub::store::{Backup, write_durably};
 
 use crate::link::Link;
 
-/// Between two looks at the token file.
+/// Pause between two checks of the token file.
 const LOOK: Duration = Duration::from_mins(5);
 
-/// Looks for ever. What goes wrong is told once, and tried again with the next look: half of a token's life is left.
+/// Checks for ever. A failure is logged once, and the next check tries again: half of the token's life is left.
 pub(crate) async fn follow(link: Link) {
     let mut told = String::new();
     loop {
@@ -30,7 +30,7 @@ pub(crate) async fn follow(link: Link) {
     }
 }
 
-/// Whether there is a new token.
+/// Renews the token if that is due; true if there is a new one.
 async fn renew(link: &Link) -> Result<bool, String> {
     let Some((cluster, file)) = link.token_file() else { return Ok(false) };
     match file.renew(&cluster).await.map_err(|failure| failure.text().to_owned())? {
@@ -39,7 +39,7 @@ async fn renew(link: &Link) -> Result<bool, String> {
     }
 }
 
-/// Only its owner may read it; a power cut leaves the old token or the new one.
+/// Writes the token. Only its owner may read the file; after a power cut it has the old token or the new one.
 async fn write(file: TokenFile, token: String) -> Result<(), String> {
     let writing = tokio::task::spawn_blocking(move || {
         let parts = file.path.parent().zip(file.path.file_name().and_then(|name| name.to_str()));

@@ -1,7 +1,7 @@
-//! What the API server's answer to an eviction or a deletion means: the one classifier.
+//! The meaning of the API server's answer to an eviction or a deletion. This is the only place that decides it.
 //!
-//! The code alone says little: 429 has three meanings, 403 four, and "two budgets" is a 500 that only its message
-//! tells apart (M1 in `docs/reference/measured.md`).
+//! The status code alone is not enough: 429 has three meanings, 403 four, and a pod with two budgets gets a 500 that
+//! only its message distinguishes (M1 in `docs/reference/measured.md`).
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const BUDGET: &str = "DisruptionBudget";
 /// Cause of a refusal because the namespace is being deleted.
 const NAMESPACE: &str = "NamespaceTerminating";
 
-/// Causes of a 403 that is about a budget's numbers and passes; older servers only write the texts.
+/// Causes of a 403 that is about a budget's numbers and goes away by itself; older servers only write the texts.
 const PASSING: [&str; 4] = [
     "DisruptionBudgetNegativeAllowedDisruptions",
     "DisruptionBudgetTooManyDisruptedPods",
@@ -26,7 +26,7 @@ const PASSING: [&str; 4] = [
     "DisruptedPods map too big",
 ];
 
-/// What was asked for: the same codes, other rights.
+/// The request that was answered: both have the same codes, but need different rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// POST of `pods/eviction`.
@@ -36,7 +36,7 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// The right that it needs, as a message names it.
+    /// The right that the request needs, for messages.
     fn right(self) -> &'static str {
         match self {
             Self::Eviction => "needs the right to `create` `pods/eviction`",
@@ -45,9 +45,10 @@ impl Asked {
     }
 }
 
-/// What this answer means. `status` is the HTTP code, `retry_after` the header's value, `body` whatever came, JSON or
-/// not. A 409 is [`Answer::Retry`] here; [`crate::evict`] looks whether the pod has been replaced. Nor is
-/// [`Answer::NoEvictions`] the last word: any proxy can say 404.
+/// Gives the meaning of an answer. `status` is the HTTP code, `retry_after` the header's value, `body` the whole body,
+/// JSON or not. Two results are checked further in [`crate::evict`]: after a 409, here [`Answer::Retry`], it looks
+/// whether the pod has been replaced; and [`Answer::NoEvictions`] counts only if the server's own list agrees, because
+/// any proxy can answer 404.
 pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: &str) -> Answer {
     if (200..300).contains(&status) {
         return Answer::Accepted;
@@ -73,9 +74,9 @@ pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: 
     }
 }
 
-/// 404: the pod is gone; or the path itself is unknown, and then no object is named. What else may be missing (a budget
-/// that somebody deleted just now) says nothing about evictions: taken for "no evictions", it would have pods deleted
-/// past all budgets.
+/// 404: the pod or its namespace is gone; or the path itself is unknown, then no object is named. Another missing object
+/// (such as a budget that was deleted just now) does not mean that the server has no evictions: if it did, pods would be
+/// deleted past all budgets.
 fn missing(asked: Asked, said: &Said<'_>, text: String) -> Answer {
     match (said.kind(), asked) {
         ("pods" | "namespaces", _) => Answer::Gone,
@@ -95,7 +96,7 @@ fn forbidden(asked: Asked, said: &Said<'_>, text: String) -> Answer {
     Answer::Denied { text: format!("{text}; {}", asked.right()) }
 }
 
-/// The body of an answer: a Status, or only a text.
+/// The body of an answer: a Status, or plain text.
 struct Said<'a> {
     status: Option<Status>,
     body: &'a str,
@@ -110,7 +111,7 @@ impl<'a> Said<'a> {
         self.status.as_ref().map_or(self.body, |status| &status.message)
     }
 
-    /// For people; never empty.
+    /// The text for people; never empty.
     fn text(&self, code: u16) -> String {
         let message = words(self.message());
         if message.is_empty() { format!("the API server answered {code}") } else { message }
@@ -128,7 +129,7 @@ impl<'a> Said<'a> {
         self.details().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// The words of this cause, else the message.
+    /// The message of this cause, otherwise the message of the Status.
     fn cause(&self, reason: &str) -> String {
         let causes = self.details().map(|details| details.causes.as_slice()).unwrap_or_default();
         let texts: Vec<_> =
@@ -142,7 +143,8 @@ impl<'a> Said<'a> {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// A webhook or a ValidatingAdmissionPolicy says no. They choose the code themselves, and only the words tell.
+    /// The text, if a webhook or a ValidatingAdmissionPolicy has refused. They choose the code themselves, so only the
+    /// message shows it.
     fn denial(&self) -> Option<String> {
         let message = self.message();
         let webhook = message.contains("admission webhook \"") && message.contains("denied the request");

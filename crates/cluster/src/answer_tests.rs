@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a server of version 1.34 was measured to say (M1 in `docs/reference/measured.md`).
+/// The answers of a server of version 1.34, as measured (M1 in `docs/reference/measured.md`).
 const J1: &str = r#"{"status":"Success","code":201}"#;
 const J2: &str = r#"{"status":"Failure","message":"pods \"b\" is forbidden: User \"nobody\" cannot create resource \"pods/eviction\" in API group \"\" in the namespace \"facts\"","reason":"Forbidden","details":{"name":"b","kind":"pods"},"code":403}"#;
 const J3: &str = r#"{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.","reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget p needs 1 healthy pods and has 1 currently"}]},"code":429}"#;
@@ -24,7 +24,7 @@ const WEBHOOK: &str = r#"{"message":"admission webhook \"guard.example.org\" den
 const WEBHOOK_DOWN: &str = r#"{"message":"Internal error occurred: failed calling webhook \"guard.example.org\": connection refused","reason":"InternalError","code":500}"#;
 const ETCD: &str = r#"{"message":"etcdserver: leader changed","code":500}"#;
 
-/// What tells answers apart, without the texts.
+/// The kind of an answer and its pause in seconds, without the texts.
 fn kind(answer: &Answer) -> (&'static str, Option<u64>) {
     let seconds = |after: Option<Duration>| after.map(|after| after.as_secs());
     match answer {
@@ -109,7 +109,7 @@ fn a_404_that_names_no_object_is_about_evictions_as_such() {
         ("[1, 2", "no evictions", "final"),
         ("{}", "no evictions", "final"),
         (r#"{"message":"x","details":null,"code":404}"#, "no evictions", "final"),
-        // A budget that was deleted in the middle of the eviction.
+        // Another client deleted a budget in the middle of the eviction.
         (NO_BUDGET, "retry", "final"),
         (r#"{"message":"x","details":{"name":"y","kind":"serviceaccounts"},"code":404}"#, "retry", "final"),
     ];

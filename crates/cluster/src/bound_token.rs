@@ -1,9 +1,9 @@
-//! Renews a token that is bound to a Node, long before it ends.
+//! Renews a token that is bound to a Node, long before it expires.
 //!
-//! Such a token of a service account (TokenRequest with `boundObjectRef`) says in its claims for which Node it was made;
-//! admission policies can hold its user to that Node, and it ends with the Node object. It lives in a file that a
-//! kubeconfig names as `tokenFile`. An administrator makes the first one; at half of its life we ask for the next, for the
-//! same Node, audiences and time, while the old one still holds.
+//! Such a token of a service account (TokenRequest with `boundObjectRef`) names in its claims the Node for which it was
+//! made; admission policies can confine its user to that Node, and it expires with the Node object. It is in a file that
+//! a kubeconfig names as `tokenFile`. An administrator makes the first one; after half of its life we ask for the next
+//! one, for the same Node, audiences and time, while the old one is still valid.
 
 use std::path::PathBuf;
 
@@ -24,23 +24,23 @@ use crate::wire::Cluster;
 /// A file with a token that may be bound to a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     pub(crate) trust: Trust,
 }
 
-/// What became of a look at a token.
+/// The result of checking a token.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Renewal {
-    /// It is no token that is bound to a Node: somebody else renews it.
+    /// The token is not bound to a Node: another party renews it.
     NotOurs,
-    /// Less than half of its life is over, or nobody knows the time.
+    /// Less than half of its life is over, or the time is not known.
     NotDue,
     /// The next token, to be written to the file.
     Next(String),
 }
 
-/// Never shows a token.
+/// Shows no token.
 impl std::fmt::Debug for Renewal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Renewal {
     }
 }
 
-/// The claims that count, see `TokenRequest` of Kubernetes.
+/// The claims that are needed, see `TokenRequest` of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Claims {
     aud: Vec<String>,
@@ -66,7 +66,7 @@ struct Kubernetes {
     namespace: String,
     serviceaccount: Named,
     node: Named,
-    /// A token of a pod names its node as well; the kubelet renews it.
+    /// Set for a token of a pod, which names its node as well; the kubelet renews it.
     pod: Option<Value>,
 }
 
@@ -77,15 +77,16 @@ struct Named {
 }
 
 impl TokenFile {
-    /// A file that counts only if it is root's or our own user's, and nobody else may write it.
+    /// Creates it for a file that counts only if it belongs to root or this process's user, and no other user may write
+    /// it.
     pub fn new(path: PathBuf) -> Self {
         Self { path, trust: Trust::RootOrSelf }
     }
 
-    /// Looks at the token, and asks for the next one when it is time by the API server's clock. One call at most.
+    /// Checks the token, and asks for the next one if it is time by the API server's clock. One call at most.
     ///
     /// # Errors
-    /// The file cannot be read; the call failed, or brought no token that lives longer.
+    /// The file cannot be read; or the call failed, or brought no token with a later end.
     pub async fn renew(&self, cluster: &Cluster) -> Result<Renewal, ApiFailure> {
         let text = read_token(self.path.clone(), self.trust).await.map_err(ApiFailure::other)?;
         let Some(claims) = claims_of(&text) else { return Ok(Renewal::NotOurs) };
@@ -96,7 +97,7 @@ impl TokenFile {
     }
 }
 
-/// `None` if it is not bound to a Node, or to a pod as well.
+/// The claims of a token; `None` if it is not bound to a Node, or also bound to a pod.
 fn claims_of(token: &str) -> Option<Claims> {
     let claims = token.trim().split('.').nth(1)?;
     let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
@@ -104,7 +105,7 @@ fn claims_of(token: &str) -> Option<Claims> {
     is_sound.then_some(claims)
 }
 
-/// Half of its life is over.
+/// True if half of the token's life is over.
 fn is_due(claims: &Claims, now: Timestamp) -> bool {
     let middle = claims.iat.saturating_add(claims.exp.saturating_sub(claims.iat) / 2);
     now.as_second() >= middle

@@ -3,7 +3,7 @@ use fake_cluster::{Effect, Fault, Reply};
 use super::*;
 use crate::testing::{json as body_of, still_cluster};
 
-/// The fake knows no service accounts.
+/// The fake cluster has no service accounts, so the tests answer this path themselves.
 const PATH: &str = "/api/v1/namespaces/kube-system/serviceaccounts/ebb-node/token";
 
 fn claims(iat: i64, exp: i64) -> Value {
@@ -65,7 +65,7 @@ fn it_is_due_at_half_of_its_life() {
 #[tokio::test]
 async fn the_next_token_is_for_the_same_node_and_time() {
     let (fake, cluster) = still_cluster();
-    // A call tells the server's time.
+    // Any call's answer shows the server's time.
     crate::list_nodes(&cluster).await.unwrap();
     let now = cluster.server_time().unwrap().as_second();
     let (_folder, old) = file(&token(&claims(now - 600, now + 500)));

@@ -1,4 +1,4 @@
-//! The effects of [`drain::step()`] as tasks.
+//! Carries the effects of [`drain::step()`] out, each as a task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::inquire::inquire;
 use crate::look::fresh_look;
 use crate::wire::Cluster;
 
-/// A look is given up after this time: its lists have many pages in a large cluster, and none may hang for ever.
+/// Time limit of one fresh list: in a large cluster it has many pages, and no list may hang for ever.
 const LONGEST_LOOK: Duration = Duration::from_mins(10);
 
 /// The calls of a drain that are in flight.
 ///
-/// Each runs as a task under its own deadline and ends in one event. How many there are at a time is the step's
-/// decision: it sends no more than its policy allows. Dropping this gives all of them up.
+/// Each call is a task with its own deadline and ends in one event. The step decides how many run at a time: it sends no
+/// more than its policy allows. Dropping this ends all of them.
 #[derive(Debug)]
 pub(crate) struct Calls {
     cluster: Cluster,
@@ -27,19 +27,19 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Nothing is in flight yet. The proof is needed for every eviction.
+    /// Creates it without calls. Every eviction needs the proof.
     pub(crate) fn new(cluster: Cluster, proof: Cordoned) -> Self {
         Self { cluster, proof: Arc::new(proof), running: JoinSet::new() }
     }
 
-    /// From now on calls go over this connection. Those in flight stay on theirs, and are answered.
+    /// Later calls use this connection. Calls in flight stay on theirs, and are answered.
     pub(crate) fn reconnect(&mut self, cluster: Cluster) {
         self.cluster = cluster;
     }
 
-    /// Begins a call, or gives all up. [`Effect::WakeAt`] is the caller's: this has no clock.
+    /// Starts a call, or ends all. [`Effect::WakeAt`] is left to the caller, because this has no clock.
     ///
-    /// `last` is the last picture; a fresh look takes its budgets over, and what it knows of claims and volumes.
+    /// `last` is the newest snapshot. A fresh list takes over its budgets, and what it knows of claims and volumes.
     pub(crate) fn perform(&mut self, effect: Effect, last: Option<&Arc<Picture>>) {
         match effect {
             Effect::Evict { attempt, pod, grace } => {
@@ -83,7 +83,7 @@ impl Calls {
         }
     }
 
-    /// Waits for the next answer; for ever if nothing is in flight. May be dropped and called again at any time.
+    /// Waits for the next answer; for ever if no call is in flight. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Event {
         while let Some(ended) = self.running.join_next().await {
             match ended {
@@ -95,13 +95,13 @@ impl Calls {
         std::future::pending().await
     }
 
-    /// Gives up all calls within milliseconds. Their answers, also those that are there already, are lost; what the
-    /// server did with them, the next picture shows.
+    /// Ends all calls within milliseconds. Their answers are lost, also those that have already come; the next snapshot
+    /// shows what the server did with them.
     pub(crate) fn abort(&mut self) {
         self.running = JoinSet::new();
     }
 
-    /// How many calls are in flight or not yet fetched by [`Calls::next`].
+    /// Number of calls in flight or with an answer that [`Calls::next`] has not returned yet.
     #[cfg(test)]
     pub(crate) fn in_flight(&self) -> usize {
         self.running.len()

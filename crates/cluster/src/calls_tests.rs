@@ -76,7 +76,7 @@ async fn abort_gives_up_what_is_in_flight() {
     calls.perform(Effect::Abort, None);
     assert_eq!(calls.in_flight(), 0);
     fake.faults().clear();
-    // The next call's answer is the next event: nothing of the aborted ones comes late.
+    // The next call's answer is the next event: no answer of an aborted call comes late.
     calls.perform(Effect::Prove { attempt: 2, volumes: false }, Some(&Arc::default()));
     assert!(matches!(soon(calls.next()).await, Event::Proof { attempt: 2, .. }));
     for pod in fake.pods_on("edge-a") {

@@ -1,16 +1,16 @@
-//! The clock that decides: `CLOCK_BOOTTIME`.
+//! The clock by which the crate decides: `CLOCK_BOOTTIME`.
 
 use std::time::Duration;
 
 use drain::Moment;
 use nix::time::{ClockId, clock_gettime};
 
-/// Reads a clock. An argument wherever time decides, so that tests can turn it.
+/// Reads a clock. Functions that decide by time take it as an argument, so that tests can set the time.
 pub type Clock = fn() -> Moment;
 
 /// Milliseconds since this boot, suspend included.
 ///
-/// The kernel has had this clock since 2.6.39; without it the monotonic one, which only misses the suspend, stands in.
+/// The kernel has had this clock since 2.6.39; if it fails, the monotonic clock is read, which only misses suspend.
 pub fn boot_time() -> Moment {
     let read = clock_gettime(ClockId::CLOCK_BOOTTIME).or_else(|_| clock_gettime(ClockId::CLOCK_MONOTONIC));
     read.map_or(Moment(0), |time| Moment(0) + Duration::from(time))

@@ -30,11 +30,11 @@ use crate::pace::LONGEST_PAGE;
 use crate::validity::{self, Validity};
 use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
 
-/// A TCP connection has to stand within this time.
+/// Time limit for a TCP connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// An answer has to begin within this time. It is meant for kube-runtime's lists and watches, which have no deadline of their
-/// own; all other calls have one, and say better what they waited for, so each of those comes first.
+/// Time limit for the beginning of an answer. It is for kube-runtime's lists and watches, which have no deadline of
+/// their own. All other calls have a shorter deadline, and their error says better what was waited for.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(65);
 
 const _: () = assert!(
@@ -43,37 +43,37 @@ const _: () = assert!(
     "a call is cut before its own deadline"
 );
 
-/// A connection that is silent for so long is asked for a sign of life (HTTP/2 PING), and given up when none comes
-/// within the same time. Without it a server that hangs would hold all watches for five minutes.
+/// A connection that is silent for this long is asked for a sign of life (HTTP/2 PING), and closed if none comes within
+/// the same time. Otherwise a server that hangs would hold all watches for five minutes.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// Readings of a kubeconfig's files under way in this process. One that hangs (a network file system) cannot be given
-/// up, only left behind; more than these would pile up threads. Credential plugins are not among them.
+/// Lets only some readings of a kubeconfig's files run at a time in this process. A reading that hangs (a network file
+/// system) cannot be ended, only left behind, and more of them would fill the process with threads. Credential plugins
+/// are not among them.
 static READING: Semaphore = Semaphore::const_new(8);
 
-/// A way to a cluster, and where it was described.
+/// A client of a cluster, and the kubeconfig that describes it.
 #[derive(Debug)]
 pub struct Connection {
-    /// The way.
+    /// The client.
     pub cluster: Cluster,
-    /// Where it was described.
+    /// The kubeconfig.
     pub origin: Origin,
-    /// The file that the token comes from, if it does.
+    /// The file of the token, if the token is from a file.
     pub token_file: Option<TokenFile>,
     seen: Fingerprint,
     made: Moment,
-    /// A client certificate that a plugin gave ends then.
+    /// The end of a client certificate that a plugin gave.
     ends: Moment,
 }
 
-/// After the server has not accepted our credentials, or we not its certificate, a connection is made anew; not more
-/// often.
+/// Shortest time between two connects after the server has refused our credentials, or we its certificate.
 const ANEW: Duration = Duration::from_secs(10);
 
 impl Connection {
-    /// Connect anew: the description or a file that it names has changed since, another one counts now, or one side
-    /// did not accept the other's credentials, which may have been replaced by then. Reads no more than the files'
-    /// sizes and times.
+    /// True if a new connection is needed: the kubeconfig or a file that it names has changed, another kubeconfig counts
+    /// now, or one side has refused the other's credentials, which may have been replaced meanwhile. Reads only sizes
+    /// and times of files.
     pub fn is_outdated(&self, search: &Search) -> bool {
         self.is_outdated_at(search, boot_time())
     }
@@ -86,13 +86,13 @@ impl Connection {
     }
 }
 
-/// Finds and reads the kubeconfig and makes a client from it. Nothing is sent yet.
+/// Finds and loads the kubeconfig and makes a client from it. No call is made yet.
 ///
-/// The client names itself `ebb/<version>`, followed by the suffix if there is one (`ebb/0.1.0 drain`).
+/// The client's name is `ebb/<version>`, followed by the suffix if there is one (`ebb/0.1.0 drain`).
 ///
 /// # Errors
-/// [`ApiFailure::Unreachable`] for every kubeconfig that is missing, cannot be read or does not make sense; the text
-/// names the file.
+/// [`ApiFailure::Unreachable`] for every kubeconfig that is missing, cannot be read or is not valid; the text names the
+/// file.
 pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFailure> {
     let Some(origin) = search.find() else {
         return Err(ApiFailure::unreachable(format!("no kubeconfig found: looked at {}", search.places())));
@@ -111,7 +111,7 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
         description.ok().and_then(Result::ok).ok_or_else(late)??;
     let made = boot_time();
     let cannot = |why: String| ApiFailure::unreachable(format!("cannot use {origin}: {why}"));
-    // What a plugin gives is renewed by it.
+    // Credentials from a plugin are renewed by it, so their end is no problem.
     let is_renewed = matches!(tokens, credentials::Origin::Plugin(_));
     let token_file = match &tokens {
         credentials::Origin::File(path, trust) => Some(TokenFile { path: path.clone(), trust: *trust }),
@@ -134,8 +134,8 @@ async fn validity_of(config: &Config, tokens: Option<&Tokens>) -> Option<Validit
     validity::of_user(&config.auth_info).into_iter().chain(token).min_by_key(|validity| validity.ends)
 }
 
-/// Gets the first token, or certificate, so that a description that cannot work is named at once. Also says when a
-/// certificate ends.
+/// Gets the first token or certificate, so that a kubeconfig that cannot work is reported at once. Gives the end of a
+/// certificate.
 async fn begin(
     config: &mut Config,
     origin: credentials::Origin,
@@ -165,8 +165,8 @@ async fn begin(
 }
 
 impl Cluster {
-    /// Makes a client from kube's configuration, with this crate's rules instead of kube's: no retries, no waiting
-    /// without end, HTTP/2 where the server has it. Must be called in a tokio runtime.
+    /// Makes a client from kube's configuration, with this crate's rules instead of kube's: no retries, a deadline for
+    /// each call, HTTP/2 if the server has it. Has to be called in a tokio runtime.
     pub fn from_config(config: Config, suffix: &str) -> Result<Self, ApiFailure> {
         let validity = validity::of_user(&config.auth_info);
         Self::made(config, None, validity, suffix)
@@ -187,7 +187,7 @@ impl Cluster {
     }
 }
 
-/// Without a user and password that somebody may have put before it.
+/// Host and port, without a user and password that may stand before them.
 fn host_and_port(authority: &str) -> &str {
     authority.rsplit_once('@').map_or(authority, |(_, server)| server)
 }

@@ -46,7 +46,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// An agent that runs unattended reads no file that somebody else may have written; a person may.
+/// An agent that runs unattended reads no file that another user may have written; a person may read any.
 #[tokio::test]
 async fn what_others_may_write_is_read_for_a_person_only() {
     use std::os::unix::fs::PermissionsExt;
@@ -63,7 +63,7 @@ async fn what_others_may_write_is_read_for_a_person_only() {
              users: [{{name: u, user: {{{user}}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
         )
     };
-    // What is others' to write, and what the refusal names.
+    // Files that other users may write, and the text of the refusal.
     for (user, cluster, others) in [
         ("", "", "kubeconfig"),
         ("tokenFile: token", "", "token"),
@@ -265,7 +265,7 @@ async fn several_files_are_merged_and_a_change_is_seen() {
     );
 }
 
-/// k3s replaces its CA, kubelet its client certificate behind a link, and neither touches the kubeconfig.
+/// k3s replaces its CA, the kubelet its client certificate behind a link; neither changes the kubeconfig.
 #[tokio::test]
 async fn a_file_that_the_kubeconfig_names_is_seen_to_change() {
     let (fake, _) = still_cluster();
@@ -292,7 +292,7 @@ async fn a_file_that_the_kubeconfig_names_is_seen_to_change() {
     }
 }
 
-/// Nine of them, as in some minutes of tries; then somebody mends the kubeconfig.
+/// Nine readings hang, as after some minutes of tries; then a person corrects the kubeconfig.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_does_not_cut_us_off_for_ever() {
     let (fake, _) = still_cluster();
@@ -326,14 +326,14 @@ async fn a_plugins_token_and_certificate_are_used() {
     write(&path, &kubeconfig(&format!("server: \"{}\"", fake.server_url()), &user));
     let search = explicit(path);
     let connection = connect(&search, "").await.unwrap();
-    // Before anything is asked: nobody has refused it.
+    // Before the first call no credentials were refused.
     assert!(!connection.is_outdated_at(&search, connection.made + Duration::from_secs(9)));
     assert!(connection.is_outdated_at(&search, connection.made + ANEW), "its certificate has ended");
     let failure = get_node(&connection.cluster, "edge-a").await.unwrap_err();
     assert!(failure.text().contains("401"), "the fake does not know this token: {failure}");
 }
 
-/// What keeps kube from the proxy of the environment is nothing for a plugin.
+/// kube is given an unused proxy, so that it does not read the environment's. A plugin must not be told about it.
 #[tokio::test]
 async fn a_plugin_that_asks_for_the_cluster_is_told_of_no_proxy() {
     let script = "case $KUBERNETES_EXEC_INFO in *proxy*) exit 3;; *127.0.0.1*) echo '{\"status\":{\"token\":\"t\"}}';; esac";
@@ -405,7 +405,7 @@ async fn a_server_that_is_not_there_or_not_one_is_unreachable() {
     }
 }
 
-/// A TLS server that refuses evictions politely once all that are expected are there at a time.
+/// A TLS server that answers 429 to evictions, as soon as all expected ones are in flight at the same time.
 async fn tls_server(protocols: &[&str], evictions: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let certificates = CertificateDer::pem_slice_iter(CERTIFICATE.as_bytes()).map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
@@ -469,7 +469,7 @@ async fn a_server_with_another_authority_is_unreachable() {
     assert!(failure.is_unreachable() && failure.text().contains("certificate"), "{failure:?}");
 }
 
-/// A TLS server with HTTP/2 before this one, with so many streams on one connection at a time; counts connections.
+/// A TLS server with HTTP/2 in front of this one, with so many streams on one connection at a time; counts connections.
 async fn front(backend: &str, streams: u32) -> (SocketAddr, Arc<AtomicUsize>) {
     let certificates = CertificateDer::pem_slice_iter(CERTIFICATE.as_bytes()).map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
@@ -505,7 +505,8 @@ async fn front(backend: &str, streams: u32) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, connections)
 }
 
-/// More watches than kube-apiserver's 100 streams on one connection: every call would wait for ever.
+/// There are more watches than kube-apiserver's 100 streams on one connection: with one connection every call would wait
+/// for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_nodes_with_volumes_are_drained_at_a_time_over_http_2() {
     const NODES: usize = 60;
@@ -526,12 +527,13 @@ async fn sixty_nodes_with_volumes_are_drained_at_a_time_over_http_2() {
     let drains = (0..NODES).map(|number| drainer.drain(&format!("n{number}")).outcome());
     let outcomes = soon(join_all(drains)).await;
     assert!(outcomes.iter().all(|outcome| *outcome == Ok(drain::Outcome::Drained)), "{outcomes:?}");
-    // About a dozen; more where a handshake takes longer than the others wait for it. There are over 500 watches alone.
+    // About a dozen connections; more if a handshake takes longer than other requests wait for it. There are over 500
+    // watches.
     let opened = connections.load(Ordering::Relaxed);
     assert!((2..5 * NODES).contains(&opened), "{opened} connections");
 }
 
-/// Whatever a server allows: watches that wait for a stream hold up no call.
+/// However few streams a server allows, watches that wait for a stream delay no call.
 #[tokio::test]
 async fn a_call_never_waits_for_watches() {
     let (fake, _) = still_cluster();

@@ -1,10 +1,10 @@
-//! Connections to one API server: as many as the requests under way need.
+//! Connections to one API server: as many as the requests in flight need.
 //!
-//! An HTTP/2 server lets a connection have only so many streams at a time (kube-apiserver 100), and a client's request
-//! beyond that waits until another one ends. A watch never ends: once watches have taken all streams of the one
-//! connection that hyper's pool opens, every call waits for ever. So each connection here takes fewer requests than any
-//! sound server allows, the next request gets another connection, and watches are never on a connection with calls:
-//! whatever a server allows, a call only ever waits for calls, and each of those has a deadline.
+//! An HTTP/2 server allows a limited number of streams on a connection at a time (kube-apiserver 100), and a further
+//! request waits until another one ends. A watch never ends: once watches have taken all streams of the one connection
+//! that hyper's pool opens, every call waits for ever. So here each connection takes fewer requests than a server has to
+//! allow, the next request gets another connection, and watches never share a connection with calls: however few streams
+//! a server allows, a call only waits for other calls, and each of those has a deadline.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,18 +24,18 @@ use tower::BoxError;
 use crate::clock::boot_time;
 use crate::wire::retry_after;
 
-/// Requests on one connection at a time. HTTP/2 recommends servers to allow no fewer than 100 (RFC 9113, 6.5.2);
+/// Most requests on one connection at a time. HTTP/2 recommends that servers allow at least 100 (RFC 9113, 6.5.2);
 /// kube-apiserver allows 100.
 const STREAMS: usize = 64;
 
-/// The first request on a connection opens it; the others wait for that, but no longer than this. Without it a burst of
-/// requests would make a TLS handshake each, of which all but one were for nothing.
+/// How long other requests wait for the first one, which opens the connection. Without this wait each request of a burst
+/// would make its own TLS handshake, and all but one would be useless.
 const GREETING: Duration = Duration::from_secs(1);
 
-/// A watch that is not answered for so long may wait for a stream: its connection takes no more requests.
+/// A watch without an answer for this long may be waiting for a stream: its connection takes no more requests.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
-/// What one connection is made by.
+/// The part of hyper that makes one connection.
 type Connector = Client<HttpsConnector<HttpConnector>, Body>;
 
 /// The body of an answer.
@@ -46,29 +46,29 @@ type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
 pub(crate) struct Connections(Arc<Shared>);
 
 struct Shared {
-    /// Each has a pool of its own, so that with HTTP/2 it has one connection.
+    /// Each has its own pool, so with HTTP/2 it has one connection.
     new: Box<dyn Fn() -> Connector + Send + Sync>,
     watches: Mutex<Vec<Arc<Lane>>>,
     calls: Mutex<Vec<Arc<Lane>>>,
     wish: Wish,
 }
 
-/// One connection where the server has HTTP/2, else one for each request under way.
+/// One connection if the server has HTTP/2, otherwise one for each request in flight.
 struct Lane {
     connector: Connector,
-    /// Requests under way: from the sending to the end of the answer's body.
+    /// Number of requests in flight: from sending to the end of the answer's body.
     streams: AtomicUsize,
-    /// It has answered once.
+    /// The connection has answered at least once.
     is_open: AtomicBool,
-    /// Held by the request that opens it.
+    /// Locked by the request that opens the connection.
     door: tokio::sync::Mutex<()>,
-    /// It takes no more requests.
+    /// The connection takes no more requests.
     is_full: AtomicBool,
 }
 
 impl Lane {
-    /// Of the requests that come before the first answer, one goes first and opens the connection; it may take its time (an
-    /// eviction that a webhook thinks about), so the others do not wait for long.
+    /// Lets one request open the connection: the others wait for it before the first answer, but not for long, because
+    /// it may be slow (an eviction that waits for a webhook).
     async fn door(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         if self.is_open.load(Ordering::Acquire) {
             return None;
@@ -77,7 +77,7 @@ impl Lane {
     }
 }
 
-/// One of a lane's streams; given back when dropped.
+/// One stream of a lane, released when dropped.
 struct Stream(Arc<Lane>);
 
 impl Drop for Stream {
@@ -86,7 +86,7 @@ impl Drop for Stream {
     }
 }
 
-/// A watch that is not answered yet. Dropped unanswered after a while, it closes its lane to further requests.
+/// A watch without an answer. If it is dropped after a while without one, its lane takes no more requests.
 struct Unanswered {
     lane: Arc<Lane>,
     since: Moment,
@@ -102,13 +102,13 @@ impl Drop for Unanswered {
 }
 
 impl Connections {
-    /// No connection stands yet.
+    /// Creates it without connections.
     pub(crate) fn new(new: impl Fn() -> Connector + Send + Sync + 'static, wish: Wish) -> Self {
         let lanes = || Mutex::new(Vec::new());
         Self(Arc::new(Shared { new: Box::new(new), watches: lanes(), calls: lanes(), wish }))
     }
 
-    /// Sends the request on a connection that has room for it.
+    /// Sends the request on a connection with a free stream.
     pub(crate) async fn send(self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let is_watch = is_watch(&request);
         let stream = self.0.stream(is_watch);
@@ -151,20 +151,20 @@ impl Shared {
             lanes.push(Arc::clone(&lane));
             lane
         };
-        // Under the lock, so that no two requests take the last place.
+        // Counted under the lock, so that two requests cannot take the last stream.
         lane.streams.fetch_add(1, Ordering::AcqRel);
         Stream(lane)
     }
 }
 
-/// As kube asks for one.
+/// True if the request is a watch, by the query that kube writes.
 fn is_watch(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
-/// Until when the server wants to be left alone by what asks again by itself (`Retry-After` of a 429 or 503). All clones
-/// share it.
+/// The time before which retries have to wait, because the server asked for it (`Retry-After` of a 429 or 503). All
+/// clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wish(Arc<AtomicU64>);
 
@@ -177,12 +177,12 @@ impl Wish {
         }
     }
 
-    /// The server wants to be left alone until then.
+    /// Notes that the server asked not to be called again before `until`.
     pub(crate) fn set(&self, until: Moment) {
         self.0.fetch_max(until.0, Ordering::Relaxed);
     }
 
-    /// For how much longer.
+    /// The time that is left.
     pub(crate) fn left(&self, now: Moment) -> Duration {
         now.until(Moment(self.0.load(Ordering::Relaxed)))
     }

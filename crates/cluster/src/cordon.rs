@@ -1,6 +1,6 @@
 //! The cordon and its owner.
 //!
-//! Without a [`Cordoned`] nothing can be evicted: a pod that leaves a schedulable node may come back at once.
+//! Evictions need a [`Cordoned`]: a pod that leaves a schedulable node may come back at once.
 
 use std::fmt;
 
@@ -21,39 +21,39 @@ use crate::operation::{DryRun, Operation, TRIES};
 use crate::views::annotation;
 use crate::wire::Cluster;
 
-/// Proof that the node does not take pods: made by [`cordon`] only, needed by every eviction.
+/// Proof that the node takes no new pods. Only [`cordon`] makes it, and every eviction needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cordoned {
     node: NodeView,
     before: Before,
 }
 
-/// What the cordon was before ours.
+/// The state of the node before our cordon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// The node took pods.
+    /// The node was schedulable.
     Schedulable,
-    /// It was ours already.
+    /// The node had our cordon already.
     Ours,
-    /// It was somebody else's, and stays so: it is never lifted by us.
+    /// Another party had cordoned the node. That cordon stays, and we never remove it.
     Foreign,
 }
 
-/// What became of our cordon.
+/// The result of an uncordon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncordoned {
-    /// Lifted.
+    /// The node is uncordoned.
     Changed,
-    /// Somebody had lifted it by hand; our annotation is gone now.
+    /// Another party had uncordoned the node; our annotation is removed now.
     AnnotationRemoved,
-    /// Our annotations are gone, the cordon stays: annotation `ebb.dev/keep-cordoned` is there, or somebody else has
-    /// cordoned the node after us.
+    /// Our annotations are removed and the node stays cordoned, because annotation `ebb.dev/keep-cordoned` is there, or
+    /// another party has cordoned the node after us.
     StaysCordoned,
-    /// There was none of ours.
+    /// The node had no cordon of ours.
     NotOurs,
-    /// Nobody had cordoned the node ([`uncordon_any`] only).
+    /// The node was not cordoned at all ([`uncordon_any`] only).
     AlreadySchedulable,
-    /// The node exists no more.
+    /// The node does not exist any more.
     NodeGone,
 }
 
@@ -63,7 +63,7 @@ pub enum CordonFailure {
     /// The node does not exist.
     #[error("cannot cordon node {node}: it does not exist")]
     NodeGone {
-        /// Its name.
+        /// Name of the node.
         node: String,
     },
     /// A call failed.
@@ -72,17 +72,17 @@ pub enum CordonFailure {
 }
 
 impl Cordoned {
-    /// The node as it was read or written last.
+    /// The node as last read or written.
     pub fn node(&self) -> &NodeView {
         &self.node
     }
 
-    /// Its name.
+    /// Name of the node.
     pub fn name(&self) -> &str {
         &self.node.name
     }
 
-    /// What the cordon was before.
+    /// The state of the node before our cordon.
     pub fn before(&self) -> Before {
         self.before
     }
@@ -98,8 +98,8 @@ impl fmt::Display for Cordoned {
     }
 }
 
-/// Cordons the node and writes down that it was `owner`, and why, in one patch of the version just read: two calls. A
-/// node that is cordoned already is left as it is: one call. A conflict reads again at once.
+/// Cordons the node, and writes `owner` and `reason` into annotations, in one patch of the version just read: two calls.
+/// A node that is cordoned already is not changed: one call. After a conflict it reads again at once.
 pub async fn cordon(
     cluster: &Cluster,
     node: &str,
@@ -110,8 +110,8 @@ pub async fn cordon(
     Ok(Cordoned { node, before })
 }
 
-/// What [`cordon`] would find and do, the patch included, which the server checks and throws away: two calls, or one
-/// for a node that is cordoned already. It proves no cordon, so that nothing can be evicted on its strength.
+/// Tries what [`cordon`] would do; the server checks the patch and discards it (`dryRun=All`): two calls, or one for a
+/// node that is cordoned already. The result is no [`Cordoned`], so nothing can be evicted with it.
 pub async fn would_cordon(
     cluster: &Cluster,
     node: &str,
@@ -156,9 +156,9 @@ async fn set_cordon(
     Err(contended("cordon", node).into())
 }
 
-/// Lifts the cordon of `owner`, spec and annotations in one patch of the version just read: two calls. Somebody else's
-/// cordon stays: one call. One that a person wants to keep, or has set after us, stays without our annotations: two
-/// calls. A conflict reads again at once.
+/// Removes the cordon of `owner`, spec and annotations in one patch of the version just read: two calls. Another party's
+/// cordon stays: one call. If a person wants to keep the cordon, or another party has set it after us, only our
+/// annotations are removed: two calls. After a conflict it reads again at once.
 pub async fn uncordon(cluster: &Cluster, node: &str, owner: &str) -> Result<Uncordoned, ApiFailure> {
     let decide = |node: &Node, claims: &Claims| match uncordon_change(&by_field(node), owner, claims) {
         UncordonChange::Uncordon => Uncordoned::Changed,
@@ -169,8 +169,8 @@ pub async fn uncordon(cluster: &Cluster, node: &str, owner: &str) -> Result<Unco
     lift_cordon(cluster, node, field_manager(owner), decide).await
 }
 
-/// Lifts the cordon whoever set it, for a person who says so; an annotation that names an owner goes as well. Two calls,
-/// or one for a node that nothing marks. A conflict reads again at once.
+/// Removes the cordon, whoever has set it, because a person has ordered that; annotations that name an owner are removed
+/// as well. Two calls, or one for a node without cordon and annotations. After a conflict it reads again at once.
 pub async fn uncordon_any(cluster: &Cluster, node: &str) -> Result<Uncordoned, ApiFailure> {
     let decide = |node: &Node, _: &Claims| {
         let is_marked =
@@ -215,12 +215,12 @@ async fn lift_cordon(
     Err(contended("uncordon", node))
 }
 
-/// Makes `owner` the owner of a cordon that nobody owns, and writes down why: two calls. True when it did; false for a
-/// node that is gone, is not cordoned, or whose cordon names an owner, whoever that is: one call. A conflict reads again
-/// at once.
+/// Makes `owner` the owner of a cordon without owner, and writes down the reason: two calls. True if it did; false if
+/// the node does not exist, is not cordoned, or its cordon names an owner: one call. After a conflict it reads again at
+/// once.
 ///
-/// For a cordon that EVE's zedkube left behind, which knows no owners: whether this
-/// is one, the caller has to know.
+/// This is for a cordon that EVE's zedkube left behind, which writes no owner. The caller has to know whether this
+/// cordon is one.
 pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> Result<bool, ApiFailure> {
     for _ in 0..TRIES {
         let (found, claims) = match read_claims(cluster, node).await {
@@ -233,7 +233,7 @@ pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> 
         }
         let change = Change {
             spec: None,
-            // Null where the server does not say who cordoned it: then the annotation alone counts.
+            // Null if the server does not say who cordoned the node: then only the annotation counts.
             annotations: json!({
                 CORDONED_BY: owner,
                 CORDON_REASON: reason,
@@ -252,7 +252,7 @@ pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> 
     Err(contended("adopt the cordon of", node))
 }
 
-/// The node, and who has a say about its cordon. Managed fields are long and are read only here.
+/// The node, and all statements about who owns its cordon. Managed fields are long and are read only here.
 async fn read_claims(cluster: &Cluster, name: &str) -> Result<(Node, Claims), ApiFailure> {
     let whole: Value = read_node_as(cluster, name).await?;
     let annotation =
@@ -275,17 +275,17 @@ fn managers_of_cordon(node: &Value) -> Vec<String> {
     owners.filter_map(|entry| entry.get("manager")?.as_str().map(str::to_owned)).collect()
 }
 
-/// The node with `spec.unschedulable` alone as its cordon. A taint that outlives the field for a moment is not a
-/// cordon that would hold.
+/// The node, with `spec.unschedulable` alone as its cordon: the taint may stay for a moment after an uncordon, and does
+/// not last.
 fn by_field(node: &Node) -> NodeView {
     NodeView { cordoned: is_unschedulable(node), ..NodeFacts::of(node).view }
 }
 
-/// What a patch sets; null removes.
+/// The content of a patch; null removes a field.
 struct Change {
     spec: Option<Value>,
     annotations: Value,
-    /// Under this name the server notes who changed it.
+    /// The field manager under which the server records the change.
     manager: &'static str,
     dry_run: DryRun,
 }

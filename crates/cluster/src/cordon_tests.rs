@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::testing::{connect_to, json, last, still_cluster};
 
-/// What a node says about its cordon.
+/// The parts of a node that concern its cordon.
 fn marks(fake: &FakeCluster) -> (Option<Value>, Option<Value>, Option<Value>) {
     let node = fake.get("nodes", "", "edge-a").unwrap();
     let annotation = |name: &str| node["metadata"]["annotations"].get(name).cloned();
@@ -37,7 +37,7 @@ async fn a_schedulable_node_gets_spec_and_annotations_in_one_patch() {
 
 #[tokio::test]
 async fn who_owns_a_cordon() {
-    // unschedulable, annotation; before, owner after; what uncordon says, unschedulable after it.
+    // unschedulable, annotation; before, owner after; the result of uncordon, unschedulable after it.
     let cases = [
         (true, None, Before::Foreign, None, Uncordoned::NotOurs, true),
         (true, Some("ebb:eve"), Before::Foreign, Some("ebb:eve"), Uncordoned::NotOurs, true),
@@ -107,7 +107,7 @@ async fn a_conflict_reads_again_at_once_and_not_for_ever() {
 #[tokio::test]
 async fn a_version_that_is_not_the_last_is_not_overwritten() {
     let (fake, cluster) = still_cluster();
-    // The first read is answered with an old version of the node.
+    // The first read returns an old version of the node.
     let mut old = fake.get("nodes", "", "edge-a").unwrap();
     old["metadata"]["resourceVersion"] = json!("1");
     fake.faults().add(Fault::on("get", "nodes", Effect::Answer(Reply::json(200, &old))));
@@ -141,7 +141,7 @@ async fn failures_say_which() {
 #[tokio::test]
 async fn a_person_lifts_any_cordon() {
     let reason = Some("new disk");
-    // unschedulable, owner, reason; what uncordon_any says, and how many calls it makes.
+    // unschedulable, owner, reason; the result of uncordon_any, and how many calls it makes.
     let cases = [
         (true, None, None, Uncordoned::Changed, 2),
         (true, Some("zedkube"), reason, Uncordoned::Changed, 2),
@@ -254,7 +254,7 @@ async fn an_adoption_overwrites_nobody() {
     assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update").await, Ok(true));
     assert_eq!(fake.requests().count("ebb/", "get", "nodes"), 4);
 
-    // Somebody makes it theirs between the read and the write.
+    // Another owner takes the cordon over between the read and the write.
     let (fake, cluster) = still_cluster();
     mark(&fake, true, None);
     let free = fake.get("nodes", "", "edge-a").unwrap();
@@ -280,8 +280,8 @@ async fn an_adoption_overwrites_nobody() {
     assert!(failure.to_string().contains("needs the right to `patch` `nodes`"), "{failure}");
 }
 
-/// A proxy, or an API server that is starting, answers 404 without naming the node: our cordon stands, and is to be tried
-/// again.
+/// A proxy, or an API server that is starting, answers 404 without naming the node: our cordon is still there, and the
+/// uncordon has to be tried again.
 #[tokio::test]
 async fn a_404_that_does_not_name_the_node_ends_no_uncordon() {
     for verb in ["get", "patch"] {
@@ -331,7 +331,7 @@ async fn a_cordon_that_somebody_set_after_us_or_wants_to_keep_stays() {
     }
 }
 
-/// What EVE's zedkube cordoned is EVE's by its managed fields, and ours by adoption.
+/// A cordon of EVE's zedkube shows in the managed fields, and is ours after the adoption.
 #[tokio::test]
 async fn an_adopted_cordon_is_lifted_unless_a_person_set_it_anew() {
     for (later, expected) in [("zedbox", Uncordoned::Changed), ("kubectl", Uncordoned::StaysCordoned)] {

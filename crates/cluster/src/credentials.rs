@@ -1,6 +1,6 @@
-//! Bearer tokens that change while a connection stands: from a file, or from a credential plugin.
+//! Bearer tokens that change while a connection exists: from a file, or from a credential plugin.
 //!
-//! When one is read again follows the boot clock: a wall clock that was set back by a day must not keep an old token for
+//! The boot clock decides when one is read again: a wall clock that was set back by a day must not keep an old token for
 //! a day.
 
 use std::path::PathBuf;
@@ -20,19 +20,19 @@ use crate::clock::Clock;
 use crate::exec_plugin::{self, Credential};
 use crate::trust::Trust;
 
-/// A token file is read again after this, and a plugin that has failed is asked again after this.
+/// Pause before a token file is read again, and before a plugin that has failed is asked again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// A plugin is asked for a new token so long before the old one ends.
+/// How long before the end of a token a plugin is asked for the next one.
 const EARLY: Duration = Duration::from_mins(1);
 
-/// Reading a token file must not take longer.
+/// Time limit for reading a token file.
 const READING: Duration = Duration::from_secs(5);
 
-/// How the API server learns who we are, beside a client certificate and what a kubeconfig holds itself.
+/// The source of our credentials, besides a client certificate and what a kubeconfig contains itself.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// By nothing else.
+    /// No other source.
     Fixed,
     /// A token in this file.
     File(PathBuf, Trust),
@@ -40,12 +40,12 @@ pub(crate) enum Origin {
     Plugin(Box<ExecConfig>),
 }
 
-/// Why there is no token. Never holds what a plugin printed or a file held.
+/// Why there is no token. It never quotes a plugin's output or a file's content.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NoToken(String);
 
-/// Puts the token that holds now on every request.
+/// Adds the valid token to every request.
 #[derive(Clone)]
 pub(crate) struct Tokens(Arc<Source>);
 
@@ -59,15 +59,15 @@ struct Source {
 #[derive(Default)]
 struct Kept {
     header: Option<HeaderValue>,
-    /// The token must not be used from then on.
+    /// The end of the token: it must not be used later.
     ends: Option<Moment>,
-    /// It is read anew from then on.
+    /// When the token is read again.
     again: Moment,
     failure: Option<NoToken>,
 }
 
 impl Tokens {
-    /// Of this origin; `None` when it brings no tokens.
+    /// Creates it for this source; `None` if the source gives no tokens.
     pub(crate) fn of(origin: Origin, clock: Clock) -> Option<Self> {
         Self::within(origin, clock, exec_plugin::LIMIT)
     }
@@ -80,13 +80,13 @@ impl Tokens {
         brings_tokens.then(|| Self(Arc::new(Source { origin, clock, limit, kept: Mutex::default() })))
     }
 
-    /// Takes a plugin's first answer, which connecting needed for its certificate.
+    /// Takes over a plugin's first answer, which was needed at the connect for its certificate.
     pub(crate) async fn take(&self, credential: &Credential) -> Result<(), NoToken> {
         let mut kept = self.0.kept.lock().await;
         kept.take(credential.token.as_deref(), credential.lifetime, (self.0.clock)())
     }
 
-    /// The header that holds now. Many may ask at a time; one of them reads.
+    /// The header that is valid now. Many callers may ask at a time; one of them reads.
     pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, NoToken> {
         let source = &self.0;
         let mut kept = source.kept.lock().await;
@@ -105,7 +105,7 @@ impl Tokens {
         };
         let now = (source.clock)();
         match (read, &source.origin) {
-            // A token file says nothing of its end.
+            // The end of a token file's token is not known.
             (Ok((token, _)), Origin::File(..)) => {
                 kept.take(token.as_deref(), None, now)?;
                 kept.again = now + AGAIN;
@@ -132,7 +132,7 @@ impl Kept {
         let early = |lifetime: Duration| now + lifetime.saturating_sub(EARLY).max(AGAIN);
         *self = Self {
             header,
-            // A wall clock that is ahead makes every token look as if it had ended: the server knows better.
+            // A wall clock that is ahead makes every token look expired: the server knows better.
             ends: lifetime.map(|lifetime| now + lifetime.max(EARLY)),
             again: lifetime.map_or(Moment::NEVER, early),
             failure: None,
@@ -140,8 +140,8 @@ impl Kept {
         Ok(())
     }
 
-    /// The last token while it holds, also when it could not be read anew: Kubernetes' clients go on with the last
-    /// token of a file that is gone.
+    /// The last token while it is valid, also if it could not be read again: Kubernetes' own clients also go on with the
+    /// last token of a file that is gone.
     fn current(&self, now: Moment) -> Result<Option<HeaderValue>, NoToken> {
         let holds = self.header.is_some() && self.ends.is_none_or(|ends| now < ends);
         match &self.failure {

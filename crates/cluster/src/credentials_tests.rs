@@ -25,7 +25,7 @@ async fn token(tokens: &Tokens) -> Result<String, String> {
     Ok(header.map(|header| header.to_str().unwrap().to_owned()).unwrap_or_default())
 }
 
-/// The wall clock has no say: only the boot clock is asked.
+/// The wall clock has no influence: only the boot clock is read.
 #[tokio::test]
 async fn a_token_file_is_read_again_every_ten_seconds_of_the_boot_clock() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ async fn a_plugin_is_asked_again_before_its_token_ends_and_never_faster_than_eve
     pass(Duration::from_mins(1));
     assert_eq!((token(&tokens).await, calls(folder)), (Ok("Bearer second".to_owned()), 2));
 
-    // It hangs: the token is used as long as it holds, and the plugin is not asked for each request.
+    // The plugin hangs: the token is used while it is valid, and the plugin is not run for each request.
     std::fs::remove_file(folder.join("answer")).unwrap();
     pass(Duration::from_secs(9 * 60 + 1));
     assert_eq!((token(&tokens).await, calls(folder)), (Ok("Bearer second".to_owned()), 3));
@@ -115,11 +115,11 @@ async fn a_plugin_is_asked_again_before_its_token_ends_and_never_faster_than_eve
     assert!(why.contains("did not answer within 2 s and was killed"), "{why}");
     assert_eq!((token(&tokens).await, calls(folder)), (Err(why), 4));
 
-    // Mended.
+    // The plugin works again.
     answer(folder, "third", Duration::ZERO);
     pass(AGAIN);
     assert_eq!((token(&tokens).await, calls(folder)), (Ok("Bearer third".to_owned()), 5));
-    // It seems to have ended before it came: our wall clock is wrong. The server decides.
+    // The token seems to have expired before it came, because our wall clock is wrong. The server decides.
     pass(Duration::from_secs(9));
     assert_eq!((token(&tokens).await, calls(folder)), (Ok("Bearer third".to_owned()), 5));
     pass(Duration::from_secs(1));

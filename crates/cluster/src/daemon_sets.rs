@@ -1,4 +1,4 @@
-//! Which DaemonSets exist: a pod of one that is gone is an orphan, and has to leave.
+//! Finds out which DaemonSets exist: a pod whose DaemonSet is gone is an orphan and has to leave.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use crate::failure::refused;
 use crate::operation::{Operation, is_name};
 use crate::wire::{CALL_DEADLINE, Cluster};
 
-/// An answer holds for so long.
+/// How long an answer counts.
 const FRESH: Duration = Duration::from_mins(5);
 
-/// A question without an answer is asked again after this.
+/// Pause before a question without an answer is asked again.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// A node has a few dozen DaemonSets at most; a memory fuller than this is emptied.
+/// Most entries of the memory; a fuller one is emptied. A node has a few dozen DaemonSets at most.
 const MOST: usize = 1_000;
 
-/// Questions in flight at a time.
+/// Most questions in flight at a time.
 const AT_A_TIME: usize = 8;
 
 /// A DaemonSet that a pod names as its controller.
@@ -36,7 +36,7 @@ pub(crate) struct DaemonSetRef {
 }
 
 impl DaemonSetRef {
-    /// The DaemonSet that the pod belongs to, if it belongs to one.
+    /// The DaemonSet that the pod names as its controller, if it names one.
     pub(crate) fn of(pod: &PodView) -> Option<Self> {
         let controller = pod.controller.as_ref().filter(|controller| controller.is_daemon_set())?;
         Some(Self {
@@ -47,7 +47,7 @@ impl DaemonSetRef {
     }
 }
 
-/// What is known of DaemonSets, by UID.
+/// What is known about DaemonSets, by UID.
 #[derive(Debug, Default)]
 pub(crate) struct DaemonSets(Mutex<BTreeMap<String, Known>>);
 
@@ -58,7 +58,7 @@ struct Known {
 }
 
 impl DaemonSets {
-    /// Writes what is known into the pod's view.
+    /// Copies what is known into the pod's view.
     pub(crate) fn fill_in(&self, pod: &mut PodView) {
         if let Some(owner) = DaemonSetRef::of(pod)
             && let Some(controller) = &mut pod.controller
@@ -67,7 +67,7 @@ impl DaemonSets {
         }
     }
 
-    /// It has to be asked for (again).
+    /// True if the DaemonSet has to be asked for, for the first time or again.
     pub(crate) fn is_due(&self, owner: &DaemonSetRef) -> bool {
         self.known().get(&owner.uid).is_none_or(|known| known.until <= boot_time())
     }
@@ -91,7 +91,7 @@ impl DaemonSets {
 }
 
 impl Cluster {
-    /// Asks for all DaemonSets of these pods of which nothing is known, and writes what is known into the views.
+    /// Asks for the DaemonSets of these pods that are not known, and copies what is known into the views.
     pub(crate) async fn fill_in_owners(&self, pods: &mut [PodView]) {
         let mut due: Vec<_> = pods.iter().filter_map(DaemonSetRef::of).collect();
         due.sort();
@@ -103,7 +103,7 @@ impl Cluster {
         }
     }
 
-    /// Asks for one DaemonSet, by name as kubectl does; only 404 says that it is missing.
+    /// Asks for one DaemonSet, by name as kubectl does. Only a 404 that names it counts as missing.
     pub(crate) async fn look_up(&self, owner: DaemonSetRef) {
         let existence = if is_name(&owner.name) && is_name(&owner.namespace) {
             self.ask(&owner).await
@@ -117,7 +117,7 @@ impl Cluster {
         let operation =
             Operation { verb: "get", resource: "daemonsets", namespace: &owner.namespace, name: &owner.name };
         let path = format!("/apis/apps/v1/namespaces/{}/daemonsets", owner.namespace);
-        // Only the status code counts: the metadata are the shortest answer there is.
+        // Only the status code counts, so the shortest possible answer, the metadata, is asked for.
         let request = Request::new(path).get_metadata(&owner.name, &GetParams::default());
         match self.call(&operation, request, CALL_DEADLINE).await {
             Ok(reply) if reply.status.is_success() => Existence::Present,

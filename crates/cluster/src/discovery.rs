@@ -1,4 +1,4 @@
-//! What the server serves, by its own word: any proxy in between can say 404.
+//! Asks the server what it serves. A 404 alone is no proof, because any proxy in between can answer it.
 
 use http::Request;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ pub(crate) struct Served {
     resources: Option<Vec<Named>>,
 }
 
-/// What the list says it is: anything else is no API server's.
+/// The kind that the list itself names; a list of another kind is not an API server's.
 #[derive(Deserialize, PartialEq, Eq)]
 enum Kind {
     #[serde(rename = "APIResourceList")]
@@ -37,14 +37,14 @@ impl Served {
 }
 
 impl Cluster {
-    /// What is served at this path, such as `/api/v1`: one call.
+    /// The resources or groups that are served at this path, such as `/api/v1`: one call.
     pub(crate) async fn served(&self, path: &'static str) -> Result<Served, ApiFailure> {
         let operation = Operation::on_cluster("get", path, "");
         let request = Request::get(path).body(Vec::new()).map_err(kube::core::request::Error::BuildRequest);
         self.fetch(&operation, request).await
     }
 
-    /// The server says itself that it has no VolumeAttachments: one call, two if it lacks the whole group.
+    /// True if the server itself says that it has no VolumeAttachments: one call, two if it lacks the whole group.
     pub(crate) async fn is_without_attachments(&self) -> Result<bool, ApiFailure> {
         match self.served("/apis/storage.k8s.io/v1").await {
             Ok(served) => Ok(served.kind == Kind::Resources && !served.has("volumeattachments")),

@@ -1,4 +1,4 @@
-//! A drain of one node, from the cordon to the proof.
+//! Drains one node, from the cordon to the final verification.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub struct Drainer {
 }
 
 impl Drainer {
-    /// Drains by this policy. The cordon's owner is `ebb`, the clock `CLOCK_BOOTTIME`.
+    /// Creates a drainer with this policy. The cordon's owner is `ebb`, the clock `CLOCK_BOOTTIME`.
     pub fn new(cluster: Cluster, policy: Policy) -> Self {
         Self {
             cluster,
@@ -58,7 +58,7 @@ impl Drainer {
         }
     }
 
-    /// Who owns the cordon, and why, as the node's annotations say.
+    /// Sets the owner of the cordon and the reason, for the node's annotations.
     #[must_use]
     pub fn owned_by(mut self, owner: &str, reason: &str) -> Self {
         owner.clone_into(&mut self.owner);
@@ -66,21 +66,21 @@ impl Drainer {
         self
     }
 
-    /// Goes on with an attempt that another process of this boot began: its deadline and its history stay.
+    /// Continues an attempt that another process began in this boot, with its deadline and its history.
     #[must_use]
     pub fn resuming(mut self, record: Record) -> Self {
         self.record = Some(record);
         self
     }
 
-    /// Another clock, for tests.
+    /// Uses another clock, for tests.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Cordons the node, and nothing else: to cordon several nodes before the first one is drained.
+    /// Only cordons the node, so that several nodes can be cordoned before the first one is drained.
     ///
     /// # Errors
     /// The node does not exist, or the call failed.
@@ -88,10 +88,10 @@ impl Drainer {
         cordon(&self.cluster, node, &self.owner, &self.reason).await
     }
 
-    /// Cordons the node and evicts its pods until a fresh list proves that none is left that should leave, or until
-    /// the attempt has failed.
+    /// Cordons the node and evicts its pods, until a fresh list proves that no pod is left that should leave, or the
+    /// attempt has failed.
     ///
-    /// Nothing happens until [`Drain::next`] or [`Drain::outcome`] is awaited. Must be called in a tokio runtime.
+    /// Nothing happens until [`Drain::next`] or [`Drain::outcome`] is awaited. Has to be called in a tokio runtime.
     pub fn drain(&self, node: &str) -> Drain {
         let drainer = self.clone();
         let name = node.to_owned();
@@ -99,13 +99,13 @@ impl Drainer {
         self.begin(node, Stage::Cordoning(cordoning))
     }
 
-    /// The same for a node that [`Drainer::cordon`] has cordoned already.
+    /// Drains a node that [`Drainer::cordon`] has cordoned already.
     pub fn drain_cordoned(&self, cordoned: Cordoned) -> Drain {
         let node = cordoned.name().to_owned();
         self.begin(&node, Stage::Cordoning(Box::pin(async { Ok(cordoned) })))
     }
 
-    /// The watches list while the node is being cordoned.
+    /// Starts the watches at once, so that they list while the node is being cordoned.
     fn begin(&self, node: &str, stage: Stage) -> Drain {
         let mut driver = Driver::with_clock(self.clock);
         driver.watch(&self.cluster, node);
@@ -120,9 +120,9 @@ impl Drainer {
     }
 }
 
-/// One drain under way.
+/// A drain that is going on.
 ///
-/// The node stays cordoned whatever happens. Dropping this stops the drain at once: calls in flight are given up.
+/// The node stays cordoned in any case. Dropping this stops the drain at once and ends all calls in flight.
 #[derive(Debug)]
 pub struct Drain {
     drainer: Drainer,
@@ -150,8 +150,7 @@ impl std::fmt::Debug for Stage {
 }
 
 impl Drain {
-    /// Waits for the next change and tells how far the drain is; `None` once it is over. May be dropped and called
-    /// again at any time.
+    /// Waits for the next change and gives the progress; `None` once the drain is over. Cancel-safe.
     pub async fn next(&mut self) -> Option<Progress> {
         match &mut self.stage {
             Stage::Over(_) => return None,
@@ -167,8 +166,8 @@ impl Drain {
         Some(self.progress())
     }
 
-    /// Waits until the drain is over. A node that is [`Outcome::Failed`] is no error: the reasons are in
-    /// [`Drain::blocked`] until then.
+    /// Waits until the drain is over. [`Outcome::Failed`] is not an error: until then [`Drain::blocked`] has the
+    /// reasons.
     ///
     /// # Errors
     /// The node could not be cordoned; nothing was evicted.
@@ -181,7 +180,7 @@ impl Drain {
         }
     }
 
-    /// How it ended, once it is over.
+    /// The result, once the drain is over.
     pub fn ended(&self) -> Option<&Result<Outcome, CordonFailure>> {
         match &self.stage {
             Stage::Over(result) => Some(result),
@@ -189,8 +188,8 @@ impl Drain {
         }
     }
 
-    /// What the drain waits for besides its pods and volumes: a watch that has failed since it last said something, a
-    /// fresh look that keeps failing, a first picture that does not come. `None` if all is well or the drain is over.
+    /// What the drain waits for besides its pods and volumes: a watch that has failed and not come back, a fresh list
+    /// that keeps failing, or a first snapshot that does not come. `None` if all is well or the drain is over.
     pub fn trouble(&self) -> Option<ApiFailure> {
         let of_looks = || match &self.state {
             State::Draining(attempt) | State::Proving(attempt, _) => attempt.trouble().map(ApiFailure::other),
@@ -199,12 +198,12 @@ impl Drain {
         self.driver.last_error().or_else(of_looks)
     }
 
-    /// The cordon, once it stands: tells whether somebody else had cordoned the node before.
+    /// The cordon, once the node has it; it says whether another party had cordoned the node before.
     pub fn cordoned(&self) -> Option<&Cordoned> {
         self.cordoned.as_ref()
     }
 
-    /// How far the drain is, in numbers.
+    /// The progress in numbers.
     pub fn progress(&self) -> Progress {
         attempt(&self.state).map(progress).unwrap_or_default()
     }
@@ -215,23 +214,23 @@ impl Drain {
         attempt(&self.state).map(|attempt| lines(attempt, now)).unwrap_or_default()
     }
 
-    /// Every pod that does not leave, with the reason and what a person can do.
+    /// All pods that do not leave, each with the reason and what a person can do.
     pub fn blocked(&self) -> Vec<Blocked> {
         let now = (self.drainer.clock)();
         attempt(&self.state).map(|attempt| blocked(attempt, now)).unwrap_or_default()
     }
 
-    /// One line for each volume that is being detached, or attached elsewhere.
+    /// One line for each volume that is being detached, or attached to another node.
     pub fn volumes(&self) -> Vec<VolumeLine> {
         attempt(&self.state).map(volume_lines).unwrap_or_default()
     }
 
-    /// What another process would need to go on with this attempt; `None` before it has begun.
+    /// What another process needs to continue this attempt; `None` before it has begun.
     pub fn record(&self) -> Option<Record> {
         attempt(&self.state).map(drain::state::Attempt::record)
     }
 
-    /// All that is known, for what the other functions do not tell.
+    /// The whole state, for everything that the other functions do not give.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -248,7 +247,7 @@ impl Drain {
         self.apply(event);
     }
 
-    /// Only waits.
+    /// Waits for the next event and changes nothing.
     async fn event(&mut self) -> Event {
         let pause = (self.drainer.clock)().until(self.wake);
         tokio::select! {
@@ -257,7 +256,7 @@ impl Drain {
         }
     }
 
-    /// Only changes.
+    /// Applies an event and waits for nothing.
     fn apply(&mut self, event: Event) {
         let now = (self.drainer.clock)();
         let (state, effects) = step(std::mem::take(&mut self.state), event, now, &self.drainer.policy);
@@ -281,7 +280,7 @@ impl Drain {
     }
 }
 
-/// Sleeps at most an hour, so that no far-off time overflows; who waits for longer wakes and looks again.
+/// Sleeps one hour at most, so that a far-off time cannot overflow; the caller loops.
 async fn sleep(pause: Duration) {
     tokio::time::sleep(pause.min(Duration::from_hours(1))).await;
 }

@@ -16,7 +16,7 @@ async fn drain_edge_a(cluster: &Cluster, policy: Policy) -> Result<Outcome, Cord
     soon(Drainer::new(cluster.clone(), policy).owned_by("zedkube", "test").drain("edge-a").outcome()).await
 }
 
-/// Drains edge-a and shows every state.
+/// Drains edge-a and gives every state to the test.
 async fn watched(drainer: &Drainer, mut see: impl FnMut(&State)) -> Result<Outcome, CordonFailure> {
     let mut drain = drainer.drain("edge-a");
     while drain.next().await.is_some() {
@@ -49,7 +49,7 @@ async fn a_budget_is_kept_and_a_freed_place_is_used_at_once() {
     let (fake, cluster) = live_cluster();
     deployment(&fake, 5).await;
     fake.budget("web", Limit::MaxUnavailable("1")).unwrap();
-    // A retry by time alone would take far longer than the test may.
+    // A retry by time alone would take far longer than the test may take.
     let slow = Policy { retry: Duration::from_hours(1), ..policy() };
     assert_eq!(drain_edge_a(&cluster, slow).await, Ok(Outcome::Drained));
     assert_eq!(fake.pods_on("edge-a").len(), 0);
@@ -79,18 +79,18 @@ async fn an_outage_in_the_middle_is_waited_for() {
         let was_away = states.borrow().contains(&Some(true));
         let is_away = states.borrow().last() == Some(&Some(true));
         if blocked == 3 && !was_away {
-            // Nothing is in flight now: only the watches can tell.
+            // No call is in flight now: only the watches can show it.
             fake.faults().api_down().unwrap();
         } else if is_away {
             fake.faults().api_up().unwrap();
         } else if was_away {
-            // Back again: now let the pods go.
+            // The server is back: now the pods may go.
             fake.delete("poddisruptionbudgets", "default", "web");
         }
     };
     let drainer = Drainer::new(cluster.clone(), policy());
     let drain = watched(&drainer, watch);
-    // After an outage the proof needs a minute: enough to see that all pods have left.
+    // After an outage the verification waits a minute: it is enough to see that all pods have left.
     tokio::select! {
         outcome = drain => panic!("{outcome:?}"),
         () = until(&fake, |fake| fake.pods_on("edge-a").is_empty()) => {}
@@ -154,7 +154,7 @@ async fn a_node_that_goes_away() {
     let remove = |state: &State| {
         if progress::attempt(state).is_some_and(drain::state::Attempt::has_seen_cordon) {
             fake.delete("nodes", "", "edge-a");
-            // As the controller manager does with pods whose node is gone.
+            // The controller manager does the same with pods whose node is gone.
             drop(fake.edit("pods", "default", "web", |pod| pod["status"]["phase"] = "Failed".into()));
             fake.delete("pods", "default", "web");
         }

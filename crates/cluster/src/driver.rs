@@ -1,8 +1,8 @@
-//! Everything that an attempt sees and asks for, as events of [`drain::step()`].
+//! Turns everything that an attempt sees and asks for into events of [`drain::step()`].
 //!
-//! Whoever drives the step, [`crate::Drainer`] for a command or zedkube on a device, uses a [`Driver`] for it: the watches on the
-//! node, the calls in flight, the lasting refusal of a watch, and the probe that finds out whether the API server is away
-//! become events here and nowhere else.
+//! Both callers of the step, [`crate::Drainer`] for a command and zedkube on a device, use a [`Driver`]. The watches on
+//! the node, the calls in flight, a watch that is refused for long, and the probe that finds out whether the API server
+//! is away become events here and nowhere else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::feed::{Failures, Feed};
 use crate::probe::Probe;
 use crate::wire::Cluster;
 
-/// An eviction that could not even be sent is tried again after this.
+/// Pause before an eviction that could not be sent is tried again.
 const NO_CONNECTION: Duration = Duration::from_secs(1);
 
-/// Drives the attempts to drain one node. Dropping it gives up all watches and calls.
+/// Drives the attempts to drain one node. Dropping it ends all its watches and calls.
 #[derive(Debug)]
 pub struct Driver {
     clock: Clock,
@@ -32,7 +32,7 @@ pub struct Driver {
     awaits_picture: bool,
 }
 
-/// The watches on a node, and what finds out whether the API server that they ask is away.
+/// The watches on a node, and the probe that finds out whether their API server is away.
 #[derive(Debug)]
 struct Watching {
     cluster: Cluster,
@@ -48,13 +48,13 @@ impl Default for Driver {
 }
 
 impl Driver {
-    /// With another clock than `CLOCK_BOOTTIME`. Nothing is watched yet.
+    /// Uses another clock than `CLOCK_BOOTTIME`. No node is watched yet.
     pub(crate) fn with_clock(clock: Clock) -> Self {
         Self { clock, watching: None, calls: None, unsent: mpsc::unbounded_channel(), awaits_picture: false }
     }
 
-    /// Begins to watch the node. Watches that were there before end; calls in flight stay on their connection and are
-    /// answered, later ones use this one. Must be called in a tokio runtime.
+    /// Begins to watch the node. Earlier watches end; calls in flight stay on their connection and are answered, later
+    /// calls use this one. Has to be called in a tokio runtime.
     pub fn watch(&mut self, cluster: &Cluster, node: &str) {
         let feed = Feed::start(cluster, node);
         self.watching = Some(Watching {
@@ -73,24 +73,24 @@ impl Driver {
         self.watching = None;
     }
 
-    /// Whether an attempt waits for its first picture. While it does, a watch that the server refuses for good is told of
-    /// as [`Event::Unseen`]: no picture will come.
+    /// Sets whether an attempt waits for its first snapshot. Meanwhile a watch that the server refuses for good becomes
+    /// [`Event::Unseen`], because no snapshot will come.
     pub fn await_picture(&mut self, awaits: bool) {
         self.awaits_picture = awaits;
     }
 
-    /// From now on evictions may be sent: the node is cordoned. A proof that is there already stays until
-    /// [`Effect::Abort`].
+    /// Allows evictions from now on, because the node is cordoned. An earlier proof is kept until [`Effect::Abort`].
     pub fn permit(&mut self, cordoned: &Cordoned) {
         if let (None, Some(watching)) = (&self.calls, &self.watching) {
             self.calls = Some(Calls::new(watching.cluster.clone(), cordoned.clone()));
         }
     }
 
-    /// Begins what the step wants. What cannot be sent, for want of a connection or of [`Driver::permit`], is answered all the
-    /// same: the step would wait for ever. [`Effect::WakeAt`] is the caller's.
+    /// Starts what the step asks for. An effect that cannot be sent, because there is no connection or no
+    /// [`Driver::permit`], gets an answer as well, because otherwise the step would wait for ever. [`Effect::WakeAt`] is
+    /// left to the caller.
     ///
-    /// `known` is what the attempt knows already: a fresh look takes its budgets over, and what it knows of claims and
+    /// `known` is the attempt's newest snapshot. A fresh list takes over its budgets, and what it knows of claims and
     /// volumes.
     pub fn perform(&mut self, effect: Effect, known: Option<&Arc<Picture>>) {
         if effect == Effect::Abort {
@@ -98,12 +98,12 @@ impl Driver {
         } else if let Some(calls) = &mut self.calls {
             calls.perform(effect, known);
         } else if let Some(event) = not_sent(effect) {
-            // The receiver is in this struct, so it is there.
+            // The receiver is in this struct, so sending cannot fail.
             self.unsent.0.send(event).unwrap_or_default();
         }
     }
 
-    /// Waits for the next event. May be dropped and called again at any time.
+    /// Waits for the next event. Cancel-safe.
     pub async fn next(&mut self) -> Event {
         let Self { watching, calls, unsent, awaits_picture, .. } = self;
         let call = async {
@@ -123,13 +123,13 @@ impl Driver {
         event
     }
 
-    /// The failure of a watch from which nothing was heard since: what is known may be old.
+    /// The failure of a watch, if nothing has come from that watch since: the snapshot may be old.
     pub fn last_error(&self) -> Option<ApiFailure> {
         self.watching.as_ref()?.feed.last_error()
     }
 }
 
-/// What the watches show, or why they do not.
+/// The next event of the watches: a snapshot, a refusal, or an outage of the API server.
 async fn watch_event(watching: Option<&mut Watching>, awaits_picture: bool) -> Event {
     let Some(Watching { feed, failures, probe, .. }) = watching else { return std::future::pending().await };
     let mut refused = failures.clone();
@@ -149,7 +149,7 @@ async fn watch_event(watching: Option<&mut Watching>, awaits_picture: bool) -> E
     }
 }
 
-/// The server may be away: whoever is throttled or cannot look is not told so by the watches.
+/// True if the event may mean that the server is away: the watches do not report a throttled eviction or a failed list.
 fn raises_doubt(event: &Event) -> bool {
     matches!(
         event,

@@ -1,9 +1,9 @@
-//! One eviction, and one deletion.
+//! Sends one eviction or one deletion.
 //!
-//! kube's own `Api::evict` sends the key `delete_options`, which the API server ignores (M2): grace
-//! period and UID would not count. So the body is made here, and the server is told to be strict about it.
+//! kube's own `Api::evict` sends the key `delete_options`, which the API server ignores (M2), so the grace period and
+//! the UID would not count. So the body is made here, with strict field validation by the server.
 //!
-//! One call each; a conflict costs one more, to see whether the pod has been replaced, and so does a server without
+//! Each costs one call. A conflict costs one more, to see whether the pod has been replaced; so does a server without
 //! evictions, to be sure of it. Evictions and budgets are `policy/v1`: servers before 1.22 have no such evictions.
 
 use std::time::Duration;
@@ -23,24 +23,26 @@ use crate::operation::{DryRun, Operation, is_name};
 use crate::wire::{Cluster, EVICTION_DEADLINE, Reply};
 
 /// Evicts the pod from the cordoned node; its UID is the precondition. `grace` is the grace period to send, rounded up
-/// to seconds; `None` leaves it to the pod.
+/// to seconds; `None` leaves it to the pod's own.
 ///
-/// Compare the UID with a fresh picture before: a wrong one uses up the budget's disruption for two minutes.
+/// The caller has to compare the UID with a fresh snapshot first: a wrong UID uses up one disruption of the budget for
+/// two minutes.
 pub async fn evict(cluster: &Cluster, _proof: &Cordoned, pod: &PodId, grace: Option<Duration>) -> Answer {
     send(cluster, Asked::Eviction, pod, grace, DryRun::No).await
 }
 
-/// Deletes the pod from the cordoned node, past all budgets; its UID is the precondition.
+/// Deletes the pod from the cordoned node without asking any budget; its UID is the precondition.
 pub async fn delete(cluster: &Cluster, _proof: &Cordoned, pod: &PodId, grace: Option<Duration>) -> Answer {
     send(cluster, Asked::Deletion, pod, grace, DryRun::No).await
 }
 
-/// What the server would say to an eviction now. Changes nothing, not even a budget's count, so it needs no cordon.
+/// Asks what the server would answer to an eviction now. It changes nothing, not even a budget's count, so it needs no
+/// cordon.
 pub async fn would_evict(cluster: &Cluster, pod: &PodId, grace: Option<Duration>) -> Answer {
     send(cluster, Asked::Eviction, pod, grace, DryRun::Yes).await
 }
 
-/// What the server would say to a deletion now. Changes nothing.
+/// Asks what the server would answer to a deletion now. It changes nothing.
 pub async fn would_delete(cluster: &Cluster, pod: &PodId, grace: Option<Duration>) -> Answer {
     send(cluster, Asked::Deletion, pod, grace, DryRun::Yes).await
 }
@@ -84,8 +86,8 @@ async fn post_eviction(
     cluster.call(&operation, eviction(pod, grace, dry_run), EVICTION_DEADLINE).await
 }
 
-/// The server's own list of what it serves, before pods are deleted for want of evictions: a proxy in between says 404
-/// as well.
+/// Reads the server's own list of what it serves, before pods are deleted because there are no evictions: a proxy in
+/// between may answer 404 as well.
 async fn without_evictions(cluster: &Cluster) -> Answer {
     match cluster.served("/api/v1").await {
         Ok(served) if served.has("pods") && !served.has("pods/eviction") => Answer::NoEvictions,
@@ -97,7 +99,7 @@ async fn without_evictions(cluster: &Cluster) -> Answer {
     }
 }
 
-/// No answer came: whether the server acted is unknown, and the picture will tell.
+/// The answer for a call without a reply: it is not known whether the server acted; the next snapshot will show it.
 fn unanswered(failure: ApiFailure) -> Answer {
     match failure {
         ApiFailure::Unreachable { text } => Answer::Throttled { after: None, text },
@@ -108,7 +110,7 @@ fn unanswered(failure: ApiFailure) -> Answer {
     }
 }
 
-/// After a conflict: the pod with this UID is gone, or another one has its name.
+/// After a conflict: true if the pod with this UID is gone, or another pod has its name.
 async fn is_replaced(cluster: &Cluster, pod: &PodId) -> bool {
     let request = kube::core::Request::new(pods(pod)).get(&pod.name, &GetParams::default());
     match cluster.fetch::<Pod>(&on_pod("get", "pods", pod), request).await {
@@ -150,7 +152,7 @@ fn eviction(pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
 
 fn deletion(pod: &PodId, grace: Option<Duration>, dry_run: DryRun) -> Built {
     let body = DeleteOptions {
-        // In the body: the API server ignores the whole query of a DELETE that has one.
+        // In the body, because the API server ignores the whole query of a DELETE that has a body.
         dry_run: (dry_run == DryRun::Yes).then(|| vec!["All".to_owned()]),
         api_version: Some("v1".to_owned()),
         kind: Some("DeleteOptions".to_owned()),
@@ -167,7 +169,7 @@ fn options(pod: &PodId, grace: Option<Duration>) -> DeleteOptions {
     }
 }
 
-/// Rounded up: half a second must not become 0, which kills at once.
+/// Whole seconds, rounded up: half a second must not become 0, which kills at once.
 fn whole_seconds(grace: Duration) -> i64 {
     let seconds = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
     i64::try_from(seconds).unwrap_or(i64::MAX)

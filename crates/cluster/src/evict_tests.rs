@@ -62,7 +62,7 @@ async fn a_dry_run_changes_nothing() {
     assert_eq!(would_evict(&cluster, &pod, None).await, Answer::Accepted);
     assert_eq!(would_delete(&cluster, &pod, None).await, Answer::Accepted);
     assert_eq!(last(&fake, "create", "pods/eviction").query, "fieldValidation=Strict&dryRun=All");
-    // The API server ignores the query of a DELETE with a body, and deletes.
+    // The API server ignores the query of a DELETE that has a body, and would delete.
     let sent = last(&fake, "delete", "pods");
     assert_eq!((sent.query.as_str(), &json(&sent.body)["dryRun"]), ("", &json!(["All"])));
     let left = fake.get("pods", "default", "web-1").unwrap();
@@ -82,7 +82,7 @@ async fn after_a_conflict_the_pod_is_looked_at() {
     fake.faults().add(Fault::on("create", "pods/eviction", conflict()).times(2));
     fake.faults().add(Fault::on("get", "pods", Effect::Answer(Reply::timeout())));
     let answer = evict(&cluster, &proof, &pod, None).await;
-    assert!(matches!(answer, Answer::Retry { .. }), "nobody knows: {answer:?}");
+    assert!(matches!(answer, Answer::Retry { .. }), "it is not known: {answer:?}");
     let missing = PodId { name: "missing".to_owned(), ..pod };
     assert_eq!(evict(&cluster, &proof, &missing, None).await, Answer::Gone, "no pod has the name");
 }

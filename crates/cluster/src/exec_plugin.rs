@@ -1,8 +1,8 @@
-//! Credential plugins: the `exec` of a kubeconfig's user.
+//! Runs credential plugins: the `exec` of a kubeconfig's user.
 //!
-//! They are run here and not by kube, which waits for one without end and starts the next one beside it: one at a time,
-//! in a process group of its own, killed with all that it has started when its time is over or nobody wants its answer
-//! any more.
+//! They are run here and not by kube, which waits for a plugin without end and starts the next one beside it. Here one
+//! runs at a time, in its own process group, and is killed with all its children when its time is over or its answer is
+//! not needed any more.
 
 use std::io::{IsTerminal, stderr};
 use std::process::Stdio;
@@ -18,28 +18,28 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
-/// A plugin has to answer within this time, the wait for another one included: below a call's own deadline, so that
-/// the plugin is named and not the API server.
+/// Time limit for a plugin's answer, including the wait for another plugin. It is below a call's own deadline, so that
+/// the error names the plugin and not the API server.
 pub(crate) const LIMIT: Duration = Duration::from_secs(8);
 
-/// No answer is longer: a token or a certificate chain with its key.
+/// Longest answer: a token, or a certificate chain with its key.
 const LONGEST_ANSWER: u64 = 1024 * 1024;
 
-/// One plugin at a time in this process.
+/// Lets one plugin run at a time in this process.
 static TURN: Semaphore = Semaphore::const_new(1);
 
-/// What a plugin answers.
+/// The answer of a plugin.
 #[derive(Default)]
 pub(crate) struct Credential {
     /// For header `Authorization: Bearer`.
     pub(crate) token: Option<String>,
     /// PEM texts of a client certificate and its key.
     pub(crate) certificate: Option<(String, String)>,
-    /// For how long it holds from now on; `None` = no end is known.
+    /// How long it is valid from now on; `None` if no end is known.
     pub(crate) lifetime: Option<Duration>,
 }
 
-/// `ExecCredential` of client.authentication.k8s.io, as far as it is needed.
+/// `ExecCredential` of client.authentication.k8s.io, the fields that are needed.
 #[derive(Deserialize)]
 struct Answer {
     status: Option<Status>,
@@ -54,8 +54,8 @@ struct Status {
     client_key_data: Option<String>,
 }
 
-/// Runs the plugin to its end, within `limit`. The error names the program and never what it printed: that may be the
-/// credentials.
+/// Runs the plugin to its end, within `limit`. The error names the program, and never quotes its output, which may be
+/// the credentials.
 pub(crate) async fn run(exec: &ExecConfig, limit: Duration) -> Result<Credential, String> {
     let program = exec.command.as_deref().ok_or("its credential plugin has no command")?;
     let named = |what: &str| format!("its credential plugin {what} (`{program}`)");
@@ -103,7 +103,7 @@ fn environment(exec: &ExecConfig) -> impl Iterator<Item = (&String, &String)> {
     variables.filter_map(|variable| Some((variable.get("name")?, variable.get("value")?)))
 }
 
-/// What the plugin is told: an `ExecCredential` without a status.
+/// The input of the plugin: an `ExecCredential` without a status.
 fn information(exec: &ExecConfig) -> Result<String, String> {
     let mut spec = json!({"interactive": false});
     if exec.provide_cluster_info {

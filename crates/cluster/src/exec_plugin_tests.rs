@@ -10,7 +10,7 @@ fn plugin(script: &str) -> ExecConfig {
     }
 }
 
-/// A zombie that nobody collects is dead, too.
+/// A zombie whose parent does not collect it counts as dead, too.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
@@ -56,7 +56,7 @@ async fn what_a_plugin_answers() {
     assert!(why.contains("nobody is there"), "{why}");
 }
 
-/// However often one hangs, the next try has a turn, and nothing is left of it.
+/// However often a plugin hangs, the next try is run, and no process is left.
 #[tokio::test]
 async fn a_plugin_that_hangs_is_killed_with_its_children() {
     let folder = tempfile::tempdir().unwrap();

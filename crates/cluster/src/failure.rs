@@ -1,8 +1,8 @@
-//! What a failed call to the API server means.
+//! The meaning of a failed call to the API server.
 //!
-//! Every failure is classified here or, for evictions, in [`crate::answer`]; nobody else looks at status codes or at
-//! `kube::Error`. The texts are whole sentences for people: they name the operation, its object, and what is wrong.
-//! They never hold a token, a key, or a piece of an object.
+//! Every failure is classified here or, for evictions, in [`crate::answer`]; no other module looks at status codes or at
+//! `kube::Error`. The texts are whole sentences for people: they name the operation, its object, and what is wrong. They
+//! never contain a token, a key, or a part of an object.
 
 use std::error::Error;
 use std::io;
@@ -16,44 +16,45 @@ use text::first_chars;
 
 use crate::operation::Operation;
 
-/// A call that did not work.
+/// A call to the API server that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiFailure {
     /// The API server cannot be reached or cannot serve: connection refused, DNS, TLS, time-out, 5xx, and a
     /// kubeconfig that is missing or broken.
     #[error("{text}")]
     Unreachable {
-        /// What was tried and what happened.
+        /// The operation and what happened.
         text: String,
     },
-    /// The API server is there and does not let us (401, 403): the verb and the resource are named.
+    /// The API server answered and refused our credentials or rights (401, 403): the verb and the resource are named.
     #[error("{text}")]
     Denied {
-        /// What was tried, what the server says, what has to be granted.
+        /// The operation, the server's message, and the right that is missing.
         text: String,
     },
-    /// There is no such object (404).
+    /// The object does not exist (404).
     #[error("{text}")]
     NotFound {
-        /// What was tried.
+        /// The operation.
         text: String,
     },
-    /// Somebody changed the object in between (409).
+    /// Another client changed the object since it was read (409).
     #[error("{text}")]
     Conflict {
-        /// What was tried and what the server says.
+        /// The operation and the server's message.
         text: String,
     },
-    /// Anything else: a request that the server does not understand, an answer that we do not, a busy server (429).
+    /// Any other failure: a request that the server does not understand, an answer that we do not understand, a busy
+    /// server (429).
     #[error("{text}")]
     Other {
-        /// What was tried and what happened.
+        /// The operation and what happened.
         text: String,
     },
 }
 
 impl ApiFailure {
-    /// The sentence for people.
+    /// The failure as a sentence for people.
     pub fn text(&self) -> &str {
         match self {
             Self::Unreachable { text }
@@ -64,7 +65,7 @@ impl ApiFailure {
         }
     }
 
-    /// The API server is away, as far as this call can tell.
+    /// True if the API server is away, as far as this call can tell.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
@@ -78,7 +79,7 @@ impl ApiFailure {
     }
 }
 
-/// What an error of the client means.
+/// Classifies an error of the kube client.
 pub(crate) fn classify(operation: &Operation<'_>, error: &kube::Error) -> ApiFailure {
     use kube::Error as E;
     let failed = |what: &str| format!("cannot {operation}: {what}");
@@ -106,14 +107,14 @@ pub(crate) fn classify(operation: &Operation<'_>, error: &kube::Error) -> ApiFai
     }
 }
 
-/// What TLS complains of, if it was TLS.
+/// The TLS error inside this error, if there is one.
 pub(crate) fn tls_error(error: &kube::Error) -> Option<&rustls::Error> {
     let mut next: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = next {
         if let Some(tls) = error.downcast_ref() {
             return Some(tls);
         }
-        // An I/O error hides what it was made of: it gives that one's source as its own.
+        // `io::Error::source` skips the error that it wraps, so that one is taken out by hand.
         next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(inner) => Some(inner),
             None => error.source(),
@@ -122,8 +123,8 @@ pub(crate) fn tls_error(error: &kube::Error) -> Option<&rustls::Error> {
     None
 }
 
-/// A certificate of the server that does not hold at the time which this machine's clock shows. A clock that is wrong
-/// looks like a server that is: it is the first thing to be looked at.
+/// The text for a server certificate that is not valid at the time of this machine's clock. A wrong clock on this
+/// machine looks like a wrong server, so the clock has to be checked first.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "every other complaint is not about time; rustls adds more"
@@ -146,15 +147,15 @@ fn clock_text(error: &rustls::Error) -> Option<String> {
     ))
 }
 
-/// The day alone: a reason that is another one at each look would be written and logged each time.
+/// The day alone: a text that changed with every try would be logged and published each time.
 fn shown(time: UnixTime) -> String {
     let time = i64::try_from(time.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
     time.map_or_else(|| "an impossible time".to_owned(), |time| time.strftime("%F").to_string())
 }
 
-/// How the Node authorizer refuses a kubelet a pod, claim or volume by name: no pod that is bound to its node needs it (any
-/// more), so that for this node it is gone. It is no missing right, and no proof either: proofs are lists. Of any other
-/// object, such as the slots, the same words say that a right is missing.
+/// The Node authorizer's refusal to let a kubelet read a pod, claim or volume by name, because no pod bound to its node
+/// needs the object (any more): for this node the object is gone. It is not a missing right, and not a proof either:
+/// proofs are lists. For any other object, such as the slots, the same message means a missing right.
 fn is_not_ours(operation: &Operation<'_>, message: &str) -> bool {
     let of_pods = ["pods", "persistentvolumeclaims", "persistentvolumes", "volumeattachments"];
     operation.verb == "get"
@@ -162,7 +163,7 @@ fn is_not_ours(operation: &Operation<'_>, message: &str) -> bool {
         && message.contains("no relationship found between node")
 }
 
-/// What a status code of the API server means, outside evictions.
+/// The meaning of a status code of the API server, outside evictions.
 pub(crate) fn refused(operation: &Operation<'_>, code: u16, message: &str) -> ApiFailure {
     let message = words(message);
     let said = if message.is_empty() {
@@ -185,9 +186,9 @@ pub(crate) fn refused(operation: &Operation<'_>, code: u16, message: &str) -> Ap
     }
 }
 
-/// The server has answered and would answer the same again: it does not have what was asked for, does not let us, or
-/// sends what cannot be read. One that is away, busy (429), slow (408), broken (5xx) or has forgotten a version (410)
-/// may answer otherwise next time.
+/// True if the server has answered and would give the same answer again: it does not have the object, refuses us, or
+/// sends what cannot be read. A server that is away, busy (429), slow (408), broken (5xx) or has forgotten a version
+/// (410) may answer differently next time.
 pub(crate) fn is_refusal(error: &kube::Error) -> bool {
     if let kube::Error::Api(status) = error {
         return !matches!(status.code, 408 | 410 | 429 | 500..=599);
@@ -195,7 +196,7 @@ pub(crate) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::SerdeError(_))
 }
 
-/// Why a JSON text cannot be read, without a piece of it: objects may hold secrets.
+/// Why a JSON text cannot be read. It quotes no part of the text, because objects may contain secrets.
 pub(crate) fn json_text(error: &serde_json::Error) -> String {
     format!(
         "the answer is not the object that was asked for (line {}, column {})",
@@ -204,7 +205,8 @@ pub(crate) fn json_text(error: &serde_json::Error) -> String {
     )
 }
 
-/// What is wrong with a kubeconfig, without a piece of it: parsers like to quote, and it holds keys.
+/// Why a kubeconfig cannot be used. It quotes no part of the file, because the file contains keys and parsers like to
+/// quote.
 pub(crate) fn kubeconfig_text(error: &KubeconfigError) -> String {
     use KubeconfigError as E;
     match error {
@@ -225,7 +227,7 @@ pub(crate) fn kubeconfig_text(error: &KubeconfigError) -> String {
     }
 }
 
-/// Why credentials could not be made, without what a plugin printed: that may be the credentials.
+/// Why credentials could not be obtained. It does not quote a plugin's output, which may be the credentials.
 pub(crate) fn auth_text(error: &AuthError) -> &'static str {
     use AuthError as E;
     match error {
@@ -245,13 +247,13 @@ pub(crate) fn auth_text(error: &AuthError) -> &'static str {
     }
 }
 
-/// A text of somebody else's, fit for one line of a report: no control characters, at most 600 characters.
+/// A foreign text, made fit for one line of a report: no control characters, at most 600 characters.
 pub(crate) fn words(text: &str) -> String {
     const LONGEST: usize = 600;
     first_chars(text.trim(), LONGEST)
 }
 
-/// The error and its causes, each said once.
+/// The error and its causes, each text once.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);

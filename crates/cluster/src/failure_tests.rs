@@ -127,7 +127,7 @@ fn which_failures_are_refusals() {
     assert!(!is_refusal(&kube::Error::TlsRequired));
 }
 
-/// A device without a clock of its own starts in 1970: whoever reads the reason must not look for the API server.
+/// A device without its own clock starts in 1970: the text must not send its reader to the API server.
 #[test]
 fn a_clock_that_may_be_wrong_heads_the_text() {
     use CertificateError as E;
@@ -143,7 +143,7 @@ fn a_clock_that_may_be_wrong_heads_the_text() {
     ];
     for (certificate, part) in cases {
         let tls = rustls::Error::InvalidCertificate(certificate);
-        // As hyper wraps it: an I/O error in another one.
+        // hyper wraps it like this: an I/O error in another one.
         let error = kube::Error::Service(Box::new(io::Error::other(io::Error::other(tls))));
         assert!(tls_error(&error).is_some());
         let failure = classify(&Operation::on_cluster("list", "nodes", ""), &error);

@@ -1,4 +1,4 @@
-//! The picture of one node, fed by watches.
+//! The snapshot of one node, kept up to date by watches.
 
 mod gather;
 mod refusals;
@@ -17,15 +17,15 @@ use crate::wire::Cluster;
 
 use gather::{Gather, Health};
 
-/// The picture of one node. Dropping it ends its watches.
+/// The snapshot of one node. Dropping it ends its watches.
 ///
-/// Three watches: the Node, the pods bound to it, and all PodDisruptionBudgets; six calls until the first picture. What
-/// other nodes' pods do costs nothing.
+/// A feed has three watches: the Node, the pods bound to it, and all PodDisruptionBudgets; six calls until the first
+/// snapshot. Changes of pods on other nodes cost nothing.
 ///
 /// As soon as one of the pods has a claim, five more watches begin and stay, ten calls: PersistentVolumeClaims,
-/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. Until each of the first three has listed once, or the
-/// server has refused it for 30 s on end, no picture is shown: a pod with volumes must not look like one without. What has
-/// been listed once stays known, whatever the server refuses later.
+/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. No snapshot is given until each of the first three
+/// has listed once, or was refused by the server for 30 s without a break, because a pod with volumes must not look like
+/// one without. What has been listed once stays known, whatever the server refuses later.
 #[derive(Debug)]
 pub struct Feed {
     pictures: watch::Receiver<Option<Arc<Picture>>>,
@@ -40,12 +40,12 @@ impl Drop for Feed {
 }
 
 impl Feed {
-    /// Begins to watch. Must be called in a tokio runtime.
+    /// Begins to watch. Has to be called in a tokio runtime.
     pub fn start(cluster: &Cluster, node: &str) -> Self {
         Self::start_by(cluster, node, boot_time)
     }
 
-    /// With another clock.
+    /// Uses another clock.
     pub(crate) fn start_by(cluster: &Cluster, node: &str, clock: Clock) -> Self {
         let (pictures, receive_pictures) = watch::channel(None);
         let (health, receive_health) = watch::channel(Health::default());
@@ -54,8 +54,8 @@ impl Feed {
         Self { pictures: receive_pictures, health: receive_health, task }
     }
 
-    /// Waits for a picture that was not returned before. Pictures in between are skipped; nothing comes until all
-    /// watches have listed once. May be dropped and called again at any time.
+    /// Waits for a snapshot that was not returned before. Older ones are skipped; the first one comes when all watches
+    /// have listed once. Cancel-safe.
     pub async fn changed(&mut self) -> Arc<Picture> {
         loop {
             if self.pictures.changed().await.is_err() {
@@ -68,16 +68,16 @@ impl Feed {
         }
     }
 
-    /// The last picture, if there is one yet.
+    /// The newest snapshot, if there is one yet.
     pub fn latest(&self) -> Option<Arc<Picture>> {
         self.pictures.borrow().clone()
     }
 
-    /// The failure of a watch from which nothing was heard since: the picture may be old.
+    /// The failure of a watch, if nothing has come from that watch since: the snapshot may be old.
     ///
-    /// A watch that goes on after a break says nothing until something changes, so a failure shown here may be over;
-    /// ask the server ([`crate::get_node`]) to know. Refusals that the picture itself tells of, or does without
-    /// (VolumeAttachments, CSIDrivers, other Nodes), are only in the log.
+    /// After a break a watch may send nothing until something changes, so this failure may be over; to be sure, ask the
+    /// server ([`crate::get_node`]). Some refusals are only in the log: those that the snapshot itself contains, and
+    /// those that it does not need (VolumeAttachments, CSIDrivers, other Nodes).
     pub fn last_error(&self) -> Option<ApiFailure> {
         self.health.borrow().failing.values().next().cloned()
     }
@@ -88,14 +88,14 @@ impl Feed {
     }
 }
 
-/// Failures of a [`Feed`]'s watches, to be waited for.
+/// The failures of a [`Feed`]'s watches, to wait for.
 #[derive(Clone, Debug)]
 pub struct Failures(watch::Receiver<Health>);
 
 impl Failures {
-    /// Waits until it is clear that there will be no picture: the server does not let us watch the node, its pods or the
-    /// budgets, and that has lasted for [`drain::policy::REFUSAL_LASTS`]. Ask only while there is no picture: from then on
-    /// it is answered at once, again and again. May be dropped and called again at any time.
+    /// Waits until it is certain that there will be no snapshot: the server has refused to let us watch the node, its
+    /// pods or the budgets for [`drain::policy::REFUSAL_LASTS`]. Call it only while there is no snapshot: once the
+    /// refusal counts, each call returns at once. Cancel-safe.
     pub async fn refused(&mut self) -> ApiFailure {
         let refused = self.0.wait_for(|health| !health.refused.is_empty()).await;
         match refused.ok().and_then(|health| health.refused.values().next().cloned()) {
@@ -105,7 +105,7 @@ impl Failures {
         }
     }
 
-    /// Waits for the next failure of a watch. May be dropped and called again at any time.
+    /// Waits for the next failure of a watch. Cancel-safe.
     pub async fn next(&mut self) -> ApiFailure {
         loop {
             if self.0.changed().await.is_err() {

@@ -8,7 +8,7 @@ use crate::testing::{
     attach, attached, connect_to, driver, pod_with_volume, soon, still_cluster, storage_of, until,
 };
 
-/// Waits for a picture that fulfils the condition.
+/// Waits for a snapshot for which the condition is true.
 async fn seen(feed: &mut Feed, condition: impl Fn(&Picture) -> bool) -> Arc<Picture> {
     soon(async {
         loop {
@@ -107,7 +107,7 @@ async fn a_heartbeat_is_no_change() {
     fake.edit("nodes", "", "edge-a", |node| node["status"]["images"] = json!([])).unwrap();
     fake.pod("a", "edge-a").unwrap();
     let picture = soon(feed.changed()).await;
-    assert_eq!(picture.pods.len(), 1, "the first new picture is that of the pod");
+    assert_eq!(picture.pods.len(), 1, "the first new snapshot is that of the pod");
 }
 
 fn pod_of_daemon_set(name: &str, owner: &str) -> Value {
@@ -133,7 +133,7 @@ async fn owners_are_known_from_the_first_picture_on() {
     let (present, unknown, missing) = (Existence::Present, Existence::Unknown, Existence::Missing);
     assert_eq!(existences, [present, present, unknown, missing]);
     assert_eq!(fake.requests().count("ebb/", "get", "daemonsets"), 3);
-    // A pod that comes later is asked about as well.
+    // The DaemonSet of a pod that comes later is asked for as well.
     fake.apply(pod_of_daemon_set("orphan-2", "gone-2")).unwrap();
     let is_missing = |pod: &drain::PodView| pod.controller.as_ref().unwrap().existence == missing;
     seen(&mut feed, |picture| picture.pods.iter().filter(|pod| is_missing(pod)).count() == 2).await;
@@ -221,7 +221,7 @@ async fn a_live_clusters_pods_come_and_go() {
     seen(&mut feed, |picture| picture.pods.len() == 1).await;
 }
 
-/// Calls that were made by us.
+/// The calls that this crate has made.
 fn calls(fake: &FakeCluster) -> (u64, u64, u64) {
     let asked = |verb| fake.requests().count("ebb/", verb, "*");
     (asked("list"), asked("watch"), asked("*"))
@@ -250,7 +250,7 @@ async fn storage_is_watched_from_the_first_claim_on() {
     // Drivers and other nodes are not waited for.
     assert_eq!(
         picture.storage.attachments, expected.attachments,
-        "there in the first picture that shows the pod"
+        "there in the first snapshot that shows the pod"
     );
     assert_eq!(picture.storage.claims, expected.claims);
     if picture.storage != expected {
@@ -266,7 +266,7 @@ async fn storage_is_watched_from_the_first_claim_on() {
     fake.node("edge-b").unwrap();
     seen(&mut feed, |picture| picture.storage.peer_takes_pods == Some(true)).await;
     expected.peer_takes_pods = Some(true);
-    // The pod goes, and its claim: what it used is remembered.
+    // The pod goes, and its claim too: what the pod used is remembered.
     fake.edit("pods", "default", "db", |pod| pod["metadata"]["deletionGracePeriodSeconds"] = json!(0))
         .unwrap();
     fake.delete("persistentvolumeclaims", "default", "db");
@@ -300,7 +300,7 @@ async fn what_other_nodes_claim_makes_no_picture() {
     );
 }
 
-/// A clock on which 30 s are over in a third of a second: how long a refusal has to last.
+/// A clock on which 30 s, the time that a refusal has to last, pass in a third of a second.
 fn hasty() -> drain::Moment {
     drain::Moment(crate::clock::boot_time().0 * 100)
 }
@@ -311,10 +311,10 @@ async fn attachments_that_cannot_be_had_hold_nothing_up() {
     pod_with_volume(&fake, "db");
     fake.faults().unserve("volumeattachments");
     let mut feed = Feed::start_by(&cluster, "edge-a", hasty);
-    // A picture does not wait for the other nodes, so the first one may not tell of them yet.
+    // A snapshot does not wait for the other nodes, so the first one may not contain them yet.
     let unserved = Storage { attachments: Attachments::NotServed, ..storage_of("db") };
     seen(&mut feed, |picture| picture.storage == unserved).await;
-    assert_eq!(feed.last_error(), None, "the picture says it");
+    assert_eq!(feed.last_error(), None, "the snapshot contains it");
     fake.faults().serve("volumeattachments");
     let served = storage_of("db");
     seen(&mut feed, |picture| picture.storage == served).await;
@@ -350,11 +350,11 @@ async fn what_is_not_shown_counts_as_unknown() {
     ];
     for (resource, expected, is_told) in cases {
         let denied = Effect::Answer(Reply::forbidden("edge", "list", resource, "", ""));
-        // The node itself is listed first.
+        // The Node itself is listed first.
         let listed_before = u32::from(resource == "nodes");
         fake.faults().add(Fault::on("list", resource, denied).after(listed_before).always());
         let mut feed = Feed::start_by(&cluster, "edge-a", hasty);
-        // Whether other nodes take pods is not waited for.
+        // The list of other nodes is not waited for.
         let expects_peers = resource != "nodes";
         let picture =
             seen(&mut feed, |picture| picture.storage.peer_takes_pods.is_some() == expects_peers).await;
@@ -383,7 +383,7 @@ async fn a_server_that_is_away_or_busy_is_waited_for() {
         }
         let mut feed = Feed::start(&cluster, "edge-a");
         let picture = soon(feed.changed()).await;
-        assert_eq!(picture.storage, storage_of("db"), "{effect:?}: the first picture is whole");
+        assert_eq!(picture.storage, storage_of("db"), "{effect:?}: the first snapshot is whole");
         assert_eq!(fake.faults().waiting(), 0);
     }
 }
@@ -396,7 +396,7 @@ async fn an_unready_node_is_unhealthy_for_as_long_as_it_says() {
             json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2020-01-01T00:00:00Z"}]);
     })
     .unwrap();
-    // The server's time is known from its answers to calls; watches do not learn it.
+    // The server's time is known from its answers to calls; answers to watches do not count.
     crate::get_node(&cluster, "edge-a").await.unwrap();
     let mut feed = Feed::start(&cluster, "edge-a");
     let unhealthy = soon(feed.changed()).await.node.clone().unwrap().unhealthy.unwrap();

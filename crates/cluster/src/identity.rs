@@ -1,7 +1,7 @@
-//! Which Node of the cluster is this machine.
+//! Finds the Node of the cluster that is this machine.
 //!
-//! Draining the wrong node moves somebody else's pods and lets this machine go down with its own: in doubt there is
-//! no answer.
+//! Draining the wrong Node would move another machine's pods, and would let this machine go down with its own. So if
+//! there is doubt, the result is an error.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use drain::view::NodeView;
 
 use crate::node_facts::NodeFacts;
 
-/// What this machine knows of itself. Empty texts count as not known.
+/// What this machine knows about itself. Empty texts count as unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Setting `node.name`: no other Node is looked at.
+    /// Setting `node.name`: if set, no other Node is considered.
     pub node_name: Option<String>,
     /// EVE's `EdgeNodeInfo.DeviceID`.
     pub device_id: Option<String>,
-    /// EVE's `EdgeNodeInfo.DeviceName`; takes the host name's place where that topic exists.
+    /// EVE's `EdgeNodeInfo.DeviceName`; used instead of the host name if that topic exists.
     pub device_name: Option<String>,
     /// The host name.
     pub host_name: Option<String>,
@@ -26,7 +26,7 @@ pub struct Identity {
     pub boot_id: Option<String>,
 }
 
-/// By what a Node was found.
+/// The property by which a Node was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
     /// Setting `node.name`.
@@ -55,31 +55,31 @@ impl fmt::Display for FoundBy {
 pub struct Identified {
     /// The Node.
     pub node: NodeView,
-    /// What speaks against it without outweighing how it was found.
+    /// A contradiction that is weaker than the way in which the Node was found.
     pub doubt: Option<OtherMachine>,
 }
 
 /// A Node that reports another machine than this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherMachine {
-    /// The Node.
+    /// Name of the Node.
     pub node: String,
-    /// By what it was found.
+    /// The property by which it was found.
     pub found_by: FoundBy,
-    /// Its machine ID.
+    /// The machine ID that the Node reports.
     pub theirs: String,
     /// The machine ID of this machine.
     pub ours: String,
-    /// What its boot ID says; never that it is this boot.
+    /// What the Node's boot ID shows; never that it is this boot.
     pub boot: OtherBoot,
 }
 
-/// What the boot ID of a Node says that is not of this boot.
+/// The meaning of a Node's boot ID that is not this boot's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherBoot {
-    /// The kubelet has reported another boot: another machine, or this one before it booted.
+    /// The kubelet has reported another boot: of another machine, or of this one before its last boot.
     Differs,
-    /// The kubelet has reported none, or this boot's is not known.
+    /// The kubelet has reported no boot ID, or this boot's is not known.
     Unknown,
 }
 
@@ -97,40 +97,40 @@ impl fmt::Display for OtherMachine {
     }
 }
 
-/// Why no Node is known to be this machine.
+/// Why no Node could be matched to this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityProblem {
-    /// None of the Nodes is it.
+    /// None of the Nodes is this machine.
     #[error(
         "no Node of this cluster is this machine (looked for {looked_for}): set node.name, or cluster.mode = never"
     )]
     NoNode {
-        /// By what.
+        /// The property and the value that were searched.
         looked_for: String,
     },
-    /// More than one says that it is.
+    /// More than one Node has this device's label.
     #[error(
         "no Node of this cluster is this machine for sure: label node-uuid={device_id} is on {}; set node.name, or cluster.mode = never", nodes.join(", ")
     )]
     Ambiguous {
         /// The device's UUID.
         device_id: String,
-        /// The Nodes.
+        /// Names of the Nodes.
         nodes: Vec<String>,
     },
-    /// The Node that was found is another machine.
+    /// The Node that was found reports another machine.
     #[error("no Node of this cluster is this machine: {0}; set node.name, or cluster.mode = never")]
     OtherMachine(OtherMachine),
 }
 
-/// The Node that is this machine: by name if one is set; else by label `node-uuid`;
-/// else by the device's name, or the host name. `nodes` must be a complete list from the server: an empty answer by
-/// label counts only then.
+/// Finds the Node of this machine: by `node_name` if it is set; otherwise by label `node-uuid`; otherwise by the
+/// device's name, or the host name. `nodes` has to be a complete list from the server, because only then the absence of
+/// a label counts.
 ///
-/// However it was found, its boot ID proves it if it is this boot's. Otherwise two machine IDs that are known and
-/// differ refuse it: a settings file or a host name that was copied over a fleet must not make every device drain one
-/// node. Only label `node-uuid` outweighs that, because EVE gives it to exactly one device. A boot ID of another boot
-/// refuses nothing: the kubelet reports a new one only some time after the boot.
+/// However the Node was found: if its boot ID is this boot's, that proves it. Otherwise, if both machine IDs are known
+/// and differ, the Node is rejected, because a settings file or a host name that was copied to a whole fleet must not
+/// make every device drain one node. Only label `node-uuid` is stronger than that, because EVE gives it to exactly one
+/// device. A boot ID of another boot rejects nothing: the kubelet reports a new one only some time after the boot.
 pub fn identify(nodes: &[NodeFacts], identity: &Identity) -> Result<Identified, IdentityProblem> {
     let (found, found_by) = find(nodes, identity)?;
     let node = found.view.clone();
@@ -143,7 +143,7 @@ pub fn identify(nodes: &[NodeFacts], identity: &Identity) -> Result<Identified, 
     }
 }
 
-/// The name that the node of a device gets: lower case, `_` as `-`.
+/// The Node name that is made from a device's name: lower case, `-` for `_`.
 pub fn as_node_name(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
@@ -186,7 +186,7 @@ fn by_label<'a>(nodes: &'a [NodeFacts], device_id: &str) -> Result<Option<&'a No
     Ok(found.pop())
 }
 
-/// The Node reports another machine, and its boot ID does not prove that it is this one.
+/// The contradiction, if the Node reports another machine and its boot ID does not prove that it is this one.
 fn other_machine(node: &NodeFacts, found_by: FoundBy, identity: &Identity) -> Option<OtherMachine> {
     let boot = match known(identity.boot_id.as_ref()) {
         Some(ours) if is_same(ours, &node.view.boot_id) => return None,

@@ -95,8 +95,8 @@ fn an_empty_label_is_no_label() {
     assert!(identify(&nodes, &identity(["-", "", "-", "-", "-"])).is_err());
 }
 
-/// A copied settings file, a host name or a device's name does not outweigh a machine ID; a boot ID proves, and refuses
-/// nothing.
+/// A copied settings file, a host name or a device's name is weaker than a machine ID. A boot ID can prove a Node, and
+/// rejects none.
 #[test]
 fn what_a_machine_and_its_boot_prove() {
     let facts = |machine: &str, boot: &str| NodeFacts {

@@ -1,4 +1,4 @@
-//! What can be found out about pods that do not leave. People read it; nothing is decided by it.
+//! Finds out why pods do not leave. The results are for people; no decision depends on them.
 
 mod budget_pods;
 mod machine;
@@ -17,10 +17,11 @@ use crate::failure::{ApiFailure, words};
 use crate::operation::{Operation, is_name};
 use crate::wire::Cluster;
 
-/// Longest text of somebody else's in a finding.
+/// Longest foreign text in a finding, in characters.
 const LONGEST: usize = 160;
 
-/// Asks all questions at once, each under the ordinary deadline of 10 s; what is not answered is a line in `trouble`.
+/// Asks all questions at once, each with the usual deadline of 10 s. A question without an answer becomes a line in
+/// `trouble`.
 ///
 /// Costs one list of pods for each budget (one more for each 500 pods that it selects), one call for each virtual
 /// machine, two for Longhorn, one for kube-controller-manager.
@@ -48,13 +49,13 @@ pub async fn inquire(cluster: &Cluster, node: &str, inquiry: &Inquiry) -> Findin
     findings
 }
 
-/// The answers; the failures go to the trouble.
+/// The answers; failures are added to `trouble`.
 fn answered<T>(trouble: &mut Vec<String>, answers: impl IntoIterator<Item = Result<T, String>>) -> Vec<T> {
     let keep = |answer: Result<T, String>| answer.map_err(|text| trouble.push(text)).ok();
     answers.into_iter().filter_map(keep).collect()
 }
 
-/// What Longhorn's setting and its own Node of this name say; as much as could be read.
+/// Reads Longhorn's setting and its own Node of this name; gives as much as could be read.
 async fn longhorn(cluster: &Cluster, namespace: &str, node: &str) -> (Option<LonghornView>, Vec<String>) {
     let group = "/apis/longhorn.io/v1beta2";
     let (setting, own) = tokio::join!(
@@ -73,7 +74,7 @@ async fn longhorn(cluster: &Cluster, namespace: &str, node: &str) -> (Option<Lon
     (is_known.then_some(view), trouble.map(|failure| failure.text().to_owned()).collect())
 }
 
-/// The leader of kube-controller-manager. Without a lease it runs alone, and nothing can be told.
+/// Reads the Lease of kube-controller-manager. Without a Lease it runs alone, and nothing is known about it.
 async fn controller_manager(cluster: &Cluster) -> Result<Option<LeaseView>, String> {
     let group = "/apis/coordination.k8s.io/v1";
     let lease = match get(cluster, group, "leases", "kube-system", "kube-controller-manager").await {
@@ -89,7 +90,7 @@ async fn controller_manager(cluster: &Cluster) -> Result<Option<LeaseView>, Stri
     Ok(Some(LeaseView { holder: text(&lease, "/spec/holderIdentity"), silent }))
 }
 
-/// An object of which only a few fields count and none can be relied on.
+/// Reads an object of which only a few fields are needed and any may be missing.
 async fn get(
     cluster: &Cluster,
     group: &str,
@@ -105,12 +106,12 @@ async fn get(
     cluster.fetch(&operation, Request::new(path).get(name, &GetParams::default())).await
 }
 
-/// The text of a field, short; empty if there is none.
+/// The text of a field, shortened; empty if there is none.
 fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).map(short).unwrap_or_default()
 }
 
-/// A text of somebody else's, fit for a part of a line.
+/// A foreign text, made fit for a part of a line.
 fn short(text: &str) -> String {
     let mut line = words(text);
     if let Some((cut, _)) = line.char_indices().nth(LONGEST) {

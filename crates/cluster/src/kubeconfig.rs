@@ -1,4 +1,4 @@
-//! Where the way to the API server is described, and whether that has changed.
+//! Finds and loads the kubeconfig, and notices changes of its files.
 
 use std::env;
 use std::ffi::OsString;
@@ -20,34 +20,34 @@ use crate::credentials;
 use crate::failure::{ApiFailure, kubeconfig_text};
 use crate::trust::Trust;
 
-/// Keeps kube from reading a proxy from the environment.
+/// A proxy that is never used: it keeps kube from reading one from the environment.
 const UNUSED_PROXY: &str = "http://unused.invalid";
 
-/// Where to look for a kubeconfig, in this order; the first hit counts, even if it turns out to be broken: another
-/// one further down might lead to another cluster.
+/// The places to search for a kubeconfig, in this order. The first one that exists is used even if it is broken, because
+/// the next one might lead to another cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// From a setting or flag. Counts even if there is no such file.
+    /// The path from a setting or flag. It is used even if the file does not exist.
     pub explicit: Option<PathBuf>,
-    /// The value of `KUBECONFIG`: one path, or several to be merged, of which those that do not exist are passed over, as
-    /// kubectl does. Counts even if none of them exists.
+    /// The value of `KUBECONFIG`: one path, or several to be merged, of which missing files are skipped, as kubectl
+    /// does. It is used even if none of the files exists.
     pub environment: Option<OsString>,
-    /// Tried in order; those that do not exist are passed over.
+    /// Paths that are tried in order; missing files are skipped.
     pub candidates: Vec<PathBuf>,
-    /// At last: the service account of the pod that we run in, if we run in one.
+    /// At last: the service account of the pod that this process runs in, if it runs in one.
     pub in_cluster: bool,
-    /// Which context of the kubeconfig; `None` = its current one.
+    /// The context of the kubeconfig to use; `None` = its current one.
     pub context: Option<String>,
-    /// Whose files are read; the service account of a pod is always.
+    /// Which files may be read; the service account of a pod always may.
     pub trust: Trust,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// These files, to be merged; mostly one.
+    /// These files, to be merged; usually one.
     Files(Vec<PathBuf>),
-    /// The service account of the pod that we run in.
+    /// The service account of the pod that this process runs in.
     InCluster,
 }
 
@@ -63,27 +63,28 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What the files that were read were like then: the kubeconfig, and every file that it names but a token's, which is
-/// read again and again anyway.
+/// The state of the files when they were read: the kubeconfig and every file that it names, except token files, which
+/// are read again and again anyway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint(Vec<(PathBuf, Option<Stamp>)>);
 
-/// Inode, length and time of change: what differs as soon as a file, or what a link leads to, is replaced or written.
+/// Inode, length and time of change. It differs as soon as the file, or the target of a link, is replaced or written.
 type Stamp = (u64, u64, Option<SystemTime>);
 
 impl Fingerprint {
-    /// Takes the stamp of a file. To be taken before it is read, so that a change in between is seen later.
+    /// Notes the stamp of a file. Has to be called before the file is read, so that a change in between is noticed
+    /// later.
     fn take(&mut self, path: &Path) {
         self.0.push((path.to_owned(), stamp(path)));
     }
 
-    /// One of the files was replaced, written, removed or made since.
+    /// True if one of the files was replaced, written, removed or created since.
     pub(crate) fn has_changed(&self) -> bool {
         self.0.iter().any(|(path, seen)| stamp(path) != *seen)
     }
 }
 
-/// What a kubeconfig says, with all that it names read: nothing is left for kube to read or to run.
+/// The content of a kubeconfig and of all files that it names, so that kube has nothing to read or to run.
 #[derive(Debug)]
 pub(crate) struct Description {
     pub(crate) config: Config,
@@ -92,25 +93,25 @@ pub(crate) struct Description {
 }
 
 impl Search {
-    /// Looks in the environment of this process as well: `KUBECONFIG`, and the pod that we may run in.
+    /// Adds the environment of this process: `KUBECONFIG`, and the pod that the process may run in.
     pub fn with_environment(explicit: Option<PathBuf>, candidates: Vec<PathBuf>) -> Self {
         let environment = env::var_os("KUBECONFIG");
         Self { explicit, environment, candidates, in_cluster: true, ..Self::default() }
     }
 
-    /// With this context instead of the kubeconfig's current one.
+    /// Uses this context instead of the kubeconfig's current one.
     #[must_use]
     pub fn in_context(self, context: Option<String>) -> Self {
         Self { context, ..self }
     }
 
-    /// Reading files of root and of this user alone.
+    /// Reads only files of root and of this process's user.
     #[must_use]
     pub fn distrusting(self) -> Self {
         Self { trust: Trust::RootOrSelf, ..self }
     }
 
-    /// What counts now; `None` when there is no kubeconfig at all.
+    /// The place that counts now; `None` if there is no kubeconfig at all.
     pub fn find(&self) -> Option<Origin> {
         if let Some(path) = &self.explicit {
             return Some(Origin::Files(vec![path.clone()]));
@@ -128,7 +129,7 @@ impl Search {
         pod.then_some(Origin::InCluster)
     }
 
-    /// What was looked for, for the message that nothing was found.
+    /// The places that were searched, for the message that nothing was found.
     pub(crate) fn places(&self) -> String {
         let candidates = self.candidates.iter().map(|path| path.display().to_string());
         let environment = self.environment.is_none().then(|| "KUBECONFIG".to_owned());
@@ -138,7 +139,7 @@ impl Search {
 }
 
 impl Origin {
-    /// Reads it. Whatever is wrong with it is [`ApiFailure::Unreachable`]. Reads files, so it blocks.
+    /// Loads the kubeconfig. Every problem is an [`ApiFailure::Unreachable`]. Reads files, so it blocks.
     pub(crate) fn load(&self, context: Option<&str>, trust: Trust) -> Result<Description, ApiFailure> {
         let mut seen = Fingerprint::default();
         let mut config = match (self, context) {
@@ -159,7 +160,7 @@ impl Origin {
         Ok(Description { config, tokens, seen })
     }
 
-    /// What kube takes for granted, and panics without.
+    /// Checks what kube takes for granted and would panic without.
     fn check(&self, config: &Config) -> Result<(), ApiFailure> {
         let url = &config.cluster_url;
         if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none_or(str::is_empty) {
@@ -182,7 +183,7 @@ impl Origin {
     }
 }
 
-/// There is no such file; one that cannot be looked at is not passed over.
+/// True if there is no such file. A file that cannot be inspected does not count as missing.
 fn is_missing(path: &Path) -> bool {
     fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -208,7 +209,7 @@ fn from_files(
     if let Some(context) = context {
         choose(&mut merged, context).map_err(|why| broken(&origin, &why))?;
     }
-    // Only a proxy that the kubeconfig itself asks for would be needed, and we have none.
+    // Only a proxy in the kubeconfig itself would be needed, and proxies are not supported.
     let cluster = current(&mut merged).and_then(|(cluster, _)| cluster);
     if cluster.is_some_and(|cluster| cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty())) {
         return Err(broken(
@@ -218,8 +219,8 @@ fn from_files(
         ));
     }
     take_files_in(&mut merged, trust, seen).map_err(|why| broken(&origin, &why))?;
-    // kube reads HTTPS_PROXY where the kubeconfig names no proxy, and gives up when that is no URL. The own cluster is
-    // reached directly, so a proxy stands here that nobody uses.
+    // If the kubeconfig names no proxy, kube reads HTTPS_PROXY, and fails if that is not a URL. The cluster is reached
+    // directly, so a proxy is set here that is never used.
     if let Some((Some(cluster), _)) = current(&mut merged) {
         cluster.proxy_url = Some(UNUSED_PROXY.to_owned());
     }
@@ -232,7 +233,7 @@ fn from_files(
     Ok(config)
 }
 
-/// Reads one file. Paths in it are relative to its folder, as for kubectl; a plugin without a `/` is looked for in PATH.
+/// Reads one file. Relative paths in it start at its folder, as for kubectl; a plugin without a `/` is searched in PATH.
 fn read_kubeconfig(path: &Path, trust: Trust) -> Result<Kubeconfig, ApiFailure> {
     let bytes = trust.read(path).map_err(|error| broken_file(path, &error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| broken_file(path, "it is not UTF-8"))?;
@@ -262,7 +263,7 @@ fn read_kubeconfig(path: &Path, trust: Trust) -> Result<Kubeconfig, ApiFailure> 
     Ok(read)
 }
 
-/// Puts what the files hold that the current context names in their place.
+/// Reads the files that the current context names, and puts their content in place of the names.
 fn take_files_in(kubeconfig: &mut Kubeconfig, trust: Trust, seen: &mut Fingerprint) -> Result<(), String> {
     let Some((cluster, user)) = current(kubeconfig) else { return Ok(()) };
     let mut take =
@@ -302,8 +303,8 @@ fn current(kubeconfig: &mut Kubeconfig) -> Option<(Option<&mut Cluster>, Option<
     Some((cluster.and_then(|named| named.cluster.as_mut()), user.and_then(|named| named.auth_info.as_mut())))
 }
 
-/// Takes out what kube would read or run itself again and again. The order is kube's and client-go's: what the
-/// kubeconfig holds itself counts before a token file, and that before a plugin.
+/// Takes out what kube would read or run itself again and again. The order is that of kube and client-go: credentials in
+/// the kubeconfig itself come before a token file, and that before a plugin.
 fn take_tokens(user: &mut AuthInfo, trust: Trust) -> credentials::Origin {
     let (file, plugin) = (user.token_file.take(), user.exec.take());
     let is_fixed = user.auth_provider.is_some()
@@ -327,8 +328,8 @@ fn choose(kubeconfig: &mut Kubeconfig, context: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the texts that become an `Authorization` header can be one. They are hidden in types of a crate that only
-/// shows them when they are written out again.
+/// True if the texts that become an `Authorization` header are valid in one. They are in types of another crate that
+/// reveals them only when they are serialized.
 fn are_headers(auth: &AuthInfo) -> bool {
     let Ok(auth) = serde_json::to_value(auth) else {
         return false;

@@ -4,20 +4,20 @@
 //!
 //! | module | what the caller gets |
 //! |---|---|
-//! | [`kubeconfig`] | where the way to the API server is described, and whether that has changed |
+//! | [`kubeconfig`] | the kubeconfig: found, loaded, and its changes on disk noticed |
 //! | [`mod@connect`] | a [`Cluster`]: a client without retries of its own, every call under a deadline |
-//! | [`bound_token`] | a token that is bound to a Node, renewed in time |
+//! | [`bound_token`] | a token that is bound to a Node, renewed long before it expires |
 //! | [`failure`] | what a failed call means, as one value ([`ApiFailure`]) |
 //! | [`nodes`], [`identity`] | the Nodes, and which of them is this machine |
-//! | [`feed`], [`look`] | the picture of one node: by watches, or fresh from the server |
-//! | [`mod@inquire`] | what can be found out about pods that do not leave |
-//! | [`mod@cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which nothing is evicted |
-//! | [`mod@preflight`] | what a drain needs, tried out before anybody asks for one |
-//! | [`slots`] | who may be down for a drain: read, written and watched in one ConfigMap |
+//! | [`feed`], [`look`] | the snapshot of one node: from watches, or freshly listed |
+//! | [`mod@inquire`] | the reasons why pods do not leave, as far as they can be found out |
+//! | [`mod@cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which no pod is evicted |
+//! | [`mod@preflight`] | everything that a drain needs, tried out before a drain is requested |
+//! | [`slots`] | which nodes may be down for a drain: read, written and watched in one ConfigMap |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
-//! | [`evict`], [`answer`] | one eviction, and what the server's answer to it means |
-//! | [`driver`] | all that an attempt sees and asks for, as events of `drain::step` |
+//! | [`evict`], [`answer`] | one eviction, and the meaning of the server's answer |
 //! | [`mod@trial`] | what the API server would say to each eviction now, without a change |
+//! | [`driver`] | everything that an attempt sees and asks for, as events of `drain::step` |
 //! | [`drainer`] | all of it put together |
 //!
 //! Only [`answer`] and [`failure`] look at status codes; only this crate knows HTTP.

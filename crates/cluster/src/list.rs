@@ -1,4 +1,4 @@
-//! Consistent lists, page by page.
+//! Consistent lists, read page by page.
 
 use kube::core::Request;
 use kube::core::params::ListParams;
@@ -10,13 +10,13 @@ use crate::failure::ApiFailure;
 use crate::operation::Operation;
 use crate::wire::{Cluster, Reply};
 
-/// No list has more pages: a server that never ends one must not fill the memory.
+/// Most pages of one list: a server that never ends a list must not fill the memory.
 const MOST_PAGES: usize = 200;
 
-/// A list whose next page has expired is begun so often.
+/// How many times a list is tried: it starts again if its next page has expired.
 const TRIES: u32 = 3;
 
-/// What a list is about.
+/// The objects that a list asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Selection {
     /// The whole collection.
@@ -28,7 +28,7 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// `page` objects at a time; 0 = all at once.
+    /// The parameters of the list; `page` objects at a time, 0 = all at once.
     fn params(&self, page: u32) -> ListParams {
         let params = if page == 0 { ListParams::default() } else { ListParams::default().limit(page) };
         match self {
@@ -55,16 +55,16 @@ struct PageMetadata {
     next: String,
 }
 
-/// How a list went.
+/// The result of one try.
 enum Listed<V> {
     Whole(Vec<V>),
-    /// The server has forgotten the moment that the pages are of.
+    /// The server has forgotten the version to which the pages belong.
     Expired,
 }
 
 impl Cluster {
-    /// A list straight from the server's store: no resourceVersion is sent, so no cache may answer. All pages are of
-    /// the same moment; if the server has forgotten it, the list begins again, three times at most. Each page is
+    /// Lists directly from the server's storage: no resourceVersion is sent, so no cache may answer. All pages belong to
+    /// the same version; if the server has forgotten it, the list starts again, three times at most. Each page is
     /// trimmed before the next one comes.
     pub(crate) async fn list<T: DeserializeOwned, V>(
         &self,
@@ -83,7 +83,7 @@ impl Cluster {
         )))
     }
 
-    /// One page. One that times out is waited for longer the next time.
+    /// Reads one page. After a time-out the next page gets a longer deadline.
     async fn page_of(
         &self,
         operation: &Operation<'_>,

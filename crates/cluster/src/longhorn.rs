@@ -1,4 +1,4 @@
-//! Longhorn's own word on drains: its Setting `node-drain-policy`.
+//! Longhorn's own rule for drains: its Setting `node-drain-policy`.
 
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -16,20 +16,20 @@ const NAMESPACE: &str = "longhorn-system";
 const NAME: &str = "node-drain-policy";
 const PATH: &str = "/apis/longhorn.io/v1beta2/namespaces/longhorn-system/settings";
 
-/// What became of the policy.
+/// The result of setting the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainPolicy {
-    /// There is no Longhorn, or it has no such setting yet.
+    /// Longhorn is not installed, or has no such setting yet.
     NotInstalled,
-    /// It was this one already.
+    /// The setting had this value already.
     Unchanged,
-    /// It is this one now.
+    /// The setting has this value now.
     Changed,
 }
 
-/// Makes this Longhorn's policy about nodes that are drained (setting `storage.longhorn.node-drain-policy`): it says
-/// when Longhorn lets its instance-manager go. What the words mean, and which there are, Longhorn knows. One call if
-/// there is nothing to do, else two; a conflict reads again at once. EVE's zedkube does the same.
+/// Sets Longhorn's policy for nodes that are drained (our setting `storage.longhorn.node-drain-policy`): it decides when
+/// Longhorn lets its instance-manager go. The possible values and their meaning are Longhorn's. One call if there is
+/// nothing to do, otherwise two; after a conflict it reads again at once. EVE's zedkube does the same.
 pub async fn set_node_drain_policy(cluster: &Cluster, policy: &str) -> Result<DrainPolicy, ApiFailure> {
     for _ in 0..TRIES {
         let Some(found) = get(cluster).await? else { return Ok(DrainPolicy::NotInstalled) };
@@ -49,7 +49,7 @@ pub async fn set_node_drain_policy(cluster: &Cluster, policy: &str) -> Result<Dr
     })
 }
 
-/// The needed part of a Setting.
+/// The fields of a Setting that are needed.
 #[derive(Debug, Deserialize)]
 struct Setting {
     #[serde(default, deserialize_with = "needed_metadata")]
@@ -73,7 +73,7 @@ async fn set(cluster: &Cluster, found: &Setting, policy: &str) -> Result<Option<
     call(cluster, &operation, request).await
 }
 
-/// `None` where Longhorn is not installed: whatever answers 404 here, there is nothing to set now.
+/// Makes the call; `None` if Longhorn is not installed: whatever answers 404 here, there is nothing to set now.
 async fn call(
     cluster: &Cluster,
     operation: &Operation<'_>,

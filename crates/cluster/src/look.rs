@@ -1,4 +1,4 @@
-//! A look at a node, straight from the server: fresh ones for proofs, full ones for plans.
+//! The snapshot of a node, listed directly from the server: fresh ones for verification, full ones for plans.
 
 mod volumes;
 
@@ -15,19 +15,19 @@ use crate::operation::Operation;
 use crate::views::{PodFacts, budget_view};
 use crate::wire::Cluster;
 
-/// The node and its pods as the server has them now: two calls, no cache.
+/// Lists the node and its pods as the server has them now: two calls, no cache.
 ///
-/// With `volumes` also what is attached to the node (one call for each 500 VolumeAttachments of the cluster), and what the
-/// claims of its pods are bound to: at most two calls for each claim that the last picture does not show, one for each of
-/// their CSI drivers. So a pod that stays keeps its volumes, and nothing else is taken for detached.
+/// With `volumes` also the attachments to the node (one call for each 500 VolumeAttachments of the cluster), and what
+/// the claims of its pods are bound to: at most two calls for each claim that the last snapshot does not contain, one
+/// for each of their CSI drivers. So a pod that stays keeps its volumes, and no other volume is taken for detached.
 ///
-/// Budgets prove nothing, so those of the caller's last picture are taken over; without one they are listed as well.
-/// Without `volumes` so is all that is known of storage. A DaemonSet that nobody asked for lately costs one call more, and
-/// a list of more than 500 objects one for each 500.
+/// Budgets prove nothing, so those of the caller's last snapshot are taken over; without one they are listed as well.
+/// Without `volumes` everything that is known of storage is taken over too. A DaemonSet whose answer is not known or too
+/// old costs one more call, and a list of more than 500 objects one for each 500.
 ///
 /// # Errors
-/// Half a look is none: the first call that fails. Attachments that the server does not have, or does not show us, are
-/// no failure but said so in the picture.
+/// The first call that fails: a part of a snapshot is no result. Attachments that the server does not have, or refuses
+/// to list, are no failure; the snapshot says so.
 pub async fn fresh_look(
     cluster: &Cluster,
     node: &str,
@@ -59,13 +59,13 @@ pub async fn fresh_look(
     Ok(Picture { node: found, pods, budgets, storage })
 }
 
-/// All that is known of a node, without a feed: for dry runs and plans.
+/// Lists everything that is known of a node, without watches: for dry runs and plans.
 ///
-/// As a [`fresh_look`] with volumes if a pod has a claim, else without; and then one call more, to see whether another
-/// node takes pods.
+/// As a [`fresh_look`] with volumes if a pod has a claim, otherwise without; and then one more call, to see whether
+/// another node takes pods.
 ///
 /// # Errors
-/// The first call that fails, as in [`fresh_look`]. What the server does not show us counts as unknown.
+/// The first call that fails, as in [`fresh_look`]. Objects that the server refuses to show count as unknown.
 pub async fn full_look(cluster: &Cluster, node: &str) -> Result<Picture, ApiFailure> {
     let picture = fresh_look(cluster, node, None, false).await?;
     if picture.pods.iter().all(|pod| pod.claims.is_empty()) {

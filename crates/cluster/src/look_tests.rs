@@ -71,7 +71,7 @@ async fn pages_are_as_long_as_wanted() {
     }
 }
 
-/// The server has forgotten the moment that the pages are of.
+/// The server has forgotten the version of the list to which the pages belong.
 fn expire() -> Effect {
     let gone = json!({
         "kind": "Status", "status": "Failure", "reason": "Expired", "code": 410,
@@ -103,7 +103,7 @@ async fn a_list_whose_next_page_has_expired_begins_again() {
     }
     let failure = look(3).await.unwrap_err();
     assert!(failure.text().starts_with("cannot list pods: the next page had expired"), "{failure}");
-    // Without a token there is nothing to begin again.
+    // Without a continue token there is no list to begin again.
     fake.faults().clear();
     fake.requests().clear();
     fake.faults().add(Fault::on("list", "pods", expire()).always());
@@ -211,7 +211,7 @@ async fn a_look_at_volumes_reads_by_name_what_the_pods_hang_on() {
     assert_eq!(look.storage, expected);
     assert_eq!(fake.requests().count("ebb/", "list", "persistentvolumeclaims"), 0);
     assert_eq!(fake.requests().count("ebb/", "get", "*"), 5, "the node, two claims, a volume, a driver");
-    // A driver that cannot be read counts as one that attaches; anything else makes the look fail.
+    // A driver that cannot be read counts as one that attaches; any other failure is a failure of the whole list.
     for (resource, is_needed) in
         [("csidrivers", false), ("persistentvolumeclaims", true), ("persistentvolumes", true)]
     {

@@ -1,6 +1,6 @@
-//! Nodes trimmed to what decisions need.
+//! Trims Nodes to what decisions need.
 //!
-//! Every field of an object may be missing; each has a named meaning then. Nothing here fails or panics.
+//! Every field of an object may be missing, and each case has a defined meaning. Nothing here fails or panics.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ const TIE_BREAKER: &str = "tie-breaker-node";
 /// EVE's label with the device's UUID.
 const NODE_UUID: &str = "node-uuid";
 
-/// A Node, trimmed, and what tells which machine it is.
+/// A Node, trimmed, and what shows which machine it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// What decisions need of it. How long it has been unhealthy is as of the answer that brought it.
+    /// The fields that decisions need. How long it has been unhealthy counts up to the answer that contained it.
     pub view: NodeView,
     /// Label `node-uuid`, empty without one: EVE's UUID of the device.
     pub uuid_label: String,
-    /// `status.nodeInfo.machineID`, empty when the kubelet has not said: `/etc/machine-id` of the machine.
+    /// `status.nodeInfo.machineID`, from `/etc/machine-id` of the machine; empty if the kubelet has not reported it.
     pub machine_id: String,
-    /// What makes it unhealthy, and since when.
+    /// The conditions that make it unhealthy, and since when.
     pub(crate) troubles: Vec<Trouble>,
 }
 
@@ -34,12 +34,12 @@ pub struct NodeFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
     condition: &'static str,
-    /// Its `lastTransitionTime`, if it has one.
+    /// The condition's `lastTransitionTime`, if it has one.
     since: Option<Timestamp>,
 }
 
 impl NodeFacts {
-    /// What decisions need of the Node; unhealthy for no time yet.
+    /// Trims the Node; how long it has been unhealthy is not worked out yet.
     pub(crate) fn of(node: &Node) -> Self {
         let status = node.status.as_ref();
         let info = status.and_then(|status| status.node_info.as_ref());
@@ -64,15 +64,15 @@ impl NodeFacts {
         facts.seen_at(None)
     }
 
-    /// The view when the API server's clock shows this; when the time is not known, all trouble has just begun. Of two
+    /// The view at this time of the API server's clock; if the time is not known, all troubles have just begun. Of two
     /// troubles the longer one counts.
     pub(crate) fn at(&self, server_time: Option<Timestamp>) -> NodeView {
         let unhealthy = self.troubles.iter().map(|trouble| trouble.at(server_time));
-        // Of equals the last one counts: not Ready.
+        // Of two equal ones the last counts: not Ready.
         NodeView { unhealthy: unhealthy.max_by_key(|unhealthy| unhealthy.lasting), ..self.view.clone() }
     }
 
-    /// The same with the view of this time.
+    /// The same, with the view at this time.
     pub(crate) fn seen_at(self, server_time: Option<Timestamp>) -> Self {
         Self { view: self.at(server_time), ..self }
     }
@@ -88,13 +88,14 @@ impl Trouble {
     }
 }
 
-/// `spec.unschedulable`: what a cordon sets. The taint is made of it some milliseconds later, and may outlive it when
-/// the controller is dead.
+/// `spec.unschedulable`, which a cordon sets. The taint follows some milliseconds later, and may stay longer if its
+/// controller is dead.
 pub(crate) fn is_unschedulable(node: &Node) -> bool {
     node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false)
 }
 
-/// Ordinary pods can be placed there and start: it is Ready, not cordoned, not tainted, and no tie-breaker.
+/// True if ordinary pods can be placed there and start: the node is Ready, not cordoned, not tainted, and no
+/// tie-breaker.
 pub(crate) fn takes_pods(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     let keeps_away =
@@ -115,7 +116,7 @@ fn is_tie_breaker(node: &Node) -> bool {
     label(node, TIE_BREAKER) == Some("true")
 }
 
-/// A node without the condition Ready is one that its kubelet never reported.
+/// The conditions that make the node unhealthy. A node without the condition Ready was never reported by its kubelet.
 fn troubles(node: &Node) -> Vec<Trouble> {
     let trouble = |condition, found: Option<&Condition>| Trouble {
         condition,

@@ -62,7 +62,7 @@ fn what_makes_a_node_cordoned_and_ready() {
     }
 }
 
-/// A condition that has been so since a minute past noon.
+/// A condition that has had this status since a minute past noon.
 fn condition(kind: &str, status: &str, minute: u32) -> Value {
     let since = format!("2026-11-21T12:{minute:02}:00Z");
     json!({"type": kind, "status": status, "lastTransitionTime": since, "lastHeartbeatTime": null})

@@ -1,4 +1,4 @@
-//! The Nodes of the cluster.
+//! Reads the Nodes of the cluster.
 
 use drain::view::NodeView;
 use kube::core::Request;
@@ -20,8 +20,8 @@ pub async fn list_nodes(cluster: &Cluster) -> Result<Vec<NodeFacts>, ApiFailure>
     list(cluster, &Selection::All).await
 }
 
-/// The Nodes with these labels (`--selector` of kubectl: `role=edge,zone!=b`), chosen by the server; an empty selector
-/// chooses all. A selector that the server does not understand is a failure with its words.
+/// The Nodes with these labels (`--selector` of kubectl: `role=edge,zone!=b`), selected by the server; an empty selector
+/// selects all. A selector that the server does not understand is a failure with the server's message.
 pub async fn list_nodes_selected(
     cluster: &Cluster,
     label_selector: &str,
@@ -36,19 +36,19 @@ async fn list(cluster: &Cluster, selection: &Selection) -> Result<Vec<NodeFacts>
     Ok(nodes.into_iter().map(|node| node.seen_at(now)).collect())
 }
 
-/// One Node, consistent from the server; `None` when the server says that there is none: by a Status that names this
-/// Node. Any other 404 is a failure.
+/// One Node, read consistently; `None` if the server says that it does not exist, by a Status that names this Node. Any
+/// other 404 is a failure.
 pub async fn get_node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>, ApiFailure> {
     let found = find_node::<Node>(cluster, name).await?;
     Ok(found.map(|node| NodeFacts::of(&node).at(cluster.server_time())))
 }
 
-/// One Node as the server has it; one that does not exist is a failure.
+/// One Node as the server has it; a Node that does not exist is a failure.
 pub(crate) async fn read_node(cluster: &Cluster, name: &str) -> Result<Node, ApiFailure> {
     read_node_as(cluster, name).await
 }
 
-/// One Node as the server has it, with what the type keeps of it; one that does not exist is a failure.
+/// One Node as the server has it, with the fields of `T`; a Node that does not exist is a failure.
 pub(crate) async fn read_node_as<T: DeserializeOwned>(
     cluster: &Cluster,
     name: &str,
@@ -58,14 +58,14 @@ pub(crate) async fn read_node_as<T: DeserializeOwned>(
     find_node(cluster, name).await?.ok_or_else(missing)
 }
 
-/// One Node; `None` only if the API server itself says, by name, that there is none.
+/// One Node; `None` only if the API server itself says, by name, that it does not exist.
 async fn find_node<T: DeserializeOwned>(cluster: &Cluster, name: &str) -> Result<Option<T>, ApiFailure> {
     let operation = Operation::on_cluster("get", "nodes", name);
     check_name(&operation)?;
     cluster.find(&operation, Request::new(PATH).get(name, &GetParams::default())).await
 }
 
-/// Refuses a name that no Node can have, before it becomes a part of a URL.
+/// Refuses a name that no Node can have, before it becomes part of a URL.
 pub(crate) fn check_name(operation: &Operation<'_>) -> Result<(), ApiFailure> {
     if is_name(operation.name) {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Pods, Nodes and PodDisruptionBudgets as the wire has them, of which only the needed parts are read. What volumes
-//! hang on is in [`crate::storage`].
+//! Pods, Nodes and PodDisruptionBudgets as the API server sends them; only the fields that are needed are read. The
+//! objects that volumes depend on are in [`crate::storage`].
 //!
-//! An object is mostly things that no decision needs: containers, managed fields, conditions. Skipping them while
-//! reading keeps a node of a thousand pods at a few MiB instead of some dozens, and an oddity in a part that nobody
-//! needs cannot make a whole list unreadable.
+//! Most of an object is not needed by any decision: containers, managed fields, conditions. Skipping that keeps a node
+//! of a thousand pods at a few MiB instead of some dozens, and an oddity in a part that is not needed cannot make a
+//! whole list unreadable.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::operation::Operation;
 /// The kubelet's own static pods carry this annotation.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The needed part of a Pod.
+/// The fields of a Pod that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Pod {
     #[serde(default, deserialize_with = "needed_metadata")]
@@ -32,7 +32,7 @@ pub(crate) struct Pod {
     pub(crate) status: Option<PodStatus>,
 }
 
-/// The needed part of a Node.
+/// The fields of a Node that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Node {
     #[serde(default, deserialize_with = "needed_metadata")]
@@ -41,7 +41,7 @@ pub(crate) struct Node {
     pub(crate) status: Option<NodeStatus>,
 }
 
-/// The needed part of a PodDisruptionBudget.
+/// The fields of a PodDisruptionBudget that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Budget {
     #[serde(default, deserialize_with = "needed_metadata")]
@@ -163,7 +163,7 @@ pub(crate) struct BudgetStatus {
 }
 
 impl Condition {
-    /// It is of this type.
+    /// True if the condition is of this type.
     pub(crate) fn is(&self, kind: &str) -> bool {
         self.kind.as_deref() == Some(kind)
     }
@@ -232,8 +232,8 @@ pub(crate) fn needed_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Res
     })
 }
 
-/// The version that a change of the object has to name. Without it the change would overwrite whatever somebody else did
-/// in between; so would an empty one, and 0.
+/// The version that a change of the object has to name. Without it the change would overwrite what other clients did
+/// meanwhile; so would an empty version, and 0.
 pub(crate) fn version<'a>(
     operation: &Operation<'_>,
     metadata: &'a ObjectMeta,

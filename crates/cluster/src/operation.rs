@@ -1,34 +1,34 @@
-//! What a call wants to do, for messages.
+//! Describes a call, for messages.
 
 use std::fmt;
 
-/// How often a change of the version just read is tried when others change the object too. The kubelet writes its Node
-/// every few seconds, so a conflict is an accident and ten in a row are not.
+/// How many times a change of the version just read is tried when other clients change the object too. The kubelet
+/// writes its Node every few seconds, so one conflict is chance and ten in a row are not.
 pub(crate) const TRIES: u32 = 10;
 
-/// A verb on a resource, in the words of Kubernetes' RBAC rules: what a refusal has to name, so that somebody can
-/// grant it.
+/// A verb on a resource, in the words of Kubernetes' RBAC rules, so that a person knows which right to grant after a
+/// refusal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation<'a> {
-    /// Such as `get`.
+    /// The verb, such as `get`.
     pub(crate) verb: &'static str,
-    /// Such as `pods/eviction`.
+    /// The resource, such as `pods/eviction`.
     pub(crate) resource: &'static str,
-    /// Empty for what has none.
+    /// The namespace; empty for resources without one.
     pub(crate) namespace: &'a str,
-    /// Empty for a whole collection.
+    /// The object's name; empty for a whole collection.
     pub(crate) name: &'a str,
 }
 
 impl<'a> Operation<'a> {
-    /// An operation on something without namespace.
+    /// An operation on a resource without namespace.
     pub(crate) fn on_cluster(verb: &'static str, resource: &'static str, name: &'a str) -> Self {
         Self { verb, resource, namespace: "", name }
     }
 }
 
 impl fmt::Display for Operation<'_> {
-    /// `get nodes edge-a`, `create pods/eviction default/web-1`, `list pods`.
+    /// Writes `get nodes edge-a`, `create pods/eviction default/web-1`, `list pods`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;
         match (self.namespace, self.name) {
@@ -39,15 +39,15 @@ impl fmt::Display for Operation<'_> {
     }
 }
 
-/// Whether the server checks a change and throws it away (`dryRun=All`).
+/// Whether the server only checks a change and discards it (`dryRun=All`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DryRun {
     Yes,
     No,
 }
 
-/// Whether the text can be a name in a URL: the API server accepts only lower case letters, digits, `-` and `.` in
-/// names of nodes, namespaces and pods. Anything else would ask for another path.
+/// True if the text can be a name in a URL: the API server accepts only lower case letters, digits, `-` and `.` in names
+/// of nodes, namespaces and pods. Any other text would lead to another path.
 pub(crate) fn is_name(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
     text.len() <= 253

@@ -1,4 +1,4 @@
-//! How patient lists are, and when the server wants to be left alone.
+//! Adapts to the server's pace: how long lists may take, and when a busy server must not be asked.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,36 +11,36 @@ use http::StatusCode;
 use crate::clock::boot_time;
 use crate::wire::{CALL_DEADLINE, Reply};
 
-/// No page of a list is waited for longer: the API server itself gives up after 60 s.
+/// Longest deadline of one page of a list: the API server itself gives up after 60 s.
 pub(crate) const LONGEST_PAGE: Duration = Duration::from_mins(1);
 
-/// No `Retry-After` is followed for longer: a wrong header must not cost a whole drain.
+/// Longest `Retry-After` that is obeyed: a wrong header must not cost a whole drain.
 const LONGEST_WISH: Duration = Duration::from_mins(1);
 
-/// What all clones of a connection have learned about the server's pace.
+/// What a connection has learned about the server's pace; shared by all its clones.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// How long the next page of this resource is waited for, where that is longer than [`CALL_DEADLINE`].
+    /// Deadline of the next page of a resource, if it is longer than [`CALL_DEADLINE`].
     patience: Mutex<BTreeMap<&'static str, Duration>>,
-    /// Milliseconds since boot: the server has asked to be left alone until then.
+    /// The server asked not to be called before this time, in milliseconds since boot.
     not_before: AtomicU64,
 }
 
 impl Pace {
-    /// How long a page of this resource is waited for: 10 s, and 20, 40, 60 s after one, two, three time-outs in a row.
-    /// A list over 150,000 pods takes an old server longer than any fixed limit.
+    /// Deadline of a page of this resource: 10 s, and 20, 40, 60 s after one, two, three time-outs in a row. A list over
+    /// 150,000 pods takes an old server longer than any fixed limit.
     pub(crate) fn deadline(&self, resource: &'static str) -> Duration {
         self.patience().get(resource).copied().unwrap_or(CALL_DEADLINE)
     }
 
-    /// A page of this resource took so long; `None`: it was given up.
+    /// Notes how long a page of this resource took; `None` if it timed out.
     pub(crate) fn learn(&self, resource: &'static str, took: Option<Duration>) {
         let deadline = self.deadline(resource);
         match took {
             None => {
                 self.patience().insert(resource, deadline.saturating_mul(2).min(LONGEST_PAGE));
             }
-            // Quick again: whoever hangs next is found out soon.
+            // The server is quick again, so the usual deadline counts again and a hanging page is noticed soon.
             Some(took) if took < CALL_DEADLINE / 2 => {
                 self.patience().remove(resource);
             }
@@ -48,7 +48,7 @@ impl Pace {
         }
     }
 
-    /// Remembers the `Retry-After` of a server that is busy (429) or cannot serve (503).
+    /// Notes the `Retry-After` of a server that is busy (429) or cannot serve (503).
     pub(crate) fn hear(&self, reply: &Reply) {
         let is_busy = matches!(reply.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         if let Some(wish) = reply.retry_after.filter(|_| is_busy) {
@@ -56,12 +56,12 @@ impl Pace {
         }
     }
 
-    /// Waits until the server may be asked for another look.
+    /// Waits until the server may be asked for another list.
     pub(crate) async fn wait(&self) {
         tokio::time::sleep(self.left()).await;
     }
 
-    /// How long the server is to be left alone.
+    /// How much longer the server must not be asked.
     fn left(&self) -> Duration {
         let not_before = Moment(self.not_before.load(Ordering::Relaxed));
         boot_time().until(not_before).min(LONGEST_WISH)

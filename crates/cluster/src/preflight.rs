@@ -1,9 +1,9 @@
-//! What a drain needs, tried out before anybody asks for one.
+//! The preflight: tries out what a drain needs, before a drain is requested.
 //!
-//! Rights are asked for with the very name, namespace and field selector that is used (SelfSubjectAccessReview: everybody
-//! may ask it of himself; SelfSubjectRulesReview leaves out what the node authorizer grants). Writes are tried with
-//! `dryRun=All`, because admission refuses what rights allow. At most [`MOST_CALLS`] calls, one at a time, each with a
-//! deadline; nothing is changed.
+//! Rights are asked for with exactly the name, namespace and field selector that a drain uses (SelfSubjectAccessReview:
+//! by default every user may ask it about itself; SelfSubjectRulesReview leaves out what the node authorizer grants).
+//! Writes are tried with `dryRun=All`, because admission may refuse what rights allow. At most [`MOST_CALLS`] calls, one
+//! at a time, each with a deadline; nothing is changed.
 
 use drain::cordon::field_manager;
 use kube::core::Request;
@@ -20,44 +20,44 @@ use crate::slots::{SlotFailure, SlotMap, try_slots};
 use crate::validity::Validity;
 use crate::wire::Cluster;
 
-/// No preflight makes more calls than this; a list of nodes counts once.
+/// Most calls of one preflight; a list of nodes counts once.
 pub const MOST_CALLS: usize = 32;
 
-/// Credentials that end within so many days are a problem, if that is less than a tenth of their whole life.
+/// Credentials that end within this many days are a problem, if less than a tenth of their whole life is left.
 const SOON: i64 = 14;
 
-/// Something that a drain would need and that does not work now.
+/// A part of a drain that would not work now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What was tried.
+    /// The check that failed.
     pub what: What,
-    /// What happened.
+    /// The failure, in words.
     pub text: String,
     /// What a person can do.
     pub hint: &'static str,
 }
 
-/// What was tried; the most important first.
+/// The checks; the most important one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// To reach the API server.
+    /// Whether the API server can be reached.
     Api,
-    /// To find the Node of this machine.
+    /// Whether one of the Nodes is this machine.
     Identity,
-    /// To be allowed what a drain does.
+    /// Whether our user has the rights that a drain needs.
     Rights,
-    /// To read and write the slots.
+    /// Whether the slot table can be read and written.
     Slots,
-    /// To use credentials that hold for some time.
+    /// Whether our credentials are valid for some time.
     Credentials,
-    /// To read budgets in a version that we know.
+    /// Whether the server has budgets in a version that we know.
     Budgets,
-    /// To be refused a change of another Node.
+    /// Whether the server refuses to let us change another Node.
     Confinement,
 }
 
 impl What {
-    /// The word in the report.
+    /// The word for the report.
     pub fn word(self) -> &'static str {
         match self {
             Self::Api => "API",
@@ -71,12 +71,12 @@ impl What {
     }
 }
 
-/// What was found out.
+/// The result of a preflight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// What does not work, most important first.
+    /// The problems, most important first.
     pub problems: Vec<Problem>,
-    /// Whole days until our credentials end, negative when they have; `None`: no end is known.
+    /// Whole days until our credentials end, negative if they have ended; `None` if no end is known.
     pub days_left: Option<i64>,
 }
 
@@ -85,20 +85,20 @@ impl Found {
         self.problems.push(Problem { what, text: text.into(), hint });
     }
 
-    /// A missing right is told already.
+    /// True if a missing right is already among the problems.
     fn misses_rights(&self) -> bool {
         self.problems.iter().any(|problem| problem.what == What::Rights)
     }
 }
 
-/// A connection could not be made.
+/// The result if no connection could be made.
 pub fn without_connection(failure: &ApiFailure) -> Found {
     let mut found = Found::default();
     found.add(What::Api, failure.text(), "look at the API server (k3s) of this node and at the kubeconfig");
     found
 }
 
-/// Tries everything out. `map` is `None` where slots are switched off.
+/// Runs all checks. `map` is `None` if slots are switched off.
 pub async fn preflight(cluster: &Cluster, identity: &Identity, map: Option<&SlotMap>) -> Found {
     let mut found = Found::default();
     let mut known = None;
@@ -148,7 +148,7 @@ fn own_node(nodes: &[NodeFacts], identity: &Identity, found: &mut Found) -> Opti
     }
 }
 
-/// A right, as it is used.
+/// A right, exactly as a drain uses it.
 struct Right<'a> {
     verb: &'static str,
     group: &'static str,
@@ -156,7 +156,7 @@ struct Right<'a> {
     subresource: &'static str,
     namespace: &'a str,
     name: &'a str,
-    /// Of lists and watches.
+    /// Only for lists and watches.
     field_selector: String,
 }
 
@@ -197,7 +197,7 @@ impl Right<'_> {
     }
 }
 
-/// All that a drain and the way back use; what is for words only is left out.
+/// All rights that a drain and restoring use. Rights that only improve texts are left out.
 fn needed<'a>(node: Option<&'a str>, map: Option<&'a SlotMap>, map_name: &'a str) -> Vec<Right<'a>> {
     let of_node = |verb| Right { name: node.unwrap_or_default(), ..Right::of(verb, "", "nodes") };
     let field_selector = node.map(|node| format!("spec.nodeName={node}")).unwrap_or_default();
@@ -254,7 +254,7 @@ async fn rights(cluster: &Cluster, node: Option<&str>, map: Option<&SlotMap>, fo
             Ok(review) if review.status.as_ref().is_some_and(|status| status.allowed) => {}
             Ok(_) => missing.push(right.shown()),
             Err(failure) => {
-                let hint = "nothing, if drains work; such questions are allowed to everybody by default";
+                let hint = "nothing, if drains work; by default every user may ask about its own rights";
                 found.add(What::Rights, format!("our rights cannot be found out: {}", failure.text()), hint);
                 break;
             }
@@ -266,7 +266,7 @@ async fn rights(cluster: &Cluster, node: Option<&str>, map: Option<&SlotMap>, fo
     }
 }
 
-/// What [`crate::cordon()`] changes, as the server would take it.
+/// Tries the change that [`crate::cordon()`] makes, as a dry run.
 async fn try_cordon(cluster: &Cluster, node: &str) -> Result<(), ApiFailure> {
     let operation = Operation::on_cluster("patch", "nodes", node);
     let body =
@@ -277,7 +277,7 @@ async fn try_cordon(cluster: &Cluster, node: &str) -> Result<(), ApiFailure> {
     cluster.fetch::<Value>(&operation, request).await.map(drop)
 }
 
-/// A node that is not ours. Tie-breakers last: whoever confines nodes may think of them otherwise.
+/// A node that is not ours. Tie-breakers come last: admission policies may treat them differently.
 fn other_node<'a>(nodes: &'a [NodeFacts], own: &str) -> Option<&'a str> {
     let others = nodes.iter().filter(|node| node.view.name != own);
     others.min_by_key(|node| node.view.tie_breaker).map(|node| node.view.name.as_str())
@@ -289,7 +289,7 @@ async fn writes(cluster: &Cluster, own: &str, other: Option<&str>, found: &mut F
         found.add(
             What::Rights,
             text,
-            "grant it (packaging/kubernetes), or mend the admission policy that the text names",
+            "grant it (packaging/kubernetes), or fix the admission policy that the text names",
         );
     }
     let Some(other) = other else { return };
@@ -300,16 +300,15 @@ async fn writes(cluster: &Cluster, own: &str, other: Option<&str>, found: &mut F
     }
 }
 
-const CONFINE: &str = "use this node's own credentials, and the admission policies of packaging/kubernetes: whoever has \
-                       this device may drain every node";
+const CONFINE: &str = "use this node's own credentials, and the admission policies of packaging/kubernetes: anyone who \
+                       controls this device can drain every node";
 
 async fn slots(cluster: &Cluster, map: &SlotMap, own: &str, other: Option<&str>, found: &mut Found) {
-    let hint =
-        "mend what the text names (rights, the ConfigMap, an admission policy), or set slots.limit = 0";
-    // Whoever may drain every node need not be told of its slots.
+    let hint = "fix what the text names (rights, the ConfigMap, an admission policy), or set slots.limit = 0";
+    // Credentials that may drain every node may change every slot as well: one problem is enough.
     let other = other.filter(|_| found.problems.iter().all(|problem| problem.what != What::Confinement));
     match try_slots(cluster, map, own, other).await {
-        // With a conflict somebody else wrote in between: it can be written.
+        // After a conflict another client has written in between, so the table can be written.
         Ok(false) | Err(SlotFailure::Conflict) => {}
         Ok(true) => {
             let other = other.unwrap_or_default();
@@ -356,7 +355,7 @@ fn credentials(cluster: &Cluster, found: &mut Found) {
     );
 }
 
-/// What is renewed all the time, such as a bound token of one hour, is no problem for being short.
+/// Credentials that are renewed all the time, such as a bound token of one hour, are no problem because they are short.
 fn is_soon(validity: Validity, seconds: i64) -> bool {
     let life = validity.begins.map(|begins| validity.ends.duration_since(begins).as_secs());
     seconds < SOON * 24 * 60 * 60 && life.is_none_or(|life| seconds < life / 10)

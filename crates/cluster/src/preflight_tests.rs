@@ -67,7 +67,7 @@ async fn missing_rights_are_named_together() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.contains("patch configmaps ebb-slots-default in kube-system"), "{text}");
-    // Nobody answers such questions: told once.
+    // The server answers no access reviews: one problem.
     fake.faults().clear();
     fake.faults().add(Fault::on("*", REVIEWS, Effect::Answer(Reply::text(404, "no"))).always());
     fake.requests().clear();
@@ -96,10 +96,10 @@ async fn whether_nodes_are_confined() {
 async fn slots_are_tried_and_stay_as_they_are() {
     let (fake, cluster) = still_cluster();
     let (map, name) = (map(), "ebb-slots-default");
-    // No ConfigMap yet: its creation is tried, and leaves none.
+    // There is no ConfigMap yet: its creation is tried, and creates none.
     assert_eq!(preflight(&cluster, &ours(), Some(&map)).await, Found::default());
     assert_eq!(fake.get("configmaps", &map.namespace, name), None);
-    // SelfSubjectAccessReview says yes, an admission policy says no.
+    // SelfSubjectAccessReview allows it, an admission policy refuses it.
     let refusal = |verb| {
         let reply = Reply::forbidden("zedkube", verb, "configmaps", "kube-system", name);
         fake.faults().add(Fault::on(verb, "configmaps", Effect::Answer(reply)));
@@ -113,7 +113,7 @@ async fn slots_are_tried_and_stay_as_they_are() {
     let found = preflight(&cluster, &ours(), Some(&map)).await;
     assert_eq!(words(&found), ["Slots"], "{found:?}");
     assert!(found.problems[0].text.starts_with("cannot patch configmap"), "{found:?}");
-    // What can be written is not changed by the trial.
+    // The trial changes no object.
     assert_eq!(preflight(&cluster, &ours(), Some(&map)).await, Found::default());
     assert_eq!(crate::read_slots(&cluster, &map).await.unwrap(), slots);
 }
@@ -126,7 +126,7 @@ async fn whether_slots_are_confined() {
     let found = preflight(&cluster, &ours(), Some(&map())).await;
     assert_eq!(words(&found), ["Confinement"]);
     assert!(found.problems[0].text.contains("free that of Node edge-b"), "{found:?}");
-    // A policy lets a node write its own key; the second write is of another one.
+    // A policy lets a node write its own key; the second write is of another key.
     let reply = Reply::forbidden("zedkube", "create", "configmaps", "kube-system", "ebb-slots-default");
     let refusal = Fault::on("create", "configmaps", Effect::Answer(reply));
     fake.faults().add(refusal.after(1));
@@ -165,7 +165,7 @@ async fn what_cannot_be_seen_comes_first() {
 fn what_ends_soon() {
     const DAY: i64 = 24 * 60 * 60;
     let at = |seconds| jiff::Timestamp::from_second(seconds).unwrap();
-    // Life, what is left of it.
+    // Whole life, and what is left of it.
     let cases = [
         (Some(365 * DAY), 13 * DAY, true),
         (Some(365 * DAY), 15 * DAY, false),

@@ -1,4 +1,4 @@
-//! Whether the API server is away.
+//! Finds out whether the API server is away.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::clock::Clock;
 use crate::nodes::get_node;
 use crate::wire::Cluster;
 
-/// While in doubt the server is asked this often.
+/// How often the server is asked while there is doubt.
 const PERIOD: Duration = Duration::from_millis(1_500);
 
-/// Asks the server for the node, from the first doubt until it answers. Costs nothing while all is well.
+/// Asks the server for the node, from the first doubt until it answers. It costs nothing while all is well.
 #[derive(Debug)]
 pub(crate) struct Probe {
     cluster: Cluster,
@@ -36,7 +36,7 @@ impl Probe {
         Self { cluster, node: node.to_owned(), clock, outage: Outage::default(), asking: None }
     }
 
-    /// A call has failed: find out whether the server is away.
+    /// Begins to ask, because a call has failed and the server may be away.
     pub(crate) fn doubt(&mut self) {
         if self.asking.is_none() {
             self.outage.failed((self.clock)());
@@ -44,8 +44,8 @@ impl Probe {
         }
     }
 
-    /// Waits until the server counts as away ([`Event::ApiAway`], see [`Outage`]) or is back ([`Event::ApiBack`]). May
-    /// be dropped and called again at any time.
+    /// Waits until the server counts as away ([`Event::ApiAway`], see [`Outage`]) or is back ([`Event::ApiBack`]).
+    /// Cancel-safe.
     pub(crate) async fn changed(&mut self) -> Event {
         while let Some(asking) = &mut self.asking {
             let reachable = asking.await.unwrap_or(false);

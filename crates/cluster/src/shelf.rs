@@ -1,13 +1,13 @@
-//! What one watch has shown: the objects by name, trimmed.
+//! The store of one watch: its objects by name, trimmed.
 
 use std::collections::BTreeMap;
 
 use kube::runtime::watcher::Event;
 
-/// Namespace and name. The order of the picture.
+/// Namespace and name. Snapshots have their objects in this order.
 pub(crate) type Key = (String, String);
 
-/// The objects of one watch. A relist replaces all of them at its end, so that nobody sees half of it.
+/// The objects of one watch. A relist replaces all of them at its end, so that a reader never sees half of it.
 #[derive(Debug)]
 pub(crate) struct Shelf<V> {
     current: Option<BTreeMap<Key, V>>,
@@ -21,7 +21,7 @@ impl<V> Default for Shelf<V> {
 }
 
 impl<V: PartialEq> Shelf<V> {
-    /// Takes an event in. True if the objects are others now than before.
+    /// Applies an event. True if the objects change.
     pub(crate) fn apply(&mut self, event: Event<(Key, V)>) -> bool {
         match event {
             Event::Init => {
@@ -49,7 +49,7 @@ impl<V: PartialEq> Shelf<V> {
         }
     }
 
-    /// A first list has been seen to its end.
+    /// True once a first list has come to its end.
     pub(crate) fn is_synced(&self) -> bool {
         self.current.is_some()
     }
@@ -59,12 +59,12 @@ impl<V: PartialEq> Shelf<V> {
         self.current.iter().flat_map(BTreeMap::values)
     }
 
-    /// The object of this name.
+    /// The object with this name.
     pub(crate) fn get(&self, key: &Key) -> Option<&V> {
         self.current.as_ref()?.get(key)
     }
 
-    /// The names of the objects that equal this.
+    /// The names of the objects that are equal to this value.
     pub(crate) fn keys_of(&self, value: &V) -> impl Iterator<Item = &Key> {
         let all = self.current.iter().flatten();
         all.filter(move |(_, found)| *found == value).map(|(key, _)| key)

@@ -1,14 +1,15 @@
-//! Who may be down for a drain: one entry per node, in one ConfigMap that all nodes share.
+//! The slot table: which nodes may be down for a drain. It has one entry per node, in one ConfigMap that all nodes
+//! share.
 //!
-//! ConfigMap `ebb-slots-<group>` has a key for each node that has a slot, its value says who that is ([`Holder`]). A
-//! node writes its own key and no other one, always as a change of the version of the whole object that was read; so of
-//! two who want the last slot one gets it (`docs/operations/slots.md`). An admission policy can hold a node to its key
-//! (`packaging/kubernetes`). Nothing is decided here: who is let in, who has to wait and which entry nobody needs any
-//! more, `session` says.
+//! ConfigMap `ebb-slots-<group>` has a key for each node that has a slot; the value is its entry ([`Holder`]). A node
+//! writes its own key only, always as a change of the version of the whole object that was read; so if two nodes want
+//! the last slot, one gets it (`docs/operations/slots.md`). An admission policy can confine a node to its key
+//! (`packaging/kubernetes`). This module decides nothing: `session` decides which node gets a slot, which has to wait,
+//! and which entry is abandoned.
 //!
-//! It needs the rights to `get`, `patch`, `list` and `watch` the ConfigMap, which can be confined to it by
-//! `resourceNames`; `create`, which cannot, only where nobody has made it; and `get` for the Lease of the same name, in
-//! which versions before kept the slots: it is read, never written, until it is gone.
+//! zedkube needs the rights to `get`, `patch`, `list` and `watch` the ConfigMap, which can be confined to it by
+//! `resourceNames`; `create`, which cannot, only if the ConfigMap does not exist; and `get` for the Lease of the same
+//! name, in which older versions kept the slots: it is read, never written, until it is gone.
 
 mod entries;
 mod old;
@@ -39,89 +40,90 @@ pub use old::{OLD_HOLDERS, OldSlots};
 pub use release::{give_back_slot, take_slots_away};
 pub use watching::SlotWatch;
 
-/// Which ConfigMap.
+/// The ConfigMap of a group.
 #[derive(Clone, Debug)]
 pub struct SlotMap {
-    /// Its namespace, setting `slots.namespace`.
+    /// Namespace of the ConfigMap, setting `slots.namespace`.
     pub namespace: String,
-    /// Which nodes share it, setting `slots.group`.
+    /// The group of nodes that share it, setting `slots.group`.
     pub group: String,
-    /// There is no Lease of before. Nobody makes one any more, so it is not asked for again.
+    /// True once the old version's Lease was not found. No version creates one any more, so it is not asked for again.
     has_no_lease: Arc<AtomicBool>,
 }
 
-/// Who has a slot.
+/// The entry of a node that has a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, Deserialize)]
 pub struct Holder {
-    /// The name of its Node, which is its key.
+    /// Name of the Node, which is the key of the entry.
     #[serde(rename = "Node")]
     pub node: String,
-    /// The UID of its Node; never empty.
+    /// UID of the Node; never empty.
     #[serde(rename = "NodeUID")]
     pub node_uid: String,
-    /// The boot in which it wrote this, `/proc/sys/kernel/random/boot_id`.
+    /// The boot in which the node wrote this, `/proc/sys/kernel/random/boot_id`.
     #[serde(rename = "BootID")]
     pub boot_id: String,
-    /// Counted up by the holder while a request stands: a sign of life without a clock.
+    /// A number that the holder increases while a request exists: a sign of life without a clock.
     #[serde(rename = "Renewal")]
     pub renewal: u64,
-    /// The entries of other nodes that did not count when it took the slot.
+    /// The entries of other nodes that were judged abandoned when this slot was taken.
     #[serde(rename = "PassedOver", default, skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<PassedOver>,
 }
 
-/// An entry, as it was when another node took it for free. Who has written a greater Renewal since is not meant.
+/// An entry as it was when another node judged it abandoned. An entry with a greater Renewal was written later and is
+/// not passed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, Deserialize)]
 pub struct PassedOver {
-    /// The name of its Node.
+    /// Name of its Node.
     #[serde(rename = "Node")]
     pub node: String,
-    /// The UID of its Node.
+    /// UID of its Node.
     #[serde(rename = "NodeUID")]
     pub node_uid: String,
-    /// Its Renewal then.
+    /// The entry's Renewal at that time.
     #[serde(rename = "Renewal")]
     pub renewal: u64,
 }
 
-/// What the ConfigMap says.
+/// The content of the slot table.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Slots {
-    /// Its `resourceVersion`; `None`: there is no ConfigMap yet.
+    /// `resourceVersion` of the ConfigMap; `None` if there is no ConfigMap yet.
     pub version: Option<String>,
-    /// The entries that can be read, in the order of their keys.
+    /// The entries that could be read, in the order of their keys.
     pub holders: Vec<Holder>,
-    /// The keys whose values cannot be read.
+    /// The keys whose values could not be read.
     pub unreadable: Vec<Unreadable>,
-    /// What is in the Lease of before; `None` where there is none, and after a write, which does not look.
+    /// The content of the old version's Lease; `None` if there is none, and after a write, which does not read it.
     pub old: Option<OldSlots>,
 }
 
-/// A key whose value is not what a node writes.
+/// A key whose value is not an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// The key: the name of a Node.
     pub node: String,
-    /// What is wrong with its value, as the end of a sentence about it and without a piece of it.
+    /// What is wrong with its value, as the end of a sentence about it. It quotes no part of the value.
     pub why: String,
 }
 
-/// Why the slots could not be read or written.
+/// Why the slot table could not be read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlotFailure {
-    /// The ConfigMap is not of the version that the change was based on, or not there any more: read again.
+    /// The ConfigMap does not have the version that the change was based on, or does not exist any more: read it again.
     #[error("cannot change the slots: somebody else changed the ConfigMap in between")]
     Conflict,
-    /// The annotation of the Lease of before is not what we wrote. Nobody may guess who has a slot.
+    /// The annotation of the old version's Lease is not valid. It must not be guessed which nodes have a slot.
     #[error("{text}")]
     Unreadable {
-        /// Which Lease and annotation, what is wrong with it, and what to do.
+        /// The Lease and annotation, what is wrong with it, and what to do.
         text: String,
     },
-    /// There is no ConfigMap, and our credentials may not make one.
+    /// There is no ConfigMap, and our credentials may not create it.
     #[error("{text}")]
     Missing {
-        /// Which, and what to do.
+        /// The ConfigMap, and what to do.
         text: String,
     },
     /// A call failed.
@@ -135,7 +137,7 @@ impl SlotMap {
         Self { namespace: namespace.into(), group: group.into(), has_no_lease: Arc::default() }
     }
 
-    /// Its name, `ebb-slots-<group>`; that of the Lease of before, too.
+    /// Name of the ConfigMap, `ebb-slots-<group>`; also that of the old version's Lease.
     pub fn name(&self) -> String {
         format!("ebb-slots-{}", self.group)
     }
@@ -149,10 +151,10 @@ impl SlotMap {
     }
 }
 
-/// Who has a slot, consistent from the server: one call, and one more while there is a Lease of before. No ConfigMap has
-/// no holders.
+/// Reads the slot table consistently: one call, and one more while the old version's Lease exists. Without a ConfigMap
+/// there are no holders.
 ///
-/// Fields of an entry that we do not know are ignored.
+/// Unknown fields of an entry are ignored.
 pub async fn read_slots(cluster: &Cluster, map: &SlotMap) -> Result<Slots, SlotFailure> {
     let name = map.name();
     let operation = map.operation("get", CONFIGMAPS, &name);
@@ -164,12 +166,12 @@ pub async fn read_slots(cluster: &Cluster, map: &SlotMap) -> Result<Slots, SlotF
     Ok(Slots { old: old::read(cluster, map).await?, ..slots })
 }
 
-/// Writes the key of one node as a change of version `based_on`, or takes it away; makes the ConfigMap when `based_on` is
-/// `None`. One call, which gives what stands now, with its new version. The rest of the ConfigMap stays as it is.
+/// Writes or removes the key of one node, as a change of version `based_on`; creates the ConfigMap if `based_on` is
+/// `None`. One call, which gives the new content with its new version. All other keys of the ConfigMap stay as they are.
 ///
 /// # Errors
-/// [`SlotFailure::Conflict`] when the ConfigMap is not of that version, is gone, or, with `None`, is there already. What
-/// [`read_slots`] would not read again is not sent.
+/// [`SlotFailure::Conflict`] if the ConfigMap does not have that version, is gone, or, with `None`, exists already. An
+/// entry that [`read_slots`] could not read again is not sent.
 pub async fn write_slots(
     cluster: &Cluster,
     map: &SlotMap,
@@ -182,8 +184,8 @@ pub async fn write_slots(
     Ok(slots_of(&map.operation(verb_of(based_on), CONFIGMAPS, &name), written)?)
 }
 
-/// Tries whether our key could be written, and, given another node, that of the other one, with `dryRun=All`: whether the
-/// other one could. Up to four calls, and nothing is changed.
+/// Tries with `dryRun=All` whether our key could be written, and, if another node is given, whether its key could. True
+/// if the other key could be written. Up to four calls; nothing is changed.
 pub(crate) async fn try_slots(
     cluster: &Cluster,
     map: &SlotMap,
@@ -228,7 +230,7 @@ async fn write(
     }
 }
 
-/// Without a ConfigMap it is created.
+/// The verb for a write: without a ConfigMap it is created.
 const fn verb_of(based_on: Option<&str>) -> &'static str {
     if based_on.is_some() { "patch" } else { "create" }
 }
@@ -246,11 +248,11 @@ fn missing(map: &SlotMap) -> SlotFailure {
     SlotFailure::Missing { text }
 }
 
-/// For a person: takes away the entries of these nodes that are in `slots`, also those in the Lease of before. One call
-/// for each of the two objects that has any.
+/// For a person's order: removes the entries of these nodes that are in `slots`, also those in the old version's Lease.
+/// One call for each of the two objects that has any.
 ///
 /// # Errors
-/// [`SlotFailure::Conflict`] when one of them was changed since it was read.
+/// [`SlotFailure::Conflict`] if one of the objects was changed since it was read.
 pub async fn release_slots(
     cluster: &Cluster,
     map: &SlotMap,
@@ -277,7 +279,7 @@ pub async fn release_slots(
     }
 }
 
-/// For a person: frees all slots, whatever is there, also what does not parse. A conflict reads again at once.
+/// For a person's order: frees all slots, also entries that cannot be read. After a conflict it reads again at once.
 pub async fn clear_slots(cluster: &Cluster, map: &SlotMap) -> Result<(), SlotFailure> {
     for _ in 0..TRIES {
         match try_clear(cluster, map).await {
@@ -314,7 +316,7 @@ fn conflict(failure: ApiFailure) -> SlotFailure {
 
 const CONFIGMAPS: &str = "configmaps";
 
-/// The needed part of a ConfigMap.
+/// The fields of a ConfigMap that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct ConfigMap {
     #[serde(default)]
@@ -324,7 +326,7 @@ struct ConfigMap {
 
 resource!(ConfigMap, NamespaceResourceScope, "ConfigMap", "", "v1", "configmaps");
 
-/// Refuses names that no object can have, before they become a part of a URL.
+/// Refuses names that no object can have, before they become part of a URL.
 fn check_names(operation: &Operation<'_>) -> Result<(), ApiFailure> {
     if is_name(operation.namespace) && is_name(operation.name) {
         return Ok(());

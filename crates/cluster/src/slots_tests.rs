@@ -13,7 +13,7 @@ pub(super) fn holder(node: &str, renewal: u64) -> Holder {
     Holder { node: node.to_owned(), node_uid, boot_id, renewal, passed_over: vec![] }
 }
 
-/// Puts a ConfigMap there that has these keys. Gives its version.
+/// Creates a ConfigMap with these keys. Gives its version.
 pub(super) fn put(fake: &FakeCluster, data: &[(&str, &str)]) -> String {
     let data: std::collections::BTreeMap<_, _> = data.iter().copied().collect();
     let map = json!({
@@ -24,7 +24,7 @@ pub(super) fn put(fake: &FakeCluster, data: &[(&str, &str)]) -> String {
     fake.apply(map).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// Puts a Lease of before there with this annotation.
+/// Creates the old version's Lease with this annotation.
 fn put_lease(fake: &FakeCluster, text: &str) {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -33,7 +33,7 @@ fn put_lease(fake: &FakeCluster, text: &str) {
     fake.apply(lease).unwrap();
 }
 
-/// What is in the Lease of before.
+/// The content of the old version's Lease.
 async fn old(cluster: &Cluster, map: &SlotMap) -> Option<Vec<Holder>> {
     read_slots(cluster, map).await.unwrap().old.map(|old| old.holders)
 }
@@ -182,7 +182,7 @@ async fn what_could_not_be_read_again_is_not_sent() {
     assert_eq!(fake.requests().count("ebb/", "*", "*"), 0);
 }
 
-/// A proxy's word, or that of an API server that is starting: nobody may take a slot for given back because of it.
+/// A 404 of a proxy, or of an API server that is starting, must not look like a released slot.
 #[tokio::test]
 async fn a_404_that_does_not_name_the_map_is_no_word_about_it() {
     let (fake, cluster) = still_cluster();
@@ -262,7 +262,7 @@ async fn failures_say_which() {
     assert!(matches!(failure, SlotFailure::Api(ApiFailure::Unreachable { .. })), "{failure}");
 }
 
-/// Nothing could be changed safely on the strength of such an answer.
+/// No change would be safe after such an answer.
 #[tokio::test]
 async fn a_map_without_version_is_not_read() {
     let (fake, cluster) = still_cluster();
@@ -294,7 +294,7 @@ async fn a_person_takes_entries_away_wherever_they_are() {
         (vec![holder("c", 1)], vec![], vec![])
     );
     assert_eq!(release_slots(&cluster, &map, &slots, &names(&["a"])).await, Err(SlotFailure::Conflict));
-    // The Lease, too, is changed as it was read: somebody may have taken a slot since.
+    // The Lease, too, is changed only in the version that was read: another node may have taken a slot since.
     put_lease(&fake, &format!("[{},{}]", text(&a), text(&b)));
     let slots = read_slots(&cluster, &map).await.unwrap();
     put_lease(&fake, &format!("[{}]", text(&holder("a", 2))));

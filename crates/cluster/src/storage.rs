@@ -1,7 +1,7 @@
-//! What pods' volumes hang on: claims, volumes, attachments and drivers, as the wire has them, and trimmed to what
-//! decisions need.
+//! The objects that a pod's volumes depend on: claims, volumes, attachments and drivers, as the API server sends them,
+//! and trimmed to what decisions need.
 //!
-//! Every field of an object may be missing; each has a named meaning then. Nothing here fails or panics.
+//! Every field of an object may be missing, and each case has a defined meaning. Nothing here fails or panics.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::failure::{ApiFailure, words};
 use crate::objects::{needed_metadata, resource};
 use crate::shelf::Key;
 
-/// The needed part of a PersistentVolumeClaim.
+/// The fields of a PersistentVolumeClaim that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Claim {
     #[serde(default, deserialize_with = "needed_metadata")]
@@ -25,7 +25,7 @@ pub(crate) struct Claim {
     spec: Option<ClaimSpec>,
 }
 
-/// The needed part of a PersistentVolume.
+/// The fields of a PersistentVolume that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Volume {
     #[serde(default, deserialize_with = "needed_metadata")]
@@ -33,7 +33,7 @@ pub(crate) struct Volume {
     spec: Option<VolumeSpec>,
 }
 
-/// The needed part of a VolumeAttachment.
+/// The fields of a VolumeAttachment that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Attachment {
     #[serde(default, deserialize_with = "needed_metadata")]
@@ -42,7 +42,7 @@ pub(crate) struct Attachment {
     status: Option<AttachmentStatus>,
 }
 
-/// The needed part of a CSIDriver.
+/// The fields of a CSIDriver that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Driver {
     #[serde(default, deserialize_with = "needed_metadata")]
@@ -102,14 +102,14 @@ struct DriverSpec {
     attach_required: Option<bool>,
 }
 
-/// Namespace and name of every claim that one of these pods names.
+/// Namespace and name of each claim that these pods name.
 pub(crate) fn named_claims<'a>(pods: impl IntoIterator<Item = &'a PodView>) -> BTreeSet<Key> {
     let keys =
         |pod: &'a PodView| pod.claims.iter().map(|claim| (pod.id.namespace.clone(), claim.name.clone()));
     pods.into_iter().flat_map(keys).collect()
 }
 
-/// What decisions need of a PersistentVolumeClaim.
+/// Trims a PersistentVolumeClaim to what decisions need.
 pub(crate) fn claim_view(claim: &Claim) -> ClaimView {
     let metadata = &claim.metadata;
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
@@ -122,7 +122,7 @@ pub(crate) fn claim_view(claim: &Claim) -> ClaimView {
     }
 }
 
-/// What decisions need of a PersistentVolume. A CSI source without a driver or a handle is none.
+/// Trims a PersistentVolume to what decisions need. A CSI source without a driver or a handle counts as none.
 pub(crate) fn volume_view(volume: &Volume) -> VolumeView {
     let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
     VolumeView {
@@ -133,7 +133,7 @@ pub(crate) fn volume_view(volume: &Volume) -> VolumeView {
     }
 }
 
-/// What decisions need of a VolumeAttachment.
+/// Trims a VolumeAttachment to what decisions need.
 pub(crate) fn attachment_view(attachment: &Attachment) -> AttachmentView {
     let (spec, status) = (attachment.spec.as_ref(), attachment.status.as_ref());
     let error = status.and_then(|status| status.detach_error.as_ref());
@@ -147,12 +147,12 @@ pub(crate) fn attachment_view(attachment: &Attachment) -> AttachmentView {
     }
 }
 
-/// The driver's volumes are never attached. Without a word it attaches them: the API's default.
+/// True if the driver's volumes are never attached. If the field is missing they are: that is the API's default.
 pub(crate) fn never_attaches(driver: &Driver) -> bool {
     driver.spec.as_ref().and_then(|spec| spec.attach_required) == Some(false)
 }
 
-/// What it means that VolumeAttachments cannot be had.
+/// The meaning of a failure to list VolumeAttachments.
 pub(crate) fn without_attachments(failure: &ApiFailure) -> Attachments {
     match failure {
         ApiFailure::NotFound { .. } => Attachments::NotServed,

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: our real client against the fake cluster.
+//! Shared by the tests of this crate: our real client against the fake cluster.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 use crate::cordon::{Cordoned, cordon};
 use crate::wire::Cluster;
 
-/// A way to the fake cluster.
+/// A client of the fake cluster.
 pub(crate) fn connect_to(fake: &FakeCluster) -> Cluster {
     at(&fake.server_url())
 }
 
-/// A way to this address.
+/// A client of the server at this address.
 pub(crate) fn at(url: &str) -> Cluster {
     Cluster::from_config(Config::new(url.parse().unwrap()), "").unwrap()
 }
 
-/// A cluster in which nothing happens by itself, with one node.
+/// A cluster without controllers, with one node.
 pub(crate) fn still_cluster() -> (FakeCluster, Cluster) {
     let fake = FakeCluster::start_with(Settings::passive()).unwrap();
     fake.node("edge-a").unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn still_cluster() -> (FakeCluster, Cluster) {
     (fake, cluster)
 }
 
-/// A lively cluster with two nodes.
+/// A cluster with controllers and two nodes.
 pub(crate) fn live_cluster() -> (FakeCluster, Cluster) {
     let fake = FakeCluster::start_with(Settings::quick()).unwrap();
     fake.node("edge-a").unwrap();
@@ -42,7 +42,7 @@ pub(crate) async fn cordoned(cluster: &Cluster) -> Cordoned {
     cordon(cluster, "edge-a", "zedkube", "test").await.unwrap()
 }
 
-/// The last request with this verb and resource: path and query, and the body as JSON.
+/// The last request with this verb and resource.
 pub(crate) fn last(fake: &FakeCluster, verb: &str, resource: &str) -> fake_cluster::Request {
     let found = fake.requests().recent().into_iter().rev();
     let mut found = found.filter(|request| request.verb == verb && request.resource == resource);
@@ -54,8 +54,8 @@ pub(crate) fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
 
-/// Puts a pod on `edge-a` that names a claim of its own name, and what it hangs on: claim, volume `vol-NAME` of driver
-/// `csi.bench`, attached to `edge-a`.
+/// Puts a pod on `edge-a` that names a claim of its own name, and creates what the claim depends on: claim, volume
+/// `vol-NAME` of driver `csi.bench`, attached to `edge-a`.
 pub(crate) fn pod_with_volume(fake: &FakeCluster, name: &str) {
     pod_with_volume_on(fake, name, "edge-a");
 }
@@ -79,7 +79,7 @@ pub(crate) fn pod_with_volume_on(fake: &FakeCluster, name: &str, node: &str) {
     fake.apply(pod).unwrap();
 }
 
-/// Makes a VolumeAttachment of this volume to this node.
+/// Creates a VolumeAttachment of this volume to this node.
 pub(crate) fn attach(fake: &FakeCluster, volume: &str, node: &str) {
     fake.apply(json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
@@ -90,7 +90,7 @@ pub(crate) fn attach(fake: &FakeCluster, volume: &str, node: &str) {
     .unwrap();
 }
 
-/// The view of an attachment of [`attach`].
+/// The view of an attachment that [`attach`] creates.
 pub(crate) fn attached(volume: &str, node: &str) -> AttachmentView {
     AttachmentView {
         name: format!("{volume}-{node}"),
@@ -102,7 +102,7 @@ pub(crate) fn attached(volume: &str, node: &str) -> AttachmentView {
     }
 }
 
-/// Makes a CSIDriver.
+/// Creates a CSIDriver.
 pub(crate) fn driver(fake: &FakeCluster, name: &str, attach_required: bool) {
     fake.apply(json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": name},
@@ -111,7 +111,7 @@ pub(crate) fn driver(fake: &FakeCluster, name: &str, attach_required: bool) {
     .unwrap();
 }
 
-/// What a [`pod_with_volume`] of this name shows, with edge-a as the only node.
+/// The storage part of a snapshot with a [`pod_with_volume`] of this name, and edge-a as the only node.
 pub(crate) fn storage_of(name: &str) -> Storage {
     let volume = format!("vol-{name}");
     let csi = CsiSource { driver: "csi.bench".to_owned(), handle: format!("handle-{name}") };
@@ -130,12 +130,12 @@ pub(crate) fn storage_of(name: &str) -> Storage {
     }
 }
 
-/// Waits for what must come; a test that hangs says so after a minute.
+/// Waits for something that must happen; panics after a minute.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), what).await.expect("it did not happen within a minute")
 }
 
-/// Waits until the condition holds, looking again whenever something in the fake cluster changes.
+/// Waits until the condition is true, and checks it again after each change in the fake cluster.
 pub(crate) async fn until(fake: &FakeCluster, condition: impl Fn(&FakeCluster) -> bool) {
     soon(fake.wait_for(|fake| condition(fake).then_some(()))).await;
 }

@@ -1,7 +1,7 @@
-//! Which files a kubeconfig and its credentials are read from.
+//! Decides which files a kubeconfig and its credentials may be read from.
 //!
-//! Whoever may write one of them chooses the cluster that is obeyed, and with an `exec` plugin what runs as root. kubectl
-//! reads whatever it is given; an agent that runs unattended looks at owners and modes first.
+//! A user who may write one of them chooses the cluster that is obeyed, and with an `exec` plugin the program that runs
+//! as root. kubectl reads any file; an agent that runs unattended checks owners and modes first.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,28 +13,28 @@ use std::path::{Component, Path, PathBuf};
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
-/// No kubeconfig, certificate, key or token is longer: a path that leads elsewhere must not fill the memory.
+/// Longest file: no kubeconfig, certificate, key or token is longer, and a wrong path must not fill the memory.
 const LONGEST: u64 = 4 * 1024 * 1024;
 
-/// As the kernel does it: a path that leads through more symbolic links is a loop.
+/// Most symbolic links on a path, as for the kernel: a path with more of them is a loop.
 const MOST_LINKS: usize = 40;
 
-/// Permission bits that let others than the owner write.
+/// Permission bits that let users other than the owner write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Whose files are read.
+/// Whose files may be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Anybody's, as kubectl does: for a person who names the file.
+    /// Any user's files, as for kubectl: for a person who names the file.
     #[default]
     Anybody,
-    /// Files of root or of this process's user, that nobody else may write. A symbolic link is followed only if the same
-    /// holds for every folder on the way, as for the kubelet's `kubelet-client-current.pem`.
+    /// Files of root or of this process's user that no other user may write. A symbolic link is followed only if the
+    /// same is true for every folder on the way, as for the kubelet's `kubelet-client-current.pem`.
     RootOrSelf,
 }
 
 impl Trust {
-    /// The whole of an ordinary file of at most 4 MiB. A FIFO or a device is refused and does not hold anybody up.
+    /// Reads the whole of an ordinary file of at most 4 MiB. A FIFO or a device is refused and delays nothing.
     pub(crate) fn read(self, path: &Path) -> io::Result<Vec<u8>> {
         let (path, links) = match self {
             Self::Anybody => (path.to_owned(), OFlag::empty()),
@@ -60,8 +60,8 @@ impl Trust {
 }
 
 impl Trust {
-    /// Whether this program may be run: the same is asked of it as of a file that is read. One that is not there is not
-    /// judged.
+    /// Checks whether this program may be run, by the same rules as for a file that is read. A program that does not
+    /// exist is not checked.
     pub(crate) fn check_program(self, program: &str) -> io::Result<()> {
         let found = if program.contains('/') { Some(PathBuf::from(program)) } else { in_path(program) };
         let Some(path) = found.filter(|path| self == Self::RootOrSelf && path.exists()) else {
@@ -71,7 +71,7 @@ impl Trust {
     }
 }
 
-/// Where a program without a `/` is, as `execvp` finds it.
+/// The path of a program without a `/`, as `execvp` finds it.
 fn in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
@@ -82,8 +82,8 @@ fn accept(metadata: &Metadata) -> io::Result<()> {
     refuse(&format!("it is {why}; accepted: root's or the own user's, writable by its owner alone"))
 }
 
-/// Where the path leads, without a symbolic link left in it. Folders are looked at only if there was one: an ordinary file
-/// of root's cannot be put anywhere by somebody else.
+/// The path without symbolic links. Folders are checked only if there was a link: an ordinary file of root cannot be put
+/// anywhere by another user.
 fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut to_go: VecDeque<OsString> = names(&std::path::absolute(path)?);
     let mut at = PathBuf::from("/");
@@ -138,7 +138,7 @@ fn check_folder(folder: &Path) -> io::Result<()> {
     ))
 }
 
-/// Why somebody else may have written it.
+/// Why another user may have written the file or folder; `None` if none may.
 fn distrusted(metadata: &Metadata) -> Option<String> {
     if metadata.uid() != 0 && metadata.uid() != geteuid().as_raw() {
         return Some(format!("owned by user {}", metadata.uid()));

@@ -6,10 +6,11 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A user that is neither root nor us.
+/// A user that is neither root nor this process's.
 const STRANGER: u32 = 65_534;
 
-/// A folder whose way from the root nobody else may write: the usual one for temporary files is everybody's.
+/// A folder that no other user can write, and no folder above it: the usual folder for temporary files can be written by
+/// all.
 fn place() -> Option<TempDir> {
     let homes = [
         Some(PathBuf::from("/root")),
@@ -86,7 +87,7 @@ fn what_is_no_file_hangs_nobody() {
     }
 }
 
-/// As `kubelet-client-current.pem` leads to the newest certificate.
+/// As `kubelet-client-current.pem` links to the newest certificate.
 #[test]
 fn links_are_followed_through_folders_of_ours_only() {
     let Some(folder) = place() else { return };
@@ -110,7 +111,7 @@ fn links_are_followed_through_folders_of_ours_only() {
         let why = why(&path(name));
         assert!(why.contains(expected) && why.is_empty() == expected.is_empty(), "{name}: {why}");
     }
-    // A folder in which somebody else may put another link, whatever the sticky bit says of removing this one.
+    // A folder in which another user can create another link, although its sticky bit keeps this one from being removed.
     for bits in [0o770, 0o1777] {
         mode(&path("pki"), bits);
         assert!(why(&path("pki/current.pem")).contains("through folder `"), "{bits:o}");
@@ -123,7 +124,7 @@ fn links_are_followed_through_folders_of_ours_only() {
     }
 }
 
-/// Whoever may write the program decides what runs as root.
+/// A user who may write the program decides what runs as root.
 #[test]
 fn a_program_that_others_may_write_is_not_run() {
     let folder = tempfile::tempdir().unwrap();

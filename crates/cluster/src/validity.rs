@@ -1,6 +1,6 @@
-//! When our credentials end: a client certificate's `notAfter`, a token's `exp`.
+//! Finds out when our credentials end: a client certificate's `notAfter`, a token's `exp`.
 //!
-//! What cannot be read has no known end. Nothing is verified here: that is the API server's part.
+//! Credentials that cannot be parsed have no known end. Nothing is verified here: that is the API server's part.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -12,35 +12,35 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 
-/// The times between which a credential holds.
+/// The times between which a credential is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     /// `client certificate` or `token`.
     pub(crate) what: &'static str,
-    /// Since when, if that is said.
+    /// The start, if it is known.
     pub(crate) begins: Option<Timestamp>,
-    /// Until when.
+    /// The end.
     pub(crate) ends: Timestamp,
 }
 
-/// Of what a kubeconfig's user has itself; the earliest end.
+/// The earliest end of the credentials in a kubeconfig's user.
 pub(crate) fn of_user(user: &AuthInfo) -> Option<Validity> {
     let certificate = user.client_certificate_data.as_deref().and_then(|data| STANDARD.decode(data).ok());
     let certificate = certificate.as_deref().and_then(of_certificate);
-    // The token is hidden in a type of a crate that only shows it when it is written out again.
+    // The token is in a type of another crate that reveals it only when it is serialized.
     let written = serde_json::to_value(user).ok();
     let token = written.as_ref().and_then(|user| user.get("token")?.as_str()).and_then(of_token);
     certificate.into_iter().chain(token).min_by_key(|validity| validity.ends)
 }
 
-/// Of the first certificate of a PEM text.
+/// The validity of the first certificate of a PEM text.
 fn of_certificate(pem: &[u8]) -> Option<Validity> {
     let certificate = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
     let (begins, ends) = times_of(&certificate)?;
     Some(Validity { what: "client certificate", begins: Some(begins), ends })
 }
 
-/// Of a JSON Web Token; another kind of token has no known end.
+/// The validity of a JSON Web Token; other kinds of tokens have no known end.
 pub(crate) fn of_token(token: &str) -> Option<Validity> {
     let mut parts = token.trim().split('.');
     let (_, claims, _) = (parts.next()?, parts.next()?, parts.next()?);
@@ -75,7 +75,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (length, rest) = if first < 0x80 {
         (usize::from(first), rest)
     } else {
-        // More than four bytes would be longer than anything that is read.
+        // More than four bytes would mean a length beyond anything that is read.
         let (bytes, rest) =
             rest.split_at_checked(usize::from(first & 0x7f)).filter(|(bytes, _)| bytes.len() <= 4)?;
         (bytes.iter().fold(0_usize, |length, &byte| (length << 8) | usize::from(byte)), rest)

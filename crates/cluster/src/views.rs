@@ -1,6 +1,6 @@
-//! Pods and PodDisruptionBudgets trimmed to what decisions need.
+//! Trims Pods and PodDisruptionBudgets to what decisions need.
 //!
-//! Every field of an object may be missing; each has a named meaning then. Nothing here fails or panics.
+//! Every field of an object may be missing, and each case has a defined meaning. Nothing here fails or panics.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::objects::{Budget, Condition, MIRROR, Pod, PodVolume, Toleration};
 /// The node controller's taint for a cordoned node.
 pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Kubernetes' `terminationGracePeriodSeconds` where a pod has none.
+/// Kubernetes' default for `terminationGracePeriodSeconds`.
 const DEFAULT_GRACE: i64 = 30;
 
-/// A pod, trimmed, and when its deletion is due.
+/// A pod, trimmed, and the time at which its deletion is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodFacts {
     view: PodView,
@@ -28,7 +28,7 @@ pub(crate) struct PodFacts {
 }
 
 impl PodFacts {
-    /// What decisions need of the pod.
+    /// Trims the pod to what decisions need.
     pub(crate) fn of(pod: &Pod) -> Self {
         let (metadata, spec) = (&pod.metadata, pod.spec.as_ref());
         let status = pod.status.as_ref();
@@ -61,7 +61,8 @@ impl PodFacts {
         Self { view, due: metadata.deletion_timestamp.as_ref().map(|time| time.0) }
     }
 
-    /// The view when the API server's clock shows this; an unknown time makes nothing overdue, and leaves nothing.
+    /// The view at this time of the API server's clock; if the time is not known, nothing is overdue and no time is
+    /// left.
     pub(crate) fn at(&self, server_time: Option<Timestamp>) -> PodView {
         let mut view = self.view.clone();
         if let (Some(terminating), Some(due), Some(now)) = (&mut view.terminating, self.due, server_time) {
@@ -77,7 +78,7 @@ impl PodFacts {
     }
 }
 
-/// What decisions need of a PodDisruptionBudget.
+/// Trims a PodDisruptionBudget to what decisions need.
 pub(crate) fn budget_view(budget: &Budget) -> BudgetView {
     let metadata = &budget.metadata;
     let status = budget.status.clone().unwrap_or_default();
@@ -99,7 +100,7 @@ pub(crate) fn budget_view(budget: &Budget) -> BudgetView {
     }
 }
 
-/// The disruption controller's words when it cannot work a budget out.
+/// The disruption controller's message if it cannot work a budget out; empty if it can.
 fn sync_failure(conditions: &[Condition]) -> String {
     let is_failure = |condition: &&Condition| {
         condition.is("DisruptionAllowed")
@@ -113,8 +114,8 @@ fn sync_failure(conditions: &[Condition]) -> String {
         .unwrap_or_default()
 }
 
-/// The toleration lets the scheduler put the pod on a cordoned node. An empty operator means `Equal`, an empty effect
-/// all effects, and `Exists` without a key everything.
+/// True if the toleration lets the scheduler put the pod on a cordoned node. An empty operator means `Equal`, an empty
+/// effect means all effects, and `Exists` without a key means everything.
 fn tolerates_cordon(toleration: &Toleration) -> bool {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let key = text(&toleration.key);
@@ -176,7 +177,7 @@ fn controller(metadata: &ObjectMeta) -> Option<Controller> {
     })
 }
 
-/// Seconds as the API writes them. It treats a negative grace period as one second.
+/// Seconds as the API writes them. The API treats a negative grace period as one second.
 fn seconds(number: i64) -> Duration {
     Duration::from_secs(u64::try_from(number).unwrap_or(1))
 }
@@ -192,8 +193,8 @@ fn selector_of(selector: &LabelSelector) -> Selector {
     Selector { requirements: labels.chain(expressions).collect() }
 }
 
-/// The API server refuses operators with the wrong number of values; one that got in all the same selects nothing, as
-/// its own evaluation does.
+/// Converts one requirement of a selector. The API server refuses operators with the wrong number of values; one that
+/// exists all the same selects nothing, as in the server's own evaluation.
 fn requirement_of(expression: &LabelSelectorRequirement) -> Requirement {
     let key = expression.key.clone();
     let values = expression.values.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What all watches share: they go on for ever, pause after failures, and say what a failure means.
+//! Shared by all watches: they go on for ever, pause after failures, and classify failures.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::failure::{ApiFailure, classify, is_refusal};
 use crate::operation::Operation;
 use crate::shelf::Key;
 
-/// A watch has failed. It goes on by itself.
+/// A failure of a watch. The watch goes on by itself.
 pub(crate) struct Trouble {
     pub(crate) failure: ApiFailure,
-    /// The server would answer the same again.
+    /// The server would give the same answer again.
     pub(crate) is_refusal: bool,
 }
 
-/// A list, then changes, for ever; after a failure it goes on by itself.
+/// Watches objects for ever: a list, then changes. After a failure it goes on by itself.
 pub(crate) fn follow<K>(
     api: Api<K>,
     config: Config,
@@ -45,7 +45,7 @@ where
         .map(move |event| event.map_err(|error| trouble(resource, &error)))
 }
 
-/// The event with what is needed of its objects.
+/// The event, with its objects trimmed to what is needed.
 pub(crate) fn trimmed<K, V>(event: Event<K>, entry: impl Fn(&K) -> (Key, V)) -> Event<(Key, V)> {
     match event {
         Event::Init => Event::Init,
@@ -74,7 +74,7 @@ fn trouble(resource: &'static str, error: &watcher::Error) -> Trouble {
     }
 }
 
-/// What the server itself asks for in the Status of its failure. What it asks for in a header, [`Wish`] has learned.
+/// The pause that the server asks for in the Status of its failure. A pause in a header is noted by [`Wish`].
 fn asked_pause(error: &watcher::Error) -> Option<Duration> {
     let status = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -90,12 +90,12 @@ fn asked_pause(error: &watcher::Error) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
-/// Pauses after failures in a row: a random time within a limit that doubles from 0.5 s to 30 s, so that all agents of
-/// a cluster do not come back together when the API server does (client-go waits 0.8 to 30 s). A server that asks for
-/// more (`Retry-After`) gets it first.
+/// Back-off after failures in a row: a random time within a limit that doubles from 0.5 s to 30 s, so that the agents of
+/// a cluster do not all come back at the moment when the API server does (client-go waits 0.8 to 30 s). If a server asks
+/// for a longer pause (`Retry-After`), it gets that first.
 ///
-/// kube-runtime resets a backoff at every sign that is not a failure, and "a list begins" is one; so this one takes
-/// only time for an answer.
+/// kube-runtime resets a back-off at every event that is not a failure, also at "a list begins", which does not come
+/// from the server. So this one is reset by time alone.
 #[derive(Debug)]
 struct Pauses {
     limit: Duration,
@@ -118,11 +118,11 @@ impl Default for Pauses {
 impl Pauses {
     const FIRST: Duration = Duration::from_millis(500);
     const LONGEST: Duration = Duration::from_secs(30);
-    /// No shorter than this, however the dice fall: a failing server must not be asked in a loop.
+    /// Shortest pause, whatever the random number is: a failing server must not be called in a loop.
     const SHORTEST: Duration = Duration::from_millis(50);
     const FORGOTTEN: Duration = Duration::from_mins(1);
 
-    /// The pause after a failure now; `share` of 0 to 1 says how much of the limit it is.
+    /// The pause after a failure at `now`; `share`, from 0 to 1, is the random part of the limit.
     fn after(&mut self, now: Moment, share: f64) -> Duration {
         if now.since(self.last) >= Self::FORGOTTEN {
             self.limit = Self::FIRST;
@@ -139,7 +139,7 @@ impl Iterator for Pauses {
 
     fn next(&mut self) -> Option<Duration> {
         let now = boot_time();
-        // The state is random, and differs from watch to watch.
+        // The hasher's state is random, and differs from watch to watch.
         let dice = u32::try_from(self.random.hash_one(now.0) >> 32).unwrap_or_default();
         let share = f64::from(dice) / f64::from(u32::MAX);
         Some(self.after(now, share))
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(
             pauses.after(Moment(2_000), 0.5),
             Duration::from_secs(15),
-            "a sign of life that is none resets nothing"
+            "an event that is not from the server resets nothing"
         );
         assert_eq!(pauses.after(Moment(2_000), 0.0), Pauses::SHORTEST, "never in a loop");
         assert_eq!(pauses.after(Moment(90_000), 1.0), Pauses::FIRST, "the last failure was long ago");

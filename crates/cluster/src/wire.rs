@@ -1,4 +1,4 @@
-//! The connection to one cluster, and the one place where calls are made.
+//! The connection to one cluster, and the only place where calls are made.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,20 +24,20 @@ use crate::operation::Operation;
 use crate::pace::Pace;
 use crate::validity::Validity;
 
-/// An ordinary call has to be answered within this time.
+/// Deadline of an ordinary call.
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
-/// An eviction has to be answered within this time. The API server itself repeats conflicting writes for 10 s, and
-/// answers 504 after 34 s when etcd hangs (M1): hear what it has to say.
+/// Deadline of an eviction. The API server itself repeats conflicting writes for 10 s, and answers 504 after 34 s if
+/// etcd hangs (M1), so we wait for its answer.
 pub(crate) const EVICTION_DEADLINE: Duration = Duration::from_secs(35);
 
-/// No answer may be longer. A page of 500 pods with everything in it stays well below.
+/// Longest answer. A page of 500 whole pods is well below.
 const LONGEST_ANSWER: usize = 256 * 1024 * 1024;
 
 /// Objects per page of a list: kubectl's and client-go's size.
 const PAGE: u32 = 500;
 
-/// A connection to one cluster. Cheap to clone; all clones share what was learned from the server.
+/// A connection to one cluster. Cheap to clone; all clones share what was learned about the server.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -52,11 +52,11 @@ struct Shared {
     server_clock: ServerClock,
     daemon_sets: DaemonSets,
     pace: Pace,
-    /// One side has not accepted the other's credentials.
+    /// One side has refused the other's credentials.
     refused: AtomicBool,
     /// When our credentials end.
     validity: Option<Validity>,
-    /// Until when the server wants to be left alone.
+    /// The time before which the server asked not to be called again.
     wish: Wish,
 }
 
@@ -67,15 +67,16 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Uses this client, and no other connections than its own: hyper's has one connection to an HTTP/2 server, on which
-    /// the watches of about a dozen drains at a time take all streams, and then nothing moves any more. For more drains
-    /// at a time use [`Cluster::from_config`], which opens as many connections as it needs. The client must have been made with `default_retry = false`, as [`crate::connect()`] does: otherwise
-    /// kube repeats refused evictions itself, for minutes, and no refusal by a budget is ever seen.
+    /// Uses this client and only its connections. hyper's pool has one connection to an HTTP/2 server; the watches of
+    /// about a dozen simultaneous drains take all its streams, and then no call is answered any more. For more drains at
+    /// a time use [`Cluster::from_config`], which opens as many connections as it needs. The client has to be made with
+    /// `default_retry = false`, as [`crate::connect()`] does: otherwise kube itself repeats refused evictions for
+    /// minutes, and a budget's refusal is never seen.
     pub fn new(client: kube::Client) -> Self {
         Self::at(client, "", Wish::default(), None)
     }
 
-    /// Names the server, host and port, in messages about its absence; and says when our credentials end.
+    /// Creates it with the server's host and port, for messages about outages, and the end of our credentials.
     pub(crate) fn at(client: kube::Client, server: &str, wish: Wish, validity: Option<Validity>) -> Self {
         let shared = Shared {
             client,
@@ -90,35 +91,35 @@ impl Cluster {
         Self { shared: Arc::new(shared), page: PAGE }
     }
 
-    /// Lists so many objects at a time (`--chunk-size` of kubectl), 500 if nothing is said; 0 = all at once. The
-    /// watches of a [`crate::Feed`] keep to 500.
+    /// Lists this many objects at a time (`--chunk-size` of kubectl), 500 by default; 0 = all at once. The watches of a
+    /// [`crate::Feed`] always use 500.
     #[must_use]
     pub fn with_page(self, chunk: u32) -> Self {
         Self { page: chunk, ..self }
     }
 
-    /// The client, for watches and for what this crate does not do.
+    /// The client, for watches and for calls that this crate does not make.
     pub fn client(&self) -> &kube::Client {
         &self.shared.client
     }
 
-    /// The API server's wall clock now, estimated from the last answer's `Date` header; `None` before the first.
-    /// Late by up to a second, never early: the header has no fractions.
+    /// The API server's wall clock now, estimated from the last answer's `Date` header; `None` before the first answer.
+    /// It is late by up to a second and never early, because the header has no fractions.
     pub fn server_time(&self) -> Option<Timestamp> {
         self.shared.server_clock.at(boot_time())
     }
 
-    /// The server has not accepted our credentials (401), or we not its certificate: time to read them anew.
+    /// True if the server has refused our credentials (401), or we its certificate: they have to be read again.
     pub(crate) fn is_refused(&self) -> bool {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// When our credentials end, if that is known.
+    /// The end of our credentials, if it is known.
     pub(crate) fn validity(&self) -> Option<Validity> {
         self.shared.validity
     }
 
-    /// Until when the server wants to be left alone by what asks again by itself.
+    /// The time before which retries have to wait, because the server asked for it.
     pub(crate) fn wish(&self) -> &Wish {
         &self.shared.wish
     }
@@ -135,7 +136,7 @@ impl Cluster {
         &self.shared.pace
     }
 
-    /// Reads one object; `None` only if an API server says that there is no object of this name.
+    /// Reads one object; `None` only if an API server itself says that no object has this name.
     pub(crate) async fn find<T: DeserializeOwned>(
         &self,
         operation: &Operation<'_>,
@@ -150,7 +151,7 @@ impl Cluster {
         }
     }
 
-    /// Makes a call and reads the object it answers with.
+    /// Makes a call and reads the object in its answer.
     pub(crate) async fn fetch<T: DeserializeOwned>(
         &self,
         operation: &Operation<'_>,
@@ -159,8 +160,8 @@ impl Cluster {
         self.call(operation, request, CALL_DEADLINE).await?.object(operation)
     }
 
-    /// Makes a call: whatever the server answers within the deadline is a reply, whatever else happens a failure.
-    /// Dropping the future gives the call up.
+    /// Makes a call. Any answer within the deadline is a reply, everything else is a failure. Dropping the future ends
+    /// the call.
     pub(crate) async fn call(
         &self,
         operation: &Operation<'_>,
@@ -177,7 +178,7 @@ impl Cluster {
         reply.map_err(|failure| self.name_the_server(failure))
     }
 
-    /// Who does not answer is the first thing that a person wants to know.
+    /// Adds the server's address to a failure: a person first wants to know which server does not answer.
     fn name_the_server(&self, failure: ApiFailure) -> ApiFailure {
         match failure {
             ApiFailure::Unreachable { text } if !self.shared.server.is_empty() => {
@@ -214,7 +215,7 @@ impl Cluster {
     }
 }
 
-/// What the server answered, whatever it means.
+/// An answer of the server, whatever it means.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -223,8 +224,8 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The object, or why there is none. Only an API server's word that names the object says that it does not exist: a 404
-    /// of anybody else (a proxy, a load balancer, an API server that is starting) says nothing about it.
+    /// The object, or why there is none. An object counts as missing only if an API server's Status names it: a 404 from
+    /// anything else (a proxy, a load balancer, an API server that is starting) does not count.
     pub(crate) fn object<T: DeserializeOwned>(&self, operation: &Operation<'_>) -> Result<T, ApiFailure> {
         let is_about_one = !operation.name.is_empty();
         if self.status == StatusCode::NOT_FOUND && is_about_one && !self.says_missing(operation) {
@@ -240,7 +241,7 @@ impl Reply {
             .map_err(|error| ApiFailure::other(format!("cannot {operation}: {}", json_text(&error))))
     }
 
-    /// A Status of an API server, which names the very object as missing.
+    /// True if the answer is an API server's Status that names this very object as missing.
     pub(crate) fn says_missing(&self, operation: &Operation<'_>) -> bool {
         let status: Option<Value> = serde_json::from_slice(&self.body).ok();
         let field =
@@ -257,12 +258,12 @@ impl Reply {
         self.status == StatusCode::GONE
     }
 
-    /// The body as text, whatever it is.
+    /// The body as text.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
 
-    /// The server's words: the message of a Status, else the text itself.
+    /// The server's message: that of a Status, otherwise the body.
     fn message(&self) -> String {
         let text = self.text();
         let status: Option<Value> = serde_json::from_slice(&self.body).ok();
@@ -273,15 +274,15 @@ impl Reply {
     }
 }
 
-/// Seconds of a `Retry-After` header. The API server never sends the other form, a date.
+/// The seconds of a `Retry-After` header. The API server never sends the other form, a date.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// How far the server's wall clock is ahead of our boot clock.
+/// The difference between the server's wall clock and our boot clock.
 ///
-/// Our own wall clock may be years off until NTP answers, and all times in objects are the server's.
+/// Our own wall clock may be years off until NTP answers, and all times in objects are by the server's clock.
 #[derive(Debug)]
 struct ServerClock {
     /// Milliseconds since 1970 at our boot, by the server's clock; [`Self::UNKNOWN`] before the first answer.

@@ -9,34 +9,34 @@ use crate::effect::Effect;
 use crate::event::Trouble;
 use crate::turn::Turn;
 
-/// The API server, as it was found.
+/// The state of the API server, by the answers to our calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Api {
-    /// It has not answered since then.
+    /// Since when the server has not answered.
     pub away_since: Option<Moment>,
-    /// Start of the outage that the zedkube before this one has recorded. It counts once this process has not reached the
-    /// server either.
+    /// Start of the outage that the previous zedkube process recorded. It counts as soon as this process cannot reach
+    /// the server either.
     pub away_before: Option<Moment>,
-    /// Whether its failures are an outage: only then an attempt's clocks stand still.
+    /// Whether the failures are long enough to be an outage: only then an attempt's clocks stop.
     pub outage: Outage,
-    /// When it came back from its last outage, if there was one.
+    /// When the server came back from its last outage, if there was one.
     pub back: Option<Moment>,
-    /// Its last failure.
+    /// The text of the last failure.
     pub error: String,
-    /// A look or probe with this serial is on its way.
+    /// The serial of the list or probe that is in flight.
     pub asked: Option<u32>,
-    /// The next one is due then.
+    /// When the next list or probe is due.
     pub next: Moment,
 }
 
 impl Api {
-    /// As the process before this one has left it; asked at once.
+    /// The state that the previous process recorded; the server is asked at once.
     pub(crate) fn resumed(away_before: Option<Moment>, now: Moment) -> Self {
         Self { away_before, next: now, ..Self::default() }
     }
 
-    /// It has not answered a call, or has (`None`, and every refusal). Gives what an attempt has to know: its clocks stand
-    /// still while the server is away.
+    /// Notes whether a call was answered (`None`, and every refusal) or not. Gives the event for the attempt, if an
+    /// outage begins or ends: its clocks stop meanwhile.
     pub(crate) fn heard(&mut self, trouble: Option<&Trouble>, now: Moment) -> Option<drain::Event> {
         match trouble {
             Some(Trouble::Unreachable(text)) => {
@@ -55,7 +55,8 @@ impl Api {
         }
     }
 
-    /// The driver of the attempt has found out that it is away, or back. Asked at once, for the reason.
+    /// The attempt's driver has noticed that the server is away, or back. If it is away, the session asks at once as
+    /// well, to learn the reason.
     pub(crate) fn driver_says(&mut self, is_away: bool, now: Moment) {
         if is_away {
             self.has_not_answered(now);
@@ -72,24 +73,25 @@ impl Api {
         }
     }
 
-    /// A look or a probe was answered; the next one is due after this pause.
+    /// Notes that the list or probe with this serial was answered; the next one is due at `next`.
     pub(crate) fn answered(&mut self, serial: u32, next: Moment) {
         if self.asked == Some(serial) {
             (self.asked, self.next) = (None, next);
         }
     }
 
-    /// The next look or probe comes no later than this.
+    /// The next list or probe is sent no later than `at`.
     pub(crate) fn ask_by(&mut self, at: Moment) {
         self.next = self.next.min(at);
     }
 
-    /// What is on its way counts no more; asked at once.
+    /// Ignores the call that is in flight, and asks again at once.
     pub(crate) fn ask_anew(&mut self, now: Moment) {
         (self.asked, self.next) = (None, now);
     }
 
-    /// Asks for a look at all nodes, or for one at ours, if it is time and none is on its way; says when to come again.
+    /// Sends a list of all nodes, or a probe of ours, if it is time and none is in flight. Gives the time of the next
+    /// one.
     pub(crate) fn pursue(&mut self, wants_all_nodes: bool, turn: &mut Turn<'_>) -> Option<Moment> {
         if self.asked.is_some() {
             return None;
@@ -102,7 +104,7 @@ impl Api {
         None
     }
 
-    /// It has been away for so long.
+    /// The server has been away for at least `span`.
     pub(crate) fn is_away_for(&self, span: Duration, now: Moment) -> bool {
         self.away_since.is_some_and(|since| since + span <= now)
     }

@@ -1,4 +1,4 @@
-//! The attempt that runs: driven by its events, until it has ended.
+//! The phase in which an attempt runs: it gets the attempt's events until the attempt has ended.
 
 use schemas::Outcome;
 
@@ -8,7 +8,7 @@ use crate::phase::{Cordoning, Phase};
 use crate::state::State;
 use crate::turn::Turn;
 
-/// The node is cordoned: the attempt begins; after a restart it goes on.
+/// Begins the attempt, on a node that is cordoned; after a restart the recorded attempt goes on.
 pub(crate) fn begin(state: &mut State, cordoning: &Cordoning, turn: &mut Turn<'_>) -> Next {
     let (attempt, api_back) = (turn.next_serial(), state.api.back);
     state.enter(Phase::Attempting { attempt: cordoning.attempt, started: cordoning.started }, turn.now);
@@ -20,14 +20,15 @@ pub(crate) fn begin(state: &mut State, cordoning: &Cordoning, turn: &mut Turn<'_
     if state.api.outage.is_away() {
         state.drive(drain::Event::ApiAway, turn);
     }
-    // The watches may have been there before; they speak only of changes.
+    // The watches may have run before this attempt; they report only changes, so the attempt gets their last snapshot.
     if let Some(picture) = state.picture.clone() {
         state.drive(drain::Event::Picture(picture), turn);
     }
     conclude(state)
 }
 
-/// Shows the event to the attempt. What the session itself has heard of the API server has reached the attempt before.
+/// Gives the event to the attempt. News about the API server that came to the session itself has reached the attempt
+/// before.
 pub(crate) fn step(state: &mut State, event: Event, turn: &mut Turn<'_>) -> Next {
     if event == Event::Tick {
         state.drive(drain::Event::Tick, turn);

@@ -1,4 +1,4 @@
-//! COMPLETE stands only while it is true.
+//! COMPLETE is taken back as soon as it is not true any more.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use crate::policy::Policy;
 use crate::state::State;
 use crate::turn::Turn;
 
-/// EVE's nodeagent does not say when it begins to act: for so long after the answer nothing was done yet.
+/// EVE's nodeagent does not publish when it begins to act: for this long after the answer we assume that it has not
+/// begun.
 const BESIDE_EVES_NODEAGENT: Duration = Duration::from_secs(5);
 
-/// Looks whether the event speaks against COMPLETE.
+/// Checks whether the event contradicts COMPLETE.
 pub(crate) fn step(state: &mut State, event: &Event, turn: &mut Turn<'_>) -> Next {
     let Phase::Complete { outcome, recheck } = state.phase else { return Next::Stay };
     if outcome == Outcome::Drained {
@@ -28,7 +29,7 @@ pub(crate) fn step(state: &mut State, event: &Event, turn: &mut Turn<'_>) -> Nex
     if is_taken_back { Next::BeginAnew } else { Next::Stay }
 }
 
-/// Why the node was not drained is not true any more.
+/// The reason for an answer without a drain is not true any more.
 fn is_reason_gone(state: &State, outcome: Outcome, event: &Event) -> bool {
     let is_listed = matches!(event, Event::Looked { result: Ok(_), .. });
     match outcome {
@@ -43,7 +44,8 @@ fn is_reason_gone(state: &State, outcome: Outcome, event: &Event) -> bool {
     }
 }
 
-/// Whoever was told that the node may go down without a drain may have begun. Our nodeagent says so.
+/// The requester may have begun to go down, because it was told that it may without a drain. Our nodeagent publishes
+/// whether it has.
 fn is_too_late(state: &State, turn: &Turn<'_>) -> bool {
     match state.facts.nodeagent {
         NodeAgent::Acting => true,
@@ -55,7 +57,7 @@ fn is_too_late(state: &State, turn: &Turn<'_>) -> bool {
     }
 }
 
-/// Nothing is undone after the point of no return.
+/// After the point of no return nothing is taken back.
 fn is_acting(state: &State) -> bool {
     state.facts.nodeagent == NodeAgent::Acting
 }
@@ -71,7 +73,7 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, turn: &mut 
         return next;
     }
     let is_doubtful = if let Event::Drain(drain::Event::Picture(picture)) = event {
-        // A watch may be late: it is a reason to look, not a proof.
+        // A watch may be late: it is a reason to list again, not a proof.
         !is_still_true(picture, turn.policy)
     } else if let Event::Probed { result: Ok(node), .. } = event {
         node.as_ref().is_none_or(|node| !node.cordoned)
@@ -84,8 +86,8 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, turn: &mut 
     Next::Stay
 }
 
-/// Asks for a fresh look. One that is on its way may have been served before what it is asked for now, so it is
-/// followed by another.
+/// Asks for a verification. If one is in flight, the server may have answered it before the event that causes this one,
+/// so another follows.
 pub(crate) fn recheck(state: &mut State, turn: &mut Turn<'_>) {
     let Phase::Complete { outcome: outcome @ Outcome::Drained, recheck } = state.phase else { return };
     let recheck = recheck.map_or_else(
@@ -98,8 +100,8 @@ pub(crate) fn recheck(state: &mut State, turn: &mut Turn<'_>) {
     state.enter(Phase::Complete { outcome, recheck: Some(recheck) }, turn.now);
 }
 
-/// The fresh look: COMPLETE stands, or everybody's answer is taken back and a new drain begins. A look that
-/// failed proves nothing, so it takes back as well.
+/// Judges the result of a verification: COMPLETE is kept, or all answers are taken back and a new drain begins. A failed
+/// list proves nothing, so the answers are taken back as well.
 fn proven(state: &mut State, look: Option<&Picture>, turn: &Turn<'_>) -> Next {
     let is_answered = state.requests.next_unanswered().is_none();
     let outcome = match look {
@@ -112,7 +114,8 @@ fn proven(state: &mut State, look: Option<&Picture>, turn: &Turn<'_>) -> Next {
     Next::Stay
 }
 
-/// The Node that we have drained exists no more: the look and the watch do not find it, and no pod is bound to it.
+/// The Node that was drained does not exist any more: neither the fresh list nor the watch finds it, and no pod is bound
+/// to it.
 fn is_gone(state: &State, look: &Picture) -> bool {
     let is_watched = state.picture.as_ref().is_none_or(|watched| watched.node.is_some());
     look.node.is_none() && look.pods.is_empty() && !is_watched

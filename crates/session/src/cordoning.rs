@@ -1,5 +1,5 @@
-//! Cordoning the node: up to ten tries, of which only real refusals count. Then our slot is confirmed: whoever took us
-//! for gone meanwhile may have given it away.
+//! Cordoning the node: up to ten tries, of which only real refusals count. Then our slot is confirmed, because another
+//! node may meanwhile have judged our entry abandoned and taken a slot.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use crate::policy::Policy;
 use crate::state::State;
 use crate::turn::Turn;
 
-/// Sends the first try for this attempt.
+/// Begins the cordon for this attempt.
 pub(crate) fn begin(state: &mut State, attempt: u32, turn: &mut Turn<'_>) {
     let now = turn.now;
     send(state, Cordoning { attempt, started: now, began: now, next: now, ..Cordoning::default() }, turn);
 }
 
-/// Whatever the phase: a cordon that was answered is on the node, and one that was not may be.
+/// Notes the answer to a cordon, in every phase: after a success our cordon is on the node, and if the server did not
+/// answer it may be.
 pub(crate) fn note(state: &mut State, result: &Result<Cordoned, Trouble>) {
     match result {
         Ok(cordoned) => {
@@ -32,7 +33,7 @@ pub(crate) fn note(state: &mut State, result: &Result<Cordoned, Trouble>) {
     }
 }
 
-/// Takes the answer to the try in flight in, or what was seen of the node, and goes on.
+/// Notes the answer to the try in flight, or the node as it was just read, and goes on.
 pub(crate) fn step(state: &mut State, event: &Event, turn: &mut Turn<'_>) -> Next {
     let Phase::Cordoning(mut cordoning) = state.phase.clone() else { return Next::Stay };
     if event.is_unreachable() && cordoning.is_first() {
@@ -78,7 +79,7 @@ fn answered(
             (cordoning.cordoned, state.slots.confirmed) = (true, false);
             cordoning.error.clear();
         }
-        // Nobody refused: the server was not there. Costs no try.
+        // The API server was not there and refused nothing, so this does not count as a try.
         Err(Trouble::Unreachable(text)) => cordoning.error.clone_from(text),
         Err(Trouble::Denied(text) | Trouble::Other(text)) => {
             cordoning.failures = cordoning.failures.saturating_add(1);
@@ -87,7 +88,7 @@ fn answered(
     }
 }
 
-/// The next thing that can be done: begin the attempt once our slot is confirmed, or try to cordon again.
+/// Does what can be done next: begin the attempt once our slot is confirmed, or try to cordon again.
 fn go_on(state: &mut State, cordoning: Cordoning, turn: &mut Turn<'_>) -> Next {
     if cordoning.cordoned && (state.slots.confirmed || turn.policy.slots_limit == 0) {
         return Next::Attempt(cordoning);
@@ -114,22 +115,23 @@ fn is_next_due(cordoning: &Cordoning, now: Moment) -> bool {
     next_try(cordoning).is_some_and(|next| next <= now)
 }
 
-/// When the next try is due; `None` while one is in flight, or something else has to happen first.
+/// When the next try is due; `None` while a try is in flight, or something else has to happen first.
 pub(crate) fn next_try(cordoning: &Cordoning) -> Option<Moment> {
     let waits = cordoning.in_flight.is_some() || cordoning.unseen || cordoning.cordoned;
     (!waits).then_some(cordoning.next)
 }
 
-/// A later attempt's cordon, and the confirmation of a slot, may take as long as an attempt may stand still.
+/// Longest time for the cordon of a later attempt, and for the confirmation of a slot: as long as an attempt may wait in
+/// an outage.
 fn limit(policy: &Policy) -> Duration {
     policy.drain.freeze_limit.max(policy.cordon_pause.saturating_mul(policy.cordon_tries))
 }
 
 fn send(state: &mut State, mut cordoning: Cordoning, turn: &mut Turn<'_>) {
-    // After a restart nobody knows yet which node is ours; the look that tells is on its way.
+    // After a restart it is not known yet which Node is ours; the list that shows it is on its way.
     if state.own.is_some() {
         cordoning.in_flight = Some(turn.send(|serial| Effect::Cordon { serial }));
-        // From here on the node may carry our cordon, whether or not an answer comes.
+        // From now on the node may carry our cordon, whether or not an answer comes.
         state.restoring.may_be_cordoned = true;
     }
     state.enter(Phase::Cordoning(cordoning), turn.now);

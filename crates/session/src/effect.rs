@@ -1,88 +1,89 @@
-//! What is to be done: what the session asks of the shell.
+//! The effects that the session asks the shell to carry out.
 
 use drain::time::Moment;
 
 use crate::slots::Holder;
 
-/// What is to be done, in this order.
+/// One effect. The shell carries effects out in the order in which it gets them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What a restarted process has to know has changed: put it on record before anything else is done.
+    /// The record has changed: write it before any later effect.
     Record,
-    /// What is shown has changed: publish it before anything else is done.
+    /// The status has changed: publish it before any later effect.
     Publish,
-    /// List all nodes freshly.
+    /// List all nodes, freshly from the API server.
     Look {
-        /// Comes back with the answer.
+        /// The event that answers this effect carries the same serial.
         serial: u32,
     },
-    /// Read our own node freshly.
+    /// Read our own Node, freshly from the API server.
     Probe {
-        /// Comes back with the answer.
+        /// The event that answers this effect carries the same serial.
         serial: u32,
     },
-    /// Cordon our own node. Never overtakes an uncordon that was sent before.
+    /// Cordon our own node. A cordon never overtakes an uncordon that was sent before it.
     Cordon {
-        /// Comes back with the answer.
+        /// The event that answers this effect carries the same serial.
         serial: u32,
     },
-    /// Take our cordon back. Never overtakes a cordon that was sent before.
+    /// Remove our cordon. An uncordon never overtakes a cordon that was sent before it.
     Uncordon {
-        /// Comes back with the answer.
+        /// The event that answers this effect carries the same serial.
         serial: u32,
     },
-    /// Mark the cordon that is on our own node as ours, unless somebody's name is on it.
+    /// Mark the cordon of our own node as ours, unless it already names an owner.
     Adopt {
-        /// Comes back with the answer.
+        /// The event that answers this effect carries the same serial.
         serial: u32,
     },
-    /// Read the table of the slots.
+    /// Read the slot table.
     ReadSlots {
-        /// Comes back with the answer.
+        /// The event that answers this effect carries the same serial.
         serial: u32,
     },
-    /// Write our place in the table of the slots.
+    /// Write this node's entry in the slot table.
     WriteSlots {
-        /// Comes back with the answer.
+        /// The event that answers this effect carries the same serial.
         serial: u32,
-        /// The version of the table that it is based on; `None` to make the table.
+        /// The version of the table that the write is based on; `None` to create the table.
         based_on: Option<String>,
-        /// Whose place is written: our node's name.
+        /// The key of the entry: our node's name.
         node: String,
-        /// What is written there; `None` takes away what is there.
+        /// The entry's new content; `None` removes the entry.
         entry: Option<Holder>,
     },
     /// Run the site's health command.
     AskHealth {
-        /// Comes back with the answer.
+        /// The event that answers this effect carries the same serial.
         serial: u32,
     },
-    /// Rename the file of the order that is on record.
+    /// Rename the file of the order that is in the record.
     TakeOverride,
-    /// An effect of the attempt that runs. Its `WakeAt` never comes here.
+    /// An effect of the attempt that runs; never its `WakeAt`.
     Drain(drain::Effect),
-    /// Send [`crate::Event::Tick`] then. A newer one replaces an older one.
+    /// Send [`crate::Event::Tick`] at this time. A later `WakeAt` replaces an earlier one.
     WakeAt(Moment),
 }
 
 impl Effect {
-    /// The serial that comes back with the answer, and what is waited for, in words. Evictions and proofs have no serial of
-    /// their own: they share the connection with the probe of our node that goes on beside them.
+    /// The serial of the event that answers this effect, and a name for the call, for the log. `None` for effects
+    /// without an answer, and for evictions and proofs: they use the same connection as the probe of our node that goes
+    /// on beside them, so a hanging connection is noticed there.
     pub fn awaited(&self) -> Option<(u32, &'static str)> {
         match self {
             Self::Look { serial } => Some((*serial, "the list of nodes")),
-            Self::Probe { serial } => Some((*serial, "the look at our node")),
+            Self::Probe { serial } => Some((*serial, "the read of our node")),
             Self::Cordon { serial } => Some((*serial, "the cordon")),
             Self::Uncordon { serial } => Some((*serial, "the uncordon")),
             Self::Adopt { serial } => Some((*serial, "the adoption of EVE's cordon")),
-            Self::ReadSlots { serial } => Some((*serial, "the look at the slots")),
-            Self::WriteSlots { serial, .. } => Some((*serial, "the write of the slots")),
+            Self::ReadSlots { serial } => Some((*serial, "the read of the slot table")),
+            Self::WriteSlots { serial, .. } => Some((*serial, "the write of the slot table")),
             Self::AskHealth { serial } => Some((*serial, "the health command")),
             Self::Record | Self::Publish | Self::TakeOverride | Self::Drain(_) | Self::WakeAt(_) => None,
         }
     }
 
-    /// It changes something in the cluster. Reads do not.
+    /// True if the effect changes something in the cluster. Reads do not.
     pub fn changes_the_cluster(&self) -> bool {
         match self {
             Self::Cordon { .. }
@@ -102,7 +103,8 @@ impl Effect {
         }
     }
 
-    /// What is given up stops first; then it is on record, then seen, and only then anything else is done.
+    /// The order of a step's effects: first stop what was given up, then write the record, then publish, then everything
+    /// else.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Self::Drain(drain::Effect::Abort) => 0,

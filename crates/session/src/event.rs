@@ -1,4 +1,4 @@
-//! What happens: what the shell tells the session.
+//! The events that the shell feeds to the session.
 
 use drain::view::NodeView;
 use schemas::DrainOrder;
@@ -8,79 +8,80 @@ use crate::membership::Facts;
 use crate::requests::Request;
 use crate::slots::SlotTable;
 
-/// What happened.
+/// Something that happened outside the session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// These requests stand now.
+    /// The requests that exist now, read from their files.
     Requests(Vec<Request>),
-    /// What the device itself knows of its membership.
+    /// What the device itself knows about its membership of a cluster.
     Facts(Facts),
-    /// A fresh list of all nodes, asked for by [`crate::Effect::Look`].
+    /// A fresh list of all nodes: the answer to [`crate::Effect::Look`].
     Looked {
         /// The effect's serial.
         serial: u32,
-        /// What was seen.
+        /// The list, or why there is none.
         result: Result<Look, Trouble>,
     },
-    /// Our own node, freshly read, asked for by [`crate::Effect::Probe`]; `None` when it does not exist.
+    /// Our own Node, freshly read: the answer to [`crate::Effect::Probe`]. `None` if the Node does not exist.
     Probed {
         /// The effect's serial.
         serial: u32,
-        /// What was seen.
+        /// The Node, or why it could not be read.
         result: Result<Option<NodeView>, Trouble>,
     },
     /// The answer to [`crate::Effect::Cordon`].
     Cordoned {
         /// The effect's serial.
         serial: u32,
-        /// The node as it is now, and whether somebody else had cordoned it before.
+        /// The node as it is now, and whether another party had cordoned it before; or why it could not be cordoned.
         result: Result<Cordoned, Trouble>,
     },
     /// The answer to [`crate::Effect::Uncordon`].
     Uncordoned {
         /// The effect's serial.
         serial: u32,
-        /// Done (also when there was nothing to do), or why not.
+        /// The node is uncordoned (also if there was nothing to do), or why not.
         result: Result<(), String>,
     },
     /// The answer to [`crate::Effect::Adopt`].
     Adopted {
         /// The effect's serial.
         serial: u32,
-        /// Whether there was a cordon to adopt, or why it is not known.
+        /// Whether there was a cordon to adopt, or why that is not known.
         result: Result<bool, String>,
     },
     /// The answer to [`crate::Effect::ReadSlots`] or [`crate::Effect::WriteSlots`].
     Slots {
         /// The effect's serial.
         serial: u32,
-        /// The table as it is now.
+        /// The slot table as it is now, or why it could not be read or written.
         result: Result<SlotTable, SlotTrouble>,
     },
-    /// Somebody has changed the table of the slots.
+    /// The slot table was changed, as its watch says.
     SlotsChanged,
     /// The answer to [`crate::Effect::AskHealth`].
     Health {
         /// The effect's serial.
         serial: u32,
-        /// It passed, or why not.
+        /// The command has passed, or why not.
         result: Result<(), String>,
     },
-    /// An operator's order was read.
+    /// An operator's order was read from its file.
     Override(Order),
     /// The answer to [`crate::Effect::TakeOverride`].
     OverrideTaken {
-        /// Its file is renamed; else it could not be, and nothing is done.
+        /// True: the order's file is renamed. False: it could not be renamed, and the order is not carried out.
         renamed: bool,
     },
-    /// What the driver of the attempt saw: the watches, answers to [`crate::Effect::Drain`], whether the API server is away.
+    /// An event of the attempt's driver: a snapshot of the watches, an answer to [`crate::Effect::Drain`], or whether
+    /// the API server is away.
     Drain(drain::Event),
     /// The time of an [`crate::Effect::WakeAt`] has come.
     Tick,
 }
 
 impl Event {
-    /// The serial of the effect that it answers ([`crate::Effect::awaited`]).
+    /// The serial of the effect that this event answers ([`crate::Effect::awaited`]), if it answers one.
     pub fn answers(&self) -> Option<u32> {
         match self {
             Self::Looked { serial, .. }
@@ -100,8 +101,8 @@ impl Event {
         }
     }
 
-    /// The API server has just not answered. How long it was away on end is not enough to act on: that also grows while the
-    /// device is suspended, or while no zedkube runs.
+    /// True if this event says that the API server has just not answered. The length of an outage alone is not enough to
+    /// act on: it also grows while the device is suspended, or while no zedkube runs.
     pub(crate) fn is_unreachable(&self) -> bool {
         matches!(
             self,
@@ -111,7 +112,7 @@ impl Event {
         )
     }
 
-    /// Our node as it was just read, by itself or in a list.
+    /// Our own Node, if this event has just read it, alone or in a list.
     pub(crate) fn own_node(&self) -> Option<&NodeView> {
         if let Self::Looked { result: Ok(Look { own: Ok(node), .. }), .. }
         | Self::Probed { result: Ok(Some(node)), .. } = self
@@ -128,16 +129,17 @@ impl Event {
 pub struct Look {
     /// All nodes.
     pub nodes: Vec<NodeView>,
-    /// The one that is this machine, or why none is.
+    /// The Node that is this machine, or why none is.
     pub own: Result<NodeView, NoNode>,
 }
 
-/// No node is known to be this machine.
+/// Why no Node could be matched to this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoNode {
-    /// Why, and what a person can do.
+    /// The reason, and what a person can do.
     pub why: String,
-    /// It may still come: none of the nodes is it. Otherwise one looks like it and is not, which does not mend itself.
+    /// True if none of the Nodes is this machine: it may still join the cluster. False if a Node looks like this machine
+    /// and is not: only a person can correct that.
     pub may_join: bool,
 }
 
@@ -146,7 +148,7 @@ pub struct NoNode {
 pub struct Cordoned {
     /// The node.
     pub node: NodeView,
-    /// Somebody else had cordoned it.
+    /// Another party had cordoned the node before us.
     pub before: bool,
 }
 
@@ -154,28 +156,28 @@ pub struct Cordoned {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Order {
-    /// What.
+    /// What is ordered.
     pub what: DrainOrder,
-    /// Who gave it, and why, in words.
+    /// The person who gave the order, and the reason, in words.
     pub by: String,
 }
 
-/// Why a call to the API server brought nothing.
+/// Why a call to the API server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// No answer at all, or one that only says that the server is not well.
+    /// The server has not answered, or answered only that it is not well.
     Unreachable(String),
-    /// The server does not let us; names the missing verb.
+    /// The server refused the call; the text names the missing right.
     Denied(String),
-    /// Anything else.
+    /// Any other failure.
     Other(String),
 }
 
-/// Why a call for the table of the slots brought nothing.
+/// Why a call for the slot table failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotTrouble {
-    /// Somebody else has changed it since it was read.
+    /// Another node has changed the table since it was read.
     Conflict,
-    /// Anything else.
+    /// Any other failure.
     Failed(Trouble),
 }

@@ -1,4 +1,4 @@
-//! An operator's order, carried out: whoever it covers is answered without a drain.
+//! Carries an operator's order out: the requesters that it covers are answered without a drain.
 
 use drain::time::Moment;
 use schemas::{DrainOrder, DrainRequester, Outcome};
@@ -11,7 +11,8 @@ use crate::requests::{ANSWERED, Answer, Request};
 use crate::state::State;
 use crate::turn::Turn;
 
-/// The order's file is renamed, so that nobody reads it twice; or it could not be, and then nothing happens.
+/// Carries out the pending order, once its file is renamed so that it is not read twice. If the file could not be
+/// renamed, nothing happens.
 pub(crate) fn taken(state: &mut State, renamed: bool, turn: &mut Turn<'_>) {
     let Some(order) = state.forcing.pending.take().filter(|_| renamed) else { return };
     state.forcing.needless = None;
@@ -45,8 +46,8 @@ pub(crate) fn taken(state: &mut State, renamed: bool, turn: &mut Turn<'_>) {
     }
 }
 
-/// An order that came when all whom it means had been told COMPLETE. With an operator's word an answer without a drain,
-/// which is otherwise taken back when its reason is gone, stands.
+/// Handles an order that names only requesters that were answered COMPLETE already. If that answer was given without a
+/// drain, zedkube would take it back once its reason is gone; because of the order it is kept.
 fn all_are_answered(state: &mut State, meant: DrainRequester, by: String, now: Moment) {
     let outcome = state.session.ended.filter(|ended| ended.may_go_down()).unwrap_or(Outcome::Forced);
     if matches!(outcome, Outcome::Drained | Outcome::Forced) {
@@ -63,7 +64,7 @@ fn all_are_answered(state: &mut State, meant: DrainRequester, by: String, now: M
     }
 }
 
-/// A request that is covered is answered without a drain, whenever it comes.
+/// Answers a request that an order covers, whenever the request comes.
 pub(crate) fn pursue(state: &mut State, turn: &mut Turn<'_>) {
     state.forcing.expire(&state.requests, turn.now);
     if !state.is_forced() && state.forcing.next_covered(&state.requests).is_some() {
@@ -71,7 +72,8 @@ pub(crate) fn pursue(state: &mut State, turn: &mut Turn<'_>) {
     }
 }
 
-/// In force: who is not covered is drained for once all who are have seen their answer, or nobody is left to see it.
+/// The phase of an order. It ends when all covered requesters have seen their answer, or none is left; then the other
+/// requests are drained for.
 pub(crate) fn step(state: &mut State, now: Moment) -> Next {
     let is_told = |request: &Request| request.answer == Answer::Forced;
     let is_unseen =
@@ -84,7 +86,7 @@ pub(crate) fn step(state: &mut State, now: Moment) -> Next {
     if state.requests.next_unanswered().is_some() {
         Next::Begin
     } else if state.requests.iter().any(|request| request.answer == Answer::Complete) {
-        // Some were told so by proof, which has to stay true.
+        // Some were answered because of a drain, whose result must stay true.
         Next::GoOn(Phase::Complete { outcome: Outcome::Drained, recheck: None })
     } else if state.requests.is_empty() {
         Next::GoOn(Phase::Idle)
@@ -95,9 +97,9 @@ pub(crate) fn step(state: &mut State, now: Moment) -> Next {
     }
 }
 
-/// How the drain had failed for those who ask still, whom the order did not mean.
+/// How the drain had failed for the remaining requests, which the order does not cover.
 fn failed_before(state: &State) -> Option<Failed> {
-    let text = || "the drain had failed before an operator's order came for somebody else".to_owned();
+    let text = || "the drain had failed before an operator's order for another requester came".to_owned();
     state.requests.iter().find_map(|request| match request.answer {
         Answer::FailedCordon => Some(Failed::Cordon(text())),
         Answer::FailedDrain => Some(Failed::Drain(text())),
@@ -105,7 +107,7 @@ fn failed_before(state: &State) -> Option<Failed> {
     })
 }
 
-/// Whoever else is drained for: it stops before anything is published.
+/// Enters the phase of an order. A drain that runs for other requesters is stopped before anything is published.
 fn enter(state: &mut State, turn: &mut Turn<'_>) {
     if state.session.ended.is_none() {
         state.drive(drain::Event::Cancel, turn);
@@ -113,6 +115,6 @@ fn enter(state: &mut State, turn: &mut Turn<'_>) {
     state.shown.announce_anew();
     state.session.finished = Some(turn.now);
     state.enter(Phase::Complete { outcome: Outcome::Forced, recheck: None }, turn.now);
-    // Entering it from itself has to restart its time as well.
+    // The time of the phase also restarts if this was the phase before.
     state.since = turn.now;
 }

@@ -1,7 +1,7 @@
-//! The site's own word on whether the node may leave, or come back: setting `health.command`.
+//! The site's health check, setting `health.command`: may this node leave, or come back?
 //!
-//! Asked before a slot is taken, again once it is held, and after a boot before the node takes pods again: storage
-//! may still be rebuilding what it lost when this node was down last.
+//! The command is run before a slot is taken, again once the slot is held, and after a boot before the node takes pods
+//! again: storage may still be rebuilding what it lost when this node was down last.
 
 use drain::time::Moment;
 
@@ -9,35 +9,35 @@ use crate::effect::Effect;
 use crate::policy::Policy;
 use crate::turn::Turn;
 
-/// What the answer is for. An answer for one thing is none for another.
+/// The purpose of a run of the command. A result for one purpose does not count for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A slot may be taken.
+    /// To take a slot.
     Before,
-    /// Still so, with the slot.
+    /// To cordon, with the slot held: other nodes may have changed since.
     Held,
-    /// The node may take pods again after a boot.
+    /// To let the node take pods again after a boot.
     Return,
 }
 
-/// What was answered.
+/// The last result of the health command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Passed for this.
+    /// The purpose for which the command has passed.
     passed: Option<Purpose>,
-    /// Not passed for this, and why.
+    /// The purpose for which the command has not passed, and why.
     failed: Option<(Purpose, String)>,
     in_flight: Option<(u32, Purpose)>,
     next: Moment,
 }
 
 impl Health {
-    /// It passed, or nobody has to be asked.
+    /// The command has passed for this purpose, or the site has no command.
     pub(crate) fn is_passed(&self, purpose: Purpose, policy: &Policy) -> bool {
         !policy.has_health_command || self.passed == Some(purpose)
     }
 
-    /// Why it did not pass, if it was asked for this and did not.
+    /// Why the command did not pass for this purpose; `None` if it was not run or has passed.
     pub fn failure(&self, purpose: Purpose) -> Option<&str> {
         self.failed.as_ref().filter(|(of, _)| *of == purpose).map(|(_, error)| error.as_str())
     }
@@ -47,7 +47,7 @@ impl Health {
         self.in_flight.map(|(serial, _)| serial)
     }
 
-    /// Takes an answer in.
+    /// Notes the result of the command.
     pub(crate) fn answered(&mut self, serial: u32, result: &Result<(), String>, turn: &Turn<'_>) {
         let Some((_, purpose)) = self.in_flight.filter(|(in_flight, _)| *in_flight == serial) else { return };
         self.in_flight = None;
@@ -60,10 +60,10 @@ impl Health {
         }
     }
 
-    /// Asks if an answer is wanted; says when to come again.
+    /// Runs the command if a result is wanted. Gives the time of the next run.
     pub(crate) fn pursue(&mut self, wanted: Option<Purpose>, turn: &mut Turn<'_>) -> Option<Moment> {
         if !turn.policy.has_health_command {
-            // Nobody is asked any more: what was answered before holds nothing back.
+            // Without a command an old failure must not hold anything back.
             self.failed = None;
         }
         let Some(purpose) = wanted.filter(|_| turn.policy.has_health_command) else {

@@ -1,22 +1,22 @@
-//! Every decision of the device around a drain. Pure, like [`drain`], which it drives: `zedkube` feeds events in and
-//! carries effects out.
+//! Every decision of the device around a drain. The crate is pure, like [`drain`], which it drives: `zedkube` feeds
+//! events in and carries effects out.
 //!
-//! [`mod@step`] is the coordinator. Below it are parts that do not know each other:
+//! [`mod@step`] is the coordinator. The parts below it do not know each other:
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | [`requests`] | who asks, and who was answered |
+//! | [`requests`] | who requests a drain, and what each requester was answered |
 //! | [`membership`] | whether this device is in a cluster at all |
 //! | [`api`] | whether the API server answers, and when it is asked next |
-//! | [`slots`], [`slot_lease`] | how many nodes may be down, and our own entry |
-//! | [`health`] | the site's own word |
-//! | [`restoring`] | taking our cordon back |
+//! | [`slots`], [`slot_lease`] | how many nodes may be down, and this node's entry |
+//! | [`health`] | the result of the site's health command |
+//! | [`restoring`] | uncordoning the node again |
 //! | [`forcing`] | what an operator has ordered |
 //! | [`shown`] | what NodeDrainStatus shows, and since when |
 //! | `preconditions`, `cordoning`, `attempting`, `complete`, `forced` | one phase of the drain each ([`phase`]) |
 //!
-//! [`state`] has all of it and what follows from it together, [`mod@record`] what survives a restart, [`unrecorded`] what goes
-//! on while that cannot be written, [`words`] what a person is told.
+//! [`state`] holds all of them and what follows from several of them together; [`mod@record`] is the part that survives
+//! a restart; [`unrecorded`] says what goes on while that part cannot be written; [`words`] has the texts for people.
 
 pub mod api;
 pub mod effect;
@@ -57,5 +57,5 @@ pub use requests::{Answer, Request};
 pub use state::State;
 pub use step::step;
 
-/// The name by which zedkube's cordon is known in annotation `ebb.dev/cordoned-by`.
+/// The name in annotation `ebb.dev/cordoned-by` that marks a cordon as zedkube's.
 pub const OWNER: &str = "zedkube";

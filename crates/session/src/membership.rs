@@ -1,48 +1,48 @@
 //! Whether this device is a member of a cluster: yes, no, or not known.
 //!
-//! A wrong `no` lets a node go down without a drain, so `no` needs proof and `yes` is only taken back by proof.
+//! A wrong `no` lets a node go down without a drain, so `no` needs proof, and `yes` is only taken back by proof.
 
 use schemas::Member;
 
 pub use crate::policy::Mode;
 
-/// What the device itself knows.
+/// What the device itself knows about its membership.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// EVE's topic EdgeNodeClusterConfig: `None` where it does not exist, else whether its item says `Valid`
-    /// (`Some(false)` also when the item is gone: EVE publishes the same for a leave and for a parse error, D20).
+    /// EVE's topic EdgeNodeClusterConfig: `None` where the topic does not exist, otherwise whether its item says
+    /// `Valid`. `Some(false)` also if the item is gone: EVE publishes the same for a leave and for a parse error (D20).
     pub eve_config_valid: Option<bool>,
     /// Setting `cluster.mode`.
     pub mode: Mode,
     /// A kubeconfig was found.
     pub has_kubeconfig: bool,
-    /// How far the device's nodeagent is.
+    /// How far the device's nodeagent has come.
     pub nodeagent: NodeAgent,
-    /// A kubelet is at home on this machine: an enabled unit, a live process or its kubeconfig. Only looked at where no
-    /// kubeconfig was found.
+    /// This machine runs a kubelet: it has an enabled unit, a live process or its own kubeconfig. Only searched for if
+    /// zedkube has no kubeconfig.
     pub has_kubelet: bool,
 }
 
 impl Facts {
-    /// This machine runs a kubelet, and there is no way to ask its cluster.
+    /// This machine runs a kubelet, but zedkube has no access to its cluster.
     pub fn lacks_access(&self) -> bool {
         self.mode == Mode::Auto && self.eve_config_valid.is_none() && self.has_kubelet && !self.has_kubeconfig
     }
 }
 
-/// How far the device's nodeagent is, as its topic DeviceAction says.
+/// How far the device's nodeagent has come, by its topic DeviceAction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeAgent {
-    /// There is no such topic in this boot: EVE's nodeagent, which does not tell, or ours has not run yet.
+    /// The topic does not exist in this boot: EVE's nodeagent does not publish it, and ours has not run yet.
     #[default]
     Silent,
-    /// A command can still be taken back.
+    /// nodeagent has not begun: the command can still be taken back.
     NotActing,
-    /// It has passed the point of no return: the device goes down.
+    /// nodeagent is past the point of no return: the device goes down.
     Acting,
 }
 
-/// What a successful list of nodes showed.
+/// The result of a successful list of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// How many nodes there are.
@@ -51,7 +51,7 @@ pub struct Listed {
     pub has_own: bool,
 }
 
-/// The membership that follows; `listed` is `None` when the API server has not answered.
+/// Gives the new membership; `listed` is `None` if the API server has not answered.
 pub fn next(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
     match facts.eve_config_valid {
         Some(true) => Member::Yes,
@@ -60,14 +60,14 @@ pub fn next(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
     }
 }
 
-/// There is no cluster to look at: what is stored needs no look of this boot.
+/// True if there is no cluster that could be asked, so that a stored membership counts without asking in this boot.
 pub(crate) fn needs_no_look(facts: &Facts) -> bool {
     let is_never = facts.eve_config_valid.is_none() && facts.mode == Mode::Never;
     is_never || (!facts.has_kubeconfig && !facts.has_kubelet)
 }
 
-/// EVE says that the device is in no cluster. It says the same when it could not read its configuration, so one that was
-/// a member has left only if a list shows it: without our Node, or with ours alone.
+/// EVE says that the device is in no cluster. EVE says the same if it could not read its configuration, so a member has
+/// left only if a list proves it: without our Node, or with ours alone.
 fn by_eve(before: Member, listed: Option<Listed>) -> Member {
     let left = listed.is_some_and(|listed| listed.nodes == 1 || (!listed.has_own && listed.nodes > 0));
     if before != Member::Yes || left { Member::No } else { before }
@@ -80,8 +80,8 @@ fn by_mode(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
         (Mode::Auto, Some(Listed { nodes: 0, .. })) => before,
         (Mode::Auto, Some(Listed { nodes: 1, .. })) => Member::No,
         (Mode::Auto, Some(_)) => Member::Yes,
-        // A kubelet without access for us is no plain single device: a worker of k3s or kubeadm has no kubeconfig that
-        // we would find.
+        // A machine with a kubelet may be a member although zedkube has no kubeconfig: workers of k3s or kubeadm have
+        // none in the places where zedkube searches.
         (Mode::Auto, None) if !facts.has_kubeconfig && before != Member::Yes => {
             if facts.has_kubelet {
                 Member::Unknown

@@ -1,28 +1,28 @@
-//! Where a phase goes next: phases say it, the coordinator ([`mod@crate::step`]) does it.
+//! The next phase: a phase only names it, the coordinator ([`mod@crate::step`]) enters it.
 
 use schemas::Outcome;
 
 use crate::phase::{Cordoning, Failed, Phase};
 
-/// Where a phase goes next.
+/// The next phase, as the present phase wants it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Next {
-    /// It stays where it is.
+    /// The phase stays.
     Stay,
-    /// A new drain, for all that ask and were not answered.
+    /// A new drain begins, for all requests without an answer.
     Begin,
-    /// Everybody's answer is taken back, and a new drain begins.
+    /// All answers are taken back, and a new drain begins.
     BeginAnew,
     /// The node is cordoned for this attempt.
     Cordon(u32),
-    /// The node is cordoned: the attempt begins.
+    /// The node is cordoned, and the attempt begins.
     Attempt(Cordoning),
-    /// The attempt has failed, for this reason: another one follows after a pause, or it was the last.
+    /// The attempt has failed, for this reason: another one follows after a pause, or the drain has failed.
     AttemptFailed(Cordoning, String),
-    /// The drain ends well.
+    /// The drain ends with an outcome that lets the node go down.
     Finish(Outcome),
     /// The drain has failed.
     Fail(Failed),
-    /// Into a phase that nothing has to be done for.
+    /// Enters this phase; nothing else has to be done.
     GoOn(Phase),
 }

@@ -1,50 +1,51 @@
-//! Where the drain is.
+//! The phases of a drain.
 
 use drain::time::Moment;
 use schemas::Outcome;
 use serde::{Deserialize, Serialize};
 
-/// Where the drain is. What is in flight, or only said, is not put on record: a restarted zedkube finds it out anew.
+/// The phase of the drain. Fields about calls in flight, and texts, are not in the record: a restarted zedkube finds
+/// them out again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Nobody asks.
+    /// No drain is requested.
     #[default]
     Idle,
-    /// Asked; something has to be true before the cordon.
+    /// A drain is requested; a precondition of the cordon is not met yet.
     Waiting(Waiting),
-    /// Cordoning the node for an attempt.
+    /// The node is being cordoned for an attempt.
     Cordoning(Cordoning),
-    /// Moving pods away.
+    /// Pods are being evicted.
     #[serde(rename_all = "PascalCase")]
     Attempting {
-        /// 1 for the first.
+        /// Number of the attempt; 1 for the first.
         attempt: u32,
-        /// When it began, the cordon included.
+        /// When the attempt began, its cordon included.
         started: Moment,
     },
-    /// Between two attempts.
+    /// Back-off between two attempts.
     #[serde(rename_all = "PascalCase")]
     Pausing {
-        /// The attempt that failed.
+        /// Number of the attempt that failed.
         failed: u32,
-        /// The next one begins then.
+        /// When the next attempt begins.
         until: Moment,
     },
     /// The node may go down.
     #[serde(rename_all = "PascalCase")]
     Complete {
-        /// Why: one of those that [`Outcome::may_go_down`].
+        /// Why: an outcome for which [`Outcome::may_go_down`] is true.
         outcome: Outcome,
-        /// Something speaks against it, or somebody new asks: a fresh look is on its way.
+        /// A fresh list is on its way, because an event contradicts COMPLETE or there is a new request.
         #[serde(skip)]
         recheck: Option<Recheck>,
     },
-    /// It did not work; the answer says which part.
+    /// The drain has failed; the value says in which part.
     Failed(Failed),
 }
 
 impl Phase {
-    /// The phase's name in the report.
+    /// The name of the phase in the report.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Idle => "Idle",
@@ -57,7 +58,7 @@ impl Phase {
         }
     }
 
-    /// How the drain ended, in the phases in which it has.
+    /// How the drain ended; `None` in the phases in which it goes on.
     pub(crate) fn ended(&self) -> Option<Outcome> {
         match self {
             Self::Complete { outcome, .. } => Some(*outcome),
@@ -71,7 +72,7 @@ impl Phase {
         }
     }
 
-    /// The number of the attempt that runs, is cordoned for, or failed last; 0 where there is none.
+    /// The number of the attempt that runs, is cordoned for, or failed last; 0 in phases without an attempt.
     pub fn attempt(&self) -> u32 {
         match self {
             Self::Cordoning(cordoning) => cordoning.attempt,
@@ -81,17 +82,17 @@ impl Phase {
         }
     }
 
-    /// What is waited for before the cordon.
+    /// The precondition that is being waited for; `None` in other phases.
     pub(crate) fn stage(&self) -> Option<Stage> {
         if let Self::Waiting(waiting) = self { Some(waiting.stage) } else { None }
     }
 
-    /// The phase is an operator's order.
+    /// The phase was caused by an operator's order.
     pub(crate) fn is_forced(&self) -> bool {
         matches!(self, Self::Complete { outcome: Outcome::Forced, .. })
     }
 
-    /// Whether a record can say this: attempts count from 1, and only some outcomes let a node go down.
+    /// Whether a valid record can contain this phase: attempts count from 1, and only some outcomes let a node go down.
     pub(crate) fn makes_sense(&self) -> bool {
         match self {
             Self::Cordoning(Cordoning { attempt, .. })
@@ -103,115 +104,115 @@ impl Phase {
     }
 }
 
-/// Before the cordon.
+/// Progress before the cordon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Waiting {
-    /// Since when.
+    /// When the wait began.
     pub since: Moment,
-    /// How far it is.
+    /// The precondition that is not met yet.
     #[serde(skip)]
     pub stage: Stage,
-    /// Only looks that were asked for after this serial count.
+    /// Only lists that were asked for after this serial count.
     #[serde(skip)]
     pub after: u32,
-    /// Such a look has come.
+    /// Such a list has come, and one of its nodes is this machine.
     #[serde(skip)]
     pub looked: bool,
-    /// Why the last look brought nothing; empty when it did.
+    /// Why the last list was refused; empty if it was not.
     #[serde(skip)]
     pub denied: String,
-    /// How often on end the API server refused to list nodes.
+    /// How many times in a row the API server has refused to list the nodes.
     #[serde(skip)]
     pub denials: u32,
-    /// None of the nodes is this machine, since then, and why.
+    /// Set while none of the nodes is this machine: since when, and why.
     #[serde(skip)]
     pub unknown: Option<(Moment, String)>,
-    /// Since when we wait for a slot.
+    /// Since when this node waits for a slot.
     #[serde(skip)]
     pub slot_since: Option<Moment>,
-    /// No other node can take pods, since then, without a break.
+    /// Since when, without a break, no other node can take pods.
     #[serde(skip)]
     pub no_peer_since: Option<Moment>,
-    /// If nothing changes, the node counts as complete then, without a drain.
+    /// When the node counts as complete without a drain, if nothing changes until then.
     #[serde(skip)]
     pub undrained_at: Option<Moment>,
-    /// The API server is away, and another node gets the time that a node may be down.
+    /// The API server is away, and the wait is longer because another node may be down for a drain.
     #[serde(skip)]
     pub is_patient: bool,
 }
 
-/// What is waited for.
+/// The preconditions of the cordon, in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// The API server has to answer, and to know this machine.
+    /// The API server has to answer, and one of its nodes has to be this machine.
     #[default]
     Api,
-    /// `health.command` has to pass.
+    /// `health.command` has to pass, before a slot is taken.
     Health,
-    /// A slot has to be ours.
+    /// This node has to get a slot.
     Slot,
-    /// `health.command` has to pass again.
+    /// `health.command` has to pass again, with the slot held.
     HealthHeld,
-    /// It did not: the slot goes back.
+    /// `health.command` did not pass again: the slot is released.
     GivingBack,
     /// Another node has to be able to take the pods.
     Peers,
 }
 
-/// Cordoning the node.
+/// Progress of the cordon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Cordoning {
-    /// The attempt it is for.
+    /// The attempt that the cordon is for.
     pub attempt: u32,
-    /// When that began.
+    /// When that attempt began.
     pub started: Moment,
-    /// When the first try was made.
+    /// When the first try to cordon was made.
     pub began: Moment,
-    /// Tries that failed and count.
+    /// Number of refused tries. A try that the API server did not answer is not counted.
     pub failures: u32,
-    /// The serial of the try in flight.
+    /// The serial of the try that is in flight.
     #[serde(skip)]
     pub in_flight: Option<u32>,
-    /// The next try, when none is in flight.
+    /// When the next try is made, if none is in flight.
     #[serde(skip)]
     pub next: Moment,
     /// Why the last try failed.
     #[serde(skip)]
     pub error: String,
-    /// The node is cordoned; our slot has to be confirmed before a pod leaves.
+    /// The node is cordoned; now our slot has to be confirmed before a pod is evicted.
     #[serde(skip)]
     pub cordoned: bool,
-    /// The attempt had begun in a process before this one, and goes on.
+    /// The attempt began in an earlier zedkube process and goes on.
     pub resumes: bool,
-    /// Since then nobody has looked whether the node is still cordoned. A person may have lifted the cordon.
+    /// The node was not read since this process began, so a person may have lifted the cordon.
     #[serde(skip)]
     pub unseen: bool,
 }
 
 impl Cordoning {
-    /// Before CORDONED was ever shown in this drain.
+    /// True before CORDONED was ever published in this drain.
     pub(crate) fn is_first(&self) -> bool {
         self.attempt == 1 && !self.resumes
     }
 }
 
-/// A fresh look at a node that is COMPLETE.
+/// A verification about a node that is COMPLETE, in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recheck {
-    /// Of the look that is on its way.
+    /// The serial of the verification.
     pub serial: u32,
-    /// A newer event arrived after this look was sent, so its result may be stale: it counts only if it speaks against
-    /// COMPLETE; otherwise another look follows.
+    /// A newer event arrived after the verification was sent, so its result may be stale: it counts only if it
+    /// contradicts COMPLETE; otherwise another verification follows.
     pub is_overtaken: bool,
 }
 
 /// Why the drain failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failed {
-    /// Before or at the cordon.
+    /// Before the cordon, or at the cordon.
     Cordon(String),
-    /// After it.
+    /// After the cordon.
     Drain(String),
 }

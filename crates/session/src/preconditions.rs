@@ -1,5 +1,5 @@
-//! What has to be true before the cordon, in this order: the API server answers and knows this machine, the site says
-//! that it is well, a slot is ours, the site says so again, and another node can take the pods.
+//! The preconditions of the cordon, in their order: the API server answers and knows this machine, the health command
+//! passes, this node has a slot, the health command passes again, and another node can take the pods.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::state::State;
 use crate::turn::Turn;
 use crate::words::waiting_for;
 
-/// A node that is not in the list may still be joining the cluster: k3s registers it within a minute or two of its first
-/// start, images included.
+/// A Node that is not in the list may still be joining the cluster, for up to this long: k3s registers it within a
+/// minute or two of its first start, image pulls included.
 const JOINS_WITHIN: Duration = Duration::from_mins(5);
 
-/// Goes as far as it can with what is known after the event.
+/// Notes the event, and goes on to the first precondition that is not met.
 pub(crate) fn step(state: &mut State, event: &Event, turn: &Turn<'_>) -> Next {
     let Phase::Waiting(mut waiting) = state.phase.clone() else { return Next::Stay };
     let mut next = Next::Stay;
@@ -42,7 +42,7 @@ fn fail(why: &str) -> Next {
     Next::Fail(Failed::Cordon(why.to_owned()))
 }
 
-/// What a fresh list of nodes means.
+/// Notes a fresh list of nodes.
 fn looked(waiting: &mut Waiting, result: &Result<Look, Trouble>, turn: &Turn<'_>) -> Next {
     match result {
         Ok(look) => {
@@ -65,7 +65,7 @@ fn looked(waiting: &mut Waiting, result: &Result<Look, Trouble>, turn: &Turn<'_>
     }
 }
 
-/// Whether one of the nodes is this machine. One that has just been installed may not be in the list yet.
+/// Notes whether one of the Nodes is this machine. A machine that has just been installed may not be in the list yet.
 fn joined(waiting: &mut Waiting, problem: Option<&NoNode>, now: Moment) -> Next {
     let Some(NoNode { why, may_join }) = problem else {
         waiting.unknown = None;
@@ -77,7 +77,7 @@ fn joined(waiting: &mut Waiting, problem: Option<&NoNode>, now: Moment) -> Next 
     if is_waited_for { Next::Stay } else { fail(why) }
 }
 
-/// As far as it goes with what is known now.
+/// Goes on to the first precondition that is not met yet.
 fn advance(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
     let policy = turn.policy;
     if needs_slot(waiting.stage) {
@@ -98,7 +98,7 @@ fn advance(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
             Stage::HealthHeld if state.health.failure(Purpose::Held).is_some() => Stage::GivingBack,
             Stage::GivingBack if state.slots.table.is_some() && !state.has_place() => Stage::Health,
             Stage::GivingBack if policy.slots_limit == 0 => Stage::Health,
-            // Each list speaks for its own moment only.
+            // Each list counts only for the moment at which it was taken.
             Stage::Peers if std::mem::take(&mut waiting.looked) => return peers(state, waiting, turn),
             Stage::Api
             | Stage::Health
@@ -125,7 +125,7 @@ fn has_slot(state: &State, policy: &Policy) -> bool {
     policy.slots_limit == 0 || state.holds_slot()
 }
 
-/// The peers are looked at with the slot held: before, they may have been on their way down.
+/// Asks for a new list once the slot is held: in an older one the other nodes may have been on their way down.
 fn look_again(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) {
     if turn.policy.slots_limit > 0 || turn.policy.has_health_command {
         (waiting.looked, waiting.after) = (false, turn.serial());
@@ -133,7 +133,7 @@ fn look_again(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) {
     }
 }
 
-/// Whether another node can take the pods.
+/// Decides whether another node can take the pods.
 fn peers(state: &State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
     let policy = turn.policy;
     let Some(own) = &state.own else { return Next::Stay };
@@ -145,7 +145,7 @@ fn peers(state: &State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
     }
     let others = state.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
     let since = *waiting.no_peer_since.get_or_insert(turn.now);
-    // A node that is not Ready may just be rebooting, cordoned for its own drain, and is waited for.
+    // A node that is not Ready may just be rebooting, cordoned for its own drain, so it is waited for.
     let may_return =
         others.filter_map(|node| state.slots.watched.may_return_until(&node.uid, policy.down_max)).max();
     let until = may_return.unwrap_or(since).max(since + policy.peer_window);

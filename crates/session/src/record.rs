@@ -1,7 +1,7 @@
-//! What outlives zedkube in this boot: the state, attempt and deadlines that a restarted process goes on in.
+//! The record: phase, attempt and deadlines that a restarted zedkube needs to go on in the same boot.
 //!
-//! Never pods: what is on the node is looked at anew. In another boot nothing of it holds: cordon and slot live on the
-//! server. All times are milliseconds of `CLOCK_BOOTTIME`.
+//! The record contains no pods: they are listed again. It does not count in another boot; the cordon and the slot are on
+//! the API server. All times are milliseconds of `CLOCK_BOOTTIME`.
 
 use std::collections::BTreeMap;
 
@@ -18,47 +18,48 @@ use crate::restoring::Restoring;
 use crate::shown::Shown;
 use crate::state::{Session, State};
 
-/// All that is kept. Two states with the same record are the same after a restart.
+/// Everything that a restart must know. Two states with equal records are the same after a restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Record {
-    /// The standing requests with their answers.
+    /// The requests with their answers.
     pub requests: Vec<Request>,
-    /// Where the drain is; what is in flight is not kept.
+    /// The phase, without fields about calls in flight.
     pub phase: Phase,
-    /// Since when.
+    /// When the phase began.
     pub since: Moment,
-    /// The drain, or the last one.
+    /// The present drain, or the last one.
     pub session: Session,
     /// The status that was shown.
     pub status: DrainStatus,
-    /// Whose number it carried.
+    /// The requester's number in that status.
     pub requested_by: DrainRequester,
-    /// The attempt that runs or ran last. Refusals of pods are not kept: their times begin anew.
+    /// The attempt that runs or ran last. Refusals of evictions are not kept, so their times start again.
     pub attempt: Option<drain::Record>,
-    /// A cordon of ours was sent in this boot, and its removal was not confirmed.
+    /// A cordon of ours was sent in this boot, and its removal is not confirmed.
     pub may_be_cordoned: bool,
-    /// What an operator has ordered.
+    /// The orders of an operator.
     pub forcing: Forcing,
-    /// The API server has been away since then.
+    /// Since when the API server has not answered; `None` if it answers.
     pub away_since: Option<Moment>,
-    /// Whether other nodes had a slot when it last answered.
+    /// Whether other nodes had a slot when the API server last answered.
     pub others: OtherHolders,
-    /// It was asked about the membership in this boot.
+    /// The API server was asked about the membership in this boot.
     pub has_looked: bool,
-    /// An unannotated cordon would be adopted still.
+    /// An unannotated cordon still has to be adopted.
     pub adopts: bool,
 }
 
 impl Record {
-    /// Whether a zedkube can have written this. What does not make sense is no record: then a drain begins anew.
+    /// Whether zedkube can have written this record. If not, it counts as missing, and a drain that is requested begins
+    /// again.
     pub fn makes_sense(&self) -> bool {
         let is_named = |request: &Request| request.requester != DrainRequester::Unset;
         self.phase.makes_sense() && self.requests.iter().all(is_named)
     }
 }
 
-/// What to keep of the state.
+/// Takes from the state what the record keeps.
 pub fn record(state: &State) -> Record {
     let attempt = progress::attempt(&state.drain).map(drain::state::Attempt::record);
     let attempt = attempt.or_else(|| state.left.clone());
@@ -79,7 +80,7 @@ pub fn record(state: &State) -> Record {
     }
 }
 
-/// The phase without what is in flight or only said: the same as when it was written and read back.
+/// The phase without calls in flight and texts: equal to the same phase after it was written and read back.
 fn kept(phase: &Phase) -> Phase {
     match phase {
         Phase::Waiting(waiting) => Phase::Waiting(Waiting { since: waiting.since, ..Waiting::default() }),
@@ -93,7 +94,8 @@ fn kept(phase: &Phase) -> Phase {
     }
 }
 
-/// The state to go on in. An attempt goes on after a look at the node: somebody may have lifted the cordon meanwhile.
+/// The state in which a restarted process goes on. An attempt goes on only after the node was read, because a person may
+/// have lifted the cordon meanwhile.
 pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> State {
     let phase = match record.phase {
         Phase::Attempting { attempt, started } => Phase::Cordoning(Cordoning {

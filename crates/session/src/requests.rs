@@ -1,18 +1,18 @@
-//! Who asks for the node to be drained, and who was answered.
+//! The requests for a drain, and their answers.
 
 use std::collections::BTreeMap;
 
 use schemas::{DrainRequester, DrainStatus};
 use serde::{Deserialize, Serialize};
 
-/// The order in which requesters are answered.
+/// The order in which the requesters are answered.
 pub const ANSWERED: [DrainRequester; 3] =
     [DrainRequester::Update, DrainRequester::DeviceOp, DrainRequester::None];
 
 /// How a request was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// Not yet.
+    /// No answer yet.
     #[default]
     None,
     /// The node could not be cordoned.
@@ -21,12 +21,12 @@ pub enum Answer {
     FailedDrain,
     /// The node may go down.
     Complete,
-    /// An operator says that the node may go down; no drain takes that back.
+    /// An operator has ordered that the node may go down; no drain takes that answer back.
     Forced,
 }
 
 impl Answer {
-    /// The same in EVE's words; [`DrainStatus::Unknown`] while there is none.
+    /// The same as EVE's status; [`DrainStatus::Unknown`] if there is no answer yet.
     pub fn status(self) -> DrainStatus {
         match self {
             Self::None => DrainStatus::Unknown,
@@ -37,21 +37,21 @@ impl Answer {
     }
 }
 
-/// One standing request.
+/// One request for a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Request {
-    /// Who asks; never [`DrainRequester::Unset`].
+    /// The requester; never [`DrainRequester::Unset`].
     pub requester: DrainRequester,
-    /// What for: `reboot`, an image's id, an operator's reason.
+    /// The reason for the request: `reboot`, an image's id, an operator's words.
     pub context: String,
-    /// The request's own time, just as its file says: it tells one request from the next.
+    /// The request's own time, exactly as in its file: two requests with different times are different requests.
     pub requested_at: String,
     /// The agent in whose folder the request lies.
     pub publisher: String,
     /// Our answer.
     pub answer: Answer,
-    /// Who forced the answer, and why; empty unless it is [`Answer::Forced`].
+    /// The person who forced the answer, and the reason; empty unless the answer is [`Answer::Forced`].
     #[serde(default)]
     pub forced_by: String,
 }
@@ -67,18 +67,18 @@ impl Request {
     }
 }
 
-/// All standing requests, one per requester.
+/// All requests, at most one per requester.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests(BTreeMap<DrainRequester, Request>);
 
 impl Requests {
-    /// As a process before this one knew them.
+    /// The requests as an earlier process recorded them.
     pub(crate) fn resumed(requests: Vec<Request>) -> Self {
         Self(requests.into_iter().map(|request| (request.requester, request)).collect())
     }
 
-    /// Takes the requests that stand now; a request that has not changed keeps its answer. Says whether one of
-    /// them is new or has changed.
+    /// Takes the present requests over. A request that has not changed keeps its answer. True if one of them is new or
+    /// has changed.
     pub fn replace(&mut self, standing: Vec<Request>) -> bool {
         let mut any_new = false;
         let mut next = BTreeMap::new();
@@ -104,7 +104,7 @@ impl Requests {
         self.0.values()
     }
 
-    /// Nobody asks.
+    /// True if there is no request.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -116,8 +116,8 @@ impl Requests {
             .find(|requester| self.0.get(requester).is_some_and(|request| request.answer == Answer::None))
     }
 
-    /// The requester whose number an in-progress status carries: a device operation's while it waits, else an
-    /// update's, else nobody's.
+    /// The requester whose number an in-progress status carries: the device operation if it has no answer yet, otherwise
+    /// the update if it has none, otherwise the operator (number 1).
     pub fn in_progress(&self) -> DrainRequester {
         let waits = |requester: &DrainRequester| {
             self.0.get(requester).is_some_and(|request| request.answer == Answer::None)
@@ -128,33 +128,33 @@ impl Requests {
             .unwrap_or(DrainRequester::None)
     }
 
-    /// A request stands that is unanswered or was told COMPLETE: the node must stay drained for it.
+    /// True if a request has no answer yet or was answered COMPLETE: the node must stay cordoned for it.
     pub fn hold_the_node(&self) -> bool {
         self.0
             .values()
             .any(|request| matches!(request.answer, Answer::None | Answer::Complete | Answer::Forced))
     }
 
-    /// Writes the answer to one requester.
+    /// Sets the answer to one requester.
     pub(crate) fn answer(&mut self, requester: DrainRequester, answer: Answer) {
         if let Some(request) = self.0.get_mut(&requester) {
             (request.answer, request.forced_by) = (answer, String::new());
         }
     }
 
-    /// Writes an operator's answer to one requester.
+    /// Sets the answer to one requester, by an operator's order; `by` names the operator and the reason.
     pub(crate) fn force(&mut self, requester: DrainRequester, by: &str) {
         if let Some(request) = self.0.get_mut(&requester) {
             (request.answer, request.forced_by) = (Answer::Forced, by.to_owned());
         }
     }
 
-    /// The requester has been told COMPLETE, by a drain or because there could be none.
+    /// The requester was answered COMPLETE, by a drain or because none was possible.
     pub(crate) fn has_been_told(&self, requester: DrainRequester) -> bool {
         self.0.get(&requester).is_some_and(|request| request.answer == Answer::Complete)
     }
 
-    /// Takes all answers back: a new drain begins for all who ask. An operator's word stands.
+    /// Removes all answers, because a new drain begins. Answers that an operator ordered are kept.
     pub(crate) fn forget_answers(&mut self) {
         self.0
             .values_mut()
@@ -162,7 +162,7 @@ impl Requests {
             .for_each(Request::take_answer_back);
     }
 
-    /// Takes the answers of a failed drain back, where `of` says so.
+    /// Removes the answers of a failed drain from the requests for which `of` is true.
     pub(crate) fn reopen(&mut self, of: impl Fn(&Request) -> bool) {
         for request in self.0.values_mut() {
             if matches!(request.answer, Answer::FailedCordon | Answer::FailedDrain) && of(request) {
@@ -171,7 +171,7 @@ impl Requests {
         }
     }
 
-    /// Takes an operator's answers back.
+    /// Removes the answers that an operator ordered.
     pub(crate) fn take_forced_back(&mut self) {
         self.0
             .values_mut()
@@ -179,7 +179,7 @@ impl Requests {
             .for_each(Request::take_answer_back);
     }
 
-    /// Nobody has answered this requester yet.
+    /// The requester has a request without an answer.
     pub(crate) fn has_unanswered(&self, requester: DrainRequester) -> bool {
         self.0.get(&requester).is_some_and(|request| request.answer == Answer::None)
     }

@@ -1,4 +1,4 @@
-//! Taking our cordon back: one write at a time, retried for ever.
+//! Uncordoning this node: one write at a time, retried for ever.
 
 use std::time::Duration;
 
@@ -9,42 +9,42 @@ use crate::OWNER;
 use crate::effect::Effect;
 use crate::turn::Turn;
 
-/// First pause after a write that failed; doubles up to [`LONGEST_PAUSE`].
+/// Pause after the first failed write; doubles with each failure up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A node that cannot be uncordoned is tried this often.
+/// Longest pause between two writes.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// How far the way back is.
+/// Progress of the uncordon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restoring {
-    /// A cordon of ours was sent in this boot and its removal has not been confirmed: the node may carry it,
-    /// whatever was last seen.
+    /// A cordon of ours was sent in this boot and its removal is not confirmed: the node may carry it, whatever a list
+    /// or watch showed last.
     pub may_be_cordoned: bool,
     in_flight: Option<u32>,
-    /// How often the last write has failed on end.
+    /// How many times in a row the write has failed.
     failures: u32,
     next: Moment,
-    /// Why the last one failed; empty when it did not.
+    /// Why the last write failed; empty if it succeeded.
     pub error: String,
 }
 
-/// A write to our Node.
+/// A write to our own Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// Takes our cordon, or a stray mark of ours, back.
+    /// Removes our cordon, or our annotation without a cordon.
     Uncordon,
-    /// Marks the cordon that EVE's zedkube has left as ours.
+    /// Marks the cordon that EVE's zedkube has left on this node as ours.
     Adopt,
 }
 
 impl Restoring {
-    /// As the process before this one has left it.
+    /// The state that the previous process recorded.
     pub(crate) fn resumed(may_be_cordoned: bool) -> Self {
         Self { may_be_cordoned, ..Self::default() }
     }
 
-    /// The node carries our cordon, or may.
+    /// The node carries our cordon, or may carry it.
     pub(crate) fn has_cordon(&self, own: Option<&NodeView>) -> bool {
         self.may_be_cordoned || own.is_some_and(is_marked)
     }
@@ -54,7 +54,7 @@ impl Restoring {
         self.in_flight
     }
 
-    /// Starts the write, if none is in flight; says when to come again.
+    /// Starts the write, if none is in flight. Gives the time of the next try.
     pub(crate) fn pursue(&mut self, write: Write, turn: &mut Turn<'_>) -> Option<Moment> {
         if self.in_flight.is_some() {
             return None;
@@ -69,7 +69,7 @@ impl Restoring {
         None
     }
 
-    /// Takes the answer to an uncordon in. True if our cordon is gone now.
+    /// Notes the answer to an uncordon. True if our cordon is gone now.
     pub(crate) fn uncordoned(&mut self, serial: u32, result: &Result<(), String>, now: Moment) -> bool {
         let is_done = self.answered(serial, result.as_ref().err(), now);
         if is_done {
@@ -78,7 +78,7 @@ impl Restoring {
         is_done
     }
 
-    /// Takes the answer to a write in. True if it was the one in flight, and went well.
+    /// Notes the answer to a write. True if it is the answer to the write in flight, and the write succeeded.
     pub(crate) fn answered(&mut self, serial: u32, error: Option<&String>, now: Moment) -> bool {
         if self.in_flight != Some(serial) {
             return false;
@@ -97,7 +97,7 @@ impl Restoring {
     }
 }
 
-/// The node carries our mark.
+/// The node carries our annotation.
 pub(crate) fn is_marked(node: &NodeView) -> bool {
     node.cordoned_by.as_deref() == Some(OWNER)
 }

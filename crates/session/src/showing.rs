@@ -1,8 +1,8 @@
-//! Brings NodeDrainStatus up to date.
+//! Keeps NodeDrainStatus up to date.
 //!
-//! In progress the status follows the phase at once. A terminal status is shown once per requester, since EVE's
-//! agents look only at the status that carries their own number; between two of them, and after REQUESTED, there
-//! is time for a reader to see each.
+//! While a drain goes on, the status follows the phase at once. A terminal status is shown once per requester, because
+//! EVE's agents look only at a status with their own number; between two of them, and after REQUESTED, there is a pause
+//! so that each reader sees each.
 
 use drain::time::Moment;
 use schemas::{DrainRequester, DrainStatus, Member, Outcome};
@@ -13,7 +13,7 @@ use crate::shown::BETWEEN_ANSWERS;
 use crate::state::State;
 use crate::turn::Turn;
 
-/// Brings what is shown up to date, answers the next requester if it is time, and says when to come again.
+/// Brings the status up to date, and answers the next requester if it is time. Gives the time of the next call.
 pub(crate) fn show(state: &mut State, turn: &Turn<'_>) -> Option<Moment> {
     let beside_zedbox = turn.policy.beside_zedbox;
     let status = match &state.phase {
@@ -21,7 +21,7 @@ pub(crate) fn show(state: &mut State, turn: &Turn<'_>) -> Option<Moment> {
             DrainStatus::Requested
         }
         Phase::Complete { outcome: Outcome::Forced, .. } => return forced(state, turn),
-        // Who is told COMPLETE goes down, and a restarted zedkube would not know of it.
+        // After COMPLETE the device goes down, and a restarted zedkube would not know that it was answered.
         Phase::Complete { .. } if state.is_unrecorded => return None,
         Phase::Complete { .. } => return announce(state, Answer::Complete, turn),
         Phase::Failed(Failed::Cordon(_)) => return announce(state, Answer::FailedCordon, turn),
@@ -46,7 +46,7 @@ pub(crate) fn show(state: &mut State, turn: &Turn<'_>) -> Option<Moment> {
     None
 }
 
-/// Shows the terminal status to the next requester who has not been answered.
+/// Shows the terminal status to the next requester without an answer.
 fn announce(state: &mut State, answer: Answer, turn: &Turn<'_>) -> Option<Moment> {
     let Some(requester) = state.requests.next_unanswered() else {
         show_again(state, answer, turn.now);
@@ -60,7 +60,8 @@ fn announce(state: &mut State, answer: Answer, turn: &Turn<'_>) -> Option<Moment
     state.requests.next_unanswered().map(|_| turn.now + BETWEEN_ANSWERS)
 }
 
-/// All are answered. An order of an operator may have been shown since, to somebody who has not asked: that is over.
+/// Shows the answer again when all requesters have theirs: an operator's order may since have shown another status, to a
+/// requester that had not asked.
 fn show_again(state: &mut State, answer: Answer, now: Moment) {
     let told = |requester: &DrainRequester| {
         state.requests.iter().any(|request| request.requester == *requester && request.answer == answer)
@@ -72,7 +73,8 @@ fn show_again(state: &mut State, answer: Answer, now: Moment) {
     }
 }
 
-/// Shows COMPLETE to the next requester whom an operator's word covers; when nobody asks, to whom it was meant for.
+/// Shows COMPLETE to the next requester that an order covers; if there is no request, to the requester that the order
+/// names.
 fn forced(state: &mut State, turn: &Turn<'_>) -> Option<Moment> {
     let next = state.forcing.next_covered(&state.requests);
     let meant_for = || state.forcing.complete.as_ref().map(|forced| forced.requester);

@@ -1,4 +1,4 @@
-//! What NodeDrainStatus shows, and since when.
+//! The content of NodeDrainStatus, and since when it is shown.
 
 use std::time::Duration;
 
@@ -7,28 +7,29 @@ use schemas::{DrainRequester, DrainStatus};
 
 use crate::policy::Policy;
 
-/// Between the terminal statuses for two requesters.
+/// Pause between the terminal statuses for two requesters.
 pub(crate) const BETWEEN_ANSWERS: Duration = Duration::from_secs(5);
 
-/// A terminal status comes no sooner after REQUESTED: an agent that never saw an in-progress status would miss
-/// the edge (D18).
+/// Shortest time between REQUESTED and a terminal status: an agent that never saw an in-progress status would miss the
+/// change (D18).
 const AFTER_REQUESTED: Duration = Duration::from_secs(1);
 
-/// EVE's agents dial again after 10 s, and must find an in-progress status first (D18).
+/// Shortest time between zedkube's start and a terminal status: EVE's agents connect again only after 10 s, and must
+/// find an in-progress status first (D18).
 const AFTER_START_BESIDE_ZEDBOX: Duration = Duration::from_secs(12);
 
-/// What is shown.
+/// The content of NodeDrainStatus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// The status.
     pub status: DrainStatus,
-    /// The requester's number it carries.
+    /// The requester's number in the status.
     pub requested_by: DrainRequester,
-    /// REQUESTED of this drain was first shown then.
+    /// When REQUESTED was first shown in this drain.
     requested: Option<Moment>,
-    /// The last terminal status was shown then.
+    /// When the last terminal status was shown.
     announced: Option<Moment>,
-    /// zedkube began then.
+    /// When this zedkube process started.
     started: Moment,
 }
 
@@ -40,12 +41,12 @@ impl Default for Shown {
 }
 
 impl Shown {
-    /// Nothing is shown yet; zedkube begins at `now`.
+    /// Nothing is shown yet; zedkube starts at `now`.
     pub(crate) fn at_start(now: Moment) -> Self {
         Self { started: now, ..Self::default() }
     }
 
-    /// As a process before this one has shown it.
+    /// The status that the previous process showed.
     pub(crate) fn resumed(status: DrainStatus, requested_by: DrainRequester, now: Moment) -> Self {
         let requested = (status == DrainStatus::Requested).then_some(now);
         let is_terminal = status.is_failed() || status == DrainStatus::Complete;
@@ -58,17 +59,17 @@ impl Shown {
         self.announced
     }
 
-    /// The next terminal status does not wait for the last one.
+    /// Lets the next terminal status come without a pause after the last one.
     pub(crate) fn announce_anew(&mut self) {
         self.announced = None;
     }
 
-    /// A new drain begins: its REQUESTED and its answers are timed anew.
+    /// Forgets when REQUESTED and the last answer were shown, because a new drain begins.
     pub(crate) fn forget_times(&mut self) {
         (self.requested, self.announced) = (None, None);
     }
 
-    /// Shows a status that answers nobody.
+    /// Shows a status that is no answer to a requester.
     pub(crate) fn show(&mut self, status: DrainStatus, requested_by: DrainRequester, now: Moment) {
         if status == DrainStatus::Requested {
             self.requested.get_or_insert(now);
@@ -76,12 +77,12 @@ impl Shown {
         (self.status, self.requested_by) = (status, requested_by);
     }
 
-    /// Shows a terminal status to a requester.
+    /// Shows a terminal status, the answer to one requester.
     pub(crate) fn announce(&mut self, status: DrainStatus, requester: DrainRequester, now: Moment) {
         (self.status, self.requested_by, self.announced) = (status, requester, Some(now));
     }
 
-    /// When the next terminal status may be shown, if that is not yet.
+    /// When the next terminal status may be shown; `None` if it may be shown now.
     pub(crate) fn too_early(&self, now: Moment, policy: &Policy) -> Option<Moment> {
         let after_start = if policy.beside_zedbox { AFTER_START_BESIDE_ZEDBOX } else { Duration::ZERO };
         let earliest = [

@@ -1,7 +1,7 @@
-//! Our entry in the table of the slots: read, taken, confirmed after each cordon, renewed, given back.
+//! This node's entry in the slot table: read, taken, confirmed after each cordon, renewed and released.
 //!
-//! Level-triggered like everything else: [`Wanted`] says what the session needs of the table, one call is in flight at a
-//! time, and a write is always based on the version that was read. Whatever goes wrong, the table is read again.
+//! Level-triggered: [`Wanted`] says what the session needs from the table, one call is in flight at a time, and each
+//! write is based on the version that was read. After any failure the table is read again.
 
 use std::time::Duration;
 
@@ -16,112 +16,114 @@ use crate::policy::Policy;
 use crate::slots::{Group, Holder, Room, SlotTable, Watched};
 use crate::turn::Turn;
 
-/// A holder counts its Renewal up so often.
+/// How often a holder increases the Renewal of its entry.
 const RENEW: Duration = Duration::from_mins(1);
 
-/// Between two looks at a table that has no room, and after a call that failed.
+/// Pause before the table is read again when all slots are taken, and after a call that failed.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// After somebody else was faster, and after the table was seen to change; spread, so that not all who wait come
-/// back at once.
+/// Pause before the table is read again after a write conflict, and after the table was seen to change. It is different
+/// for each node, so that waiting nodes do not all come back at once.
 const AFTER_OTHERS: Duration = Duration::from_millis(200);
 
-/// A node in service that has not written its entry for so long may have been passed over, and who did may have given
-/// its slot back since: before the others' limit.
+/// A node in service that has not written its entry for this long may have been passed over, by a node that may have
+/// released its own slot since. It is shorter than the limit of the other nodes, 5 min ([`crate::slots::STANDS_STILL`]).
 const MAY_BE_PASSED_OVER: Duration = Duration::from_mins(4);
 
-/// What was read in the Lease of before is believed for so long: until a list of the nodes has come after it.
+/// What was read in the old version's Lease counts for this long: enough for a list of nodes to follow.
 const OLD_IS_KNOWN: Duration = Duration::from_secs(30);
 
-/// Our entry, and what is known of the table.
+/// This node's entry, and what is known of the slot table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotLease {
-    /// The table as last read or written; `None` when that is not known (any more).
+    /// The table as last read or written; `None` if it is not known, or not any more.
     pub table: Option<SlotTable>,
-    /// What was seen of nodes and entries over time.
+    /// What was observed of nodes and entries over time.
     pub watched: Watched,
-    /// Who has the slots that we wait for; empty when that is not known, or nobody.
+    /// The nodes that hold the slots that this node waits for; empty if it does not wait, or they are not known.
     pub taken_by: Vec<String>,
-    /// Whether others had a slot when the API server last answered.
+    /// Whether other nodes had a slot when the API server last answered.
     pub others: OtherHolders,
-    /// Why the last call failed; empty when it did not.
+    /// Why the last call failed; empty if it succeeded.
     pub error: String,
-    /// Our entry was written after the cordon that the phase has sent.
+    /// Our entry was written after the cordon of the present attempt.
     pub(crate) confirmed: bool,
-    /// When the write of our entry that was accepted last was sent; not known after a restart.
+    /// When the last accepted write of our entry was sent; not known after a restart.
     written_at: Option<Moment>,
-    /// Our entry may be one that others have taken for forgotten: it is not a slot until we have taken one anew.
+    /// Other nodes may have judged our entry abandoned: it gives no slot until we have taken one again.
     is_doubtful: bool,
-    /// A list of nodes asked for after this serial is fresher than the table.
+    /// A list of nodes that was asked for after this serial is newer than the table.
     known_at: u32,
     /// When the table was read last.
     read_at: Moment,
-    /// Somebody has changed the table since it was asked for.
+    /// The table was changed since it was last asked for.
     is_outdated: bool,
     in_flight: Option<Call>,
     next: Moment,
     renew_at: Moment,
 }
 
-/// A call in flight.
+/// A call that is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Call {
     serial: u32,
-    /// What it writes; nothing when it reads.
+    /// The purpose of a write; `None` if the call is a read.
     writes: Option<Wanted>,
     sent_at: Moment,
 }
 
-/// What the session wants of the table.
+/// What the session needs from the slot table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Only to know.
+    /// Only to know its content.
     Knowledge,
-    /// An entry of ours.
+    /// A new entry of ours.
     Take,
-    /// Our entry, written after the cordon.
+    /// Our entry, written once more after the cordon.
     Confirm,
-    /// Our entry, counted up.
+    /// Our entry, with a greater Renewal.
     Renew,
     /// No entry of ours.
     GiveBack,
 }
 
-/// The nodes of the cluster as they were seen last, our own among them.
+/// All nodes of the cluster, as last read, and which of them is ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nodes<'a> {
     pub(crate) own: Option<&'a NodeView>,
     pub(crate) all: &'a [NodeView],
-    /// The serial of the look that listed them.
+    /// The serial of the effect that asked for the list.
     pub(crate) asked: u32,
 }
 
-/// What came of [`SlotLease::pursue`].
+/// The result of [`SlotLease::pursue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pursued {
-    /// A call is on its way, or nothing has to be done before something happens.
+    /// A call is in flight, or something else has to happen first.
     Waits,
-    /// Come again then.
+    /// Call again at this time.
     At(Moment),
-    /// The nodes have to be listed anew first.
+    /// A new list of all nodes is needed first.
     NeedsList,
-    /// Our entry is gone or passed over although we need it: somebody released it, or took it for forgotten.
+    /// Our entry is gone or passed over although this node needs it: an operator released it, or another node judged it
+    /// abandoned.
     Lost,
 }
 
 impl SlotLease {
-    /// We have a slot, as far as is known.
+    /// This node has a slot, as far as is known.
     pub(crate) fn is_held(&self, own: Option<&NodeView>) -> bool {
         self.entry(own).is_some()
     }
 
-    /// The entry by which we have a slot.
+    /// The entry by which this node has a slot.
     pub(crate) fn entry(&self, own: Option<&NodeView>) -> Option<&Holder> {
         let own = own.filter(|_| !self.is_doubtful)?;
         self.table.as_ref()?.held_by(own)
     }
 
-    /// Something is in our place of the table, also what was passed over or cannot be read: it has to go back.
+    /// True if the table has anything under this node's name, also an entry that was passed over or cannot be read: it
+    /// has to be removed.
     pub(crate) fn has_place(&self, own: Option<&NodeView>) -> bool {
         own.zip(self.table.as_ref()).is_some_and(|(own, table)| table.has_place_of(own))
     }
@@ -132,27 +134,27 @@ impl SlotLease {
         if known.is_empty() { self.taken_by.clone() } else { known }
     }
 
-    /// The table has been read or written once in this process.
+    /// True if the table was read or written at least once in this process.
     pub(crate) fn was_known(&self) -> bool {
         self.known_at > 0
     }
 
-    /// The table was not read since it was changed.
+    /// True if the table is not known, or was changed since it was read.
     pub(crate) fn is_unknown(&self) -> bool {
         self.table.is_none() || self.is_outdated
     }
 
-    /// It is time to renew the entry, or to read it again.
+    /// True if it is time to renew the entry, or to read the table again.
     pub(crate) fn is_renewal_due(&self, now: Moment) -> bool {
         now >= self.renew_at
     }
 
-    /// When an entry that is held has to be renewed.
+    /// When the entry has to be renewed.
     pub(crate) fn renew_at(&self) -> Moment {
         self.renew_at
     }
 
-    /// This call for the table is on its way.
+    /// True if this call is in flight.
     pub(crate) fn awaits(&self, serial: u32) -> bool {
         self.in_flight.is_some_and(|call| call.serial == serial)
     }
@@ -162,7 +164,7 @@ impl SlotLease {
         self.in_flight.map(|call| call.serial)
     }
 
-    /// Somebody has changed the table. Who waits for a slot reads it again.
+    /// Notes that the table was changed. A node that waits for a slot reads it again.
     pub(crate) fn changed(&mut self, is_waiting: bool, own: Option<&NodeView>, turn: &Turn<'_>) {
         if !is_waiting {
             self.is_outdated = true;
@@ -173,15 +175,15 @@ impl SlotLease {
         }
     }
 
-    /// Takes in what was just seen of other nodes, in a list of them or in the table: has one of them a slot?
+    /// Notes whether another node has a slot or may be down, by the last list of nodes and the table.
     ///
-    /// One that carries our mark or is not Ready may be down for a drain, whatever the table says. A list in which all are in
-    /// service does not say that nobody has a slot: who has just taken one is in service still. Nor does an entry that looks
-    /// forgotten: its node may just have been away.
+    /// A node that carries our annotation or is not Ready may be down for a drain, whatever the table says. A list in
+    /// which all nodes are in service does not prove that no node has a slot: a node that has just taken one is still in
+    /// service. An entry that looks abandoned does not prove it either: its node may just have been unreachable.
     pub(crate) fn see_others(&mut self, nodes: Nodes<'_>, turn: &Turn<'_>) {
         let Some(own) = nodes.own else { return };
         let holds = self.table.as_ref().map(|table| {
-            // A list from before the table was read does not show who has joined since.
+            // A list that is older than the table does not show the nodes that have joined since.
             let is_list_older = nodes.asked <= self.known_at;
             let exists = |holder: &Holder| nodes.all.iter().any(|node| node.name == holder.node);
             let is_unreadable =
@@ -205,7 +207,7 @@ impl SlotLease {
         };
     }
 
-    /// Takes the answer to a call in. `renews`: in this phase an entry is renewed by writing it.
+    /// Notes the answer to a call. `renews`: in this phase an entry is renewed by a write.
     pub(crate) fn answered(
         &mut self,
         serial: u32,
@@ -239,7 +241,7 @@ impl SlotLease {
     fn known(&mut self, call: Call, table: &SlotTable, nodes: Nodes<'_>, renews: bool, turn: &Turn<'_>) {
         let mut table = table.clone();
         if call.writes.is_some() {
-            // The answer to a write does not say what is in the Lease of before.
+            // The answer to a write does not contain the old version's Lease.
             table.old = self.table.take().and_then(|before| before.old);
             self.written_at = Some(call.sent_at);
             self.is_doubtful &= call.writes != Some(Wanted::Take);
@@ -250,7 +252,7 @@ impl SlotLease {
         self.known_at = turn.serial();
         self.error.clear();
         self.next = turn.now;
-        // Who has to renew still does after a read; otherwise the next read is due a minute from now.
+        // A renewal that is due stays due after a read; otherwise the next read is due in one minute.
         if call.writes.is_some() || !renews {
             self.renew_at = turn.now + RENEW;
         }
@@ -258,12 +260,12 @@ impl SlotLease {
         self.confirmed |= call.writes == Some(Wanted::Confirm);
     }
 
-    /// Nothing is wanted of the table.
+    /// Nothing is needed from the table now.
     pub(crate) fn rest(&mut self) {
         self.taken_by.clear();
     }
 
-    /// Starts the call that is due, if none is in flight. `is_in_service`: nothing of this drain has cordoned the node yet.
+    /// Starts the call that is due, if none is in flight. `is_in_service`: this drain has not cordoned the node yet.
     pub(crate) fn pursue(
         &mut self,
         wanted: Wanted,
@@ -296,7 +298,8 @@ impl SlotLease {
         }
     }
 
-    /// A node that is in service with a slot: others may have taken its entry for forgotten. Once it is cordoned nobody does.
+    /// While this node is in service, other nodes may judge its entry abandoned if it is old. Once the node is cordoned,
+    /// they do not.
     pub(crate) fn doubt_if_old(&mut self, now: Moment) {
         let written = self.written_at;
         self.is_doubtful |= written.is_none_or(|written| now.since(written) >= MAY_BE_PASSED_OVER);
@@ -309,8 +312,8 @@ impl SlotLease {
         Pursued::Waits
     }
 
-    /// Takes a slot if there is room. With entries of others, the nodes have to be listed after the table was read: who
-    /// joined and took a slot in between must not look as if it were gone.
+    /// Takes a slot if one is free. If other nodes have entries, a list of nodes is needed that is newer than the table:
+    /// a node that joined and took a slot in between must not look as if it did not exist.
     fn take(
         &mut self,
         table: &SlotTable,
@@ -319,7 +322,7 @@ impl SlotLease {
         boot_id: &str,
         turn: &mut Turn<'_>,
     ) -> Pursued {
-        // A change of the Lease of before does not change the version of the table.
+        // A change of the old version's Lease does not change the version of the table.
         if table.old.is_some() && turn.now.since(self.read_at) > OLD_IS_KNOWN {
             return self.read(turn);
         }
@@ -346,7 +349,7 @@ impl SlotLease {
         Group { table, nodes, watched: &self.watched, limit, down_max }
     }
 
-    /// Writes our place in the table. Comes back with the answer.
+    /// Writes our entry; the answer comes as an event.
     fn write(
         &mut self,
         table: &SlotTable,
@@ -362,7 +365,7 @@ impl SlotLease {
     }
 }
 
-/// Not the same for all nodes.
+/// A pause of about [`AFTER_OTHERS`] that is different for each node.
 fn spread(own: Option<&NodeView>, turn: &Turn<'_>) -> Duration {
     let uid = own.map(|own| own.uid.as_str()).unwrap_or_default();
     drain::retry::pause(turn.serial(), Some(AFTER_OTHERS), uid)

@@ -1,15 +1,16 @@
-//! Who may be down for a drain: the rules of the slots.
+//! The rules of the slots: how many nodes of a group may be down for a drain at a time.
 //!
-//! `slots.limit` nodes of a group hold a slot at a time. Each node writes one entry, its own, into one table that all
-//! share (a ConfigMap: key = name of the node), and never touches another one's: with a node's own credentials it could
-//! not. What is read here was read from the API server by somebody else; what is decided here is written by somebody
-//! else, with the version of the whole table that it was decided on. So of two nodes that decide at once one is told of a
-//! conflict, reads again, and decides anew.
+//! At most `slots.limit` nodes of a group hold a slot at a time. All nodes share one table, a ConfigMap: its key is a
+//! node's name, its value that node's entry. Each node writes its own entry only; with a node's own credentials it could
+//! not write another one. This module only decides: the shell reads the table and writes it, and each write names the
+//! version of the table that the decision was based on. If two nodes decide at the same time, the second write is
+//! refused as a conflict, and that node reads the table and decides again.
 //!
-//! An entry is never free by time alone: a node that is down for long holds its slot, or the whole group would follow
-//! it (kured #1497). Who takes a slot although an entry is there that nobody needs any more names that entry in its own,
-//! as passed over. A node that finds its entry passed over has lost the slot. Each node judges for itself which entries
-//! nobody needs: what others have passed over still counts for it, or one node could send two others down together.
+//! Time alone never frees an entry: a node that is down for long keeps its slot, or the whole group would follow it
+//! (kured #1497). A node that takes a slot although the table has an entry that is not needed any more (an abandoned
+//! entry) names that entry in its own as passed over. A node that finds its own entry passed over has lost its slot.
+//! Each node judges for itself which entries are abandoned: an entry that others have passed over still counts for it,
+//! because otherwise one node could send two others down together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,62 +20,62 @@ use drain::view::NodeView;
 
 use crate::OWNER;
 
-/// An entry whose Renewal stands still for so long, on the observer's clock and with its node in service, was
-/// forgotten. Holders renew every minute.
+/// An entry is abandoned if its Renewal has not changed for this long, by the observer's clock, while its node was in
+/// service. Holders renew every minute.
 pub const STANDS_STILL: Duration = Duration::from_mins(5);
 
-/// One entry.
+/// One entry of the slot table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
-    /// Name of its node.
+    /// Name of the node.
     pub node: String,
-    /// UID of its node: a node that was made anew is another one.
+    /// UID of the node: a node that was deleted and created again is another node.
     pub node_uid: String,
-    /// The boot in which it was written last.
+    /// The boot in which the node wrote the entry last.
     pub boot_id: String,
-    /// Counts up while the holder lives and needs the slot.
+    /// A number that the holder increases every minute while it needs the slot.
     pub renewal: u64,
-    /// Entries of other nodes that did not count when this slot was taken.
+    /// Entries of other nodes that were judged abandoned when this slot was taken.
     pub passed_over: Vec<PassedOver>,
 }
 
-/// An entry of another node, as it was when its slot was taken to be free.
+/// An entry of another node, as it was when it was judged abandoned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Name of its node.
+    /// Name of that node.
     pub node: String,
-    /// UID of its node.
+    /// UID of that node.
     pub node_uid: String,
-    /// Its Renewal then: an entry with a greater one was written later, and is not meant.
+    /// The entry's Renewal at that time: an entry with a greater one was written later and is not passed over.
     pub renewal: u64,
 }
 
-/// The table as it was read or written last.
+/// The slot table, as it was read or written last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotTable {
-    /// The version that a write is based on; `None` when there is no table yet.
+    /// The version that a write has to be based on; `None` if the table does not exist yet.
     pub version: Option<String>,
-    /// The entries that can be read.
+    /// The entries that could be read.
     pub holders: Vec<Holder>,
-    /// The nodes whose entries cannot be read, by name. Such an entry counts while its node is out of service.
+    /// Names of the nodes whose entries could not be read. Such an entry counts while its node is not in service.
     pub unreadable: Vec<String>,
-    /// Entries of nodes that run a version which kept the slots elsewhere, in a Lease; they count like the others.
-    /// `None`: there is no such Lease any more.
+    /// Entries of nodes that run an older version, which kept the slots in a Lease; they count like the others. `None`
+    /// if that Lease does not exist any more.
     pub old: Option<Vec<Holder>>,
 }
 
 impl SlotTable {
-    /// What is written in the place of this node.
+    /// The entry under this node's name.
     pub fn of(&self, node: &str) -> Option<&Holder> {
         self.holders.iter().find(|holder| holder.node == node)
     }
 
-    /// The entry by which this node holds a slot: it has written it itself, and nobody has passed over it.
+    /// The entry by which this node holds a slot: the node has written it itself, and no other node has passed over it.
     pub fn held_by(&self, own: &NodeView) -> Option<&Holder> {
         self.of(&own.name).filter(|holder| holder.node_uid == own.uid && !self.is_passed_over(holder))
     }
 
-    /// Another node has taken a slot although this entry is there: it is none any more.
+    /// True if another node has judged this entry abandoned and taken a slot: the entry gives no slot any more.
     pub fn is_passed_over(&self, holder: &Holder) -> bool {
         self.passed_over(&holder.node, &holder.node_uid).is_some_and(|passed| holder.renewal <= passed)
     }
@@ -87,32 +88,32 @@ impl SlotTable {
         passed.map(|passed| passed.renewal).max()
     }
 
-    /// Something is written in this node's place, whatever it is.
+    /// True if the table has anything under this node's name, readable or not.
     pub fn has_place_of(&self, node: &NodeView) -> bool {
         self.of(&node.name).is_some() || self.unreadable.contains(&node.name)
     }
 
-    /// The entries of other nodes. What a Node of this name left that was deleted since is in this node's place, and
-    /// overwritten.
+    /// The entries of other nodes. An entry under this node's own name that a deleted Node of the same name left does
+    /// not count as another's; it is overwritten.
     pub fn others<'a>(&'a self, own: &'a NodeView) -> impl Iterator<Item = &'a Holder> {
         self.holders.iter().chain(self.old.iter().flatten()).filter(|holder| holder.node != own.name)
     }
 
-    /// Writes the place of a node.
+    /// Replaces the entry of a node.
     pub fn put(&mut self, node: &str, entry: Option<Holder>) {
         self.holders.retain(|holder| holder.node != node);
         self.unreadable.retain(|name| name != node);
         self.holders.extend(entry);
     }
 
-    /// Names of the nodes that hold a slot, or may.
+    /// Names of the nodes that hold a slot, or may hold one.
     pub fn names(&self) -> Vec<String> {
         let held = self.holders.iter().filter(|holder| !self.is_passed_over(holder));
         let readable = held.chain(self.old.iter().flatten()).map(|holder| &holder.node);
         readable.chain(&self.unreadable).cloned().collect()
     }
 
-    /// This node's next entry: it counts on, so that what was passed over before is not this one.
+    /// This node's next entry. Its Renewal is greater than any that was passed over, so it counts again.
     pub(crate) fn next_entry(&self, own: &NodeView, boot_id: &str, passed_over: Vec<PassedOver>) -> Holder {
         let known = self.of(&own.name).filter(|holder| holder.node_uid == own.uid);
         let known = known.map(|holder| holder.renewal);
@@ -126,7 +127,8 @@ impl SlotTable {
         }
     }
 
-    /// What this node has passed over and what is still there as it was: the rest need not be named any longer.
+    /// The entries that this node has passed over and that have not changed since; the others need not be named any
+    /// longer.
     pub(crate) fn still_passed_over(&self, own: &Holder) -> Vec<PassedOver> {
         let is_there = |passed: &&PassedOver| {
             let found = self.of(&passed.node).filter(|holder| holder.node_uid == passed.node_uid);
@@ -136,28 +138,29 @@ impl SlotTable {
     }
 }
 
-/// What an observer has seen over time, on its own clock. Bounded by the nodes and entries that were seen last.
+/// What this node has observed of nodes and entries over time, by its own clock. Its size is bounded by the nodes and
+/// entries that were seen last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// Nodes that are not Ready, since when, by UID.
+    /// Nodes that are not Ready, by UID, and since when.
     down: BTreeMap<String, Moment>,
-    /// Entries whose Renewal stands still while their node is in service, by the name of the node.
+    /// Entries whose Renewal does not change while their node is in service, by node name.
     still: BTreeMap<String, Still>,
 }
 
-/// An entry whose Renewal stands still.
+/// An entry whose Renewal does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Still {
     node_uid: String,
     renewal: u64,
-    /// When it was seen so first.
+    /// When the entry was first seen with this Renewal.
     since: Moment,
-    /// When it was seen so last: what happened since then nobody knows.
+    /// When the entry was last seen with this Renewal; later it may have changed unseen.
     until: Moment,
 }
 
 impl Watched {
-    /// Takes a list of all nodes in.
+    /// Notes a list of all nodes.
     pub fn see_nodes(&mut self, nodes: &[NodeView], now: Moment) {
         let since = |node: &NodeView| self.down.get(&node.uid).copied().unwrap_or(now);
         self.down =
@@ -167,7 +170,7 @@ impl Watched {
         self.still.retain(|node, _| serving.contains(node.as_str()));
     }
 
-    /// Takes the entries in, with the nodes as they were listed last.
+    /// Notes the entries; `nodes` is the last list of all nodes.
     pub fn see_table(&mut self, table: &SlotTable, nodes: &[NodeView], now: Moment) {
         let mut still = BTreeMap::new();
         for holder in table.holders.iter().chain(table.old.iter().flatten()) {
@@ -182,7 +185,7 @@ impl Watched {
         self.still = still;
     }
 
-    /// Until when a node that is not Ready may just be rebooting; `None` for one that is Ready.
+    /// Until when a node that is not Ready may just be rebooting for a drain; `None` if the node is Ready.
     pub(crate) fn may_return_until(&self, uid: &str, down_max: Duration) -> Option<Moment> {
         self.down.get(uid).map(|since| *since + down_max)
     }
@@ -196,29 +199,29 @@ impl Watched {
     }
 }
 
-/// Ready, schedulable and without our mark: nothing is being done to it.
+/// The node is Ready, schedulable and without our annotation: it is not being drained.
 fn is_in_service(node: &NodeView) -> bool {
     node.ready && !node.cordoned && node.cordoned_by.as_deref() != Some(OWNER)
 }
 
-/// What a node that wants a slot finds.
+/// The answer to a node that wants a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// There is room, if these entries are passed over.
+    /// A slot is free, if these abandoned entries are passed over.
     Free(Vec<PassedOver>),
-    /// These have all the slots.
+    /// These nodes have all slots.
     Taken(Vec<String>),
 }
 
-/// The group as a node sees it. `nodes` must have been listed after the table was read, or a node that joined in
-/// between would look as if it were gone.
+/// The group of nodes, as this node sees it. `nodes` must be a list that was asked for after the table was read: a node
+/// that joined in between would look as if it did not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    /// The table.
+    /// The slot table.
     pub table: &'a SlotTable,
     /// All nodes.
     pub nodes: &'a [NodeView],
-    /// What was seen of both over time.
+    /// What was observed of nodes and entries over time.
     pub watched: &'a Watched,
     /// Setting `slots.limit`, not 0.
     pub limit: u32,
@@ -227,7 +230,7 @@ pub struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Whether this node may have a slot now.
+    /// Decides whether this node may take a slot now.
     pub fn room_for(&self, own: &NodeView, now: Moment) -> Room {
         let taken = self.taken_by_others(own, now);
         if taken.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
@@ -246,8 +249,8 @@ impl Group<'_> {
         )
     }
 
-    /// Names of the nodes besides this one that have a slot, or may be down for a drain. One that holds a slot and is
-    /// down counts once.
+    /// Names of the other nodes that hold a slot or may be down for a drain. A node that holds a slot and is down counts
+    /// once.
     fn taken_by_others<'a>(&'a self, own: &'a NodeView, now: Moment) -> BTreeSet<&'a str> {
         let held = self.table.others(own).filter(|holder| !self.is_abandoned(holder));
         let others = || self.nodes.iter().filter(|node| node.name != own.name);
@@ -260,8 +263,9 @@ impl Group<'_> {
             .collect()
     }
 
-    /// Nobody needs the entry: its node is gone, or is in service and does not renew it, or has another UID. What names
-    /// another UID than its node has is of a Node that was deleted, or a lie, and counts like one that cannot be read.
+    /// The entry is not needed any more: its node does not exist; or its node is in service, and does not renew the
+    /// entry or has another UID. While its node is out of service, an entry with a wrong UID counts: a deleted Node of
+    /// this name left it, or it is a lie.
     pub fn is_abandoned(&self, holder: &Holder) -> bool {
         let node = self.nodes.iter().find(|node| node.name == holder.node);
         node.is_none_or(|node| {

@@ -20,7 +20,7 @@ fn table(holders: &[Holder]) -> SlotTable {
     SlotTable { version: Some("1".into()), holders: holders.to_vec(), ..SlotTable::default() }
 }
 
-/// Has seen these nodes and entries, as they are, for so long.
+/// Observes these nodes and entries, unchanged, for this long.
 fn watched(nodes: &[NodeView], table: &SlotTable, since: Duration) -> Watched {
     let mut watched = Watched::default();
     let then = NOW.before(since);
@@ -64,26 +64,26 @@ fn who_counts() {
     check(LIMIT_1, &all, &[holder("a", 7)], short, &taken(&["a"]));
     check(2, &all, &[holder("a", 7)], short, &free(&[]));
     check(2, &all, &[holder("a", 7), holder("b", 7)], short, &taken(&["a", "b"]));
-    // Our own entry is no obstacle.
+    // Our own entry does not keep us from a slot.
     check(LIMIT_1, &all, &[holder("own", 3)], long, &free(&[]));
-    // A node that is down takes a slot, but not for ever; one that holds an entry as well counts once.
+    // A node that is down takes a slot, but not for ever; a node that holds an entry as well counts once.
     check(LIMIT_1, &with(down()), &[], short, &taken(&["a"]));
     check(LIMIT_1, &with(down()), &[], Duration::from_mins(31), &free(&[]));
     check(2, &with(down()), &[holder("a", 7)], short, &free(&[]));
-    // We are not our own obstacle when our kubelet is late.
+    // We do not count as down when our own kubelet is late.
     check(LIMIT_1, &[NodeView { ready: false, ..node("own") }, node("a")], &[], short, &free(&[]));
-    // Somebody's cordon takes none.
+    // Another party's cordon takes no slot.
     check(LIMIT_1, &with(cordoned()), &[], short, &free(&[]));
-    // Forgotten: the node is gone, or in service and does not renew.
+    // Abandoned: the node does not exist, or is in service and does not renew.
     check(LIMIT_1, &all, &[holder("gone", 7)], short, &free(&["gone"]));
     check(LIMIT_1, &all, &[holder("a", 7)], long, &free(&["a"]));
-    // Never by time alone.
+    // Time alone never frees an entry.
     for needed in [down(), cordoned(), marked()] {
         check(LIMIT_1, &with(needed), &[holder("a", 7)], Duration::from_hours(48), &taken(&["a"]));
     }
 }
 
-/// Whoever may write a key may write nonsense into it: that stops nobody but a node that is out of service.
+/// A node may write nonsense into its own entry: that stops others only while the node is out of service.
 #[test]
 fn an_entry_that_cannot_be_read_counts_while_its_node_is_out_of_service() {
     let all = [node("own"), node("a")];
@@ -96,7 +96,7 @@ fn an_entry_that_cannot_be_read_counts_while_its_node_is_out_of_service() {
     check(&with(NodeView { ready: false, ..node("a") }), taken(&["a"]));
     check(&with(NodeView { cordoned: true, ..node("a") }), taken(&["a"]));
     check(&with(NodeView { cordoned_by: Some(OWNER.into()), ..node("a") }), taken(&["a"]));
-    // The same with one that names another UID than its node has.
+    // The same with an entry that names another UID than its node has.
     let other = Holder { node_uid: "before".into(), ..holder("a", 7) };
     let passes = Room::Free(vec![PassedOver { node_uid: "before".into(), ..passed("a", 7) }]);
     for (node, expected) in [
@@ -114,7 +114,7 @@ fn an_entry_that_cannot_be_read_counts_while_its_node_is_out_of_service() {
     }
 }
 
-/// One node's word about another one is not enough to send a third one down.
+/// One node's statement about another one is not enough to let a third one go down.
 #[test]
 fn what_others_have_passed_over_still_counts_for_us() {
     let all = [node("own"), node("a"), node("b")];
@@ -133,11 +133,11 @@ fn entries_of_the_lease_of_before_count_but_are_not_passed_over() {
 #[test]
 fn who_was_passed_over_holds_no_slot_until_it_takes_one_anew() {
     let other = Holder { passed_over: vec![passed("own", 7), passed("gone", 1)], ..holder("a", 3) };
-    // Our Renewal, whether it holds a slot.
+    // Our Renewal, and whether our entry holds a slot.
     for (renewal, holds) in [(6, false), (7, false), (8, true)] {
         let table = table(&[holder("own", renewal), other.clone()]);
         assert_eq!(table.held_by(&node("own")).is_some(), holds, "{renewal}");
-        assert!(table.has_place_of(&node("own")), "{renewal}: it has to go back");
+        assert!(table.has_place_of(&node("own")), "{renewal}: it has to be removed");
         assert_eq!(table.names(), if holds { vec!["own", "a"] } else { vec!["a"] });
     }
     let renewals = [(vec![], 8), (vec![holder("own", 3)], 8), (vec![holder("own", 9)], 10)];
@@ -148,8 +148,8 @@ fn who_was_passed_over_holds_no_slot_until_it_takes_one_anew() {
     assert_eq!(table(&[]).next_entry(&node("own"), "boot", vec![]).renewal, 1);
 }
 
-/// A stolen node writes our UID into its own place: it neither gives us a slot nor takes ours, and it is not ours to
-/// give back.
+/// An attacker with another node's credentials writes our UID into that node's entry: it neither gives us a slot nor
+/// takes ours, and we need not remove it.
 #[test]
 fn what_stands_in_the_place_of_another_node_is_never_ours() {
     let forged = Holder { node_uid: "own".into(), passed_over: vec![passed("a", 99)], ..holder("b", 9) };
@@ -163,7 +163,7 @@ fn what_stands_in_the_place_of_another_node_is_never_ours() {
         assert_eq!(table.others(own).collect::<Vec<_>>(), [&forged]);
         assert!(place.get(1).is_none_or(|own| !table.is_passed_over(own)));
     }
-    // Nor does a standing entry in the wrong place let ours look forgotten.
+    // Nor does an unchanged entry in the wrong place let ours look abandoned.
     let mut watched = Watched::default();
     for minute in 0..8 {
         let place = [holder("own", minute), forged.clone()];
@@ -181,7 +181,7 @@ fn an_entry_is_named_as_passed_over_while_it_is_there_as_it_was() {
     assert_eq!(table.still_passed_over(&own), [passed("a", 7)]);
 }
 
-/// A Node of the same name that was deleted has left it: it is in our place, and overwritten.
+/// A deleted Node of the same name has left the entry: it is in our place, and is overwritten.
 #[test]
 fn what_a_node_of_our_name_has_left_is_ours_to_take_away() {
     let left = Holder { node: "own".into(), ..holder("before", 7) };
@@ -217,7 +217,7 @@ fn standing_still_begins_anew_with_each_renewal_and_each_interruption() {
     assert!(still(&watched));
     see(&mut watched, 3, 15);
     watched.see_nodes(&nodes, minutes(60));
-    assert!(!still(&watched), "what nobody has looked at is not known to stand still");
+    assert!(!still(&watched), "an entry that was not read meanwhile is not known to be unchanged");
     see(&mut watched, 3, 60);
     watched.see_table(&table(&[]), &nodes, minutes(61));
     assert!(!still(&watched), "nothing is kept of entries that are gone");

@@ -1,4 +1,4 @@
-//! What zedkube knows, and what follows from all of it together.
+//! The state of zedkube, and what follows from several of its parts together.
 
 use std::sync::Arc;
 
@@ -21,78 +21,83 @@ use crate::slot_lease::SlotLease;
 use crate::slots::Holder;
 use crate::turn::Turn;
 
-/// Everything that decisions need. One loop owns it.
+/// Everything that zedkube's decisions depend on. One loop owns it.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Whether this device is a member of a cluster.
     pub member: Member,
-    /// What the device knows about that.
+    /// What the device itself knows about its membership.
     pub facts: Facts,
-    /// The API server was asked about it in this boot: it has listed its nodes, or has been away for too long.
+    /// True once the cluster was asked in this boot: its nodes were listed, or the API server was away for
+    /// `unreachable_timeout`.
     pub has_looked: bool,
-    /// Who asks.
+    /// Who requests a drain, and what each requester was answered.
     pub requests: Requests,
-    /// Where the drain is.
+    /// The phase of the drain.
     pub phase: Phase,
-    /// Since when.
+    /// When the present phase began.
     pub since: Moment,
-    /// What is shown in NodeDrainStatus.
+    /// What NodeDrainStatus shows.
     pub shown: Shown,
-    /// The API server, as probes find it.
+    /// Whether the API server answers, and when it is asked next.
     pub api: Api,
-    /// Our node, as last seen.
+    /// This device's Node, as last read.
     pub own: Option<NodeView>,
-    /// All nodes, as last listed.
+    /// All nodes of the last list.
     pub nodes: Vec<NodeView>,
-    /// The serial of the look that listed them.
+    /// The serial of the effect that asked for that list.
     pub nodes_asked: u32,
-    /// Our slot.
+    /// This node's slot.
     pub slots: SlotLease,
-    /// What the site says of itself.
+    /// The result of the site's health command.
     pub health: Health,
-    /// What an operator has ordered.
+    /// The orders of an operator that are pending or in effect.
     pub forcing: Forcing,
-    /// Taking our cordon back.
+    /// The uncordoning of this node.
     pub restoring: Restoring,
-    /// What the last look at the cluster did not show.
+    /// Why the last list or read of nodes was of no use, although the API server answered.
     pub sight: Sight,
-    /// The node that carries, or may carry, our cordon or our slot, until that is seen given back. Outlives boots.
+    /// The node that carries, or may carry, our cordon or our slot. Kept over reboots, until that node is seen without
+    /// both.
     pub remembered: Option<Remembered>,
-    /// An unannotated cordon on our node is EVE's, and becomes ours.
+    /// True until we know that no cordon has to be adopted: an unannotated cordon on our node was set by EVE's zedkube,
+    /// and becomes ours.
     pub adopts: bool,
-    /// What a process before this one has left of its last attempt.
+    /// The last attempt, as the previous zedkube process recorded it.
     pub left: Option<drain::Record>,
-    /// The attempt that runs, or ran last in this drain.
+    /// The attempt that runs now, or that ran last in this drain.
     pub drain: drain::State,
-    /// This drain, or the last one.
+    /// The present drain, or the last one, for the report.
     pub session: Session,
-    /// When the attempt has to be looked at again.
+    /// When the attempt asked to be called again.
     pub drain_wake: Option<Moment>,
-    /// What the watches show, while they run.
+    /// The newest snapshot of the watches, while they run.
     pub picture: Option<Arc<Picture>>,
     /// This boot, as `/proc/sys/kernel/random/boot_id` names it.
     pub boot_id: String,
-    /// Counts calls, so that late answers are recognised. Never repeats within one run.
+    /// Counts calls, so that a late answer is recognised by its number. No number repeats while the process runs.
     pub serial: u32,
-    /// The record cannot be written just now. Set by who writes it; nobody is told COMPLETE by a drain meanwhile.
+    /// True while the record cannot be written; the shell sets it. Meanwhile no requester is answered COMPLETE because
+    /// of a drain.
     pub is_unrecorded: bool,
 }
 
 impl State {
-    /// The state at start: what was stored of the membership, and nothing known of the cluster.
+    /// The state at start: the stored membership, and no knowledge of the cluster.
     pub fn new(member: Member, boot_id: String, now: Moment) -> Self {
         Self { member, boot_id, since: now, shown: Shown::at_start(now), ..Self::default() }
     }
 
-    /// What is known of the slots of other nodes before anybody was asked.
+    /// Adds what a former boot knew about other nodes' slots; it counts until the cluster answers.
     #[must_use]
     pub fn knowing(mut self, others: OtherHolders) -> Self {
         self.slots.others = others;
         self
     }
 
-    /// Whether this device is a member, as far as this boot knows. A stored `no` releases nobody before one look: the device
-    /// may have joined a cluster since, and nobody asks before it goes down.
+    /// Whether this device is a member, as far as this boot can know. A stored `no` counts as `unknown` until the
+    /// cluster was asked once in this boot: the device may have joined a cluster since, and a `no` lets it go down
+    /// without a drain.
     pub fn member_now(&self) -> Member {
         let is_stored_only = !self.has_looked && !needs_no_look(&self.facts);
         if self.member == Member::No && is_stored_only { Member::Unknown } else { self.member }
@@ -106,7 +111,7 @@ impl State {
         self.phase = phase;
     }
 
-    /// Shows an event to the attempt, and takes over what it wants.
+    /// Passes an event to the attempt, and collects the effects that the attempt asks for.
     pub(crate) fn drive(&mut self, event: drain::Event, turn: &mut Turn<'_>) {
         let attempt = std::mem::take(&mut self.drain);
         let (next, wanted) = drain::step(attempt, event, turn.now, &turn.policy.drain);
@@ -125,46 +130,47 @@ impl State {
     }
 }
 
-/// The watches, and what they show.
+/// The watches and their snapshots.
 impl State {
-    /// Whether the watches on the node, its pods and the budgets are needed.
+    /// Whether the watches on the node, its pods and their budgets are needed.
     pub fn wants_picture(&self) -> bool {
         match &self.phase {
             Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => true,
-            // Whoever forces a node down has a right to see what is on it.
+            // An operator who forces a node down can see in the report what still runs on it.
             Phase::Complete { outcome, .. } => matches!(outcome, Outcome::Drained | Outcome::Forced),
             Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => false,
         }
     }
 
-    /// An attempt is under way that has not seen anything yet.
+    /// An attempt has begun and has no snapshot yet.
     pub fn awaits_picture(&self) -> bool {
         let begun = drain::progress::attempt(&self.drain).is_some_and(|attempt| attempt.snapshot().is_none());
         begun && matches!(self.phase, Phase::Attempting { .. })
     }
 
-    /// What is known of the node, its pods and their volumes: what the attempt knows while one runs, else what the watches
-    /// show.
+    /// The newest snapshot of the node, its pods and their volumes: the attempt's own while one runs, otherwise that of
+    /// the watches.
     pub fn known(&self) -> Option<&Arc<Picture>> {
         let attempt = drain::progress::attempt(&self.drain);
         let attempt = attempt.filter(|_| matches!(self.phase, Phase::Attempting { .. }));
         attempt.and_then(drain::state::Attempt::snapshot).or(self.picture.as_ref())
     }
 
-    /// Another node can take pods, as the nodes were listed last.
+    /// Whether another node can take pods, by the last list of nodes.
     pub(crate) fn has_peer(&self) -> bool {
         let is_other = |node: &NodeView| self.own.as_ref().is_none_or(|own| own.uid != node.uid);
         self.nodes.iter().any(|node| is_other(node) && !node.tie_breaker && node.ready && !node.cordoned)
     }
 }
 
-/// The API server that is away.
+/// Outages of the API server.
 impl State {
-    /// When the node counts as complete because the API server has been away on end, counted from `since` at the
-    /// earliest; `None` while it is there, or when it is to be waited for.
+    /// When the drain ends as complete because the API server does not answer, counted from the start of the outage, or
+    /// from `since` if that is later. `None` while the server answers, or if policy says to wait for it.
     ///
-    /// When another node had a slot as the API server last answered, or nobody knows, it may be that node which took the
-    /// server down: it gets the time that a node may be down.
+    /// The time is `unreachable_timeout`. If another node had a slot when the API server last answered, or if that is
+    /// not known, that node may have taken the server down with it: then the time is at least `down_max`, the time that
+    /// a node may be down.
     pub(crate) fn unreachable_at(&self, since: Moment, policy: &Policy) -> Option<Moment> {
         let away = self.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete)?;
         let longer = policy.down_max.max(policy.unreachable_timeout);
@@ -172,36 +178,37 @@ impl State {
         Some(away.max(since) + timeout)
     }
 
-    /// Another node may be down for a drain, and gets the time that it may take.
+    /// Another node may be down for a drain, so it gets the time `down_max` to come back.
     pub(crate) fn others_get_time(&self, policy: &Policy) -> bool {
         policy.slots_limit > 0 && self.slots.others != OtherHolders::Nobody
     }
 }
 
-/// Our slot.
+/// This node's slot.
 impl State {
-    /// We have a slot, as far as is known.
+    /// This node has a slot, as far as we know.
     pub fn holds_slot(&self) -> bool {
         self.slots.is_held(self.own.as_ref())
     }
 
-    /// The entry by which we have a slot.
+    /// The entry in the slot table that gives this node its slot.
     pub(crate) fn slot_entry(&self) -> Option<&Holder> {
         self.slots.entry(self.own.as_ref())
     }
 
-    /// Something is in our place of the table of the slots.
+    /// The slot table has an entry under this node's name, valid or not.
     pub(crate) fn has_place(&self) -> bool {
         self.slots.has_place(self.own.as_ref())
     }
 
-    /// We wait for a slot and others have them all: the shell watches the table.
+    /// This node waits for a slot and other nodes have them all; the shell then watches the slot table.
     pub fn is_waiting_for_slot(&self) -> bool {
         self.phase.stage() == Some(Stage::Slot) && !self.slots.taken_by.is_empty()
     }
 
-    /// The shell watches the table: we wait for a slot, or have to know who has one in case the API server goes away.
-    /// Costs a call when it begins, and one for each change of the table (a holder changes it once a minute).
+    /// Whether the shell watches the slot table: while this node waits for a slot, and while it must know who has one in
+    /// case the API server goes away. A watch costs one call at its start and one event for each change of the table
+    /// (each holder changes its entry once a minute).
     pub fn wants_slot_watch(&self) -> bool {
         match &self.phase {
             Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => {
@@ -215,55 +222,56 @@ impl State {
     }
 }
 
-/// The way back: our cordon and our slot.
+/// Restoring: our cordon and our slot are given back.
 ///
-/// Level-triggered: whenever no request holds the node and the node carries our cordon or the table our entry, the node
-/// is uncordoned and then the slot is given back. So it covers cancel, failure and the next boot alike.
+/// This is level-triggered: whenever no request needs the node drained, but the node carries our cordon or the slot
+/// table our entry, the node is uncordoned first and then the slot is released. So one rule covers a cancelled drain, a
+/// failed drain and the next boot.
 impl State {
-    /// Our cordon or our slot is, or may be, there, and nobody needs it.
+    /// Our cordon or our slot exists, or may exist, and no request needs it.
     pub fn is_return_due(&self) -> bool {
         self.is_cordon_unneeded() || (!self.requests.hold_the_node() && self.has_place())
     }
 
-    /// A cordon nobody needs: no request holds the node, or others have all the slots, and a cordoned node that waits
-    /// for them is missing as a peer.
+    /// Our cordon exists and is not needed: no request needs the node drained, or this node waits for a slot that others
+    /// have, and a cordoned node that only waits cannot take their pods.
     pub(crate) fn is_cordon_unneeded(&self) -> bool {
         let needed = self.requests.hold_the_node() && !self.is_waiting_for_slot();
         !needed && self.has_cordon()
     }
 
-    /// The node carries our cordon, or may.
+    /// The node carries our cordon, or may carry it.
     pub(crate) fn has_cordon(&self) -> bool {
         self.restoring.has_cordon(self.own.as_ref())
     }
 
-    /// Somebody has lifted our cordon, and our mark is left: it says nothing any more and goes at once. While we cordon or
-    /// evict, what was last seen may be older than our cordon.
+    /// Our annotation is left on a node that another party has uncordoned. It means nothing any more and is removed at
+    /// once; but not while we cordon or evict, because the node as last read may then be older than our cordon.
     pub(crate) fn is_mark_stray(&self) -> bool {
         let is_quiet = !matches!(self.phase, Phase::Cordoning(_) | Phase::Attempting { .. });
         is_quiet && self.own.as_ref().is_some_and(|node| is_marked(node) && !node.cordoned)
     }
 
-    /// The node that we left something on, as long as it is not known to be this machine: nobody takes it back.
+    /// The node that we left a cordon or a slot on, if it is not this machine's Node: this zedkube cannot take it back.
     pub fn left_behind(&self) -> Option<&Remembered> {
         let is_own =
             |remembered: &&Remembered| self.own.as_ref().is_some_and(|own| own.uid == remembered.node_uid);
         self.remembered.as_ref().filter(|remembered| !is_own(remembered))
     }
 
-    /// Why a return that is due has to wait; `None` when nothing is in its way.
+    /// Why restoring has to wait although it is due; `None` if it can go on.
     pub fn return_obstacle(&self) -> Option<String> {
         if self.is_cordon_of_this_boot() {
             return None;
         }
-        // A cordon from before this boot: the node must be able to take pods again.
+        // A cordon from an earlier boot: the node must be able to take pods again.
         let failure = || self.health.failure(Purpose::Return);
         self.not_back_yet(self.own.as_ref()?)
             .map(str::to_owned)
             .or_else(|| failure().map(|error| format!("the site's health command does not pass: {error}")))
     }
 
-    /// Why the node cannot take pods yet after a boot.
+    /// Why the node cannot take pods yet after a boot; `None` if it can.
     pub(crate) fn not_back_yet(&self, node: &NodeView) -> Option<&'static str> {
         if !node.ready {
             Some("the node is not Ready yet")
@@ -274,7 +282,7 @@ impl State {
         }
     }
 
-    /// Cordon and slot are of this boot: nothing stands in the way of giving them back.
+    /// Cordon or slot date from this boot, so restoring needs no check of the node first.
     pub(crate) fn is_cordon_of_this_boot(&self) -> bool {
         let entry = self.slot_entry();
         self.restoring.may_be_cordoned || entry.is_some_and(|entry| entry.boot_id == self.boot_id)
@@ -283,33 +291,33 @@ impl State {
 
 /// An operator's order.
 impl State {
-    /// The phase is an order's.
+    /// The present phase was caused by an operator's order.
     pub fn is_forced(&self) -> bool {
         self.phase.is_forced()
     }
 
-    /// An order is being carried out: somebody has to see an answer still.
+    /// An order is being carried out: a requester still has to see its answer.
     pub fn is_answering_by_force(&self, now: Moment) -> bool {
         let is_next = self.forcing.next_covered(&self.requests).is_some();
         self.forcing.pending.is_some() || (self.is_forced() && (is_next || now < self.forced_answer_over()))
     }
 
-    /// When the answer that was shown last has been there for long enough.
+    /// When the forced answer that was published last has been shown for long enough.
     pub(crate) fn forced_answer_over(&self) -> Moment {
         self.shown.announced_at().unwrap_or(self.since) + BETWEEN_ANSWERS
     }
 }
 
-/// What the last look at the cluster did not show, although the API server answered.
+/// Why the last list or read of nodes was of no use, although the API server answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// Why no Node is known to be this machine; empty when one is.
+    /// Why no Node could be matched to this machine; empty if one was.
     pub identity: String,
-    /// Why the nodes could not be listed or ours not be read; empty when they could.
+    /// Why the nodes could not be listed or ours not be read; empty if that worked.
     pub refused: String,
 }
 
-/// A node that we may have left cordoned, or with a slot.
+/// A node that may still carry our cordon or our slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// Its name.
@@ -318,27 +326,27 @@ pub struct Remembered {
     pub node_uid: String,
 }
 
-/// One drain from its request to its end: what the report tells about it.
+/// One drain from its request to its end, for the report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Session {
-    /// Counts drains in this run; zero before the first.
+    /// The number of the drain in this process; zero before the first.
     pub number: u64,
     /// When it began.
     pub started: Option<Moment>,
     /// When it ended.
     pub finished: Option<Moment>,
-    /// The attempts that are over.
+    /// The attempts that have ended, all of them failed.
     pub attempts: Vec<AttemptRecord>,
-    /// The node was cordoned by somebody else before we came.
+    /// Another party had cordoned the node before us.
     pub cordoned_before: bool,
-    /// Pods that have left in the attempts that are over.
+    /// Number of pods that left the node in the attempts that have ended.
     pub gone: u64,
-    /// How it ended; stays until the next one begins.
+    /// How the drain ended; kept until the next one begins.
     pub ended: Option<Outcome>,
 }
 
-/// One attempt that is over.
+/// One attempt that has failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AttemptRecord {

@@ -1,9 +1,9 @@
 //! The coordinator: the only module that knows all the others.
 //!
-//! Each event is first taken in as a fact by the part whose fact it is (who asks, whether the API server answers, what our
-//! node looks like), then shown to the phase, which says where to go next. The tail is level-triggered: what follows from
-//! the state as a whole (a drain to begin, a cordon to take back, a probe that is due, a status to show) is looked at after
-//! every event. The parts do not know each other: what one of them means for another is said here.
+//! Each event is first noted as a fact by the part that owns it (the requests, whether the API server answers, our
+//! Node), then given to the phase, which says where to go next. The rest is level-triggered: what follows from the state
+//! as a whole (a drain to begin, a cordon to remove, a probe that is due, a status to publish) is worked out again after
+//! every event. The parts do not know each other: what one of them means for another is decided here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::state::{AttemptRecord, Session, State};
 use crate::turn::Turn;
 use crate::{OWNER, attempting, complete, cordoning, forced, preconditions, showing, wants};
 
-/// The next state, and what to do.
+/// Gives the next state, and the effects to carry out.
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     let before = (headline(&state), record(&state));
     let mut turn = Turn::new(now, policy, state.serial);
@@ -35,7 +35,7 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     let next = phase(&mut state, event, &mut turn);
     go(&mut state, next, &mut turn);
     forced::pursue(&mut state, &mut turn);
-    // Once more: each of these may have begun a drain.
+    // Again, because each of these may have begun a drain.
     stop_if_not_needed(&mut state, &mut turn);
     begin_if_asked(&mut state, &turn);
     wants::remember(&mut state, policy);
@@ -53,7 +53,7 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     (state, effects)
 }
 
-/// Takes the event in as a fact, whatever the phase.
+/// Notes the event as a fact, in every phase.
 fn note(state: &mut State, event: &Event, turn: &mut Turn<'_>) {
     match event {
         Event::Requests(standing) => requests(state, standing.clone(), turn),
@@ -85,7 +85,7 @@ fn note(state: &mut State, event: &Event, turn: &mut Turn<'_>) {
         }
         Event::Adopted { serial, result } => adopted(state, *serial, result, turn),
         Event::Slots { serial, result } => {
-            // Idle or Failed nobody renews.
+            // In Idle and Failed the entry is only read, not renewed.
             let renews =
                 state.requests.hold_the_node() && !matches!(state.phase, Phase::Idle | Phase::Failed(_));
             let State { slots, own, nodes, nodes_asked, .. } = state;
@@ -98,7 +98,7 @@ fn note(state: &mut State, event: &Event, turn: &mut Turn<'_>) {
         }
         Event::Health { serial, result } => state.health.answered(*serial, result, turn),
         Event::Override(order) => {
-            // On record first.
+            // The order has to be in the record before its file is renamed.
             state.forcing.pending = Some(order.clone());
             turn.effects.push(Effect::TakeOverride);
         }
@@ -106,11 +106,11 @@ fn note(state: &mut State, event: &Event, turn: &mut Turn<'_>) {
         Event::Drain(event) => driver(state, event, turn.now),
         Event::Tick => {}
     }
-    // An API server that has been away for so long that a drain would be given up has been asked.
+    // An API server that was away for so long that a drain would be given up counts as asked.
     state.has_looked |= state.api.is_away_for(turn.policy.unreachable_timeout, turn.now);
 }
 
-/// What the driver of the attempt tells the session besides.
+/// Notes what the attempt's driver says about our node and the API server.
 fn driver(state: &mut State, event: &drain::Event, now: Moment) {
     match event {
         drain::Event::Picture(picture) => {
@@ -132,7 +132,7 @@ fn driver(state: &mut State, event: &drain::Event, now: Moment) {
     }
 }
 
-/// Takes a list of nodes in.
+/// Notes the answer to a list of nodes.
 fn looked(state: &mut State, serial: u32, result: &Result<Look, Trouble>, turn: &mut Turn<'_>) {
     reached(state, serial, result.as_ref().err(), turn);
     let Ok(look) = result else { return };
@@ -150,8 +150,8 @@ fn looked(state: &mut State, serial: u32, result: &Result<Look, Trouble>, turn: 
     membership(state, Some(Listed { nodes: look.nodes.len(), has_own: look.own.is_ok() }));
 }
 
-/// A Node that exists no more carries nothing. Believed only of a cluster that knows this machine: another kubeconfig may
-/// lead to another cluster.
+/// Forgets a Node that does not exist any more: it carries no cordon and no slot. This counts only in a cluster that
+/// knows this machine, because another kubeconfig may lead to another cluster.
 fn forget_what_is_gone(state: &mut State, look: &Look) {
     let is_there = |uid: &str| look.nodes.iter().any(|node| node.uid == uid);
     if look.own.is_ok() && state.remembered.as_ref().is_some_and(|node| !is_there(&node.node_uid)) {
@@ -159,8 +159,8 @@ fn forget_what_is_gone(state: &mut State, look: &Look) {
     }
 }
 
-/// `no` lets the device go down, so `yes` becomes `no` only while nobody asks, and what is not known yet only as long as
-/// nothing was done to the node. Everything else may change at any time.
+/// Works out the membership again. `no` lets the device go down, so `yes` becomes `no` only while there is no request,
+/// and `unknown` only while nothing was done to the node. All other changes are allowed at any time.
 fn membership(state: &mut State, listed: Option<Listed>) {
     let next = membership::next(state.member, &state.facts, listed);
     let is_allowed = match (state.member, next) {
@@ -173,7 +173,7 @@ fn membership(state: &mut State, listed: Option<Listed>) {
     }
 }
 
-/// A look or probe was answered.
+/// Notes the answer to a list or a probe.
 fn reached(state: &mut State, serial: u32, trouble: Option<&Trouble>, turn: &mut Turn<'_>) {
     let next = turn.now + wants::pause_between_looks(state, trouble.is_some());
     state.api.answered(serial, next);
@@ -185,14 +185,14 @@ fn reached(state: &mut State, serial: u32, trouble: Option<&Trouble>, turn: &mut
     heard(state, trouble, turn);
 }
 
-/// Whether the API server was reached: the freeze of an attempt's clocks follows it.
+/// Notes whether the API server was reached, and passes that to the attempt, whose clocks stop during an outage.
 fn heard(state: &mut State, trouble: Option<&Trouble>, turn: &mut Turn<'_>) {
     if let Some(event) = state.api.heard(trouble, turn.now) {
         state.drive(event, turn);
     }
 }
 
-/// Takes the answer to an adoption in: whether there was a cordon to adopt.
+/// Notes the answer to an adoption: whether there was a cordon to adopt.
 fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, turn: &Turn<'_>) {
     if state.restoring.answered(serial, result.as_ref().err(), turn.now) {
         state.adopts = false;
@@ -204,7 +204,8 @@ fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, turn: 
     }
 }
 
-/// Takes the standing requests in: the last one withdrawn cancels, a new one joins or begins anew.
+/// Notes the present requests: if the last one was withdrawn, the drain is cancelled; a new one joins the drain, or a
+/// new drain begins.
 fn requests(state: &mut State, standing: Vec<Request>, turn: &mut Turn<'_>) {
     let is_answering = state.forcing.next_covered(&state.requests).is_some();
     let any_new = state.requests.replace(standing);
@@ -232,7 +233,7 @@ fn requests(state: &mut State, standing: Vec<Request>, turn: &mut Turn<'_>) {
     }
 }
 
-/// Shows the event to the phase.
+/// Gives the event to the phase.
 fn phase(state: &mut State, event: Event, turn: &mut Turn<'_>) -> Next {
     match state.phase {
         Phase::Idle | Phase::Failed(_) => Next::Stay,
@@ -246,7 +247,7 @@ fn phase(state: &mut State, event: Event, turn: &mut Turn<'_>) -> Next {
     }
 }
 
-/// Goes where the phase wants to go, as far as that leads at once.
+/// Follows the phase's wish, and those that result from it, until none is left.
 fn go(state: &mut State, mut next: Next, turn: &mut Turn<'_>) {
     loop {
         next = match next {
@@ -281,7 +282,7 @@ fn go(state: &mut State, mut next: Next, turn: &mut Turn<'_>) {
     }
 }
 
-/// An attempt has failed: another one, or the end.
+/// An attempt has failed: next comes another attempt, or the end of the drain.
 fn attempt_failed(state: &mut State, cordoning: &Cordoning, error: String, turn: &Turn<'_>) -> Next {
     let Cordoning { attempt: number, started, .. } = *cordoning;
     let is_last = number >= turn.policy.attempts;
@@ -301,14 +302,14 @@ fn begin_if_asked(state: &mut State, turn: &Turn<'_>) {
     }
 }
 
-/// It has turned out that this device is in no cluster. Nothing was done yet, and nothing has to be.
+/// Stops a drain that is not needed: this device is in no cluster after all. Nothing was done to the node yet.
 fn stop_if_not_needed(state: &mut State, turn: &mut Turn<'_>) {
     if matches!(state.phase, Phase::Waiting(_)) && state.member_now() == Member::No {
         cancel(state, turn);
     }
 }
 
-/// A new drain begins, for all that ask and were not answered.
+/// Begins a new drain, for all requests without an answer.
 fn begin(state: &mut State, turn: &Turn<'_>) {
     let number = state.session.number + 1;
     state.session = Session { number, started: Some(turn.now), ..Session::default() };
@@ -321,8 +322,8 @@ fn begin(state: &mut State, turn: &Turn<'_>) {
     state.enter(Phase::Waiting(waiting), turn.now);
 }
 
-/// Nobody asks any more: everything in flight is given up, and the way back begins. What a drain that had ended
-/// found stays for the report.
+/// Ends the drain because no request is left: everything in flight is given up, and restoring begins. If the drain had
+/// ended before, its outcome stays for the report.
 fn cancel(state: &mut State, turn: &mut Turn<'_>) {
     if state.session.ended.is_none() {
         state.session.ended = Some(Outcome::Cancelled);
@@ -334,7 +335,8 @@ fn cancel(state: &mut State, turn: &mut Turn<'_>) {
     state.enter(Phase::Idle, turn.now);
 }
 
-/// Starts every call that is due, and shows what is to be seen. Says when each part wants to be looked at again.
+/// Starts every call that is due, and brings the status up to date. Gives the times at which the parts want to be called
+/// again.
 fn pursue(state: &mut State, turn: &mut Turn<'_>) -> [Option<Moment>; 8] {
     [
         pursue_slot(state, turn),
@@ -373,7 +375,8 @@ fn pursue_slot(state: &mut State, turn: &mut Turn<'_>) -> Option<Moment> {
             None
         }
         Pursued::Lost => {
-            // No pod leaves any more, and we queue again; the node is uncordoned while others have the slots.
+            // This node's slot is lost: no more pods are evicted, and the node queues again. While others have all
+            // slots, it is uncordoned.
             state.drive(drain::Event::Cancel, turn);
             state.requests.forget_answers();
             begin(state, turn);
@@ -391,7 +394,8 @@ fn phase_wake(state: &State, policy: &Policy) -> Option<Moment> {
     }
 }
 
-/// What others can see of the state at a glance; a change is published at once, everything else at leisure.
+/// The part of the state that readers must see at once: a change of it is published immediately, other changes at the
+/// next regular time.
 #[derive(PartialEq)]
 struct Headline {
     status: DrainStatus,
@@ -423,19 +427,19 @@ fn headline(state: &State) -> Headline {
 #[cfg(test)]
 mod complete_tests;
 #[cfg(test)]
-#[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about some calls only")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "these tests look at some effects only")]
 mod group_tests;
 #[cfg(test)]
 mod idle_tests;
 #[cfg(test)]
 mod member_tests;
 #[cfg(test)]
-#[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "these tests look at one phase only")]
 mod properties;
 #[cfg(test)]
 mod restart_tests;
 #[cfg(test)]
-#[expect(clippy::wildcard_enum_match_arm, reason = "a test asks about one state")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "these tests look at one phase only")]
 mod sim;
 #[cfg(test)]
 mod slots_tests;

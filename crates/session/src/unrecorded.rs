@@ -1,25 +1,25 @@
-//! What may go on while the record cannot be written.
+//! The effects that may be carried out while the record cannot be written.
 //!
-//! Record, publish, act: a step begins nothing that is not on record. But a device must never be deaf: who withdraws a
-//! request, and what an operator orders, is heard all the same. So events are taken in, what is in memory goes on, and
-//! only what a restarted zedkube would have to know of waits.
+//! Normally zedkube records, publishes, then acts, so it begins nothing that is not in the record. While the record
+//! cannot be written, it still has to hear a withdrawn request and an operator's order. So it takes events in and goes
+//! on with what is in memory; only effects that a restarted zedkube would have to know about wait.
 
 use crate::effect::Effect;
 use crate::phase::Phase;
 use crate::state::State;
 
-/// An effect that a restarted zedkube would have to know of.
+/// An effect that a restarted zedkube would have to know about.
 enum Begins {
-    /// A cordon, by its serial.
+    /// A cordon; its serial.
     Cordon(u32),
-    /// The end of a pod, by its attempt.
+    /// The eviction or deletion of a pod; the number of its attempt.
     PodsEnd(u32),
-    /// A write of the slots, by its serial.
+    /// A write of the slot table; its serial.
     Slots(u32),
 }
 
-/// What only looks, stops or gives back begins nothing: it is level-triggered, and a zedkube that knows nothing of it does
-/// it again. Nor does an operator's order.
+/// The kind of effect; `None` for effects that only read, stop or give something back. Those are level-triggered: a
+/// restarted zedkube that does not know about them does them again. An operator's order does not wait either.
 fn begins(effect: &Effect) -> Option<Begins> {
     match effect {
         Effect::Cordon { serial } => Some(Begins::Cordon(*serial)),
@@ -47,16 +47,16 @@ fn begins(effect: &Effect) -> Option<Begins> {
     }
 }
 
-/// The effect has to wait until the record can be written.
+/// True if the effect has to wait until the record can be written.
 pub fn has_to_wait(effect: &Effect, state: &State) -> bool {
     begins(effect).is_some_and(|begins| match begins {
         Begins::Cordon(_) | Begins::PodsEnd(_) => true,
-        // With a slot it renews; without one it takes one.
+        // With a slot the write renews it; without one it takes one.
         Begins::Slots(_) => !state.holds_slot(),
     })
 }
 
-/// An effect that has waited is still what the state wants: somebody waits for its answer.
+/// True if the state still wants this effect, after the effect has waited.
 pub fn is_wanted(effect: &Effect, state: &State) -> bool {
     begins(effect).is_none_or(|begins| match begins {
         Begins::Cordon(serial) => {

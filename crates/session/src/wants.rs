@@ -1,5 +1,5 @@
-//! What follows from the state as a whole, looked at after every event: which call for the slots is wanted, what the site is
-//! asked, whether the cordon goes back, how often the API server is looked at.
+//! Works out, after every event, what follows from the state as a whole: the next call for the slot table, the next run
+//! of the health command, the next write to our Node, and the pause between calls to the API server.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::restoring::Write;
 use crate::slot_lease::Wanted;
 use crate::state::{Remembered, State};
 
-/// Between two looks while a drain is under way or the API server is away (EVE polls as often).
+/// Pause between two lists or probes while a drain goes on or the API server is away (EVE polls as often).
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Between two looks when nothing is going on.
+/// Pause between two lists or probes at rest.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// The next look is for all nodes, not for ours alone.
+/// True if the next call has to list all nodes, not only read ours.
 pub(crate) fn wants_all_nodes(state: &State) -> bool {
     match &state.phase {
         Phase::Idle | Phase::Waiting(_) => true,
@@ -32,19 +32,19 @@ pub(crate) fn wants_all_nodes(state: &State) -> bool {
     }
 }
 
-/// How long until the next look. `failed`: the last one brought nothing.
+/// The pause before the next list or probe. `failed`: the last one had no result.
 pub(crate) fn pause_between_looks(state: &State, failed: bool) -> Duration {
     let is_restless = || failed || state.member_now() == Member::Unknown || state.is_return_due();
     let is_busy = match &state.phase {
         Phase::Waiting(_) | Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => true,
-        // An answer without an operator's word may be taken back.
+        // An answer that no operator has ordered may have to be taken back.
         Phase::Complete { outcome, .. } => *outcome != Outcome::Forced || is_restless(),
         Phase::Idle | Phase::Failed(_) => is_restless(),
     };
     if is_busy { BUSY } else { QUIET }
 }
 
-/// What the site has to be asked now.
+/// The purpose for which the health command has to run now, if it has to run.
 pub(crate) fn health(state: &State) -> Option<Purpose> {
     match &state.phase {
         Phase::Waiting(waiting) => match waiting.stage {
@@ -64,13 +64,13 @@ pub(crate) fn health(state: &State) -> Option<Purpose> {
     }
 }
 
-/// Nothing stands between a return and its writes.
+/// True if restoring may write now: the node can take pods, and the health command has passed.
 fn may_return(state: &State, policy: &Policy) -> bool {
     let is_asked = state.is_cordon_of_this_boot() || state.health.is_passed(Purpose::Return, policy);
     is_asked && state.return_obstacle().is_none()
 }
 
-/// The write to our Node that is due.
+/// The write to our Node that is due, if one is.
 pub(crate) fn node_write(state: &mut State, policy: &Policy) -> Option<Write> {
     let adopts = is_adoption_due(state);
     let uncordons = state.is_mark_stray() || (state.is_cordon_unneeded() && may_return(state, policy));
@@ -78,20 +78,20 @@ pub(crate) fn node_write(state: &mut State, policy: &Policy) -> Option<Write> {
     if adopts { Some(Write::Adopt) } else { uncordons.then_some(Write::Uncordon) }
 }
 
-/// EVE's zedkube has cordoned this node for the very update that brought ours, and marks nothing: where no zedkube of
-/// ours ever ran, that cordon becomes ours.
+/// True if our node's cordon has to be adopted: EVE's zedkube cordoned this node for the very update that brought ours,
+/// and writes no owner. If no zedkube of ours ever ran, that cordon becomes ours.
 fn is_adoption_due(state: &mut State) -> bool {
     let Some(node) = state.own.as_ref().filter(|_| state.adopts) else { return false };
     state.adopts = node.cordoned && node.cordoned_by.is_none() && !node.tie_breaker;
     state.adopts
 }
 
-/// Remembers the node that carries something of ours, and forgets it once it is seen to carry nothing any more.
+/// Remembers the node that carries our cordon or our slot, and forgets it once the node is seen without both.
 pub(crate) fn remember(state: &mut State, policy: &Policy) {
     let Some(own) = &state.own else { return };
     let own_is = |remembered: &Remembered| remembered.node_uid == own.uid;
     if state.has_cordon() || state.has_place() {
-        // What was left on another node is not forgotten for that.
+        // A node that was remembered earlier is not replaced: its cordon and slot are not removed yet.
         if state.remembered.is_none() {
             state.remembered = Some(Remembered { node: own.name.clone(), node_uid: own.uid.clone() });
         }
@@ -102,11 +102,11 @@ pub(crate) fn remember(state: &mut State, policy: &Policy) {
     }
 }
 
-/// What is wanted of the table of the slots.
+/// The write or read of the slot table that is due, if one is.
 pub(crate) fn slot(state: &State, now: Moment, policy: &Policy) -> Option<Wanted> {
     let held = state.holds_slot();
     let returns = !state.requests.hold_the_node() && state.has_place() && !state.has_cordon();
-    // The slot goes back after the cordon.
+    // The slot is released after the uncordon.
     if returns && may_return(state, policy) {
         return Some(Wanted::GiveBack);
     }
@@ -122,8 +122,8 @@ pub(crate) fn slot(state: &State, now: Moment, policy: &Policy) -> Option<Wanted
         }
         Phase::Waiting(waiting) if waiting.stage == Stage::Slot && !held => Some(Wanted::Take),
         Phase::Cordoning(cordoning) if cordoning.cordoned && !state.slots.confirmed => Some(Wanted::Confirm),
-        // Whether a boot before this one has left an entry; while that waits for the node to be well, whether somebody
-        // else has released it; and who else has one.
+        // The table is read for three reasons: an earlier boot may have left an entry of ours; an operator may release
+        // that entry while we wait for the node to be Ready; and we have to know which other nodes have a slot.
         Phase::Idle | Phase::Failed(_) => {
             let is_due = state.slots.is_unknown() || (held && state.slots.is_renewal_due(now));
             (is_due && state.member_now() != Member::No).then_some(Wanted::Knowledge)
@@ -141,7 +141,7 @@ pub(crate) fn slot(state: &State, now: Moment, policy: &Policy) -> Option<Wanted
     }
 }
 
-/// In these phases we have a slot, whether or not the table could be read lately.
+/// True in the phases in which this node has a slot, even if the table could not be read lately.
 fn has_slot_by_now(phase: &Phase) -> bool {
     match phase {
         Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => true,
@@ -151,7 +151,7 @@ fn has_slot_by_now(phase: &Phase) -> bool {
     }
 }
 
-/// Nothing of this drain has cordoned the node yet, or nobody has confirmed the slot since.
+/// True until this drain has cordoned the node and then confirmed its slot.
 pub(crate) fn is_before_the_cordon(phase: &Phase) -> bool {
     match phase {
         Phase::Waiting(_) => true,

@@ -1,4 +1,4 @@
-//! Why things are as they are, in plain words, and what a person can do.
+//! The texts for people: why the device is where it is, and what a person can do.
 
 use drain::progress::{self, Progress};
 use drain::state::Attempt;
@@ -10,7 +10,7 @@ use crate::phase::{Cordoning, Failed, Phase, Stage, Waiting};
 use crate::requests::Answer;
 use crate::state::State;
 
-/// One plain sentence: why the device is where it is.
+/// One plain sentence that says why the device is where it is.
 pub fn reason(state: &State) -> String {
     match &state.phase {
         Phase::Idle => idle(state),
@@ -22,24 +22,24 @@ pub fn reason(state: &State) -> String {
             format!("attempt {failed} failed because {why}; the next one follows after a pause")
         }
         Phase::Complete { recheck: Some(_), .. } => {
-            "drained before; a fresh look has to show that this is still true".to_owned()
+            "the node was drained; a fresh list has to confirm that this is still true".to_owned()
         }
         Phase::Complete { outcome, recheck: None } => complete(state, *outcome),
         Phase::Failed(Failed::Cordon(text) | Failed::Drain(text)) => text.clone(),
     }
 }
 
-/// What a person can do next; empty when nothing is needed.
+/// One sentence that says what a person can do next; empty if nothing is needed.
 pub fn hint(state: &State) -> String {
     let text = match &state.phase {
         Phase::Waiting(waiting) => waiting_hint(state, waiting),
         Phase::Cordoning(cordoning) if cordoning.failures > 0 => {
-            "look at the reason; the next try follows by itself"
+            "see the reason; zedkube tries again by itself"
         }
         Phase::Attempting { .. } | Phase::Pausing { .. } if has_blocked(state) => {
             "see Blocked in the report: each entry names what holds the pod and what to do"
         }
-        Phase::Failed(_) => "mend the cause, then ask again: a new request or command begins a new drain",
+        Phase::Failed(_) => "fix the cause, then ask again: a new request or command begins a new drain",
         Phase::Idle => return idle_hint(state),
         Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Complete { .. } => "",
     };
@@ -59,17 +59,17 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
         }
         Stage::Api => "look at the API server (k3s) of this node and at the kubeconfig",
         Stage::Health | Stage::HealthHeld | Stage::GivingBack => {
-            "mend what the health command complains of, or change health.command"
+            "fix what the health command reports, or change health.command"
         }
         Stage::Slot if !state.slots.error.is_empty() => {
-            "mend what the reason names (rights, the ConfigMap), or set slots.limit = 0"
+            "fix what the reason names (rights, the ConfigMap), or set slots.limit = 0"
         }
         Stage::Slot => "wait for the other nodes; if one of them will not come back: ebb slots release NODE",
         Stage::Peers => "uncordon or repair another node, or set no-peer",
     }
 }
 
-/// What the drain waits for before the cordon.
+/// The precondition of the cordon that the drain waits for, in words.
 pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
     if state.api.away_since.is_some() {
         let undrained = undrained(waiting, "api-unreachable");
@@ -81,7 +81,7 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
         return format!("{why}; it may be joining the cluster just now, and gets 5 minutes for that");
     }
     if waiting.denials > 0 {
-        return format!("the Kubernetes API server was asked for its nodes in vain: {}", waiting.denied);
+        return format!("the nodes of the cluster could not be read: {}", waiting.denied);
     }
     match waiting.stage {
         Stage::Api => "waiting for the Kubernetes API server's first answer".to_owned(),
@@ -100,14 +100,15 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
     }
 }
 
-/// Why an outage is waited for longer than the setting for outages says.
+/// Why the wait in an outage is longer than setting `api.unreachable-timeout`.
 fn holders(state: &State) -> &'static str {
     match state.slots.others {
         OtherHolders::Hold => {
-            "; another node had a slot or was down when it last answered, and gets slots.down-max to return"
+            "; when it last answered, another node had a slot or was down, and that node gets slots.down-max to \
+             return"
         }
         OtherHolders::Unknown => {
-            "; whether another node has a slot is not known: one that has gets slots.down-max to return"
+            "; it is not known whether another node has a slot; such a node gets slots.down-max to return"
         }
         OtherHolders::Nobody => "",
     }
@@ -127,10 +128,13 @@ fn slot(state: &State) -> String {
     if state.slots.taken_by.is_empty() {
         return "taking a slot".to_owned();
     }
-    format!("as many nodes as may be down at a time are: {}", state.slots.taken_by.join(", "))
+    format!(
+        "all slots are taken, by nodes that are down or being drained: {}",
+        state.slots.taken_by.join(", ")
+    )
 }
 
-/// Says plainly that a device is about to go down without a drain.
+/// The warning that the device is about to go down without a drain.
 fn undrained(waiting: &Waiting, setting: &str) -> String {
     match waiting.undrained_at {
         Some(_) => {
@@ -174,8 +178,8 @@ fn idle(state: &State) -> String {
     text
 }
 
-/// What a drain would need and cannot have now, and what to do about it. Looked at while nobody asks: by the next
-/// request it is too late.
+/// What a drain would need and cannot have now, and what a person can do. It is said while there is no request, because
+/// when the request comes it is too late.
 fn unseen(state: &State) -> Option<(String, &'static str)> {
     if state.member == Member::No {
         return None;
@@ -195,9 +199,9 @@ fn unseen(state: &State) -> Option<(String, &'static str)> {
     }
     if !state.sight.refused.is_empty() {
         return Some((
-            format!("the Kubernetes API server was asked for its nodes in vain: {}", state.sight.refused),
-            "give zedkube's user the right that the reason names, or valid credentials; a token that is bound to a Node has \
-             ended with it: for one that was deleted and made anew an administrator makes a new token",
+            format!("the nodes of the cluster could not be read: {}", state.sight.refused),
+            "give zedkube's user the right that the reason names, or valid credentials; a token that is bound to a Node ends \
+             with that Node: if it was deleted and created again, an administrator has to make a new token",
         ));
     }
     if !state.sight.identity.is_empty() {
@@ -209,7 +213,7 @@ fn unseen(state: &State) -> Option<(String, &'static str)> {
     (!state.slots.error.is_empty()).then(|| {
         (
             format!("the slots of the cluster cannot be read or written: {}", state.slots.error),
-            "mend what the reason names (rights, the ConfigMap), or set slots.limit = 0",
+            "fix what the reason names (rights, the ConfigMap), or set slots.limit = 0",
         )
     })
 }
@@ -226,7 +230,7 @@ fn idle_hint(state: &State) -> String {
         hints.extend(state.left_behind().map(|left| {
             let node = &left.node;
             format!(
-                "if this machine is node {node} no more, take back by hand: ebb uncordon --force {node}, \
+                "if this machine is no longer node {node}, remove them by hand: ebb uncordon --force {node}, \
                  ebb slots release {node}"
             )
         }));
@@ -236,7 +240,7 @@ fn idle_hint(state: &State) -> String {
 
 fn cordoning_text(state: &State, cordoning: &Cordoning) -> String {
     if cordoning.unseen {
-        return "after a restart: looking whether the node is still cordoned".to_owned();
+        return "after a restart: checking whether the node is still cordoned".to_owned();
     }
     if cordoning.cordoned {
         return match state.slots.error.as_str() {
@@ -253,10 +257,7 @@ fn cordoning_text(state: &State, cordoning: &Cordoning) -> String {
 
 fn attempting(state: &State, attempt: u32) -> String {
     if state.api.away_since.is_some() {
-        return format!(
-            "attempt {attempt} stands still: the API server cannot be reached: {}",
-            state.api.error
-        );
+        return format!("attempt {attempt} waits: the API server cannot be reached: {}", state.api.error);
     }
     let seen = progress::attempt(&state.drain);
     let trouble = seen.and_then(Attempt::trouble);
@@ -299,7 +300,7 @@ fn complete(state: &State, outcome: Outcome) -> String {
             format!("an operator forced it, NOT drained{by}")
         }
         Outcome::NodeGone => "the node does not exist in the cluster any more".to_owned(),
-        // These let no node go down.
+        // With these outcomes the phase is never Complete.
         Outcome::CordonFailed | Outcome::DrainFailed | Outcome::Cancelled => String::new(),
     }
 }

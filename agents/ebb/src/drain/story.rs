@@ -55,7 +55,7 @@ impl Sight {
     pub(crate) fn of(drain: &Drain, now: Moment) -> Self {
         let attempt = attempt(drain.state());
         let picture = attempt.and_then(drain::state::Attempt::snapshot);
-        let tracks = attempt.into_iter().flat_map(|attempt| attempt.pods());
+        let tracks = attempt.into_iter().flat_map(drain::state::Attempt::pods);
         Self {
             progress: drain.progress(),
             lines: drain.lines(),

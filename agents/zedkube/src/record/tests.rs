@@ -127,7 +127,7 @@ fn every_record_comes_back_as_it_was() {
     }
 }
 
-/// Written by a zedkube that did not know of them: nothing is known.
+/// A record of an older zedkube has no such field: then nothing is known.
 #[test]
 fn a_record_of_before_says_nothing_of_other_holders() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn a_record_of_before_says_nothing_of_other_holders() {
     assert_eq!((found.record.others, found.record.has_looked), (OtherHolders::Unknown, false));
 }
 
-/// All that a record may hold, in names as long as Kubernetes lets them be.
+/// The longest possible record, with names as long as Kubernetes allows.
 fn huge() -> Record {
     let mut record = full(Phase::Failed(Failed::Drain("<".repeat(300_000))));
     let long = "<".repeat(200_000);

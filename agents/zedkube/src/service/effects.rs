@@ -1,4 +1,4 @@
-//! Effects carried out in their order; the record first.
+//! Carries effects out in their order, the record first.
 
 use drain::Moment;
 use pubsub::PublishError;
@@ -8,12 +8,12 @@ use session::{Effect, Event, unrecorded};
 use super::Service;
 
 impl Service {
-    /// Carries effects out in their order, those that have to be on record once they are.
+    /// Carries effects out in their order. Effects that need a record wait until it can be written.
     pub(super) fn work_off(&mut self, effects: Vec<Effect>, now: Moment) {
         let mut taken = None;
         for effect in effects {
             match effect {
-                // Done before anything was decided for good.
+                // These are done before, in `decide`.
                 Effect::Record | Effect::WakeAt(_) => {}
                 Effect::Publish if self.is_open => self.publish(now),
                 Effect::Publish => {}
@@ -35,7 +35,8 @@ impl Service {
                 }
             }
         }
-        // What is not wanted any more, or for the second time, does not wait: there is never more than a state asks for.
+        // Drops effects that the state does not want any more, and duplicates, so the queue never holds more than the
+        // state asks for.
         let mut waiting: Vec<Effect> = Vec::new();
         for effect in std::mem::take(&mut self.held) {
             if unrecorded::is_wanted(&effect, &self.state) && !waiting.contains(&effect) {
@@ -63,7 +64,7 @@ impl Service {
         }
     }
 
-    /// Tries again to write what could not be written; then everything goes on.
+    /// Tries again to write the record; if that works, everything that waited goes on.
     pub(super) fn put_on_record(&mut self, now: Moment) {
         if !self.is_on_record(now) {
             self.state.is_unrecorded = true;
@@ -79,7 +80,7 @@ impl Service {
         }
     }
 
-    /// Writes the record, unless that has failed a moment ago.
+    /// Writes the record, unless a write has failed a moment ago. True if the record on disk is up to date.
     pub(super) fn is_on_record(&mut self, now: Moment) -> bool {
         if self.record_again.is_some_and(|at| now < at) {
             return false;
@@ -99,7 +100,7 @@ impl Service {
         }
     }
 
-    /// Said once; the report says it as long as it lasts.
+    /// Logs the failure once; the report shows it as long as it lasts.
     fn tell_unrecorded(&mut self, error: &PublishError) {
         let text = format!("nothing goes on before the DrainRecord can be written: {}", error_chain(error));
         if self.around.unrecorded.as_ref() != Some(&text) {
@@ -109,7 +110,7 @@ impl Service {
     }
 }
 
-/// The cluster has changed by our doing.
+/// The event answers a write to the cluster.
 pub(super) fn answers_a_write(event: &Event) -> bool {
     matches!(
         event,

@@ -1,7 +1,7 @@
-//! A call that never answers although it has a deadline: only a new process gets rid of it.
+//! Finds a call that never answers although it has a deadline: only a new process gets rid of it.
 //!
-//! The process ends then, so that its parent starts it again, and goes on from the record; at most once in half an hour. The
-//! touch file is fed all the time: whoever starves it makes EVE's watchdog reboot the device, undrained.
+//! The process then ends, its parent starts it again, and it goes on from the record; at most once in 30 min. The touch
+//! file is kept fresh all the time, because EVE's watchdog reboots the device, undrained, when it grows old.
 
 use std::time::Duration;
 
@@ -12,29 +12,30 @@ use pubsub::{Backup, Owner, Root, read_checked};
 use super::Service;
 use runtime::error_chain;
 
-/// Every call to the API server, and every command, has a deadline far below this one.
+/// A call without an answer for this long hangs: every call to the API server, and every command, has a much shorter
+/// deadline.
 const TOO_LONG: Duration = Duration::from_mins(10);
 
-/// The process ends for this at most so often: if that did not help, it will not help again.
+/// Shortest time between two such ends of the process: if the first one did not help, another will not help either.
 const AT_MOST_EVERY: Duration = Duration::from_mins(30);
 
-/// When a process last ended for this, in milliseconds of `CLOCK_BOOTTIME`; below `run/zedkube`.
+/// The file below `run/zedkube` with the time of the last such end, in milliseconds of `CLOCK_BOOTTIME`.
 const STAMP: &str = "ended-because-of-a-hang";
 
-/// Why zedkube ends: a call hangs.
+/// zedkube ends because a call hangs.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{call} has not answered for {minutes} min although it has a deadline; zedkube ends so that it is started again"
 )]
 pub struct Hanging {
-    /// Which call.
+    /// Name of the call.
     call: &'static str,
-    /// For how long.
+    /// Time without an answer.
     minutes: u64,
 }
 
 impl Service {
-    /// An error when a call hangs and a new process may help.
+    /// An error if a call hangs and a new process may help.
     pub(super) fn look_for_hanging(&mut self, now: Moment) -> Result<(), Hanging> {
         let limit = TOO_LONG + self.settings.current().health.timeout;
         let Some((call, since)) = self.performer.longest().filter(|(_, since)| limit < now.since(*since))
@@ -58,19 +59,17 @@ impl Service {
     }
 }
 
-/// Notes that the process ends now; or why it must not.
+/// Writes the file with the time, because the process ends now; or says why it must not end.
 fn may_end(root: &Root, now: Moment) -> Result<(), String> {
     let folder = root.join("/run/zedkube");
     let last = read_checked(&folder.join(STAMP), 32, Owner::RootOrSelf).ok().flatten();
     let last = last.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok()).map(Moment);
     if last.is_some_and(|last| last <= now && now.since(last) < AT_MOST_EVERY) {
-        return Err(
-            "zedkube was started again for that less than 30 min ago, which has not helped".to_owned()
-        );
+        return Err("zedkube was restarted for that less than 30 min ago, which has not helped".to_owned());
     }
-    // Without the stamp it could end again and again.
+    // Without this file the process could end again and again.
     write_durably(&folder, STAMP, now.0.to_string().as_bytes(), Backup::None).map_err(|error| {
-        format!("zedkube does not end for that while it cannot note it: {}", error_chain(&error))
+        format!("zedkube does not restart for that, because it cannot note the time: {}", error_chain(&error))
     })
 }
 
@@ -87,7 +86,7 @@ mod tests {
         for (at, ends) in [(100, true), (101, false), (129, false), (130, true), (159, false), (161, true)] {
             assert_eq!(may_end(&root, minute(at)).is_ok(), ends, "at {at} min");
         }
-        // Of another boot.
+        // A time of another boot.
         assert!(may_end(&root, minute(5)).is_ok());
     }
 

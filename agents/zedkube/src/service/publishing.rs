@@ -1,4 +1,4 @@
-//! What others see, written.
+//! Publishes the status and the report.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use runtime::{clock, error_chain};
 use super::Service;
 use crate::report::{report, status};
 
-/// A file of ours that somebody removes is written again this soon: without it nobody would ever go down.
+/// Interval at which our files are written again if another process has removed them: without them no operation would
+/// ever be let through.
 const FILES_ARE_SEEN_TO: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Watches fail silently: say once why, and show it.
+    /// Notes whether the watches work, and logs a change once.
     fn note_trouble(&mut self) {
         let trouble = self.performer.trouble();
         if trouble != self.around.trouble {
@@ -25,8 +26,9 @@ impl Service {
         }
     }
 
-    /// A membership on disk says that a zedkube of ours has run, so it is not stored before EVE's cordon is settled. It
-    /// is for the next boot: this one goes on without, says so, and tries again with everything that is published.
+    /// Stores what the next boot has to know. A membership on disk means that a zedkube of ours has run, so it is not
+    /// stored before EVE's cordon is adopted. If the write fails, this boot goes on without it; the report says so, and
+    /// the next publication tries again.
     fn store_membership(&mut self) {
         if self.state.adopts {
             return;
@@ -34,16 +36,21 @@ impl Service {
         let stored = self.stored.store(self.state.member, self.state.slots.others);
         let error = stored.err().map(|error| error_chain(&error));
         if let Some(text) = error.as_ref().filter(|text| self.around.unstored.as_ref() != Some(text)) {
-            tracing::error!("what is known of the cluster cannot be stored for the next boot: {text}");
+            tracing::error!(
+                "the membership and the slots of other nodes cannot be stored for the next boot: {text}"
+            );
         }
         self.around.unstored = error;
-        // For words only; tried again with everything that is published.
+        // Needed only for texts; tried again with the next publication.
         if let Err(error) = self.stored.store_cordon(self.state.remembered.as_ref()) {
-            tracing::debug!("which node carries our cordon cannot be stored: {}", error_chain(&error));
+            tracing::debug!(
+                "the node that carries our cordon cannot be stored for the next boot: {}",
+                error_chain(&error)
+            );
         }
     }
 
-    /// Writes what is to be seen. A failure is said once and repeated with pauses.
+    /// Publishes status and report. A failure is logged once, and tried again with pauses.
     pub(super) fn publish(&mut self, now: Moment) {
         self.publish_at = Moment::NEVER;
         self.note_trouble();

@@ -1,4 +1,4 @@
-//! Makes pictures out of updates.
+//! The snapshot builder: makes snapshots from the updates of the watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::views::PodFacts;
 use crate::watches::Trouble;
 use crate::wire::Cluster;
 
-/// How often questions about DaemonSets that could not be answered, and refusals that last, are looked through.
+/// How often unanswered questions about DaemonSets, and lasting refusals, are checked.
 const LOOKS: Duration = Duration::from_secs(5);
 
-/// Changes that are taken in before a picture is made of them, at most.
+/// Most updates that are applied before a snapshot is made of them.
 const AT_ONCE: usize = 1_000;
 
-/// How the watches are.
+/// The health of the watches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Health {
-    /// The last failure of any.
+    /// The last failure of any watch.
     pub(super) last: Option<ApiFailure>,
-    /// The last failure of each that was not heard from since.
+    /// The last failure of each watch from which nothing has come since.
     pub(super) failing: BTreeMap<Source, ApiFailure>,
-    /// What every drain needs and the server does not let us watch, and that lasts.
+    /// Lasting refusals of watches that every drain needs.
     pub(super) refused: BTreeMap<Source, ApiFailure>,
 }
 
-/// What the watches have shown, and who is told.
+/// The objects that the watches have shown, and the receivers of snapshots.
 pub(super) struct Gather {
     cluster: Cluster,
     clock: Clock,
@@ -47,9 +47,9 @@ pub(super) struct Gather {
     node: Shelf<NodeFacts>,
     pods: Shelf<PodFacts>,
     budgets: Shelf<BudgetView>,
-    /// As soon as a pod has had a claim.
+    /// Set as soon as a pod has had a claim.
     storage: Option<StorageShelves>,
-    /// Something other than storage has changed since the last picture.
+    /// Something other than storage has changed since the last snapshot.
     has_news: bool,
     /// DaemonSets that are being asked for, by UID.
     asking: BTreeSet<String>,
@@ -104,7 +104,7 @@ impl Gather {
         }
     }
 
-    /// Takes in this update and all that are there already, so that a burst becomes one picture.
+    /// Applies this update and all that have already come, so that a burst of updates becomes one snapshot.
     fn apply_all(&mut self, first: Update, updates: &mut Updates) -> bool {
         let mut changed = self.apply(first);
         for _ in 0..AT_ONCE {
@@ -124,7 +124,7 @@ impl Gather {
         };
         if is_sign_of_life {
             self.refusals.lift(source);
-            // Nobody waits for this.
+            // No receiver waits for this change.
             self.health.send_if_modified(|health| {
                 health.failing.remove(&source);
                 health.refused.remove(&source);
@@ -145,7 +145,7 @@ impl Gather {
         changed
     }
 
-    /// Takes a failure of a watch in. True if the picture is another one for it.
+    /// Notes a failure of a watch. True if it changes the snapshot.
     fn note(&mut self, source: Source, trouble: Trouble) -> bool {
         let Trouble { failure, is_refusal } = trouble;
         tracing::debug!("{failure}");
@@ -154,7 +154,7 @@ impl Gather {
         } else {
             self.refusals.lift(source);
         }
-        // Nothing waits for these two: unknown is the safe side, and a list that comes after all counts at once.
+        // These two are not waited for: unknown is the safe assumption, and a list that comes later counts at once.
         let is_optional = is_refusal && matches!(source, Source::Drivers | Source::Peers);
         let storage = self.storage.as_mut().filter(|_| is_optional);
         let mut changed = storage.is_some_and(|storage| storage.refuse(source, &failure));
@@ -169,7 +169,7 @@ impl Gather {
         changed
     }
 
-    /// Refusals that have lasted long enough. True if the picture is another one for them.
+    /// Notes refusals that have lasted long enough. True if they change the snapshot.
     fn count_refusals(&mut self) -> bool {
         let mut changed = false;
         for (source, failure) in self.refusals.ripe((self.clock)()) {
@@ -199,7 +199,7 @@ impl Gather {
         }
     }
 
-    /// From the first claim on.
+    /// Starts the watches of storage with the first claim.
     fn ask_for_storage(&mut self, updates: &mut Updates) {
         let has_claim = || self.pods.objects().any(|pod| !pod.view().claims.is_empty());
         if self.storage.is_none() && has_claim() {
@@ -208,8 +208,9 @@ impl Gather {
         }
     }
 
-    /// The first picture waits for what is being asked: a pod must not look like one that stays until it is known. And
-    /// any waits until something is known of volumes as soon as a pod has some.
+    /// Publishes a snapshot, if one can be made. The first one waits for the questions about DaemonSets, because a pod
+    /// must not look like one that stays until that is known. Once a pod has a claim, each snapshot waits until the
+    /// volumes are known.
     fn publish(&mut self) {
         let synced = self.node.is_synced() && self.pods.is_synced() && self.budgets.is_synced();
         let is_settled = self.storage.as_ref().is_none_or(StorageShelves::is_settled);
@@ -220,7 +221,7 @@ impl Gather {
         let picture = self.picture();
         let is_news =
             |last: &Option<Arc<Picture>>| last.as_ref().is_none_or(|last| last.storage != picture.storage);
-        // Claims and attachments of other nodes change all the time.
+        // Claims and attachments of other nodes change all the time and make no new snapshot.
         if self.has_news || is_news(&self.pictures.borrow()) {
             self.has_news = false;
             self.pictures.send_replace(Some(Arc::new(picture)));

@@ -30,7 +30,7 @@ impl Bench {
         Self { gather, updates: SelectAll::new(), pictures: receive }
     }
 
-    /// As the feed's loop does. True if there is a new picture.
+    /// Applies an update as the feed's loop does. True if there is a new snapshot.
     fn tell(&mut self, source: Source, says: Result<Says, Trouble>) -> bool {
         let changed = self.gather.apply(Update { source, is_sign_of_life: says.is_ok(), says });
         self.gather.ask_for_storage(&mut self.updates);
@@ -58,7 +58,7 @@ impl Bench {
         self.tell(Source::Pods, Ok(Says::Pods(event((key("db"), pod)))))
     }
 
-    /// The node, its pods and the budgets have been listed.
+    /// Lists the node, the pods and the budgets.
     fn begin(&mut self, claim: Option<&str>) -> bool {
         self.pod(Event::InitApply, claim);
         self.tell(Source::Node, Ok(Says::Node(Event::InitDone)));
@@ -88,7 +88,10 @@ async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachment
         assert_eq!(bench.updates.len(), 0);
         assert!(!bench.pod(Event::Apply, Some("data")));
         assert_eq!(bench.updates.len(), 5, "the watches have begun");
-        assert!(!bench.tell(Source::Drivers, Ok(Says::Drivers(Event::InitDone))), "nobody waits for drivers");
+        assert!(
+            !bench.tell(Source::Drivers, Ok(Says::Drivers(Event::InitDone))),
+            "drivers are not waited for"
+        );
         assert!(!bench.refuse(Source::Peers, true), "nor for other nodes");
         for (source, says) in settled.iter().cycle().skip(last + 1).take(settled.len() - 1) {
             assert!(!bench.tell(*source, Ok(says())), "{source:?} alone is not enough");
@@ -104,9 +107,9 @@ async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachment
 #[tokio::test]
 async fn refusals_settle_when_they_last_and_the_watches_stay() {
     let mut bench = Bench::new();
-    assert!(!bench.begin(Some("data")), "not even a first picture");
+    assert!(!bench.begin(Some("data")), "not even a first snapshot");
     let needed = [Source::Claims, Source::Volumes, Source::Attachments];
-    // Without drivers and peers a drain goes on: the first refusal is enough.
+    // A drain goes on without drivers and peers: their first refusal is enough.
     assert!(!bench.refuse(Source::Drivers, true) && !bench.refuse(Source::Peers, true));
     for at in [0, 1_000, 29_999] {
         NOW.set(Moment(at));
@@ -173,7 +176,7 @@ async fn a_drain_that_may_not_see_what_it_needs_hears_so_when_that_lasts() {
             assert!(!is_refused(&bench), "{source:?}: another failure in between");
         }
     }
-    // Pods could be watched in between: the count begins anew.
+    // Pods could be watched in between: the count starts again.
     let mut bench = Bench::new();
     for at in [0, 10_000, 20_000, 30_000, 40_000] {
         NOW.set(Moment(at));

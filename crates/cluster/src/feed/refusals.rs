@@ -1,7 +1,7 @@
-//! Watches that the server refuses, and since when.
+//! Counts refusals of watches.
 //!
-//! One refusal proves nothing: an API server that has just started has not read its roles yet, and tokens rotate. It
-//! counts when it lasts.
+//! One refusal proves nothing: an API server that has just started has not read its roles yet, and tokens rotate.
+//! Refusals count when they last.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use drain::policy::{REFUSAL_LASTS, REFUSAL_TIMES};
 use super::watching::Source;
 use crate::failure::ApiFailure;
 
-/// The watches that were refused in their last tries.
+/// The watches whose last tries were refused.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(BTreeMap<Source, Refusal>);
 
@@ -24,22 +24,22 @@ struct Refusal {
 }
 
 impl Refusals {
-    /// The server has refused this watch once more.
+    /// Notes one more refusal of this watch.
     pub(super) fn note(&mut self, source: Source, failure: &ApiFailure, now: Moment) {
         let new = || Refusal { failure: failure.clone(), since: now, times: 0, is_told: false };
         let refusal = self.0.entry(source).or_insert_with(new);
         refusal.times = refusal.times.saturating_add(1);
-        // One that says something else is told again.
+        // A refusal with another text is reported again.
         refusal.is_told &= refusal.failure == *failure;
         refusal.failure = failure.clone();
     }
 
-    /// The watch has shown something, or fails for another reason: the count begins anew.
+    /// Ends the count for this watch, because it has shown something or fails for another reason.
     pub(super) fn lift(&mut self, source: Source) {
         self.0.remove(&source);
     }
 
-    /// The refusals that have begun to count since this was last asked.
+    /// The refusals that count now and were not returned before.
     pub(super) fn ripe(&mut self, now: Moment) -> Vec<(Source, ApiFailure)> {
         let counts = |refusal: &Refusal| {
             refusal.times >= REFUSAL_TIMES && now.since(refusal.since) >= REFUSAL_LASTS && !refusal.is_told

@@ -1,4 +1,4 @@
-//! What the watches have shown of volumes.
+//! The store of everything that the watches have shown about volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,25 +11,25 @@ use crate::failure::ApiFailure;
 use crate::shelf::{Key, Shelf};
 use crate::storage::{named_claims, without_attachments};
 
-/// So many claims are remembered after their pods have gone. Beyond it those are forgotten that no pod of the node
-/// names any more and whose volume is not attached here.
+/// Most claims that are remembered after their pods have gone. If there are more, those are forgotten that no pod of the
+/// node names any more and whose volume is not attached here.
 const MOST_REMEMBERED: usize = 1_000;
 
-/// The five watches of storage, and what pods of the node have used since they began.
+/// The stores of the five storage watches, and what pods of the node have used since the watches began.
 #[derive(Debug)]
 pub(super) struct StorageShelves {
     node: String,
     claims: Watched<ClaimView>,
     volumes: Watched<VolumeView>,
     attachments: Watched<AttachmentView>,
-    /// By name: the driver never attaches.
+    /// By name: true if the driver never attaches.
     drivers: Watched<bool>,
-    /// By name: the node takes pods.
+    /// By name: true if the node takes pods.
     peers: Watched<bool>,
     used: Used,
 }
 
-/// One watch: its objects, or why there are none.
+/// The store of one watch, or the refusal if there is none.
 #[derive(Debug)]
 struct Watched<V> {
     shelf: Shelf<V>,
@@ -43,14 +43,14 @@ impl<V> Default for Watched<V> {
 }
 
 impl<V: PartialEq> Watched<V> {
-    /// True if something is other than before.
+    /// Applies an event. True if the content changes.
     fn apply(&mut self, event: Event<(Key, V)>) -> bool {
         let is_over = !matches!(event, Event::Init | Event::InitApply(_));
         let was_refused = is_over && self.refusal.take().is_some();
         self.shelf.apply(event) || was_refused
     }
 
-    /// What is known stays known: of a watch that has listed, a refusal says nothing but that it is late.
+    /// Notes a refusal. What is known stays known: once a watch has listed, a refusal only makes it late.
     fn refuse(&mut self, failure: &ApiFailure) -> bool {
         let is_new = !self.shelf.is_synced() && self.refusal.as_ref() != Some(failure);
         if is_new {
@@ -59,7 +59,7 @@ impl<V: PartialEq> Watched<V> {
         is_new
     }
 
-    /// It has listed once, or the server does not let it, and that lasts.
+    /// The watch has listed once, or was refused for long enough.
     fn is_settled(&self) -> bool {
         self.shelf.is_synced() || self.refusal.is_some()
     }
@@ -78,7 +78,7 @@ impl StorageShelves {
         }
     }
 
-    /// Takes an event in. True if something is other than before.
+    /// Applies an event. True if the content changes.
     pub(super) fn apply(&mut self, says: Says) -> bool {
         match says {
             Says::Claims(event) => self.claims.apply(event),
@@ -90,7 +90,7 @@ impl StorageShelves {
         }
     }
 
-    /// The server does not let us watch this, and that lasts. True if it makes a difference.
+    /// Notes that the server has refused this watch for long enough. True if that changes the content.
     pub(super) fn refuse(&mut self, source: Source, failure: &ApiFailure) -> bool {
         match source {
             Source::Claims => self.claims.refuse(failure),
@@ -102,14 +102,14 @@ impl StorageShelves {
         }
     }
 
-    /// Claims, volumes and attachments have been listed once, or the server has said that they may not. The others are not
-    /// waited for: a driver that is not known counts as one that attaches, and whether another node takes pods only tells
+    /// True once claims, volumes and attachments have each been listed or refused for long enough. The other two are not
+    /// waited for: an unknown driver counts as one that attaches, and whether another node takes pods only decides
     /// whether a volume is waited for there.
     pub(super) fn is_settled(&self) -> bool {
         self.claims.is_settled() && self.volumes.is_settled() && self.attachments.is_settled()
     }
 
-    /// What is known, for these pods and those that were there before.
+    /// The storage part of a snapshot, for these pods and those that were here before.
     pub(super) fn view(&mut self, pods: &[PodView]) -> Storage {
         self.used.see(pods, &self.claims.shelf, &self.volumes.shelf);
         self.used.forget(pods, &self.node, self.attachments.shelf.objects(), MOST_REMEMBERED);
@@ -123,7 +123,7 @@ impl StorageShelves {
         }
     }
 
-    /// Those that pods name or have named; one that was never seen as one that is not bound.
+    /// The claims that pods name or have named; a claim that was never seen counts as not bound.
     fn claims(&self) -> Vec<ClaimView> {
         let is_listed = self.claims.shelf.is_synced();
         let missing = |(namespace, name): &Key| ClaimView {
@@ -137,7 +137,7 @@ impl StorageShelves {
         self.used.claims.iter().filter_map(view).collect()
     }
 
-    /// Those of the node, and of the volumes that its pods use or have used, wherever they are.
+    /// The attachments to this node, and to any node those of volumes that its pods use or have used.
     fn attachments(&self) -> Attachments {
         if let Some(failure) = &self.attachments.refusal {
             return without_attachments(failure);
@@ -157,11 +157,11 @@ impl StorageShelves {
     }
 }
 
-/// What pods of the node name, or have named: as it is, or as it was seen last. Watches do not keep step with each
-/// other, so a claim may seem gone while its pod is still there.
+/// The objects that pods of the node name or have named, as they are or as they were last seen. Watches are not
+/// synchronized, so a claim may seem gone while its pod is still there.
 #[derive(Debug, Default)]
 struct Used {
-    /// `None`: never seen.
+    /// `None` if the claim was never seen.
     claims: BTreeMap<Key, Option<ClaimView>>,
     volumes: BTreeMap<String, Option<VolumeView>>,
 }
@@ -185,7 +185,7 @@ impl Used {
         }
     }
 
-    /// Forgets what is not in use any more, if there is too much.
+    /// Forgets objects that are not in use any more, if there are too many.
     fn forget<'a>(
         &mut self,
         pods: &[PodView],
@@ -209,7 +209,7 @@ impl Used {
     }
 }
 
-/// Keeps the last that was seen.
+/// Keeps the newest object that was seen.
 fn refresh<V: Clone + PartialEq>(known: &mut Option<V>, seen: Option<&V>) {
     if let Some(seen) = seen
         && known.as_ref() != Some(seen)

@@ -37,7 +37,7 @@ fn attachment(volume: &str, node: &str) -> (Key, AttachmentView) {
     (key("", volume), view)
 }
 
-/// Shelves of edge-a whose five watches have listed these.
+/// The stores of edge-a, whose five watches have listed these objects.
 fn listed(claims: &[(&str, &str)], volumes: &[&str], attachments: &[(&str, &str)]) -> StorageShelves {
     let mut shelves = StorageShelves::of("edge-a");
     let mut says = vec![
@@ -98,7 +98,7 @@ fn what_is_gone_is_shown_as_it_was_seen_last_and_what_is_new_as_it_is() {
     assert!(shelves.apply(Says::Claims(Event::Delete(claim("a", "vol-a")))));
     assert!(shelves.apply(Says::Volumes(Event::Delete(volume("vol-a")))));
     assert_eq!(names(&shelves.view(&[pod(&["a"])])), (texts(["a=vol-a"]), texts(["vol-a"])));
-    // A claim of the same name, made anew: the old volume still has to be detached.
+    // A claim of the same name was deleted and created again: the old volume still has to be detached.
     assert!(shelves.apply(Says::Claims(Event::Apply(claim("a", "vol-2")))));
     assert_eq!(names(&shelves.view(&[])), (texts(["a=vol-2"]), texts(["vol-2", "vol-a"])));
 }

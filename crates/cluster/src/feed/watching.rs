@@ -18,7 +18,7 @@ use crate::views::{PodFacts, budget_view};
 use crate::watches::{Trouble, follow, trimmed};
 use crate::wire::Cluster;
 
-/// Which watch.
+/// The name of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Node,
@@ -31,15 +31,15 @@ pub(super) enum Source {
     Peers,
 }
 
-/// What one of the watches says.
+/// An update of one watch.
 pub(super) struct Update {
     pub(super) source: Source,
-    /// This came from the server. "A list begins" is said before the server is asked.
+    /// True if this update came from the server. The event "a list begins" comes before the server is asked.
     pub(super) is_sign_of_life: bool,
     pub(super) says: Result<Says, Trouble>,
 }
 
-/// The event of a watch, trimmed.
+/// An event of a watch, with trimmed objects.
 pub(super) enum Says {
     Node(Event<(Key, NodeFacts)>),
     Pods(Event<(Key, PodFacts)>),
@@ -47,9 +47,9 @@ pub(super) enum Says {
     Claims(Event<(Key, ClaimView)>),
     Volumes(Event<(Key, VolumeView)>),
     Attachments(Event<(Key, AttachmentView)>),
-    /// The driver never attaches.
+    /// The value is true if the driver never attaches.
     Drivers(Event<(Key, bool)>),
-    /// The node takes pods.
+    /// The value is true if the node takes pods.
     Peers(Event<(Key, bool)>),
 }
 
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-/// The node, its pods, all budgets.
+/// Watches the node, its pods and all budgets.
 pub(super) fn of_node(cluster: &Cluster, node: &str) -> Updates {
     // A name that no Node can have selects nothing.
     let node = if is_name(node) { node } else { "-" };
@@ -83,7 +83,7 @@ pub(super) fn of_node(cluster: &Cluster, node: &str) -> Updates {
     all
 }
 
-/// What volumes hang on, and whether another node takes pods.
+/// Watches the objects that a volume depends on, and all Nodes, to know whether another node takes pods.
 pub(super) fn of_storage(cluster: &Cluster, updates: &mut Updates) {
     let all = Config::default;
     updates.push(watch::<Claim, _>(cluster, all(), Source::Claims, claim_view, Says::Claims));
@@ -94,7 +94,7 @@ pub(super) fn of_storage(cluster: &Cluster, updates: &mut Updates) {
     updates.push(watch::<Node, _>(cluster, all(), Source::Peers, takes_pods, Says::Peers));
 }
 
-/// One watch, trimmed.
+/// One watch, with trimmed objects.
 fn watch<K, V>(
     cluster: &Cluster,
     config: Config,

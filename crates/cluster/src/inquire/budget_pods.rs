@@ -1,4 +1,4 @@
-//! The pods of a budget that are not healthy.
+//! Finds the unhealthy pods of a budget.
 
 use drain::Requirement;
 use drain::findings::{BudgetPods, BudgetQuery, MOST_UNHEALTHY, UnhealthyPod};
@@ -10,10 +10,10 @@ use crate::objects::Condition;
 use crate::operation::{Operation, is_name};
 use crate::wire::Cluster;
 
-/// Reasons of a container that only waits for others.
+/// Reasons of a container that only waits for other containers.
 const WAITS_FOR_OTHERS: [&str; 2] = ["PodInitializing", "ContainerCreating"];
 
-/// The part of a Pod that tells why it is not Ready.
+/// The part of a Pod that shows why it is not Ready.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pod {
@@ -61,7 +61,7 @@ struct Waiting {
     reason: Option<String>,
 }
 
-/// The pods that the budget selects and that are not Ready.
+/// Lists the pods that the budget selects and that are not Ready.
 pub(super) async fn ask(cluster: &Cluster, query: &BudgetQuery) -> Result<BudgetPods, String> {
     let BudgetQuery { namespace, name, selector } = query;
     if selector.requirements.iter().any(|requirement| matches!(requirement, Requirement::Invalid(_))) {
@@ -96,7 +96,7 @@ fn unhealthy(pod: &Pod) -> Option<UnhealthyPod> {
     })
 }
 
-/// What a container waits for; one that only waits for others counts last.
+/// The reason why a container waits; containers that only wait for others come last.
 fn waiting(status: &Status) -> Option<String> {
     let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let reasons = || {

@@ -1,4 +1,4 @@
-//! A KubeVirt virtual machine and its migration.
+//! Reads a KubeVirt virtual machine and its migration.
 
 use drain::findings::{MachineQuery, MachineView, Migration};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{get, text};
 use crate::wire::Cluster;
 
-/// The VirtualMachineInstance, as far as it tells whether it leaves the node.
+/// Reads the VirtualMachineInstance, as far as it shows whether the machine leaves the node.
 pub(super) async fn ask(cluster: &Cluster, node: &str, query: &MachineQuery) -> Result<MachineView, String> {
     let MachineQuery { pod, namespace, name } = query;
     let machine = get(cluster, "/apis/kubevirt.io/v1", "virtualmachineinstances", namespace, name).await;
@@ -24,7 +24,7 @@ fn is_evacuating(machine: &Value, node: &str) -> bool {
     machine.pointer("/status/evacuationNodeName").and_then(Value::as_str) == Some(node)
 }
 
-/// KubeVirt sets `completed` for a failed migration as well.
+/// The state of the migration. KubeVirt sets `completed` for a failed migration as well.
 fn migration(machine: &Value) -> Migration {
     let state = machine.pointer("/status/migrationState").filter(|state| state.is_object());
     let Some(state) = state else {

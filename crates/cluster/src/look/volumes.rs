@@ -1,7 +1,7 @@
-//! What pods' volumes hang on, straight from the server: claims and volumes by name, attachments by a list.
+//! Reads what pods' volumes depend on directly from the server: claims and volumes by name, attachments by a list.
 //!
-//! Only what the pods name is read, so what the rest of the cluster has costs nothing; VolumeAttachments alone have no
-//! selector by node, and are trimmed page by page.
+//! Only objects that the pods name are read, so the size of the cluster costs nothing. VolumeAttachments alone have no
+//! selector by node; their list is trimmed page by page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +24,11 @@ use crate::storage::{
 };
 use crate::wire::Cluster;
 
-/// Objects that are read by name at a time.
+/// Most objects that are read by name at a time.
 const AT_A_TIME: usize = 8;
 
-/// The VolumeAttachments of this node and, wherever they are, of these volumes: one call for each 500 of the cluster. Not
-/// being allowed is an answer, and so is not being served if the server says so itself; everything else that goes wrong
+/// Lists the VolumeAttachments to this node and, to any node, of these volumes: one call for each 500 of the cluster. A
+/// refusal is an answer, and so is a server without VolumeAttachments if it says so itself; everything else that fails
 /// is a failure.
 pub(super) async fn attachments(
     cluster: &Cluster,
@@ -54,8 +54,8 @@ pub(super) async fn attachments(
     }
 }
 
-/// What the claims of these pods are bound to: at most two calls for each that `known` does not show bound, and one for
-/// each CSI driver. Attachments are not looked at.
+/// Reads what the claims of these pods are bound to: at most two calls for each claim that `known` does not show as
+/// bound, and one for each CSI driver. Attachments are not read.
 pub(super) async fn of_pods(
     cluster: &Cluster,
     pods: &[PodView],
@@ -83,7 +83,7 @@ pub(super) async fn of_pods(
     })
 }
 
-/// Each claim that these pods name; one that does not exist as one that is not bound.
+/// Reads each claim that these pods name; a claim that does not exist counts as not bound.
 async fn claims(cluster: &Cluster, pods: &[PodView], known: &Storage) -> Result<Vec<ClaimView>, ApiFailure> {
     let bound = known.claims.iter().filter(|claim| !claim.volume.is_empty());
     let bound: BTreeMap<Key, &ClaimView> =
@@ -104,7 +104,7 @@ async fn claims(cluster: &Cluster, pods: &[PodView], known: &Storage) -> Result<
     stream::iter(named_claims(pods)).map(one).buffered(AT_A_TIME).try_collect().await
 }
 
-/// These volumes, but for those that do not exist, or that we may not read: then only attachments tell of them.
+/// Reads these volumes, except those that do not exist or that we may not read: only their attachments are known then.
 async fn volumes(
     cluster: &Cluster,
     names: BTreeSet<String>,
@@ -131,8 +131,8 @@ async fn volumes(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// The drivers of these volumes that never attach. One that cannot be read counts as one that attaches: then its volumes
-/// are looked for among the attachments, where none will be.
+/// The drivers of these volumes that never attach. A driver that cannot be read counts as one that attaches: then its
+/// volumes are searched among the attachments, where none will be found.
 async fn drivers_without_attach(cluster: &Cluster, volumes: &[VolumeView], known: &Storage) -> Vec<String> {
     let names: BTreeSet<&str> =
         volumes.iter().filter_map(|volume| Some(volume.csi.as_ref()?.driver.as_str())).collect();
@@ -162,7 +162,7 @@ async fn by_name<T: DeserializeOwned>(
     cluster.find(operation, Request::new(path).get(operation.name, &GetParams::default())).await
 }
 
-/// Another node takes pods; `None` if we may not see that.
+/// Whether another node takes pods; `None` if we may not list the nodes.
 pub(super) async fn peer_takes_pods(cluster: &Cluster, node: &str) -> Result<Option<bool>, ApiFailure> {
     let is_peer = |found: &Node| found.metadata.name.as_deref() != Some(node) && takes_pods(found);
     let operation = Operation::on_cluster("list", "nodes", "");

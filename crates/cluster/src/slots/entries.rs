@@ -1,16 +1,16 @@
-//! An entry as text.
+//! Reads and writes an entry as text.
 
 use super::Holder;
 use crate::operation::is_name;
 
-/// Bytes of a value, at most: an API server takes 1 MiB for all of them together.
+/// Most bytes of a value: an API server takes 1 MiB for all of them together.
 pub const LONGEST: usize = 64 * 1024;
 
-/// Entries that one names as passed over, at most, and holders in the Lease of before.
+/// Most entries that one entry may name as passed over, and most holders in the old version's Lease.
 pub const MOST: usize = 1_000;
 
-/// The entry under this key, or what is wrong with its value, as the end of a sentence about it and without a piece of
-/// it.
+/// Reads the entry under this key; or says what is wrong with its value, as the end of a sentence about it. It quotes no
+/// part of the value.
 pub(super) fn read(node: &str, text: &str) -> Result<Holder, String> {
     check_length(text)?;
     let holder: Holder = serde_json::from_str(text).map_err(|error| {
@@ -20,7 +20,7 @@ pub(super) fn read(node: &str, text: &str) -> Result<Holder, String> {
     Ok(holder)
 }
 
-/// The text that [`read`] reads as this entry, or why there is none.
+/// Makes the text that [`read`] reads as this entry, or says why that is impossible.
 pub(super) fn write(node: &str, holder: &Holder) -> Result<String, String> {
     check(node, holder)?;
     let text = serde_json::to_string(holder).map_err(|_| "cannot be written as JSON".to_owned())?;
@@ -28,7 +28,7 @@ pub(super) fn write(node: &str, holder: &Holder) -> Result<String, String> {
     Ok(text)
 }
 
-/// The holders in the annotation of the Lease of before.
+/// Reads the holders in the annotation of the old version's Lease.
 pub(super) fn read_old(text: &str) -> Result<Vec<Holder>, String> {
     check_length(text)?;
     let holders: Vec<Holder> = serde_json::from_str(text).map_err(|error| {
@@ -50,7 +50,7 @@ fn check_length(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// An entry that names no node would look like one whose node is gone.
+/// Refuses an entry that does not name its node: it would look like one whose node is gone.
 fn check(node: &str, holder: &Holder) -> Result<(), String> {
     if !is_name(node) || holder.node != node {
         return Err("does not name its Node".to_owned());

@@ -1,5 +1,5 @@
-//! The Lease of the same name, in which versions before kept the slots. It is read until it is gone, and written only for
-//! a person.
+//! The Lease of the same name, in which older versions kept the slots. It is read until it is gone, and written only by
+//! a person's order.
 
 use std::sync::atomic::Ordering;
 
@@ -18,10 +18,10 @@ pub const OLD_HOLDERS: &str = "ebb.dev/holders";
 
 const LEASES: &str = "leases";
 
-/// What is in the Lease.
+/// The content of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldSlots {
-    /// Its `resourceVersion`.
+    /// `resourceVersion` of the Lease.
     pub version: String,
     /// The entries.
     pub holders: Vec<Holder>,
@@ -38,7 +38,7 @@ fn path(map: &SlotMap) -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", map.namespace)
 }
 
-/// The Lease, and nothing where it does not exist: nobody makes one any more, so it is not asked for again.
+/// Reads the Lease. If it does not exist it is not asked for again, because no version creates one any more.
 async fn find(cluster: &Cluster, map: &SlotMap) -> Result<Option<Lease>, ApiFailure> {
     if map.has_no_lease.load(Ordering::Relaxed) {
         return Ok(None);
@@ -67,7 +67,7 @@ pub(super) async fn read(cluster: &Cluster, map: &SlotMap) -> Result<Option<OldS
     }
 }
 
-/// Takes all entries away, also what cannot be read.
+/// Removes all entries, also those that cannot be read.
 pub(super) async fn clear(cluster: &Cluster, map: &SlotMap) -> Result<(), SlotFailure> {
     match find(cluster, map).await? {
         Some(found) if annotation(&found.metadata, OLD_HOLDERS).is_some() => {

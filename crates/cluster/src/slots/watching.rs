@@ -1,4 +1,4 @@
-//! The watch of the ConfigMap.
+//! Watches the slot table's ConfigMap.
 
 use std::pin::pin;
 
@@ -13,14 +13,14 @@ use crate::shelf::Shelf;
 use crate::watches::{Trouble, follow, trimmed};
 use crate::wire::Cluster;
 
-/// Says when the ConfigMap may be another one than before. Dropping it ends the watch.
+/// Reports when the ConfigMap may have changed. Dropping it ends the watch.
 ///
-/// One list and one watch of the one ConfigMap. After a failure it goes on by itself, at most 30 s after the server.
-/// It keeps nothing but the ConfigMap's version, however often it changes.
+/// The watch costs one list and one watch of the one ConfigMap. After a failure it goes on by itself, at most 30 s after
+/// the server is back. It keeps only the ConfigMap's version, however often that changes.
 #[derive(Debug)]
 pub struct SlotWatch {
     changes: watch::Receiver<()>,
-    /// `None`: there can be no such ConfigMap.
+    /// `None` if no ConfigMap can have this name.
     task: Option<AbortHandle>,
 }
 
@@ -33,7 +33,7 @@ impl Drop for SlotWatch {
 }
 
 impl SlotWatch {
-    /// Begins to watch. Must be called in a tokio runtime.
+    /// Begins to watch. Has to be called in a tokio runtime.
     pub fn start(cluster: &Cluster, map: &SlotMap) -> Self {
         let (changes, receive) = watch::channel(());
         let task = match check_names(&map.operation("watch", CONFIGMAPS, &map.name())) {
@@ -46,12 +46,12 @@ impl SlotWatch {
         Self { changes: receive, task }
     }
 
-    /// Waits for a change that was not told before, made, replaced or deleted by anybody, also by ourselves; several
-    /// are told as one. The first list counts as one, so that nothing before it is missed. Only says "look again".
-    /// May be dropped and called again at any time.
+    /// Waits for a change that was not reported before, by any client including this one; several changes are reported
+    /// as one. The first list counts as a change, so that no earlier one is missed. It only means "read the ConfigMap
+    /// again". Cancel-safe.
     pub async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {
-            // Nothing is watched, or the runtime is going down.
+            // There is no watch, or the runtime is going down.
             std::future::pending::<()>().await;
         }
     }
@@ -76,11 +76,11 @@ async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>) {
     }
 }
 
-/// A refusal stands until a person changes it, so it is worth a warning, once.
+/// Logs a failure. A refusal lasts until a person changes it, so it is worth one warning.
 fn tell(trouble: &Trouble, is_told: &mut bool) {
     let Trouble { failure, is_refusal } = trouble;
     if *is_refusal && !std::mem::replace(is_told, true) {
-        tracing::warn!("free slots are noticed late: {failure}");
+        tracing::warn!("the slot table cannot be watched, so a free slot is noticed late: {failure}");
     } else {
         tracing::debug!("{failure}");
     }

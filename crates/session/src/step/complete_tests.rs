@@ -1,4 +1,4 @@
-//! Scenarios of a COMPLETE whose reason is gone: taken back, until nobody can stop the device any more.
+//! Scenarios of a COMPLETE whose reason is gone: it is taken back, unless the device can no longer be stopped.
 
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
@@ -6,7 +6,7 @@ use crate::membership::NodeAgent;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Makes a device COMPLETE without a drain, and mends the reason for it.
+/// Makes a device COMPLETE without a drain, and then removes the reason for it.
 struct Way {
     outcome: Outcome,
     breaks: fn(&mut Sim),
@@ -99,7 +99,7 @@ fn nothing_is_taken_back_once_nodeagent_is_acting() {
     );
 }
 
-/// EVE's nodeagent does not say how far it is.
+/// EVE's nodeagent does not publish whether it has begun to act.
 #[test]
 fn beside_eves_nodeagent_it_is_taken_back_for_five_seconds() {
     let policy = || Policy { beside_zedbox: true, ..Policy::device() };
@@ -114,7 +114,7 @@ fn beside_eves_nodeagent_it_is_taken_back_for_five_seconds() {
             }
             sim.pass(pause);
             (way.mends)(&mut sim);
-            // The look that is due by now, whenever that was.
+            // The list that is due by now, whenever that was.
             sim.state.api.next = sim.now;
             sim.send(Event::Tick);
             assert_eq!(sim.state.session.number == 2, is_taken_back, "{:?} after {pause:?}", way.outcome);
@@ -122,7 +122,7 @@ fn beside_eves_nodeagent_it_is_taken_back_for_five_seconds() {
     }
 }
 
-/// The Node was deleted, and is there again.
+/// The Node was deleted and exists again.
 #[test]
 fn a_node_that_is_gone_and_comes_back_is_drained() {
     let mut sim = Sim::new();
@@ -138,7 +138,7 @@ fn a_node_that_is_gone_and_comes_back_is_drained() {
     assert_eq!((sim.outcome(), sim.own.cordoned), (Some(Outcome::Drained), true));
 }
 
-/// One look that does not see the Node is no proof: pods are bound to it, or the watch still has it.
+/// One list without the Node is no proof: pods are bound to the Node, or the watch still has it.
 #[test]
 fn a_node_is_gone_only_when_everything_agrees() {
     let contradictions: [(&str, fn(&mut Sim)); 2] = [

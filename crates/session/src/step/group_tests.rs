@@ -1,4 +1,5 @@
-//! Several nodes, one SlotTable: whatever is killed, cut off or delayed, no more of them drain at once than may.
+//! Several nodes and one slot table: whatever is killed, cut off or delayed, no more nodes drain at once than
+//! `slots.limit`.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use crate::slots::{Holder, PassedOver, SlotTable};
 
 const NODES: usize = 3;
 
-/// One device.
+/// A simulated device.
 struct Device {
     state: State,
     recorded: Record,
@@ -25,7 +26,8 @@ struct Device {
     answers: VecDeque<Event>,
     asks: bool,
     boots: u32,
-    /// OtherHolders had a slot: in the table, and by their marks in the list of nodes, as the server answered last.
+    /// Whether other nodes had a slot when the server answered last, by the table or by the annotations in the list of
+    /// nodes.
     others: (bool, bool),
 }
 
@@ -37,18 +39,18 @@ struct World {
     nodes: Vec<NodeView>,
     pods: Vec<Vec<PodView>>,
     devices: Vec<Device>,
-    /// The Node objects that there are.
+    /// The Node objects that exist.
     joined: Vec<bool>,
-    /// Since its first eviction, until its slot is back or it is in service again.
+    /// True from the node's first eviction until its slot is released or the node is in service again.
     draining: Vec<bool>,
-    /// Somebody else has made it lose its slot, since it wrote its entry.
+    /// Another party has made the node lose its slot since it wrote its entry.
     meddled: Vec<bool>,
 }
 
-/// What may happen to a device.
+/// An event or fault of one device.
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    /// Somebody asks it to reboot, or does no more.
+    /// A reboot is requested, or the request is withdrawn.
     Ask(bool),
     /// Its next call reaches the server.
     Call,
@@ -64,21 +66,21 @@ enum Action {
     Kill,
     /// The device goes down.
     Down,
-    /// It comes up again, as another boot.
+    /// The device comes up again, with another boot id.
     Up,
     /// Its pods have come back.
     Refill,
-    /// It runs alone for some minutes: all others are frozen.
+    /// Some minutes pass for this device alone: all others are frozen.
     Alone,
     /// The same, and no call of it reaches the server.
     CutOff,
-    /// Its Node object is made; before, nobody knows it.
+    /// The Node object is created; before, the server does not know the device.
     Join,
-    /// Somebody destroys its entry.
+    /// An operator or an attacker destroys its entry.
     Destroy,
     /// Its entry says that it has passed over all others.
     Lie,
-    /// Somebody writes the next node's UID into this node's place.
+    /// An attacker writes the next node's UID into this node's entry.
     Forge,
 }
 
@@ -236,7 +238,7 @@ impl World {
         node: &str,
         entry: Option<Holder>,
     ) -> Result<SlotTable, SlotTrouble> {
-        assert_eq!(node, self.nodes[index].name, "a node writes its own place only");
+        assert_eq!(node, self.nodes[index].name, "a node writes its own entry only");
         if based_on != self.table.version.as_ref() {
             return Err(SlotTrouble::Conflict);
         }
@@ -252,7 +254,7 @@ impl World {
         self.table.version = Some(version.to_string());
     }
 
-    /// Somebody else writes nonsense into the node's place of the table.
+    /// Another party writes nonsense into the node's entry of the table.
     fn destroy(&mut self, index: usize) {
         let name = self.nodes[index].name.clone();
         self.table.put(&name, None);
@@ -261,7 +263,7 @@ impl World {
         self.count_version();
     }
 
-    /// The node, or who has stolen its credentials, says that it has passed over all others.
+    /// The node, or an attacker with its credentials, writes that it has passed over all others.
     fn lie(&mut self, index: usize) {
         let others = self.table.holders.iter().filter(|holder| holder.node != self.nodes[index].name);
         let passed_over: Vec<PassedOver> = others
@@ -282,7 +284,7 @@ impl World {
         self.count_version();
     }
 
-    /// Who has stolen the node's credentials writes into its place that the next node has the slot.
+    /// An attacker with the node's credentials writes into its entry that the next node has the slot.
     fn forge(&mut self, index: usize) {
         let name = self.nodes[index].name.clone();
         let next = &self.nodes[(index + 1) % self.nodes.len()];
@@ -297,7 +299,7 @@ impl World {
     fn evict(&mut self, index: usize) {
         assert!(self.nodes[index].cordoned, "a pod left a node that takes pods");
         let is_held = self.table.held_by(&self.nodes[index]).is_some();
-        // Until it renews, a holder does not know what somebody has done to its entry.
+        // Until it renews, a holder does not know what was done to its entry.
         assert!(is_held || self.meddled[index], "a pod left without a slot");
         self.draining[index] = true;
         let draining = self.draining.iter().filter(|draining| **draining).count();
@@ -336,7 +338,7 @@ impl World {
                 }
             }
             Action::LoseAnswer => {
-                // The call times out: nobody knows whether it was carried out.
+                // The call times out: the caller does not know whether it was carried out.
                 if let Some(answer) = self.devices[index].answers.pop_front() {
                     self.send(index, timed_out(answer));
                 }
@@ -377,10 +379,10 @@ impl World {
         }
     }
 
-    /// Calls that were on their way may still arrive: they are carried out, and nobody hears of it.
+    /// Calls in flight may still arrive: they are carried out, and their answers are lost.
     fn restart(&mut self, index: usize, is_boot: bool) {
         for call in std::mem::take(&mut self.devices[index].calls) {
-            // An eviction that is on its way counts as well.
+            // An eviction in flight counts as well.
             self.serve(index, call);
         }
         self.devices[index].answers.clear();
@@ -402,10 +404,10 @@ impl World {
         self.devices[index].boots.to_string()
     }
 
-    /// Nothing goes wrong any more: everything that is on its way arrives, and time passes.
+    /// From now on nothing fails: every call in flight arrives, and time passes.
     fn settle(&mut self) {
         for round in 0..1500 {
-            // The watch tells of what somebody else has written.
+            // The watch reports what another party has written.
             for index in (0..NODES).filter(|_| round % 500 == 0) {
                 if self.devices[index].state.wants_slot_watch() {
                     self.send(index, Event::SlotsChanged);
@@ -526,7 +528,7 @@ proptest! {
         for _ in 0..NODES {
             world.settle();
             for index in 0..NODES {
-                // Who is drained goes down and comes back.
+                // A node that is drained goes down and comes back.
                 if matches!(world.devices[index].state.phase, Phase::Complete { outcome: Outcome::Drained, .. }) {
                     world.act(index, Action::Down);
                     world.act(index, Action::Up);
@@ -539,7 +541,7 @@ proptest! {
     }
 }
 
-/// The word that we were passed over is gone when we are back: too much time has passed to rely on our entry.
+/// The entry that passed over us is gone when we are back: too much time has passed to rely on our own entry.
 #[test]
 fn who_was_away_for_too_long_takes_its_slot_anew() {
     let mut world = World::new(1);
@@ -552,7 +554,7 @@ fn who_was_away_for_too_long_takes_its_slot_anew() {
     world.act(1, Action::Alone);
     assert!(world.draining[1] && world.table.held_by(&world.nodes[0]).is_none(), "n0 was passed over");
     world.act(1, Action::Destroy);
-    assert!(world.table.held_by(&world.nodes[0]).is_some(), "nobody says so any more");
+    assert!(world.table.held_by(&world.nodes[0]).is_some(), "no entry passes it over any more");
     world.act(0, Action::Alone);
     assert!(!world.draining[0] && !world.nodes[0].cordoned);
 }

@@ -1,4 +1,4 @@
-//! What is said while nobody asks.
+//! Reasons and hints while there is no request.
 
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
@@ -9,7 +9,7 @@ use schemas::DrainRequester::DeviceOp;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// By the next request it is too late: the node goes down without a drain after five minutes.
+/// When the request comes it is too late: the node goes down without a drain after five minutes.
 #[test]
 fn an_idle_agent_says_what_it_cannot_see() {
     let cases: [(&str, fn(&mut Sim), &str, &str); 5] = [
@@ -22,7 +22,7 @@ fn an_idle_agent_says_what_it_cannot_see() {
         (
             "rights",
             |sim| sim.set(Fault::LooksDenied, true),
-            "asked for its nodes in vain: may not list nodes",
+            "the nodes of the cluster could not be read: may not list nodes",
             "give zedkube's user the right",
         ),
         (
@@ -67,7 +67,7 @@ fn an_idle_agent_says_what_it_cannot_see() {
         }
         sim.faults.clear();
         sim.pass(2 * MINUTE);
-        assert_eq!(words::reason(&sim.state), "nobody asks for a drain", "{what} is mended");
+        assert_eq!(words::reason(&sim.state), "nobody asks for a drain", "{what} works again");
     }
 }
 
@@ -81,7 +81,7 @@ fn a_device_in_no_cluster_has_nothing_to_complain_of() {
     assert_eq!(words::hint(&sim.state), "");
 }
 
-/// Renamed host, changed machine ID, lost label: after the boot nobody finds the node that we cordoned.
+/// Renamed host, changed machine ID, lost label: after the boot zedkube cannot find the node that it has cordoned.
 #[test]
 fn a_cordon_that_nobody_takes_back_is_told_of() {
     let mut sim = Sim::new();
@@ -92,7 +92,7 @@ fn a_cordon_that_nobody_takes_back_is_told_of() {
     let left = Remembered { node: "own".into(), node_uid: "own".into() };
     assert_eq!(sim.state.remembered, Some(left.clone()));
 
-    // The next boot, as zedkube begins it with what is stored.
+    // The next boot: zedkube starts with what it has stored.
     let mut state = State::new(Member::Yes, "next boot".into(), sim.now);
     state.remembered = Some(left);
     sim.state = state;
@@ -107,14 +107,14 @@ fn a_cordon_that_nobody_takes_back_is_told_of() {
     let hint = words::hint(&sim.state);
     assert!(hint.contains("ebb uncordon --force own, ebb slots release own"), "{hint}");
 
-    // As another node, which is well.
+    // This machine is now another Node, which is Ready.
     sim.faults.clear();
     sim.set(Fault::TakenForPeer, true);
     sim.pass(MINUTE);
     let said = words::reason(&sim.state);
     assert!(said.starts_with("our cordon or slot may still be on node own"), "{said}");
 
-    // Found again: taken back, seen, forgotten.
+    // The node is found again: it is uncordoned, read once more, and forgotten.
     sim.faults.clear();
     sim.own.boot_id = "next boot".into();
     sim.state.own = None;

@@ -1,4 +1,4 @@
-//! Scenarios of membership: what is stored, what a look of this boot says, and who asks meanwhile.
+//! Scenarios of membership: the stored value, the first list of this boot, and requests meanwhile.
 
 use drain::view::NodeView;
 
@@ -11,7 +11,7 @@ use schemas::DrainRequester::DeviceOp;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A device whose membership is stored as `no`, before its first look in this boot.
+/// A device whose membership is stored as `no`, before its first list in this boot.
 fn stored_no(prepare: impl Fn(&mut Sim)) -> Sim {
     let mut sim = Sim::new();
     prepare(&mut sim);
@@ -45,7 +45,7 @@ fn a_stored_no_that_a_look_confirms_lets_the_device_go() {
     );
 }
 
-/// Nobody knows before a look of this boot: the report says `unknown`, and the gate waits.
+/// Before the first list of this boot the membership is not known: the report says `unknown`, and the gate waits.
 #[test]
 fn a_stored_no_releases_nobody_before_one_look_of_this_boot() {
     let mut sim = stored_no(|sim| sim.set(Fault::Unreachable, true));
@@ -80,7 +80,7 @@ fn without_a_cluster_to_look_at_a_stored_no_counts_at_once() {
     }
 }
 
-/// One request that nobody takes away must not keep a growing cluster from being seen.
+/// One request that is never withdrawn must not hide that the cluster grows.
 #[test]
 fn a_request_that_stands_does_not_keep_a_no() {
     let mut sim = Sim::new();

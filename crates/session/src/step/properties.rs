@@ -71,7 +71,7 @@ fn any_picture() -> impl Strategy<Value = Arc<Picture>> {
     )
 }
 
-/// An event whose serial is to be taken from the state (`true`) or is an old one.
+/// An event whose serial is taken from the state (`true`), or is an old one (`false`).
 #[derive(Clone, Debug)]
 enum Draft {
     Plain(Event),
@@ -83,7 +83,7 @@ enum Draft {
     Slots(bool, Result<Vec<(u8, u8)>, bool>),
     Health(bool, bool),
     Restart,
-    /// From now on the record can be written, or not.
+    /// From now on the record can be written, or cannot.
     Writable(bool),
     Answer(bool, u8, drain::Answer),
     Proof(bool, Result<Arc<Picture>, String>),
@@ -165,7 +165,7 @@ fn entries() -> impl Strategy<Value = Vec<(u8, u8)>> {
     prop::collection::vec((0..3_u8, 0..8_u8), 0..3)
 }
 
-/// Who has an entry, and which: 6 has passed over all others, 7 is unreadable.
+/// Which nodes have an entry; 6 has passed over all others, 7 is unreadable.
 fn table(entries: Vec<(u8, u8)>) -> SlotTable {
     let name = |number: u8| ["own", "a", "b"][usize::from(number)].to_owned();
     let mut table = SlotTable { version: Some("1".into()), ..SlotTable::default() };
@@ -292,7 +292,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Only an operator's word takes a node down that a restarted zedkube knows nothing of.
+    /// While the record cannot be written, only an operator's order lets the node go down.
     fn nobody_is_told_complete_off_the_record(&self) {
         let told = |state: &State| -> Vec<(DrainRequester, String)> {
             let told = state.requests.iter().filter(|request| request.answer == Answer::Complete);
@@ -306,7 +306,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Whether or not the record can be written.
+    /// This holds whether or not the record can be written.
     fn withdrawals_and_orders_are_heard(&self, event: &Event) {
         if let Event::Requests(standing) = event {
             let names = |requests: &mut dyn Iterator<Item = &Request>| -> Vec<(DrainRequester, String)> {
@@ -390,7 +390,7 @@ impl Seen<'_> {
         }
         if self.after.member_now() == Member::No {
             let was_looked = self.after.has_looked || self.after.facts.mode == Mode::Never;
-            assert!(was_looked || !self.after.facts.has_kubeconfig, "a stored no alone");
+            assert!(was_looked || !self.after.facts.has_kubeconfig, "not because of a stored no alone");
             assert!(!matches!(self.after.phase, Phase::Waiting(_)), "nothing is to be waited for");
         }
     }

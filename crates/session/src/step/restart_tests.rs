@@ -10,7 +10,7 @@ use schemas::DrainRequester::DeviceOp;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Passes time, kills zedkube, passes time without it, and goes on.
+/// Lets time pass, kills zedkube, lets time pass without it, and goes on.
 #[track_caller]
 fn check(
     prepare: impl Fn(&mut Sim),
@@ -110,7 +110,7 @@ fn without_a_record_a_new_drain_adopts_cordon_and_slot() {
     assert!(!sim.own.cordoned);
 }
 
-/// Nobody carries out a write to a node that nobody knows, and then nobody answers it.
+/// A write to a node that is not known would never be carried out, and never be answered.
 #[test]
 fn nothing_is_written_before_a_look_has_told_which_node_is_ours() {
     let cordoning = Phase::Cordoning(Cordoning { attempt: 1, ..Cordoning::default() });
@@ -127,7 +127,7 @@ fn nothing_is_written_before_a_look_has_told_which_node_is_ours() {
     }
 }
 
-/// Whether the API server answers now, only a look of this process can tell.
+/// Only a call of this process can show whether the API server answers now.
 #[test]
 fn an_outage_before_the_restart_alone_completes_nothing() {
     let mut sim = Sim::new();

@@ -1,4 +1,4 @@
-//! A small simulated cluster with a clock of its own, on which the scenarios are told.
+//! A small simulated cluster with its own clock, in which the scenarios run.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::OWNER;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// What does not work.
+/// A part of the simulated cluster that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     Unreachable,
@@ -23,22 +23,22 @@ pub(super) enum Fault {
     SlotsRefused,
     /// The right to the slots is lost just as we cordon.
     SlotsRefusedAtCordon,
-    /// Somebody frees our entry and takes the slot just as we cordon.
+    /// Another node frees our entry and takes the slot just as we cordon.
     SlotStolenAtCordon,
     /// A node joins and takes the slot just before the slots are read.
     NewcomerTakesSlot,
     /// Health fails as soon as we hold the slot.
     HealthWithSlot,
     RenameRefused,
-    /// Fresh looks are not answered.
+    /// Fresh lists are not answered.
     ProofHangs,
     /// The watch does not see that our Node is gone.
     WatchIsOld,
     /// The right to list nodes is lost.
     LooksDenied,
-    /// No node is known to be ours.
+    /// No Node can be matched to this machine.
     NodeUnknown,
-    /// The peer is taken for ours.
+    /// The peer's Node is matched to this machine.
     TakenForPeer,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Sim {
     pub(super) now: Moment,
     pub(super) policy: Policy,
     pub(super) wake: Option<Moment>,
-    /// What does not work now.
+    /// The faults that are active now.
     pub(super) faults: BTreeSet<Fault>,
     pub(super) own: NodeView,
     pub(super) others: Vec<NodeView>,
@@ -56,22 +56,22 @@ pub(super) struct Sim {
     pub(super) slots: SlotTable,
     pub(super) health: Result<(), String>,
     pub(super) slot_reads: usize,
-    /// What the device knows of its membership.
+    /// The facts about its membership that the device knows.
     pub(super) facts: Facts,
     /// Our Node exists.
     pub(super) has_own_node: bool,
-    /// If not, it may still come.
+    /// If our Node does not exist, it may still be created.
     pub(super) may_join: bool,
-    /// What is on record.
+    /// The record on disk.
     pub(super) recorded: Record,
     /// Each status that was shown, with the requester's number.
     pub(super) shown: Vec<(u8, u8)>,
-    /// Effects in order, as words.
+    /// Effects that were carried out, in order, as words.
     pub(super) done: Vec<String>,
 }
 
 impl Sim {
-    /// A member of a cluster of two, with two pods here, at rest.
+    /// A device at rest, in a cluster of two nodes, with two pods on it.
     pub(super) fn new() -> Self {
         Self::with(Policy::device())
     }
@@ -106,7 +106,7 @@ impl Sim {
         self.send_all([event]);
     }
 
-    /// Sends events that come before any answer to what the first of them causes.
+    /// Sends events that arrive before any answer to the effects of the first of them.
     fn send_all<const N: usize>(&mut self, events: [Event; N]) {
         let mut queue = std::collections::VecDeque::from(events);
         while let Some(event) = queue.pop_front() {
@@ -119,7 +119,7 @@ impl Sim {
         }
     }
 
-    /// Carries one effect out; what changed is also seen by the watches.
+    /// Carries one effect out; the watches also report the change.
     pub(super) fn perform(&mut self, effect: Effect) -> Vec<Event> {
         let answer = self.answer_to(effect);
         let picture = self.state.wants_picture().then(|| Event::Drain(drain::Event::Picture(self.picture())));
@@ -248,7 +248,7 @@ impl Sim {
         !self.has(fault)
     }
 
-    /// From now on this does not work, or does again.
+    /// From now on this fails, or works again.
     pub(super) fn set(&mut self, fault: Fault, on: bool) {
         if on {
             self.faults.insert(fault)
@@ -274,7 +274,7 @@ impl Sim {
         }
         self.slots.put(node, entry);
         self.count_version();
-        // The Lease of before is not a part of the answer to a write.
+        // The answer to a write does not contain the old version's Lease.
         Ok(SlotTable { old: None, ..self.slots.clone() })
     }
 
@@ -284,7 +284,7 @@ impl Sim {
         self.slots.version = Some(version.to_string());
     }
 
-    /// Now these have entries, and we have the one that we had.
+    /// From now on these nodes have entries, and we keep ours if we had one.
     pub(super) fn others_hold(&mut self, names: &[&str]) {
         let own = self.slots.of("own").cloned();
         let holder =
@@ -297,7 +297,7 @@ impl Sim {
         self.slots.holders.iter().map(|holder| holder.node.as_str()).collect()
     }
 
-    /// What happens to the slot just as we cordon.
+    /// Does to the slot, just as we cordon, what the active fault says.
     fn meddle(&mut self) {
         if self.faults.remove(&Fault::SlotsRefusedAtCordon) {
             self.set(Fault::SlotsRefused, true);
@@ -375,7 +375,7 @@ impl Sim {
         self.ask(&[(DrainRequester::DeviceOp, "1")]);
     }
 
-    /// Killed, and back with what is on record.
+    /// Kills zedkube, and restarts it with its record.
     pub(super) fn restart(&mut self) {
         self.restart_from(self.recorded.clone());
     }
@@ -387,7 +387,7 @@ impl Sim {
         self.start(standing);
     }
 
-    /// Killed, and back without a record.
+    /// Kills zedkube, and restarts it without a record.
     pub(super) fn lose_record(&mut self) {
         let standing: Vec<Request> = self.state.requests.iter().cloned().collect();
         let boot_id = self.state.boot_id.clone();
@@ -395,7 +395,7 @@ impl Sim {
         self.start(standing);
     }
 
-    /// The device comes up again; nobody asks any more.
+    /// The device comes up again; there is no request.
     pub(super) fn boot(&mut self, boot_id: &str) {
         let others = self.state.slots.others;
         self.state = State::new(self.state.member, boot_id.into(), self.now).knowing(others);
@@ -403,7 +403,7 @@ impl Sim {
         self.start(vec![]);
     }
 
-    /// As the loop does: the facts first, then who asks.
+    /// The facts first, then the requests, as the real loop does.
     pub(super) fn start(&mut self, standing: Vec<Request>) {
         self.shown.clear();
         self.send_all([Event::Facts(self.facts), Event::Requests(standing)]);

@@ -1,4 +1,4 @@
-//! Scenarios of slots and health: who may leave when, and what is given back.
+//! Scenarios of slots and health: which node may leave when, and what is released.
 
 use drain::view::NodeView;
 
@@ -62,7 +62,7 @@ fn a_forgotten_entry_is_freed_but_not_that_of_a_node_that_is_down() {
 #[test]
 fn a_holder_that_has_just_joined_does_not_look_as_if_it_were_gone() {
     let mut sim = Sim::new();
-    // What a read before has shown is forgotten, so that the table is read after the nodes.
+    // What an earlier read has shown is forgotten, so that the table is read after the nodes.
     sim.state.slots.table = None;
     sim.set(Fault::NewcomerTakesSlot, true);
     sim.reboot();
@@ -105,7 +105,7 @@ fn a_slot_that_somebody_releases_takes_complete_back() {
     assert!(sim.state.requests.iter().all(|request| request.answer == Answer::None));
 }
 
-/// We were away before the cordon; another node took the slot and has named us as passed over.
+/// We were unreachable before the cordon; another node took the slot and passed our entry over.
 #[test]
 fn who_is_passed_over_while_away_queues_again_and_drains_afterwards() {
     let mut sim = Sim::new();
@@ -127,7 +127,7 @@ fn who_is_passed_over_while_away_queues_again_and_drains_afterwards() {
     assert!(sim.slots.held_by(&sim.own).is_some_and(|own| own.renewal > renewal + 1));
 }
 
-/// What we have left has to go back all the same, or it would stand there for ever: nobody else may take it away.
+/// Our entry has to be removed even after it was passed over: no other node may remove it.
 #[test]
 fn an_entry_that_was_passed_over_or_destroyed_is_taken_away_by_its_own_node() {
     for is_destroyed in [false, true] {
@@ -149,7 +149,7 @@ fn an_entry_that_was_passed_over_or_destroyed_is_taken_away_by_its_own_node() {
     }
 }
 
-/// The Lease in which versions before kept the slots.
+/// The Lease in which older versions kept the slots.
 #[test]
 fn a_holder_in_the_lease_of_before_is_waited_for() {
     let mut sim = Sim::new();
@@ -201,8 +201,8 @@ fn an_outage_while_another_node_holds_a_slot_is_waited_for_longer() {
     assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
 }
 
-/// Another node takes the slot long after we have looked into the table for the first time, and may take the API server
-/// down with it.
+/// Another node takes the slot long after we have read the table for the first time, and may take the API server down
+/// with it.
 #[test]
 fn what_is_known_of_other_holders_is_kept_fresh_while_nobody_asks() {
     let changes: [(&str, fn(&mut Sim)); 3] = [
@@ -245,7 +245,7 @@ fn a_slot_that_went_back_is_not_held_for_ever() {
     assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
 }
 
-/// A crash, an upgrade, a power cut in the outage: the other node is still down.
+/// After a crash, an upgrade or a power cut during the outage the other node is still down.
 #[test]
 fn what_is_known_of_other_holders_survives_a_kill_and_a_boot() {
     let events: [(&str, fn(&mut Sim)); 3] = [
@@ -284,7 +284,7 @@ fn without_knowledge_of_other_holders_the_longer_wait_counts() {
     assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
 }
 
-/// It says so in the list: nobody else can hold a slot, whether or not the table can be read.
+/// The list shows that no other node exists, so none can hold a slot, whether or not the table can be read.
 #[test]
 fn a_node_that_is_alone_in_its_cluster_never_waits_for_others() {
     for boots in [false, true] {

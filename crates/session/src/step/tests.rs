@@ -1,4 +1,4 @@
-//! Scenarios of one drain: requests, cordon, attempts, outages, and the way back.
+//! Scenarios of one drain: requests, cordon, attempts, outages and restoring.
 
 use drain::view::{NodeView, Picture};
 
@@ -104,7 +104,7 @@ fn a_late_watch_does_not_take_complete_back() {
     assert_eq!((sim.statuses().last(), sim.state.session.number), (Some(&9), 1));
 }
 
-/// The look was served before the pod came, and its answer was long on its way.
+/// The server answered the list before the pod came, and the answer was long in flight.
 #[test]
 fn d15_a_look_that_something_has_overtaken_is_not_believed() {
     let mut sim = Sim::new();
@@ -117,13 +117,13 @@ fn d15_a_look_that_something_has_overtaken_is_not_believed() {
     };
     sim.set(Fault::ProofHangs, true);
     sim.ask(&[(DrainRequester::DeviceOp, "1"), (DrainRequester::Update, "1")]);
-    let first = serial(&sim).expect("somebody new asks");
+    let first = serial(&sim).expect("a new request causes a verification");
     sim.pods = vec![pod("3")];
     sim.show_picture();
     sim.send(Event::Drain(drain::Event::Proof { attempt: first, look: Ok(empty) }));
-    let second = serial(&sim).expect("it is looked again");
+    let second = serial(&sim).expect("another verification follows");
     assert_ne!(first, second);
-    assert_ne!(sim.shown.last(), Some(&(9, 3)), "nobody is answered");
+    assert_ne!(sim.shown.last(), Some(&(9, 3)), "no request is answered");
     sim.set(Fault::ProofHangs, false);
     sim.send(Event::Drain(drain::Event::Proof { attempt: second, look: Ok(sim.picture()) }));
     assert_eq!(sim.state.session.number, 2, "a new drain");
@@ -416,7 +416,7 @@ fn an_attempt_that_may_not_see_the_node_fails_early_and_names_the_right() {
     assert!(matches!(state.phase, Phase::Pausing { failed: 1, .. }), "{:?}", state.phase);
     assert!(state.session.attempts[0].error.contains(why), "{:?}", state.session.attempts);
     assert!(effects.contains(&Effect::Drain(drain::Effect::Abort)), "{effects:?}");
-    assert!(!state.awaits_picture(), "it is not told again before the next attempt");
+    assert!(!state.awaits_picture(), "no watch is needed again before the next attempt");
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn one_failed_probe_is_no_outage_and_some_seconds_of_them_are() {
     assert_eq!(
         (away(&sim), sim.state.api.away_since.is_some()),
         (None, true),
-        "said, and nothing stands still"
+        "the reason says so, and the attempt goes on"
     );
     sim.pass(10 * SECOND);
     assert_eq!(sim.state.api.away_since, None);

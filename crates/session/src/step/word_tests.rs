@@ -1,4 +1,4 @@
-//! Scenarios of an operator's word: COMPLETE by force, drains switched off and on.
+//! Scenarios of an operator's orders: COMPLETE by force, drains switched off and on.
 
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
@@ -70,7 +70,7 @@ fn d29_without_a_request_it_is_shown_and_waits_for_one() {
     sim.pass(SECOND);
     assert_eq!((sim.shown.as_slice(), sim.outcome()), ([(9, 2)].as_slice(), Some(Outcome::Forced)));
     assert_eq!(sim.count("cordon"), 0);
-    // Used up: the next request is drained for.
+    // The order is used up: the next request is drained for.
     sim.ask(&[]);
     sim.pass(10 * SECOND);
     sim.ask(&[(DeviceOp, "2")]);
@@ -104,7 +104,8 @@ fn after_a_failed_drain_it_answers_what_stands() {
     assert_eq!(sim.shown.last(), Some(&(9, 2)));
 }
 
-/// For somebody who has not asked it is shown long enough to be seen; then those who did see their own answer again.
+/// An order for a requester that has not asked is shown long enough to be seen; then the others see their own answer
+/// again.
 #[test]
 fn d29_an_answer_that_nobody_asked_for_does_not_stay() {
     for (fault, answer) in [(None, (9, 2)), (Some(Fault::CordonRefused), (6, 2))] {
@@ -140,7 +141,7 @@ fn d30_disable_releases_who_waits_and_stays() {
     sim.shown.clear();
     sim.ask(&[(Update, "2")]);
     sim.pass(20 * SECOND);
-    assert_eq!(sim.shown, [(9, 3), (1, 1)], "whoever asks is answered");
+    assert_eq!(sim.shown, [(9, 3), (1, 1)], "each request is answered");
     assert_eq!(sim.count("cordon"), 1, "and nothing is drained: {:?}", sim.done);
 }
 
@@ -194,7 +195,7 @@ fn an_order_that_comes_after_the_answer_is_spent_at_once_and_drains_the_next_ope
         assert_eq!((needless.requester, needless.outcome), (requester, Outcome::Drained));
         assert_eq!((sim.outcome(), sim.state.since), (Some(Outcome::Drained), since), "nothing has changed");
         assert!(sim.shown.iter().all(|shown| *shown == (9, 2)), "{:?}", sim.shown);
-        // The reboot is taken back, and another one is commanded.
+        // The reboot is withdrawn, and another one is commanded.
         sim.ask(&[]);
         sim.pass(10 * SECOND);
         assert_eq!(sim.state.forcing, crate::forcing::Forcing::default());
@@ -205,7 +206,7 @@ fn an_order_that_comes_after_the_answer_is_spent_at_once_and_drains_the_next_ope
     }
 }
 
-/// Such an answer is taken back when the API server is there again; an operator's word is not.
+/// An answer without a drain is taken back when the API server answers again; an answer by an order is not.
 #[test]
 fn an_order_that_comes_after_an_undrained_answer_makes_it_stand() {
     for (is_ordered, expected) in [(false, Outcome::Drained), (true, Outcome::Forced)] {
@@ -245,7 +246,7 @@ fn an_order_answers_all_who_asked_when_it_came() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
     sim.send(order(DrainOrder::Complete(Operator)));
     sim.pass(SECOND);
-    // A third one asks while the second still waits for its turn.
+    // A third requester asks while the second still waits for its answer.
     sim.ask(&[(DeviceOp, "1"), (Update, "1"), (Operator, "1")]);
     sim.pass(5 * SECOND);
     assert!(forced_by(&sim, Update).is_some() && forced_by(&sim, DeviceOp).is_some());
@@ -266,7 +267,7 @@ fn who_forced_an_answer_is_known_as_long_as_it_stands() {
     assert_eq!(forced_by(&sim, DeviceOp), None);
 }
 
-/// Who forced the answer that this requester has.
+/// The text that says who forced this requester's answer.
 fn forced_by(sim: &Sim, requester: DrainRequester) -> Option<&str> {
     let mut requests = sim.state.requests.iter();
     let request = requests.find(|request| request.requester == requester)?;
@@ -316,7 +317,7 @@ fn without_a_record_a_withdrawal_gives_node_and_slot_back() {
     assert!(
         effects.iter().any(|effect| matches!(effect, Effect::WriteSlots { .. })) && allowed(&sim, &effects)
     );
-    // A cordon and an eviction have to wait, and are not wanted any more once nobody asks.
+    // A cordon and an eviction have to wait; once there is no request, they are dropped.
     let evict = drain::progress::attempt(&before.drain).map(|attempt| {
         let pod = drain::PodId { namespace: "a".into(), name: "b".into(), uid: "c".into() };
         Effect::Drain(drain::Effect::Evict { attempt: attempt.number(), pod, grace: None })
