@@ -1,6 +1,6 @@
 //! This node's entry in the slot table: read, taken, confirmed after each cordon, renewed and released.
 //!
-//! Level-triggered: [`Wanted`] says what the session needs from the table, one call is in flight at a time, and each
+//! Level-triggered: `Wanted` says what the session needs from the table, one call is in flight at a time, and each
 //! write is based on the version that was read. After any failure the table is read again.
 
 use std::time::Duration;
