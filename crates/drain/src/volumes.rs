@@ -19,7 +19,7 @@ use self::shelves::NodeVolume;
 pub use self::shelves::{Attachment, PodVolume, Shelves};
 
 /// One volume of pods that leave, or that a proof found attached to the node without a pod. Others only read it:
-/// [`Volumes`] hands none out to be changed.
+/// `Volumes` hands none out to be changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeTrack {
     /// Name of the PersistentVolume. Where that is not known: the name of the VolumeAttachment, or the one in
