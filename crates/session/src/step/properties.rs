@@ -3,6 +3,7 @@
 use drain::answer::BudgetRefusal;
 use drain::view::{NodeView, Picture, PodId, PodView};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use schemas::DrainOrder;
 
 use super::*;
@@ -447,37 +448,79 @@ impl Seen<'_> {
     }
 }
 
+/// Plays a run from its first step, and shows each step to `see`.
+fn play(stored: Member, drafts: Vec<(Draft, u64)>, mut see: impl FnMut(&Seen<'_>, &Event)) {
+    let mut now = Moment(1_000_000);
+    let facts = Facts { has_kubeconfig: true, ..Facts::default() };
+    let mut state = State { facts, ..State::new(stored, "boot".into(), now) };
+    let mut disk = record(&state);
+    for (draft, millis) in drafts {
+        now = now + Duration::from_millis(millis);
+        if matches!(draft, Draft::Restart) {
+            state = resume(disk.clone(), state.member, "boot".into(), now);
+        }
+        if let Draft::Writable(is_writable) = draft {
+            state.is_unrecorded = !is_writable;
+            disk = if is_writable { record(&state) } else { disk };
+        }
+        let before = state.clone();
+        let event = event(draft, &state);
+        let (after, effects) = step(state, event.clone(), now, &policy());
+        see(&Seen { before: &before, after: &after, effects: &effects }, &event);
+        if effects.contains(&Effect::Record) && !after.is_unrecorded {
+            disk = record(&after);
+        }
+        assert!(after.is_unrecorded || disk == record(&after), "what changed is on record");
+        state = after;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn invariants_hold(
-        stored in prop_oneof![3 => Just(Member::Yes), 1 => Just(Member::No), 1 => Just(Member::Unknown)],
+        stored in any_stored(),
         drafts in prop::collection::vec((any_draft(), 0..20_000_u64), 1..60),
     ) {
-        let mut now = Moment(1_000_000);
-        let facts = Facts { has_kubeconfig: true, ..Facts::default() };
-        let mut state = State { facts, ..State::new(stored, "boot".into(), now) };
-        let mut disk = record(&state);
-        for (draft, millis) in drafts {
-            now = now + Duration::from_millis(millis);
-            if matches!(draft, Draft::Restart) {
-                state = resume(disk.clone(), state.member, "boot".into(), now);
+        play(stored, drafts, |seen, event| seen.check(event));
+    }
+}
+
+fn any_stored() -> impl Strategy<Value = Member> {
+    prop_oneof![3 => Just(Member::Yes), 1 => Just(Member::No), 1 => Just(Member::Unknown)]
+}
+
+/// So many random runs reach each transition.
+const RUNS: usize = 6_000;
+
+/// `docs/reference/states-session.md` shows every way from one phase to another, and no other. `UPDATE_DIAGRAMS=1`
+/// rewrites its arrows.
+#[test]
+fn the_state_diagram_shows_what_step_does() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let runs = (any_stored(), prop::collection::vec((any_draft(), 0..20_000_u64), 1..60));
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..RUNS {
+        let (stored, drafts) = runs.new_tree(&mut runner).unwrap().current();
+        play(stored, drafts, |step, _| {
+            let [before, after] = [step.before, step.after].map(|state| phase_name(&state.phase));
+            if before != after {
+                seen.insert((before.to_owned(), after.to_owned()));
             }
-            if let Draft::Writable(is_writable) = draft {
-                state.is_unrecorded = !is_writable;
-                disk = if is_writable { record(&state) } else { disk };
-            }
-            let before = state.clone();
-            let event = event(draft, &state);
-            let (after, effects) = step(state, event.clone(), now, &policy());
-            Seen { before: &before, after: &after, effects: &effects }.check(&event);
-            if effects.contains(&Effect::Record) && !after.is_unrecorded {
-                disk = record(&after);
-            }
-            prop_assert!(after.is_unrecorded || disk == record(&after), "what changed is on record");
-            state = after;
-        }
+        });
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/states-session.md");
+    diagram::check_diagram(std::path::Path::new(page), &seen);
+}
+
+/// The phase with the part of it that decides about the node.
+fn phase_name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Complete { outcome: Outcome::Drained, .. } => "Drained",
+        Phase::Complete { outcome: Outcome::Forced, .. } => "Forced",
+        Phase::Complete { .. } => "Undrained",
+        other => other.name(),
     }
 }
 
