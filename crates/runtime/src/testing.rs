@@ -21,4 +21,4 @@ pub use device::{TOO_LONG, TestDevice, until};
 pub use inputs::{DEVICE_ACTION, GATE_INPUTS, WRONG_ACTIONS, WRONG_REQUESTS};
 pub use log::CapturedLog;
 pub use random::{Around, any_around, any_run, explored, play_around};
-pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube};
+pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube, Transition};

@@ -88,7 +88,7 @@ fn updated(page: &str, seen: &[&BTreeSet<Transition>]) -> String {
         let drawn = arrows(diagram, seen);
         let is_new = |transition: &&Transition| !drawn.contains(*transition);
         lines.extend(seen.iter().filter(is_new).map(|(from, to)| format!("    {from} --> {to}")));
-        text.push_str(&format!("{before}{BEGIN}{}\n{END}", lines.join("\n")));
+        text.extend([before, BEGIN, &lines.join("\n"), "\n", END]);
         rest = after;
     }
     text + rest
