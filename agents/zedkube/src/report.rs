@@ -221,6 +221,8 @@ fn request_line(request: &session::Request, state: &State) -> RequestLine {
         answer: request.answer.status(),
         outcome: match request.answer {
             Answer::Forced => Some(Outcome::Forced),
+            // Somebody else may have been answered by an order since.
+            Answer::Complete if state.is_forced() => state.session.told,
             Answer::Complete => state.session.ended,
             Answer::None | Answer::FailedCordon | Answer::FailedDrain => None,
         },

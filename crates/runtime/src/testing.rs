@@ -11,7 +11,6 @@
 
 mod bad_files;
 mod device;
-mod diagram;
 mod inputs;
 mod log;
 mod random;
@@ -19,8 +18,7 @@ mod sim;
 
 pub use bad_files::{BadFile, Input};
 pub use device::{TOO_LONG, TestDevice, until};
-pub use diagram::{Transition, check_diagram, variant_name};
 pub use inputs::{DEVICE_ACTION, GATE_INPUTS, WRONG_ACTIONS, WRONG_REQUESTS};
 pub use log::CapturedLog;
 pub use random::{Around, any_around, any_run, explored, play_around};
-pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube};
+pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube, Transition};

@@ -40,7 +40,7 @@ pub(crate) fn taken(state: &mut State, renamed: bool, turn: &mut Turn<'_>) {
             state.forcing = Forcing::default();
             state.requests.take_forced_back();
             if state.is_forced() {
-                state.enter(Phase::Idle, turn.now);
+                state.enter(without_order(state), turn.now);
             }
         }
     }
@@ -84,16 +84,26 @@ pub(crate) fn step(state: &mut State, now: Moment) -> Next {
     }
     state.forcing.spend();
     if state.requests.next_unanswered().is_some() {
-        Next::Begin
+        // Who was answered by a drain before is drained for again: nothing looks after that answer meanwhile.
+        Next::BeginAnew
     } else if state.requests.iter().any(|request| request.answer == Answer::Complete) {
         // Some were answered because of a drain, whose result must stay true.
-        Next::GoOn(Phase::Complete { outcome: Outcome::Drained, recheck: None })
+        Next::GoOn(Phase::Complete { outcome: state.session.told.unwrap_or(Outcome::Drained), recheck: None })
     } else if state.requests.is_empty() {
         Next::GoOn(Phase::Idle)
     } else if let Some(failed) = failed_before(state) {
         Next::GoOn(Phase::Failed(failed))
     } else {
         Next::Stay
+    }
+}
+
+/// The phase that an order which is taken back leaves: COMPLETE for those who were told so without it.
+fn without_order(state: &State) -> Phase {
+    let is_told = |request: &Request| request.answer == Answer::Complete;
+    match state.session.told.filter(|_| state.requests.iter().any(is_told)) {
+        Some(outcome) => Phase::Complete { outcome, recheck: None },
+        None => Phase::Idle,
     }
 }
 

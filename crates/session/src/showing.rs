@@ -57,6 +57,9 @@ fn announce(state: &mut State, answer: Answer, turn: &Turn<'_>) -> Option<Moment
     }
     state.shown.announce(answer.status(), requester, turn.now);
     state.requests.answer(requester, answer);
+    if let Phase::Complete { outcome, .. } = state.phase {
+        state.session.told = Some(outcome);
+    }
     state.requests.next_unanswered().map(|_| turn.now + BETWEEN_ANSWERS)
 }
 

@@ -344,6 +344,8 @@ pub struct Session {
     pub gone: u64,
     /// How the drain ended; kept until the next one begins.
     pub ended: Option<Outcome>,
+    /// Why requesters were answered COMPLETE without an order of an operator. An order that comes later does not change it.
+    pub told: Option<Outcome>,
 }
 
 /// One attempt that has failed.

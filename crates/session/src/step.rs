@@ -316,6 +316,7 @@ fn begin(state: &mut State, turn: &Turn<'_>) {
     state.drain = drain::State::Idle;
     state.drain_wake = None;
     state.shown.forget_times();
+    state.slots.confirmed = false;
     state.api.ask_anew(turn.now);
     state.picture = None;
     let waiting = Waiting { since: turn.now, after: turn.serial(), ..Waiting::default() };
@@ -359,7 +360,9 @@ fn pursue(state: &mut State, turn: &mut Turn<'_>) -> [Option<Moment>; 8] {
 fn pursue_slot(state: &mut State, turn: &mut Turn<'_>) -> Option<Moment> {
     let Some(wanted) = wants::slot(state, turn.now, turn.policy) else {
         state.slots.rest();
-        return (state.holds_slot() && turn.policy.slots_limit > 0).then(|| state.slots.renew_at());
+        // A renewal that is due and not wanted all the same (the API server is away, no member any more) waits for an event.
+        let is_renewed = state.holds_slot() && turn.policy.slots_limit > 0;
+        return is_renewed.then(|| state.slots.renew_at()).filter(|at| turn.now < *at);
     };
     if state.api.away_since.is_some() {
         return None;
@@ -378,6 +381,8 @@ fn pursue_slot(state: &mut State, turn: &mut Turn<'_>) -> Option<Moment> {
             // This node's slot is lost: no more pods are evicted, and the node queues again. While others have all
             // slots, it is uncordoned.
             state.drive(drain::Event::Cancel, turn);
+            // A cordon of this very step would be one without a slot.
+            turn.effects.retain(|effect| !matches!(effect, Effect::Cordon { .. }));
             state.requests.forget_answers();
             begin(state, turn);
             Some(turn.now)

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use diagram::check_diagram;
 use proptest::prelude::*;
-use runtime::testing::{
-    Around, SimAgent, SimFaults, any_around, any_run, check_diagram, explored, play_around,
-};
+use runtime::testing::{Around, SimAgent, SimFaults, any_around, any_run, explored, play_around};
 use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus};
 
 use super::sim::{Plan, RETRY_MS, Sim, config};

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use diagram::variant_name;
 use runtime::siblings::NodeAgentView;
-use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube, variant_name};
+use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainRequester, DrainStatus,
     Member, Operation,

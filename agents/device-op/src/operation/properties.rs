@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use diagram::check_diagram;
 use proptest::prelude::*;
 use runtime::freeze::Freeze;
-use runtime::testing::{
-    Around, SimAgent, SimFaults, any_around, any_run, check_diagram, explored, play_around,
-};
+use runtime::testing::{Around, SimAgent, SimFaults, any_around, any_run, explored, play_around};
 use schemas::{DrainStatus, Operation, Source};
 
 use super::sim::{Plan, RETRY_MS, Sim};

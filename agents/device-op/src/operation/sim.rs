@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use diagram::variant_name;
 use runtime::freeze::Freeze;
-use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube, variant_name};
+use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     ActionRecord, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus, GoTime, Operation, Source,
 };

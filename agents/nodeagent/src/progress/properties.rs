@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use diagram::check_diagram;
 use proptest::prelude::*;
-use runtime::testing::{Around, SimAgent, any_around, any_run, check_diagram, explored, play_around};
+use runtime::testing::{Around, SimAgent, any_around, any_run, explored, play_around};
 use schemas::Operation;
 
 use super::sim::{Sim, command};

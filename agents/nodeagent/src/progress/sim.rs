@@ -2,7 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use runtime::testing::{SimAgent, SimLoop, SimWrite, variant_name};
+use diagram::variant_name;
+use runtime::testing::{SimAgent, SimLoop, SimWrite};
 use schemas::Operation;
 
 use super::*;

@@ -59,6 +59,7 @@ fn session() -> Session {
         cordoned_before: true,
         gone: 17,
         ended: Some(Outcome::Cancelled),
+        told: Some(Outcome::NodeGone),
     }
 }
 

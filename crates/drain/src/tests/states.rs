@@ -3,7 +3,8 @@
 //! `UPDATE_DIAGRAMS=1` rewrites them; the words behind each arrow stay.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -113,30 +114,8 @@ fn aimed(event: Event, state: &State, random: u64) -> Event {
     }
 }
 
-/// The page with these arrows in its diagrams, and the words that it has behind them already.
-fn redrawn(page: &str, diagrams: &[Arrows]) -> String {
-    let mut parts: Vec<String> = page.split("stateDiagram-v2\n").map(str::to_owned).collect();
-    for (part, arrows) in parts.iter_mut().skip(1).zip(diagrams) {
-        let (drawn, rest) = part.split_once("```").expect("the end of a diagram");
-        let words: BTreeMap<&str, &str> =
-            drawn.lines().filter_map(|line| line.trim().split_once(": ")).collect();
-        let line = |(from, to): &(String, String)| {
-            let arrow = format!("{from} --> {to}");
-            let words = words.get(arrow.as_str()).map(|words| format!(": {words}"));
-            format!("    {arrow}{}\n", words.unwrap_or_default())
-        };
-        *part = format!("{}```{rest}", arrows.iter().map(line).collect::<String>());
-    }
-    parts.join("stateDiagram-v2\n")
-}
-
 #[test]
 fn the_diagrams_show_what_happens() {
-    let page = std::fs::read_to_string(PAGE).expect("the page");
-    let redrawn = redrawn(&page, &explore());
-    if std::env::var_os("UPDATE_DIAGRAMS").is_some() {
-        #[expect(clippy::disallowed_methods, reason = "a page of the repository, not a file of an agent")]
-        std::fs::write(PAGE, &redrawn).expect("the page is written");
-    }
-    assert_eq!(page, redrawn, "UPDATE_DIAGRAMS=1 rewrites docs/reference/states-drain.md");
+    let [of_attempt, of_pods] = explore();
+    diagram::check_diagrams(Path::new(PAGE), &[&of_attempt, &of_pods]);
 }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use super::diagram::Transition;
 use super::sim::SimAgent;
+use super::sim::Transition;
 
 /// The longest run.
 const MOST_HAPPENINGS: usize = 120;

@@ -9,10 +9,12 @@ use schemas::{
     DrainRequester, DrainStatus, GateFacts, GoTime, Member, OnTimeout, Verdict, ZedkubeSeen, gate,
 };
 
-use super::diagram::Transition;
 use crate::clock::Moment;
 use crate::machine::Machine;
 use crate::requester::{Gate, GateReading, Listen, OwnRequest};
+
+/// From one phase to another.
+pub type Transition = (String, String);
 
 /// zedkube as the gate sees it, and the request's file. `C` is what a request is made for.
 #[derive(Clone, Debug)]

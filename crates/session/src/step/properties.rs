@@ -3,13 +3,16 @@
 use drain::answer::BudgetRefusal;
 use drain::view::{NodeView, Picture, PodId, PodView};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use schemas::DrainOrder;
 
+use super::sim::{Fault, Sim, pod};
 use super::*;
 use crate::OWNER;
 use crate::event::{Cordoned, Look, NoNode, Order, SlotTrouble, Trouble};
 use crate::membership::{Facts, Mode, NodeAgent};
 use crate::record::resume;
+use crate::requests::ANSWERED;
 use crate::slots::{Holder, PassedOver, SlotTable};
 
 fn any_node() -> impl Strategy<Value = NodeView> {
@@ -266,7 +269,10 @@ impl Seen<'_> {
             assert!(moments_only || published == Some(&Effect::Publish));
         }
         if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
-            assert!(matches!(self.after.shown.status, DrainStatus::Starting | DrainStatus::DrainRetrying));
+            // After a restart an attempt goes on; its cordon is made sure of, and CORDONED was shown before.
+            let resumes = matches!(&self.after.phase, Phase::Cordoning(cordoning) if cordoning.resumes);
+            let status = self.after.shown.status;
+            assert!(resumes || matches!(status, DrainStatus::Starting | DrainStatus::DrainRetrying));
         }
         if self.evicts() {
             assert!(matches!(self.after.shown.status, DrainStatus::Cordoned | DrainStatus::DrainRetrying));
@@ -281,9 +287,9 @@ impl Seen<'_> {
         for request in self.after.requests.iter().filter(|request| request.answer != Answer::None) {
             let known = self.before.requests.iter().any(|before| before == request);
             let ended = match request.answer {
-                Answer::Complete => matches!(self.after.phase, Phase::Complete { recheck: None, .. }),
-                Answer::Forced => {
-                    matches!(self.after.phase, Phase::Complete { outcome: Outcome::Forced, .. })
+                // An order can also confirm an answer that was given without a drain.
+                Answer::Complete | Answer::Forced => {
+                    matches!(self.after.phase, Phase::Complete { recheck: None, .. })
                 }
                 Answer::FailedCordon | Answer::FailedDrain => matches!(self.after.phase, Phase::Failed(_)),
                 Answer::None => true,
@@ -317,9 +323,14 @@ impl Seen<'_> {
         let Some(Order { what, .. }) = &self.before.forcing.pending else { return };
         if *event == (Event::OverrideTaken { renamed: true }) {
             let forcing = &self.after.forcing;
+            // Who was answered without a drain keeps that answer, from now on by the order.
+            let is_confirmed = |request: &Request| request.answer == Answer::Forced;
             match what {
                 DrainOrder::Complete(_) => assert!(
-                    forcing.needless.is_some() || self.after.is_forced() || forcing.disabled.is_some()
+                    forcing.needless.is_some()
+                        || self.after.is_forced()
+                        || forcing.disabled.is_some()
+                        || self.after.requests.iter().any(is_confirmed)
                 ),
                 DrainOrder::Disable => assert!(forcing.disabled.is_some()),
                 DrainOrder::Enable => assert!(forcing.disabled.is_none() && forcing.complete.is_none()),
@@ -447,37 +458,198 @@ impl Seen<'_> {
     }
 }
 
+/// Plays a run from its first step, and shows each step to `see`.
+fn play(stored: Member, drafts: Vec<(Draft, u64)>, mut see: impl FnMut(&Seen<'_>, &Event)) {
+    let mut now = Moment(1_000_000);
+    let facts = Facts { has_kubeconfig: true, ..Facts::default() };
+    let mut state = State { facts, ..State::new(stored, "boot".into(), now) };
+    let mut disk = record(&state);
+    for (draft, millis) in drafts {
+        now = now + Duration::from_millis(millis);
+        if matches!(draft, Draft::Restart) {
+            state = resume(disk.clone(), state.member, "boot".into(), now);
+        }
+        if let Draft::Writable(is_writable) = draft {
+            state.is_unrecorded = !is_writable;
+            disk = if is_writable { record(&state) } else { disk };
+        }
+        let before = state.clone();
+        let event = event(draft, &state);
+        let (after, effects) = step(state, event.clone(), now, &policy());
+        see(&Seen { before: &before, after: &after, effects: &effects }, &event);
+        if effects.contains(&Effect::Record) && !after.is_unrecorded {
+            disk = record(&after);
+        }
+        assert!(after.is_unrecorded || disk == record(&after), "what changed is on record");
+        state = after;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn invariants_hold(
-        stored in prop_oneof![3 => Just(Member::Yes), 1 => Just(Member::No), 1 => Just(Member::Unknown)],
+        stored in any_stored(),
         drafts in prop::collection::vec((any_draft(), 0..20_000_u64), 1..60),
     ) {
-        let mut now = Moment(1_000_000);
-        let facts = Facts { has_kubeconfig: true, ..Facts::default() };
-        let mut state = State { facts, ..State::new(stored, "boot".into(), now) };
-        let mut disk = record(&state);
-        for (draft, millis) in drafts {
-            now = now + Duration::from_millis(millis);
-            if matches!(draft, Draft::Restart) {
-                state = resume(disk.clone(), state.member, "boot".into(), now);
+        play(stored, drafts, |seen, event| seen.check(event));
+    }
+}
+
+fn any_stored() -> impl Strategy<Value = Member> {
+    prop_oneof![3 => Just(Member::Yes), 1 => Just(Member::No), 1 => Just(Member::Unknown)]
+}
+
+/// What happens around a session whose effects are answered: by a cluster, by operators, by time.
+#[derive(Clone, Debug)]
+enum Act {
+    /// These ask from now on: bits of [`ANSWERED`], and when they asked.
+    Ask(u8, u8),
+    Pass(u16),
+    Set(Fault, bool),
+    Order(DrainOrder),
+    Restart,
+    Boot,
+    Arrive,
+    /// A person lifts the cordon.
+    Uncordon,
+    Peer(bool, bool),
+    OthersHold(bool),
+    NodeAgent(NodeAgent),
+    OwnNode(bool),
+    Health(bool),
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    let fault = prop_oneof![
+        Just(Fault::Unreachable),
+        Just(Fault::CordonRefused),
+        Just(Fault::EvictionRefused),
+        Just(Fault::SlotsRefused),
+        Just(Fault::SlotStolenAtCordon),
+        Just(Fault::HealthWithSlot),
+        Just(Fault::RenameRefused),
+        Just(Fault::ProofHangs),
+        Just(Fault::WatchIsOld),
+        Just(Fault::LooksDenied),
+        Just(Fault::NodeUnknown),
+    ];
+    let nodeagent = prop_oneof![Just(NodeAgent::Silent), Just(NodeAgent::NotActing), Just(NodeAgent::Acting)];
+    prop_oneof![
+        6 => (0..8_u8, 0..3_u8).prop_map(|(who, at)| Act::Ask(who, at)),
+        10 => (0..40_u16).prop_map(Act::Pass),
+        2 => (40..700_u16).prop_map(Act::Pass),
+        6 => (fault, prop::bool::weighted(0.4)).prop_map(|(fault, on)| Act::Set(fault, on)),
+        2 => any_order().prop_map(Act::Order),
+        2 => Just(Act::Restart),
+        1 => Just(Act::Boot),
+        2 => Just(Act::Arrive),
+        1 => Just(Act::Uncordon),
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(ready, cordoned)| Act::Peer(ready, cordoned)),
+        1 => any::<bool>().prop_map(Act::OthersHold),
+        1 => nodeagent.prop_map(Act::NodeAgent),
+        1 => any::<bool>().prop_map(Act::OwnNode),
+        1 => any::<bool>().prop_map(Act::Health),
+    ]
+}
+
+impl Sim {
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Ask(who, at) => {
+                let at = at.to_string();
+                let asks = |bit: &usize| who & (1 << bit) != 0;
+                let standing = (0..3).filter(asks).map(|bit| (ANSWERED[bit], at.as_str()));
+                self.ask(&standing.rev().collect::<Vec<_>>());
             }
-            if let Draft::Writable(is_writable) = draft {
-                state.is_unrecorded = !is_writable;
-                disk = if is_writable { record(&state) } else { disk };
+            Act::Pass(seconds) => self.pass(Duration::from_secs(seconds.into())),
+            Act::Set(fault, on) => self.set(fault, on),
+            Act::Order(what) => self.send(Event::Override(Order { what, by: "o".into() })),
+            Act::Restart => self.restart(),
+            Act::Boot => self.boot("next"),
+            Act::Arrive => {
+                let uid = self.now.0.to_string();
+                self.pods.push(pod(&uid));
+                self.show_picture();
             }
-            let before = state.clone();
-            let event = event(draft, &state);
-            let (after, effects) = step(state, event.clone(), now, &policy());
-            Seen { before: &before, after: &after, effects: &effects }.check(&event);
-            if effects.contains(&Effect::Record) && !after.is_unrecorded {
-                disk = record(&after);
+            Act::Uncordon => {
+                self.own.cordoned = false;
+                self.show_picture();
             }
-            prop_assert!(after.is_unrecorded || disk == record(&after), "what changed is on record");
-            state = after;
+            Act::Peer(ready, cordoned) => {
+                if let Some(peer) = self.others.first_mut() {
+                    (peer.ready, peer.cordoned) = (ready, cordoned);
+                }
+            }
+            Act::OthersHold(hold) => self.others_hold(if hold { &["peer"] } else { &[] }),
+            Act::NodeAgent(nodeagent) => {
+                self.facts.nodeagent = nodeagent;
+                self.send(Event::Facts(self.facts));
+            }
+            Act::OwnNode(exists) => {
+                self.has_own_node = exists;
+                self.show_picture();
+            }
+            Act::Health(passes) => self.health = if passes { Ok(()) } else { Err("degraded".into()) },
         }
+    }
+}
+
+fn any_acts() -> impl Strategy<Value = Vec<Act>> {
+    prop::collection::vec(any_act(), 1..50)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The same invariants where effects are answered, so that drains go on to their end.
+    #[test]
+    fn invariants_hold_beside_a_cluster(acts in any_acts()) {
+        let mut sim = Sim::with(policy());
+        sim.observer = Some(Box::new(|before, event, after, effects| {
+            Seen { before, after, effects }.check(event);
+        }));
+        for act in acts {
+            sim.act(act);
+        }
+    }
+}
+
+/// So many random runs reach each transition.
+const RUNS: usize = 600;
+
+/// `docs/reference/states-session.md` shows every way from one phase to another, and no other. `UPDATE_DIAGRAMS=1`
+/// rewrites its arrows.
+#[test]
+fn the_state_diagram_shows_what_step_does() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let acts = any_acts();
+    let seen = std::rc::Rc::new(std::cell::RefCell::new(std::collections::BTreeSet::new()));
+    for _ in 0..RUNS {
+        let seen = std::rc::Rc::clone(&seen);
+        let mut sim = Sim::with(policy());
+        sim.observer = Some(Box::new(move |before, _, after, _| {
+            let [before, after] = [before, after].map(|state| phase_name(&state.phase));
+            if before != after {
+                seen.borrow_mut().insert((before.to_owned(), after.to_owned()));
+            }
+        }));
+        for act in acts.new_tree(&mut runner).unwrap().current() {
+            sim.act(act);
+        }
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/states-session.md");
+    diagram::check_diagram(std::path::Path::new(page), &seen.borrow());
+}
+
+/// The phase with the part of it that decides about the node.
+fn phase_name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Complete { outcome: Outcome::Drained, .. } => "Drained",
+        Phase::Complete { outcome: Outcome::Forced, .. } => "Forced",
+        Phase::Complete { .. } => "Undrained",
+        other => other.name(),
     }
 }
 

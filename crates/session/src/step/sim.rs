@@ -68,7 +68,12 @@ pub(super) struct Sim {
     pub(super) shown: Vec<(u8, u8)>,
     /// Effects that were carried out, in order, as words.
     pub(super) done: Vec<String>,
+    /// Is shown every step.
+    pub(super) observer: Option<Observer>,
 }
+
+/// Takes the state before a step, its event, the state after it, and its effects.
+pub(super) type Observer = Box<dyn FnMut(&State, &Event, &State, &[Effect])>;
 
 impl Sim {
     /// A device at rest, in a cluster of two nodes, with two pods on it.
@@ -97,6 +102,7 @@ impl Sim {
             recorded: Record::default(),
             shown: vec![],
             done: vec![],
+            observer: None,
         };
         sim.send(Event::Facts(sim.facts));
         sim
@@ -109,10 +115,17 @@ impl Sim {
     /// Sends events that arrive before any answer to the effects of the first of them.
     fn send_all<const N: usize>(&mut self, events: [Event; N]) {
         let mut queue = std::collections::VecDeque::from(events);
+        let mut steps = 0;
         while let Some(event) = queue.pop_front() {
+            steps += 1;
+            assert!(steps < 10_000, "effects are answered for ever in {:?}: {event:?}", self.state.phase);
+            let seen = self.observer.is_some().then(|| (self.state.clone(), event.clone()));
             let (state, effects) = step(std::mem::take(&mut self.state), event, self.now, &self.policy);
             self.state = state;
             self.wake = None;
+            if let (Some(observer), Some((before, event))) = (&mut self.observer, seen) {
+                observer(&before, &event, &self.state, &effects);
+            }
             for effect in effects {
                 queue.extend(self.perform(effect));
             }
@@ -351,7 +364,10 @@ impl Sim {
     pub(super) fn pass(&mut self, span: Duration) {
         let end = self.now + span;
         self.show_picture();
+        let mut at_once = 0;
         while let Some(wake) = self.wake.filter(|wake| *wake <= end) {
+            at_once = if wake <= self.now { at_once + 1 } else { 0 };
+            assert!(at_once < 100, "the session spins in {:?}", self.state.phase);
             self.now = self.now.max(wake);
             self.send(Event::Tick);
             self.show_picture();

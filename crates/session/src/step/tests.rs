@@ -445,3 +445,29 @@ fn one_failed_probe_is_no_outage_and_some_seconds_of_them_are() {
     sim.pass(10 * SECOND);
     assert!(away(&sim).is_none() && sim.state.api.back.is_some());
 }
+
+/// The renewal of a slot that is due, and that nothing wants just now, must not wake the loop again and again.
+#[test]
+fn a_slot_of_a_device_that_is_no_member_any_more_wakes_nobody() {
+    let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
+    sim.ask(&[(DrainRequester::Update, "0")]);
+    sim.set(Fault::HealthWithSlot, true);
+    sim.boot("next");
+    sim.has_own_node = false;
+    sim.pass(120 * SECOND);
+    assert!(sim.state.holds_slot() && sim.state.member == Member::No);
+}
+
+#[test]
+fn a_slot_under_an_order_while_the_api_server_is_away_wakes_nobody() {
+    let mut sim = Sim::new();
+    sim.ask(&[(DrainRequester::Update, "0")]);
+    sim.set(Fault::Unreachable, true);
+    sim.pass(20 * SECOND);
+    sim.ask(&[]);
+    sim.pass(60 * SECOND);
+    let what = schemas::DrainOrder::Complete(DrainRequester::None);
+    sim.send(Event::Override(crate::event::Order { what, by: "o".into() }));
+    sim.pass(4 * SECOND);
+    assert!(sim.state.holds_slot() && sim.state.is_forced());
+}

@@ -326,3 +326,19 @@ fn without_a_record_a_withdrawal_gives_node_and_slot_back() {
     assert!(crate::unrecorded::has_to_wait(&evict, &before) && crate::unrecorded::is_wanted(&evict, &before));
     assert!(!crate::unrecorded::is_wanted(&evict, &sim.state));
 }
+
+/// An answer that was given without a drain must not look like a drained node because drains are switched off after it.
+#[test]
+fn an_undrained_answer_stays_undrained_when_drains_are_switched_off() {
+    let mut sim = Sim::new();
+    sim.set(Fault::Unreachable, true);
+    sim.reboot();
+    sim.pass(60 * MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+    sim.send(order(DrainOrder::Disable));
+    sim.pass(MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+    sim.restart();
+    sim.pass(SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable), "after a restart");
+}
