@@ -90,8 +90,7 @@ fuzz_target!(|entries: Vec<Entry<'_>>| {
         assert!(!refusal.to_string().contains('\n') && !refusal.accepted.is_empty());
     }
     let lock = AgentLock::acquire(&root, agent::ZEDKUBE).expect("nobody else is zedkube here");
-    let publisher =
-        Publisher::<NodeDrainStatus>::open(&root, agent::ZEDKUBE, Persistence::Persistent, &lock);
+    let publisher = Publisher::<NodeDrainStatus>::open(&root, agent::ZEDKUBE, Persistence::Persistent, &lock);
     if let Ok(publisher) = publisher {
         // It may have restored more from backups, and it takes nothing that a reader refuses.
         assert!(read.items.iter().all(|(key, value)| publisher.get(key) == Some(value)));

@@ -493,7 +493,7 @@ proptest! {
         stored in any_stored(),
         drafts in prop::collection::vec((any_draft(), 0..20_000_u64), 1..60),
     ) {
-        play(stored, drafts, |seen, event| seen.check(event));
+        play(stored, drafts, |seen, event| { seen.check(event); });
     }
 }
 
@@ -502,7 +502,7 @@ fn any_stored() -> impl Strategy<Value = Member> {
 }
 
 /// What happens around a session whose effects are answered: by a cluster, by operators, by time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Act {
     /// These ask from now on: bits of [`ANSWERED`], and when they asked.
     Ask(u8, u8),
