@@ -7,9 +7,6 @@ use runtime::{AgentFlags, Stop, error_chain, logs};
 
 use crate::screen;
 
-/// Threads that carry an agent's tasks: one for its loop, one for calls and files that block.
-const THREADS: usize = 2;
-
 /// Which agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -36,7 +33,9 @@ pub(crate) fn run(kind: Kind, flags: &AgentFlags) -> ExitCode {
     if let Err(error) = logs::init(flags.log_format, kind.name()) {
         return fail(&error, 1);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    pubsub::begin_common_moments();
+    // One thread: with more of them each event wakes two. Whatever may block for long has a thread of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, 1),
