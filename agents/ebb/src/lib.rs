@@ -31,7 +31,9 @@ mod update;
 mod waiting;
 
 use std::ffi::OsString;
+use std::panic::resume_unwind;
 use std::process::ExitCode;
+use std::thread;
 
 use anyhow::Context;
 use schemas::{Agent, Operation};
@@ -52,7 +54,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 
 fn run_verb(arguments: Vec<OsString>) -> ExitCode {
     let usage = cli::usage_code(&arguments);
-    let command = match cli::parse(arguments) {
+    let command = match parse_aside(arguments) {
         Ok(command) => command,
         Err(answer) => return screen::answer(&answer, usage),
     };
@@ -89,6 +91,17 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         screen::complain(&error);
         ExitCode::FAILURE
     })
+}
+
+/// Parses in a thread of its own: the description of all verbs takes 200 KiB of stack, which an agent would keep for as long
+/// as it runs.
+fn parse_aside(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    let taken = arguments.clone();
+    match thread::Builder::new().spawn(move || cli::parse(taken)) {
+        Ok(parsing) => parsing.join().unwrap_or_else(|panic| resume_unwind(panic)),
+        // Where there are no threads left, there is a stack all the same.
+        Err(_) => cli::parse(arguments),
+    }
 }
 
 /// Runs a verb's work to its end; calls that are still in flight then are given up.
