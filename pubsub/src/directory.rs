@@ -78,7 +78,7 @@ pub(crate) struct Directory<T> {
     folder: PathBuf,
     watch: PathWatch,
     items: BTreeMap<TopicKey, T>,
-    doubtful: BTreeMap<PathBuf, Doubt>,
+    doubtful: BTreeMap<PathBuf, SuspectFile>,
     restarted: u64,
     version: u64,
 }
@@ -114,7 +114,7 @@ impl<T: Topic> Directory<T> {
     }
 
     pub(crate) fn refused(&self) -> Vec<Refusal> {
-        self.doubtful.values().filter_map(|doubt| doubt.told.clone()).collect()
+        self.doubtful.values().filter_map(|suspect| suspect.told.clone()).collect()
     }
 
     /// True if the item's file exists but has no readable value (yet): it is refused or half written.
@@ -130,8 +130,12 @@ impl<T: Topic> Directory<T> {
     /// Returns after the folder was read; the version says whether anything changed. Cancel-safe: nothing is changed
     /// before the last wait.
     pub(crate) async fn looked(&mut self) {
-        let again =
-            self.doubtful.values().filter_map(Doubt::look_again).min().map(|pause| Instant::now() + pause);
+        let again = self
+            .doubtful
+            .values()
+            .filter_map(SuspectFile::look_again)
+            .min()
+            .map(|pause| Instant::now() + pause);
         tokio::select! {
             () = self.watch.changed() => {}
             () = async {
@@ -191,13 +195,13 @@ impl<T: Topic> Directory<T> {
         let now = Instant::now();
         let mut before = std::mem::take(&mut self.doubtful);
         for (path, bad) in bad_files {
-            let mut doubt = Doubt::about(bad, Stamp::of(&path), before.remove(&path), now);
-            if doubt.is_due(now) {
-                tracing::warn!("{}", doubt.refusal);
-                doubt.told = Some(doubt.refusal.clone());
-                doubt.is_decided = true;
+            let mut suspect = SuspectFile::about(bad, Stamp::of(&path), before.remove(&path), now);
+            if suspect.is_due(now) {
+                tracing::warn!("{}", suspect.refusal);
+                suspect.told = Some(suspect.refusal.clone());
+                suspect.is_decided = true;
             }
-            self.doubtful.insert(path, doubt);
+            self.doubtful.insert(path, suspect);
         }
     }
 }
@@ -217,7 +221,7 @@ pub(crate) fn read_restarted(folder: &Path) -> Option<u64> {
 
 /// A bad file, followed over several reads.
 #[derive(Debug)]
-struct Doubt {
+struct SuspectFile {
     refusal: Refusal,
     may_be_half_written: bool,
     stamp: Option<Stamp>,
@@ -227,7 +231,7 @@ struct Doubt {
     told: Option<Refusal>,
 }
 
-impl Doubt {
+impl SuspectFile {
     fn about(bad: BadFile, stamp: Option<Stamp>, before: Option<Self>, now: Instant) -> Self {
         let BadFile { refusal, may_be_half_written, .. } = bad;
         let fresh = Self { refusal, may_be_half_written, stamp, since: now, is_decided: false, told: None };

@@ -22,12 +22,12 @@ pub(crate) struct Mirror<T> {
     restarted: u64,
     /// The counter was sent on the present connection.
     is_restarted_told: bool,
-    link: Link,
+    link: Phase,
 }
 
 /// State of the present connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Link {
+enum Phase {
     /// There is no connection.
     Away,
     /// The publisher sends its items for the first time. Known items that were not sent when `complete` comes were
@@ -65,7 +65,7 @@ impl<T: Topic> Mirror<T> {
             refused: BTreeMap::new(),
             restarted: 0,
             is_restarted_told: false,
-            link: Link::Away,
+            link: Phase::Away,
         }
     }
 
@@ -88,28 +88,28 @@ impl<T: Topic> Mirror<T> {
 
     /// All items of the publisher are known, and changes arrive.
     pub(crate) fn is_following(&self) -> bool {
-        self.link == Link::Following
+        self.link == Phase::Following
     }
 
     /// The publisher has sent its `hello` on this connection.
     pub(crate) fn is_greeted(&self) -> bool {
         match &self.link {
-            Link::Away => false,
-            Link::Filling { is_greeted, .. } => *is_greeted,
-            Link::Following => true,
+            Phase::Away => false,
+            Phase::Filling { is_greeted, .. } => *is_greeted,
+            Phase::Following => true,
         }
     }
 
     /// Notes that a connection was made. The known items stay until the publisher has sent all of its own.
     pub(crate) fn connected(&mut self) {
         self.is_restarted_told = false;
-        self.link = Link::Filling { seen: BTreeSet::new(), is_greeted: false };
+        self.link = Phase::Filling { seen: BTreeSet::new(), is_greeted: false };
     }
 
     /// Notes that the connection was lost. The known items stay.
     pub(crate) fn lost(&mut self) {
         self.is_restarted_told = false;
-        self.link = Link::Away;
+        self.link = Phase::Away;
     }
 
     /// Handles a datagram. Returns true if items, refusals or the counter have changed.
@@ -127,7 +127,7 @@ impl<T: Topic> Mirror<T> {
         match message {
             Message::Request { .. } => Err(PeerError::Request),
             Message::Hello { .. } => {
-                if let Link::Filling { is_greeted, .. } = &mut self.link {
+                if let Phase::Filling { is_greeted, .. } = &mut self.link {
                     *is_greeted = true;
                 }
                 Ok(false)
@@ -206,7 +206,7 @@ impl<T: Topic> Mirror<T> {
     /// Ends the first round: known items that were not sent again were deleted while we were disconnected. (EVE's
     /// subscriber keeps them.)
     fn complete(&mut self) -> bool {
-        let Link::Filling { seen, .. } = std::mem::replace(&mut self.link, Link::Following) else {
+        let Phase::Filling { seen, .. } = std::mem::replace(&mut self.link, Phase::Following) else {
             return false;
         };
         let before = (self.items.len(), self.refused.len());
@@ -217,7 +217,7 @@ impl<T: Topic> Mirror<T> {
 
     /// Notes that an item was sent. Only known items are noted, because only they can be removed by `complete`.
     fn saw(&mut self, key: Vec<u8>) {
-        let Link::Filling { seen, .. } = &mut self.link else { return };
+        let Phase::Filling { seen, .. } = &mut self.link else { return };
         let is_item = || name_of(&key).is_some_and(|name| self.items.contains_key(&name));
         if self.refused.contains_key(&key) || is_item() {
             seen.insert(key);

@@ -10,11 +10,11 @@ use thiserror::Error;
 
 use crate::TopicKey;
 use crate::directory::read_restarted;
-use crate::feed::Snapshot;
 use crate::frame::{MAX_MESSAGE_BYTES, update_bytes};
 use crate::lock::AgentLock;
 use crate::place::{Persistence, RESTARTED, Root, TopicPlace};
 use crate::read::{MAX_FILE_BYTES, Owner, read_checked};
+use crate::send_queue::Snapshot;
 use crate::server::{AlreadyServed, Served, Server, served_by_another};
 use crate::store::{self, BACKUP_SUFFIX, Backup, StoreError};
 

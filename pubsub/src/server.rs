@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::feed::{Feed, Snapshot};
 use crate::frame::{MAX_REQUEST_BYTES, Message};
 use crate::moments::common_moment;
+use crate::send_queue::{SendQueue, Snapshot};
 use crate::seqpacket::{self, Connection, ListenError, Listener, Peer, TopicSocket};
 
 /// After a socket that could not be served, or a subscriber that could not be accepted.
@@ -78,10 +78,14 @@ impl Server {
         let (snapshot, items) = watch::channel(snapshot);
         let listener = SharedListener::default();
         let shared = Arc::clone(&listener);
-        let mut door =
-            Door { path: served.path.clone(), listener: shared, failures: 0, look: Instant::now() };
-        door.open()?;
-        let task = tokio::spawn(serve(served, door, items)).abort_handle();
+        let mut socket = ListeningSocket {
+            path: served.path.clone(),
+            listener: shared,
+            failures: 0,
+            look: Instant::now(),
+        };
+        socket.open()?;
+        let task = tokio::spawn(serve(served, socket, items)).abort_handle();
         Ok(Self { snapshot, task, listener })
     }
 
@@ -103,14 +107,14 @@ impl Drop for Server {
 
 /// Keeps the socket open, and its file in place.
 #[derive(Debug)]
-struct Door {
+struct ListeningSocket {
     path: PathBuf,
     listener: SharedListener,
     failures: u32,
     look: Instant,
 }
 
-impl Door {
+impl ListeningSocket {
     /// Creates the socket if it is not in its place.
     fn open(&mut self) -> Result<(), AlreadyServed> {
         if self.listener().is_some_and(|listener| listener.is_in_place()) {
@@ -163,22 +167,22 @@ fn make(path: &Path) -> Result<Listener, ListenError> {
 }
 
 /// Accepts connections without end.
-async fn serve(served: Served, mut door: Door, items: watch::Receiver<Snapshot>) {
-    let mut room = Room::default();
+async fn serve(served: Served, mut socket: ListeningSocket, items: watch::Receiver<Snapshot>) {
+    let mut subscribers = Subscribers::default();
     loop {
         tokio::select! {
-            accepted = door.accept() => match accepted {
-                Ok(connection) => room.admit(connection, &served, &items),
+            accepted = socket.accept() => match accepted {
+                Ok(connection) => subscribers.admit(connection, &served, &items),
                 Err(error) => {
-                    room.tell(&format!("cannot accept on `{}`: {error}; trying again", served.path.display()));
+                    subscribers.tell(&format!("cannot accept on `{}`: {error}; trying again", served.path.display()));
                     // Most likely there are too many open files: others have to end first.
                     tokio::time::sleep(SERVE_AGAIN.first).await;
                 }
             },
-            Some(ended) = room.subscribers.join_next_with_id() => room.ended(ended),
-            () = sleep_until(door.look) => {
-                if let Err(error) = door.open() {
-                    room.tell(&error.to_string());
+            Some(ended) = subscribers.subscribers.join_next_with_id() => subscribers.ended(ended),
+            () = sleep_until(socket.look) => {
+                if let Err(error) = socket.open() {
+                    subscribers.tell(&error.to_string());
                 }
             }
         }
@@ -187,14 +191,14 @@ async fn serve(served: Served, mut door: Door, items: watch::Receiver<Snapshot>)
 
 /// All subscribers.
 #[derive(Debug, Default)]
-struct Room {
+struct Subscribers {
     subscribers: JoinSet<()>,
     /// The process that each task serves.
     peers: BTreeMap<Id, Option<u32>>,
     told: Option<Instant>,
 }
 
-impl Room {
+impl Subscribers {
     /// Accepts a peer, or hangs up.
     fn admit(&mut self, connection: Connection, served: &Served, items: &watch::Receiver<Snapshot>) {
         let peer = match connection.peer() {
@@ -274,14 +278,14 @@ async fn tell_all(
     items: &mut watch::Receiver<Snapshot>,
 ) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
-    let mut feed = Feed::new(&served.topic, served.is_persistent);
+    let mut queue = SendQueue::new(&served.topic, served.is_persistent);
     loop {
         tokio::select! {
             biased;
             hung_up = hang_up(connection) => return hung_up,
             writable = connection.writable() => writable.map_err(failed)?,
         }
-        let saying = feed.next(&items.borrow_and_update());
+        let saying = queue.next(&items.borrow_and_update());
         let Some(saying) = saying else {
             tokio::select! {
                 biased;
@@ -291,7 +295,7 @@ async fn tell_all(
             continue;
         };
         match connection.try_write(&saying.message.encode()) {
-            Ok(()) => feed.sent(saying),
+            Ok(()) => queue.sent(saying),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(failed(error)),
         }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::moments::moment_within;
 use crate::store::is_temporary;
-use hub::{Hub, Told};
+use hub::{Hub, Notice};
 
 /// How long a change that inotify did not report may stay unseen.
 const RESCAN: Duration = Duration::from_secs(30);
@@ -172,7 +172,7 @@ impl Drop for PathWatch {
 
 impl Shared {
     /// Runs on the thread of inotify, so it must not wait for anything.
-    fn handle(&self, told: &Told) {
+    fn handle(&self, told: &Notice) {
         let (concerns, rearm) = self.judge(told);
         if rearm {
             self.rearm.store(true, Ordering::Relaxed);
@@ -183,10 +183,10 @@ impl Shared {
     }
 
     /// Whether what was told calls for a look, and whether watches may be dead.
-    fn judge(&self, told: &Told) -> (bool, bool) {
+    fn judge(&self, told: &Notice) -> (bool, bool) {
         match told {
-            Told::Lost => (true, true),
-            Told::Changed(changed) => {
+            Notice::Lost => (true, true),
+            Notice::Changed(changed) => {
                 let rearm = self.paths.iter().any(|path| path.starts_with(changed));
                 (rearm || self.is_inside(changed), rearm)
             }

@@ -26,7 +26,7 @@ pub use state::{Phase, State};
 
 /// Runs baseos as agent `baseosmgr` until `stop` is requested.
 pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
-    machine::run::<perform::Desk>(context, stop).await
+    machine::run::<perform::BaseosShell>(context, stop).await
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
 use runtime::activation_lock::ActivationLock;
 use runtime::clock::Moment;
 use runtime::freeze::freeze;
-use runtime::machine::{EffectError, Hands, OpenError};
+use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::refused::ToldRefusals;
 use runtime::settings::{self, VersionSource};
 use runtime::siblings::NodeAgentView;
@@ -31,7 +31,7 @@ use crate::state::{Phase, State};
 
 /// The files of baseos, and what runs beside its loop.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct BaseosShell {
     context: AgentContext,
     settings: SettingsWatch,
     record: Publisher<ActivationRecord>,
@@ -64,7 +64,7 @@ pub(crate) enum Answer {
     },
 }
 
-impl Hands for Desk {
+impl Shell for BaseosShell {
     type Machine = BaseOs;
     const NAME: &'static str = "baseos";
     const FAILED: &'static str = "baseOsHandleStatusUpdateUUID";
@@ -201,7 +201,7 @@ impl Hands for Desk {
     }
 }
 
-impl Desk {
+impl BaseosShell {
     fn take(&mut self, answer: Answer) -> Option<Event> {
         match answer {
             Answer::Activate(event) => Some(event),
@@ -300,7 +300,7 @@ async fn run_locked(
 }
 
 /// What runs beside the loop must not outlive it.
-impl Drop for Desk {
+impl Drop for BaseosShell {
     fn drop(&mut self) {
         if let Some(command) = self.command.take() {
             command.abort();

@@ -22,7 +22,7 @@ pub struct Counters {
 
 /// One look at the counter files.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct CounterFiles {
     pub(crate) recorded: BTreeMap<Kind, Recorded>,
     /// The files that are refused, why, and what follows.
     pub(crate) refused: Vec<String>,
@@ -55,8 +55,8 @@ impl Counters {
     }
 
     /// Reads all files, remembers the good counters, and logs what is refused when it is new.
-    pub(crate) fn look(&mut self, root: &Root) -> Look {
-        let mut look = Look { recorded: BTreeMap::new(), refused: Vec::new() };
+    pub(crate) fn look(&mut self, root: &Root) -> CounterFiles {
+        let mut look = CounterFiles { recorded: BTreeMap::new(), refused: Vec::new() };
         for kind in all_kinds() {
             let file = read(root, kind);
             let recorded = self.counts_as(kind, &file);

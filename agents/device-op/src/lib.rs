@@ -22,11 +22,11 @@ use runtime::{AgentContext, Stop, machine};
 
 pub use record::{Accepted, Failure, OperationRecord};
 pub use showing::troubled;
-pub use state::{Phase, State, Then};
+pub use state::{AfterRelease, Phase, State};
 
 /// Runs device-op as agent `zedagent` until `stop` is requested.
 pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
-    machine::run::<perform::Desk>(context, stop).await
+    machine::run::<perform::DeviceOpShell>(context, stop).await
 }
 
 #[cfg(test)]

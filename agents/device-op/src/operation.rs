@@ -16,7 +16,7 @@ use crate::facts::Facts;
 use crate::holding::{frozen, next_up, pause};
 use crate::record::{Accepted, Failure, OperationRecord};
 use crate::showing::show;
-use crate::state::{Phase, State, Then};
+use crate::state::{AfterRelease, Phase, State};
 
 /// nodeagent's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
 const LOOK_AT_LOCK_MS: u64 = 1000;
@@ -191,9 +191,9 @@ fn handed_over(next: &mut State, facts: &Facts, now: Moment) {
         Progress::Failed(error) => fail(&mut next.record, current, error, now),
         Progress::Other | Progress::Unknown => {
             if commands::is_taken_back(&current, facts) {
-                recall(next, &Then::Drop, facts);
+                recall(next, &AfterRelease::Drop, facts);
             } else if !facts.drain.is_open() || frozen(&current, facts).is_some() {
-                recall(next, &Then::Defer, facts);
+                recall(next, &AfterRelease::Defer, facts);
             } else {
                 not_taken(next, current, facts, now);
             }
@@ -242,7 +242,7 @@ fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
         return None;
     };
     if let Some(failure) = next.record.failure_of(Some(&current)) {
-        let then = Then::Fail(failure.error.clone());
+        let then = AfterRelease::Fail(failure.error.clone());
         recall(next, &then, facts);
         return None;
     }
@@ -250,14 +250,14 @@ fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
     let is_over = matches!(progress, Progress::Done | Progress::Failed(_));
     if is_over && commands::is_taken_back(&current, facts) {
         // On a disk that takes no record it could not be noted first.
-        recall(next, &Then::Drop, facts);
+        recall(next, &AfterRelease::Drop, facts);
         return None;
     }
     Some((current, progress))
 }
 
 /// Clears the command. One that was cleared before this look needs no other look.
-fn recall(next: &mut State, then: &Then, facts: &Facts) {
+fn recall(next: &mut State, then: &AfterRelease, facts: &Facts) {
     next.phase = Phase::Recalling(then.clone());
     if next.command.is_none() {
         recalling(next, then, facts);
@@ -272,7 +272,7 @@ fn acting(next: &mut State, facts: &Facts, now: Moment) {
         Progress::Done => next.phase = Phase::Done,
         Progress::Failed(error) => fail(&mut next.record, current, error, now),
         // nodeagent lost its progress and begins anew, which it may only do with the gate's word.
-        Progress::Other => recall(next, &Then::Defer, facts),
+        Progress::Other => recall(next, &AfterRelease::Defer, facts),
     }
 }
 
@@ -284,7 +284,7 @@ fn done(next: &mut State, facts: &Facts, now: Moment) {
         Progress::Failed(error) => fail(&mut next.record, current, error, now),
         Progress::Done | Progress::Unknown | Progress::Other => {
             if commands::is_taken_back(&current, facts) || !next.record.waiting.is_empty() {
-                recall(next, &Then::Drop, facts);
+                recall(next, &AfterRelease::Drop, facts);
             } else if matches!(progress, Progress::Other) {
                 // nodeagent lost its progress, and must not find the command again: it is done.
                 next.command = None;
@@ -297,18 +297,18 @@ fn done(next: &mut State, facts: &Facts, now: Moment) {
 ///
 /// When that is Acting, it was too late. The command stays cleared all the same: nodeagent does not need it any more,
 /// and must not find it again should it fail.
-fn recalling(next: &mut State, then: &Then, facts: &Facts) {
+fn recalling(next: &mut State, then: &AfterRelease, facts: &Facts) {
     if !has_let_go(&facts.nodeagent) {
         return;
     }
     match then {
         // It was carried out before nodeagent let go: the answer was taken back too late.
-        Then::Defer if next.record.is_done => {
+        AfterRelease::Defer if next.record.is_done => {
             next.phase = Phase::Done;
             return;
         }
-        Then::Defer | Then::Fail(_) => next.record.take_back_to_queue(),
-        Then::Drop => next.record.drop_handed_over(),
+        AfterRelease::Defer | AfterRelease::Fail(_) => next.record.take_back_to_queue(),
+        AfterRelease::Drop => next.record.drop_handed_over(),
     }
     next.phase = phase_of(&next.record, facts);
 }

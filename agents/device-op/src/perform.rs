@@ -5,7 +5,7 @@ use pubsub::{
     Backup, PathWatch, Persistence, PublishError, Publisher, Root, StoreError, Subscription, TopicKey,
 };
 use runtime::clock::Moment;
-use runtime::machine::{EffectError, Hands, OpenError};
+use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::siblings::NodeAgentView;
 use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, error_chain};
 use schemas::{
@@ -28,7 +28,7 @@ const DEVICE_ONLINE: u8 = 1;
 
 /// The files of device-op.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct DeviceOpShell {
     context: AgentContext,
     settings: SettingsWatch,
     record: RecordFiles,
@@ -51,7 +51,7 @@ enum NotDone {
     RecordIsBack,
 }
 
-impl Hands for Desk {
+impl Shell for DeviceOpShell {
     type Machine = DeviceOp;
     const NAME: &'static str = "device-op";
     const FAILED: &'static str = "scheduleDeviceOperation";
@@ -167,7 +167,7 @@ impl Hands for Desk {
     }
 }
 
-impl Desk {
+impl DeviceOpShell {
     /// The other files that are refused; those of the gate are in its words.
     fn refused(&self) -> Vec<String> {
         let refused = self.commands.iter().flat_map(Subscription::refused).chain(self.action.refused());

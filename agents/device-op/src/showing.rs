@@ -11,7 +11,7 @@ use crate::facts::{Facts, Kind, all_kinds};
 use crate::holding::{hold, next_up, pause};
 use crate::operation::{Policy, is_acting};
 use crate::record::Accepted;
-use crate::state::{Phase, State, Then};
+use crate::state::{AfterRelease, Phase, State};
 
 /// What an operator reads when a command is taken back after the point of no return.
 const TOO_LATE: &str = "take-back refused: too late, the device is going down";
@@ -127,9 +127,11 @@ fn unasked(next: &State) -> (String, String) {
 const fn shown_state(phase: &Phase) -> DeviceOpState {
     match phase {
         Phase::NewBoot | Phase::Idle => DeviceOpState::Idle,
-        Phase::Held | Phase::Deferred | Phase::Recalling(Then::Defer | Then::Drop) => DeviceOpState::Deferred,
+        Phase::Held | Phase::Deferred | Phase::Recalling(AfterRelease::Defer | AfterRelease::Drop) => {
+            DeviceOpState::Deferred
+        }
         Phase::HandedOver | Phase::Acting | Phase::Done => DeviceOpState::HandedOver,
-        Phase::Failed | Phase::Recalling(Then::Fail(_)) => DeviceOpState::Failed,
+        Phase::Failed | Phase::Recalling(AfterRelease::Fail(_)) => DeviceOpState::Failed,
     }
 }
 
@@ -147,13 +149,13 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
             (TOO_LATE.to_owned(), release(next, facts))
         }
         Phase::HandedOver | Phase::Acting | Phase::Done => (String::new(), release(next, facts)),
-        Phase::Recalling(Then::Defer) => {
+        Phase::Recalling(AfterRelease::Defer) => {
             ("no longer released: waiting for nodeagent to let go of the command".to_owned(), String::new())
         }
-        Phase::Recalling(Then::Drop) => {
+        Phase::Recalling(AfterRelease::Drop) => {
             ("taken back: waiting for nodeagent to let go of the command".to_owned(), String::new())
         }
-        Phase::Recalling(Then::Fail(error)) => (error.clone(), String::new()),
+        Phase::Recalling(AfterRelease::Fail(error)) => (error.clone(), String::new()),
         Phase::Failed => {
             let error = next.record.failed.as_ref().map_or_else(String::new, |failure| failure.error.clone());
             (error, retry_hint(next))

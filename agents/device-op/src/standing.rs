@@ -35,7 +35,7 @@ pub enum NothingToTakeBack {
 
 /// One look at the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct OperationFiles {
     /// The source's command.
     pub published: Option<DeviceOpsCmd>,
     /// The counter that counts as done; nothing as well if the file holds none, as device-op takes it.
@@ -52,7 +52,7 @@ pub struct Standing {
 
 /// What there is of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stand {
+pub enum OperationStatus {
     /// Nothing that is to happen: nothing at all, done, or taken back.
     Nothing,
     /// Commanded, and not accepted yet.
@@ -72,7 +72,7 @@ pub enum TakenBack {
     TooLate,
 }
 
-impl Standing {
+impl OperationFiles {
     /// Reads the files.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Standing {
     }
 
     /// What there is of this command.
-    pub fn of(&self, kind: Kind) -> Stand {
+    pub fn of(&self, kind: Kind) -> OperationStatus {
         let accepted = self.record.latest(kind).map(|accepted| accepted.counter);
         let given =
             self.published.as_ref().filter(|command| command.desired_state).map(|command| command.counter);
@@ -116,12 +116,12 @@ impl Standing {
             (Some(given), accepted)
                 if accepted != Some(given) && self.recorded.is_some_and(|recorded| recorded != given) =>
             {
-                Stand::Given(given)
+                OperationStatus::Given(given)
             }
-            (_, None) => Stand::Nothing,
-            (_, Some(counter)) if self.record.failed.is_some() => Stand::Failed(counter),
-            (_, Some(counter)) if self.is(DeviceActionState::Done, kind, counter) => Stand::Nothing,
-            (_, Some(counter)) => Stand::Accepted(counter),
+            (_, None) => OperationStatus::Nothing,
+            (_, Some(counter)) if self.record.failed.is_some() => OperationStatus::Failed(counter),
+            (_, Some(counter)) if self.is(DeviceActionState::Done, kind, counter) => OperationStatus::Nothing,
+            (_, Some(counter)) => OperationStatus::Accepted(counter),
         }
     }
 
@@ -159,7 +159,7 @@ impl Standing {
         let (_, operation) = kind;
         let accepted = self.record.latest(kind).map(|accepted| accepted.counter);
         match (self.of(kind), &self.published, accepted) {
-            (Stand::Given(counter), _, _) => Ok(counter),
+            (OperationStatus::Given(counter), _, _) => Ok(counter),
             (_, Some(published), None) if published.desired_state && self.refused.is_some() => {
                 Ok(published.counter)
             }

@@ -7,39 +7,48 @@ const REBOOT: Kind = (Source::Person, Operation::Reboot);
 const POWEROFF: Kind = (Source::Person, Operation::Poweroff);
 
 /// `published` with its DesiredState, the recorded counter, the accepted ones with `!` for the one handed over.
-fn standing(published: Option<(u32, bool)>, recorded: Option<u32>, accepted: &[(Kind, u32)]) -> Standing {
+fn standing(
+    published: Option<(u32, bool)>,
+    recorded: Option<u32>,
+    accepted: &[(Kind, u32)],
+) -> OperationFiles {
     let command =
         |(counter, desired_state)| DeviceOpsCmd { counter, desired_state, ..DeviceOpsCmd::default() };
     let waiting = accepted.iter().map(|&(kind, counter)| Accepted::new(kind, counter));
-    Standing {
+    OperationFiles {
         published: published.map(command),
         recorded,
         record: OperationRecord { waiting: waiting.collect(), ..OperationRecord::default() },
-        ..Standing::default()
+        ..OperationFiles::default()
     }
 }
 
 #[test]
 fn what_stands() {
     for (published, recorded, accepted, expected) in [
-        (None, None, &[][..], Stand::Nothing),
-        (None, Some(7), &[], Stand::Nothing),
-        (Some((8, true)), Some(7), &[], Stand::Given(8)),
-        (Some((8, false)), Some(7), &[], Stand::Nothing),
+        (None, None, &[][..], OperationStatus::Nothing),
+        (None, Some(7), &[], OperationStatus::Nothing),
+        (Some((8, true)), Some(7), &[], OperationStatus::Given(8)),
+        (Some((8, false)), Some(7), &[], OperationStatus::Nothing),
         // Done.
-        (Some((8, true)), Some(8), &[], Stand::Nothing),
+        (Some((8, true)), Some(8), &[], OperationStatus::Nothing),
         // Only recorded, when that has happened.
-        (Some((8, true)), None, &[], Stand::Nothing),
-        (Some((8, true)), Some(8), &[(REBOOT, 8)], Stand::Accepted(8)),
-        (Some((8, true)), Some(7), &[(REBOOT, 8)], Stand::Accepted(8)),
-        (Some((9, true)), Some(8), &[(REBOOT, 8)], Stand::Given(9)),
+        (Some((8, true)), None, &[], OperationStatus::Nothing),
+        (Some((8, true)), Some(8), &[(REBOOT, 8)], OperationStatus::Accepted(8)),
+        (Some((8, true)), Some(7), &[(REBOOT, 8)], OperationStatus::Accepted(8)),
+        (Some((9, true)), Some(8), &[(REBOOT, 8)], OperationStatus::Given(9)),
         // Taken back, and device-op has not read it yet.
-        (Some((8, false)), Some(8), &[(REBOOT, 8)], Stand::Accepted(8)),
-        (None, Some(8), &[(REBOOT, 8)], Stand::Accepted(8)),
-        (Some((8, true)), Some(8), &[(POWEROFF, 3)], Stand::Nothing),
+        (Some((8, false)), Some(8), &[(REBOOT, 8)], OperationStatus::Accepted(8)),
+        (None, Some(8), &[(REBOOT, 8)], OperationStatus::Accepted(8)),
+        (Some((8, true)), Some(8), &[(POWEROFF, 3)], OperationStatus::Nothing),
         // Another source's command with the same counter.
-        (Some((8, true)), Some(7), &[((Source::Controller, Operation::Reboot), 8)], Stand::Given(8)),
-        (None, Some(8), &[((Source::Controller, Operation::Reboot), 8)], Stand::Nothing),
+        (
+            Some((8, true)),
+            Some(7),
+            &[((Source::Controller, Operation::Reboot), 8)],
+            OperationStatus::Given(8),
+        ),
+        (None, Some(8), &[((Source::Controller, Operation::Reboot), 8)], OperationStatus::Nothing),
     ] {
         let found = standing(published, recorded, accepted).of(REBOOT);
         assert_eq!(found, expected, "{published:?} {recorded:?} {accepted:?}");
@@ -50,7 +59,7 @@ fn what_stands() {
 fn a_failure_and_an_end_are_seen() {
     let mut seen = standing(Some((8, true)), Some(8), &[(REBOOT, 8)]);
     seen.record.failed = Some(Failure::default());
-    assert_eq!(seen.of(REBOOT), Stand::Failed(8));
+    assert_eq!(seen.of(REBOOT), OperationStatus::Failed(8));
     seen.record.failed = None;
     seen.action = DeviceAction {
         command: Some(REBOOT.1),
@@ -59,9 +68,9 @@ fn a_failure_and_an_end_are_seen() {
         state: DeviceActionState::Done,
         ..DeviceAction::default()
     };
-    assert_eq!(seen.of(REBOOT), Stand::Nothing, "a dry run is over, and the device still runs");
+    assert_eq!(seen.of(REBOOT), OperationStatus::Nothing, "a dry run is over, and the device still runs");
     seen.action.counter = 7;
-    assert_eq!(seen.of(REBOOT), Stand::Accepted(8), "it was another one that is over");
+    assert_eq!(seen.of(REBOOT), OperationStatus::Accepted(8), "it was another one that is over");
 }
 
 #[test]
@@ -80,10 +89,14 @@ fn how_far_it_is_in_words() {
 }
 
 /// `published` with its DesiredState, the recorded counter, the one that was handed over.
-fn handed_over(published: Option<(u32, bool)>, recorded: Option<u32>, accepted: Option<u32>) -> Standing {
+fn handed_over(
+    published: Option<(u32, bool)>,
+    recorded: Option<u32>,
+    accepted: Option<u32>,
+) -> OperationFiles {
     let handed_over = accepted.map(|counter| Accepted::new(REBOOT, counter));
     let record = OperationRecord { handed_over, ..OperationRecord::default() };
-    Standing { record, ..standing(published, recorded, &[]) }
+    OperationFiles { record, ..standing(published, recorded, &[]) }
 }
 
 #[test]
@@ -132,7 +145,7 @@ fn what_became_of_it() {
         (Some(8), Some(8), acting(8), Some(TakenBack::TooLate)),
         (Some(8), Some(8), acting(7), None),
     ] {
-        let seen = Standing { action, ..handed_over(Some((8, false)), recorded, accepted) };
+        let seen = OperationFiles { action, ..handed_over(Some((8, false)), recorded, accepted) };
         assert_eq!(seen.after_take_back(REBOOT, 8), expected, "{seen:?}");
     }
 }
@@ -149,7 +162,7 @@ fn a_counter_is_one_more_than_any_that_was_used() {
         (None, Some(u32::MAX), None),
     ] {
         let published = published.map(|counter| DeviceOpsCmd { counter, ..DeviceOpsCmd::default() });
-        let standing = Standing { published, recorded, ..Standing::default() };
+        let standing = OperationFiles { published, recorded, ..OperationFiles::default() };
         assert_eq!(standing.next_counter(REBOOT), expected, "{standing:?}");
     }
 }

@@ -47,14 +47,14 @@ pub enum Phase {
     /// nodeagent is done, and the device still runs: a shutdown, or a dry run.
     Done,
     /// The command is cleared; nodeagent has to let go of it.
-    Recalling(Then),
+    Recalling(AfterRelease),
     /// A drain or an operation failed; the request is withdrawn.
     Failed,
 }
 
 /// What follows once nodeagent has let go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterRelease {
     /// The gate holds it again.
     Defer,
     /// It was taken back, or is over and another one waits.

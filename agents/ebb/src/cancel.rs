@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use schemas::{Operation, Source};
 use uuid::Uuid;
 
-use crate::operator::{Place, reason};
+use crate::operator::{OperatorFlags, reason};
 use crate::{operation, request, update};
 
 /// The word for a wish of `ebb update`.
@@ -31,7 +31,7 @@ pub(crate) struct CancelArguments {
     #[arg(long, value_name = "TEXT", value_parser = reason, requires = "command")]
     reason: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// What a person can command.

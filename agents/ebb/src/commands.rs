@@ -2,19 +2,19 @@
 
 use clap::Args;
 use device_op::facts::{Kind, all_kinds};
-use device_op::standing::Standing;
+use device_op::standing::OperationFiles;
 use pubsub::Root;
 use schemas::{CommandLine, CommandState, Operation, Source};
 use serde::Serialize;
 
-use crate::operator::Place;
+use crate::operator::OperatorFlags;
 use crate::screen::table;
 
 /// What `ebb commands` takes.
 #[derive(Args, Debug)]
 pub(crate) struct CommandsArguments {
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// One command; the list is the answer as JSON.
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
 
 fn row(root: &Root, kind: Kind) -> Option<Row> {
     let (source, operation) = kind;
-    match Standing::read(root, kind) {
+    match OperationFiles::read(root, kind) {
         Ok(standing) => judge(&standing, kind),
         Err(refusal) => {
             let (state, reason) = (State::Else(Else::Given), refusal.to_string());
@@ -65,7 +65,7 @@ fn row(root: &Root, kind: Kind) -> Option<Row> {
     }
 }
 
-fn judge(standing: &Standing, kind: Kind) -> Option<Row> {
+fn judge(standing: &OperationFiles, kind: Kind) -> Option<Row> {
     let (source, operation) = kind;
     let row = |counter, state, reason| Row { source, operation, counter, state, reason };
     let is_it = |line: &&CommandLine| (line.source, line.operation) == kind;
@@ -143,7 +143,8 @@ mod tests {
             (None, Some(8), Some(line(8, CommandState::Failed)), Some((8, "failed"))),
         ] {
             let command = |counter| DeviceOpsCmd { counter, desired_state: true, ..DeviceOpsCmd::default() };
-            let mut standing = Standing { published: given.map(command), recorded, ..Standing::default() };
+            let mut standing =
+                OperationFiles { published: given.map(command), recorded, ..OperationFiles::default() };
             standing.shown.commands.extend(shown);
             let row = judge(&standing, REBOOT);
             assert_eq!(row.map(|row| (row.counter, word(row.state))), expected, "{standing:?}");

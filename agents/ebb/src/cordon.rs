@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use cluster::cordon::Before;
+use cluster::cordon::PriorCordon;
 use cluster::{Cluster, CordonFailure, cordon, would_cordon};
 use drain::view::NodeView;
 
@@ -47,17 +47,17 @@ async fn one(
     node: &NodeView,
     reason: &str,
     mode: DryRun,
-) -> Result<Before, CordonFailure> {
+) -> Result<PriorCordon, CordonFailure> {
     match mode {
         DryRun::None => cordon(cluster, &node.name, &owner(), reason).await.map(|cordoned| cordoned.before()),
-        DryRun::Client if node.cordoned => Ok(Before::Foreign),
-        DryRun::Client => Ok(Before::Schedulable),
+        DryRun::Client if node.cordoned => Ok(PriorCordon::Foreign),
+        DryRun::Client => Ok(PriorCordon::Schedulable),
         DryRun::Server => would_cordon(cluster, &node.name, &owner(), reason).await,
     }
 }
 
 /// kubectl's line.
-pub(crate) fn cordoned(node: &str, before: Before, mode: DryRun) -> String {
-    let already = if before == Before::Schedulable { "" } else { "already " };
+pub(crate) fn cordoned(node: &str, before: PriorCordon, mode: DryRun) -> String {
+    let already = if before == PriorCordon::Schedulable { "" } else { "already " };
     format!("node/{node} {already}cordoned{}", mode.suffix())
 }

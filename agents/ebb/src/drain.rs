@@ -10,7 +10,7 @@ mod ending;
 mod job;
 pub(crate) mod options;
 mod panel;
-mod story;
+mod reporter;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -34,7 +34,7 @@ use document::{Document, of_job};
 use job::{Change, Job};
 use options::Options;
 use panel::bars;
-use story::{Manner, Story};
+use reporter::{NodeReporter, ReportStyle};
 
 /// How often the screen is refreshed when nothing happens: it shows the time, and reminds of what blocks.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -111,14 +111,14 @@ impl Command {
     /// Nothing has been changed.
     fn new(cluster: &Cluster, nodes: &[NodeView], options: &Options, screen: Screen) -> Self {
         let policy = options.policy.clone();
-        let manner = Manner {
+        let style = ReportStyle {
             method: policy.method,
             retry: policy.retry,
             is_verbose: options.is_verbose,
             reminds: !screen.has_bars(),
         };
         Self {
-            jobs: nodes.iter().map(|node| Job::new(cluster, node, Story::new(manner))).collect(),
+            jobs: nodes.iter().map(|node| Job::new(cluster, node, NodeReporter::new(style))).collect(),
             drainer: Drainer::new(cluster.clone(), policy.clone()).owned_by(&options.owner, &options.reason),
             undo: options.uncordon_on_failure.then(|| options.owner.clone()),
             parallel: options.parallel,

@@ -17,11 +17,11 @@ use runtime::{AgentFlags, StartError, peers};
 use schemas::{Agent, DrainOrder, DrainOverride, DrainRequester, DrainStatus, age, agent};
 use serde::Serialize;
 
-use crate::operator::{Place, journal, reason};
+use crate::operator::{OperatorFlags, journal, reason};
 use crate::screen;
 
 use delete_pods::DeletePodsArguments;
-use result::Became;
+use result::OrderResult;
 
 pub(crate) use result::whose;
 
@@ -62,7 +62,7 @@ struct Why {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// Whose request.
@@ -81,7 +81,7 @@ struct Document<'a> {
     #[serde(rename = "Override")]
     order: &'a DrainOverride,
     #[serde(flatten)]
-    became: &'a Became,
+    became: &'a OrderResult,
 }
 
 /// Gives the order and says what became of it. Exit code 1 if it was refused or not taken.
@@ -114,7 +114,7 @@ fn requested_by(requester: Option<Requester>) -> DrainRequester {
     }
 }
 
-fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<Became> {
+fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<OrderResult> {
     // Another `ebb force` must not write between our look at the folder and our file.
     let lock = peers::speak_as(root, agent::EBB)?;
     journal(root, &told(order));
@@ -150,7 +150,7 @@ fn write(file: &mut OverrideFile, order: &DrainOverride) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// No zedkube of ours has run in this boot, so that nobody reads its answer; the file cannot be written.
-async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Result<Option<Became>> {
+async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Result<Option<OrderResult>> {
     if peers::report(root).is_none() {
         bail!(
             "nothing would happen: zedkube does not run here and has not run in this boot; start it with \
@@ -182,7 +182,11 @@ async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Re
 ///
 /// # Errors
 /// The order cannot be taken back or written: then the override stays, and counts when zedkube looks.
-fn beside_hung(root: &Root, order: &DrainOverride, file: &OverrideFile) -> anyhow::Result<Option<Became>> {
+fn beside_hung(
+    root: &Root,
+    order: &DrainOverride,
+    file: &OverrideFile,
+) -> anyhow::Result<Option<OrderResult>> {
     let (Some(DrainOrder::Complete(_)), Some(silent)) = (order.order(), zedkube_hung_for(root)) else {
         return Ok(None);
     };
@@ -190,7 +194,7 @@ fn beside_hung(root: &Root, order: &DrainOverride, file: &OverrideFile) -> anyho
     let age = age(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
     let hangs = format!("zedkube hangs: its touch file is {age} old");
     if whose.is_empty() {
-        return Ok(Some(Became {
+        return Ok(Some(OrderResult {
             taken: Taken::Not,
             line: format!("{hangs}; no request stands that could pass beside it"),
             hint: "give the command (`ebb reboot`), then this order again; or restart zedkube, then give it again".to_owned(),
@@ -204,7 +208,7 @@ fn beside_hung(root: &Root, order: &DrainOverride, file: &OverrideFile) -> anyho
          known",
         whose.join("'s and ")
     );
-    Ok(Some(Became {
+    Ok(Some(OrderResult {
         taken: Taken::Applied,
         line,
         hint: String::new(),

@@ -13,7 +13,7 @@ use runtime::clock;
 use runtime::peers;
 use schemas::{CommandFreeze, GoTime, SCHEMA_VERSION, agent};
 
-use crate::operator::{Place, journal, reason};
+use crate::operator::{OperatorFlags, journal, reason};
 
 /// What `ebb freeze` takes.
 #[derive(Args, Debug)]
@@ -25,14 +25,14 @@ pub(crate) struct FreezeArguments {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// What `ebb unfreeze` takes.
 #[derive(Args, Debug)]
 pub(crate) struct UnfreezeArguments {
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// Puts the brake on, or changes its end and reason.

@@ -18,10 +18,10 @@ use schemas::{DeviceOpsCmd, GoTime, Member, NodeDrainReport, Operation, Source, 
 use serde::Serialize;
 
 use crate::freeze;
-use crate::operator::{Place, because, journal, reason, warn_without_zedkube};
+use crate::operator::{OperatorFlags, because, journal, reason, warn_without_zedkube};
 
-use command::{Given, give};
-use take_back::{Became, take_back};
+use command::{ActiveCommand, give};
+use take_back::{OrderResult, take_back};
 
 /// What a person on the device says.
 const OPERATOR: Source = Source::Person;
@@ -43,7 +43,7 @@ pub(crate) struct OperationArguments {
     #[arg(long, conflicts_with = "cancel")]
     without_record: bool,
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// What an operator says besides.
@@ -69,7 +69,7 @@ struct Document<'a> {
     /// device-op has taken the command; null for a take-back.
     accepted: Option<bool>,
     /// What became of a take-back; null for a command.
-    became: Option<Became>,
+    became: Option<OrderResult>,
 }
 
 /// Gives the command, or takes it back.
@@ -86,7 +86,7 @@ pub(crate) fn run(operation: Operation, arguments: &OperationArguments) -> anyho
 }
 
 /// Takes a command back and says what became of it.
-pub(crate) fn cancel(kind: Kind, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
+pub(crate) fn cancel(kind: Kind, why: &str, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let (source, operation) = kind;
     let taken = crate::in_runtime(take_back(&root, kind, why))?;
@@ -96,16 +96,16 @@ pub(crate) fn cancel(kind: Kind, why: &str, place: &Place) -> anyhow::Result<Exi
     let document =
         Document { became: Some(taken.became), ..document(kind, taken.counter, false, &taken.ops_time, why) };
     match taken.became {
-        Became::TakenBack => place.answer(&format!("{text} is taken back"), &document)?,
-        Became::Pending => place.answer(
+        OrderResult::TakenBack => place.answer(&format!("{text} is taken back"), &document)?,
+        OrderResult::Pending => place.answer(
             &format!("the take-back of {text} is given; what became of it is not known yet: `ebb status` follows it"),
             &document,
         )?,
-        Became::Unread => place.answer(
+        OrderResult::Unread => place.answer(
             &format!("the take-back of {text} is given; device-op does not run, and reads it when it starts"),
             &document,
         )?,
-        Became::TooLate => {
+        OrderResult::TooLate => {
             place.answer(&format!("{text} can not be taken back"), &document)?;
             bail!("too late: nodeagent is carrying {operation} out, and the device is going down");
         }
@@ -113,7 +113,7 @@ pub(crate) fn cancel(kind: Kind, why: &str, place: &Place) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn order(operation: Operation, words: Words, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
+fn order(operation: Operation, words: Words, why: &str, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let kind = (OPERATOR, operation);
     let given = crate::in_runtime(give(&root, operation, words))?;
@@ -168,7 +168,7 @@ fn undrained(root: &Root) -> Option<String> {
 }
 
 /// What else the operator has to know.
-fn besides(given: &Given, words: Words) -> String {
+fn besides(given: &ActiveCommand, words: Words) -> String {
     let first = given.first.map(|(other, counter)| format!("; {other} {counter} goes first"));
     let served = given.served_too.iter();
     let served = served

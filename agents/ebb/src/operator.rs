@@ -22,7 +22,7 @@ const LONGEST_REASON: usize = 500;
 
 /// Where the device is, and how the answer is printed.
 #[derive(Args, Debug)]
-pub(crate) struct Place {
+pub(crate) struct OperatorFlags {
     /// Folder that stands for `/`
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     json: bool,
 }
 
-impl Place {
+impl OperatorFlags {
     /// Below which everything is.
     ///
     /// # Errors

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser};
-use cluster::{Cluster, Trial, full_look, trial};
-use drain::volumes::Shelves;
-use drain::{Picture, Policy, plan};
+use cluster::{Cluster, Trial, full_snapshot, trial};
+use drain::volumes::StorageIndex;
+use drain::{Policy, Snapshot, plan};
 use runtime::AgentFlags;
 use runtime::flags::{Assignment, assignment};
 use serde::Serialize;
@@ -57,9 +57,9 @@ struct DeviceFlags {
 /// What would happen to the node.
 #[derive(Clone, Debug)]
 pub(crate) struct Foreseen {
-    pub(crate) picture: Picture,
+    pub(crate) snapshot: Snapshot,
     pub(crate) trial: Trial,
-    /// For each pod of the picture, its order and the volumes that would have to be detached.
+    /// For each pod of the snapshot, its order and the volumes that would have to be detached.
     pub(crate) extras: Vec<Extra>,
 }
 
@@ -159,22 +159,22 @@ impl DrainArguments {
 impl Foreseen {
     /// Looks at the node, and asks about each pod.
     async fn look(cluster: &Cluster, name: &str, policy: &Policy) -> anyhow::Result<Self> {
-        let picture = full_look(cluster, name).await?;
-        if picture.node.is_none() {
+        let snapshot = full_snapshot(cluster, name).await?;
+        if snapshot.node.is_none() {
             bail!("Error from server (NotFound): nodes {name:?} not found");
         }
-        let trial = trial(cluster, picture.clone(), policy).await;
-        Ok(Self::new(picture, trial, policy))
+        let trial = trial(cluster, snapshot.clone(), policy).await;
+        Ok(Self::new(snapshot, trial, policy))
     }
 
-    fn new(picture: Picture, trial: Trial, policy: &Policy) -> Self {
-        let shelves = Shelves::of(&picture);
-        let extras = picture.pods.iter().zip(plan(&picture, policy)).map(|(pod, planned)| Extra {
+    fn new(snapshot: Snapshot, trial: Trial, policy: &Policy) -> Self {
+        let index = StorageIndex::of(&snapshot);
+        let extras = snapshot.pods.iter().zip(plan(&snapshot, policy)).map(|(pod, planned)| Extra {
             order: planned.order,
-            volumes: shelves.of_pod(pod).into_iter().map(|volume| volume.volume).collect(),
+            volumes: index.of_pod(pod).into_iter().map(|volume| volume.volume).collect(),
         });
         let extras = extras.collect();
-        Self { picture, trial, extras }
+        Self { snapshot, trial, extras }
     }
 }
 
@@ -204,7 +204,7 @@ struct PlannedDocument {
 
 /// The plan of this node.
 fn document(foreseen: &Foreseen) -> Document {
-    let node = foreseen.picture.node.clone().unwrap_or_default();
+    let node = foreseen.snapshot.node.clone().unwrap_or_default();
     let pods = foreseen.trial.lines.iter().zip(&foreseen.extras);
     Document {
         goes: foreseen.obstacles().is_empty(),

@@ -16,7 +16,7 @@ use schemas::{
 };
 use serde::Serialize;
 
-use crate::operator::{Place, journal, reason};
+use crate::operator::{OperatorFlags, journal, reason};
 use crate::screen;
 use crate::waiting::Interrupts;
 
@@ -33,7 +33,7 @@ pub(crate) struct RequestArguments {
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// The answer as JSON.
@@ -112,7 +112,7 @@ fn standing(root: &Root) -> anyhow::Result<Option<NodeDrainRequest>> {
 ///
 /// # Errors
 /// None stands, or not one of a person; it cannot be removed.
-pub(crate) fn withdraw(place: &Place) -> anyhow::Result<ExitCode> {
+pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let Some(request) = standing(&root)? else {
         bail!(
@@ -201,7 +201,7 @@ struct AnswerDocument<'a> {
 ///
 /// # Errors
 /// The drain failed; somebody withdrew the request.
-async fn follow(root: &Root, request: &NodeDrainRequest, place: &Place) -> anyhow::Result<ExitCode> {
+async fn follow(root: &Root, request: &NodeDrainRequest, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
     let mut reports: Subscription<NodeDrainReport> =
         Subscription::open(root, agent::ZEDKUBE, Persistence::Volatile);
@@ -236,7 +236,7 @@ fn tell(
     request: &NodeDrainRequest,
     answer: DrainStatus,
     report: &NodeDrainReport,
-    place: &Place,
+    place: &OperatorFlags,
 ) -> anyhow::Result<ExitCode> {
     let NodeDrainReport { outcome, reason, hint, .. } = report;
     let document = AnswerDocument { request, answer, outcome: *outcome, reason, hint };

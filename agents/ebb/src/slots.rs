@@ -15,7 +15,7 @@ use text::one_line;
 
 use crate::device::Device;
 use crate::drain::span;
-use release::Which;
+use release::SlotOwner;
 
 /// So much of an annotation is shown, in bytes.
 const MOST_BYTES: usize = 100;
@@ -37,7 +37,7 @@ enum Verb {
     /// Free the slot of a node that will not give it back itself
     Release {
         #[command(flatten)]
-        which: Which,
+        which: SlotOwner,
         /// Also a slot that is in use: two nodes may then be down at once
         #[arg(long)]
         force: bool,

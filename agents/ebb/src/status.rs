@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
         screen::say(&format!("error: {missing}"));
         return Ok(ExitCode::from(NO_RIGHTS));
     }
-    let seen = Seen::read(&root);
+    let seen = StatusView::read(&root);
     if arguments.json {
         screen::line(&serde_json::to_string_pretty(&seen)?);
     } else {
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
 /// Everything that `ebb status` knows; its JSON form is `ebb status --json`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Seen {
+pub(crate) struct StatusView {
     /// Topic NodeDrainStatus of zedkube; null if there is none.
     pub(crate) status: Option<NodeDrainStatus>,
     /// The status as a word, such as `CORDONED`.
@@ -76,7 +76,7 @@ pub(crate) struct AgentSeen {
     pub(crate) silent_seconds: Option<u64>,
 }
 
-impl Seen {
+impl StatusView {
     /// Reads all files below the root.
     pub(crate) fn read(root: &Root) -> Self {
         let mut refused = Vec::new();

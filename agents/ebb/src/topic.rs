@@ -66,7 +66,7 @@ impl Device {
 
 /// Which topic.
 #[derive(Args, Debug)]
-struct Which {
+struct TopicChoice {
     /// The topic, such as `zedkube/NodeDrainStatus`; `ebb topic list` has them all
     #[arg(value_name = "AGENT/TOPIC", value_parser = name)]
     name: Name,
@@ -75,7 +75,7 @@ struct Which {
     persistent: bool,
 }
 
-impl Which {
+impl TopicChoice {
     /// Where it is.
     fn place(&self, root: &Root) -> anyhow::Result<TopicPlace> {
         let at = |persistence| TopicPlace::named(root, &self.name.agent, &self.name.topic, persistence);

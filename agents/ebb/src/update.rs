@@ -12,7 +12,7 @@ use schemas::{Agent, BaseOsConfig, BaseOsHold, BaseOsHoldState, agent};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::operator::{Place, because, journal, reason, warn_without_zedkube};
+use crate::operator::{OperatorFlags, because, journal, reason, warn_without_zedkube};
 use crate::waiting::{SOON, until};
 
 /// So many characters of a version; EVE's have about 30.
@@ -37,7 +37,7 @@ pub(crate) struct UpdateArguments {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// The answer as JSON.
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// No wish from here stands, or several do and none is named; somebody else writes as the operator just now; a file cannot
 /// be read or written.
-pub(crate) fn revert(image: Option<Uuid>, why: &str, place: &Place) -> anyhow::Result<ExitCode> {
+pub(crate) fn revert(image: Option<Uuid>, why: &str, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let runs = peers::runs(&root, Agent::Baseos);
     if runs {

@@ -7,7 +7,7 @@ use pubsub::{Backup, Persistence, Root, StoreError, TopicKey, read_item};
 use runtime::error_chain;
 use schemas::{ActionRecord, agent, to_bytes};
 
-use crate::progress::Proof;
+use crate::progress::DurableRecord;
 
 /// The proof of this device.
 #[derive(Debug)]
@@ -22,14 +22,14 @@ impl RecordFile {
     }
 
     /// What is known of it.
-    pub(crate) fn look(&self) -> Proof {
+    pub(crate) fn look(&self) -> DurableRecord {
         let key = TopicKey::global();
         let on_disk = read_item(&self.root, agent::NODEAGENT, Persistence::Persistent, &key);
         let on_disk = on_disk.unwrap_or_else(|refusal| {
             tracing::debug!("{refusal}");
             None
         });
-        Proof { on_disk, refused: self.refused.clone() }
+        DurableRecord { on_disk, refused: self.refused.clone() }
     }
 
     /// Writes it. That it cannot be written is seen by the next look.

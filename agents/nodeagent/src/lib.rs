@@ -23,7 +23,7 @@ use runtime::{AgentContext, Stop, machine};
 
 /// Runs nodeagent until `stop` is requested.
 pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
-    machine::run::<perform::Desk>(context, stop).await
+    machine::run::<perform::NodeagentShell>(context, stop).await
 }
 
 #[cfg(test)]

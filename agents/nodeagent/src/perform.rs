@@ -7,7 +7,7 @@ use pubsub::{
 };
 use runtime::activation_lock::ActivationLock;
 use runtime::clock::Moment;
-use runtime::machine::{EffectError, Hands, OpenError};
+use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::requester::standing_pass;
 use runtime::siblings::is_running;
 use runtime::{AgentContext, SettingsWatch, error_chain, program};
@@ -32,7 +32,7 @@ const HOOK_LIMIT: Duration = Duration::from_mins(1);
 
 /// The files of nodeagent, and what runs beside its loop.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct NodeagentShell {
     context: AgentContext,
     settings: SettingsWatch,
     action: Publisher<DeviceAction>,
@@ -49,7 +49,7 @@ pub(crate) struct Desk {
     events: mpsc::Receiver<Event>,
 }
 
-impl Hands for Desk {
+impl Shell for NodeagentShell {
     type Machine = NodeAgent;
     const NAME: &'static str = "nodeagent";
     const FAILED: &'static str = "nothing new begins";
@@ -60,7 +60,7 @@ impl Hands for Desk {
         let volatile = Persistence::Volatile;
         // Only what runs beside the loop sends, one at a time, so this never fills.
         let (sender, events) = mpsc::channel(8);
-        let mut desk = Self {
+        let mut shell = Self {
             action: Publisher::open(root, name, volatile, lock)?.served()?,
             status: Publisher::open(root, name, volatile, lock)?.served()?,
             drain: Subscription::open(root, agent::ZEDKUBE, volatile),
@@ -76,8 +76,8 @@ impl Hands for Desk {
             settings: context.settings(),
             context: context.clone(),
         };
-        desk.begin_boot()?;
-        Ok(desk)
+        shell.begin_boot()?;
+        Ok(shell)
     }
 
     fn resume(&self) -> State {
@@ -172,7 +172,7 @@ impl Hands for Desk {
     }
 }
 
-impl Desk {
+impl NodeagentShell {
     /// The report is read last, and after the locks: what a process wrote before it died is seen.
     fn is_released(&self, requester: &str) -> bool {
         let root = self.context.root();
@@ -302,7 +302,7 @@ impl Desk {
 }
 
 /// What runs beside the loop must not outlive it.
-impl Drop for Desk {
+impl Drop for NodeagentShell {
     fn drop(&mut self) {
         self.end_running();
     }

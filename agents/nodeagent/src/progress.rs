@@ -71,12 +71,12 @@ pub struct Facts {
     /// The command that stands.
     pub command: Option<Command>,
     /// The proof that is on disk.
-    pub proof: Proof,
+    pub proof: DurableRecord,
 }
 
 /// The durable ActionRecord, as far as nodeagent knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Proof {
+pub struct DurableRecord {
     /// As its file has it; nothing when there is none, or when it cannot be read.
     pub on_disk: Option<ActionRecord>,
     /// The record that could not be written last, and why.

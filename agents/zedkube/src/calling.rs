@@ -39,18 +39,18 @@ impl Calling {
 
 #[cfg(test)]
 mod tests {
-    use session::event::{SlotTrouble, Trouble};
+    use session::event::{CallError, SlotError};
 
     use super::*;
 
     #[test]
     fn every_call_is_waited_for_until_its_answer_comes() {
-        let trouble = || Trouble::Other(String::new());
-        let failed = || Err(SlotTrouble::Failed(trouble()));
+        let call_error = || CallError::Other(String::new());
+        let failed = || Err(SlotError::Failed(call_error()));
         let cases = [
-            (Effect::Look { serial: 1 }, Event::Looked { serial: 1, result: Err(trouble()) }),
-            (Effect::Probe { serial: 2 }, Event::Probed { serial: 2, result: Err(trouble()) }),
-            (Effect::Cordon { serial: 3 }, Event::Cordoned { serial: 3, result: Err(trouble()) }),
+            (Effect::ListNodes { serial: 1 }, Event::NodesListed { serial: 1, result: Err(call_error()) }),
+            (Effect::Probe { serial: 2 }, Event::Probed { serial: 2, result: Err(call_error()) }),
+            (Effect::Cordon { serial: 3 }, Event::Cordoned { serial: 3, result: Err(call_error()) }),
             (Effect::Uncordon { serial: 4 }, Event::Uncordoned { serial: 4, result: Ok(()) }),
             (Effect::Adopt { serial: 5 }, Event::Adopted { serial: 5, result: Ok(true) }),
             (Effect::ReadSlots { serial: 6 }, Event::Slots { serial: 6, result: failed() }),

@@ -9,7 +9,7 @@ use drain::Moment;
 use pubsub::Root;
 use runtime::Settings;
 use session::Event;
-use session::event::Trouble;
+use session::event::CallError;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
@@ -97,13 +97,13 @@ fn now() -> Moment {
 }
 
 /// The session's form of a failed call.
-pub(crate) fn trouble(failure: &ApiFailure) -> Trouble {
+pub(crate) fn call_error(failure: &ApiFailure) -> CallError {
     let text = failure.text().to_owned();
     match failure {
-        ApiFailure::Unreachable { .. } => Trouble::Unreachable(text),
-        ApiFailure::Denied { .. } => Trouble::Denied(text),
+        ApiFailure::Unreachable { .. } => CallError::Unreachable(text),
+        ApiFailure::Denied { .. } => CallError::Denied(text),
         ApiFailure::NotFound { .. } | ApiFailure::Conflict { .. } | ApiFailure::Other { .. } => {
-            Trouble::Other(text)
+            CallError::Other(text)
         }
     }
 }

@@ -4,30 +4,30 @@ use cluster::identity::{Identity, IdentityProblem, identify};
 use cluster::nodes::{NodeFacts, get_node, list_nodes};
 use schemas::EdgeNodeInfo;
 use session::Event;
-use session::event::{Look, NoNode};
+use session::event::{NoNode, NodeList};
 use tokio::sync::mpsc;
 
-use crate::link::{Link, tell, trouble};
+use crate::link::{Link, call_error, tell};
 
-/// Lists all nodes and finds ours among them; answers with [`Event::Looked`].
+/// Lists all nodes and finds ours among them; answers with [`Event::NodesListed`].
 pub(crate) fn look(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
-        let result = all_nodes(&link).await.map(|nodes| Look {
+        let result = all_nodes(&link).await.map(|nodes| NodeList {
             own: identify(&nodes, &identity).map(|found| found.node).map_err(|problem| NoNode {
                 may_join: matches!(problem, IdentityProblem::NoNode { .. }),
                 why: problem.to_string(),
             }),
             nodes: nodes.into_iter().map(|facts| facts.view).collect(),
         });
-        let result = result.map_err(|failure| trouble(&failure));
-        tell(&events, Event::Looked { serial, result }).await;
+        let result = result.map_err(|failure| call_error(&failure));
+        tell(&events, Event::NodesListed { serial, result }).await;
     });
 }
 
 /// Reads our node; answers with [`Event::Probed`].
 pub(crate) fn probe(link: Link, node: String, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
-        let result = one_node(&link, &node).await.map_err(|failure| trouble(&failure));
+        let result = one_node(&link, &node).await.map_err(|failure| call_error(&failure));
         tell(&events, Event::Probed { serial, result }).await;
     });
 }

@@ -164,7 +164,8 @@ mod tests {
         ] {
             let mut state = State::new(schemas::Member::Yes, String::new(), Moment(0));
             state.phase = phase;
-            (state.shown.status, state.shown.requested_by) = (status, schemas::DrainRequester::DeviceOp);
+            (state.published.status, state.published.requested_by) =
+                (status, schemas::DrainRequester::DeviceOp);
             let log = CapturedLog::begin();
             Narrator::default().tell_status(&state, "");
             let said = log.take();

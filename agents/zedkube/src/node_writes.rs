@@ -5,12 +5,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::cordon::{Before, CordonFailure, Cordoned, Uncordoned, adopt, cordon, uncordon};
-use session::event::Trouble;
+use cluster::cordon::{CordonFailure, Cordoned, PriorCordon, Uncordoned, adopt, cordon, uncordon};
+use session::event::CallError;
 use session::{Event, OWNER};
 use tokio::sync::mpsc;
 
-use crate::link::{Link, trouble};
+use crate::link::{Link, call_error};
 
 /// Capacity of the queue. The session never has more than a cordon and an uncordon waiting.
 const QUEUE: usize = 16;
@@ -91,9 +91,9 @@ async fn carry_out(link: &Link, write: Write, kept: &Mutex<Option<Cordoned>>) ->
             let result = result
                 .map(|proof| session::event::Cordoned {
                     node: proof.node().clone(),
-                    before: proof.before() == Before::Foreign,
+                    before: proof.before() == PriorCordon::Foreign,
                 })
-                .inspect_err(|trouble| tracing::warn!("cordonNode: {trouble:?}"));
+                .inspect_err(|call_error| tracing::warn!("cordonNode: {call_error:?}"));
             Event::Cordoned { serial, result }
         }
         Write::Uncordon { serial, node } => {
@@ -121,11 +121,11 @@ async fn carry_out(link: &Link, write: Write, kept: &Mutex<Option<Cordoned>>) ->
     }
 }
 
-async fn try_cordon(link: &Link, node: &str, reason: &str) -> Result<Cordoned, Trouble> {
-    let (cluster, _) = link.cluster().await.map_err(|failure| trouble(&failure))?;
+async fn try_cordon(link: &Link, node: &str, reason: &str) -> Result<Cordoned, CallError> {
+    let (cluster, _) = link.cluster().await.map_err(|failure| call_error(&failure))?;
     cordon(&cluster, node, OWNER, reason).await.map_err(|failure| match failure {
-        CordonFailure::Api(failure) => trouble(&failure),
-        gone @ CordonFailure::NodeGone { .. } => Trouble::Other(gone.to_string()),
+        CordonFailure::Api(failure) => call_error(&failure),
+        gone @ CordonFailure::NodeGone { .. } => CallError::Other(gone.to_string()),
     })
 }
 

@@ -118,7 +118,7 @@ impl Performer {
             failure_point::reached(format_args!("before {effect:?}"));
         }
         match (effect, self.node.clone()) {
-            (Effect::Look { serial }, _) => {
+            (Effect::ListNodes { serial }, _) => {
                 look(self.link.clone(), self.identity.clone(), serial, self.answers.clone());
             }
             (Effect::Probe { serial }, Some(node)) => {
@@ -175,8 +175,8 @@ impl Performer {
     }
 
     fn follow_node(&mut self, state: &State) {
-        self.driver.await_picture(state.awaits_picture());
-        let Some(own) = state.own.as_ref().filter(|_| state.wants_picture()) else {
+        self.driver.await_snapshot(state.awaits_snapshot());
+        let Some(own) = state.own.as_ref().filter(|_| state.wants_snapshot()) else {
             self.driver.unwatch();
             self.watched = None;
             return;
@@ -190,7 +190,7 @@ impl Performer {
     }
 
     /// Why the watches have failed, if nothing has come from them since.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub(crate) fn watch_error(&self) -> Option<String> {
         self.driver.last_error().map(|failure| failure.text().to_owned())
     }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use cluster::identity::Identity;
-use cluster::preflight::{Found, What, preflight, without_connection};
+use cluster::preflight::{Check, Found, preflight, without_connection};
 use cluster::slots::SlotMap;
 use drain::Moment;
 use schemas::{Member, Preflight, PreflightProblem};
@@ -92,8 +92,11 @@ impl Preflights {
 
     /// Passes on what the session knows.
     pub(crate) fn follow(&self, state: &State) {
-        let refusal =
-            if state.sight.refused.is_empty() { &state.sight.identity } else { &state.sight.refused };
+        let refusal = if state.nodes_error.refused.is_empty() {
+            &state.nodes_error.identity
+        } else {
+            &state.nodes_error.refused
+        };
         let is_member = state.member != Member::No && state.forcing.disabled.is_none();
         self.subject.send_if_modified(|subject| {
             let is_new = subject.is_member != is_member || subject.refusal != *refusal;
@@ -179,9 +182,9 @@ fn is_due(last: Option<&(Moment, Subject, Found)>, subject: &Subject, now: Momen
 /// not make runs more frequent.
 fn pause_after(found: &Found) -> Duration {
     match found.problems.first().map(|problem| problem.what) {
-        Some(What::Api) => UNREACHED,
-        Some(What::Identity | What::Rights | What::Slots) => WITH_PROBLEMS,
-        Some(What::Credentials | What::Budgets | What::Confinement) | None => DAILY,
+        Some(Check::Api) => UNREACHED,
+        Some(Check::Identity | Check::Rights | Check::Slots) => WITH_PROBLEMS,
+        Some(Check::Credentials | Check::Budgets | Check::Confinement) | None => DAILY,
     }
 }
 
@@ -228,7 +231,7 @@ mod tests {
             let problem = Problem { what, text: String::new(), hint: "" };
             Found { problems: vec![problem], days_left: None }
         };
-        let (denied, unconfined) = (with(What::Rights), with(What::Confinement));
+        let (denied, unconfined) = (with(Check::Rights), with(Check::Confinement));
         let at = Moment(1_000_000);
         assert!(is_due(None, &subject("", 0), at), "at the start");
         // The last result, the present subject, and the pause after which a run is due.

@@ -21,7 +21,7 @@ pub(crate) struct Surroundings {
     /// Name of our node, once known.
     pub(crate) node: String,
     /// Why the watches have failed, if nothing has come from them since.
-    pub(crate) trouble: Option<String>,
+    pub(crate) watch_error: Option<String>,
     /// Why the record cannot be written; `None` if the last write succeeded.
     pub(crate) unrecorded: Option<String>,
     /// Why the membership cannot be stored; `None` if the last write succeeded.
@@ -36,7 +36,7 @@ pub(crate) struct Surroundings {
 
 /// NodeDrainStatus for the state.
 pub(crate) fn status(state: &State) -> NodeDrainStatus {
-    NodeDrainStatus { status: state.shown.status, requested_by: state.shown.requested_by }
+    NodeDrainStatus { status: state.published.status, requested_by: state.published.requested_by }
 }
 
 /// NodeDrainReport for the state at `now`.
@@ -87,7 +87,7 @@ pub(crate) fn report(
 
 /// The pods that are still on a node that an operator has forced down.
 fn left_behind(state: &State, policy: &session::Policy, time: &ShownTime) -> Vec<PodLine> {
-    let Some(picture) = state.picture.as_deref().filter(|_| state.is_forced()) else {
+    let Some(snapshot) = state.snapshot.as_deref().filter(|_| state.is_forced()) else {
         return Vec::new();
     };
     let line = |planned: Planned| PodLine {
@@ -100,7 +100,7 @@ fn left_behind(state: &State, policy: &session::Policy, time: &ShownTime) -> Vec
         since: time.show(state.since),
         ..PodLine::default()
     };
-    drain::plan(picture, &policy.drain).into_iter().filter(Planned::must_leave).map(line).collect()
+    drain::plan(snapshot, &policy.drain).into_iter().filter(Planned::must_leave).map(line).collect()
 }
 
 fn disabled_line(disabled: &session::forcing::Disabled, time: &ShownTime) -> Disabled {
@@ -137,15 +137,16 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
 /// disk.
 fn reason(state: &State, around: &Surroundings) -> String {
     let is_attempting = matches!(state.phase, Phase::Attempting { .. });
-    let trouble = around.trouble.as_ref().filter(|_| is_attempting);
-    let trouble = trouble.map(|trouble| format!("what is known of the pods may be old: {trouble}"));
+    let watch_error = around.watch_error.as_ref().filter(|_| is_attempting);
+    let watch_error =
+        watch_error.map(|watch_error| format!("what is known of the pods may be old: {watch_error}"));
     let held_up = [&around.unrecorded, &around.hanging].into_iter().flatten().cloned();
     let unstored = around.unstored.as_ref();
     let unstored =
         unstored.map(|error| format!("the membership cannot be stored for the next boot: {error}"));
     let foreseen = foreseen(state, around);
     let foreseen = foreseen.map(|problem| format!("to be fixed before the next drain: {}", problem.text));
-    let parts = held_up.chain([words::reason(state)]).chain(foreseen).chain(trouble).chain(unstored);
+    let parts = held_up.chain([words::reason(state)]).chain(foreseen).chain(watch_error).chain(unstored);
     parts.collect::<Vec<_>>().join("; ")
 }
 

@@ -169,12 +169,12 @@ impl Service {
     /// Turns until somebody asks to stop, or until only a new process can help; then writes what is still to be written.
     pub(crate) async fn run(&mut self, stop: Stop) -> Result<(), Hanging> {
         let mut end = Ok(());
-        let mut rhythm = AgentLoop::begin(&self.context, stop);
-        while !rhythm.is_over() && end.is_ok() {
+        let mut agent_loop = AgentLoop::begin(&self.context, stop);
+        while !agent_loop.is_over() && end.is_ok() {
             let next = Some(self.next_time()).filter(|next| *next != Moment::NEVER);
-            rhythm.succeeded(next.map(|next| now().until(next)));
-            let woken = rhythm.wait(self.next()).await;
-            if rhythm.is_over() {
+            agent_loop.succeeded(next.map(|next| now().until(next)));
+            let woken = agent_loop.wait(self.next()).await;
+            if agent_loop.is_over() {
                 break;
             }
             if let Some(woken) = woken {
@@ -216,7 +216,7 @@ impl Service {
     /// Handles an event. With each list of nodes the device's own facts are read again: a kubelet or a kubeconfig may
     /// come later than zedkube.
     fn on_event(&mut self, event: Event) {
-        if matches!(event, Event::Looked { .. }) {
+        if matches!(event, Event::NodesListed { .. }) {
             let facts = self.facts();
             if facts != self.state.facts {
                 self.step(Event::Facts(facts));
@@ -225,7 +225,7 @@ impl Service {
         self.step(event);
     }
 
-    /// Does what is due. Looked at after every turn, so that a flood of events keeps nothing waiting.
+    /// Does what is due. NodesListed at after every turn, so that a flood of events keeps nothing waiting.
     fn on_time(&mut self) {
         let now = now();
         if self.record_again.is_some_and(|at| at <= now) {

@@ -3,11 +3,11 @@
 use cluster::slots::{SlotFailure, SlotMap, Slots, read_slots, write_slots};
 use runtime::Settings;
 use session::Event;
-use session::event::{SlotTrouble, Trouble};
+use session::event::{CallError, SlotError};
 use session::slots::{Holder, PassedOver, SlotTable};
 use tokio::sync::mpsc;
 
-use crate::link::{Link, tell, trouble};
+use crate::link::{Link, call_error, tell};
 
 /// The ConfigMap that the settings name.
 pub fn slot_map(settings: &Settings) -> SlotMap {
@@ -47,11 +47,11 @@ pub(crate) fn write(
 
 fn answer(serial: u32, result: Result<Slots, SlotFailure>) -> Event {
     let result = result.map(slot_table).map_err(|failure| match failure {
-        SlotFailure::Conflict => SlotTrouble::Conflict,
+        SlotFailure::Conflict => SlotError::Conflict,
         SlotFailure::Unreadable { text } | SlotFailure::Missing { text } => {
-            SlotTrouble::Failed(Trouble::Other(text))
+            SlotError::Failed(CallError::Other(text))
         }
-        SlotFailure::Api(failure) => SlotTrouble::Failed(trouble(&failure)),
+        SlotFailure::Api(failure) => SlotError::Failed(call_error(&failure)),
     });
     Event::Slots { serial, result }
 }

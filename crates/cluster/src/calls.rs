@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use drain::{Answer, Effect, Event, Picture, PodId};
+use drain::{Answer, Effect, Event, PodId, Snapshot};
 use tokio::task::JoinSet;
 
 use crate::cordon::Cordoned;
 use crate::evict::{delete, evict};
 use crate::inquire::inquire;
-use crate::look::fresh_look;
+use crate::relist::relist;
 use crate::wire::Cluster;
 
 /// Time limit of one fresh list: in a large cluster it has many pages, and no list may hang for ever.
@@ -40,7 +40,7 @@ impl Calls {
     /// Starts a call, or ends all. [`Effect::WakeAt`] is left to the caller, because this has no clock.
     ///
     /// `last` is the newest snapshot. A fresh list takes over its budgets, and what it knows of claims and volumes.
-    pub(crate) fn perform(&mut self, effect: Effect, last: Option<&Arc<Picture>>) {
+    pub(crate) fn perform(&mut self, effect: Effect, last: Option<&Arc<Snapshot>>) {
         match effect {
             Effect::Evict { attempt, pod, grace } => {
                 let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
@@ -56,19 +56,19 @@ impl Calls {
                     answered(attempt, pod, answer)
                 });
             }
-            Effect::Prove { attempt, volumes } => {
+            Effect::Relist { attempt, volumes } => {
                 let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
                 let last = last.cloned();
                 self.running.spawn(async move {
-                    let look = fresh_look(&cluster, proof.name(), last.as_deref(), volumes);
-                    let look = match tokio::time::timeout(LONGEST_LOOK, look).await {
-                        Ok(look) => look.map(Arc::new).map_err(|failure| failure.to_string()),
+                    let snapshot = relist(&cluster, proof.name(), last.as_deref(), volumes);
+                    let snapshot = match tokio::time::timeout(LONGEST_LOOK, snapshot).await {
+                        Ok(snapshot) => snapshot.map(Arc::new).map_err(|failure| failure.to_string()),
                         Err(_) => Err(format!(
                             "the lists of the node's pods and attachments did not end within {} min",
                             LONGEST_LOOK.as_secs() / 60
                         )),
                     };
-                    Event::Proof { attempt, look }
+                    Event::Relisted { attempt, result: snapshot }
                 });
             }
             Effect::Inquire { attempt, inquiry } => {

@@ -26,12 +26,16 @@ async fn each_effect_ends_in_its_event() {
     calls.perform(Effect::Delete { attempt: 4, pod: b.clone(), grace: None }, None);
     let event = soon(calls.next()).await;
     assert_eq!(event, Event::Answer { attempt: 4, uid: b.uid.clone(), answer: Answer::Accepted });
-    calls.perform(Effect::Prove { attempt: 5, volumes: false }, Some(&Arc::default()));
-    let Event::Proof { attempt: 5, look: Ok(picture) } = soon(calls.next()).await else { panic!("no proof") };
-    assert!(picture.pods.iter().any(|pod| pod.id == *c));
+    calls.perform(Effect::Relist { attempt: 5, volumes: false }, Some(&Arc::default()));
+    let Event::Relisted { attempt: 5, result: Ok(snapshot) } = soon(calls.next()).await else {
+        panic!("no proof")
+    };
+    assert!(snapshot.pods.iter().any(|pod| pod.id == *c));
     fake.faults().add(Fault::on("list", "pods", FaultEffect::ResetBefore));
-    calls.perform(Effect::Prove { attempt: 6, volumes: false }, Some(&Arc::default()));
-    let Event::Proof { attempt: 6, look: Err(text) } = soon(calls.next()).await else { panic!("no failure") };
+    calls.perform(Effect::Relist { attempt: 6, volumes: false }, Some(&Arc::default()));
+    let Event::Relisted { attempt: 6, result: Err(text) } = soon(calls.next()).await else {
+        panic!("no failure")
+    };
     assert!(text.starts_with("cannot list pods: "), "{text}");
     let inquiry = drain::Inquiry {
         controller_manager: true,
@@ -53,9 +57,11 @@ async fn a_proof_looks_at_volumes_only_if_it_has_to() {
     let cases =
         [(false, Attachments::NotAsked), (true, Attachments::Listed(vec![attached("vol-1", "edge-a")]))];
     for (volumes, expected) in cases {
-        calls.perform(Effect::Prove { attempt: 1, volumes }, Some(&Arc::default()));
-        let Event::Proof { look: Ok(picture), .. } = soon(calls.next()).await else { panic!("no proof") };
-        assert_eq!(picture.storage.attachments, expected);
+        calls.perform(Effect::Relist { attempt: 1, volumes }, Some(&Arc::default()));
+        let Event::Relisted { result: Ok(snapshot), .. } = soon(calls.next()).await else {
+            panic!("no proof")
+        };
+        assert_eq!(snapshot.storage.attachments, expected);
     }
 }
 
@@ -77,8 +83,8 @@ async fn abort_gives_up_what_is_in_flight() {
     assert_eq!(calls.in_flight(), 0);
     fake.faults().clear();
     // The next call's answer is the next event: no answer of an aborted call comes late.
-    calls.perform(Effect::Prove { attempt: 2, volumes: false }, Some(&Arc::default()));
-    assert!(matches!(soon(calls.next()).await, Event::Proof { attempt: 2, .. }));
+    calls.perform(Effect::Relist { attempt: 2, volumes: false }, Some(&Arc::default()));
+    assert!(matches!(soon(calls.next()).await, Event::Relisted { attempt: 2, .. }));
     for pod in fake.pods_on("edge-a") {
         assert_eq!(pod.pointer("/metadata/deletionTimestamp"), None, "the server never acted");
     }

@@ -20,7 +20,7 @@ use tower::util::option_layer;
 
 use crate::bound_token::TokenFile;
 use crate::clock::boot_time;
-use crate::connections::{Connections, Wish};
+use crate::connections::{Connections, RetryAfter};
 use crate::credentials::{self, Tokens};
 use crate::exec_plugin;
 use crate::failure::{ApiFailure, classify};
@@ -179,11 +179,11 @@ impl Cluster {
         suffix: &str,
     ) -> Result<Self, ApiFailure> {
         config.headers.push((USER_AGENT, user_agent(suffix)));
-        let wish = Wish::default();
-        let client = client(&config, tokens, wish.clone())
+        let retry_after = RetryAfter::default();
+        let client = client(&config, tokens, retry_after.clone())
             .map_err(|error| classify(&Operation::on_cluster("connect", "to the cluster", ""), &error))?;
         let server = config.cluster_url.authority().map_or("", |server| host_and_port(server.as_str()));
-        Ok(Self::at(client, server, wish, validity))
+        Ok(Self::at(client, server, retry_after, validity))
     }
 }
 
@@ -200,7 +200,11 @@ fn user_agent(suffix: &str) -> HeaderValue {
 
 /// kube's own stack (`ClientBuilder::try_from`) speaks only HTTP/1, so a connection per eviction in flight, and
 /// repeats refused evictions.
-fn client(config: &Config, tokens: Option<Tokens>, wish: Wish) -> Result<kube::Client, kube::Error> {
+fn client(
+    config: &Config,
+    tokens: Option<Tokens>,
+    retry_after: RetryAfter,
+) -> Result<kube::Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -223,7 +227,7 @@ fn client(config: &Config, tokens: Option<Tokens>, wish: Wish) -> Result<kube::C
             .http2_adaptive_window(true)
             .build(https.clone())
     };
-    let connections = Connections::new(one, wish);
+    let connections = Connections::new(one, retry_after);
     let service = service_fn(move |request| connections.clone().send(request));
     Ok(ClientBuilder::new(service, config.default_namespace.clone())
         .with_layer(&config.extra_headers_layer()?)

@@ -539,7 +539,7 @@ async fn a_call_never_waits_for_watches() {
     let (fake, _) = still_cluster();
     let (address, connections) = front(&fake.server_url(), 10).await;
     let cluster = connect_by_tls(address, CA).await;
-    let feeds: Vec<_> = (0..10).map(|_| crate::Feed::start(&cluster, "edge-a")).collect();
+    let feeds: Vec<_> = (0..10).map(|_| crate::Informer::start(&cluster, "edge-a")).collect();
     // Ten streams are taken by watches, and twenty watches wait for one.
     soon(async {
         while fake.requests().count("ebb/", "watch", "*") < 10 {
@@ -559,6 +559,6 @@ async fn an_overloaded_server_says_when_watches_come_back() {
     let busy = fake_cluster::Reply::text(429, "busy").header("retry-after", "40");
     fake.faults().add(fake_cluster::Fault::on("list", "nodes", fake_cluster::Effect::Answer(busy)));
     assert!(list_nodes(&cluster).await.is_err());
-    let left = cluster.wish().left(crate::clock::boot_time()).as_secs();
+    let left = cluster.retry_after().left(crate::clock::boot_time()).as_secs();
     assert!((30..=40).contains(&left), "{left}");
 }

@@ -50,7 +50,7 @@ struct Shared {
     new: Box<dyn Fn() -> Connector + Send + Sync>,
     watches: Mutex<Vec<Arc<Lane>>>,
     calls: Mutex<Vec<Arc<Lane>>>,
-    wish: Wish,
+    retry_after: RetryAfter,
 }
 
 /// One connection if the server has HTTP/2, otherwise one for each request in flight.
@@ -103,9 +103,9 @@ impl Drop for Unanswered {
 
 impl Connections {
     /// Creates it without connections.
-    pub(crate) fn new(new: impl Fn() -> Connector + Send + Sync + 'static, wish: Wish) -> Self {
+    pub(crate) fn new(new: impl Fn() -> Connector + Send + Sync + 'static, retry_after: RetryAfter) -> Self {
         let lanes = || Mutex::new(Vec::new());
-        Self(Arc::new(Shared { new: Box::new(new), watches: lanes(), calls: lanes(), wish }))
+        Self(Arc::new(Shared { new: Box::new(new), watches: lanes(), calls: lanes(), retry_after }))
     }
 
     /// Sends the request on a connection with a free stream.
@@ -120,7 +120,7 @@ impl Connections {
         lane.is_open.store(true, Ordering::Release);
         drop(door);
         unanswered.is_answered = true;
-        self.0.wish.learn(&response);
+        self.0.retry_after.learn(&response);
         Ok(response.map(|body| {
             // The stream is in use until the whole answer has come.
             let held = body.map_frame(move |frame| {
@@ -166,14 +166,14 @@ fn is_watch(request: &Request<Body>) -> bool {
 /// The time before which retries have to wait, because the server asked for it (`Retry-After` of a 429 or 503). All
 /// clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wish(Arc<AtomicU64>);
+pub(crate) struct RetryAfter(Arc<AtomicU64>);
 
-impl Wish {
+impl RetryAfter {
     fn learn<B>(&self, response: &Response<B>) {
         let is_overload =
             matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         if let Some(after) = retry_after(response.headers()).filter(|_| is_overload) {
-            self.set(boot_time() + drain::retry::wish(after));
+            self.set(boot_time() + drain::retry::retry_after(after));
         }
     }
 

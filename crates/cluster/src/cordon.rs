@@ -21,16 +21,16 @@ use crate::operation::{DryRun, Operation, TRIES};
 use crate::views::annotation;
 use crate::wire::Cluster;
 
-/// Proof that the node takes no new pods. Only [`cordon`] makes it, and every eviction needs it.
+/// FinalCheck that the node takes no new pods. Only [`cordon`] makes it, and every eviction needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cordoned {
     node: NodeView,
-    before: Before,
+    before: PriorCordon,
 }
 
 /// The state of the node before our cordon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
+pub enum PriorCordon {
     /// The node was schedulable.
     Schedulable,
     /// The node had our cordon already.
@@ -83,7 +83,7 @@ impl Cordoned {
     }
 
     /// The state of the node before our cordon.
-    pub fn before(&self) -> Before {
+    pub fn before(&self) -> PriorCordon {
         self.before
     }
 }
@@ -91,9 +91,9 @@ impl Cordoned {
 impl fmt::Display for Cordoned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.before {
-            Before::Schedulable => write!(f, "node {} cordoned", self.node.name),
-            Before::Ours => write!(f, "node {} already cordoned", self.node.name),
-            Before::Foreign => write!(f, "node {} already cordoned by somebody else", self.node.name),
+            PriorCordon::Schedulable => write!(f, "node {} cordoned", self.node.name),
+            PriorCordon::Ours => write!(f, "node {} already cordoned", self.node.name),
+            PriorCordon::Foreign => write!(f, "node {} already cordoned by somebody else", self.node.name),
         }
     }
 }
@@ -117,7 +117,7 @@ pub async fn would_cordon(
     node: &str,
     owner: &str,
     reason: &str,
-) -> Result<Before, CordonFailure> {
+) -> Result<PriorCordon, CordonFailure> {
     set_cordon(cluster, node, owner, reason, DryRun::Yes).await.map(|(_, before)| before)
 }
 
@@ -127,7 +127,7 @@ async fn set_cordon(
     owner: &str,
     reason: &str,
     dry_run: DryRun,
-) -> Result<(NodeView, Before), CordonFailure> {
+) -> Result<(NodeView, PriorCordon), CordonFailure> {
     let change = Change {
         spec: Some(json!({"unschedulable": true})),
         annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason}),
@@ -140,11 +140,11 @@ async fn set_cordon(
             Err(failure) => return Err(cordon_failure(node, failure)),
         };
         let before = match cordon_change(&by_field(&found), owner) {
-            CordonChange::Cordon => Before::Schedulable,
-            CordonChange::AlreadyOurs => Before::Ours,
-            CordonChange::AlreadyForeign => Before::Foreign,
+            CordonChange::Cordon => PriorCordon::Schedulable,
+            CordonChange::AlreadyOurs => PriorCordon::Ours,
+            CordonChange::AlreadyForeign => PriorCordon::Foreign,
         };
-        if before != Before::Schedulable {
+        if before != PriorCordon::Schedulable {
             return Ok((by_field(&found), before));
         }
         match patch(cluster, &found, &change).await {

@@ -25,7 +25,7 @@ fn mark(fake: &FakeCluster, unschedulable: bool, owner: Option<&str>) {
 async fn a_schedulable_node_gets_spec_and_annotations_in_one_patch() {
     let (fake, cluster) = still_cluster();
     let cordoned = cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
-    assert_eq!(cordoned.before(), Before::Schedulable);
+    assert_eq!(cordoned.before(), PriorCordon::Schedulable);
     assert_eq!(cordoned.name(), "edge-a");
     assert!(cordoned.node().cordoned);
     assert_eq!(marks(&fake), (Some(json!(true)), Some(json!("zedkube")), Some(json!("reboot"))));
@@ -39,11 +39,11 @@ async fn a_schedulable_node_gets_spec_and_annotations_in_one_patch() {
 async fn who_owns_a_cordon() {
     // unschedulable, annotation; before, owner after; the result of uncordon, unschedulable after it.
     let cases = [
-        (true, None, Before::Foreign, None, Uncordoned::NotOurs, true),
-        (true, Some("ebb:eve"), Before::Foreign, Some("ebb:eve"), Uncordoned::NotOurs, true),
-        (true, Some("zedkube"), Before::Ours, Some("zedkube"), Uncordoned::Changed, false),
-        (false, Some("zedkube"), Before::Schedulable, Some("zedkube"), Uncordoned::Changed, false),
-        (false, Some("ebb:eve"), Before::Schedulable, Some("zedkube"), Uncordoned::Changed, false),
+        (true, None, PriorCordon::Foreign, None, Uncordoned::NotOurs, true),
+        (true, Some("ebb:eve"), PriorCordon::Foreign, Some("ebb:eve"), Uncordoned::NotOurs, true),
+        (true, Some("zedkube"), PriorCordon::Ours, Some("zedkube"), Uncordoned::Changed, false),
+        (false, Some("zedkube"), PriorCordon::Schedulable, Some("zedkube"), Uncordoned::Changed, false),
+        (false, Some("ebb:eve"), PriorCordon::Schedulable, Some("zedkube"), Uncordoned::Changed, false),
     ];
     for (unschedulable, annotation, before, owner, lifted, after) in cases {
         let (fake, cluster) = still_cluster();
@@ -80,7 +80,7 @@ async fn a_taint_that_outlives_the_field_is_no_cordon() {
     })
     .unwrap();
     let cordoned = cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
-    assert_eq!(cordoned.before(), Before::Schedulable);
+    assert_eq!(cordoned.before(), PriorCordon::Schedulable);
     assert_eq!(marks(&fake).0, Some(json!(true)));
 }
 
@@ -191,9 +191,9 @@ async fn a_person_overwrites_nobody_else() {
 #[tokio::test]
 async fn a_dry_run_of_a_cordon_is_checked_by_the_server_and_changes_nothing() {
     let cases = [
-        (false, None, Before::Schedulable, 2),
-        (true, None, Before::Foreign, 1),
-        (true, Some("zedkube"), Before::Ours, 1),
+        (false, None, PriorCordon::Schedulable, 2),
+        (true, None, PriorCordon::Foreign, 1),
+        (true, Some("zedkube"), PriorCordon::Ours, 1),
     ];
     for (unschedulable, owner, expected, calls) in cases {
         let (fake, cluster) = still_cluster();

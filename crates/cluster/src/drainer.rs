@@ -190,9 +190,11 @@ impl Drain {
 
     /// What the drain waits for besides its pods and volumes: a watch that has failed and not come back, a fresh list
     /// that keeps failing, or a first snapshot that does not come. `None` if all is well or the drain is over.
-    pub fn trouble(&self) -> Option<ApiFailure> {
+    pub fn wait_reason(&self) -> Option<ApiFailure> {
         let of_looks = || match &self.state {
-            State::Draining(attempt) | State::Proving(attempt, _) => attempt.trouble().map(ApiFailure::other),
+            State::Draining(attempt) | State::Verifying(attempt, _) => {
+                attempt.wait_reason().map(ApiFailure::other)
+            }
             State::Idle | State::Ended(..) => None,
         };
         self.driver.last_error().or_else(of_looks)
@@ -267,12 +269,12 @@ impl Drain {
                 Effect::WakeAt(wake) => self.wake = wake,
                 Effect::Evict { .. }
                 | Effect::Delete { .. }
-                | Effect::Prove { .. }
+                | Effect::Relist { .. }
                 | Effect::Inquire { .. }
                 | Effect::Abort => self.driver.perform(effect, known),
             }
         }
-        self.driver.await_picture(known.is_none());
+        self.driver.await_snapshot(known.is_none());
         if let State::Ended(_, outcome) = &state {
             self.stage = Stage::Over(Ok(outcome.clone()));
         }

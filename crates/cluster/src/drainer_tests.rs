@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 
 use drain::state::Failure;
-use drain::{Picture, progress};
+use drain::{Snapshot, progress};
 use fake_cluster::{Effect as FaultEffect, FakeCluster, Fault, Limit, Reply, objects};
 use serde_json::json;
 
@@ -107,7 +107,7 @@ async fn while_nothing_is_in_flight_the_watches_tell_of_an_outage() {
     let mut next = async || {
         loop {
             let event = soon(drain.event()).await;
-            if !matches!(event, Event::Picture(_)) {
+            if !matches!(event, Event::Snapshot(_)) {
                 return event;
             }
         }
@@ -136,9 +136,9 @@ async fn failures_of_the_attempt() {
     let short = Policy { attempt_timeout: Duration::from_millis(300), ..policy() };
     assert_eq!(drain_edge_a(&cluster, short).await, Ok(Outcome::Failed(Failure::Deadline)));
     let by_hand = |state: &State| {
-        let picture = progress::attempt(state)
-            .and_then(|attempt| attempt.snapshot().map(|snapshot| Picture::clone(snapshot)));
-        if picture.and_then(|picture: Picture| picture.node).is_some_and(|node| node.cordoned) {
+        let snapshot = progress::attempt(state)
+            .and_then(|attempt| attempt.snapshot().map(|snapshot| Snapshot::clone(snapshot)));
+        if snapshot.and_then(|snapshot: Snapshot| snapshot.node).is_some_and(|node| node.cordoned) {
             fake.edit("nodes", "", "edge-a", |node| node["spec"] = json!({})).unwrap();
         }
     };

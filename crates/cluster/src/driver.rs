@@ -7,14 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use drain::{Answer, Effect, Event, Findings, Picture};
+use drain::{Answer, Effect, Event, Findings, Snapshot};
 use tokio::sync::mpsc;
 
 use crate::calls::Calls;
 use crate::clock::{Clock, boot_time};
 use crate::cordon::Cordoned;
 use crate::failure::ApiFailure;
-use crate::feed::{Failures, Feed};
+use crate::informer::{Failures, Informer};
 use crate::probe::Probe;
 use crate::wire::Cluster;
 
@@ -29,14 +29,14 @@ pub struct Driver {
     calls: Option<Calls>,
     /// Answers to effects that could not be sent.
     unsent: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
-    awaits_picture: bool,
+    awaits_snapshot: bool,
 }
 
 /// The watches on a node, and the probe that finds out whether their API server is away.
 #[derive(Debug)]
 struct Watching {
     cluster: Cluster,
-    feed: Feed,
+    informer: Informer,
     failures: Failures,
     probe: Probe,
 }
@@ -50,17 +50,17 @@ impl Default for Driver {
 impl Driver {
     /// Uses another clock than `CLOCK_BOOTTIME`. No node is watched yet.
     pub(crate) fn with_clock(clock: Clock) -> Self {
-        Self { clock, watching: None, calls: None, unsent: mpsc::unbounded_channel(), awaits_picture: false }
+        Self { clock, watching: None, calls: None, unsent: mpsc::unbounded_channel(), awaits_snapshot: false }
     }
 
     /// Begins to watch the node. Earlier watches end; calls in flight stay on their connection and are answered, later
     /// calls use this one. Has to be called in a tokio runtime.
     pub fn watch(&mut self, cluster: &Cluster, node: &str) {
-        let feed = Feed::start(cluster, node);
+        let informer = Informer::start(cluster, node);
         self.watching = Some(Watching {
             cluster: cluster.clone(),
-            failures: feed.failures(),
-            feed,
+            failures: informer.failures(),
+            informer,
             probe: Probe::new(cluster.clone(), node, self.clock),
         });
         if let Some(calls) = &mut self.calls {
@@ -75,8 +75,8 @@ impl Driver {
 
     /// Sets whether an attempt waits for its first snapshot. Meanwhile a watch that the server refuses for good becomes
     /// [`Event::Unseen`], because no snapshot will come.
-    pub fn await_picture(&mut self, awaits: bool) {
-        self.awaits_picture = awaits;
+    pub fn await_snapshot(&mut self, awaits: bool) {
+        self.awaits_snapshot = awaits;
     }
 
     /// Allows evictions from now on, because the node is cordoned. An earlier proof is kept until [`Effect::Abort`].
@@ -92,7 +92,7 @@ impl Driver {
     ///
     /// `known` is the attempt's newest snapshot. A fresh list takes over its budgets, and what it knows of claims and
     /// volumes.
-    pub fn perform(&mut self, effect: Effect, known: Option<&Arc<Picture>>) {
+    pub fn perform(&mut self, effect: Effect, known: Option<&Arc<Snapshot>>) {
         if effect == Effect::Abort {
             self.calls = None;
         } else if let Some(calls) = &mut self.calls {
@@ -105,7 +105,7 @@ impl Driver {
 
     /// Waits for the next event. Cancel-safe.
     pub async fn next(&mut self) -> Event {
-        let Self { watching, calls, unsent, awaits_picture, .. } = self;
+        let Self { watching, calls, unsent, awaits_snapshot, .. } = self;
         let call = async {
             match calls {
                 Some(calls) => calls.next().await,
@@ -115,7 +115,7 @@ impl Driver {
         let event = tokio::select! {
             Some(event) = unsent.1.recv() => event,
             event = call => event,
-            event = watch_event(watching.as_mut(), *awaits_picture) => event,
+            event = watch_event(watching.as_mut(), *awaits_snapshot) => event,
         };
         if let (Some(watching), true) = (&mut self.watching, raises_doubt(&event)) {
             watching.probe.doubt();
@@ -125,24 +125,26 @@ impl Driver {
 
     /// The failure of a watch, if nothing has come from that watch since: the snapshot may be old.
     pub fn last_error(&self) -> Option<ApiFailure> {
-        self.watching.as_ref()?.feed.last_error()
+        self.watching.as_ref()?.informer.last_error()
     }
 }
 
 /// The next event of the watches: a snapshot, a refusal, or an outage of the API server.
-async fn watch_event(watching: Option<&mut Watching>, awaits_picture: bool) -> Event {
-    let Some(Watching { feed, failures, probe, .. }) = watching else { return std::future::pending().await };
+async fn watch_event(watching: Option<&mut Watching>, awaits_snapshot: bool) -> Event {
+    let Some(Watching { informer, failures, probe, .. }) = watching else {
+        return std::future::pending().await;
+    };
     let mut refused = failures.clone();
     loop {
         tokio::select! {
-            picture = feed.changed() => return Event::Picture(picture),
+            snapshot = informer.changed() => return Event::Snapshot(snapshot),
             event = probe.changed() => return event,
             failure = failures.next() => {
                 if failure.is_unreachable() {
                     probe.doubt();
                 }
             }
-            refusal = refused.refused(), if awaits_picture => {
+            refusal = refused.refused(), if awaits_snapshot => {
                 return Event::Unseen { why: refusal.text().to_owned() };
             }
         }
@@ -153,7 +155,7 @@ async fn watch_event(watching: Option<&mut Watching>, awaits_picture: bool) -> E
 fn raises_doubt(event: &Event) -> bool {
     matches!(
         event,
-        Event::Answer { answer: Answer::Throttled { .. }, .. } | Event::Proof { look: Err(_), .. }
+        Event::Answer { answer: Answer::Throttled { .. }, .. } | Event::Relisted { result: Err(_), .. }
     )
 }
 
@@ -165,7 +167,7 @@ fn not_sent(effect: Effect) -> Option<Event> {
             let answer = Answer::Throttled { after: Some(NO_CONNECTION), text };
             Some(Event::Answer { attempt, uid: pod.uid, answer })
         }
-        Effect::Prove { attempt, .. } => Some(Event::Proof { attempt, look: Err(text) }),
+        Effect::Relist { attempt, .. } => Some(Event::Relisted { attempt, result: Err(text) }),
         Effect::Inquire { attempt, .. } => {
             let findings = Arc::new(Findings { trouble: vec![text], ..Findings::default() });
             Some(Event::Found { attempt, findings })

@@ -31,14 +31,14 @@ pub mod drainer;
 pub mod driver;
 pub mod evict;
 pub mod failure;
-pub mod feed;
 pub mod identity;
+pub mod informer;
 pub mod inquire;
 pub mod kubeconfig;
 pub mod longhorn;
-pub mod look;
 pub mod nodes;
 pub mod preflight;
+pub mod relist;
 pub mod slots;
 pub mod trial;
 
@@ -54,8 +54,8 @@ mod objects;
 mod operation;
 mod pace;
 mod probe;
-mod shelf;
 mod storage;
+mod store;
 mod trust;
 mod validity;
 mod views;
@@ -71,11 +71,11 @@ pub use cordon::{CordonFailure, Cordoned, Uncordoned, adopt, cordon, uncordon, u
 pub use drainer::Drainer;
 pub use driver::Driver;
 pub use failure::ApiFailure;
-pub use feed::Feed;
+pub use informer::Informer;
 pub use inquire::inquire;
 pub use longhorn::{DrainPolicy, set_node_drain_policy};
-pub use look::{fresh_look, full_look};
 pub use nodes::{NodeFacts, get_node, list_nodes, list_nodes_selected};
+pub use relist::{full_snapshot, relist};
 pub use slots::{
     Holder, OldSlots, PassedOver, SlotFailure, SlotMap, SlotWatch, Slots, Unreadable, clear_slots,
     give_back_slot, read_slots, release_slots, take_slots_away, write_slots,

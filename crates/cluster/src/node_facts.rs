@@ -27,12 +27,12 @@ pub struct NodeFacts {
     /// `status.nodeInfo.machineID`, from `/etc/machine-id` of the machine; empty if the kubelet has not reported it.
     pub machine_id: String,
     /// The conditions that make it unhealthy, and since when.
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) faults: Vec<NodeFault>,
 }
 
 /// A condition in which the node's containers cannot be ended properly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct NodeFault {
     condition: &'static str,
     /// The condition's `lastTransitionTime`, if it has one.
     since: Option<Timestamp>,
@@ -59,7 +59,7 @@ impl NodeFacts {
             },
             uuid_label: label(node, NODE_UUID).unwrap_or_default().to_owned(),
             machine_id: info.and_then(|info| info.machine_id.clone()).unwrap_or_default(),
-            troubles: troubles(node),
+            faults: faults(node),
         };
         facts.seen_at(None)
     }
@@ -67,7 +67,7 @@ impl NodeFacts {
     /// The view at this time of the API server's clock; if the time is not known, all troubles have just begun. Of two
     /// troubles the longer one counts.
     pub(crate) fn at(&self, server_time: Option<Timestamp>) -> NodeView {
-        let unhealthy = self.troubles.iter().map(|trouble| trouble.at(server_time));
+        let unhealthy = self.faults.iter().map(|fault| fault.at(server_time));
         // Of two equal ones the last counts: not Ready.
         NodeView { unhealthy: unhealthy.max_by_key(|unhealthy| unhealthy.lasting), ..self.view.clone() }
     }
@@ -78,7 +78,7 @@ impl NodeFacts {
     }
 }
 
-impl Trouble {
+impl NodeFault {
     fn at(self, server_time: Option<Timestamp>) -> Unhealthy {
         let lasting = match (self.since, server_time) {
             (Some(since), Some(now)) => Duration::try_from(now.duration_since(since)).unwrap_or_default(),
@@ -117,20 +117,20 @@ fn is_tie_breaker(node: &Node) -> bool {
 }
 
 /// The conditions that make the node unhealthy. A node without the condition Ready was never reported by its kubelet.
-fn troubles(node: &Node) -> Vec<Trouble> {
-    let trouble = |condition, found: Option<&Condition>| Trouble {
+fn faults(node: &Node) -> Vec<NodeFault> {
+    let fault = |condition, found: Option<&Condition>| NodeFault {
         condition,
         since: found.and_then(|found| found.last_transition_time),
     };
     let find = |kind| conditions(node).iter().find(move |condition: &&Condition| condition.is(kind));
-    let mut troubles = Vec::new();
+    let mut faults = Vec::new();
     if let Some(read_only) = find("ReadonlyFilesystem").filter(|found| found.status() != "False") {
-        troubles.push(trouble("ReadonlyFilesystem", Some(read_only)));
+        faults.push(fault("ReadonlyFilesystem", Some(read_only)));
     }
     if !is_ready(node) {
-        troubles.push(trouble("NotReady", find("Ready")));
+        faults.push(fault("NotReady", find("Ready")));
     }
-    troubles
+    faults
 }
 
 fn conditions(node: &Node) -> &[Condition] {

@@ -51,8 +51,8 @@ impl Pace {
     /// Notes the `Retry-After` of a server that is busy (429) or cannot serve (503).
     pub(crate) fn hear(&self, reply: &Reply) {
         let is_busy = matches!(reply.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        if let Some(wish) = reply.retry_after.filter(|_| is_busy) {
-            self.not_before.fetch_max((boot_time() + wish.min(LONGEST_WISH)).0, Ordering::Relaxed);
+        if let Some(retry_after) = reply.retry_after.filter(|_| is_busy) {
+            self.not_before.fetch_max((boot_time() + retry_after.min(LONGEST_WISH)).0, Ordering::Relaxed);
         }
     }
 
@@ -96,13 +96,13 @@ mod tests {
     #[test]
     fn a_busy_server_is_left_alone_for_as_long_as_it_wants() {
         let reply = |status, after| Reply { status, retry_after: after, body: Vec::new() };
-        let wish = |seconds| Some(Duration::from_secs(seconds));
+        let retry_after = |seconds| Some(Duration::from_secs(seconds));
         for (status, after, expected) in [
-            (StatusCode::OK, wish(30), 0),
+            (StatusCode::OK, retry_after(30), 0),
             (StatusCode::TOO_MANY_REQUESTS, None, 0),
-            (StatusCode::TOO_MANY_REQUESTS, wish(30), 30),
-            (StatusCode::SERVICE_UNAVAILABLE, wish(5), 5),
-            (StatusCode::SERVICE_UNAVAILABLE, wish(86_400), 60),
+            (StatusCode::TOO_MANY_REQUESTS, retry_after(30), 30),
+            (StatusCode::SERVICE_UNAVAILABLE, retry_after(5), 5),
+            (StatusCode::SERVICE_UNAVAILABLE, retry_after(86_400), 60),
         ] {
             let pace = Pace::default();
             pace.hear(&reply(status, after));

@@ -30,7 +30,7 @@ const SOON: i64 = 14;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The check that failed.
-    pub what: What,
+    pub what: Check,
     /// The failure, in words.
     pub text: String,
     /// What a person can do.
@@ -39,7 +39,7 @@ pub struct Problem {
 
 /// The checks; the most important one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum Check {
     /// Whether the API server can be reached.
     Api,
     /// Whether one of the Nodes is this machine.
@@ -56,7 +56,7 @@ pub enum What {
     Confinement,
 }
 
-impl What {
+impl Check {
     /// The word for the report.
     pub fn word(self) -> &'static str {
         match self {
@@ -81,20 +81,20 @@ pub struct Found {
 }
 
 impl Found {
-    fn add(&mut self, what: What, text: impl Into<String>, hint: &'static str) {
+    fn add(&mut self, what: Check, text: impl Into<String>, hint: &'static str) {
         self.problems.push(Problem { what, text: text.into(), hint });
     }
 
     /// True if a missing right is already among the problems.
     fn misses_rights(&self) -> bool {
-        self.problems.iter().any(|problem| problem.what == What::Rights)
+        self.problems.iter().any(|problem| problem.what == Check::Rights)
     }
 }
 
 /// The result if no connection could be made.
 pub fn without_connection(failure: &ApiFailure) -> Found {
     let mut found = Found::default();
-    found.add(What::Api, failure.text(), "look at the API server (k3s) of this node and at the kubeconfig");
+    found.add(Check::Api, failure.text(), "look at the API server (k3s) of this node and at the kubeconfig");
     found
 }
 
@@ -114,7 +114,7 @@ pub async fn preflight(cluster: &Cluster, identity: &Identity, map: Option<&Slot
         }
         Err(failure @ ApiFailure::Denied { .. }) => {
             found.add(
-                What::Rights,
+                Check::Rights,
                 failure.text(),
                 "grant it (packaging/kubernetes), or give valid credentials (a token that is bound to a Node ends with it)",
             );
@@ -135,14 +135,14 @@ fn own_node(nodes: &[NodeFacts], identity: &Identity, found: &mut Found) -> Opti
         Ok(identified) => {
             if let Some(doubt) = identified.doubt {
                 let hint = "nothing, if EVE gave the label to this device; else take the label off that Node";
-                found.add(What::Identity, format!("the Node of this machine is in doubt: {doubt}"), hint);
+                found.add(Check::Identity, format!("the Node of this machine is in doubt: {doubt}"), hint);
             }
             Some(identified.node.name)
         }
         Err(problem) => {
             let hint =
                 "set node.name to this machine's own Node, or cluster.mode = never, and restart zedkube";
-            found.add(What::Identity, problem.to_string(), hint);
+            found.add(Check::Identity, problem.to_string(), hint);
             None
         }
     }
@@ -255,14 +255,14 @@ async fn rights(cluster: &Cluster, node: Option<&str>, map: Option<&SlotMap>, fo
             Ok(_) => missing.push(right.shown()),
             Err(failure) => {
                 let hint = "nothing, if drains work; by default every user may ask about its own rights";
-                found.add(What::Rights, format!("our rights cannot be found out: {}", failure.text()), hint);
+                found.add(Check::Rights, format!("our rights cannot be found out: {}", failure.text()), hint);
                 break;
             }
         }
     }
     if !missing.is_empty() {
         let text = format!("zedkube's user may not: {}", missing.join("; "));
-        found.add(What::Rights, text, "grant it: packaging/kubernetes has all rights that zedkube uses");
+        found.add(Check::Rights, text, "grant it: packaging/kubernetes has all rights that zedkube uses");
     }
 }
 
@@ -287,7 +287,7 @@ async fn writes(cluster: &Cluster, own: &str, other: Option<&str>, found: &mut F
     if let Err(failure @ ApiFailure::Denied { .. }) = try_cordon(cluster, own).await {
         let text = format!("a cordon of our own node would be refused: {}", failure.text());
         found.add(
-            What::Rights,
+            Check::Rights,
             text,
             "grant it (packaging/kubernetes), or fix the admission policy that the text names",
         );
@@ -296,7 +296,7 @@ async fn writes(cluster: &Cluster, own: &str, other: Option<&str>, found: &mut F
     if try_cordon(cluster, other).await.is_ok() {
         let text =
             format!("this cluster does not confine nodes: our credentials may change Node {other} as well");
-        found.add(What::Confinement, text, CONFINE);
+        found.add(Check::Confinement, text, CONFINE);
     }
 }
 
@@ -306,7 +306,7 @@ const CONFINE: &str = "use this node's own credentials, and the admission polici
 async fn slots(cluster: &Cluster, map: &SlotMap, own: &str, other: Option<&str>, found: &mut Found) {
     let hint = "fix what the text names (rights, the ConfigMap, an admission policy), or set slots.limit = 0";
     // Credentials that may drain every node may change every slot as well: one problem is enough.
-    let other = other.filter(|_| found.problems.iter().all(|problem| problem.what != What::Confinement));
+    let other = other.filter(|_| found.problems.iter().all(|problem| problem.what != Check::Confinement));
     match try_slots(cluster, map, own, other).await {
         // After a conflict another client has written in between, so the table can be written.
         Ok(false) | Err(SlotFailure::Conflict) => {}
@@ -315,10 +315,10 @@ async fn slots(cluster: &Cluster, map: &SlotMap, own: &str, other: Option<&str>,
             let text = format!(
                 "this cluster does not confine the slots: our credentials may take and free that of Node {other} as well"
             );
-            found.add(What::Confinement, text, CONFINE);
+            found.add(Check::Confinement, text, CONFINE);
         }
         Err(SlotFailure::Api(ApiFailure::Denied { .. })) if found.misses_rights() => {}
-        Err(failure) => found.add(What::Slots, failure.to_string(), hint),
+        Err(failure) => found.add(Check::Slots, failure.to_string(), hint),
     }
 }
 
@@ -330,7 +330,7 @@ async fn budgets(cluster: &Cluster, found: &mut Found) {
     let has_v1 = versions.into_iter().any(|version| version.get("version").is_some_and(|name| name == "v1"));
     if !has_v1 {
         let hint = "bring the cluster to Kubernetes 1.21 or newer";
-        found.add(What::Budgets, "the API server has no PodDisruptionBudgets of policy/v1", hint);
+        found.add(Check::Budgets, "the API server has no PodDisruptionBudgets of policy/v1", hint);
     }
 }
 
@@ -349,7 +349,7 @@ fn credentials(cluster: &Cluster, found: &mut Found) {
         format!("our {what} ends at {ends}, in {days} days")
     };
     found.add(
-        What::Credentials,
+        Check::Credentials,
         text,
         "renew it, and see that it is renewed by itself: zedkube notices a new file",
     );

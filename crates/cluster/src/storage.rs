@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::failure::{ApiFailure, words};
 use crate::objects::{needed_metadata, resource};
-use crate::shelf::Key;
+use crate::store::Key;
 
 /// The fields of a PersistentVolumeClaim that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -12,14 +12,14 @@ use drain::policy::Method;
 use drain::progress::{Line, lines};
 use drain::state::{Attempt, Cause, Stage, Track};
 use drain::view::NodeView;
-use drain::{Answer, Event, Inquiry, Moment, Picture, Policy, State, plan, step};
+use drain::{Answer, Event, Inquiry, Moment, Policy, Snapshot, State, plan, step};
 use futures::StreamExt;
 use futures::stream;
 
 use crate::ApiFailure;
 use crate::evict::{would_delete, would_evict};
 use crate::inquire::inquire;
-use crate::look::{fresh_look, full_look};
+use crate::relist::{full_snapshot, relist};
 use crate::wire::Cluster;
 
 /// What was found out.
@@ -38,8 +38,8 @@ impl Trial {
     /// # Errors
     /// The node cannot be looked at.
     pub async fn judge(cluster: &Cluster, node: &str, policy: &Policy) -> Result<Self, ApiFailure> {
-        let picture = fresh_look(cluster, node, Some(&Picture::default()), false).await?;
-        let lines = picture.pods.iter().zip(plan(&picture, policy)).map(|(pod, planned)| Line {
+        let snapshot = relist(cluster, node, Some(&Snapshot::default()), false).await?;
+        let lines = snapshot.pods.iter().zip(plan(&snapshot, policy)).map(|(pod, planned)| Line {
             id: planned.id,
             owner: pod.owner(),
             verdict: planned.verdict,
@@ -57,7 +57,7 @@ impl Trial {
     /// # Errors
     /// The node cannot be looked at.
     pub async fn ask(cluster: &Cluster, node: &str, policy: &Policy) -> Result<Self, ApiFailure> {
-        Ok(trial(cluster, full_look(cluster, node).await?, policy).await)
+        Ok(trial(cluster, full_snapshot(cluster, node).await?, policy).await)
     }
 
     /// The pods that would not go now. One that is terminating for too long is among them: a drain would wait for it.
@@ -72,9 +72,9 @@ impl Trial {
     }
 }
 
-/// Asks about every pod of the picture that would be told to go, once.
-pub async fn trial(cluster: &Cluster, picture: Picture, policy: &Policy) -> Trial {
-    let Some(mut attempt) = begin(picture, policy) else {
+/// Asks about every pod of the snapshot that would be told to go, once.
+pub async fn trial(cluster: &Cluster, snapshot: Snapshot, policy: &Policy) -> Trial {
+    let Some(mut attempt) = begin(snapshot, policy) else {
         return Trial::default();
     };
     let asked: Vec<Track> =
@@ -89,7 +89,7 @@ pub async fn trial(cluster: &Cluster, picture: Picture, policy: &Policy) -> Tria
     }
     let inquiry = questions(&blocked(&attempt, NOW));
     if !inquiry.budgets.is_empty() {
-        let node = attempt.snapshot().and_then(|picture| picture.node.as_ref());
+        let node = attempt.snapshot().and_then(|snapshot| snapshot.node.as_ref());
         let name = node.map(|node| node.name.clone()).unwrap_or_default();
         attempt.find(Arc::new(inquire(cluster, &name, &inquiry).await));
     }
@@ -99,15 +99,15 @@ pub async fn trial(cluster: &Cluster, picture: Picture, policy: &Policy) -> Tria
 /// A trial takes no time.
 const NOW: Moment = Moment(0);
 
-/// The engine's first look at the picture, as if the node were cordoned. Its effects are not carried out.
-fn begin(picture: Picture, policy: &Policy) -> Option<Attempt> {
-    let node = picture.node.map(|node| NodeView { cordoned: true, ..node });
-    let picture = Arc::new(Picture { node, ..picture });
+/// The engine's first look at the snapshot, as if the node were cordoned. Its effects are not carried out.
+fn begin(snapshot: Snapshot, policy: &Policy) -> Option<Attempt> {
+    let node = snapshot.node.map(|node| NodeView { cordoned: true, ..node });
+    let snapshot = Arc::new(Snapshot { node, ..snapshot });
     let (state, _) = step(State::Idle, Event::Start { attempt: 1, api_back: None }, NOW, policy);
-    let (state, _) = step(state, Event::Picture(picture), NOW, policy);
+    let (state, _) = step(state, Event::Snapshot(snapshot), NOW, policy);
     match state {
         State::Idle => None,
-        State::Draining(attempt) | State::Proving(attempt, _) | State::Ended(attempt, _) => Some(attempt),
+        State::Draining(attempt) | State::Verifying(attempt, _) | State::Ended(attempt, _) => Some(attempt),
     }
 }
 

@@ -11,13 +11,13 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource};
 
 use crate::clock::boot_time;
-use crate::connections::Wish;
+use crate::connections::RetryAfter;
 use crate::failure::{ApiFailure, classify, is_refusal};
 use crate::operation::Operation;
-use crate::shelf::Key;
+use crate::store::Key;
 
 /// A failure of a watch. The watch goes on by itself.
-pub(crate) struct Trouble {
+pub(crate) struct WatchError {
     pub(crate) failure: ApiFailure,
     /// The server would give the same answer again.
     pub(crate) is_refusal: bool,
@@ -28,21 +28,21 @@ pub(crate) fn follow<K>(
     api: Api<K>,
     config: Config,
     resource: &'static str,
-    wish: Wish,
-) -> impl Stream<Item = Result<Event<K>, Trouble>> + Send
+    retry_after: RetryAfter,
+) -> impl Stream<Item = Result<Event<K>, WatchError>> + Send
 where
     K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
-    let pauses = Pauses { wish: wish.clone(), ..Pauses::default() };
-    let told = wish;
+    let pauses = Pauses { retry_after: retry_after.clone(), ..Pauses::default() };
+    let told = retry_after;
     watcher(api, config)
         .inspect_err(move |error| {
             if let Some(after) = asked_pause(error) {
-                told.set(boot_time() + retry::wish(after));
+                told.set(boot_time() + retry::retry_after(after));
             }
         })
         .backoff(pauses)
-        .map(move |event| event.map_err(|error| trouble(resource, &error)))
+        .map(move |event| event.map_err(|error| watch_error(resource, &error)))
 }
 
 /// The event, with its objects trimmed to what is needed.
@@ -56,8 +56,8 @@ pub(crate) fn trimmed<K, V>(event: Event<K>, entry: impl Fn(&K) -> (Key, V)) -> 
     }
 }
 
-fn trouble(resource: &'static str, error: &watcher::Error) -> Trouble {
-    let of = |verb, error: &kube::Error| Trouble {
+fn watch_error(resource: &'static str, error: &watcher::Error) -> WatchError {
+    let of = |verb, error: &kube::Error| WatchError {
         failure: classify(&Operation::on_cluster(verb, resource, ""), error),
         is_refusal: is_refusal(error),
     };
@@ -65,7 +65,7 @@ fn trouble(resource: &'static str, error: &watcher::Error) -> Trouble {
         watcher::Error::InitialListFailed(error) => of("list", error),
         watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => of("watch", error),
         watcher::Error::WatchError(status) => of("watch", &kube::Error::Api(status.clone())),
-        watcher::Error::NoResourceVersion => Trouble {
+        watcher::Error::NoResourceVersion => WatchError {
             failure: ApiFailure::other(format!(
                 "cannot watch {resource}: the server sent no resourceVersion"
             )),
@@ -100,7 +100,7 @@ fn asked_pause(error: &watcher::Error) -> Option<Duration> {
 struct Pauses {
     limit: Duration,
     last: Moment,
-    wish: Wish,
+    retry_after: RetryAfter,
     random: RandomState,
 }
 
@@ -109,7 +109,7 @@ impl Default for Pauses {
         Self {
             limit: Self::FIRST,
             last: Moment::default(),
-            wish: Wish::default(),
+            retry_after: RetryAfter::default(),
             random: RandomState::new(),
         }
     }
@@ -130,7 +130,7 @@ impl Pauses {
         self.last = now;
         let pause = self.limit.mul_f64(share).max(Self::SHORTEST);
         self.limit = self.limit.saturating_mul(2).min(Self::LONGEST);
-        self.wish.left(now) + pause
+        self.retry_after.left(now) + pause
     }
 }
 
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn what_the_server_asks_for_comes_first() {
         let mut pauses = Pauses::default();
-        pauses.wish.set(Moment(10_000));
-        pauses.wish.set(Moment(5_000));
+        pauses.retry_after.set(Moment(10_000));
+        pauses.retry_after.set(Moment(5_000));
         assert_eq!(pauses.after(Moment(1_000), 1.0), Duration::from_millis(9_500));
         assert_eq!(pauses.after(Moment(12_000), 1.0), Duration::from_secs(1), "it is over");
         let text = r#"{"code": 429, "details": {"retryAfterSeconds": 7}}"#;

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::clock::boot_time;
-use crate::connections::Wish;
+use crate::connections::RetryAfter;
 use crate::daemon_sets::DaemonSets;
 use crate::failure::{ApiFailure, classify, json_text, refused, tls_error, words};
 use crate::operation::Operation;
@@ -57,7 +57,7 @@ struct Shared {
     /// When our credentials end.
     validity: Option<Validity>,
     /// The time before which the server asked not to be called again.
-    wish: Wish,
+    retry_after: RetryAfter,
 }
 
 impl fmt::Debug for Cluster {
@@ -73,11 +73,16 @@ impl Cluster {
     /// `default_retry = false`, as [`crate::connect()`] does: otherwise kube itself repeats refused evictions for
     /// minutes, and a budget's refusal is never seen.
     pub fn new(client: kube::Client) -> Self {
-        Self::at(client, "", Wish::default(), None)
+        Self::at(client, "", RetryAfter::default(), None)
     }
 
     /// Creates it with the server's host and port, for messages about outages, and the end of our credentials.
-    pub(crate) fn at(client: kube::Client, server: &str, wish: Wish, validity: Option<Validity>) -> Self {
+    pub(crate) fn at(
+        client: kube::Client,
+        server: &str,
+        retry_after: RetryAfter,
+        validity: Option<Validity>,
+    ) -> Self {
         let shared = Shared {
             client,
             server: server.to_owned(),
@@ -86,13 +91,13 @@ impl Cluster {
             pace: Pace::default(),
             refused: AtomicBool::new(false),
             validity,
-            wish,
+            retry_after,
         };
         Self { shared: Arc::new(shared), page: PAGE }
     }
 
     /// Lists this many objects at a time (`--chunk-size` of kubectl), 500 by default; 0 = all at once. The watches of a
-    /// [`crate::Feed`] always use 500.
+    /// [`crate::Informer`] always use 500.
     #[must_use]
     pub fn with_page(self, chunk: u32) -> Self {
         Self { page: chunk, ..self }
@@ -120,8 +125,8 @@ impl Cluster {
     }
 
     /// The time before which retries have to wait, because the server asked for it.
-    pub(crate) fn wish(&self) -> &Wish {
-        &self.shared.wish
+    pub(crate) fn retry_after(&self) -> &RetryAfter {
+        &self.shared.retry_after
     }
 
     pub(crate) fn page(&self) -> u32 {

@@ -20,7 +20,7 @@ use crate::pods::Pods;
 use crate::relist::Relists;
 use crate::time::Moment;
 use crate::turns::{Turn, Turns};
-use crate::view::Picture;
+use crate::view::Snapshot;
 use crate::volumes::{VolumeTrack, Volumes};
 
 pub(crate) use self::knowing::Relisted;
@@ -37,7 +37,7 @@ pub struct Attempt {
     started: Moment,
     deadline: Moment,
     /// The newest knowledge of the node, from watches and relists; `None` until the first of them comes.
-    snapshot: Option<Arc<Picture>>,
+    snapshot: Option<Arc<Snapshot>>,
     /// When the last snapshot came.
     seen: Moment,
     /// The verdicts on the last snapshot, in its order.
@@ -121,7 +121,7 @@ impl Attempt {
     }
 
     /// The newest knowledge of the node; `None` until the first snapshot comes.
-    pub fn snapshot(&self) -> Option<&Arc<Picture>> {
+    pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.snapshot.as_ref()
     }
 
@@ -200,7 +200,7 @@ impl Attempt {
 
     /// Reasons for waiting besides pods and volumes, in words that do not change from second to second: a relist
     /// that keeps failing, a first snapshot, or knowledge of volumes. `None` if all is well.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn wait_reason(&self) -> Option<String> {
         if let Some(why) = self.relists.error() {
             return Some(format!("a fresh look at the node told nothing, and is tried again: {why}"));
         }

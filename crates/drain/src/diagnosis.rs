@@ -13,7 +13,7 @@ use crate::findings::BudgetPods;
 use crate::plan::Planned;
 use crate::pod::{Cause, MOST_RETURNS, STUCK_AFTER, Stage, Track};
 use crate::time::Moment;
-use crate::view::{BudgetView, Picture, PodId, PodView};
+use crate::view::{BudgetView, PodId, PodView, Snapshot};
 
 /// One pod that is blocked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Guard {
     pub unhealthy: Vec<String>,
 }
 
-/// Every blocked pod of the attempt, in the order of the last picture.
+/// Every blocked pod of the attempt, in the order of the last snapshot.
 pub fn blocked(attempt: &Attempt, now: Moment) -> Vec<Blocked> {
     let Some(snapshot) = attempt.snapshot() else { return Vec::new() };
     let pods = snapshot.pods.iter().zip(attempt.planned());
@@ -60,7 +60,7 @@ pub fn blocked(attempt: &Attempt, now: Moment) -> Vec<Blocked> {
 
 fn one(
     attempt: &Attempt,
-    snapshot: &Picture,
+    snapshot: &Snapshot,
     pod: &PodView,
     planned: &Planned,
     now: Moment,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::findings::{Findings, Inquiry};
 use crate::time::Moment;
-use crate::view::{Picture, PodId};
+use crate::view::{PodId, Snapshot};
 
 /// An input of the state machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub enum Event {
     /// Stop at once.
     Cancel,
     /// The watches show this snapshot now.
-    Picture(Arc<Picture>),
+    Snapshot(Arc<Snapshot>),
     /// An eviction or deletion was answered.
     Answer {
         /// The attempt that sent it.
@@ -43,11 +43,11 @@ pub enum Event {
     },
     /// The fresh list that [`Effect::Prove`] asked for: node and pods from the server, not from a watch, and what is
     /// attached to the node, if that was asked for. A list that was not asked for is ignored.
-    Proof {
+    Relisted {
         /// The attempt that asked.
         attempt: u32,
         /// The snapshot, or why there is none: a whole sentence that names what failed.
-        look: Result<Arc<Picture>, String>,
+        result: Result<Arc<Snapshot>, String>,
     },
     /// The findings that [`Effect::Inquire`] asked for.
     Found {
@@ -90,9 +90,9 @@ pub enum Effect {
         /// Grace period to send; `None` = the pod's own.
         grace: Option<Duration>,
     },
-    /// List the node and its pods freshly. Answered by exactly one [`Event::Proof`]; no other list of this attempt is
+    /// List the node and its pods freshly. Answered by exactly one [`Event::Relisted`]; no other list of this attempt is
     /// asked for before. The list must begin after this effect: an answer that was on its way already proves nothing.
-    Prove {
+    Relist {
         /// This attempt.
         attempt: u32,
         /// Also list all VolumeAttachments of the node, and what the claims of its pods are bound to. True for a proof,

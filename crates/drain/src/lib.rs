@@ -20,7 +20,7 @@
 //! | `relist` | fresh lists: asked for one at a time, joined in order with what the watches show |
 //! | `attempt` | the coordinator: what comes in, who is told to go, when to look again, whether it is over |
 //! | [`mod@plan`], `budget`, [`retry`], [`outage`] | rules without a state: verdicts, budgets, back-off, when a server counts as away |
-//! | [`diagnosis`], [`progress`], [`trouble`], [`fates`], [`kubectl`] | why pods stay and what became of them, in words and numbers; nothing is decided by them |
+//! | [`diagnosis`], [`progress`], [`trouble`], [`pod_fates`], [`kubectl`] | why pods stay and what became of them, in words and numbers; nothing is decided by them |
 //!
 //! `cluster` makes the views from Kubernetes objects and carries the effects out; `session` drives [`step()`] on a device.
 //! Time is an argument ([`Moment`]).
@@ -28,18 +28,18 @@
 pub mod answer;
 pub mod cordon;
 pub mod diagnosis;
-pub mod fates;
 pub mod findings;
 pub mod kubectl;
 pub mod outage;
 pub mod plan;
+pub mod pod_fates;
 pub mod policy;
 pub mod progress;
 pub mod retry;
 pub mod rule;
 pub mod storage;
+pub mod stuck_pods;
 pub mod time;
-pub mod trouble;
 pub mod view;
 pub mod volumes;
 
@@ -57,8 +57,8 @@ mod turns;
 pub mod state {
     pub use crate::attempt::Attempt;
     pub use crate::outcome::{Failure, Outcome};
-    pub use crate::pod::{By, Cause, Stage, Track};
-    pub use crate::step::{Proof, State};
+    pub use crate::pod::{Cause, DeletionMethod, Stage, Track};
+    pub use crate::step::{FinalCheck, State};
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ pub use policy::Policy;
 pub use selector::{Requirement, Selector};
 pub use step::{State, step};
 pub use time::Moment;
-pub use view::{BudgetView, Picture, PodId, PodView};
+pub use view::{BudgetView, PodId, PodView, Snapshot};
 
 /// The example of the README is a test.
 #[cfg(doctest)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::policy::Policy;
 use crate::rule::{Behaviour, Rule};
-use crate::view::{Existence, Picture, PodId, PodView};
+use crate::view::{Existence, PodId, PodView, Snapshot};
 
 /// Label by which a pod says what a drain should do with it.
 pub const DRAIN_LABEL: &str = "ebb.dev/drain";
@@ -119,9 +119,9 @@ impl Planned {
     }
 }
 
-/// The verdict on every pod of the picture, in the picture's order.
-pub fn plan(picture: &Picture, policy: &Policy) -> Vec<Planned> {
-    picture.pods.iter().map(|pod| judge(pod, policy)).collect()
+/// The verdict on every pod of the snapshot, in the snapshot's order.
+pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Vec<Planned> {
+    snapshot.pods.iter().map(|pod| judge(pod, policy)).collect()
 }
 
 /// The verdict on one pod. Filters in kubectl's order: what stays comes first, then what the policy must allow, then
@@ -168,17 +168,17 @@ fn verdict(pod: &PodView, policy: &Policy, rule: Option<&Rule>) -> (Verdict, Vec
         return (Verdict::Refuse, refused);
     }
     match told {
-        Told { behaviour: Behaviour::WaitCompleted, why: Some(reason) } => (Verdict::Await, vec![reason]),
-        Told { why: Some(reason @ Reason::UnknownLabel(_)), .. } => {
+        Override { behaviour: Behaviour::WaitCompleted, why: Some(reason) } => (Verdict::Await, vec![reason]),
+        Override { why: Some(reason @ Reason::UnknownLabel(_)), .. } => {
             allowed.push(reason);
             (Verdict::Evict, allowed)
         }
-        Told { .. } => (Verdict::Evict, allowed),
+        Override { .. } => (Verdict::Evict, allowed),
     }
 }
 
 /// Why the pod stays whatever else is true of it.
-fn stays(pod: &PodView, policy: &Policy, told: &Told) -> Option<Reason> {
+fn stays(pod: &PodView, policy: &Policy, told: &Override) -> Option<Reason> {
     if policy.pod_selector.as_ref().is_some_and(|selector| !selector.selects(&pod.labels)) {
         return Some(Reason::NotSelected);
     }
@@ -195,14 +195,14 @@ fn stays(pod: &PodView, policy: &Policy, told: &Told) -> Option<Reason> {
 }
 
 /// The operator's wish for the pod, by its label or by a rule.
-struct Told {
+struct Override {
     behaviour: Behaviour,
     why: Option<Reason>,
 }
 
 /// The pod's label counts first, then the first rule that matches.
-fn told(pod: &PodView, rule: Option<&Rule>) -> Told {
-    let by_rule = || Told {
+fn told(pod: &PodView, rule: Option<&Rule>) -> Override {
+    let by_rule = || Override {
         behaviour: rule.map_or(Behaviour::Drain, |rule| rule.behaviour),
         why: rule.map(|rule| Reason::Rule(rule.name.clone())),
     };
@@ -210,11 +210,11 @@ fn told(pod: &PodView, rule: Option<&Rule>) -> Told {
         return by_rule();
     };
     let Some(behaviour) = Behaviour::of_word(&value.to_ascii_lowercase()) else {
-        let Told { behaviour, why } = by_rule();
+        let Override { behaviour, why } = by_rule();
         let unknown = Reason::UnknownLabel(value.clone());
-        return Told { behaviour, why: why.filter(|_| behaviour != Behaviour::Drain).or(Some(unknown)) };
+        return Override { behaviour, why: why.filter(|_| behaviour != Behaviour::Drain).or(Some(unknown)) };
     };
-    Told { behaviour, why: Some(Reason::Label(value.clone())) }
+    Override { behaviour, why: Some(Reason::Label(value.clone())) }
 }
 
 enum DaemonSetPod {

@@ -132,7 +132,7 @@ pub enum Cause {
 
 /// How a pod is told to go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
+pub enum DeletionMethod {
     /// By eviction.
     #[default]
     Eviction,
@@ -182,7 +182,7 @@ pub struct Track {
     grace: Duration,
     /// The grace that is sent; `None` = the pod's own.
     grace_sent: Option<Duration>,
-    by: By,
+    by: DeletionMethod,
     /// The pod has volumes that are attached to the node, or may be.
     is_stateful: bool,
     /// Names of its volumes that can be attached to a node.
@@ -238,7 +238,7 @@ impl Track {
     }
 
     /// How the pod is told to go.
-    pub fn by(&self) -> By {
+    pub fn by(&self) -> DeletionMethod {
         self.by
     }
 
@@ -331,7 +331,7 @@ impl Track {
             self.stage,
             Stage::Blocked { cause: Cause::Budget(_) | Cause::TwoBudgets | Cause::Webhook(_), .. }
         );
-        is_refused && self.by == By::Eviction
+        is_refused && self.by == DeletionMethod::Eviction
     }
 
     /// Names of the budgets that guarded the pod when its last eviction was sent.
@@ -405,7 +405,7 @@ impl Track {
             order: planned.order,
             grace: pod.grace,
             grace_sent: planned.grace,
-            by: By::Eviction,
+            by: DeletionMethod::Eviction,
             is_stateful: false,
             volumes: Vec::new(),
             volumes_unknown: None,

@@ -17,7 +17,7 @@ use crate::plan::Planned;
 use crate::pod::Track;
 use crate::policy::Policy;
 use crate::time::Moment;
-use crate::view::{Picture, PodView};
+use crate::view::{PodView, Snapshot};
 
 use self::escalation::{Budget, Moves};
 
@@ -116,7 +116,7 @@ impl Pods {
     /// they are seen. True if a pod came that was not there at the beginning, or that may come back once it has left.
     pub(crate) fn see(
         &mut self,
-        snapshot: &Picture,
+        snapshot: &Snapshot,
         planned: &[Planned],
         newcomers: Newcomers,
         now: Moment,
@@ -141,7 +141,7 @@ impl Pods {
     }
 
     /// Drops the pods that the snapshot does not hold any more, or that may stay after all.
-    fn forget_the_gone(&mut self, snapshot: &Picture, planned: &[Planned]) {
+    fn forget_the_gone(&mut self, snapshot: &Snapshot, planned: &[Planned]) {
         let present: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.id.uid.as_str()).collect();
         let leaving = planned.iter().filter(|planned| planned.must_leave());
         let leaving: BTreeSet<&str> = leaving.map(|planned| planned.id.uid.as_str()).collect();
@@ -180,7 +180,7 @@ impl Pods {
         &mut self,
         uid: &str,
         answer: Answer,
-        snapshot: Option<&Picture>,
+        snapshot: Option<&Snapshot>,
         now: Moment,
         policy: &Policy,
     ) {

@@ -2,11 +2,11 @@
 
 use crate::attempt::Attempt;
 use crate::plan::{Planned, Reason, Verdict};
-use crate::pod::{By, Cause, STUCK_AFTER, Stage, Track};
+use crate::pod::{Cause, DeletionMethod, STUCK_AFTER, Stage, Track};
 use crate::step::State;
 use crate::time::Moment;
 use crate::view::{PodId, PodView, Terminating};
-use crate::volumes::{Shelves, VolumeStage, VolumeTrack};
+use crate::volumes::{StorageIndex, VolumeStage, VolumeTrack};
 
 /// How far the drain is, in pods that have to leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Line {
 pub fn attempt(state: &State) -> Option<&Attempt> {
     match state {
         State::Idle => None,
-        State::Draining(attempt) | State::Proving(attempt, _) | State::Ended(attempt, _) => Some(attempt),
+        State::Draining(attempt) | State::Verifying(attempt, _) | State::Ended(attempt, _) => Some(attempt),
     }
 }
 
@@ -109,11 +109,11 @@ pub fn volume_lines(attempt: &Attempt) -> Vec<VolumeLine> {
     let Some(snapshot) = attempt.snapshot() else {
         return Vec::new();
     };
-    let shelves = Shelves::of(snapshot);
-    attempt.volumes().values().filter_map(|volume| volume_line(attempt, volume, &shelves)).collect()
+    let index = StorageIndex::of(snapshot);
+    attempt.volumes().values().filter_map(|volume| volume_line(attempt, volume, &index)).collect()
 }
 
-fn volume_line(attempt: &Attempt, volume: &VolumeTrack, shelves: &Shelves<'_>) -> Option<VolumeLine> {
+fn volume_line(attempt: &Attempt, volume: &VolumeTrack, index: &StorageIndex<'_>) -> Option<VolumeLine> {
     let stage = match volume.stage {
         VolumeStage::Detaching => "Detaching",
         VolumeStage::TimedOut => "DetachTimedOut",
@@ -130,11 +130,11 @@ fn volume_line(attempt: &Attempt, volume: &VolumeTrack, shelves: &Shelves<'_>) -
         pod: volume.pod.clone(),
         stage,
         since: volume.since,
-        detail: if volume.is_attached() { volume.obstacle(shelves) } else { String::new() },
+        detail: if volume.is_attached() { volume.obstacle(index) } else { String::new() },
     })
 }
 
-/// One line per pod that the last picture shows, in its order.
+/// One line per pod that the last snapshot shows, in its order.
 pub fn lines(attempt: &Attempt, now: Moment) -> Vec<Line> {
     let pods = attempt.snapshot().map(|snapshot| snapshot.pods.as_slice()).unwrap_or_default();
     pods.iter().zip(attempt.planned()).map(|(pod, planned)| line(attempt, pod, planned, now)).collect()
@@ -177,7 +177,7 @@ fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> Strin
         Stage::Awaiting => "waiting until it has finished by itself".to_owned(),
         Stage::Refused => "the policy does not allow its eviction".to_owned(),
     };
-    if track.by() == By::Escalation && text.is_empty() {
+    if track.by() == DeletionMethod::Escalation && text.is_empty() {
         return "its eviction was refused for too long: it is deleted, with its own grace".to_owned();
     }
     text

@@ -14,7 +14,7 @@ use crate::policy::REFUSAL_LASTS;
 use crate::retry::pause;
 use crate::storage::{AttachmentView, Attachments};
 use crate::time::Moment;
-use crate::view::Picture;
+use crate::view::Snapshot;
 
 /// When nothing can go on without a relist, relists may fail for this long before the attempt does. The same time that the
 /// API server may be away by default.
@@ -33,20 +33,20 @@ pub(crate) struct Relists {
     /// The last relists told nothing.
     in_vain: Option<InVain>,
     /// The last snapshot of the watches alone.
-    watched: Option<Arc<Picture>>,
+    watched: Option<Arc<Snapshot>>,
 }
 
 /// A relist that is on its way.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Relist {
     /// It has to show that the node is drained.
-    pub(crate) is_proof: bool,
+    pub(crate) is_final_check: bool,
     /// It also lists what is attached to the node, and what the claims of its pods are bound to.
     pub(crate) volumes: bool,
     /// It was asked for before the API server went away: its answer is old.
     is_stale: bool,
     /// The snapshot of the watches when it was asked for.
-    watched_before: Option<Arc<Picture>>,
+    watched_before: Option<Arc<Snapshot>>,
 }
 
 /// Relists that told nothing, in a row.
@@ -65,9 +65,9 @@ struct InVain {
 
 impl Relists {
     /// Notes that a relist is asked for.
-    pub(crate) fn ask(&mut self, is_proof: bool, volumes: bool, now: Moment) {
+    pub(crate) fn ask(&mut self, is_final_check: bool, volumes: bool, now: Moment) {
         let watched_before = self.watched.clone();
-        self.on_its_way = Some(Relist { is_proof, volumes, is_stale: false, watched_before });
+        self.on_its_way = Some(Relist { is_final_check, volumes, is_stale: false, watched_before });
         self.asked = now;
     }
 
@@ -120,13 +120,13 @@ impl Relists {
     pub(crate) fn take_in(
         &mut self,
         relist: &Relist,
-        found: &Picture,
-        known: Option<&Picture>,
-    ) -> Arc<Picture> {
+        found: &Snapshot,
+        known: Option<&Snapshot>,
+    ) -> Arc<Snapshot> {
         self.in_vain = None;
         self.is_owed = false;
         self.is_at_odds = relist.volumes && self.shows_more_attached(found);
-        let nothing = Picture::default();
+        let nothing = Snapshot::default();
         let before = relist.watched_before.as_deref().unwrap_or(&nothing);
         let watched = self.watched.as_deref().unwrap_or(before);
         Arc::new(merge::snapshot(before, watched, found, known, relist.volumes))
@@ -136,7 +136,7 @@ impl Relists {
     ///
     /// Of the pods only what the watches show otherwise than before is news: a watch that lags behind the last relist goes
     /// on to show pods that the relist has shown to be gone.
-    pub(crate) fn watch(&mut self, mut snapshot: Arc<Picture>, known: Option<&Picture>) -> Arc<Picture> {
+    pub(crate) fn watch(&mut self, mut snapshot: Arc<Snapshot>, known: Option<&Snapshot>) -> Arc<Snapshot> {
         let before = self.watched.replace(Arc::clone(&snapshot));
         let Some(known) = known else {
             return snapshot;
@@ -157,7 +157,7 @@ impl Relists {
 
     /// The contradiction, if there is one, when the server says that the node does not exist. `is_known`: this drain has
     /// seen the node cordoned.
-    pub(crate) fn contradiction(&self, found: &Picture, is_known: bool) -> Option<String> {
+    pub(crate) fn contradiction(&self, found: &Snapshot, is_known: bool) -> Option<String> {
         let says = "the API server says that the node does not exist";
         if !found.pods.is_empty() {
             return Some(format!("{says}, but {} pods are bound to it", found.pods.len()));
@@ -170,19 +170,19 @@ impl Relists {
     }
 
     /// The watches show other pods than are known from the last relist: they are late, however busy they are.
-    pub(crate) fn is_watch_late(&self, known: &Picture) -> bool {
+    pub(crate) fn is_watch_late(&self, known: &Snapshot) -> bool {
         let Some(watched) = &self.watched else { return false };
         known.pods.iter().map(|pod| &pod.id).ne(watched.pods.iter().map(|pod| &pod.id))
     }
 
     /// The watches tell what is attached to the node, and the last relist agrees.
     pub(crate) fn is_watching_attachments(&self) -> bool {
-        let is_asked = |watched: &Arc<Picture>| watched.storage.attachments != Attachments::NotAsked;
+        let is_asked = |watched: &Arc<Snapshot>| watched.storage.attachments != Attachments::NotAsked;
         self.watched.as_ref().is_some_and(is_asked) && !self.is_at_odds
     }
 
     /// The relist shows something attached to its node that the watches do not show.
-    fn shows_more_attached(&self, found: &Picture) -> bool {
+    fn shows_more_attached(&self, found: &Snapshot) -> bool {
         let (Some(watched), Some(node)) = (&self.watched, &found.node) else { return false };
         let listed = watched.node.as_ref().map(|node| node.volumes_attached.as_slice()).unwrap_or_default();
         if node.volumes_attached.iter().any(|name| !listed.contains(name)) {

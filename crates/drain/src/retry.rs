@@ -21,11 +21,11 @@ pub(crate) const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 /// cases spread.
 pub fn pause(tries: u32, after: Option<Duration>, uid: &str) -> Duration {
     let doubled = || SHORTEST.saturating_mul(1 << tries.saturating_sub(1).min(6)).min(LONGEST);
-    spread_out(after.map_or_else(doubled, wish), tries, uid)
+    spread_out(after.map_or_else(doubled, retry_after), tries, uid)
 }
 
 /// The server's `Retry-After`, cut to what is followed. Our own settings are not cut.
-pub fn wish(after: Duration) -> Duration {
+pub fn retry_after(after: Duration) -> Duration {
     after.min(LONGEST_WISH)
 }
 
@@ -60,9 +60,9 @@ mod tests {
 
     #[test]
     fn the_servers_wish_comes_first() {
-        let wish = Duration::from_secs(10);
-        let pause = pause(1, Some(wish), "uid");
-        assert!(pause >= wish && pause <= wish.mul_f64(1.25), "{pause:?}");
+        let retry_after = Duration::from_secs(10);
+        let pause = pause(1, Some(retry_after), "uid");
+        assert!(pause >= retry_after && pause <= retry_after.mul_f64(1.25), "{pause:?}");
         assert!(super::pause(1, Some(Duration::MAX), "uid") <= LONGEST_WISH.mul_f64(1.25));
     }
 

@@ -24,21 +24,21 @@ pub enum State {
     /// Pods are being moved away.
     Draining(Attempt),
     /// The node looks empty; fresh lists have to prove it.
-    Proving(Attempt, Proof),
+    Verifying(Attempt, FinalCheck),
     /// Over. The attempt stays for the report.
     Ended(Attempt, Outcome),
 }
 
 /// How far the proof is that the node is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proof {
+pub struct FinalCheck {
     /// When the next fresh list may be asked for.
     next: Moment,
     /// The first of the clean lists in a row.
     clean_since: Option<Moment>,
 }
 
-impl Proof {
+impl FinalCheck {
     /// A clean list has come, and another one has to follow.
     pub fn is_half_done(&self) -> bool {
         self.clean_since.is_some()
@@ -66,21 +66,21 @@ pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State,
         }
         Event::Cancel if matches!(state, State::Idle) => (State::Idle, vec![]),
         Event::Cancel => (State::Idle, vec![Effect::Abort]),
-        Event::Picture(snapshot) => {
+        Event::Snapshot(snapshot) => {
             update(state, now, policy, |attempt, _| attempt.watched(snapshot, now, policy))
         }
         // While the end is proven no pod is left that an answer or findings could be about.
-        Event::Answer { attempt: number, uid, answer } => update(state, now, policy, |attempt, proof| {
-            if proof.is_none() && number == attempt.number() {
+        Event::Answer { attempt: number, uid, answer } => update(state, now, policy, |attempt, check| {
+            if check.is_none() && number == attempt.number() {
                 attempt.answered(&uid, answer, now, policy);
             }
         }),
-        Event::Found { attempt: number, findings } => update(state, now, policy, |attempt, proof| {
-            if proof.is_none() && number == attempt.number() {
+        Event::Found { attempt: number, findings } => update(state, now, policy, |attempt, check| {
+            if check.is_none() && number == attempt.number() {
                 attempt.find(findings);
             }
         }),
-        Event::Proof { attempt: number, look } => go_on(state, now, policy, |attempt, _| {
+        Event::Relisted { attempt: number, result: look } => go_on(state, now, policy, |attempt, _| {
             if number == attempt.number() {
                 relisted(attempt.relisted(look, now, policy))
             } else {
@@ -93,10 +93,10 @@ pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State,
             Some(_) => Next::GoOn,
         }),
         Event::ApiAway => update(state, now, policy, |attempt, _| attempt.go_away(now)),
-        Event::ApiBack => update(state, now, policy, |attempt, proof| {
+        Event::ApiBack => update(state, now, policy, |attempt, check| {
             attempt.come_back(now, policy);
-            if let Some(proof) = proof {
-                proof.clean_since = None;
+            if let Some(check) = check {
+                check.clean_since = None;
             }
         }),
         Event::Tick => update(state, now, policy, |_, _| {}),
@@ -116,7 +116,7 @@ fn relisted(relisted: Relisted) -> Next {
 fn begin(state: State, attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     match state {
         State::Idle | State::Ended(..) => advance(attempt, now, policy),
-        State::Draining(_) | State::Proving(..) => (state, vec![]),
+        State::Draining(_) | State::Verifying(..) => (state, vec![]),
     }
 }
 
@@ -124,10 +124,10 @@ fn update(
     state: State,
     now: Moment,
     policy: &Policy,
-    change: impl FnOnce(&mut Attempt, Option<&mut Proof>),
+    change: impl FnOnce(&mut Attempt, Option<&mut FinalCheck>),
 ) -> (State, Vec<Effect>) {
-    go_on(state, now, policy, |attempt, proof| {
-        change(attempt, proof);
+    go_on(state, now, policy, |attempt, check| {
+        change(attempt, check);
         Next::GoOn
     })
 }
@@ -137,21 +137,21 @@ fn go_on(
     state: State,
     now: Moment,
     policy: &Policy,
-    change: impl FnOnce(&mut Attempt, Option<&mut Proof>) -> Next,
+    change: impl FnOnce(&mut Attempt, Option<&mut FinalCheck>) -> Next,
 ) -> (State, Vec<Effect>) {
-    let (mut attempt, mut proof) = match state {
+    let (mut attempt, mut check) = match state {
         State::Draining(attempt) => (attempt, None),
-        State::Proving(attempt, proof) => (attempt, Some(proof)),
+        State::Verifying(attempt, check) => (attempt, Some(check)),
         State::Idle | State::Ended(..) => return (state, vec![]),
     };
-    let next = change(&mut attempt, proof.as_mut());
+    let next = change(&mut attempt, check.as_mut());
     if let Next::End(outcome) = next {
         return end(attempt, outcome);
     }
-    match proof.filter(|_| !attempt.has_more_to_do(now, policy)) {
+    match check.filter(|_| !attempt.has_more_to_do(now, policy)) {
         None => advance(attempt, now, policy),
-        Some(proof) if matches!(next, Next::Clean) => clean(attempt, proof, now, policy),
-        Some(proof) => prove(attempt, proof, now, policy),
+        Some(check) if matches!(next, Next::Clean) => clean(attempt, check, now, policy),
+        Some(check) => verify(attempt, check, now, policy),
     }
 }
 
@@ -164,7 +164,7 @@ fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Ef
         return end(attempt, Outcome::Failed(failure));
     }
     if attempt.may_act() && !attempt.has_more_to_do(now, policy) {
-        return prove(attempt, Proof { next: now, clean_since: None }, now, policy);
+        return verify(attempt, FinalCheck { next: now, clean_since: None }, now, policy);
     }
     let mut effects = Vec::new();
     if attempt.may_act() {
@@ -180,39 +180,39 @@ fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Ef
     (State::Draining(attempt), effects)
 }
 
-/// Stays in Proving, and asks for the next fresh list when it is due.
-fn prove(mut attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+/// Stays in Verifying, and asks for the next fresh list when it is due.
+fn verify(mut attempt: Attempt, mut check: FinalCheck, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     if let Some(failure) = attempt.failure(now, policy) {
         return end(attempt, Outcome::Failed(failure));
     }
     let mut effects = Vec::new();
-    let due = |attempt: &Attempt, proof: &Proof| Some(attempt.relist_free()?.max(proof.next));
-    if due(&attempt, &proof).is_some_and(|due| due <= now) {
-        proof.next = now + PROOF_SPACING;
+    let due = |attempt: &Attempt, check: &FinalCheck| Some(attempt.relist_free()?.max(check.next));
+    if due(&attempt, &check).is_some_and(|due| due <= now) {
+        check.next = now + PROOF_SPACING;
         effects.push(attempt.ask(true, now, policy));
     }
-    let next = due(&attempt, &proof).unwrap_or(Moment::NEVER);
+    let next = due(&attempt, &check).unwrap_or(Moment::NEVER);
     effects.push(Effect::WakeAt(next.min(attempt.end_time(now, policy))));
-    (State::Proving(attempt, proof), effects)
+    (State::Verifying(attempt, check), effects)
 }
 
 /// A fresh list proves the node drained: enough, or once more later?
-fn clean(attempt: Attempt, mut proof: Proof, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+fn clean(attempt: Attempt, mut check: FinalCheck, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     if let Some(failure) = attempt.failure(now, policy) {
         return end(attempt, Outcome::Failed(failure));
     }
     if attempt.is_away() {
         // An answer from before the outage: the clocks stand still and nothing is concluded.
-        return prove(attempt, proof, now, policy);
+        return verify(attempt, check, now, policy);
     }
-    let clean_since = *proof.clean_since.get_or_insert(now);
+    let clean_since = *check.clean_since.get_or_insert(now);
     let settled = if attempt.needs_second_proof() { clean_since + policy.settle } else { clean_since };
     let enough = settled.max(attempt.scheduler_is_fresh_at());
     if enough <= now {
         return end(attempt, Outcome::Drained);
     }
-    proof.next = proof.next.max(enough);
-    prove(attempt, proof, now, policy)
+    check.next = check.next.max(enough);
+    verify(attempt, check, now, policy)
 }
 
 fn end(attempt: Attempt, outcome: Outcome) -> (State, Vec<Effect>) {

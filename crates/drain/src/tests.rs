@@ -10,7 +10,7 @@ use crate::policy::Policy;
 use crate::state::{Attempt, Outcome, Stage, State, Track};
 use crate::storage::Attachments;
 use crate::time::Moment;
-use crate::view::{BudgetView, Controller, NodeView, Phase, Picture, PodId, PodView, Terminating};
+use crate::view::{BudgetView, Controller, NodeView, Phase, PodId, PodView, Snapshot, Terminating};
 use crate::{Effect, Event, step};
 
 /// One attempt under test, with its clock.
@@ -44,17 +44,17 @@ impl Bench {
         self.send(Event::Tick)
     }
 
-    pub(crate) fn picture(&mut self, picture: Picture) -> Vec<Effect> {
-        self.send(Event::Picture(Arc::new(picture)))
+    pub(crate) fn snapshot(&mut self, snapshot: Snapshot) -> Vec<Effect> {
+        self.send(Event::Snapshot(Arc::new(snapshot)))
     }
 
     /// Answers the look that is on its way. A server that was asked about attachments has told of them: of none, if the
-    /// picture says nothing.
-    pub(crate) fn proof(&mut self, mut picture: Picture) -> Vec<Effect> {
-        if picture.storage.attachments == Attachments::NotAsked {
-            picture.storage.attachments = Attachments::Listed(vec![]);
+    /// snapshot says nothing.
+    pub(crate) fn proof(&mut self, mut snapshot: Snapshot) -> Vec<Effect> {
+        if snapshot.storage.attachments == Attachments::NotAsked {
+            snapshot.storage.attachments = Attachments::Listed(vec![]);
         }
-        self.send(Event::Proof { attempt: 1, look: Ok(Arc::new(picture)) })
+        self.send(Event::Relisted { attempt: 1, result: Ok(Arc::new(snapshot)) })
     }
 
     /// The watches have been silent for so long that a fresh look is asked for.
@@ -64,7 +64,7 @@ impl Bench {
 
     /// The look that is on its way fails.
     pub(crate) fn fails(&mut self, why: &str) -> Vec<Effect> {
-        self.send(Event::Proof { attempt: 1, look: Err(why.into()) })
+        self.send(Event::Relisted { attempt: 1, result: Err(why.into()) })
     }
 
     pub(crate) fn answer(&mut self, uid: &str, answer: Answer) -> Vec<Effect> {
@@ -74,7 +74,7 @@ impl Bench {
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         match &self.state {
             State::Ended(_, outcome) => Some(outcome.clone()),
-            State::Idle | State::Draining(_) | State::Proving(..) => None,
+            State::Idle | State::Draining(_) | State::Verifying(..) => None,
         }
     }
 
@@ -116,11 +116,11 @@ pub(crate) fn node(cordoned: bool) -> NodeView {
     NodeView { name: "n".into(), uid: "node".into(), cordoned, ready: true, ..NodeView::default() }
 }
 
-pub(crate) fn with(pods: Vec<PodView>) -> Picture {
-    Picture { node: Some(node(true)), pods, ..Picture::default() }
+pub(crate) fn with(pods: Vec<PodView>) -> Snapshot {
+    Snapshot { node: Some(node(true)), pods, ..Snapshot::default() }
 }
 
-pub(crate) fn guarded(pods: Vec<PodView>, allowed: i32, version: &str) -> Picture {
+pub(crate) fn guarded(pods: Vec<PodView>, allowed: i32, version: &str) -> Snapshot {
     let budget = BudgetView {
         namespace: "a".into(),
         name: "b".into(),
@@ -129,7 +129,7 @@ pub(crate) fn guarded(pods: Vec<PodView>, allowed: i32, version: &str) -> Pictur
         disruptions_allowed: allowed,
         ..BudgetView::default()
     };
-    Picture { budgets: vec![budget], ..with(pods) }
+    Snapshot { budgets: vec![budget], ..with(pods) }
 }
 
 pub(crate) fn evicted(effects: &[Effect]) -> Vec<&str> {
@@ -137,7 +137,7 @@ pub(crate) fn evicted(effects: &[Effect]) -> Vec<&str> {
         .iter()
         .filter_map(|effect| match effect {
             Effect::Evict { pod, .. } | Effect::Delete { pod, .. } => Some(pod.uid.as_str()),
-            Effect::Prove { .. } | Effect::Inquire { .. } | Effect::WakeAt(_) | Effect::Abort => None,
+            Effect::Relist { .. } | Effect::Inquire { .. } | Effect::WakeAt(_) | Effect::Abort => None,
         })
         .collect()
 }
@@ -147,10 +147,10 @@ pub(crate) fn refusal() -> Answer {
 }
 
 /// A proof: a fresh look that also asks about attachments.
-pub(crate) const PROVE: Effect = Effect::Prove { attempt: 1, volumes: true };
+pub(crate) const RELIST: Effect = Effect::Relist { attempt: 1, volumes: true };
 
 /// A fresh look in place of a silent watch.
-pub(crate) const REFRESH: Effect = Effect::Prove { attempt: 1, volumes: false };
+pub(crate) const REFRESH: Effect = Effect::Relist { attempt: 1, volumes: false };
 
 mod attempt;
 mod clocks;

@@ -228,7 +228,7 @@ pub struct Unhealthy {
 
 /// A snapshot: all that is known of one node at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Picture {
+pub struct Snapshot {
     /// The node; `None` when the API server has no such node.
     pub node: Option<NodeView>,
     /// The pods bound to it.

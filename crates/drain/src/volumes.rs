@@ -4,7 +4,7 @@
 //! `node.status.volumesAttached` has its exact name; the latter alone is emptied before the detach has even begun
 //! (M6 in `docs/reference/measured.md`).
 
-mod shelves;
+mod index;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::plan::Planned;
 use crate::policy::{OnDetachTimeout, Policy};
 use crate::storage::{Attachments, Storage};
 use crate::time::Moment;
-use crate::view::{Picture, PodId, PodView};
+use crate::view::{PodId, PodView, Snapshot};
 
-use self::shelves::NodeVolume;
-pub use self::shelves::{Attachment, PodVolume, Shelves};
+use self::index::NodeVolume;
+pub use self::index::{Attachment, PodVolume, StorageIndex};
 
 /// One volume of pods that leave, or that a proof found attached to the node without a pod. Others only read it:
 /// `Volumes` hands none out to be changed.
@@ -59,8 +59,8 @@ impl VolumeTrack {
     }
 
     /// Why the volume is not detached, as far as the cluster says.
-    pub(crate) fn obstacle(&self, shelves: &Shelves<'_>) -> String {
-        shelves.obstacle(&self.volume, self.attached_name.as_deref())
+    pub(crate) fn obstacle(&self, index: &StorageIndex<'_>) -> String {
+        index.obstacle(&self.volume, self.attached_name.as_deref())
     }
 
     /// In words: `pv-1 of shop/data, driver csi.example`; without a claim if no pod was seen with the volume.
@@ -147,7 +147,7 @@ impl Volumes {
     /// Takes a new snapshot in, and tells which volumes each pod has that has to leave.
     pub(crate) fn see(
         &mut self,
-        snapshot: &Picture,
+        snapshot: &Snapshot,
         planned: &[Planned],
         now: Moment,
         policy: &Policy,
@@ -158,16 +158,16 @@ impl Volumes {
         let pods = || snapshot.pods.iter().zip(planned);
         let mut leaving = pods().filter(|(_, planned)| planned.must_leave());
         self.blind = leaving.find_map(|(pod, _)| blindness(pod, &snapshot.storage));
-        let shelves = Shelves::of(snapshot);
+        let index = StorageIndex::of(snapshot);
         let (mut users, mut of_pods) = (BTreeSet::new(), Vec::new());
         for (pod, planned) in pods() {
-            let volumes = shelves.of_pod(pod);
+            let volumes = index.of_pod(pod);
             users.extend(volumes.iter().map(|volume| volume.volume.clone()));
             if planned.must_leave() {
                 of_pods.push(VolumesOfPod {
                     uid: pod.id.uid.clone(),
-                    is_known: shelves.knows(pod),
-                    is_attached: volumes.iter().any(|volume| shelves.may_be_attached(volume)),
+                    is_known: index.knows(pod),
+                    is_attached: volumes.iter().any(|volume| index.may_be_attached(volume)),
                     names: volumes.iter().map(|volume| volume.volume.clone()).collect(),
                 });
                 for volume in volumes {
@@ -176,7 +176,7 @@ impl Volumes {
             }
         }
         for track in self.tracks.values_mut() {
-            let attachment = shelves.attachment(&track.volume, track.attached_name.as_deref());
+            let attachment = index.attachment(&track.volume, track.attached_name.as_deref());
             track.see(users.contains(&track.volume), attachment, now);
         }
         of_pods
@@ -203,7 +203,7 @@ impl Volumes {
     /// waited for, from now on, whoever attached it and whenever.
     pub(crate) fn await_leftovers(
         &mut self,
-        snapshot: &Picture,
+        snapshot: &Snapshot,
         planned: &[Planned],
         now: Moment,
         policy: &Policy,
@@ -265,17 +265,17 @@ fn blindness(pod: &PodView, storage: &Storage) -> Option<String> {
 }
 
 /// The volumes that are attached to the node and belong to no pod that stays.
-fn leftovers(snapshot: &Picture, planned: &[Planned]) -> Vec<NodeVolume> {
-    let shelves = Shelves::of(snapshot);
+fn leftovers(snapshot: &Snapshot, planned: &[Planned]) -> Vec<NodeVolume> {
+    let index = StorageIndex::of(snapshot);
     let staying = snapshot.pods.iter().zip(planned).filter(|(_, planned)| !planned.must_leave());
-    let kept: Vec<PodVolume> = staying.flat_map(|(pod, _)| shelves.of_pod(pod)).collect();
+    let kept: Vec<PodVolume> = staying.flat_map(|(pod, _)| index.of_pod(pod)).collect();
     let is_kept = |attached: &NodeVolume| {
         kept.iter().any(|kept| {
             kept.volume == attached.volume
                 || (kept.attached_name.is_some() && kept.attached_name == attached.attached_name)
         })
     };
-    shelves.attached().into_iter().filter(|attached| !is_kept(attached)).collect()
+    index.attached().into_iter().filter(|attached| !is_kept(attached)).collect()
 }
 
 #[cfg(test)]

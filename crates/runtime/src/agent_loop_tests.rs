@@ -13,56 +13,56 @@ async fn context() -> (tempfile::TempDir, AgentContext) {
 }
 
 /// How long the wait took, in milliseconds, and what ended it.
-async fn waited(rhythm: &AgentLoop, changed: impl Future<Output = &'static str>) -> (u128, &'static str) {
+async fn waited(agent_loop: &AgentLoop, changed: impl Future<Output = &'static str>) -> (u128, &'static str) {
     let before = Instant::now();
-    let ended_by = rhythm.wait(changed).await.unwrap_or("time");
+    let ended_by = agent_loop.wait(changed).await.unwrap_or("time");
     (before.elapsed().as_millis(), ended_by)
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_ends_a_wait() {
     let (_folder, context) = context().await;
-    let mut rhythm = AgentLoop::begin(&context, Stop::new());
-    assert_eq!(waited(&rhythm, ready("file")).await, (0, "file"));
-    rhythm.succeeded(Some(Duration::from_secs(3)));
-    assert_eq!(waited(&rhythm, pending()).await, (3000, "time"));
-    assert_eq!(waited(&rhythm, ready("file")).await, (0, "file"));
-    rhythm.succeeded(None);
-    let (millis, ended_by) = waited(&rhythm, pending()).await;
+    let mut agent_loop = AgentLoop::begin(&context, Stop::new());
+    assert_eq!(waited(&agent_loop, ready("file")).await, (0, "file"));
+    agent_loop.succeeded(Some(Duration::from_secs(3)));
+    assert_eq!(waited(&agent_loop, pending()).await, (3000, "time"));
+    assert_eq!(waited(&agent_loop, ready("file")).await, (0, "file"));
+    agent_loop.succeeded(None);
+    let (millis, ended_by) = waited(&agent_loop, pending()).await;
     assert!((10_000..=25_000).contains(&millis) && ended_by == "time", "liveness: {millis}");
     // Far beyond any calendar.
-    rhythm.succeeded(Some(Duration::MAX));
-    assert_eq!(waited(&rhythm, ready("file")).await, (0, "file"));
+    agent_loop.succeeded(Some(Duration::MAX));
+    assert_eq!(waited(&agent_loop, ready("file")).await, (0, "file"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_cuts_the_pause_after_a_failure_short_but_the_stop() {
     let (_folder, context) = context().await;
     let stop = Stop::new();
-    let mut rhythm = AgentLoop::begin(&context, stop.clone());
+    let mut agent_loop = AgentLoop::begin(&context, stop.clone());
     for seconds in [1, 2, 4, 8, 16, 30, 30] {
-        rhythm.failed("disk full");
-        assert_eq!(waited(&rhythm, ready("file")).await, (seconds * 1000, "time"));
+        agent_loop.failed("disk full");
+        assert_eq!(waited(&agent_loop, ready("file")).await, (seconds * 1000, "time"));
     }
-    rhythm.succeeded(None);
-    assert_eq!(waited(&rhythm, ready("file")).await, (0, "file"));
-    rhythm.failed("disk full");
-    assert_eq!(waited(&rhythm, ready("file")).await, (1000, "time"), "from the beginning");
+    agent_loop.succeeded(None);
+    assert_eq!(waited(&agent_loop, ready("file")).await, (0, "file"));
+    agent_loop.failed("disk full");
+    assert_eq!(waited(&agent_loop, ready("file")).await, (1000, "time"), "from the beginning");
     stop.request();
-    assert_eq!(waited(&rhythm, ready("file")).await, (0, "time"));
-    assert!(rhythm.is_over());
+    assert_eq!(waited(&agent_loop, ready("file")).await, (0, "time"));
+    assert!(agent_loop.is_over());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_told_when_it_is_new_and_then_once_a_minute() {
     let (_folder, context) = context().await;
-    let mut rhythm = AgentLoop::begin(&context, Stop::new());
+    let mut agent_loop = AgentLoop::begin(&context, Stop::new());
     let mut tellings = Vec::new();
     for (error, seconds) in [("a", 0), ("a", 30), ("a", 29), ("a", 1), ("a", 59), ("b", 0), ("a", 0)] {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        let before = rhythm.told.clone();
-        rhythm.failed(error);
-        tellings.push(rhythm.told != before);
+        let before = agent_loop.told.clone();
+        agent_loop.failed(error);
+        tellings.push(agent_loop.told != before);
     }
     assert_eq!(tellings, [true, false, false, true, false, true, true]);
 }

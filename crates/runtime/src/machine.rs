@@ -48,19 +48,19 @@ pub trait Machine {
 }
 
 /// The state of the machine that some hands serve.
-pub type StateOf<H> = <<H as Hands>::Machine as Machine>::State;
+pub type StateOf<H> = <<H as Shell>::Machine as Machine>::State;
 /// Its events.
-pub type EventOf<H> = <<H as Hands>::Machine as Machine>::Event;
+pub type EventOf<H> = <<H as Shell>::Machine as Machine>::Event;
 /// Its effects.
-pub type EffectOf<H> = <<H as Hands>::Machine as Machine>::Effect;
+pub type EffectOf<H> = <<H as Shell>::Machine as Machine>::Effect;
 /// Its policy.
-pub type PolicyOf<H> = <<H as Hands>::Machine as Machine>::Policy;
+pub type PolicyOf<H> = <<H as Shell>::Machine as Machine>::Policy;
 
 /// Why an effect was not done.
 pub type EffectError = Box<dyn Error + Send + Sync>;
 
 /// The hands of an agent: its files, and what runs beside its loop.
-pub trait Hands: Sized + Send {
+pub trait Shell: Sized + Send {
     /// Who decides.
     type Machine: Machine;
     /// What a person calls the agent.
@@ -116,37 +116,38 @@ pub struct RunError {
 }
 
 /// Runs an agent until `stop` is requested.
-pub async fn run<H: Hands>(context: AgentContext, stop: Stop) -> Result<(), RunError> {
-    let mut hands = H::open(&context).map_err(|source| RunError { agent: H::NAME, source })?;
-    let mut state = hands.resume();
+pub async fn run<H: Shell>(context: AgentContext, stop: Stop) -> Result<(), RunError> {
+    let mut shell = H::open(&context).map_err(|source| RunError { agent: H::NAME, source })?;
+    let mut state = shell.resume();
     let (mut is_first, mut from_beside) = (true, None);
-    let mut rhythm = AgentLoop::begin(&context, stop);
-    while !rhythm.is_over() {
+    let mut agent_loop = AgentLoop::begin(&context, stop);
+    while !agent_loop.is_over() {
         let now = clock::now();
         let is_from_beside = from_beside.is_some();
-        let event = from_beside.take().unwrap_or_else(|| hands.look(&state, now));
-        let (wanted, effects) = H::Machine::step(state.clone(), &event, now, &hands.policy());
-        let after = match effects.iter().try_for_each(|effect| hands.perform(effect)) {
+        let event = from_beside.take().unwrap_or_else(|| shell.look(&state, now));
+        let (wanted, effects) = H::Machine::step(state.clone(), &event, now, &shell.policy());
+        let after = match effects.iter().try_for_each(|effect| shell.perform(effect)) {
             Ok(()) => {
                 // After an event from beside the loop the files are looked at again at once.
                 let at_once = is_from_beside.then_some(Duration::ZERO);
                 let wakes = effects.iter().map(H::Machine::wake_at);
-                rhythm.succeeded(at_once.or_else(|| until_next_look(wakes, now.boot_ms)));
+                agent_loop.succeeded(at_once.or_else(|| until_next_look(wakes, now.boot_ms)));
                 wanted
             }
             Err(error) => {
                 let error = error_chain(&*error);
-                rhythm.failed(&format!("{}: {error}", H::FAILED));
-                hands.show_trouble(&state, &wanted, &error);
-                H::Machine::after_failure(state.clone(), hands.resume())
+                agent_loop.failed(&format!("{}: {error}", H::FAILED));
+                shell.show_trouble(&state, &wanted, &error);
+                H::Machine::after_failure(state.clone(), shell.resume())
             }
         };
-        hands.tell(&state, &after, is_first);
+        shell.tell(&state, &after, is_first);
         is_first = false;
         state = after;
-        from_beside = rhythm.wait(Box::pin(hands.changed(&state))).await.flatten();
+        from_beside = agent_loop.wait(Box::pin(shell.changed(&state))).await.flatten();
         // What has ended beside the loop is not lost because it could not be recorded at once.
-        from_beside = from_beside.or_else(|| Some(event).filter(|_| is_from_beside && rhythm.has_failed()));
+        from_beside =
+            from_beside.or_else(|| Some(event).filter(|_| is_from_beside && agent_loop.has_failed()));
     }
     Ok(())
 }

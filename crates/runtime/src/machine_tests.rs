@@ -53,7 +53,7 @@ impl Fingers {
     }
 }
 
-impl Hands for Fingers {
+impl Shell for Fingers {
     type Machine = Counting;
     const NAME: &'static str = "fingers";
     const FAILED: &'static str = "cannot count";

@@ -242,7 +242,7 @@ impl Requester {
 }
 
 /// What the files say at one moment.
-struct Look {
+struct FileState {
     standing: Option<NodeDrainRequest>,
     status: Option<NodeDrainStatus>,
     report: Option<NodeDrainReport>,
@@ -268,7 +268,7 @@ impl Requester {
 
     /// In this order, because zedkube takes its lock, then writes the report, then the status: of one of ours that
     /// starts meanwhile we never see a status without a report and a lock, which would look like EVE's.
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> FileState {
         let standing = self.standing();
         let status = self.read_status();
         let (report, is_report_there) = self.read_last_good(agent::ZEDKUBE, &self.report);
@@ -276,10 +276,10 @@ impl Requester {
         let zedkube = self.zedkube();
         let (cluster, _) = self.read_last_good(agent::ZEDAGENT, &self.cluster);
         let pass = standing.as_ref().and_then(|request| self.pass_for(request));
-        Look { standing, status, report, is_report_there, zedkube, pass, cluster }
+        FileState { standing, status, report, is_report_there, zedkube, pass, cluster }
     }
 
-    fn facts(&self, look: &Look) -> GateFacts {
+    fn facts(&self, look: &FileState) -> GateFacts {
         let settings = self.settings.current();
         let ours = self.own.map(|own| own.requested_at);
         let report = look.report.as_ref();

@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::clock;
 use crate::error_chain;
 use crate::signals::{STOP_LIMIT, SignalError, Stop};
-use keeper::{Hung, Keeper, Pause};
+use keeper::{Children, Hung, Pause};
 
 /// So long the agents have after SIGTERM: their own limit, and as much again for a slow machine.
 const PATIENCE: Duration = STOP_LIMIT.saturating_mul(2);
@@ -41,7 +41,7 @@ pub struct Supervisor<S> {
     /// An agent was asked to end because it hangs.
     waits_for_end: bool,
     start: S,
-    keeper: Keeper,
+    keeper: Children,
     stop: Stop,
     child_ended: tokio::signal::unix::Signal,
 }
@@ -66,7 +66,7 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
             lock,
             waits_for_end: false,
             start,
-            keeper: Keeper::new(agents),
+            keeper: Children::new(agents),
             stop: Stop::on_signals()?,
             child_ended: signal(SignalKind::child()).map_err(SignalError::of("SIGCHLD"))?,
         })
@@ -84,7 +84,7 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
                 self.start_agent(agent);
             }
             self.wait().await;
-            self.bury();
+            self.reap();
             self.end_hung();
             if let Err(error) = self.lock.keep() {
                 tracing::warn!("the lock file of {} was removed: {}", self.lock.agent(), error_chain(&error));
@@ -144,7 +144,7 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
     }
 
     /// Collects all that have ended.
-    fn bury(&mut self) {
+    fn reap(&mut self) {
         while let Some((pid, how)) = reaping::next_ended() {
             // Process 1 of a container inherits the orphans of its agents' commands.
             let Some(ended) = self.keeper.ended(pid, how, clock::awake_millis()) else { continue };
@@ -206,7 +206,7 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
     async fn all_ended_within(&mut self, limit: Duration) -> bool {
         let all_ended = async {
             loop {
-                self.bury();
+                self.reap();
                 if self.keeper.running().is_empty() {
                     return;
                 }

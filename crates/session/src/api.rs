@@ -5,9 +5,9 @@ use std::time::Duration;
 use drain::outage::Outage;
 use drain::time::Moment;
 
+use crate::context::StepContext;
 use crate::effect::Effect;
-use crate::event::Trouble;
-use crate::turn::Turn;
+use crate::event::CallError;
 
 /// The state of the API server, by the answers to our calls.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,14 +37,14 @@ impl Api {
 
     /// Notes whether a call was answered (`None`, and every refusal) or not. Gives the event for the attempt, if an
     /// outage begins or ends: its clocks stop meanwhile.
-    pub(crate) fn heard(&mut self, trouble: Option<&Trouble>, now: Moment) -> Option<drain::Event> {
-        match trouble {
-            Some(Trouble::Unreachable(text)) => {
+    pub(crate) fn heard(&mut self, call_error: Option<&CallError>, now: Moment) -> Option<drain::Event> {
+        match call_error {
+            Some(CallError::Unreachable(text)) => {
                 self.error.clone_from(text);
                 self.has_not_answered(now);
                 self.outage.failed(now).then_some(drain::Event::ApiAway)
             }
-            None | Some(Trouble::Denied(_) | Trouble::Other(_)) => {
+            None | Some(CallError::Denied(_) | CallError::Other(_)) => {
                 (self.away_before, self.away_since) = (None, None);
                 let is_back = self.outage.answered();
                 if is_back {
@@ -92,15 +92,16 @@ impl Api {
 
     /// Sends a list of all nodes, or a probe of ours, if it is time and none is in flight. Gives the time of the next
     /// one.
-    pub(crate) fn pursue(&mut self, wants_all_nodes: bool, turn: &mut Turn<'_>) -> Option<Moment> {
+    pub(crate) fn pursue(&mut self, wants_all_nodes: bool, context: &mut StepContext<'_>) -> Option<Moment> {
         if self.asked.is_some() {
             return None;
         }
-        if turn.now < self.next {
+        if context.now < self.next {
             return Some(self.next);
         }
-        let ask = |serial| if wants_all_nodes { Effect::Look { serial } } else { Effect::Probe { serial } };
-        self.asked = Some(turn.send(ask));
+        let ask =
+            |serial| if wants_all_nodes { Effect::ListNodes { serial } } else { Effect::Probe { serial } };
+        self.asked = Some(context.send(ask));
         None
     }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use drain::plan::{Planned, plan};
-use drain::view::Picture;
+use drain::view::Snapshot;
 use schemas::Outcome;
 
+use crate::context::StepContext;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::membership::NodeAgent;
@@ -13,25 +14,24 @@ use crate::next::Next;
 use crate::phase::{Phase, Recheck};
 use crate::policy::Policy;
 use crate::state::State;
-use crate::turn::Turn;
 
 /// EVE's nodeagent does not publish when it begins to act: for this long after the answer we assume that it has not
 /// begun.
 const BESIDE_EVES_NODEAGENT: Duration = Duration::from_secs(5);
 
 /// Checks whether the event contradicts COMPLETE.
-pub(crate) fn step(state: &mut State, event: &Event, turn: &mut Turn<'_>) -> Next {
+pub(crate) fn step(state: &mut State, event: &Event, context: &mut StepContext<'_>) -> Next {
     let Phase::Complete { outcome, recheck } = state.phase else { return Next::Stay };
     if outcome == Outcome::Drained {
-        return drained(state, event, recheck, turn);
+        return drained(state, event, recheck, context);
     }
-    let is_taken_back = is_reason_gone(state, outcome, event) && !is_too_late(state, turn);
+    let is_taken_back = is_reason_gone(state, outcome, event) && !is_too_late(state, context);
     if is_taken_back { Next::BeginAnew } else { Next::Stay }
 }
 
 /// The reason for an answer without a drain is not true any more.
 fn is_reason_gone(state: &State, outcome: Outcome, event: &Event) -> bool {
-    let is_listed = matches!(event, Event::Looked { result: Ok(_), .. });
+    let is_listed = matches!(event, Event::NodesListed { result: Ok(_), .. });
     match outcome {
         Outcome::ApiUnreachable => is_listed || matches!(event, Event::Probed { result: Ok(_), .. }),
         Outcome::NoSchedulablePeer => is_listed && state.has_peer(),
@@ -46,13 +46,13 @@ fn is_reason_gone(state: &State, outcome: Outcome, event: &Event) -> bool {
 
 /// The requester may have begun to go down, because it was told that it may without a drain. Our nodeagent publishes
 /// whether it has.
-fn is_too_late(state: &State, turn: &Turn<'_>) -> bool {
+fn is_too_late(state: &State, context: &StepContext<'_>) -> bool {
     match state.facts.nodeagent {
         NodeAgent::Acting => true,
         NodeAgent::NotActing => false,
         NodeAgent::Silent => {
-            let told = state.shown.announced_at().filter(|_| turn.policy.beside_zedbox);
-            told.is_some_and(|told| told + BESIDE_EVES_NODEAGENT <= turn.now)
+            let told = state.published.announced_at().filter(|_| context.policy.beside_zedbox);
+            told.is_some_and(|told| told + BESIDE_EVES_NODEAGENT <= context.now)
         }
     }
 }
@@ -62,66 +62,66 @@ fn is_acting(state: &State) -> bool {
     state.facts.nodeagent == NodeAgent::Acting
 }
 
-fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, turn: &mut Turn<'_>) -> Next {
-    if let Event::Drain(drain::Event::Proof { attempt, look }) = event
+fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &mut StepContext<'_>) -> Next {
+    if let Event::Drain(drain::Event::Relisted { attempt, result: look }) = event
         && let Some(asked) = asked.filter(|asked| asked.serial == *attempt)
     {
-        let next = proven(state, look.as_deref().ok(), turn);
+        let next = proven(state, look.as_deref().ok(), context);
         if asked.is_overtaken {
-            recheck(state, turn);
+            recheck(state, context);
         }
         return next;
     }
-    let is_doubtful = if let Event::Drain(drain::Event::Picture(picture)) = event {
+    let is_doubtful = if let Event::Drain(drain::Event::Snapshot(snapshot)) = event {
         // A watch may be late: it is a reason to list again, not a proof.
-        !is_still_true(picture, turn.policy)
+        !is_still_true(snapshot, context.policy)
     } else if let Event::Probed { result: Ok(node), .. } = event {
         node.as_ref().is_none_or(|node| !node.cordoned)
     } else {
         false
     };
     if is_doubtful && !is_acting(state) {
-        recheck(state, turn);
+        recheck(state, context);
     }
     Next::Stay
 }
 
 /// Asks for a verification. If one is in flight, the server may have answered it before the event that causes this one,
 /// so another follows.
-pub(crate) fn recheck(state: &mut State, turn: &mut Turn<'_>) {
+pub(crate) fn recheck(state: &mut State, context: &mut StepContext<'_>) {
     let Phase::Complete { outcome: outcome @ Outcome::Drained, recheck } = state.phase else { return };
     let recheck = recheck.map_or_else(
         || {
-            let prove = |attempt| Effect::Drain(drain::Effect::Prove { attempt, volumes: false });
-            Recheck { serial: turn.send(prove), is_overtaken: false }
+            let prove = |attempt| Effect::Drain(drain::Effect::Relist { attempt, volumes: false });
+            Recheck { serial: context.send(prove), is_overtaken: false }
         },
         |on_its_way| Recheck { is_overtaken: true, ..on_its_way },
     );
-    state.enter(Phase::Complete { outcome, recheck: Some(recheck) }, turn.now);
+    state.enter(Phase::Complete { outcome, recheck: Some(recheck) }, context.now);
 }
 
 /// Judges the result of a verification: COMPLETE is kept, or all answers are taken back and a new drain begins. A failed
 /// list proves nothing, so the answers are taken back as well.
-fn proven(state: &mut State, look: Option<&Picture>, turn: &Turn<'_>) -> Next {
+fn proven(state: &mut State, look: Option<&Snapshot>, context: &StepContext<'_>) -> Next {
     let is_answered = state.requests.next_unanswered().is_none();
     let outcome = match look {
-        Some(picture) if is_gone(state, picture) => Some(Outcome::NodeGone),
-        Some(picture) if is_still_true(picture, turn.policy) => Some(Outcome::Drained),
+        Some(snapshot) if is_gone(state, snapshot) => Some(Outcome::NodeGone),
+        Some(snapshot) if is_still_true(snapshot, context.policy) => Some(Outcome::Drained),
         Some(_) | None => (is_acting(state) && is_answered).then_some(Outcome::Drained),
     };
     let Some(outcome) = outcome else { return Next::BeginAnew };
-    state.enter(Phase::Complete { outcome, recheck: None }, turn.now);
+    state.enter(Phase::Complete { outcome, recheck: None }, context.now);
     Next::Stay
 }
 
 /// The Node that was drained does not exist any more: neither the fresh list nor the watch finds it, and no pod is bound
 /// to it.
-fn is_gone(state: &State, look: &Picture) -> bool {
-    let is_watched = state.picture.as_ref().is_none_or(|watched| watched.node.is_some());
+fn is_gone(state: &State, look: &Snapshot) -> bool {
+    let is_watched = state.snapshot.as_ref().is_none_or(|watched| watched.node.is_some());
     look.node.is_none() && look.pods.is_empty() && !is_watched
 }
 
-fn is_still_true(picture: &Picture, policy: &Policy) -> bool {
-    let empty = !plan(picture, &policy.drain).iter().any(Planned::must_leave);
-    empty && picture.node.as_ref().is_some_and(|node| node.cordoned)
+fn is_still_true(snapshot: &Snapshot, policy: &Policy) -> bool {
+    let empty = !plan(snapshot, &policy.drain).iter().any(Planned::must_leave);
+    empty && snapshot.node.as_ref().is_some_and(|node| node.cordoned)
 }

@@ -6,47 +6,47 @@ use std::time::Duration;
 use drain::time::Moment;
 use schemas::Outcome;
 
+use crate::context::StepContext;
 use crate::effect::Effect;
-use crate::event::{Cordoned, Event, Trouble};
+use crate::event::{CallError, Cordoned, Event};
 use crate::next::Next;
 use crate::phase::{Cordoning, Failed, Phase};
 use crate::policy::Policy;
 use crate::state::State;
-use crate::turn::Turn;
 
 /// Begins the cordon for this attempt.
-pub(crate) fn begin(state: &mut State, attempt: u32, turn: &mut Turn<'_>) {
-    let now = turn.now;
-    send(state, Cordoning { attempt, started: now, began: now, next: now, ..Cordoning::default() }, turn);
+pub(crate) fn begin(state: &mut State, attempt: u32, context: &mut StepContext<'_>) {
+    let now = context.now;
+    send(state, Cordoning { attempt, started: now, began: now, next: now, ..Cordoning::default() }, context);
 }
 
 /// Notes the answer to a cordon, in every phase: after a success our cordon is on the node, and if the server did not
 /// answer it may be.
-pub(crate) fn note(state: &mut State, result: &Result<Cordoned, Trouble>) {
+pub(crate) fn note(state: &mut State, result: &Result<Cordoned, CallError>) {
     match result {
         Ok(cordoned) => {
             state.restoring.may_be_cordoned = !cordoned.before;
             state.own = Some(cordoned.node.clone());
         }
-        Err(Trouble::Unreachable(_)) => state.restoring.may_be_cordoned = true,
-        Err(Trouble::Denied(_) | Trouble::Other(_)) => {}
+        Err(CallError::Unreachable(_)) => state.restoring.may_be_cordoned = true,
+        Err(CallError::Denied(_) | CallError::Other(_)) => {}
     }
 }
 
 /// Notes the answer to the try in flight, or the node as it was just read, and goes on.
-pub(crate) fn step(state: &mut State, event: &Event, turn: &mut Turn<'_>) -> Next {
+pub(crate) fn step(state: &mut State, event: &Event, context: &mut StepContext<'_>) -> Next {
     let Phase::Cordoning(mut cordoning) = state.phase.clone() else { return Next::Stay };
     if event.is_unreachable() && cordoning.is_first() {
-        let unreachable = state.unreachable_at(cordoning.began, turn.policy);
-        if unreachable.is_some_and(|at| at <= turn.now) {
+        let unreachable = state.unreachable_at(cordoning.began, context.policy);
+        if unreachable.is_some_and(|at| at <= context.now) {
             return Next::Finish(Outcome::ApiUnreachable);
         }
     }
     if let Event::Cordoned { serial, result } = event
         && cordoning.in_flight == Some(*serial)
     {
-        answered(state, &mut cordoning, result, turn);
-        if cordoning.failures >= turn.policy.cordon_tries {
+        answered(state, &mut cordoning, result, context);
+        if cordoning.failures >= context.policy.cordon_tries {
             let Cordoning { failures, error, .. } = &cordoning;
             let text = format!("the node could not be cordoned in {failures} tries: {error}");
             return give_up(cordoning, text);
@@ -60,17 +60,17 @@ pub(crate) fn step(state: &mut State, event: &Event, turn: &mut Turn<'_>) -> Nex
         }
         cordoning.unseen = false;
     }
-    go_on(state, cordoning, turn)
+    go_on(state, cordoning, context)
 }
 
 fn answered(
     state: &mut State,
     cordoning: &mut Cordoning,
-    result: &Result<Cordoned, Trouble>,
-    turn: &Turn<'_>,
+    result: &Result<Cordoned, CallError>,
+    context: &StepContext<'_>,
 ) {
     cordoning.in_flight = None;
-    cordoning.next = turn.now + turn.policy.cordon_pause;
+    cordoning.next = context.now + context.policy.cordon_pause;
     match result {
         Ok(cordoned) => {
             if cordoning.is_first() {
@@ -80,8 +80,8 @@ fn answered(
             cordoning.error.clear();
         }
         // The API server was not there and refused nothing, so this does not count as a try.
-        Err(Trouble::Unreachable(text)) => cordoning.error.clone_from(text),
-        Err(Trouble::Denied(text) | Trouble::Other(text)) => {
+        Err(CallError::Unreachable(text)) => cordoning.error.clone_from(text),
+        Err(CallError::Denied(text) | CallError::Other(text)) => {
             cordoning.failures = cordoning.failures.saturating_add(1);
             cordoning.error.clone_from(text);
         }
@@ -89,11 +89,11 @@ fn answered(
 }
 
 /// Does what can be done next: begin the attempt once our slot is confirmed, or try to cordon again.
-fn go_on(state: &mut State, cordoning: Cordoning, turn: &mut Turn<'_>) -> Next {
-    if cordoning.cordoned && (state.slots.confirmed || turn.policy.slots_limit == 0) {
+fn go_on(state: &mut State, cordoning: Cordoning, context: &mut StepContext<'_>) -> Next {
+    if cordoning.cordoned && (state.slots.confirmed || context.policy.slots_limit == 0) {
         return Next::Attempt(cordoning);
     }
-    let is_late = turn.now.since(cordoning.began) > limit(turn.policy);
+    let is_late = context.now.since(cordoning.began) > limit(context.policy);
     if is_late && cordoning.cordoned {
         let text = format!("our slot could not be confirmed after the cordon: {}", state.slots.error);
         return give_up(cordoning, text);
@@ -102,11 +102,11 @@ fn go_on(state: &mut State, cordoning: Cordoning, turn: &mut Turn<'_>) -> Next {
         let text = format!("the node could not be cordoned again: {}", cordoning.error);
         return give_up(cordoning, text);
     }
-    let is_due = is_next_due(&cordoning, turn.now);
+    let is_due = is_next_due(&cordoning, context.now);
     if is_due {
-        send(state, cordoning, turn);
+        send(state, cordoning, context);
     } else {
-        state.enter(Phase::Cordoning(cordoning), turn.now);
+        state.enter(Phase::Cordoning(cordoning), context.now);
     }
     Next::Stay
 }
@@ -127,14 +127,14 @@ fn limit(policy: &Policy) -> Duration {
     policy.drain.freeze_limit.max(policy.cordon_pause.saturating_mul(policy.cordon_tries))
 }
 
-fn send(state: &mut State, mut cordoning: Cordoning, turn: &mut Turn<'_>) {
+fn send(state: &mut State, mut cordoning: Cordoning, context: &mut StepContext<'_>) {
     // After a restart it is not known yet which Node is ours; the list that shows it is on its way.
     if state.own.is_some() {
-        cordoning.in_flight = Some(turn.send(|serial| Effect::Cordon { serial }));
+        cordoning.in_flight = Some(context.send(|serial| Effect::Cordon { serial }));
         // From now on the node may carry our cordon, whether or not an answer comes.
         state.restoring.may_be_cordoned = true;
     }
-    state.enter(Phase::Cordoning(cordoning), turn.now);
+    state.enter(Phase::Cordoning(cordoning), context.now);
 }
 
 fn give_up(cordoning: Cordoning, text: String) -> Next {

@@ -12,7 +12,7 @@ pub enum Effect {
     /// The status has changed: publish it before any later effect.
     Publish,
     /// List all nodes, freshly from the API server.
-    Look {
+    ListNodes {
         /// The event that answers this effect carries the same serial.
         serial: u32,
     },
@@ -71,7 +71,7 @@ impl Effect {
     /// on beside them, so a hanging connection is noticed there.
     pub fn awaited(&self) -> Option<(u32, &'static str)> {
         match self {
-            Self::Look { serial } => Some((*serial, "the list of nodes")),
+            Self::ListNodes { serial } => Some((*serial, "the list of nodes")),
             Self::Probe { serial } => Some((*serial, "the read of our node")),
             Self::Cordon { serial } => Some((*serial, "the cordon")),
             Self::Uncordon { serial } => Some((*serial, "the uncordon")),
@@ -93,7 +93,7 @@ impl Effect {
             | Self::Drain(drain::Effect::Evict { .. } | drain::Effect::Delete { .. }) => true,
             Self::Record
             | Self::Publish
-            | Self::Look { .. }
+            | Self::ListNodes { .. }
             | Self::Probe { .. }
             | Self::ReadSlots { .. }
             | Self::AskHealth { .. }
@@ -110,7 +110,7 @@ impl Effect {
             Self::Drain(drain::Effect::Abort) => 0,
             Self::Record => 1,
             Self::Publish => 2,
-            Self::Look { .. }
+            Self::ListNodes { .. }
             | Self::Probe { .. }
             | Self::Cordon { .. }
             | Self::Uncordon { .. }

@@ -15,26 +15,26 @@ pub enum Event {
     Requests(Vec<Request>),
     /// What the device itself knows about its membership of a cluster.
     Facts(Facts),
-    /// A fresh list of all nodes: the answer to [`crate::Effect::Look`].
-    Looked {
+    /// A fresh list of all nodes: the answer to [`crate::Effect::ListNodes`].
+    NodesListed {
         /// The effect's serial.
         serial: u32,
         /// The list, or why there is none.
-        result: Result<Look, Trouble>,
+        result: Result<NodeList, CallError>,
     },
     /// Our own Node, freshly read: the answer to [`crate::Effect::Probe`]. `None` if the Node does not exist.
     Probed {
         /// The effect's serial.
         serial: u32,
         /// The Node, or why it could not be read.
-        result: Result<Option<NodeView>, Trouble>,
+        result: Result<Option<NodeView>, CallError>,
     },
     /// The answer to [`crate::Effect::Cordon`].
     Cordoned {
         /// The effect's serial.
         serial: u32,
         /// The node as it is now, and whether another party had cordoned it before; or why it could not be cordoned.
-        result: Result<Cordoned, Trouble>,
+        result: Result<Cordoned, CallError>,
     },
     /// The answer to [`crate::Effect::Uncordon`].
     Uncordoned {
@@ -55,7 +55,7 @@ pub enum Event {
         /// The effect's serial.
         serial: u32,
         /// The slot table as it is now, or why it could not be read or written.
-        result: Result<SlotTable, SlotTrouble>,
+        result: Result<SlotTable, SlotError>,
     },
     /// The slot table was changed, as its watch says.
     SlotsChanged,
@@ -84,7 +84,7 @@ impl Event {
     /// The serial of the effect that this event answers ([`crate::Effect::awaited`]), if it answers one.
     pub fn answers(&self) -> Option<u32> {
         match self {
-            Self::Looked { serial, .. }
+            Self::NodesListed { serial, .. }
             | Self::Probed { serial, .. }
             | Self::Cordoned { serial, .. }
             | Self::Uncordoned { serial, .. }
@@ -106,15 +106,15 @@ impl Event {
     pub(crate) fn is_unreachable(&self) -> bool {
         matches!(
             self,
-            Self::Looked { result: Err(Trouble::Unreachable(_)), .. }
-                | Self::Probed { result: Err(Trouble::Unreachable(_)), .. }
-                | Self::Cordoned { result: Err(Trouble::Unreachable(_)), .. }
+            Self::NodesListed { result: Err(CallError::Unreachable(_)), .. }
+                | Self::Probed { result: Err(CallError::Unreachable(_)), .. }
+                | Self::Cordoned { result: Err(CallError::Unreachable(_)), .. }
         )
     }
 
     /// Our own Node, if this event has just read it, alone or in a list.
     pub(crate) fn own_node(&self) -> Option<&NodeView> {
-        if let Self::Looked { result: Ok(Look { own: Ok(node), .. }), .. }
+        if let Self::NodesListed { result: Ok(NodeList { own: Ok(node), .. }), .. }
         | Self::Probed { result: Ok(Some(node)), .. } = self
         {
             Some(node)
@@ -126,7 +126,7 @@ impl Event {
 
 /// A fresh list of all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct NodeList {
     /// All nodes.
     pub nodes: Vec<NodeView>,
     /// The Node that is this machine, or why none is.
@@ -164,7 +164,7 @@ pub struct Order {
 
 /// Why a call to the API server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum CallError {
     /// The server has not answered, or answered only that it is not well.
     Unreachable(String),
     /// The server refused the call; the text names the missing right.
@@ -175,9 +175,9 @@ pub enum Trouble {
 
 /// Why a call for the slot table failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SlotTrouble {
+pub enum SlotError {
     /// Another node has changed the table since it was read.
     Conflict,
     /// Any other failure.
-    Failed(Trouble),
+    Failed(CallError),
 }

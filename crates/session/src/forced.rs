@@ -3,44 +3,44 @@
 use drain::time::Moment;
 use schemas::{DrainOrder, DrainRequester, Outcome};
 
+use crate::context::StepContext;
 use crate::event::Order;
 use crate::forcing::{Disabled, Forced, Forcing, Needless, has_all_answers, is_meant};
 use crate::next::Next;
 use crate::phase::{Failed, Phase};
 use crate::requests::{ANSWERED, Answer, Request};
 use crate::state::State;
-use crate::turn::Turn;
 
 /// Carries out the pending order, once its file is renamed so that it is not read twice. If the file could not be
 /// renamed, nothing happens.
-pub(crate) fn taken(state: &mut State, renamed: bool, turn: &mut Turn<'_>) {
+pub(crate) fn taken(state: &mut State, renamed: bool, context: &mut StepContext<'_>) {
     let Some(order) = state.forcing.pending.take().filter(|_| renamed) else { return };
     state.forcing.needless = None;
     let Order { what, by } = order;
     match what {
         DrainOrder::Complete(meant) if has_all_answers(&state.requests, meant) => {
-            all_are_answered(state, meant, by, turn.now);
+            all_are_answered(state, meant, by, context.now);
         }
         DrainOrder::Complete(requester) => {
-            let until = turn.now + turn.policy.force_ttl;
-            state.forcing.complete = Some(Forced { requester, by, since: turn.now, used: false, until });
+            let until = context.now + context.policy.force_ttl;
+            state.forcing.complete = Some(Forced { requester, by, since: context.now, used: false, until });
             let State { requests, forcing, .. } = state;
             requests.reopen(|request| forcing.covers(request.requester));
-            enter(state, turn);
+            enter(state, context);
         }
         DrainOrder::Disable => {
             state.forcing.complete = None;
-            state.forcing.disabled = Some(Disabled { by, since: turn.now });
+            state.forcing.disabled = Some(Disabled { by, since: context.now });
             state.requests.reopen(|_| true);
             if !state.requests.is_empty() {
-                enter(state, turn);
+                enter(state, context);
             }
         }
         DrainOrder::Enable => {
             state.forcing = Forcing::default();
             state.requests.take_forced_back();
             if state.is_forced() {
-                state.enter(without_order(state), turn.now);
+                state.enter(without_order(state), context.now);
             }
         }
     }
@@ -65,10 +65,10 @@ fn all_are_answered(state: &mut State, meant: DrainRequester, by: String, now: M
 }
 
 /// Answers a request that an order covers, whenever the request comes.
-pub(crate) fn pursue(state: &mut State, turn: &mut Turn<'_>) {
-    state.forcing.expire(&state.requests, turn.now);
+pub(crate) fn pursue(state: &mut State, context: &mut StepContext<'_>) {
+    state.forcing.expire(&state.requests, context.now);
     if !state.is_forced() && state.forcing.next_covered(&state.requests).is_some() {
-        enter(state, turn);
+        enter(state, context);
     }
 }
 
@@ -118,13 +118,13 @@ fn failed_before(state: &State) -> Option<Failed> {
 }
 
 /// Enters the phase of an order. A drain that runs for other requesters is stopped before anything is published.
-fn enter(state: &mut State, turn: &mut Turn<'_>) {
+fn enter(state: &mut State, context: &mut StepContext<'_>) {
     if state.session.ended.is_none() {
-        state.drive(drain::Event::Cancel, turn);
+        state.drive(drain::Event::Cancel, context);
     }
-    state.shown.announce_anew();
-    state.session.finished = Some(turn.now);
-    state.enter(Phase::Complete { outcome: Outcome::Forced, recheck: None }, turn.now);
+    state.published.announce_anew();
+    state.session.finished = Some(context.now);
+    state.enter(Phase::Complete { outcome: Outcome::Forced, recheck: None }, context.now);
     // The time of the phase also restarts if this was the phase before.
-    state.since = turn.now;
+    state.since = context.now;
 }

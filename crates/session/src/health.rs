@@ -5,9 +5,9 @@
 
 use drain::time::Moment;
 
+use crate::context::StepContext;
 use crate::effect::Effect;
 use crate::policy::Policy;
-use crate::turn::Turn;
 
 /// The purpose of a run of the command. A result for one purpose does not count for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,35 +48,39 @@ impl Health {
     }
 
     /// Notes the result of the command.
-    pub(crate) fn answered(&mut self, serial: u32, result: &Result<(), String>, turn: &Turn<'_>) {
+    pub(crate) fn answered(&mut self, serial: u32, result: &Result<(), String>, context: &StepContext<'_>) {
         let Some((_, purpose)) = self.in_flight.filter(|(in_flight, _)| *in_flight == serial) else { return };
         self.in_flight = None;
         match result {
             Ok(()) => (self.passed, self.failed) = (Some(purpose), None),
             Err(error) => {
                 (self.passed, self.failed) = (None, Some((purpose, error.clone())));
-                self.next = turn.now + turn.policy.health_interval;
+                self.next = context.now + context.policy.health_interval;
             }
         }
     }
 
     /// Runs the command if a result is wanted. Gives the time of the next run.
-    pub(crate) fn pursue(&mut self, wanted: Option<Purpose>, turn: &mut Turn<'_>) -> Option<Moment> {
-        if !turn.policy.has_health_command {
+    pub(crate) fn pursue(
+        &mut self,
+        wanted: Option<Purpose>,
+        context: &mut StepContext<'_>,
+    ) -> Option<Moment> {
+        if !context.policy.has_health_command {
             // Without a command an old failure must not hold anything back.
             self.failed = None;
         }
-        let Some(purpose) = wanted.filter(|_| turn.policy.has_health_command) else {
+        let Some(purpose) = wanted.filter(|_| context.policy.has_health_command) else {
             self.passed = None;
             return None;
         };
-        if self.is_passed(purpose, turn.policy) || self.in_flight.is_some() {
+        if self.is_passed(purpose, context.policy) || self.in_flight.is_some() {
             return None;
         }
-        if turn.now < self.next {
+        if context.now < self.next {
             return Some(self.next);
         }
-        self.in_flight = Some((turn.send(|serial| Effect::AskHealth { serial }), purpose));
+        self.in_flight = Some((context.send(|serial| Effect::AskHealth { serial }), purpose));
         None
     }
 }

@@ -26,10 +26,10 @@ pub mod health;
 pub mod membership;
 pub mod phase;
 pub mod policy;
+pub mod published;
 pub mod record;
 pub mod requests;
 pub mod restoring;
-pub mod shown;
 pub mod slot_lease;
 pub mod slot_survey;
 pub mod slots;
@@ -40,12 +40,12 @@ pub mod words;
 
 mod attempting;
 mod complete;
+mod context;
 mod cordoning;
 mod forced;
 mod next;
 mod preconditions;
-mod showing;
-mod turn;
+mod publishing;
 mod wants;
 
 pub use effect::Effect;

@@ -155,7 +155,7 @@ pub enum Stage {
     /// `health.command` has to pass again, with the slot held.
     HealthHeld,
     /// `health.command` did not pass again: the slot is released.
-    GivingBack,
+    Releasing,
     /// Another node has to be able to take the pods.
     Peers,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What to do when a precondition of a drain cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Otherwise {
+pub enum OnUnavailable {
     /// Call the drain complete, with an outcome that says why (EVE's way).
     Complete,
     /// Wait on.
@@ -43,11 +43,11 @@ pub struct Policy {
     /// The API server has to be away for so long on end before [`Policy::on_unreachable`] applies.
     pub unreachable_timeout: Duration,
     /// What then (`api-unreachable`).
-    pub on_unreachable: Otherwise,
+    pub on_unreachable: OnUnavailable,
     /// No other node can take pods for so long before [`Policy::on_no_peer`] applies.
     pub peer_window: Duration,
     /// What then (`no-peer`).
-    pub on_no_peer: Otherwise,
+    pub on_no_peer: OnUnavailable,
     /// A node that is not Ready may be rebooting, and is waited for this long (`slots.down-max`).
     pub down_max: Duration,
     /// Everything before the cordon together may take so long (`slots.wait`); `None` = for ever.
@@ -75,9 +75,9 @@ impl Policy {
             cordon_tries: 10,
             cordon_pause: Duration::from_secs(5),
             unreachable_timeout: Duration::from_mins(5),
-            on_unreachable: Otherwise::Complete,
+            on_unreachable: OnUnavailable::Complete,
             peer_window: Duration::from_mins(2),
-            on_no_peer: Otherwise::Complete,
+            on_no_peer: OnUnavailable::Complete,
             down_max: Duration::from_mins(30),
             wait_limit: Some(Duration::from_hours(24)),
             slots_limit: 1,

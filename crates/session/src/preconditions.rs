@@ -6,13 +6,13 @@ use std::time::Duration;
 use drain::time::Moment;
 use schemas::Outcome;
 
-use crate::event::{Event, Look, NoNode, Trouble};
+use crate::context::StepContext;
+use crate::event::{CallError, Event, NoNode, NodeList};
 use crate::health::Purpose;
 use crate::next::Next;
 use crate::phase::{Failed, Phase, Stage, Waiting};
-use crate::policy::{Otherwise, Policy};
+use crate::policy::{OnUnavailable, Policy};
 use crate::state::State;
-use crate::turn::Turn;
 use crate::words::waiting_for;
 
 /// A Node that is not in the list may still be joining the cluster, for up to this long: k3s registers it within a
@@ -20,21 +20,21 @@ use crate::words::waiting_for;
 const JOINS_WITHIN: Duration = Duration::from_mins(5);
 
 /// Notes the event, and goes on to the first precondition that is not met.
-pub(crate) fn step(state: &mut State, event: &Event, turn: &Turn<'_>) -> Next {
+pub(crate) fn step(state: &mut State, event: &Event, context: &StepContext<'_>) -> Next {
     let Phase::Waiting(mut waiting) = state.phase.clone() else { return Next::Stay };
     let mut next = Next::Stay;
-    if let Event::Looked { serial, result } = event
+    if let Event::NodesListed { serial, result } = event
         && *serial > waiting.after
     {
-        next = looked(&mut waiting, result, turn);
+        next = looked(&mut waiting, result, context);
     }
     if next == Next::Stay {
-        next = advance(state, &mut waiting, turn);
+        next = advance(state, &mut waiting, context);
     }
     if next == Next::Stay {
-        next = time_is_over(state, &mut waiting, event.is_unreachable(), turn);
+        next = time_is_over(state, &mut waiting, event.is_unreachable(), context);
     }
-    state.enter(Phase::Waiting(waiting), turn.now);
+    state.enter(Phase::Waiting(waiting), context.now);
     next
 }
 
@@ -43,22 +43,22 @@ fn fail(why: &str) -> Next {
 }
 
 /// Notes a fresh list of nodes.
-fn looked(waiting: &mut Waiting, result: &Result<Look, Trouble>, turn: &Turn<'_>) -> Next {
+fn looked(waiting: &mut Waiting, result: &Result<NodeList, CallError>, context: &StepContext<'_>) -> Next {
     match result {
         Ok(look) => {
             waiting.denials = 0;
             waiting.denied.clear();
             waiting.looked = look.own.is_ok();
-            joined(waiting, look.own.as_ref().err(), turn.now)
+            joined(waiting, look.own.as_ref().err(), context.now)
         }
-        Err(trouble) => {
+        Err(call_error) => {
             waiting.no_peer_since = None;
-            match trouble {
-                Trouble::Unreachable(_) => Next::Stay,
-                Trouble::Denied(text) | Trouble::Other(text) => {
+            match call_error {
+                CallError::Unreachable(_) => Next::Stay,
+                CallError::Denied(text) | CallError::Other(text) => {
                     waiting.denials = waiting.denials.saturating_add(1);
                     waiting.denied.clone_from(text);
-                    if waiting.denials >= turn.policy.cordon_tries { fail(text) } else { Next::Stay }
+                    if waiting.denials >= context.policy.cordon_tries { fail(text) } else { Next::Stay }
                 }
             }
         }
@@ -78,10 +78,10 @@ fn joined(waiting: &mut Waiting, problem: Option<&NoNode>, now: Moment) -> Next 
 }
 
 /// Goes on to the first precondition that is not met yet.
-fn advance(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
-    let policy = turn.policy;
+fn advance(state: &mut State, waiting: &mut Waiting, context: &StepContext<'_>) -> Next {
+    let policy = context.policy;
     if needs_slot(waiting.stage) {
-        state.slots.doubt_if_old(turn.now);
+        state.slots.doubt_if_old(context.now);
     }
     if state.slots.table.is_some() && needs_slot(waiting.stage) && !has_slot(state, policy) {
         enter(waiting, Stage::Slot);
@@ -92,23 +92,23 @@ fn advance(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
             Stage::Health if state.health.is_passed(Purpose::Before, policy) => Stage::Slot,
             Stage::Slot if has_slot(state, policy) => Stage::HealthHeld,
             Stage::HealthHeld if state.health.is_passed(Purpose::Held, policy) => {
-                look_again(state, waiting, turn);
+                look_again(state, waiting, context);
                 Stage::Peers
             }
-            Stage::HealthHeld if state.health.failure(Purpose::Held).is_some() => Stage::GivingBack,
-            Stage::GivingBack if state.slots.table.is_some() && !state.has_place() => Stage::Health,
-            Stage::GivingBack if policy.slots_limit == 0 => Stage::Health,
+            Stage::HealthHeld if state.health.failure(Purpose::Held).is_some() => Stage::Releasing,
+            Stage::Releasing if state.slots.table.is_some() && !state.has_place() => Stage::Health,
+            Stage::Releasing if policy.slots_limit == 0 => Stage::Health,
             // Each list counts only for the moment at which it was taken.
-            Stage::Peers if std::mem::take(&mut waiting.looked) => return peers(state, waiting, turn),
+            Stage::Peers if std::mem::take(&mut waiting.looked) => return peers(state, waiting, context),
             Stage::Api
             | Stage::Health
             | Stage::Slot
             | Stage::HealthHeld
-            | Stage::GivingBack
+            | Stage::Releasing
             | Stage::Peers => return Next::Stay,
         };
         enter(waiting, next);
-        waiting.slot_since = (next == Stage::Slot).then_some(turn.now);
+        waiting.slot_since = (next == Stage::Slot).then_some(context.now);
     }
 }
 
@@ -126,16 +126,16 @@ fn has_slot(state: &State, policy: &Policy) -> bool {
 }
 
 /// Asks for a new list once the slot is held: in an older one the other nodes may have been on their way down.
-fn look_again(state: &mut State, waiting: &mut Waiting, turn: &Turn<'_>) {
-    if turn.policy.slots_limit > 0 || turn.policy.has_health_command {
-        (waiting.looked, waiting.after) = (false, turn.serial());
-        state.api.next = turn.now;
+fn look_again(state: &mut State, waiting: &mut Waiting, context: &StepContext<'_>) {
+    if context.policy.slots_limit > 0 || context.policy.has_health_command {
+        (waiting.looked, waiting.after) = (false, context.serial());
+        state.api.next = context.now;
     }
 }
 
 /// Decides whether another node can take the pods.
-fn peers(state: &State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
-    let policy = turn.policy;
+fn peers(state: &State, waiting: &mut Waiting, context: &StepContext<'_>) -> Next {
+    let policy = context.policy;
     let Some(own) = &state.own else { return Next::Stay };
     if waiting.denials > 0 || state.api.away_since.is_some() {
         return Next::Stay;
@@ -144,33 +144,38 @@ fn peers(state: &State, waiting: &mut Waiting, turn: &Turn<'_>) -> Next {
         return Next::Cordon(1);
     }
     let others = state.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
-    let since = *waiting.no_peer_since.get_or_insert(turn.now);
+    let since = *waiting.no_peer_since.get_or_insert(context.now);
     // A node that is not Ready may just be rebooting, cordoned for its own drain, so it is waited for.
     let may_return =
-        others.filter_map(|node| state.slots.watched.may_return_until(&node.uid, policy.down_max)).max();
+        others.filter_map(|node| state.slots.observed.may_return_until(&node.uid, policy.down_max)).max();
     let until = may_return.unwrap_or(since).max(since + policy.peer_window);
     match policy.on_no_peer {
-        Otherwise::Complete if until <= turn.now => Next::Finish(Outcome::NoSchedulablePeer),
-        Otherwise::Complete => {
+        OnUnavailable::Complete if until <= context.now => Next::Finish(Outcome::NoSchedulablePeer),
+        OnUnavailable::Complete => {
             waiting.undrained_at = Some(until);
             Next::Stay
         }
-        Otherwise::Wait => Next::Stay,
+        OnUnavailable::Wait => Next::Stay,
     }
 }
 
-fn time_is_over(state: &State, waiting: &mut Waiting, has_just_failed: bool, turn: &Turn<'_>) -> Next {
-    if let Some(at) = state.unreachable_at(waiting.since, turn.policy) {
-        if at <= turn.now && has_just_failed {
+fn time_is_over(
+    state: &State,
+    waiting: &mut Waiting,
+    has_just_failed: bool,
+    context: &StepContext<'_>,
+) -> Next {
+    if let Some(at) = state.unreachable_at(waiting.since, context.policy) {
+        if at <= context.now && has_just_failed {
             return Next::Finish(Outcome::ApiUnreachable);
         }
         waiting.undrained_at = Some(at);
-        waiting.is_patient = state.others_get_time(turn.policy);
+        waiting.is_patient = state.others_get_time(context.policy);
     } else if waiting.no_peer_since.is_none() {
         waiting.undrained_at = None;
     }
-    match turn.policy.wait_limit {
-        Some(limit) if turn.now.since(waiting.since) >= limit => {
+    match context.policy.wait_limit {
+        Some(limit) if context.now.since(waiting.since) >= limit => {
             let waits_for = waiting_for(state, waiting);
             fail(&format!("gave up after {} s: {waits_for}", limit.as_secs()))
         }

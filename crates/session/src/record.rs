@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::api::Api;
 use crate::forcing::Forcing;
 use crate::phase::{Cordoning, Phase, Waiting};
+use crate::published::PublishedStatus;
 use crate::requests::{Request, Requests};
 use crate::restoring::Restoring;
-use crate::shown::Shown;
 use crate::state::{Session, State};
 
 /// Everything that a restart must know. Two states with equal records are the same after a restart.
@@ -68,8 +68,8 @@ pub fn record(state: &State) -> Record {
         phase: kept(&state.phase),
         since: state.since,
         session: state.session.clone(),
-        status: state.shown.status,
-        requested_by: state.shown.requested_by,
+        status: state.published.status,
+        requested_by: state.published.requested_by,
         attempt: attempt.map(|attempt| drain::Record { refused_since: BTreeMap::new(), ..attempt }),
         may_be_cordoned: state.restoring.may_be_cordoned,
         forcing: state.forcing.clone(),
@@ -119,7 +119,7 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         requests: Requests::resumed(record.requests),
         phase,
         since: record.since,
-        shown: Shown::resumed(record.status, record.requested_by, now),
+        published: PublishedStatus::resumed(record.status, record.requested_by, now),
         api: Api::resumed(record.away_since, now),
         restoring: Restoring::resumed(record.may_be_cordoned),
         session: record.session,

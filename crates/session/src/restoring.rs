@@ -6,8 +6,8 @@ use drain::time::Moment;
 use drain::view::NodeView;
 
 use crate::OWNER;
+use crate::context::StepContext;
 use crate::effect::Effect;
-use crate::turn::Turn;
 
 /// Pause after the first failed write; doubles with each failure up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -55,14 +55,14 @@ impl Restoring {
     }
 
     /// Starts the write, if none is in flight. Gives the time of the next try.
-    pub(crate) fn pursue(&mut self, write: Write, turn: &mut Turn<'_>) -> Option<Moment> {
+    pub(crate) fn pursue(&mut self, write: Write, context: &mut StepContext<'_>) -> Option<Moment> {
         if self.in_flight.is_some() {
             return None;
         }
-        if turn.now < self.next {
+        if context.now < self.next {
             return Some(self.next);
         }
-        self.in_flight = Some(turn.send(|serial| match write {
+        self.in_flight = Some(context.send(|serial| match write {
             Write::Uncordon => Effect::Uncordon { serial },
             Write::Adopt => Effect::Adopt { serial },
         }));

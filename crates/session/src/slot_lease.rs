@@ -10,11 +10,11 @@ use drain::view::NodeView;
 use schemas::OtherHolders;
 
 use crate::OWNER;
+use crate::context::StepContext;
 use crate::effect::Effect;
-use crate::event::{SlotTrouble, Trouble};
+use crate::event::{CallError, SlotError};
 use crate::policy::Policy;
-use crate::slots::{Group, Holder, Room, SlotTable, Watched};
-use crate::turn::Turn;
+use crate::slots::{Admission, Group, Holder, Observations, SlotTable};
 
 /// How often a holder increases the Renewal of its entry.
 const RENEW: Duration = Duration::from_mins(1);
@@ -39,7 +39,7 @@ pub struct SlotLease {
     /// The table as last read or written; `None` if it is not known, or not any more.
     pub table: Option<SlotTable>,
     /// What was observed of nodes and entries over time.
-    pub watched: Watched,
+    pub observed: Observations,
     /// The nodes that hold the slots that this node waits for; empty if it does not wait, or they are not known.
     pub taken_by: Vec<String>,
     /// Whether other nodes had a slot when the API server last answered.
@@ -165,13 +165,13 @@ impl SlotLease {
     }
 
     /// Notes that the table was changed. A node that waits for a slot reads it again.
-    pub(crate) fn changed(&mut self, is_waiting: bool, own: Option<&NodeView>, turn: &Turn<'_>) {
+    pub(crate) fn changed(&mut self, is_waiting: bool, own: Option<&NodeView>, context: &StepContext<'_>) {
         if !is_waiting {
             self.is_outdated = true;
-            self.next = self.next.max(turn.now + spread(own, turn));
+            self.next = self.next.max(context.now + spread(own, context));
         } else if self.in_flight.is_none() {
             self.table = None;
-            self.next = turn.now + spread(own, turn);
+            self.next = context.now + spread(own, context);
         }
     }
 
@@ -180,7 +180,7 @@ impl SlotLease {
     /// A node that carries our annotation or is not Ready may be down for a drain, whatever the table says. A list in
     /// which all nodes are in service does not prove that no node has a slot: a node that has just taken one is still in
     /// service. An entry that looks abandoned does not prove it either: its node may just have been unreachable.
-    pub(crate) fn see_others(&mut self, nodes: Nodes<'_>, turn: &Turn<'_>) {
+    pub(crate) fn see_others(&mut self, nodes: Nodes<'_>, context: &StepContext<'_>) {
         let Some(own) = nodes.own else { return };
         let holds = self.table.as_ref().map(|table| {
             // A list that is older than the table does not show the nodes that have joined since.
@@ -196,7 +196,7 @@ impl SlotLease {
         let is_alone = is_listed && others.clone().next().is_none();
         let may_be_down = others.any(|node| {
             let is_marked = node.cordoned_by.as_deref() == Some(OWNER);
-            is_marked || self.watched.is_down(&node.uid, turn.now, turn.policy.down_max)
+            is_marked || self.observed.is_down(&node.uid, context.now, context.policy.down_max)
         });
         self.others = match holds {
             Some(true) => OtherHolders::Hold,
@@ -211,34 +211,41 @@ impl SlotLease {
     pub(crate) fn answered(
         &mut self,
         serial: u32,
-        result: &Result<SlotTable, SlotTrouble>,
+        result: &Result<SlotTable, SlotError>,
         nodes: Nodes<'_>,
         renews: bool,
-        turn: &Turn<'_>,
+        context: &StepContext<'_>,
     ) {
         let Some(call) = self.in_flight.filter(|call| call.serial == serial) else { return };
         self.in_flight = None;
         match result {
             Ok(table) => {
-                self.known(call, table, nodes, renews, turn);
-                self.see_others(nodes, turn);
+                self.known(call, table, nodes, renews, context);
+                self.see_others(nodes, context);
             }
-            Err(trouble) => {
+            Err(call_error) => {
                 self.table = None;
-                match trouble {
-                    SlotTrouble::Conflict => self.next = turn.now + spread(nodes.own, turn),
-                    SlotTrouble::Failed(
-                        Trouble::Unreachable(text) | Trouble::Denied(text) | Trouble::Other(text),
+                match call_error {
+                    SlotError::Conflict => self.next = context.now + spread(nodes.own, context),
+                    SlotError::Failed(
+                        CallError::Unreachable(text) | CallError::Denied(text) | CallError::Other(text),
                     ) => {
                         self.error.clone_from(text);
-                        self.next = turn.now + AGAIN;
+                        self.next = context.now + AGAIN;
                     }
                 }
             }
         }
     }
 
-    fn known(&mut self, call: Call, table: &SlotTable, nodes: Nodes<'_>, renews: bool, turn: &Turn<'_>) {
+    fn known(
+        &mut self,
+        call: Call,
+        table: &SlotTable,
+        nodes: Nodes<'_>,
+        renews: bool,
+        context: &StepContext<'_>,
+    ) {
         let mut table = table.clone();
         if call.writes.is_some() {
             // The answer to a write does not contain the old version's Lease.
@@ -246,15 +253,15 @@ impl SlotLease {
             self.written_at = Some(call.sent_at);
             self.is_doubtful &= call.writes != Some(Wanted::Take);
         } else {
-            self.read_at = turn.now;
+            self.read_at = context.now;
         }
-        self.watched.see_table(&table, nodes.all, turn.now);
-        self.known_at = turn.serial();
+        self.observed.see_table(&table, nodes.all, context.now);
+        self.known_at = context.serial();
         self.error.clear();
-        self.next = turn.now;
+        self.next = context.now;
         // A renewal that is due stays due after a read; otherwise the next read is due in one minute.
         if call.writes.is_some() || !renews {
-            self.renew_at = turn.now + RENEW;
+            self.renew_at = context.now + RENEW;
         }
         self.table = Some(table);
         self.confirmed |= call.writes == Some(Wanted::Confirm);
@@ -272,28 +279,28 @@ impl SlotLease {
         nodes: Nodes<'_>,
         boot_id: &str,
         is_in_service: bool,
-        turn: &mut Turn<'_>,
+        context: &mut StepContext<'_>,
     ) -> Pursued {
         let Some(own) = nodes.own.filter(|_| self.in_flight.is_none()) else { return Pursued::Waits };
-        if turn.now < self.next {
+        if context.now < self.next {
             return Pursued::At(self.next);
         }
         let Some(table) = self.table.clone() else {
-            return self.read(turn);
+            return self.read(context);
         };
         match wanted {
-            Wanted::Knowledge => self.read(turn),
-            Wanted::Take => self.take(&table, own, nodes, boot_id, turn),
-            Wanted::GiveBack => self.write(&table, own, wanted, None, turn),
+            Wanted::Knowledge => self.read(context),
+            Wanted::Take => self.take(&table, own, nodes, boot_id, context),
+            Wanted::GiveBack => self.write(&table, own, wanted, None, context),
             Wanted::Confirm | Wanted::Renew => {
                 if is_in_service {
-                    self.doubt_if_old(turn.now);
+                    self.doubt_if_old(context.now);
                 }
                 let Some(held) = table.held_by(own).filter(|_| !self.is_doubtful) else {
                     return Pursued::Lost;
                 };
                 let entry = table.next_entry(own, boot_id, table.still_passed_over(held));
-                self.write(&table, own, wanted, Some(entry), turn)
+                self.write(&table, own, wanted, Some(entry), context)
             }
         }
     }
@@ -305,9 +312,9 @@ impl SlotLease {
         self.is_doubtful |= written.is_none_or(|written| now.since(written) >= MAY_BE_PASSED_OVER);
     }
 
-    fn read(&mut self, turn: &mut Turn<'_>) -> Pursued {
-        let serial = turn.send(|serial| Effect::ReadSlots { serial });
-        self.in_flight = Some(Call { serial, writes: None, sent_at: turn.now });
+    fn read(&mut self, context: &mut StepContext<'_>) -> Pursued {
+        let serial = context.send(|serial| Effect::ReadSlots { serial });
+        self.in_flight = Some(Call { serial, writes: None, sent_at: context.now });
         self.is_outdated = false;
         Pursued::Waits
     }
@@ -320,25 +327,25 @@ impl SlotLease {
         own: &NodeView,
         nodes: Nodes<'_>,
         boot_id: &str,
-        turn: &mut Turn<'_>,
+        context: &mut StepContext<'_>,
     ) -> Pursued {
         // A change of the old version's Lease does not change the version of the table.
-        if table.old.is_some() && turn.now.since(self.read_at) > OLD_IS_KNOWN {
-            return self.read(turn);
+        if table.old.is_some() && context.now.since(self.read_at) > OLD_IS_KNOWN {
+            return self.read(context);
         }
         let has_others = table.others(own).next().is_some() || !table.unreadable.is_empty();
         if has_others && nodes.asked <= self.known_at {
             return Pursued::NeedsList;
         }
-        match self.group(table, nodes.all, turn.policy).room_for(own, turn.now) {
-            Room::Free(passed_over) => {
+        match self.group(table, nodes.all, context.policy).admit(own, context.now) {
+            Admission::Free(passed_over) => {
                 self.taken_by.clear();
                 let entry = table.next_entry(own, boot_id, passed_over);
-                self.write(table, own, Wanted::Take, Some(entry), turn)
+                self.write(table, own, Wanted::Take, Some(entry), context)
             }
-            Room::Taken(by) => {
+            Admission::Taken(by) => {
                 (self.taken_by, self.table) = (by, None);
-                self.next = turn.now + AGAIN;
+                self.next = context.now + AGAIN;
                 Pursued::At(self.next)
             }
         }
@@ -346,7 +353,7 @@ impl SlotLease {
 
     fn group<'a>(&'a self, table: &'a SlotTable, nodes: &'a [NodeView], policy: &Policy) -> Group<'a> {
         let (limit, down_max) = (policy.slots_limit, policy.down_max);
-        Group { table, nodes, watched: &self.watched, limit, down_max }
+        Group { table, nodes, observed: &self.observed, limit, down_max }
     }
 
     /// Writes our entry; the answer comes as an event.
@@ -356,17 +363,17 @@ impl SlotLease {
         own: &NodeView,
         wanted: Wanted,
         entry: Option<Holder>,
-        turn: &mut Turn<'_>,
+        context: &mut StepContext<'_>,
     ) -> Pursued {
         let (based_on, node) = (table.version.clone(), own.name.clone());
-        let serial = turn.send(|serial| Effect::WriteSlots { serial, based_on, node, entry });
-        self.in_flight = Some(Call { serial, writes: Some(wanted), sent_at: turn.now });
+        let serial = context.send(|serial| Effect::WriteSlots { serial, based_on, node, entry });
+        self.in_flight = Some(Call { serial, writes: Some(wanted), sent_at: context.now });
         Pursued::Waits
     }
 }
 
 /// A pause of about [`AFTER_OTHERS`] that is different for each node.
-fn spread(own: Option<&NodeView>, turn: &Turn<'_>) -> Duration {
+fn spread(own: Option<&NodeView>, context: &StepContext<'_>) -> Duration {
     let uid = own.map(|own| own.uid.as_str()).unwrap_or_default();
-    drain::retry::pause(turn.serial(), Some(AFTER_OTHERS), uid)
+    drain::retry::pause(context.serial(), Some(AFTER_OTHERS), uid)
 }

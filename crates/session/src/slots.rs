@@ -141,16 +141,16 @@ impl SlotTable {
 /// What this node has observed of nodes and entries over time, by its own clock. Its size is bounded by the nodes and
 /// entries that were seen last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Watched {
+pub struct Observations {
     /// Nodes that are not Ready, by UID, and since when.
     down: BTreeMap<String, Moment>,
     /// Entries whose Renewal does not change while their node is in service, by node name.
-    still: BTreeMap<String, Still>,
+    still: BTreeMap<String, Unrenewed>,
 }
 
 /// An entry whose Renewal does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Still {
+struct Unrenewed {
     node_uid: String,
     renewal: u64,
     /// When the entry was first seen with this Renewal.
@@ -159,7 +159,7 @@ struct Still {
     until: Moment,
 }
 
-impl Watched {
+impl Observations {
     /// Notes a list of all nodes.
     pub fn see_nodes(&mut self, nodes: &[NodeView], now: Moment) {
         let since = |node: &NodeView| self.down.get(&node.uid).copied().unwrap_or(now);
@@ -176,10 +176,10 @@ impl Watched {
         for holder in table.holders.iter().chain(table.old.iter().flatten()) {
             if nodes.iter().any(|node| node.name == holder.node && is_in_service(node)) {
                 let seen =
-                    |still: &&Still| still.node_uid == holder.node_uid && still.renewal == holder.renewal;
+                    |still: &&Unrenewed| still.node_uid == holder.node_uid && still.renewal == holder.renewal;
                 let since = self.still.get(&holder.node).filter(seen).map_or(now, |still| still.since);
                 let (node_uid, renewal) = (holder.node_uid.clone(), holder.renewal);
-                still.insert(holder.node.clone(), Still { node_uid, renewal, since, until: now });
+                still.insert(holder.node.clone(), Unrenewed { node_uid, renewal, since, until: now });
             }
         }
         self.still = still;
@@ -206,7 +206,7 @@ fn is_in_service(node: &NodeView) -> bool {
 
 /// The answer to a node that wants a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum Admission {
     /// A slot is free, if these abandoned entries are passed over.
     Free(Vec<PassedOver>),
     /// These nodes have all slots.
@@ -222,7 +222,7 @@ pub struct Group<'a> {
     /// All nodes.
     pub nodes: &'a [NodeView],
     /// What was observed of nodes and entries over time.
-    pub watched: &'a Watched,
+    pub observed: &'a Observations,
     /// Setting `slots.limit`, not 0.
     pub limit: u32,
     /// Setting `slots.down-max`.
@@ -231,14 +231,14 @@ pub struct Group<'a> {
 
 impl Group<'_> {
     /// Decides whether this node may take a slot now.
-    pub fn room_for(&self, own: &NodeView, now: Moment) -> Room {
+    pub fn admit(&self, own: &NodeView, now: Moment) -> Admission {
         let taken = self.taken_by_others(own, now);
         if taken.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
-            return Room::Taken(taken.into_iter().map(str::to_owned).collect());
+            return Admission::Taken(taken.into_iter().map(str::to_owned).collect());
         }
         let abandoned = self.table.holders.iter().filter(|holder| holder.node != own.name);
         let abandoned = abandoned.filter(|holder| self.is_abandoned(holder));
-        Room::Free(
+        Admission::Free(
             abandoned
                 .map(|holder| PassedOver {
                     node: holder.node.clone(),
@@ -256,7 +256,7 @@ impl Group<'_> {
         let others = || self.nodes.iter().filter(|node| node.name != own.name);
         let is_unreadable = |node: &&NodeView| self.table.unreadable.contains(&node.name);
         let unreadable = others().filter(is_unreadable).filter(|node| !is_in_service(node));
-        let down = others().filter(|node| self.watched.is_down(&node.uid, now, self.down_max));
+        let down = others().filter(|node| self.observed.is_down(&node.uid, now, self.down_max));
         held.map(|holder| &holder.node)
             .chain(unreadable.chain(down).map(|node| &node.name))
             .map(String::as_str)
@@ -270,7 +270,7 @@ impl Group<'_> {
         let node = self.nodes.iter().find(|node| node.name == holder.node);
         node.is_none_or(|node| {
             let is_its_own = node.uid == holder.node_uid;
-            is_in_service(node) && (!is_its_own || self.watched.stands_still(&holder.node))
+            is_in_service(node) && (!is_its_own || self.observed.stands_still(&holder.node))
         })
     }
 }

@@ -21,35 +21,35 @@ fn table(holders: &[Holder]) -> SlotTable {
 }
 
 /// Observes these nodes and entries, unchanged, for this long.
-fn watched(nodes: &[NodeView], table: &SlotTable, since: Duration) -> Watched {
-    let mut watched = Watched::default();
+fn observed(nodes: &[NodeView], table: &SlotTable, since: Duration) -> Observations {
+    let mut observed = Observations::default();
     let then = NOW.before(since);
-    watched.see_nodes(nodes, then);
-    watched.see_table(table, nodes, then);
-    watched.see_nodes(nodes, NOW);
-    watched.see_table(table, nodes, NOW);
-    watched
+    observed.see_nodes(nodes, then);
+    observed.see_table(table, nodes, then);
+    observed.see_nodes(nodes, NOW);
+    observed.see_table(table, nodes, NOW);
+    observed
 }
 
 #[track_caller]
-fn check(limit: u32, nodes: &[NodeView], holders: &[Holder], since: Duration, expected: &Room) {
+fn check(limit: u32, nodes: &[NodeView], holders: &[Holder], since: Duration, expected: &Admission) {
     check_table(limit, nodes, &table(holders), since, expected);
 }
 
 #[track_caller]
-fn check_table(limit: u32, nodes: &[NodeView], table: &SlotTable, since: Duration, expected: &Room) {
-    let watched = watched(nodes, table, since);
+fn check_table(limit: u32, nodes: &[NodeView], table: &SlotTable, since: Duration, expected: &Admission) {
+    let observed = observed(nodes, table, since);
     let down_max = Duration::from_mins(30);
-    let group = Group { table, nodes, watched: &watched, limit, down_max };
-    assert_eq!(group.room_for(&node("own"), NOW), *expected, "{nodes:?} {table:?}");
+    let group = Group { table, nodes, observed: &observed, limit, down_max };
+    assert_eq!(group.admit(&node("own"), NOW), *expected, "{nodes:?} {table:?}");
 }
 
-fn free(passed_over: &[&str]) -> Room {
-    Room::Free(passed_over.iter().map(|name| passed(name, 7)).collect())
+fn free(passed_over: &[&str]) -> Admission {
+    Admission::Free(passed_over.iter().map(|name| passed(name, 7)).collect())
 }
 
-fn taken(by: &[&str]) -> Room {
-    Room::Taken(by.iter().map(|name| (*name).to_owned()).collect())
+fn taken(by: &[&str]) -> Admission {
+    Admission::Taken(by.iter().map(|name| (*name).to_owned()).collect())
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn an_entry_that_cannot_be_read_counts_while_its_node_is_out_of_service() {
     check(&with(NodeView { cordoned_by: Some(OWNER.into()), ..node("a") }), taken(&["a"]));
     // The same with an entry that names another UID than its node has.
     let other = Holder { node_uid: "before".into(), ..holder("a", 7) };
-    let passes = Room::Free(vec![PassedOver { node_uid: "before".into(), ..passed("a", 7) }]);
+    let passes = Admission::Free(vec![PassedOver { node_uid: "before".into(), ..passed("a", 7) }]);
     for (node, expected) in [
         (node("a"), passes),
         (NodeView { ready: false, ..node("a") }, taken(&["a"])),
@@ -164,13 +164,13 @@ fn what_stands_in_the_place_of_another_node_is_never_ours() {
         assert!(place.get(1).is_none_or(|own| !table.is_passed_over(own)));
     }
     // Nor does an unchanged entry in the wrong place let ours look abandoned.
-    let mut watched = Watched::default();
+    let mut observed = Observations::default();
     for minute in 0..8 {
         let place = [holder("own", minute), forged.clone()];
-        watched.see_nodes(&all, Moment(minute * 60_000));
-        watched.see_table(&table(&place), &all, Moment(minute * 60_000));
+        observed.see_nodes(&all, Moment(minute * 60_000));
+        observed.see_table(&table(&place), &all, Moment(minute * 60_000));
     }
-    assert!(!watched.stands_still("own"));
+    assert!(!observed.stands_still("own"));
 }
 
 #[test]
@@ -197,28 +197,28 @@ fn standing_still_begins_anew_with_each_renewal_and_each_interruption() {
     let nodes = [node("own"), node("a")];
     let away = [node("own"), NodeView { cordoned: true, ..node("a") }];
     let minutes = |count: u64| Moment(count * 60_000);
-    let still = |watched: &Watched| watched.stands_still("a");
-    let see = |watched: &mut Watched, renewal, at| {
-        watched.see_table(&table(&[holder("a", renewal)]), &nodes, minutes(at));
+    let still = |observed: &Observations| observed.stands_still("a");
+    let see = |observed: &mut Observations, renewal, at| {
+        observed.see_table(&table(&[holder("a", renewal)]), &nodes, minutes(at));
     };
-    let mut watched = Watched::default();
-    see(&mut watched, 1, 0);
-    see(&mut watched, 2, 3);
-    see(&mut watched, 2, 7);
-    assert!(!still(&watched), "renewed");
-    see(&mut watched, 2, 8);
-    assert!(still(&watched));
-    watched.see_nodes(&away, minutes(8));
-    watched.see_nodes(&nodes, minutes(9));
-    see(&mut watched, 2, 9);
-    see(&mut watched, 2, 13);
-    assert!(!still(&watched), "was cordoned in between");
-    see(&mut watched, 2, 14);
-    assert!(still(&watched));
-    see(&mut watched, 3, 15);
-    watched.see_nodes(&nodes, minutes(60));
-    assert!(!still(&watched), "an entry that was not read meanwhile is not known to be unchanged");
-    see(&mut watched, 3, 60);
-    watched.see_table(&table(&[]), &nodes, minutes(61));
-    assert!(!still(&watched), "nothing is kept of entries that are gone");
+    let mut observed = Observations::default();
+    see(&mut observed, 1, 0);
+    see(&mut observed, 2, 3);
+    see(&mut observed, 2, 7);
+    assert!(!still(&observed), "renewed");
+    see(&mut observed, 2, 8);
+    assert!(still(&observed));
+    observed.see_nodes(&away, minutes(8));
+    observed.see_nodes(&nodes, minutes(9));
+    see(&mut observed, 2, 9);
+    see(&mut observed, 2, 13);
+    assert!(!still(&observed), "was cordoned in between");
+    see(&mut observed, 2, 14);
+    assert!(still(&observed));
+    see(&mut observed, 3, 15);
+    observed.see_nodes(&nodes, minutes(60));
+    assert!(!still(&observed), "an entry that was not read meanwhile is not known to be unchanged");
+    see(&mut observed, 3, 60);
+    observed.see_table(&table(&[]), &nodes, minutes(61));
+    assert!(!still(&observed), "nothing is kept of entries that are gone");
 }

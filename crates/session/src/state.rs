@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use drain::time::Moment;
-use drain::view::{NodeView, Picture};
+use drain::view::{NodeView, Snapshot};
 use schemas::{Member, OtherHolders, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
+use crate::context::StepContext;
 use crate::effect::Effect;
 use crate::forcing::Forcing;
 use crate::health::{Health, Purpose};
 use crate::membership::{Facts, needs_no_look};
 use crate::phase::{Phase, Stage};
-use crate::policy::{Otherwise, Policy};
+use crate::policy::{OnUnavailable, Policy};
+use crate::published::{BETWEEN_ANSWERS, PublishedStatus};
 use crate::requests::Requests;
 use crate::restoring::{Restoring, is_marked};
-use crate::shown::{BETWEEN_ANSWERS, Shown};
 use crate::slot_lease::SlotLease;
 use crate::slots::Holder;
-use crate::turn::Turn;
 
 /// Everything that zedkube's decisions depend on. One loop owns it.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub struct State {
     /// When the present phase began.
     pub since: Moment,
     /// What NodeDrainStatus shows.
-    pub shown: Shown,
+    pub published: PublishedStatus,
     /// Whether the API server answers, and when it is asked next.
     pub api: Api,
     /// This device's Node, as last read.
@@ -56,7 +56,7 @@ pub struct State {
     /// The uncordoning of this node.
     pub restoring: Restoring,
     /// Why the last list or read of nodes was of no use, although the API server answered.
-    pub sight: Sight,
+    pub nodes_error: NodesError,
     /// The node that carries, or may carry, our cordon or our slot. Kept over reboots, until that node is seen without
     /// both.
     pub remembered: Option<Remembered>,
@@ -72,7 +72,7 @@ pub struct State {
     /// When the attempt asked to be called again.
     pub drain_wake: Option<Moment>,
     /// The newest snapshot of the watches, while they run.
-    pub picture: Option<Arc<Picture>>,
+    pub snapshot: Option<Arc<Snapshot>>,
     /// This boot, as `/proc/sys/kernel/random/boot_id` names it.
     pub boot_id: String,
     /// Counts calls, so that a late answer is recognised by its number. No number repeats while the process runs.
@@ -85,7 +85,7 @@ pub struct State {
 impl State {
     /// The state at start: the stored membership, and no knowledge of the cluster.
     pub fn new(member: Member, boot_id: String, now: Moment) -> Self {
-        Self { member, boot_id, since: now, shown: Shown::at_start(now), ..Self::default() }
+        Self { member, boot_id, since: now, published: PublishedStatus::at_start(now), ..Self::default() }
     }
 
     /// Adds what a former boot knew about other nodes' slots; it counts until the cluster answers.
@@ -112,9 +112,9 @@ impl State {
     }
 
     /// Passes an event to the attempt, and collects the effects that the attempt asks for.
-    pub(crate) fn drive(&mut self, event: drain::Event, turn: &mut Turn<'_>) {
+    pub(crate) fn drive(&mut self, event: drain::Event, context: &mut StepContext<'_>) {
         let attempt = std::mem::take(&mut self.drain);
-        let (next, wanted) = drain::step(attempt, event, turn.now, &turn.policy.drain);
+        let (next, wanted) = drain::step(attempt, event, context.now, &context.policy.drain);
         self.drain = next;
         self.drain_wake = None;
         for effect in wanted {
@@ -122,9 +122,9 @@ impl State {
                 drain::Effect::WakeAt(moment) => self.drain_wake = Some(moment),
                 effect @ (drain::Effect::Evict { .. }
                 | drain::Effect::Delete { .. }
-                | drain::Effect::Prove { .. }
+                | drain::Effect::Relist { .. }
                 | drain::Effect::Inquire { .. }
-                | drain::Effect::Abort) => turn.effects.push(Effect::Drain(effect)),
+                | drain::Effect::Abort) => context.effects.push(Effect::Drain(effect)),
             }
         }
     }
@@ -133,7 +133,7 @@ impl State {
 /// The watches and their snapshots.
 impl State {
     /// Whether the watches on the node, its pods and their budgets are needed.
-    pub fn wants_picture(&self) -> bool {
+    pub fn wants_snapshot(&self) -> bool {
         match &self.phase {
             Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => true,
             // An operator who forces a node down can see in the report what still runs on it.
@@ -143,17 +143,17 @@ impl State {
     }
 
     /// An attempt has begun and has no snapshot yet.
-    pub fn awaits_picture(&self) -> bool {
+    pub fn awaits_snapshot(&self) -> bool {
         let begun = drain::progress::attempt(&self.drain).is_some_and(|attempt| attempt.snapshot().is_none());
         begun && matches!(self.phase, Phase::Attempting { .. })
     }
 
     /// The newest snapshot of the node, its pods and their volumes: the attempt's own while one runs, otherwise that of
     /// the watches.
-    pub fn known(&self) -> Option<&Arc<Picture>> {
+    pub fn known(&self) -> Option<&Arc<Snapshot>> {
         let attempt = drain::progress::attempt(&self.drain);
         let attempt = attempt.filter(|_| matches!(self.phase, Phase::Attempting { .. }));
-        attempt.and_then(drain::state::Attempt::snapshot).or(self.picture.as_ref())
+        attempt.and_then(drain::state::Attempt::snapshot).or(self.snapshot.as_ref())
     }
 
     /// Whether another node can take pods, by the last list of nodes.
@@ -172,7 +172,7 @@ impl State {
     /// not known, that node may have taken the server down with it: then the time is at least `down_max`, the time that
     /// a node may be down.
     pub(crate) fn unreachable_at(&self, since: Moment, policy: &Policy) -> Option<Moment> {
-        let away = self.api.away_since.filter(|_| policy.on_unreachable == Otherwise::Complete)?;
+        let away = self.api.away_since.filter(|_| policy.on_unreachable == OnUnavailable::Complete)?;
         let longer = policy.down_max.max(policy.unreachable_timeout);
         let timeout = if self.others_get_time(policy) { longer } else { policy.unreachable_timeout };
         Some(away.max(since) + timeout)
@@ -304,13 +304,13 @@ impl State {
 
     /// When the forced answer that was published last has been shown for long enough.
     pub(crate) fn forced_answer_over(&self) -> Moment {
-        self.shown.announced_at().unwrap_or(self.since) + BETWEEN_ANSWERS
+        self.published.announced_at().unwrap_or(self.since) + BETWEEN_ANSWERS
     }
 }
 
 /// Why the last list or read of nodes was of no use, although the API server answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct NodesError {
     /// Why no Node could be matched to this machine; empty if one was.
     pub identity: String,
     /// Why the nodes could not be listed or ours not be read; empty if that worked.

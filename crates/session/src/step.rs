@@ -11,8 +11,9 @@ use std::time::Duration;
 use drain::time::Moment;
 use schemas::{DrainRequester, DrainStatus, Member, Outcome};
 
+use crate::context::StepContext;
 use crate::effect::Effect;
-use crate::event::{Event, Look, Trouble};
+use crate::event::{CallError, Event, NodeList};
 use crate::forcing::Forcing;
 use crate::membership::{self, Listed};
 use crate::next::Next;
@@ -23,25 +24,24 @@ use crate::requests::{Answer, Request};
 use crate::restoring::is_marked;
 use crate::slot_lease::{Nodes, Pursued};
 use crate::state::{AttemptRecord, Session, State};
-use crate::turn::Turn;
-use crate::{OWNER, attempting, complete, cordoning, forced, preconditions, showing, wants};
+use crate::{OWNER, attempting, complete, cordoning, forced, preconditions, publishing, wants};
 
 /// Gives the next state, and the effects to carry out.
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     let before = (headline(&state), record(&state));
-    let mut turn = Turn::new(now, policy, state.serial);
-    note(&mut state, &event, &mut turn);
-    stop_if_not_needed(&mut state, &mut turn);
-    let next = phase(&mut state, event, &mut turn);
-    go(&mut state, next, &mut turn);
-    forced::pursue(&mut state, &mut turn);
+    let mut context = StepContext::new(now, policy, state.serial);
+    note(&mut state, &event, &mut context);
+    stop_if_not_needed(&mut state, &mut context);
+    let next = phase(&mut state, event, &mut context);
+    go(&mut state, next, &mut context);
+    forced::pursue(&mut state, &mut context);
     // Again, because each of these may have begun a drain.
-    stop_if_not_needed(&mut state, &mut turn);
-    begin_if_asked(&mut state, &turn);
+    stop_if_not_needed(&mut state, &mut context);
+    begin_if_asked(&mut state, &context);
     wants::remember(&mut state, policy);
-    let wakes = pursue(&mut state, &mut turn);
-    state.serial = turn.serial();
-    let mut effects = turn.effects;
+    let wakes = pursue(&mut state, &mut context);
+    state.serial = context.serial();
+    let mut effects = context.effects;
     if headline(&state) != before.0 {
         effects.push(Effect::Publish);
     }
@@ -54,16 +54,16 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
 }
 
 /// Notes the event as a fact, in every phase.
-fn note(state: &mut State, event: &Event, turn: &mut Turn<'_>) {
+fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
     match event {
-        Event::Requests(standing) => requests(state, standing.clone(), turn),
+        Event::Requests(standing) => requests(state, standing.clone(), context),
         Event::Facts(facts) => {
             state.facts = *facts;
             membership(state, None);
         }
-        Event::Looked { serial, result } => looked(state, *serial, result, turn),
+        Event::NodesListed { serial, result } => looked(state, *serial, result, context),
         Event::Probed { serial, result } => {
-            reached(state, *serial, result.as_ref().err(), turn);
+            reached(state, *serial, result.as_ref().err(), context);
             if let Ok(node) = result {
                 state.own.clone_from(node);
             }
@@ -72,52 +72,52 @@ fn note(state: &mut State, event: &Event, turn: &mut Turn<'_>) {
             cordoning::note(state, result);
             if matches!(&state.phase, Phase::Cordoning(Cordoning { in_flight, .. }) if *in_flight == Some(*serial))
             {
-                heard(state, result.as_ref().err(), turn);
+                heard(state, result.as_ref().err(), context);
             }
         }
         Event::Uncordoned { serial, result } => {
-            if state.restoring.uncordoned(*serial, result, turn.now)
+            if state.restoring.uncordoned(*serial, result, context.now)
                 && let Some(node) = &mut state.own
             {
                 node.cordoned &= !is_marked(node);
                 node.cordoned_by = None;
             }
         }
-        Event::Adopted { serial, result } => adopted(state, *serial, result, turn),
+        Event::Adopted { serial, result } => adopted(state, *serial, result, context),
         Event::Slots { serial, result } => {
             // In Idle and Failed the entry is only read, not renewed.
             let renews =
                 state.requests.hold_the_node() && !matches!(state.phase, Phase::Idle | Phase::Failed(_));
             let State { slots, own, nodes, nodes_asked, .. } = state;
             let nodes = Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked };
-            slots.answered(*serial, result, nodes, renews, turn);
+            slots.answered(*serial, result, nodes, renews, context);
         }
         Event::SlotsChanged => {
             let is_waiting = state.is_waiting_for_slot();
-            state.slots.changed(is_waiting, state.own.as_ref(), turn);
+            state.slots.changed(is_waiting, state.own.as_ref(), context);
         }
-        Event::Health { serial, result } => state.health.answered(*serial, result, turn),
+        Event::Health { serial, result } => state.health.answered(*serial, result, context),
         Event::Override(order) => {
             // The order has to be in the record before its file is renamed.
             state.forcing.pending = Some(order.clone());
-            turn.effects.push(Effect::TakeOverride);
+            context.effects.push(Effect::TakeOverride);
         }
-        Event::OverrideTaken { renamed } => forced::taken(state, *renamed, turn),
-        Event::Drain(event) => driver(state, event, turn.now),
+        Event::OverrideTaken { renamed } => forced::taken(state, *renamed, context),
+        Event::Drain(event) => driver(state, event, context.now),
         Event::Tick => {}
     }
     // An API server that was away for so long that a drain would be given up counts as asked.
-    state.has_looked |= state.api.is_away_for(turn.policy.unreachable_timeout, turn.now);
+    state.has_looked |= state.api.is_away_for(context.policy.unreachable_timeout, context.now);
 }
 
 /// Notes what the attempt's driver says about our node and the API server.
 fn driver(state: &mut State, event: &drain::Event, now: Moment) {
     match event {
-        drain::Event::Picture(picture) => {
-            if let Some(node) = &picture.node {
+        drain::Event::Snapshot(snapshot) => {
+            if let Some(node) = &snapshot.node {
                 state.own = Some(node.clone());
             }
-            state.picture = Some(Arc::clone(picture));
+            state.snapshot = Some(Arc::clone(snapshot));
         }
         drain::Event::ApiAway => state.api.driver_says(true, now),
         drain::Event::ApiBack => state.api.driver_says(false, now),
@@ -125,7 +125,7 @@ fn driver(state: &mut State, event: &drain::Event, now: Moment) {
         | drain::Event::Resume { .. }
         | drain::Event::Cancel
         | drain::Event::Answer { .. }
-        | drain::Event::Proof { .. }
+        | drain::Event::Relisted { .. }
         | drain::Event::Found { .. }
         | drain::Event::Unseen { .. }
         | drain::Event::Tick => {}
@@ -133,26 +133,31 @@ fn driver(state: &mut State, event: &drain::Event, now: Moment) {
 }
 
 /// Notes the answer to a list of nodes.
-fn looked(state: &mut State, serial: u32, result: &Result<Look, Trouble>, turn: &mut Turn<'_>) {
-    reached(state, serial, result.as_ref().err(), turn);
+fn looked(
+    state: &mut State,
+    serial: u32,
+    result: &Result<NodeList, CallError>,
+    context: &mut StepContext<'_>,
+) {
+    reached(state, serial, result.as_ref().err(), context);
     let Ok(look) = result else { return };
-    state.sight.identity = look.own.as_ref().err().map(|none| none.why.clone()).unwrap_or_default();
+    state.nodes_error.identity = look.own.as_ref().err().map(|none| none.why.clone()).unwrap_or_default();
     forget_what_is_gone(state, look);
-    state.slots.watched.see_nodes(&look.nodes, turn.now);
+    state.slots.observed.see_nodes(&look.nodes, context.now);
     state.nodes.clone_from(&look.nodes);
     state.nodes_asked = serial;
     if let Ok(own) = &look.own {
         state.own = Some(own.clone());
     }
     let State { slots, own, nodes, nodes_asked, .. } = state;
-    slots.see_others(Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked }, turn);
+    slots.see_others(Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked }, context);
     state.has_looked = true;
     membership(state, Some(Listed { nodes: look.nodes.len(), has_own: look.own.is_ok() }));
 }
 
 /// Forgets a Node that does not exist any more: it carries no cordon and no slot. This counts only in a cluster that
 /// knows this machine, because another kubeconfig may lead to another cluster.
-fn forget_what_is_gone(state: &mut State, look: &Look) {
+fn forget_what_is_gone(state: &mut State, look: &NodeList) {
     let is_there = |uid: &str| look.nodes.iter().any(|node| node.uid == uid);
     if look.own.is_ok() && state.remembered.as_ref().is_some_and(|node| !is_there(&node.node_uid)) {
         state.remembered = None;
@@ -174,27 +179,27 @@ fn membership(state: &mut State, listed: Option<Listed>) {
 }
 
 /// Notes the answer to a list or a probe.
-fn reached(state: &mut State, serial: u32, trouble: Option<&Trouble>, turn: &mut Turn<'_>) {
-    let next = turn.now + wants::pause_between_looks(state, trouble.is_some());
+fn reached(state: &mut State, serial: u32, call_error: Option<&CallError>, context: &mut StepContext<'_>) {
+    let next = context.now + wants::pause_between_looks(state, call_error.is_some());
     state.api.answered(serial, next);
-    match trouble {
-        None => state.sight.refused.clear(),
-        Some(Trouble::Denied(text) | Trouble::Other(text)) => state.sight.refused.clone_from(text),
-        Some(Trouble::Unreachable(_)) => {}
+    match call_error {
+        None => state.nodes_error.refused.clear(),
+        Some(CallError::Denied(text) | CallError::Other(text)) => state.nodes_error.refused.clone_from(text),
+        Some(CallError::Unreachable(_)) => {}
     }
-    heard(state, trouble, turn);
+    heard(state, call_error, context);
 }
 
 /// Notes whether the API server was reached, and passes that to the attempt, whose clocks stop during an outage.
-fn heard(state: &mut State, trouble: Option<&Trouble>, turn: &mut Turn<'_>) {
-    if let Some(event) = state.api.heard(trouble, turn.now) {
-        state.drive(event, turn);
+fn heard(state: &mut State, call_error: Option<&CallError>, context: &mut StepContext<'_>) {
+    if let Some(event) = state.api.heard(call_error, context.now) {
+        state.drive(event, context);
     }
 }
 
 /// Notes the answer to an adoption: whether there was a cordon to adopt.
-fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, turn: &Turn<'_>) {
-    if state.restoring.answered(serial, result.as_ref().err(), turn.now) {
+fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, context: &StepContext<'_>) {
+    if state.restoring.answered(serial, result.as_ref().err(), context.now) {
         state.adopts = false;
         if *result == Ok(true)
             && let Some(node) = &mut state.own
@@ -206,7 +211,7 @@ fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, turn: 
 
 /// Notes the present requests: if the last one was withdrawn, the drain is cancelled; a new one joins the drain, or a
 /// new drain begins.
-fn requests(state: &mut State, standing: Vec<Request>, turn: &mut Turn<'_>) {
+fn requests(state: &mut State, standing: Vec<Request>, context: &mut StepContext<'_>) {
     let is_answering = state.forcing.next_covered(&state.requests).is_some();
     let any_new = state.requests.replace(standing);
     if any_new && !is_answering {
@@ -214,16 +219,16 @@ fn requests(state: &mut State, standing: Vec<Request>, turn: &mut Turn<'_>) {
     }
     match &state.phase {
         Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } => {}
-        _ if state.requests.is_empty() => cancel(state, turn),
+        _ if state.requests.is_empty() => cancel(state, context),
         Phase::Complete { outcome: Outcome::Drained, .. } if any_new => {
-            state.shown.forget_times();
-            complete::recheck(state, turn);
+            state.published.forget_times();
+            complete::recheck(state, context);
         }
         Phase::Complete { .. } if any_new => {
             state.requests.forget_answers();
-            begin(state, turn);
+            begin(state, context);
         }
-        Phase::Failed(_) if any_new => begin(state, turn),
+        Phase::Failed(_) if any_new => begin(state, context),
         Phase::Waiting(_)
         | Phase::Cordoning(_)
         | Phase::Attempting { .. }
@@ -234,26 +239,26 @@ fn requests(state: &mut State, standing: Vec<Request>, turn: &mut Turn<'_>) {
 }
 
 /// Gives the event to the phase.
-fn phase(state: &mut State, event: Event, turn: &mut Turn<'_>) -> Next {
+fn phase(state: &mut State, event: Event, context: &mut StepContext<'_>) -> Next {
     match state.phase {
         Phase::Idle | Phase::Failed(_) => Next::Stay,
-        Phase::Waiting(_) => preconditions::step(state, &event, turn),
-        Phase::Cordoning(_) => cordoning::step(state, &event, turn),
-        Phase::Attempting { .. } => attempting::step(state, event, turn),
-        Phase::Pausing { failed, until } if until <= turn.now => Next::Cordon(failed + 1),
+        Phase::Waiting(_) => preconditions::step(state, &event, context),
+        Phase::Cordoning(_) => cordoning::step(state, &event, context),
+        Phase::Attempting { .. } => attempting::step(state, event, context),
+        Phase::Pausing { failed, until } if until <= context.now => Next::Cordon(failed + 1),
         Phase::Pausing { .. } => Next::Stay,
-        Phase::Complete { outcome: Outcome::Forced, .. } => forced::step(state, turn.now),
-        Phase::Complete { .. } => complete::step(state, &event, turn),
+        Phase::Complete { outcome: Outcome::Forced, .. } => forced::step(state, context.now),
+        Phase::Complete { .. } => complete::step(state, &event, context),
     }
 }
 
 /// Follows the phase's wish, and those that result from it, until none is left.
-fn go(state: &mut State, mut next: Next, turn: &mut Turn<'_>) {
+fn go(state: &mut State, mut next: Next, context: &mut StepContext<'_>) {
     loop {
         next = match next {
             Next::Stay => return,
             Next::Begin => {
-                begin(state, turn);
+                begin(state, context);
                 Next::Stay
             }
             Next::BeginAnew => {
@@ -261,21 +266,21 @@ fn go(state: &mut State, mut next: Next, turn: &mut Turn<'_>) {
                 Next::Begin
             }
             Next::Cordon(attempt) => {
-                cordoning::begin(state, attempt, turn);
+                cordoning::begin(state, attempt, context);
                 Next::Stay
             }
-            Next::Attempt(cordoning) => attempting::begin(state, &cordoning, turn),
-            Next::AttemptFailed(cordoning, error) => attempt_failed(state, &cordoning, error, turn),
+            Next::Attempt(cordoning) => attempting::begin(state, &cordoning, context),
+            Next::AttemptFailed(cordoning, error) => attempt_failed(state, &cordoning, error, context),
             Next::Finish(outcome) => {
-                state.session.finished = Some(turn.now);
+                state.session.finished = Some(context.now);
                 Next::GoOn(Phase::Complete { outcome, recheck: None })
             }
             Next::Fail(failed) => {
-                state.session.finished = Some(turn.now);
+                state.session.finished = Some(context.now);
                 Next::GoOn(Phase::Failed(failed))
             }
             Next::GoOn(phase) => {
-                state.enter(phase, turn.now);
+                state.enter(phase, context.now);
                 Next::Stay
             }
         };
@@ -283,86 +288,91 @@ fn go(state: &mut State, mut next: Next, turn: &mut Turn<'_>) {
 }
 
 /// An attempt has failed: next comes another attempt, or the end of the drain.
-fn attempt_failed(state: &mut State, cordoning: &Cordoning, error: String, turn: &Turn<'_>) -> Next {
+fn attempt_failed(
+    state: &mut State,
+    cordoning: &Cordoning,
+    error: String,
+    context: &StepContext<'_>,
+) -> Next {
     let Cordoning { attempt: number, started, .. } = *cordoning;
-    let is_last = number >= turn.policy.attempts;
+    let is_last = number >= context.policy.attempts;
     let text = format!("{number} attempts failed, the last one because {error}");
-    state.session.attempts.push(AttemptRecord { number, started, ended: turn.now, error });
+    state.session.attempts.push(AttemptRecord { number, started, ended: context.now, error });
     if is_last {
         Next::Fail(Failed::Drain(text))
     } else {
-        Next::GoOn(Phase::Pausing { failed: number, until: turn.now + turn.policy.retry_pause })
+        Next::GoOn(Phase::Pausing { failed: number, until: context.now + context.policy.retry_pause })
     }
 }
 
-fn begin_if_asked(state: &mut State, turn: &Turn<'_>) {
+fn begin_if_asked(state: &mut State, context: &StepContext<'_>) {
     let asked = state.requests.next_unanswered().is_some();
     if state.phase == Phase::Idle && asked && state.member_now() != Member::No {
-        begin(state, turn);
+        begin(state, context);
     }
 }
 
 /// Stops a drain that is not needed: this device is in no cluster after all. Nothing was done to the node yet.
-fn stop_if_not_needed(state: &mut State, turn: &mut Turn<'_>) {
+fn stop_if_not_needed(state: &mut State, context: &mut StepContext<'_>) {
     if matches!(state.phase, Phase::Waiting(_)) && state.member_now() == Member::No {
-        cancel(state, turn);
+        cancel(state, context);
     }
 }
 
 /// Begins a new drain, for all requests without an answer.
-fn begin(state: &mut State, turn: &Turn<'_>) {
+fn begin(state: &mut State, context: &StepContext<'_>) {
     let number = state.session.number + 1;
-    state.session = Session { number, started: Some(turn.now), ..Session::default() };
+    state.session = Session { number, started: Some(context.now), ..Session::default() };
     state.drain = drain::State::Idle;
     state.drain_wake = None;
-    state.shown.forget_times();
+    state.published.forget_times();
     state.slots.confirmed = false;
-    state.api.ask_anew(turn.now);
-    state.picture = None;
-    let waiting = Waiting { since: turn.now, after: turn.serial(), ..Waiting::default() };
-    state.enter(Phase::Waiting(waiting), turn.now);
+    state.api.ask_anew(context.now);
+    state.snapshot = None;
+    let waiting = Waiting { since: context.now, after: context.serial(), ..Waiting::default() };
+    state.enter(Phase::Waiting(waiting), context.now);
 }
 
 /// Ends the drain because no request is left: everything in flight is given up, and restoring begins. If the drain had
 /// ended before, its outcome stays for the report.
-fn cancel(state: &mut State, turn: &mut Turn<'_>) {
+fn cancel(state: &mut State, context: &mut StepContext<'_>) {
     if state.session.ended.is_none() {
         state.session.ended = Some(Outcome::Cancelled);
-        state.drive(drain::Event::Cancel, turn);
+        state.drive(drain::Event::Cancel, context);
     }
-    state.picture = None;
-    state.api.ask_by(turn.now + Duration::from_secs(1));
-    state.session.finished.get_or_insert(turn.now);
-    state.enter(Phase::Idle, turn.now);
+    state.snapshot = None;
+    state.api.ask_by(context.now + Duration::from_secs(1));
+    state.session.finished.get_or_insert(context.now);
+    state.enter(Phase::Idle, context.now);
 }
 
 /// Starts every call that is due, and brings the status up to date. Gives the times at which the parts want to be called
 /// again.
-fn pursue(state: &mut State, turn: &mut Turn<'_>) -> [Option<Moment>; 8] {
+fn pursue(state: &mut State, context: &mut StepContext<'_>) -> [Option<Moment>; 8] {
     [
-        pursue_slot(state, turn),
-        showing::show(state, turn),
+        pursue_slot(state, context),
+        publishing::show(state, context),
         {
             let wanted = wants::health(state);
-            state.health.pursue(wanted, turn)
+            state.health.pursue(wanted, context)
         },
-        wants::node_write(state, turn.policy).and_then(|write| state.restoring.pursue(write, turn)),
+        wants::node_write(state, context.policy).and_then(|write| state.restoring.pursue(write, context)),
         {
             let wants_all_nodes = wants::wants_all_nodes(state);
-            state.api.pursue(wants_all_nodes, turn)
+            state.api.pursue(wants_all_nodes, context)
         },
-        phase_wake(state, turn.policy),
+        phase_wake(state, context.policy),
         state.forcing.complete.as_ref().map(|forced| forced.until),
         state.drain_wake,
     ]
 }
 
-fn pursue_slot(state: &mut State, turn: &mut Turn<'_>) -> Option<Moment> {
-    let Some(wanted) = wants::slot(state, turn.now, turn.policy) else {
+fn pursue_slot(state: &mut State, context: &mut StepContext<'_>) -> Option<Moment> {
+    let Some(wanted) = wants::slot(state, context.now, context.policy) else {
         state.slots.rest();
         // A renewal that is due and not wanted all the same (the API server is away, no member any more) waits for an event.
-        let is_renewed = state.holds_slot() && turn.policy.slots_limit > 0;
-        return is_renewed.then(|| state.slots.renew_at()).filter(|at| turn.now < *at);
+        let is_renewed = state.holds_slot() && context.policy.slots_limit > 0;
+        return is_renewed.then(|| state.slots.renew_at()).filter(|at| context.now < *at);
     };
     if state.api.away_since.is_some() {
         return None;
@@ -370,22 +380,22 @@ fn pursue_slot(state: &mut State, turn: &mut Turn<'_>) -> Option<Moment> {
     let is_in_service = wants::is_before_the_cordon(&state.phase);
     let State { slots, own, nodes, nodes_asked, boot_id, .. } = state;
     let nodes = Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked };
-    match slots.pursue(wanted, nodes, boot_id, is_in_service, turn) {
+    match slots.pursue(wanted, nodes, boot_id, is_in_service, context) {
         Pursued::Waits => None,
         Pursued::At(moment) => Some(moment),
         Pursued::NeedsList => {
-            state.api.ask_by(turn.now);
+            state.api.ask_by(context.now);
             None
         }
         Pursued::Lost => {
             // This node's slot is lost: no more pods are evicted, and the node queues again. While others have all
             // slots, it is uncordoned.
-            state.drive(drain::Event::Cancel, turn);
+            state.drive(drain::Event::Cancel, context);
             // A cordon of this very step would be one without a slot.
-            turn.effects.retain(|effect| !matches!(effect, Effect::Cordon { .. }));
+            context.effects.retain(|effect| !matches!(effect, Effect::Cordon { .. }));
             state.requests.forget_answers();
-            begin(state, turn);
-            Some(turn.now)
+            begin(state, context);
+            Some(context.now)
         }
     }
 }
@@ -417,8 +427,8 @@ struct Headline {
 fn headline(state: &State) -> Headline {
     let answer = |request: &Request| (request.requester, request.requested_at.clone(), request.answer);
     Headline {
-        status: state.shown.status,
-        requested_by: state.shown.requested_by,
+        status: state.published.status,
+        requested_by: state.published.requested_by,
         phase: state.phase.name(),
         member: state.member_now(),
         drain: state.session.number,

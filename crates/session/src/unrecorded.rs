@@ -29,7 +29,7 @@ fn begins(effect: &Effect) -> Option<Begins> {
         Effect::WriteSlots { serial, entry: Some(_), .. } => Some(Begins::Slots(*serial)),
         Effect::Record
         | Effect::Publish
-        | Effect::Look { .. }
+        | Effect::ListNodes { .. }
         | Effect::Probe { .. }
         | Effect::Uncordon { .. }
         | Effect::Adopt { .. }
@@ -38,7 +38,7 @@ fn begins(effect: &Effect) -> Option<Begins> {
         | Effect::AskHealth { .. }
         | Effect::TakeOverride
         | Effect::Drain(
-            drain::Effect::Prove { .. }
+            drain::Effect::Relist { .. }
             | drain::Effect::Inquire { .. }
             | drain::Effect::WakeAt(_)
             | drain::Effect::Abort,

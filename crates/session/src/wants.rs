@@ -50,7 +50,7 @@ pub(crate) fn health(state: &State) -> Option<Purpose> {
         Phase::Waiting(waiting) => match waiting.stage {
             Stage::Health => Some(Purpose::Before),
             Stage::HealthHeld => Some(Purpose::Held),
-            Stage::Api | Stage::Slot | Stage::GivingBack | Stage::Peers => None,
+            Stage::Api | Stage::Slot | Stage::Releasing | Stage::Peers => None,
         },
         // Before the node takes pods again after a boot.
         Phase::Idle | Phase::Failed(_) => {
@@ -116,7 +116,7 @@ pub(crate) fn slot(state: &State, now: Moment, policy: &Policy) -> Option<Wanted
     let is_held_for_somebody = state.requests.hold_the_node();
     match &state.phase {
         Phase::Waiting(waiting)
-            if waiting.stage == Stage::GivingBack && (state.has_place() || state.slots.table.is_none()) =>
+            if waiting.stage == Stage::Releasing && (state.has_place() || state.slots.table.is_none()) =>
         {
             Some(Wanted::GiveBack)
         }

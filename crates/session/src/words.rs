@@ -58,7 +58,7 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
             "wait until this node has joined the cluster; if it has, set node.name (kubectl get nodes)"
         }
         Stage::Api => "look at the API server (k3s) of this node and at the kubeconfig",
-        Stage::Health | Stage::HealthHeld | Stage::GivingBack => {
+        Stage::Health | Stage::HealthHeld | Stage::Releasing => {
             "fix what the health command reports, or change health.command"
         }
         Stage::Slot if !state.slots.error.is_empty() => {
@@ -86,7 +86,7 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
     match waiting.stage {
         Stage::Api => "waiting for the Kubernetes API server's first answer".to_owned(),
         Stage::Health => health(state, Purpose::Before),
-        Stage::HealthHeld | Stage::GivingBack => health(state, Purpose::Held),
+        Stage::HealthHeld | Stage::Releasing => health(state, Purpose::Held),
         Stage::Slot => slot(state),
         Stage::Peers => {
             let undrained = undrained(waiting, "no-peer");
@@ -197,16 +197,16 @@ fn unseen(state: &State) -> Option<(String, &'static str)> {
             "look at the API server (k3s) of this node and at the kubeconfig",
         ));
     }
-    if !state.sight.refused.is_empty() {
+    if !state.nodes_error.refused.is_empty() {
         return Some((
-            format!("the nodes of the cluster could not be read: {}", state.sight.refused),
+            format!("the nodes of the cluster could not be read: {}", state.nodes_error.refused),
             "give zedkube's user the right that the reason names, or valid credentials; a token that is bound to a Node ends \
              with that Node: if it was deleted and created again, an administrator has to make a new token",
         ));
     }
-    if !state.sight.identity.is_empty() {
+    if !state.nodes_error.identity.is_empty() {
         return Some((
-            state.sight.identity.clone(),
+            state.nodes_error.identity.clone(),
             "set node.name to this machine's own Node, or cluster.mode = never, and restart zedkube",
         ));
     }
@@ -260,18 +260,18 @@ fn attempting(state: &State, attempt: u32) -> String {
         return format!("attempt {attempt} waits: the API server cannot be reached: {}", state.api.error);
     }
     let seen = progress::attempt(&state.drain);
-    let trouble = seen.and_then(Attempt::trouble);
-    let trouble = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+    let wait_reason = seen.and_then(Attempt::wait_reason);
+    let wait_reason = wait_reason.map(|wait_reason| format!("; {wait_reason}")).unwrap_or_default();
     let seen = seen.filter(|attempt| attempt.snapshot().is_some());
     let Some(Progress { total, gone, blocked, volumes, .. }) = seen.map(progress::progress) else {
         return format!(
-            "attempt {attempt} begins: the node is cordoned, its pods are being looked at{trouble}"
+            "attempt {attempt} begins: the node is cordoned, its pods are being looked at{wait_reason}"
         );
     };
     let held = if blocked > 0 { format!(", {blocked} blocked") } else { String::new() };
     let attached =
         if volumes > 0 { format!(", {volumes} of their volumes still attached") } else { String::new() };
-    format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}{trouble}")
+    format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}{wait_reason}")
 }
 
 fn has_blocked(state: &State) -> bool {

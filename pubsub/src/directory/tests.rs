@@ -378,13 +378,13 @@ fn there_is_one_warning_for_each_content_of_a_refused_file() {
     let (path, now) = (Path::new("/run/a/T/x.json"), Instant::now());
     let bad = || BadFile::new(Refusal::new(path, "it is a pipe", "a regular file"));
     let stamp = |inode| Some(Stamp { inode, length: 0, modified: (0, 0), changed: (0, 0) });
-    let mut doubt = Doubt::about(bad(), stamp(1), None, now);
+    let mut suspect = SuspectFile::about(bad(), stamp(1), None, now);
     for inode in [1, 2, 3] {
-        doubt = Doubt::about(bad(), stamp(inode), Some(doubt), now);
-        assert!(doubt.is_due(now), "a refusal of a new content has to be logged");
-        doubt.is_decided = true;
-        doubt = Doubt::about(bad(), stamp(inode), Some(doubt), now + SETTLE);
-        assert!(!doubt.is_due(now + SETTLE), "the refusal was logged already");
+        suspect = SuspectFile::about(bad(), stamp(inode), Some(suspect), now);
+        assert!(suspect.is_due(now), "a refusal of a new content has to be logged");
+        suspect.is_decided = true;
+        suspect = SuspectFile::about(bad(), stamp(inode), Some(suspect), now + SETTLE);
+        assert!(!suspect.is_due(now + SETTLE), "the refusal was logged already");
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Hub {
 
 /// What inotify has told.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Notice {
     /// What is at this path was made, removed, renamed, written, or has new metadata.
     Changed(PathBuf),
     /// Events were lost: anything may have changed.
@@ -165,9 +165,9 @@ impl Folders {
     }
 
     /// What an event means.
-    fn told(&mut self, event: &InotifyEvent) -> Vec<Told> {
+    fn told(&mut self, event: &InotifyEvent) -> Vec<Notice> {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-            return vec![Told::Lost];
+            return vec![Notice::Lost];
         }
         // The watch has ended; if somebody removed the folder, that was told before.
         if event.mask.contains(AddWatchFlags::IN_IGNORED) {
@@ -179,7 +179,7 @@ impl Folders {
             Some(name) => folder.join(name),
             None => folder.clone(),
         };
-        folders.map(|folder| Told::Changed(path(folder))).collect()
+        folders.map(|folder| Notice::Changed(path(folder))).collect()
     }
 }
 
@@ -206,7 +206,7 @@ impl Listened {
     }
 
     fn tell(&self, events: &[InotifyEvent]) {
-        let told: Vec<Told> = {
+        let told: Vec<Notice> = {
             let mut folders = lock(&self.folders);
             events.iter().flat_map(|event| folders.told(event)).collect()
         };
@@ -220,7 +220,7 @@ impl Listened {
     /// From here on only the looks by time are left.
     fn give_up(&self, error: Errno) {
         tracing::error!("changes of files are seen late from now on: inotify cannot be read: {error}");
-        self.living().iter().for_each(|reader| reader.handle(&Told::Lost));
+        self.living().iter().for_each(|reader| reader.handle(&Notice::Lost));
     }
 
     fn wake_all_but(&self, one: &Arc<Shared>) {

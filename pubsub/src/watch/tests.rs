@@ -18,7 +18,7 @@ fn shared(paths: &[&str]) -> Shared {
 /// Checks whether an event at `paths` needs a look at the files, and new watches, when `/run/a/T` is watched.
 #[track_caller]
 fn check(path: &str, expected: (bool, bool)) {
-    assert_eq!(shared(&["/run/a/T"]).judge(&Told::Changed(path.into())), expected, "{path}");
+    assert_eq!(shared(&["/run/a/T"]).judge(&Notice::Changed(path.into())), expected, "{path}");
 }
 
 #[test]
@@ -35,8 +35,8 @@ fn a_change_means_look_again_or_nothing() {
 #[test]
 fn a_lost_event_calls_for_everything() {
     let shared = shared(&["/run/a/T"]);
-    assert_eq!(shared.judge(&Told::Lost), (true, true));
-    shared.handle(&Told::Lost);
+    assert_eq!(shared.judge(&Notice::Lost), (true, true));
+    shared.handle(&Notice::Lost);
     assert!(shared.rearm.load(Ordering::Relaxed));
 }
 

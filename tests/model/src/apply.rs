@@ -198,7 +198,7 @@ impl World {
     fn note_answer(&mut self, place: Option<usize>) {
         let call = place.and_then(|place| self.zedkube.up()?.calls.get(place));
         let answer = call.and_then(|call| call.answer.as_ref());
-        if let Some(session::Event::Looked { result: Ok(look), .. }) = answer {
+        if let Some(session::Event::NodesListed { result: Ok(look), .. }) = answer {
             self.monitor.listed(&look.nodes, self.now);
         }
         if let Some(session::Event::Slots { result: Ok(table), .. }) = answer {
@@ -413,14 +413,14 @@ impl World {
 /// True if the API server was reached; `None` for events that do not show it.
 fn is_reached(event: &session::Event) -> Option<bool> {
     use session::Event;
-    use session::event::Trouble;
-    let trouble = match event {
-        Event::Looked { result, .. } => result.as_ref().err(),
+    use session::event::CallError;
+    let call_error = match event {
+        Event::NodesListed { result, .. } => result.as_ref().err(),
         Event::Probed { result, .. } => result.as_ref().err(),
         Event::Cordoned { result, .. } => result.as_ref().err(),
         _ => return None,
     };
-    Some(!matches!(trouble, Some(Trouble::Unreachable(_))))
+    Some(!matches!(call_error, Some(CallError::Unreachable(_))))
 }
 
 fn is_visible(effect: &::device_op::effect::Effect) -> bool {

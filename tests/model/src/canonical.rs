@@ -23,7 +23,8 @@ const SERIALS: [&str; 8] =
     ["serial", "asked", "in_flight", "recheck", "known_at", "nodes_asked", "after", "attempt_serial"];
 
 /// Structs whose field `attempt` or `number` is a serial.
-const WITH_SERIAL: [&str; 8] = ["Attempt", "Evict", "Delete", "Prove", "Inquire", "Answer", "Proof", "Found"];
+const WITH_SERIAL: [&str; 8] =
+    ["Attempt", "Evict", "Delete", "Relist", "Inquire", "Answer", "Relisted", "Found"];
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, hasher: &mut H) {

@@ -231,7 +231,7 @@ impl Monitor {
                 format!("{operation:?} {counter} begins although its request was withdrawn"),
             );
         }
-        let pods = plan(&server.picture(), &drain::Policy::device());
+        let pods = plan(&server.snapshot(), &drain::Policy::device());
         let has_pods = pods.iter().any(drain::Planned::must_leave);
         if grant == Grant::Drained && has_pods && self.pod_back == Some((left, true)) {
             let rule = if is_up { Rule::NoRebootWithPods } else { Rule::NoRebootForTheDead };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use nodeagent::effect::Effect;
-use nodeagent::progress::{Event, Facts, Outcome, Phase, Policy, Proof, State, step};
+use nodeagent::progress::{DurableRecord, Event, Facts, Outcome, Phase, Policy, State, step};
 use nodeagent::standing::{Alive, Command, Report, Siblings, is_released, standing};
 use runtime::clock::Moment;
 use schemas::{
@@ -202,7 +202,8 @@ impl NodeAgent {
                 };
                 let (drain, is_activating) = (read.drain, read.is_activating);
                 let alive = command.as_ref().map(|command| up.for_command(command));
-                let proof = Proof { on_disk: files.persist.action.clone(), refused: self.refused.clone() };
+                let proof =
+                    DurableRecord { on_disk: files.persist.action.clone(), refused: self.refused.clone() };
                 let facts = Facts { drain, is_activating, is_released: true, command, proof };
                 match alive {
                     Some(alive) => self.look = Look::Locks(Box::new((facts, alive))),

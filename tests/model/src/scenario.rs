@@ -147,7 +147,7 @@ pub enum Mutation {
     /// nodeagent goes on with the command of an agent that is dead and cannot withdraw it.
     NodeAgentBelievesTheDead,
     /// zedkube does not see pods that come back after its COMPLETE.
-    NoPictures,
+    NoSnapshots,
     /// zedkube does not lift its cordon.
     NoUncordon,
     /// zedkube lifts every cordon, whoever set it.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use drain::answer::BudgetRefusal;
 use drain::cordon::{Claims, CordonChange, UncordonChange, cordon_change, uncordon_change};
 use drain::storage::{Attachments, Storage};
-use drain::view::{NodeView, Picture, PodId, PodView, Terminating};
+use drain::view::{NodeView, PodId, PodView, Snapshot, Terminating};
 use session::Event;
 use session::OWNER;
-use session::event::{Cordoned, Look, SlotTrouble, Trouble};
+use session::event::{CallError, Cordoned, NodeList, SlotError};
 use session::slots::{Holder, SlotTable};
 
 /// Name and UID of this device's node.
@@ -39,7 +39,7 @@ pub struct Server {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
     /// List all nodes.
-    Look,
+    ListNodes,
     /// Read our node.
     Probe,
     /// Cordon our node.
@@ -60,7 +60,7 @@ pub enum Ask {
     /// Evict or delete a pod.
     Evict(PodId),
     /// Verify: list the node and its pods freshly.
-    Prove,
+    Relist,
     /// Ask why pods do not leave.
     Inquire,
 }
@@ -109,9 +109,9 @@ impl Server {
     }
 
     /// The snapshot that watches and a fresh list show. No volume is ever attached.
-    pub fn picture(&self) -> Picture {
+    pub fn snapshot(&self) -> Snapshot {
         let storage = Storage { attachments: Attachments::Listed(Vec::new()), ..Storage::default() };
-        Picture { node: Some(self.own.clone()), pods: self.pods.clone(), storage, ..Picture::default() }
+        Snapshot { node: Some(self.own.clone()), pods: self.pods.clone(), storage, ..Snapshot::default() }
     }
 
     /// True if no pod is on the node and none can come.
@@ -158,23 +158,23 @@ impl Server {
     /// Carries out a call and returns its answer. `serial` is that of the session or of the attempt.
     pub fn serve(&mut self, ask: &Ask, serial: u32, service: Service) -> Event {
         if !self.is_reachable {
-            return failed(ask, serial, &Trouble::Unreachable("connection refused".to_owned()));
+            return failed(ask, serial, &CallError::Unreachable("connection refused".to_owned()));
         }
         if service == Service::Refused {
-            return failed(ask, serial, &Trouble::Other("refused".to_owned()));
+            return failed(ask, serial, &CallError::Other("refused".to_owned()));
         }
         let event = self.serve_well(ask, serial);
         if service == Service::AnswerLost {
-            return failed(ask, serial, &Trouble::Unreachable("time-out".to_owned()));
+            return failed(ask, serial, &CallError::Unreachable("time-out".to_owned()));
         }
         event
     }
 
     fn serve_well(&mut self, ask: &Ask, serial: u32) -> Event {
         match ask {
-            Ask::Look => {
+            Ask::ListNodes => {
                 let nodes = vec![self.own.clone(), self.peer.clone()];
-                Event::Looked { serial, result: Ok(Look { nodes, own: Ok(self.own.clone()) }) }
+                Event::NodesListed { serial, result: Ok(NodeList { nodes, own: Ok(self.own.clone()) }) }
             }
             Ask::Probe => Event::Probed { serial, result: Ok(Some(self.own.clone())) },
             Ask::Cordon => {
@@ -194,9 +194,10 @@ impl Server {
                 let answer = self.evict(pod);
                 Event::Drain(drain::Event::Answer { attempt: serial, uid: pod.uid.clone(), answer })
             }
-            Ask::Prove => {
-                Event::Drain(drain::Event::Proof { attempt: serial, look: Ok(Arc::new(self.picture())) })
-            }
+            Ask::Relist => Event::Drain(drain::Event::Relisted {
+                attempt: serial,
+                result: Ok(Arc::new(self.snapshot())),
+            }),
             Ask::Inquire => Event::Drain(drain::Event::Found { attempt: serial, findings: Arc::default() }),
         }
     }
@@ -230,9 +231,9 @@ impl Server {
         &mut self,
         based_on: Option<&String>,
         entry: Option<&Holder>,
-    ) -> Result<SlotTable, SlotTrouble> {
+    ) -> Result<SlotTable, SlotError> {
         if based_on != self.slots.version.as_ref() {
-            return Err(SlotTrouble::Conflict);
+            return Err(SlotError::Conflict);
         }
         self.put_holder(OWN, entry.cloned());
         Ok(self.slots.clone())
@@ -250,20 +251,20 @@ impl Server {
 }
 
 /// The answer to a call that failed.
-pub fn failed(ask: &Ask, serial: u32, trouble: &Trouble) -> Event {
-    let text = match trouble {
-        Trouble::Unreachable(text) | Trouble::Denied(text) | Trouble::Other(text) => text.clone(),
+pub fn failed(ask: &Ask, serial: u32, call_error: &CallError) -> Event {
+    let text = match call_error {
+        CallError::Unreachable(text) | CallError::Denied(text) | CallError::Other(text) => text.clone(),
     };
-    let is_away = matches!(trouble, Trouble::Unreachable(_));
+    let is_away = matches!(call_error, CallError::Unreachable(_));
     match ask {
-        Ask::Look => Event::Looked { serial, result: Err(trouble.clone()) },
-        Ask::Probe => Event::Probed { serial, result: Err(trouble.clone()) },
-        Ask::Cordon => Event::Cordoned { serial, result: Err(trouble.clone()) },
+        Ask::ListNodes => Event::NodesListed { serial, result: Err(call_error.clone()) },
+        Ask::Probe => Event::Probed { serial, result: Err(call_error.clone()) },
+        Ask::Cordon => Event::Cordoned { serial, result: Err(call_error.clone()) },
         Ask::Uncordon => Event::Uncordoned { serial, result: Err(text) },
         Ask::Adopt => Event::Adopted { serial, result: Err(text) },
-        Ask::WriteSlots { .. } if !is_away => Event::Slots { serial, result: Err(SlotTrouble::Conflict) },
+        Ask::WriteSlots { .. } if !is_away => Event::Slots { serial, result: Err(SlotError::Conflict) },
         Ask::ReadSlots | Ask::WriteSlots { .. } => {
-            Event::Slots { serial, result: Err(SlotTrouble::Failed(trouble.clone())) }
+            Event::Slots { serial, result: Err(SlotError::Failed(call_error.clone())) }
         }
         Ask::Evict(pod) => {
             let answer = if is_away {
@@ -273,7 +274,7 @@ pub fn failed(ask: &Ask, serial: u32, trouble: &Trouble) -> Event {
             };
             Event::Drain(drain::Event::Answer { attempt: serial, uid: pod.uid.clone(), answer })
         }
-        Ask::Prove => Event::Drain(drain::Event::Proof { attempt: serial, look: Err(text) }),
+        Ask::Relist => Event::Drain(drain::Event::Relisted { attempt: serial, result: Err(text) }),
         Ask::Inquire => Event::Drain(drain::Event::Found { attempt: serial, findings: Arc::default() }),
     }
 }

@@ -8,7 +8,7 @@ mod report;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use drain::{Moment, Picture};
+use drain::{Moment, Snapshot};
 use schemas::{DeviceActionState, DrainRequester, NodeDrainReport, NodeDrainStatus};
 use schemas::{Member, OtherHolders};
 use session::Phase;
@@ -39,7 +39,7 @@ pub struct Zedkube {
     had_pending: bool,
     seen_requests: Vec<Request>,
     seen_nodeagent: NodeAgent,
-    seen_picture: Option<Arc<Picture>>,
+    seen_snapshot: Option<Arc<Snapshot>>,
     /// Version of the slot table when the watch on it began.
     seen_slots: Option<Seen>,
 }
@@ -77,7 +77,7 @@ pub enum Input {
     /// The answer to a call, by its index in [`Zedkube::calls`].
     Answer(usize),
     /// The snapshot from the watches.
-    Picture,
+    Snapshot,
     /// The slot table has changed.
     Slots,
     /// Time has moved on.
@@ -124,7 +124,7 @@ impl Zedkube {
             had_pending,
             seen_requests: Vec::new(),
             seen_nodeagent: NodeAgent::Silent,
-            seen_picture: None,
+            seen_snapshot: None,
             seen_slots: None,
         }
     }
@@ -152,7 +152,7 @@ impl Zedkube {
         let answers = self.calls.iter().enumerate().filter(|(_, call)| is_there(call));
         inputs.extend(answers.map(|(place, _)| Input::Answer(place)));
         if self.sees_something_new(server, scenario) {
-            inputs.push(Input::Picture);
+            inputs.push(Input::Snapshot);
         }
         let seen = self.seen_slots.as_ref();
         if seen.is_some_and(|seen| seen.0 != server.slots.version) && server.is_reachable {
@@ -167,12 +167,12 @@ impl Zedkube {
     fn sees_something_new(&self, server: &Server, scenario: &Scenario) -> bool {
         let is_complete = matches!(self.state.phase, Phase::Complete { .. });
         self.watches(server)
-            && !(is_complete && scenario.mutation == Some(Mutation::NoPictures))
-            && self.seen_picture.as_deref() != Some(&server.picture())
+            && !(is_complete && scenario.mutation == Some(Mutation::NoSnapshots))
+            && self.seen_snapshot.as_deref() != Some(&server.snapshot())
     }
 
     fn watches(&self, server: &Server) -> bool {
-        self.state.wants_picture() && self.state.own.is_some() && server.is_reachable
+        self.state.wants_snapshot() && self.state.own.is_some() && server.is_reachable
     }
 
     /// Handles one input.
@@ -204,10 +204,10 @@ impl Zedkube {
             Input::Answer(place) => {
                 (*place < self.calls.len()).then(|| self.calls.remove(*place)).and_then(|call| call.answer)
             }
-            Input::Picture => {
-                let picture = Arc::new(server.picture());
-                self.seen_picture = Some(Arc::clone(&picture));
-                Some(Event::Drain(drain::Event::Picture(picture)))
+            Input::Snapshot => {
+                let snapshot = Arc::new(server.snapshot());
+                self.seen_snapshot = Some(Arc::clone(&snapshot));
+                Some(Event::Drain(drain::Event::Snapshot(snapshot)))
             }
             Input::Slots => {
                 self.seen_slots = Some(Seen(server.slots.version.clone()));
@@ -238,8 +238,8 @@ impl Zedkube {
                 effect => self.todo.push_back(Todo::Do(effect)),
             }
         }
-        if !self.state.wants_picture() {
-            self.seen_picture = None;
+        if !self.state.wants_snapshot() {
+            self.seen_snapshot = None;
         }
         if !self.state.wants_slot_watch() {
             self.seen_slots = None;
@@ -287,7 +287,7 @@ impl Zedkube {
                 files.persist.order = None;
                 self.step(Event::OverrideTaken { renamed: true }, server, now, scenario);
             }
-            Effect::Look { serial } => self.call(serial, Ask::Look, server),
+            Effect::ListNodes { serial } => self.call(serial, Ask::ListNodes, server),
             Effect::Probe { serial } => self.call(serial, Ask::Probe, server),
             Effect::Cordon { serial } => self.call(serial, Ask::Cordon, server),
             Effect::Uncordon { serial } => self.call(serial, Ask::Uncordon, server),
@@ -307,10 +307,10 @@ impl Zedkube {
             drain::Effect::Evict { attempt, pod, .. } | drain::Effect::Delete { attempt, pod, .. } => {
                 self.call(attempt, Ask::Evict(pod), server);
             }
-            drain::Effect::Prove { attempt, .. } => self.call(attempt, Ask::Prove, server),
+            drain::Effect::Relist { attempt, .. } => self.call(attempt, Ask::Relist, server),
             drain::Effect::Inquire { attempt, .. } => self.call(attempt, Ask::Inquire, server),
             drain::Effect::Abort => {
-                let given_up = |call: &Call| matches!(call.ask, Ask::Evict(_) | Ask::Prove | Ask::Inquire);
+                let given_up = |call: &Call| matches!(call.ask, Ask::Evict(_) | Ask::Relist | Ask::Inquire);
                 let calls = std::mem::take(&mut self.calls);
                 let (given_up, kept): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(given_up);
                 self.calls = kept;
@@ -329,8 +329,10 @@ impl Zedkube {
     /// Publishes as `Output::write` does: the report with its reason, the status, the report with the answers.
     fn publish(&mut self, files: &Files) {
         let report = self.report();
-        let status =
-            NodeDrainStatus { status: self.state.shown.status, requested_by: self.state.shown.requested_by };
+        let status = NodeDrainStatus {
+            status: self.state.published.status,
+            requested_by: self.state.published.requested_by,
+        };
         let mut parts = Vec::new();
         let known = (self.state.member, self.state.slots.others);
         if !self.state.adopts && (files.persist.member, files.persist.others) != (Some(known.0), known.1) {
@@ -352,10 +354,11 @@ impl Zedkube {
 }
 
 fn hide_pods(event: &mut Event) {
-    if let Event::Drain(drain::Event::Picture(picture) | drain::Event::Proof { look: Ok(picture), .. }) =
-        event
+    if let Event::Drain(
+        drain::Event::Snapshot(snapshot) | drain::Event::Relisted { result: Ok(snapshot), .. },
+    ) = event
     {
-        Arc::make_mut(picture).pods.clear();
+        Arc::make_mut(snapshot).pods.clear();
     }
 }
 

@@ -101,7 +101,7 @@ fn a_nodeagent_that_does_not_look_again_is_found() {
 #[test]
 fn pods_that_are_not_seen_are_found() {
     let scenario = Scenario { has_hooks: true, ..Scenario::new("unseen", &[Command(Reboot)]) };
-    breaks(Mutation::NoPictures, scenario.with(1, &[Kind::PodReturns]), Rule::NoRebootWithPods);
+    breaks(Mutation::NoSnapshots, scenario.with(1, &[Kind::PodReturns]), Rule::NoRebootWithPods);
 }
 
 #[test]

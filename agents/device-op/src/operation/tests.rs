@@ -99,7 +99,7 @@ fn d9_only_what_the_gate_says_now_counts() {
     sim.nodeagent(Taken);
     sim.answer(DrainStatus::Unknown);
     assert_eq!(sim.command, None);
-    assert_eq!(sim.state.phase, Phase::Recalling(Then::Defer), "nodeagent still has it");
+    assert_eq!(sim.state.phase, Phase::Recalling(AfterRelease::Defer), "nodeagent still has it");
     sim.nodeagent(Idle);
     assert_eq!(sim.state.phase, Phase::Deferred);
     assert!(sim.zedkube.request.is_some(), "the request stands throughout");
@@ -229,7 +229,7 @@ fn a_new_command_does_not_wait_although_the_old_one_is_just_being_recalled() {
     let mut sim = released();
     let first = sim.record.memory.as_ref().unwrap().handed_over;
     sim.nodeagent_about(Failed, first);
-    assert!(matches!(sim.state.phase, Phase::Recalling(Then::Fail(_))));
+    assert!(matches!(sim.state.phase, Phase::Recalling(AfterRelease::Fail(_))));
     sim.give(Reboot, 3);
     sim.nodeagent_about(Idle, None);
     assert!(sim.zedkube.request.is_some());

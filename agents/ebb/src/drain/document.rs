@@ -81,7 +81,7 @@ pub(crate) fn of_job(job: &Job) -> Document {
     let (outcome, failure) = match &job.ending {
         Some(Ending::Drained) => ("Drained", String::new()),
         Some(Ending::NodeGone) => ("NodeGone", String::new()),
-        Some(Ending::Failed(failure)) => ("Failed", why(failure, &job.sight)),
+        Some(Ending::Failed(failure)) => ("Failed", why(failure, &job.view)),
         Some(Ending::NotCordoned(text)) => ("CordonFailed", text.clone()),
         Some(Ending::Interrupted) | None => ("Interrupted", "interrupted by a signal".to_owned()),
     };
@@ -93,9 +93,9 @@ pub(crate) fn of_job(job: &Job) -> Document {
         seconds: span.unwrap_or_default().as_secs_f64(),
         cordoned_before: job.was_cordoned,
         uncordoned: job.uncordoned,
-        pods: job.story.pods().into_iter().map(|pod| of_line(&pod.line, pod.is_gone)).collect(),
-        blocked: job.sight.blocked.iter().map(of_blocked).collect(),
-        warnings: job.story.warnings().to_vec(),
+        pods: job.reporter.pods().into_iter().map(|pod| of_line(&pod.line, pod.is_gone)).collect(),
+        blocked: job.view.blocked.iter().map(of_blocked).collect(),
+        warnings: job.reporter.warnings().to_vec(),
     }
 }
 

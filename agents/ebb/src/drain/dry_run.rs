@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use cluster::cordon::Before;
+use cluster::cordon::PriorCordon;
 use cluster::{Cluster, Trial, would_cordon};
 use drain::kubectl::{aggregate, refusals, warnings};
 use drain::progress::Line;
-use drain::trouble::troubles;
+use drain::stuck_pods::stuck_pods;
 use drain::view::NodeView;
 use drain::{Moment, Verdict};
 
@@ -14,7 +14,7 @@ use super::document::{Document, of_blocked, of_line};
 use super::ending::told;
 use super::ending::unable;
 use super::options::Options;
-use super::story::judged;
+use super::reporter::judged;
 use crate::cordon::cordoned;
 use crate::kubectl::DryRun;
 use crate::screen::{Print, Screen};
@@ -62,7 +62,7 @@ async fn cordon(cluster: &Cluster, node: NodeView, options: &Options) -> (Forese
     let mode = options.dry_run;
     let mut foreseen =
         Foreseen { name: node.name.clone(), was_cordoned: node.cordoned, ..Foreseen::default() };
-    let before = if node.cordoned { Before::Foreign } else { Before::Schedulable };
+    let before = if node.cordoned { PriorCordon::Foreign } else { PriorCordon::Schedulable };
     let before = match mode {
         DryRun::Server => would_cordon(cluster, &node.name, &options.owner, &options.reason).await,
         DryRun::Client | DryRun::None => Ok(before),
@@ -107,7 +107,7 @@ impl Foreseen {
         if !is_refused {
             prints.extend(self.trial.lines.iter().filter_map(|line| going(line, suffix)));
             prints.extend(told(
-                &troubles(&self.trial.lines, &self.trial.blocked),
+                &stuck_pods(&self.trial.lines, &self.trial.blocked),
                 Moment(0),
                 options.policy.retry,
             ));

@@ -6,10 +6,10 @@ use drain::diagnosis::Blocked;
 use drain::kubectl::{aggregate, refusals};
 use drain::progress::Line;
 use drain::state::Stage;
-use drain::trouble::{Kind, Trouble};
+use drain::stuck_pods::{StuckKind, StuckPod};
 use drain::{Failure, Moment, PodId};
 
-use super::story::{Sight, judged};
+use super::reporter::{NodeDrainView, judged};
 use crate::screen::Print;
 
 /// Pods of one group that are named when a drain has failed; the document has all of them.
@@ -44,11 +44,11 @@ impl Ending {
 }
 
 /// Why the drain failed, in one sentence; in kubectl's words where the policy forbids it.
-pub(crate) fn why(failure: &Failure, sight: &Sight) -> String {
+pub(crate) fn why(failure: &Failure, view: &NodeDrainView) -> String {
     if *failure == Failure::Deadline {
         return format!("global timeout reached: {failure}");
     }
-    let refusals = refusals(sight.lines.iter().map(judged));
+    let refusals = refusals(view.lines.iter().map(judged));
     if *failure == Failure::Refused && !refusals.is_empty() {
         return aggregate(&refusals);
     }
@@ -56,10 +56,10 @@ pub(crate) fn why(failure: &Failure, sight: &Sight) -> String {
 }
 
 /// What is said when the drain of a node has failed.
-pub(crate) fn failed(name: &str, failure: &Failure, sight: &Sight) -> Vec<Print> {
-    let why = why(failure, sight);
+pub(crate) fn failed(name: &str, failure: &Failure, view: &NodeDrainView) -> Vec<Print> {
+    let why = why(failure, view);
     let mut prints = Vec::new();
-    let left = if *failure == Failure::Refused { Vec::new() } else { left(sight) };
+    let left = if *failure == Failure::Refused { Vec::new() } else { left(view) };
     if !left.is_empty() {
         let head = format!("There are pending pods in node {name:?} when an error occurred: {why}");
         prints.push(Print::Err(head));
@@ -75,24 +75,24 @@ pub(crate) fn unable(name: &str, why: &str) -> String {
 }
 
 /// What is said when somebody stops the drain of a node.
-pub(crate) fn interrupted(name: &str, sight: &Sight) -> Vec<Print> {
-    let progress = sight.progress;
-    let how_far = if sight.is_pictured {
+pub(crate) fn interrupted(name: &str, view: &NodeDrainView) -> Vec<Print> {
+    let progress = view.progress;
+    let how_far = if view.is_pictured {
         format!("{} of {} pods are gone", progress.gone, progress.total)
     } else {
         "nothing had been seen of it yet".to_owned()
     };
     let head = format!("interrupted: the drain of node {name:?} has been stopped; {how_far}");
-    let left = left(sight);
+    let left = left(view);
     let tail = if left.is_empty() { "" } else { ", these are left:" };
     std::iter::once(Print::Err(format!("{head}{tail}"))).chain(left).collect()
 }
 
 /// The pods that are still there, those with the same trouble in one line.
-fn left(sight: &Sight) -> Vec<Print> {
-    let blocked = sight.blocked_by_uid();
+fn left(view: &NodeDrainView) -> Vec<Print> {
+    let blocked = view.blocked_by_uid();
     let mut groups: Vec<(String, Vec<&PodId>)> = Vec::new();
-    for line in sight.lines.iter().filter(|line| line.verdict.must_leave()) {
+    for line in view.lines.iter().filter(|line| line.verdict.must_leave()) {
         let text = state(line, blocked.get(line.id.uid.as_str()).copied());
         match groups.iter_mut().find(|(known, _)| *known == text) {
             Some((_, pods)) => pods.push(&line.id),
@@ -118,8 +118,8 @@ fn state(line: &Line, blocked: Option<&Blocked>) -> String {
 }
 
 /// The pause before the next try, `retry` if that is about it or nothing else is known.
-fn pause(trouble: &Trouble, now: Moment, retry: Duration) -> Duration {
-    let Some(pause) = trouble.next.map(|next| next.since(now)) else { return retry };
+fn pause(stuck_pod: &StuckPod, now: Moment, retry: Duration) -> Duration {
+    let Some(pause) = stuck_pod.next.map(|next| next.since(now)) else { return retry };
     if pause >= retry / 4 * 3 && pause <= retry.saturating_mul(5) / 4 {
         return retry;
     }
@@ -129,39 +129,39 @@ fn pause(trouble: &Trouble, now: Moment, retry: Duration) -> Duration {
 }
 
 /// Lines about these troubles, when they are new. `retry` is the usual pause after a refusal.
-pub(crate) fn told(troubles: &[Trouble], now: Moment, retry: Duration) -> Vec<Print> {
-    lines(troubles, |names, first| match first.kind {
-        Kind::Refused => {
+pub(crate) fn told(stuck_pods: &[StuckPod], now: Moment, retry: Duration) -> Vec<Print> {
+    lines(stuck_pods, |names, first| match first.kind {
+        StuckKind::Refused => {
             let pause = pause(first, now, retry);
             format!("error when evicting pods {names} (will retry after {pause:?}): {}", first.cause)
         }
-        Kind::Final => format!("error when evicting pods {names}: {}", first.cause),
-        Kind::Returns => format!("pods {names} have come back: {}", first.cause),
-        Kind::Stuck => format!("error when waiting for pods {names} to terminate: {}", first.cause),
+        StuckKind::Final => format!("error when evicting pods {names}: {}", first.cause),
+        StuckKind::Returns => format!("pods {names} have come back: {}", first.cause),
+        StuckKind::Stuck => format!("error when waiting for pods {names} to terminate: {}", first.cause),
     })
 }
 
 /// Lines about these troubles, when they were told before.
-pub(crate) fn told_again(troubles: &[Trouble], now: Moment) -> Vec<Print> {
-    lines(troubles, |names, first| {
+pub(crate) fn told_again(stuck_pods: &[StuckPod], now: Moment) -> Vec<Print> {
+    lines(stuck_pods, |names, first| {
         format!("still waiting for pods {names}, for {}: {}", span(now.since(first.since)), first.cause)
     })
 }
 
 /// Those with the same cause and hint share a line.
-fn lines(troubles: &[Trouble], line: impl Fn(&str, &Trouble) -> String) -> Vec<Print> {
-    let mut groups: Vec<Vec<&Trouble>> = Vec::new();
-    for trouble in troubles {
-        let same = |group: &&mut Vec<&Trouble>| group.first().is_some_and(|first| first.is_same(trouble));
+fn lines(stuck_pods: &[StuckPod], line: impl Fn(&str, &StuckPod) -> String) -> Vec<Print> {
+    let mut groups: Vec<Vec<&StuckPod>> = Vec::new();
+    for stuck_pod in stuck_pods {
+        let same = |group: &&mut Vec<&StuckPod>| group.first().is_some_and(|first| first.is_same(stuck_pod));
         match groups.iter_mut().find(same) {
-            Some(group) => group.push(trouble),
-            None => groups.push(vec![trouble]),
+            Some(group) => group.push(stuck_pod),
+            None => groups.push(vec![stuck_pod]),
         }
     }
     let mut prints = Vec::new();
     for group in groups {
         let Some(first) = group.first() else { continue };
-        let pods: Vec<&PodId> = group.iter().map(|trouble| &trouble.pod).collect();
+        let pods: Vec<&PodId> = group.iter().map(|stuck_pod| &stuck_pod.pod).collect();
         prints.push(Print::Err(line(&names(&pods, MOST_NAMES), first)));
         if !first.hint.is_empty() {
             prints.push(Print::Err(format!("  hint: {}", first.hint)));

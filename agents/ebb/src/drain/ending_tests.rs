@@ -1,12 +1,12 @@
 use drain::diagnosis::Guard;
 use drain::state::Cause;
-use drain::trouble::troubles;
+use drain::stuck_pods::stuck_pods;
 
 use super::*;
 use crate::drain::testing::{line, pod};
 
-fn trouble(name: &str, kind: Kind, cause: &str, hint: &str) -> Trouble {
-    Trouble {
+fn stuck_pod(name: &str, kind: StuckKind, cause: &str, hint: &str) -> StuckPod {
+    StuckPod {
         pod: pod(name),
         kind,
         cause: cause.to_owned(),
@@ -26,12 +26,12 @@ fn texts(prints: Vec<Print>) -> Vec<String> {
 
 #[test]
 fn pods_with_the_same_trouble_share_a_line() {
-    let troubles = [
-        trouble("a", Kind::Refused, "budget db", "scale up"),
-        trouble("b", Kind::Final, "forbidden", ""),
-        trouble("c", Kind::Refused, "budget db", "scale up"),
-        trouble("d", Kind::Refused, "budget web", "scale up"),
-        trouble("e", Kind::Stuck, "held by finalizers x", "look at x"),
+    let stuck_pods = [
+        stuck_pod("a", StuckKind::Refused, "budget db", "scale up"),
+        stuck_pod("b", StuckKind::Final, "forbidden", ""),
+        stuck_pod("c", StuckKind::Refused, "budget db", "scale up"),
+        stuck_pod("d", StuckKind::Refused, "budget web", "scale up"),
+        stuck_pod("e", StuckKind::Stuck, "held by finalizers x", "look at x"),
     ];
     let expected = [
         "error when evicting pods shop/a, shop/c (will retry after 5s): budget db",
@@ -42,8 +42,8 @@ fn pods_with_the_same_trouble_share_a_line() {
         "error when waiting for pods shop/e to terminate: held by finalizers x",
         "  hint: look at x",
     ];
-    assert_eq!(texts(told(&troubles, Moment(0), Duration::from_secs(5))), expected);
-    let again = texts(told_again(&troubles[..1], Moment(65_000)));
+    assert_eq!(texts(told(&stuck_pods, Moment(0), Duration::from_secs(5))), expected);
+    let again = texts(told_again(&stuck_pods[..1], Moment(65_000)));
     assert_eq!(again, ["still waiting for pods shop/a, for 1m05s: budget db", "  hint: scale up"]);
 }
 
@@ -63,10 +63,10 @@ fn a_pod_that_comes_back_is_no_error_of_its_eviction() {
             ..Blocked::default()
         };
         let lines = vec![line("a", Some(stage.clone()))];
-        let sight = Sight { lines, blocked: vec![blocked], ..Sight::default() };
+        let view = NodeDrainView { lines, blocked: vec![blocked], ..NodeDrainView::default() };
         let expected = ["pods shop/a have come back: ReturnsToNode: why"];
         assert_eq!(
-            texts(told(&troubles(&sight.lines, &sight.blocked), Moment(0), Duration::from_secs(5))),
+            texts(told(&stuck_pods(&view.lines, &view.blocked), Moment(0), Duration::from_secs(5))),
             expected,
             "{stage:?}"
         );
@@ -84,16 +84,16 @@ fn the_pause_that_is_told_is_the_real_one() {
         (Some(0), "100ms"),
         (Some(20_700), "20s"),
     ] {
-        let trouble = Trouble {
+        let stuck_pod = StuckPod {
             next: next.map(|millis| Moment(1_000 + millis)),
-            ..trouble("a", Kind::Refused, "busy", "")
+            ..stuck_pod("a", StuckKind::Refused, "busy", "")
         };
         let expected = format!("error when evicting pods shop/a (will retry after {expected}): busy");
-        assert_eq!(texts(told(&[trouble], Moment(1_000), Duration::from_secs(5))), [expected], "{next:?}");
+        assert_eq!(texts(told(&[stuck_pod], Moment(1_000), Duration::from_secs(5))), [expected], "{next:?}");
     }
     let stage = Stage::Paused { text: "busy".into(), next: Moment(7) };
-    let sight = Sight { lines: vec![line("a", Some(stage))], ..Sight::default() };
-    assert_eq!(troubles(&sight.lines, &sight.blocked).remove(0).next, Some(Moment(7)));
+    let view = NodeDrainView { lines: vec![line("a", Some(stage))], ..NodeDrainView::default() };
+    assert_eq!(stuck_pods(&view.lines, &view.blocked).remove(0).next, Some(Moment(7)));
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn many_names_are_cut() {
 
 #[test]
 fn numbers_that_count_on_make_no_new_trouble() {
-    let sign = |cause: &str, kind| trouble("a", kind, cause, "").sign();
-    let first = sign("still terminating 31 s after its time", Kind::Stuck);
-    assert_eq!(first, sign("still terminating 145 s after its time", Kind::Stuck));
-    assert_ne!(first, sign("held by finalizers x", Kind::Stuck));
-    assert_ne!(first, sign("still terminating 31 s after its time", Kind::Refused));
+    let sign = |cause: &str, kind| stuck_pod("a", kind, cause, "").sign();
+    let first = sign("still terminating 31 s after its time", StuckKind::Stuck);
+    assert_eq!(first, sign("still terminating 145 s after its time", StuckKind::Stuck));
+    assert_ne!(first, sign("held by finalizers x", StuckKind::Stuck));
+    assert_ne!(first, sign("still terminating 31 s after its time", StuckKind::Refused));
 }
 
 #[test]
@@ -120,26 +120,26 @@ fn what_is_in_the_way_of_each_stage() {
     let refused = || Stage::Blocked { cause: Cause::TwoBudgets, next };
     let cases = [
         (Stage::Waiting, false, None),
-        (Stage::Waiting, true, Some(Kind::Refused)),
+        (Stage::Waiting, true, Some(StuckKind::Refused)),
         (Stage::Sent, false, None),
-        (refused(), true, Some(Kind::Refused)),
-        (Stage::Paused { text: text(), next }, false, Some(Kind::Refused)),
+        (refused(), true, Some(StuckKind::Refused)),
+        (Stage::Paused { text: text(), next }, false, Some(StuckKind::Refused)),
         (Stage::Accepted, false, None),
         (Stage::Terminating, false, None),
-        (Stage::Terminating, true, Some(Kind::Stuck)),
-        (Stage::Final { text: text() }, true, Some(Kind::Final)),
+        (Stage::Terminating, true, Some(StuckKind::Stuck)),
+        (Stage::Final { text: text() }, true, Some(StuckKind::Final)),
         // Ends the drain at once, which says why.
         (Stage::Refused, true, None),
     ];
     for (stage, is_blocked, expected) in cases {
         let blocked = Blocked { pod: pod("a"), cause: "why".into(), ..Blocked::default() };
-        let sight = Sight {
+        let view = NodeDrainView {
             lines: vec![line("a", Some(stage.clone()))],
             blocked: if is_blocked { vec![blocked] } else { Vec::new() },
-            ..Sight::default()
+            ..NodeDrainView::default()
         };
         assert_eq!(
-            troubles(&sight.lines, &sight.blocked).first().map(|trouble| trouble.kind),
+            stuck_pods(&view.lines, &view.blocked).first().map(|stuck_pod| stuck_pod.kind),
             expected,
             "{stage:?}"
         );
@@ -158,12 +158,16 @@ fn who_is_behind_it_is_named() {
         returns: false,
     };
     let stage = Stage::Blocked { cause: Cause::TwoBudgets, next: Moment::NEVER };
-    let sight = Sight { lines: vec![line("a", Some(stage))], blocked: vec![blocked], ..Sight::default() };
-    let expected = Trouble {
-        since: Moment(7),
-        ..trouble("a", Kind::Refused, "budget db; behind it is a migration", "wait")
+    let view = NodeDrainView {
+        lines: vec![line("a", Some(stage))],
+        blocked: vec![blocked],
+        ..NodeDrainView::default()
     };
-    assert_eq!(troubles(&sight.lines, &sight.blocked), [expected]);
+    let expected = StuckPod {
+        since: Moment(7),
+        ..stuck_pod("a", StuckKind::Refused, "budget db; behind it is a migration", "wait")
+    };
+    assert_eq!(stuck_pods(&view.lines, &view.blocked), [expected]);
 }
 
 #[test]

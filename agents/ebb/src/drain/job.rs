@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cluster::cordon::Before;
+use cluster::cordon::PriorCordon;
 use cluster::drainer::Drain;
 use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Drainer, Uncordoned, uncordon};
 use drain::progress::attempt;
@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use runtime::clock::boot_millis;
 
 use super::ending::{Ending, failed, interrupted};
-use super::story::{Sight, Story};
+use super::reporter::{NodeDrainView, NodeReporter};
 use crate::screen::Print;
 
 /// Changes that are taken in before the screen is looked after again.
@@ -25,8 +25,8 @@ pub(crate) struct Job {
     pub(crate) name: String,
     /// Somebody had cordoned it before this command.
     pub(crate) was_cordoned: bool,
-    pub(crate) sight: Sight,
-    pub(crate) story: Story,
+    pub(crate) view: NodeDrainView,
+    pub(crate) reporter: NodeReporter,
     pub(crate) ending: Option<Ending>,
     pub(crate) uncordoned: bool,
     pub(crate) began: Option<Moment>,
@@ -63,13 +63,13 @@ impl fmt::Debug for Job {
 
 impl Job {
     /// Nothing has been done.
-    pub(crate) fn new(cluster: &Cluster, node: &NodeView, story: Story) -> Self {
+    pub(crate) fn new(cluster: &Cluster, node: &NodeView, reporter: NodeReporter) -> Self {
         Self {
             cluster: cluster.clone(),
             name: node.name.clone(),
             was_cordoned: node.cordoned,
-            sight: Sight::default(),
-            story,
+            view: NodeDrainView::default(),
+            reporter,
             ending: None,
             uncordoned: false,
             began: None,
@@ -84,7 +84,7 @@ impl Job {
         self.stage = Stage::Cordoning;
         match drainer.cordon(&self.name).await {
             Ok(cordoned) => {
-                self.was_cordoned = cordoned.before() != Before::Schedulable;
+                self.was_cordoned = cordoned.before() != PriorCordon::Schedulable;
                 self.stage = Stage::Cordoned(cordoned);
                 let already = if self.was_cordoned { "already " } else { "" };
                 vec![Print::Out(format!("node/{} {already}cordoned", self.name))]
@@ -158,21 +158,21 @@ impl Job {
         let Stage::Draining(drain) = &mut self.stage else {
             return Vec::new();
         };
-        self.sight = Sight::of(drain, now());
+        self.view = NodeDrainView::of(drain, now());
         let mut prints = Vec::new();
         // A watch that breaks mends itself, which nobody has to be told once something is known.
-        let trouble = match attempt(drain.state()).filter(|_| self.sight.is_pictured) {
-            Some(attempt) => attempt.trouble(),
-            None => drain.trouble().map(|failure| failure.text().to_owned()),
+        let wait_reason = match attempt(drain.state()).filter(|_| self.view.is_pictured) {
+            Some(attempt) => attempt.wait_reason(),
+            None => drain.wait_reason().map(|failure| failure.text().to_owned()),
         };
-        if let Some(why) = trouble.filter(|_| drain.ended().is_none()) {
-            prints.extend(blind(&self.name, self.sight.is_pictured, &mut self.blind_because, &why));
+        if let Some(why) = wait_reason.filter(|_| drain.ended().is_none()) {
+            prints.extend(blind(&self.name, self.view.is_pictured, &mut self.blind_because, &why));
         }
         let ended = drain.ended().cloned();
-        prints.extend(self.story.see(&self.sight));
+        prints.extend(self.reporter.see(&self.view));
         if let Some(result) = ended {
             let ending = ending(result);
-            prints.extend(last_words(&self.name, &ending, &self.sight));
+            prints.extend(last_words(&self.name, &ending, &self.view));
             self.end(ending, undo);
         }
         prints
@@ -211,7 +211,7 @@ impl Job {
             Stage::Cordoned(_) | Stage::Draining(_) => (true, "stays cordoned"),
             Stage::Uncordoning(_) | Stage::Over => return Vec::new(),
         };
-        let mut prints = if self.is_draining() { interrupted(&self.name, &self.sight) } else { Vec::new() };
+        let mut prints = if self.is_draining() { interrupted(&self.name, &self.view) } else { Vec::new() };
         self.end(Ending::Interrupted, undo.filter(|_| touched));
         if !self.is_busy() {
             prints.push(Print::Err(format!("node/{} {cordon}", self.name)));
@@ -254,11 +254,11 @@ fn blind(name: &str, is_known: bool, told: &mut String, why: &str) -> Option<Pri
     Some(Print::Err(format!("{what} node {name:?}{yet} (will retry): {why}")))
 }
 
-fn last_words(name: &str, ending: &Ending, sight: &Sight) -> Vec<Print> {
+fn last_words(name: &str, ending: &Ending, view: &NodeDrainView) -> Vec<Print> {
     match ending {
         Ending::Drained => vec![Print::Out(format!("node/{name} drained"))],
         Ending::NodeGone => vec![Print::Err(format!("node/{name} is not in the cluster any more"))],
-        Ending::Failed(failure) => failed(name, failure, sight),
+        Ending::Failed(failure) => failed(name, failure, view),
         Ending::NotCordoned(_) | Ending::Interrupted => Vec::new(),
     }
 }

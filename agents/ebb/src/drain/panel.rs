@@ -1,11 +1,11 @@
 //! The bars at the foot of the terminal: one for each node under way, and below them what blocks.
 
 use drain::Moment;
-use drain::trouble::troubles;
+use drain::stuck_pods::stuck_pods;
 
 use super::ending::span;
 use super::job::Job;
-use super::story::Sight;
+use super::reporter::NodeDrainView;
 use crate::screen::Bar;
 
 /// Blocked pods that are named below the bars.
@@ -18,28 +18,28 @@ pub(crate) fn bars(jobs: &[Job], now: Moment) -> Vec<Bar> {
 }
 
 fn bar(job: &Job, now: Moment, room: &mut usize) -> Bar {
-    let progress = job.sight.progress;
-    let troubles = troubles(&job.sight.lines, &job.sight.blocked);
-    let shown = troubles.iter().take(*room);
+    let progress = job.view.progress;
+    let stuck_pods = stuck_pods(&job.view.lines, &job.view.blocked);
+    let shown = stuck_pods.iter().take(*room);
     let mut below: Vec<String> =
-        shown.map(|trouble| format!("  {}: {}", trouble.pod, trouble.cause)).collect();
+        shown.map(|stuck_pod| format!("  {}: {}", stuck_pod.pod, stuck_pod.cause)).collect();
     *room -= below.len();
-    if troubles.len() > below.len() && !below.is_empty() {
-        below.push(format!("  and {} more", troubles.len() - below.len()));
+    if stuck_pods.len() > below.len() && !below.is_empty() {
+        below.push(format!("  and {} more", stuck_pods.len() - below.len()));
     }
     let elapsed = job.began.map(|began| span(now.since(began))).unwrap_or_default();
     Bar {
         name: job.name.clone(),
         done: progress.gone,
         total: progress.total,
-        text: format!("{}, {elapsed}", state(&job.sight, now)),
+        text: format!("{}, {elapsed}", state(&job.view, now)),
         below,
     }
 }
 
 /// How far it is, in words.
-fn state(sight: &Sight, now: Moment) -> String {
-    let progress = sight.progress;
+fn state(view: &NodeDrainView, now: Moment) -> String {
+    let progress = view.progress;
     let counts = [
         (progress.terminating, "terminating"),
         (progress.blocked, "blocked"),
@@ -49,10 +49,10 @@ fn state(sight: &Sight, now: Moment) -> String {
     let counts =
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
     let text = format!("{}/{} pods gone{}", progress.gone, progress.total, counts.collect::<String>());
-    match sight.away_since {
+    match view.away_since {
         Some(since) => format!("the API server does not answer for {}; {text}", span(now.since(since))),
-        None if !sight.is_pictured => "looking".to_owned(),
-        None if sight.is_proving => format!("{text}, making sure"),
+        None if !view.is_pictured => "looking".to_owned(),
+        None if view.is_verifying => format!("{text}, making sure"),
         None => text,
     }
 }
@@ -67,19 +67,19 @@ mod tests {
     fn how_far_it_is_in_words() {
         let progress =
             Progress { total: 9, gone: 2, terminating: 1, blocked: 3, waiting: 3, left: 7, volumes: 1 };
-        let seen = Sight { progress, is_pictured: true, ..Sight::default() };
+        let seen = NodeDrainView { progress, is_pictured: true, ..NodeDrainView::default() };
         let done = Progress { total: 2, gone: 2, ..Progress::default() };
         let cases = [
-            (Sight::default(), "looking"),
+            (NodeDrainView::default(), "looking"),
             (seen.clone(), "2/9 pods gone, 1 terminating, 3 blocked, 3 waiting, 1 volumes detaching"),
             (
-                Sight { away_since: Some(Moment(1_000)), progress: done, ..seen.clone() },
+                NodeDrainView { away_since: Some(Moment(1_000)), progress: done, ..seen.clone() },
                 "the API server does not answer for 9s; 2/2 pods gone",
             ),
-            (Sight { is_proving: true, progress: done, ..seen }, "2/2 pods gone, making sure"),
+            (NodeDrainView { is_verifying: true, progress: done, ..seen }, "2/2 pods gone, making sure"),
         ];
-        for (sight, expected) in cases {
-            assert_eq!(state(&sight, Moment(10_000)), expected);
+        for (view, expected) in cases {
+            assert_eq!(state(&view, Moment(10_000)), expected);
         }
     }
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use cluster::cordon::Before;
+use cluster::cordon::PriorCordon;
 use cluster::drainer::Drain;
 use cluster::{Cluster, Cordoned, Drainer, uncordon};
-use drain::fates::{Fates, PodFate};
+use drain::pod_fates::{PodFate, PodFates};
 use drain::policy::Method;
 use drain::progress::attempt;
 use drain::view::NodeView;
@@ -89,15 +89,15 @@ pub(super) fn run(arguments: &DeletePodsArguments) -> anyhow::Result<ExitCode> {
         };
         note(&format!("by {}: {}", peers::user(), arguments.reason));
         let mut drain = drainer.drain_cordoned(cordoned);
-        let mut fates = Fates::default();
+        let mut pod_fates = PodFates::default();
         let (failure, interrupt) = tokio::select! {
-            failure = all_told(&mut drain, &mut fates) => (failure, None),
+            failure = all_told(&mut drain, &mut pod_fates) => (failure, None),
             interrupt = interrupts.next() => ("interrupted by a signal".to_owned(), Some(interrupt)),
         };
         // Dropped, so that nothing more is sent while people read.
         drop(drain);
-        note(&format!("{}{}", fates.counts(), and(&failure)));
-        tell(arguments, &node.name, &fates, failure, interrupt)
+        note(&format!("{}{}", pod_fates.counts(), and(&failure)));
+        tell(arguments, &node.name, &pod_fates, failure, interrupt)
     })
 }
 
@@ -115,7 +115,7 @@ async fn still_cordoned(cluster: &Cluster, drainer: &Drainer, node: &NodeView) -
         bail!(refuse());
     }
     let cordoned = drainer.cordon(&node.name).await?;
-    if cordoned.before() == Before::Schedulable {
+    if cordoned.before() == PriorCordon::Schedulable {
         // Somebody has lifted it since: nobody wanted ours.
         uncordon(cluster, &node.name, &owner()).await?;
         bail!(refuse());
@@ -125,27 +125,27 @@ async fn still_cordoned(cluster: &Cluster, drainer: &Drainer, node: &NodeView) -
 
 /// Goes on until every pod that was there in the beginning has its answer, then for a short while until those that were
 /// deleted are seen to be gone. Why it ended before, if it did.
-async fn all_told(drain: &mut Drain, fates: &mut Fates) -> String {
-    if timeout(LONGEST, advance(drain, fates, Fates::is_pending)).await.is_err() {
-        let trouble = drain.trouble().map(|trouble| format!(": {}", trouble.text()));
+async fn all_told(drain: &mut Drain, pod_fates: &mut PodFates) -> String {
+    if timeout(LONGEST, advance(drain, pod_fates, PodFates::is_pending)).await.is_err() {
+        let trouble = drain.wait_reason().map(|trouble| format!(": {}", trouble.text()));
         return format!("no answer within {} s{}", LONGEST.as_secs(), trouble.unwrap_or_default());
     }
     // Whether they are gone by then or not is told either way.
-    let seen = timeout(SOON, advance(drain, fates, Fates::is_lingering)).await;
+    let seen = timeout(SOON, advance(drain, pod_fates, PodFates::is_lingering)).await;
     tracing::debug!(?seen, "looked for what was deleted");
     match drain.ended() {
-        Some(Ok(Outcome::Failed(failure))) if !fates.is_told() => failure.to_string(),
+        Some(Ok(Outcome::Failed(failure))) if !pod_fates.is_told() => failure.to_string(),
         Some(Err(failure)) => failure.to_string(),
         Some(Ok(Outcome::Failed(_) | Outcome::Drained | Outcome::NodeGone)) | None => String::new(),
     }
 }
 
-async fn advance(drain: &mut Drain, fates: &mut Fates, goes_on: impl Fn(&Fates) -> bool) {
+async fn advance(drain: &mut Drain, pod_fates: &mut PodFates, goes_on: impl Fn(&PodFates) -> bool) {
     loop {
         if attempt(drain.state()).is_some_and(|attempt| attempt.snapshot().is_some()) {
-            fates.see(drain.lines());
+            pod_fates.see(drain.lines());
         }
-        if !goes_on(fates) || drain.next().await.is_none() {
+        if !goes_on(pod_fates) || drain.next().await.is_none() {
             return;
         }
     }
@@ -154,11 +154,11 @@ async fn advance(drain: &mut Drain, fates: &mut Fates, goes_on: impl Fn(&Fates) 
 fn tell(
     arguments: &DeletePodsArguments,
     node: &str,
-    fates: &Fates,
+    pod_fates: &PodFates,
     failure: String,
     interrupt: Option<Interrupt>,
 ) -> anyhow::Result<ExitCode> {
-    let (counts, pods) = (fates.counts(), fates.pods());
+    let (counts, pods) = (pod_fates.counts(), pod_fates.pods());
     let (text, reason, is_failure) = (and(&failure), &arguments.reason, !failure.is_empty());
     if arguments.json {
         let pods = pods.iter().map(PodDocument::from).collect();

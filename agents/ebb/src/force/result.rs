@@ -14,7 +14,7 @@ const MOST_LEFT: usize = 10;
 /// What became of an order.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Became {
+pub(super) struct OrderResult {
     /// What zedkube did with the file.
     pub(super) taken: Taken,
     /// The same in words.
@@ -35,7 +35,7 @@ pub(super) async fn wait(
     order: &DrainOverride,
     file: &OverrideFile,
     before: Option<&NodeDrainReport>,
-) -> Became {
+) -> OrderResult {
     let folders =
         [file.folder().clone(), root.folder::<NodeDrainReport>(agent::ZEDKUBE, Persistence::Volatile)];
     let look = || {
@@ -54,7 +54,7 @@ pub(super) async fn wait(
 }
 
 /// What became of it by now.
-pub(super) fn now(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Became {
+pub(super) fn now(root: &Root, order: &DrainOverride, file: &OverrideFile) -> OrderResult {
     let report = report(root).unwrap_or_default();
     tell(file.settle(), order, file, &report, order.is_shown_by(&report))
 }
@@ -65,25 +65,30 @@ fn tell(
     file: &OverrideFile,
     report: &NodeDrainReport,
     is_shown: bool,
-) -> Became {
+) -> OrderResult {
     let path = file.path();
     let path = path.display();
-    let became =
-        Became { taken, line: String::new(), hint: String::new(), is_undrained: false, left: Vec::new() };
+    let became = OrderResult {
+        taken,
+        line: String::new(),
+        hint: String::new(),
+        is_undrained: false,
+        left: Vec::new(),
+    };
     match taken {
         Taken::Applied if is_shown || order.is_shown_by(report) => applied(order, report, became),
-        Taken::Applied => Became {
+        Taken::Applied => OrderResult {
             line: "the override is applied, but the report does not show yet what follows: `ebb status` does"
                 .to_owned(),
             is_undrained: order.is_against_drains(),
             ..became
         },
-        Taken::Refused => Became {
+        Taken::Refused => OrderResult {
             line: "the override is refused".to_owned(),
             hint: refusal(report, file).unwrap_or_else(|| "zedkube's log says why".to_owned()),
             ..became
         },
-        Taken::Not => Became {
+        Taken::Not => OrderResult {
             line: "zedkube has not taken the override, so it was taken back: nothing was forced".to_owned(),
             hint: format!(
                 "zedkube runs, but did not look at {path} within {} s: see its log; to force all the same, end zedkube \
@@ -95,11 +100,11 @@ fn tell(
     }
 }
 
-fn applied(order: &DrainOverride, report: &NodeDrainReport, became: Became) -> Became {
+fn applied(order: &DrainOverride, report: &NodeDrainReport, became: OrderResult) -> OrderResult {
     let left = report.left();
     if let (Some(DrainOrder::Complete(_)), Some(spent)) = (order.order(), &report.spent_order) {
         let is_undrained = order.completed(report).any(|line| line.outcome != Some(Outcome::Drained));
-        return Became { line: spent.text.clone(), is_undrained, left, ..became };
+        return OrderResult { line: spent.text.clone(), is_undrained, left, ..became };
     }
     let (whose, are_left) = (whose(order.requested_by, "everybody"), left_words(report));
     let line = match (order.order(), &report.forcing) {
@@ -117,7 +122,7 @@ fn applied(order: &DrainOverride, report: &NodeDrainReport, became: Became) -> B
         }
         (_, _) => format!("{whose} request is answered COMPLETE: this node is NOT drained; {are_left}"),
     };
-    Became { line, is_undrained: order.is_against_drains(), left, ..became }
+    OrderResult { line, is_undrained: order.is_against_drains(), left, ..became }
 }
 
 /// Whose requests are meant: `device-op's`, or with `others` = `everybody`, where no agent is named, `everybody's`.

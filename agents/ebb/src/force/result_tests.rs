@@ -23,7 +23,7 @@ fn answered(requested_by: DrainRequester) -> NodeDrainReport {
     NodeDrainReport { requests: vec![line], outcome: Some(Outcome::Forced), ..report(2) }
 }
 
-fn told(taken: Taken, order: &DrainOverride, report: &NodeDrainReport) -> Became {
+fn told(taken: Taken, order: &DrainOverride, report: &NodeDrainReport) -> OrderResult {
     let folder = tempfile::tempdir().unwrap();
     let file = OverrideFile::new(&Root::new(folder.path())).unwrap();
     tell(taken, order, &file, report, false)

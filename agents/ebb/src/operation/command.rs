@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use device_op::facts::Kind;
-use device_op::standing::{Stand, Standing};
+use device_op::standing::{OperationFiles, OperationStatus};
 use pubsub::Root;
 use runtime::peers;
 use schemas::{Agent, DeviceOpsCmd, Operation, Source};
@@ -17,7 +17,7 @@ const FIRST_COUNTER: Duration = Duration::from_secs(10);
 
 /// A command that stands now.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct ActiveCommand {
     pub(super) command: DeviceOpsCmd,
     /// device-op has it in its record.
     pub(super) is_accepted: bool,
@@ -34,7 +34,7 @@ pub(super) struct Given {
 /// # Errors
 /// device-op does not run; somebody else writes as the operator just now; the same operation is pending; no counter is
 /// left; a file cannot be read or written.
-pub(super) async fn give(root: &Root, operation: Operation, words: Words) -> anyhow::Result<Given> {
+pub(super) async fn give(root: &Root, operation: Operation, words: Words) -> anyhow::Result<ActiveCommand> {
     peers::require(root, Agent::DeviceOp)?;
     let kind = (OPERATOR, operation);
     let standing = read(root, kind, words)?;
@@ -54,7 +54,7 @@ pub(super) async fn give(root: &Root, operation: Operation, words: Words) -> any
 }
 
 /// With a counter of at least this.
-async fn give_once(root: &Root, kind: Kind, words: Words, least: u32) -> anyhow::Result<Given> {
+async fn give_once(root: &Root, kind: Kind, words: Words, least: u32) -> anyhow::Result<ActiveCommand> {
     let command = publish(root, kind.1, |ops_time| {
         let standing = read(root, kind, words)?;
         let next = standing.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
@@ -64,24 +64,24 @@ async fn give_once(root: &Root, kind: Kind, words: Words, least: u32) -> anyhow:
     })?;
     let counter = command.counter;
     let is_answered =
-        |seen: &Standing| seen.has_accepted(kind, counter) || seen.has_only_recorded(kind, counter);
-    let look = || Standing::read(root, kind).ok().filter(is_answered);
-    let seen = until(Standing::folders(root, kind.0), SOON, look).await;
-    let is = |answer: fn(&Standing, Kind, u32) -> bool| {
+        |seen: &OperationFiles| seen.has_accepted(kind, counter) || seen.has_only_recorded(kind, counter);
+    let look = || OperationFiles::read(root, kind).ok().filter(is_answered);
+    let seen = until(OperationFiles::folders(root, kind.0), SOON, look).await;
+    let is = |answer: fn(&OperationFiles, Kind, u32) -> bool| {
         seen.as_ref().is_some_and(|seen| answer(seen, kind, counter))
     };
-    Ok(Given {
+    Ok(ActiveCommand {
         command,
-        is_accepted: is(Standing::has_accepted),
-        is_only_recorded: is(Standing::has_only_recorded),
+        is_accepted: is(OperationFiles::has_accepted),
+        is_only_recorded: is(OperationFiles::has_only_recorded),
         first: seen.as_ref().and_then(|seen| seen.ahead_of(kind.1)),
         served_too: seen.as_ref().map_or_else(Vec::new, |seen| seen.served_too(kind)),
     })
 }
 
 /// What stands now, if a command may be given on top of it.
-fn read(root: &Root, kind: Kind, words: Words) -> anyhow::Result<Standing> {
-    let standing = Standing::read(root, kind).context("nobody knows what is commanded now")?;
+fn read(root: &Root, kind: Kind, words: Words) -> anyhow::Result<OperationFiles> {
+    let standing = OperationFiles::read(root, kind).context("nobody knows what is commanded now")?;
     // On a disk that cannot be read that is what the operator's word is for.
     if let Some(refusal) = standing.refused.as_ref().filter(|_| !words.without_record) {
         bail!("nobody knows what is pending, device-op neither: {refusal}");
@@ -94,12 +94,12 @@ fn read(root: &Root, kind: Kind, words: Words) -> anyhow::Result<Standing> {
 }
 
 /// A command on top of one that is pending would only begin its drain anew. After a failure it is a new try.
-fn refuse_pending(standing: &Standing, kind: Kind) -> anyhow::Result<()> {
+fn refuse_pending(standing: &OperationFiles, kind: Kind) -> anyhow::Result<()> {
     let (_, operation) = kind;
     let (counter, words) = match standing.of(kind) {
-        Stand::Nothing | Stand::Failed(_) => return Ok(()),
-        Stand::Given(counter) => (counter, "device-op has not taken it yet".to_owned()),
-        Stand::Accepted(counter) => (counter, standing.words(operation)),
+        OperationStatus::Nothing | OperationStatus::Failed(_) => return Ok(()),
+        OperationStatus::Given(counter) => (counter, "device-op has not taken it yet".to_owned()),
+        OperationStatus::Accepted(counter) => (counter, standing.words(operation)),
     };
     bail!(
         "{operation} {counter} is commanded already, and {words}; `ebb status` follows it, `ebb cancel {operation}` \
@@ -109,8 +109,8 @@ fn refuse_pending(standing: &Standing, kind: Kind) -> anyhow::Result<()> {
 
 /// The first command that a device ever sees is only recorded: it may be an old one.
 async fn wait_for_first_counter(root: &Root, kind: Kind) -> anyhow::Result<()> {
-    let recorded = || Standing::read(root, kind).ok()?.recorded;
-    if until(Standing::folders(root, kind.0), FIRST_COUNTER, recorded).await.is_none() {
+    let recorded = || OperationFiles::read(root, kind).ok()?.recorded;
+    if until(OperationFiles::folders(root, kind.0), FIRST_COUNTER, recorded).await.is_none() {
         bail!(
             "no {} was commanded: device-op has not recorded the first counter within {} s; see its log and \
              `ebb status`, and try again",

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, bail};
 use device_op::facts::Kind;
-use device_op::standing::{self, Stand, Standing};
+use device_op::standing::{self, OperationFiles, OperationStatus};
 use pubsub::{Persistence, Publisher, Root, TopicKey};
 use runtime::peers;
 use schemas::{Agent, CancelCommand, DeviceOpsCmd, Operation, Source, agent};
@@ -18,12 +18,12 @@ pub(super) struct TakenBack {
     pub(super) counter: u32,
     /// When it was given.
     pub(super) ops_time: String,
-    pub(super) became: Became,
+    pub(super) became: OrderResult,
 }
 
 /// What became of a take-back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum Became {
+pub(super) enum OrderResult {
     /// Nothing of the command is left.
     TakenBack,
     /// nodeagent has passed the point of no return.
@@ -34,7 +34,7 @@ pub(super) enum Became {
     Unread,
 }
 
-impl From<standing::TakenBack> for Became {
+impl From<standing::TakenBack> for OrderResult {
     fn from(taken: standing::TakenBack) -> Self {
         match taken {
             standing::TakenBack::Done => Self::TakenBack,
@@ -49,7 +49,7 @@ impl From<standing::TakenBack> for Became {
 /// No such command stands, or only another source's; somebody else writes as the operator just now; a file cannot be
 /// read or written.
 pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Result<TakenBack> {
-    let standing = Standing::read(root, kind)
+    let standing = OperationFiles::read(root, kind)
         .context("nobody knows what to take back; remove that file: without it nothing is commanded")?;
     let counter = standing.counter_to_take_back(kind).or_else(|error| {
         let others = if kind.0 == OPERATOR { others(root, kind.1) } else { Vec::new() };
@@ -67,10 +67,12 @@ pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Res
         super::now()
     };
     if !is_running {
-        return Ok(TakenBack { counter, ops_time, became: Became::Unread });
+        return Ok(TakenBack { counter, ops_time, became: OrderResult::Unread });
     }
-    let look = || Standing::read(root, kind).ok()?.after_take_back(kind, counter).map(Became::from);
-    let became = until(Standing::folders(root, kind.0), SOON, look).await.unwrap_or(Became::Pending);
+    let look =
+        || OperationFiles::read(root, kind).ok()?.after_take_back(kind, counter).map(OrderResult::from);
+    let became =
+        until(OperationFiles::folders(root, kind.0), SOON, look).await.unwrap_or(OrderResult::Pending);
     Ok(TakenBack { counter, ops_time, became })
 }
 
@@ -86,12 +88,12 @@ fn cancel(root: &Root, (source, operation): Kind, counter: u32, why: &str) -> an
 fn others(root: &Root, operation: Operation) -> Vec<(Source, u32)> {
     let stands = |source| {
         let kind = (source, operation);
-        let standing = Standing::read(root, kind).ok()?;
+        let standing = OperationFiles::read(root, kind).ok()?;
         match standing.of(kind) {
-            Stand::Given(counter) | Stand::Accepted(counter) | Stand::Failed(counter) => {
-                Some((source, counter))
-            }
-            Stand::Nothing => None,
+            OperationStatus::Given(counter)
+            | OperationStatus::Accepted(counter)
+            | OperationStatus::Failed(counter) => Some((source, counter)),
+            OperationStatus::Nothing => None,
         }
     };
     Source::ALL.into_iter().filter(|source| *source != OPERATOR).filter_map(stands).collect()

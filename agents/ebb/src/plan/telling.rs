@@ -101,7 +101,7 @@ fn budget(guard: &Guard) -> String {
 
 fn head(foreseen: &Foreseen) -> String {
     let lines = &foreseen.trial.lines;
-    let (name, cordon) = match &foreseen.picture.node {
+    let (name, cordon) = match &foreseen.snapshot.node {
         Some(node) => match (&node.cordoned_by, node.cordoned) {
             (Some(owner), true) => (node.name.as_str(), format!("cordoned by {owner}")),
             (None, true) => (node.name.as_str(), "cordoned".to_owned()),

@@ -2,7 +2,7 @@ use cluster::Trial;
 use drain::diagnosis::Blocked;
 use drain::state::{Cause, Stage};
 use drain::view::NodeView;
-use drain::{Moment, Picture, Reason};
+use drain::{Moment, Reason, Snapshot};
 
 use super::*;
 use crate::drain::testing::{line, pod};
@@ -30,7 +30,7 @@ fn foreseen() -> Foreseen {
     let extra =
         |order, volumes: &[&str]| Extra { order, volumes: volumes.iter().map(|&name| name.into()).collect() };
     Foreseen {
-        picture: Picture { node: Some(node), ..Picture::default() },
+        snapshot: Snapshot { node: Some(node), ..Snapshot::default() },
         trial: Trial { lines, blocked: vec![blocked] },
         extras: vec![extra(0, &["pv-1", "pv-2"]), extra(10, &[]), extra(0, &[])],
     }
@@ -47,7 +47,7 @@ fn a_plan_with_nothing_in_the_way() {
     foreseen.trial.lines.truncate(1);
     foreseen.trial.lines[0].stage = Some(Stage::Accepted);
     foreseen.trial.blocked.clear();
-    let node = foreseen.picture.node.as_mut().unwrap();
+    let node = foreseen.snapshot.node.as_mut().unwrap();
     node.cordoned = true;
     node.cordoned_by = Some("zedkube".into());
     insta::assert_snapshot!(tell(&foreseen));

@@ -18,7 +18,7 @@ use crate::screen;
 /// Whose slot.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
-pub(super) struct Which {
+pub(super) struct SlotOwner {
     /// The node that has the slot
     #[arg(value_name = "NODE")]
     holder: Option<String>,
@@ -43,7 +43,7 @@ struct Document {
 ///
 /// # Errors
 /// The node has none; a slot is in use and there is no `--force`; the slots cannot be read or changed.
-pub(super) async fn run(which: &Which, force: bool, common: &Common) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyhow::Result<ExitCode> {
     let device = common.device()?;
     let map = zedkube::slot_map(&device.settings);
     let wanted = which.holder.as_deref().map(node_name).transpose()?;

@@ -11,7 +11,7 @@ use schemas::{
     Preflight, PreflightProblem, RefusedInput, Slot, SpentOrder, agent,
 };
 
-use super::{AgentSeen, Seen};
+use super::{AgentSeen, StatusView};
 use crate::force::whose;
 use crate::freeze::told;
 
@@ -28,7 +28,7 @@ const MOST_PROBLEMS: usize = 5;
 const MOST_HOLDERS: usize = 5;
 
 /// The text of `ebb status` at `now`.
-pub(crate) fn tell(seen: &Seen, now: Timestamp) -> String {
+pub(crate) fn tell(seen: &StatusView, now: Timestamp) -> String {
     let mut lines = Vec::new();
     let report = seen.report.as_ref();
     // What an agent that hangs has said is old.
@@ -49,7 +49,7 @@ pub(crate) fn tell(seen: &Seen, now: Timestamp) -> String {
     lines.join("\n") + "\n"
 }
 
-fn headline(seen: &Seen, lines: &mut Vec<String>) {
+fn headline(seen: &StatusView, lines: &mut Vec<String>) {
     let Some(status) = seen.status else {
         lines.push("No NodeDrainStatus: zedkube has not run in this boot.".to_owned());
         return;
@@ -283,7 +283,7 @@ fn agents(agents: &[AgentSeen]) -> String {
     format!("Agents: {}", agents.iter().map(agent).collect::<Vec<_>>().join(", "))
 }
 
-fn refused(seen: &Seen) -> Vec<String> {
+fn refused(seen: &StatusView) -> Vec<String> {
     let report = seen.report.as_ref();
     let of_report: &[RefusedInput] = report.map_or(&[], |report| &report.refused);
     let unlisted = report.map_or(0, |report| usize::try_from(report.omitted.refused).unwrap_or(usize::MAX));

@@ -15,7 +15,7 @@ use schemas::{AnyItem, parse, to_bytes};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::{Device, Which, compact, refuse_large_fields};
+use super::{Device, TopicChoice, compact, refuse_large_fields};
 use crate::screen;
 
 /// So long the publisher may take to tell all that it has.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Args, Debug)]
 pub(super) struct GetArguments {
     #[command(flatten)]
-    which: Which,
+    which: TopicChoice,
     /// Print only the value of this item
     #[arg(value_parser = TopicKey::parse)]
     key: Option<TopicKey>,

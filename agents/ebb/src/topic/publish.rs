@@ -16,8 +16,8 @@ use schemas::agent::shown;
 use schemas::{AnyItem, check_of, parse};
 use serde::Serialize;
 
-use super::Which;
-use crate::operator::{Place, journal};
+use super::TopicChoice;
+use crate::operator::{OperatorFlags, journal};
 use crate::screen;
 
 /// Stands for stdin.
@@ -27,7 +27,7 @@ const STDIN: &str = "-";
 #[derive(Args, Debug)]
 pub(super) struct PublishArguments {
     #[command(flatten)]
-    which: Which,
+    which: TopicChoice,
     /// The item
     #[arg(value_parser = TopicKey::parse)]
     key: TopicKey,
@@ -35,7 +35,7 @@ pub(super) struct PublishArguments {
     #[arg(value_name = "JSON")]
     value: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// The answer as JSON.
@@ -139,12 +139,12 @@ fn checked(topic: &str, text: &[u8]) -> anyhow::Result<Checked> {
 #[derive(Args, Debug)]
 pub(super) struct DeleteArguments {
     #[command(flatten)]
-    which: Which,
+    which: TopicChoice,
     /// The item
     #[arg(value_parser = TopicKey::parse)]
     key: TopicKey,
     #[command(flatten)]
-    place: Place,
+    place: OperatorFlags,
 }
 
 /// Removes the item, good or not. Exit code 1 if the agent runs or there is no such item.

@@ -15,7 +15,7 @@ use schemas::AnyItem;
 use serde::Serialize;
 
 use super::get::value_text;
-use super::{Device, Which, compact, refuse_large_fields};
+use super::{Device, TopicChoice, compact, refuse_large_fields};
 use crate::screen;
 use crate::waiting::{Interrupt, Interrupts};
 
@@ -26,7 +26,7 @@ const LOOK_AT_REFUSED: Duration = Duration::from_secs(1);
 #[derive(Args, Debug)]
 pub(super) struct WatchArguments {
     #[command(flatten)]
-    which: Which,
+    which: TopicChoice,
     /// Print only what becomes of this item
     #[arg(value_parser = TopicKey::parse)]
     key: Option<TopicKey>,

@@ -129,10 +129,10 @@ async fn what_is_not_deleted_is_told_with_the_reason() -> Result<()> {
     assert_eq!((&document["Node"], &document["Reason"]), (&json!("edge-a"), &json!("dead-kubelet")));
     assert!(document["By"].as_str().is_some_and(|by| !by.is_empty()));
     let pods = document["Pods"].as_array().cloned().unwrap_or_default();
-    let fates: Vec<_> = pods.iter().map(|pod| (pod["Name"].as_str(), pod["Fate"].as_str())).collect();
+    let pod_fates: Vec<_> = pods.iter().map(|pod| (pod["Name"].as_str(), pod["Fate"].as_str())).collect();
     let expected =
         [(Some("db-0"), Some("Refused")), (Some("held"), Some("Deleted")), (Some("web-0"), Some("Deleted"))];
-    assert_eq!(fates, expected, "{document}");
+    assert_eq!(pod_fates, expected, "{document}");
     let detail = |at: usize| pods[at]["Detail"].as_str().unwrap_or_default().to_owned();
     assert!(detail(0).contains("needs the right to `delete` `pods`"), "{document}");
     assert!(detail(1).contains("its finalizers hold it"), "{document}");

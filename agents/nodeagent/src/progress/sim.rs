@@ -20,7 +20,7 @@ pub(super) struct Sim {
     /// The reason's file.
     pub(super) reason: Option<String>,
     /// The proof as nodeagent knows it, and as its file is.
-    pub(super) proof: Proof,
+    pub(super) proof: DurableRecord,
     pub(super) boot_id: &'static str,
     /// The hooks or means that run.
     pub(super) running: Option<u32>,
@@ -48,12 +48,12 @@ impl Sim {
                 is_activating: false,
                 is_released: true,
                 command: None,
-                proof: Proof::default(),
+                proof: DurableRecord::default(),
             },
             action: DeviceAction::default(),
             status: NodeAgentStatus::default(),
             reason: None,
-            proof: Proof::default(),
+            proof: DurableRecord::default(),
             boot_id: "boot-1",
             running: None,
             acted_dry: false,
@@ -183,10 +183,10 @@ impl SimAgent for Sim {
                 if self.faults.takes_no_record {
                     self.proof.refused = Some((record.clone(), "ActionRecord: disk full".to_owned()));
                 } else {
-                    self.proof = Proof { on_disk: Some(record.clone()), refused: None };
+                    self.proof = DurableRecord { on_disk: Some(record.clone()), refused: None };
                 }
             }
-            Effect::ForgetRecord => self.proof = Proof::default(),
+            Effect::ForgetRecord => self.proof = DurableRecord::default(),
             Effect::LeaveReason(command) => {
                 assert!(!self.policy.dry_run, "a dry run leaves a reason");
                 self.reason = Some(command.reason.clone());

@@ -18,7 +18,7 @@ impl Service {
                 Effect::Publish if self.is_open => self.publish(now),
                 Effect::Publish => {}
                 Effect::TakeOverride => taken = Some(self.take_override()),
-                effect @ (Effect::Look { .. }
+                effect @ (Effect::ListNodes { .. }
                 | Effect::Probe { .. }
                 | Effect::Cordon { .. }
                 | Effect::Uncordon { .. }

@@ -15,14 +15,14 @@ const FILES_ARE_SEEN_TO: Duration = Duration::from_secs(10);
 impl Service {
     /// Notes whether the watches work, and logs a change once.
     fn note_trouble(&mut self) {
-        let trouble = self.performer.trouble();
-        if trouble != self.around.trouble {
-            if let Some(text) = &trouble {
+        let watch_error = self.performer.watch_error();
+        if watch_error != self.around.watch_error {
+            if let Some(text) = &watch_error {
                 tracing::warn!("nodedrain-step: the watches have failed: {text}");
             } else {
                 tracing::info!("nodedrain-step: the watches work again");
             }
-            self.around.trouble = trouble;
+            self.around.watch_error = watch_error;
         }
     }
 

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::{CONFIGMAPS, ConfigMap, SlotMap, check_names};
-use crate::shelf::Shelf;
-use crate::watches::{Trouble, follow, trimmed};
+use crate::store::Store;
+use crate::watches::{WatchError, follow, trimmed};
 use crate::wire::Cluster;
 
 /// Reports when the ConfigMap may have changed. Dropping it ends the watch.
@@ -60,9 +60,9 @@ impl SlotWatch {
 async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>) {
     let api = Api::<ConfigMap>::namespaced(cluster.client().clone(), &map.namespace);
     let only = Config::default().fields(&format!("metadata.name={}", map.name()));
-    let mut events = pin!(follow(api, only, CONFIGMAPS, cluster.wish().clone()));
+    let mut events = pin!(follow(api, only, CONFIGMAPS, cluster.retry_after().clone()));
     let entry = |found: &ConfigMap| ((String::new(), found.name_any()), found.resource_version());
-    let mut versions = Shelf::default();
+    let mut versions = Store::default();
     let mut is_told = false;
     while let Some(event) = events.next().await {
         match event {
@@ -77,8 +77,8 @@ async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>) {
 }
 
 /// Logs a failure. A refusal lasts until a person changes it, so it is worth one warning.
-fn tell(trouble: &Trouble, is_told: &mut bool) {
-    let Trouble { failure, is_refusal } = trouble;
+fn tell(trouble: &WatchError, is_told: &mut bool) {
+    let WatchError { failure, is_refusal } = trouble;
     if *is_refusal && !std::mem::replace(is_told, true) {
         tracing::warn!("the slot table cannot be watched, so a free slot is noticed late: {failure}");
     } else {

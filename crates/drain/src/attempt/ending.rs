@@ -4,7 +4,7 @@ use crate::outcome::Failure;
 use crate::pod::{Stage, Track};
 use crate::policy::Policy;
 use crate::time::Moment;
-use crate::volumes::{Shelves, VolumeStage, VolumeTrack};
+use crate::volumes::{StorageIndex, VolumeStage, VolumeTrack};
 
 use super::Attempt;
 
@@ -79,7 +79,7 @@ impl Attempt {
         } else {
             "no fresh look has shown it yet"
         };
-        let why = self.trouble().unwrap_or_else(|| nothing.to_owned());
+        let why = self.wait_reason().unwrap_or_else(|| nothing.to_owned());
         Failure::Unproven(format!("the time is over; {why}{}", since.unwrap_or_default()))
     }
 
@@ -137,7 +137,7 @@ impl Attempt {
         let Some(snapshot) = &self.snapshot else {
             return Vec::new();
         };
-        let shelves = Shelves::of(snapshot);
-        volumes.map(|volume| format!("{} ({})", volume.named(), volume.obstacle(&shelves))).collect()
+        let index = StorageIndex::of(snapshot);
+        volumes.map(|volume| format!("{} ({})", volume.named(), volume.obstacle(&index))).collect()
     }
 }

@@ -10,7 +10,7 @@ use crate::policy::Policy;
 use crate::relist::Relist;
 use crate::storage::{Attachments, Storage};
 use crate::time::Moment;
-use crate::view::Picture;
+use crate::view::Snapshot;
 
 use super::Attempt;
 
@@ -29,7 +29,7 @@ pub(crate) enum Relisted {
 
 impl Attempt {
     /// Takes in a snapshot of the watches.
-    pub(crate) fn watched(&mut self, snapshot: Arc<Picture>, now: Moment, policy: &Policy) {
+    pub(crate) fn watched(&mut self, snapshot: Arc<Snapshot>, now: Moment, policy: &Policy) {
         let known = self.relists.watch(snapshot, self.snapshot.as_deref());
         self.take_in(known, now, policy);
     }
@@ -40,19 +40,19 @@ impl Attempt {
     }
 
     /// Asks for a relist.
-    pub(crate) fn ask(&mut self, is_proof: bool, now: Moment, policy: &Policy) -> Effect {
+    pub(crate) fn ask(&mut self, is_final_check: bool, now: Moment, policy: &Policy) -> Effect {
         let has_volumes =
             !self.volumes.all().is_empty() || self.pods.iter().any(|track| track.volumes_unknown().is_some());
-        let asks = is_proof || self.snapshot.is_none() || has_volumes;
+        let asks = is_final_check || self.snapshot.is_none() || has_volumes;
         let volumes = asks && self.volumes_count(now, policy);
-        self.relists.ask(is_proof, volumes, now);
-        Effect::Prove { attempt: self.number, volumes }
+        self.relists.ask(is_final_check, volumes, now);
+        Effect::Relist { attempt: self.number, volumes }
     }
 
     /// Takes in the answer to the relist that is on its way.
     pub(crate) fn relisted(
         &mut self,
-        answer: Result<Arc<Picture>, String>,
+        answer: Result<Arc<Snapshot>, String>,
         now: Moment,
         policy: &Policy,
     ) -> Relisted {
@@ -83,7 +83,7 @@ impl Attempt {
         self.pods.relisted(self.relists.asked());
         self.take_in(Arc::clone(&known), now, policy);
         let is_empty = !plan(&found, policy).iter().any(Planned::must_leave);
-        let proves = relist.is_proof && is_empty && self.tells_enough(&relist, &found, now, policy);
+        let proves = relist.is_final_check && is_empty && self.tells_enough(&relist, &found, now, policy);
         if proves {
             self.volumes.await_leftovers(&known, &self.planned, now, policy);
         }
@@ -96,13 +96,13 @@ impl Attempt {
     }
 
     /// The relist tells as much of volumes as the policy wants to know, now that it is taken in.
-    fn tells_enough(&self, relist: &Relist, found: &Picture, now: Moment, policy: &Policy) -> bool {
+    fn tells_enough(&self, relist: &Relist, found: &Snapshot, now: Moment, policy: &Policy) -> bool {
         let is_told = matches!(found.storage.attachments, Attachments::Listed(_) | Attachments::NotServed);
         !self.volumes_count(now, policy) || (relist.volumes && (is_told || !self.must_see(now, policy)))
     }
 
     /// Takes in what is known now.
-    fn take_in(&mut self, snapshot: Arc<Picture>, now: Moment, policy: &Policy) {
+    fn take_in(&mut self, snapshot: Arc<Snapshot>, now: Moment, policy: &Policy) {
         let planned = plan(&snapshot, policy);
         let newcomers = match &self.snapshot {
             None => Newcomers::First,

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::budget::{guarding, in_flight_limit};
 use crate::event::Effect;
-use crate::pod::{By, Track};
+use crate::pod::{DeletionMethod, Track};
 use crate::pods::Pods;
 use crate::policy::{Method, Policy, StatefulOrder};
 use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::turns::{End, Turn, Waits};
-use crate::view::{Picture, PodView};
-use crate::volumes::{Shelves, VolumeStage, Volumes};
+use crate::view::{PodView, Snapshot};
+use crate::volumes::{StorageIndex, VolumeStage, Volumes};
 
 use super::Attempt;
 
@@ -51,7 +51,7 @@ impl Attempt {
         &mut self,
         pod: &'a PodView,
         order: i32,
-        snapshot: &'a Picture,
+        snapshot: &'a Snapshot,
         budgets: &mut BudgetUse<'a>,
         now: Moment,
         policy: &Policy,
@@ -69,7 +69,7 @@ impl Attempt {
         let may = track.is_due(now)
             && track.order() <= order
             && (has_room || track.needs_no_turn())
-            && (track.by() != By::Eviction || budgets.take(pod, snapshot));
+            && (track.by() != DeletionMethod::Eviction || budgets.take(pod, snapshot));
         if !may {
             return None;
         }
@@ -79,7 +79,7 @@ impl Attempt {
     }
 
     /// Pods without attached volumes first, in the snapshot's order; then those with, by priority.
-    fn in_turn<'a>(&self, snapshot: &'a Picture, policy: &Policy) -> Vec<&'a PodView> {
+    fn in_turn<'a>(&self, snapshot: &'a Snapshot, policy: &Policy) -> Vec<&'a PodView> {
         let is_stateful = |pod: &PodView| self.pods.get(&pod.id.uid).is_some_and(Track::is_stateful);
         let (mut last, mut pods): (Vec<&PodView>, Vec<&PodView>) =
             snapshot.pods.iter().partition(|pod| is_stateful(pod));
@@ -112,13 +112,13 @@ impl Attempt {
         if self.turns.iter().next().is_none() {
             return;
         }
-        let shelves = Shelves::of(&snapshot);
+        let index = StorageIndex::of(&snapshot);
         let (pods, volumes) = (&self.pods, &self.volumes);
         let waits = |turn: &Turn| Waits {
             pod: pods.get(&turn.pod.uid).map(Track::is_on_its_way),
             detaches: in_stage(turn, volumes, VolumeStage::Detaching).next().is_some(),
             attaches: may_reattach(turn, &snapshot, policy)
-                && unattached(turn, volumes, &shelves).next().is_some(),
+                && unattached(turn, volumes, &index).next().is_some(),
         };
         for (turn, end) in self.turns.settle(waits, now, policy) {
             match end {
@@ -130,7 +130,7 @@ impl Attempt {
                 }
                 End::NotReattached => {
                     let late: Vec<String> =
-                        unattached(&turn, &self.volumes, &shelves).map(str::to_owned).collect();
+                        unattached(&turn, &self.volumes, &index).map(str::to_owned).collect();
                     for volume in late {
                         self.volumes.note_late(&volume);
                     }
@@ -159,13 +159,13 @@ fn in_stage<'a>(turn: &'a Turn, volumes: &'a Volumes, stage: VolumeStage) -> imp
 fn unattached<'a>(
     turn: &'a Turn,
     volumes: &'a Volumes,
-    shelves: &'a Shelves<'_>,
+    index: &'a StorageIndex<'_>,
 ) -> impl Iterator<Item = &'a str> {
-    in_stage(turn, volumes, VolumeStage::Detached).filter(|volume| !shelves.is_elsewhere(volume))
+    in_stage(turn, volumes, VolumeStage::Detached).filter(|volume| !index.is_elsewhere(volume))
 }
 
 /// The pod is recreated, some node takes it, and it can be seen when its volumes are attached there.
-fn may_reattach(turn: &Turn, snapshot: &Picture, policy: &Policy) -> bool {
+fn may_reattach(turn: &Turn, snapshot: &Snapshot, policy: &Policy) -> bool {
     turn.reattaches
         && !policy.volumes.reattach_timeout.is_zero()
         && snapshot.storage.peer_takes_pods != Some(false)
@@ -176,7 +176,7 @@ fn may_reattach(turn: &Turn, snapshot: &Picture, policy: &Policy) -> bool {
 struct BudgetUse<'a>(BTreeMap<(&'a str, &'a str), usize>);
 
 impl<'a> BudgetUse<'a> {
-    fn of(pods: &Pods, snapshot: &'a Picture) -> Self {
+    fn of(pods: &Pods, snapshot: &'a Snapshot) -> Self {
         let mut taken = Self(BTreeMap::new());
         if snapshot.budgets.is_empty() {
             return taken;
@@ -190,7 +190,7 @@ impl<'a> BudgetUse<'a> {
     }
 
     /// Takes a place under every budget of the pod, if all have one.
-    fn take(&mut self, pod: &'a PodView, snapshot: &'a Picture) -> bool {
+    fn take(&mut self, pod: &'a PodView, snapshot: &'a Snapshot) -> bool {
         let has_room = guarding(pod, &snapshot.budgets).all(|budget| {
             let key = (budget.namespace.as_str(), budget.name.as_str());
             self.0.get(&key).copied().unwrap_or(0) < in_flight_limit(budget)
@@ -201,7 +201,7 @@ impl<'a> BudgetUse<'a> {
         has_room
     }
 
-    fn add(&mut self, pod: &'a PodView, snapshot: &'a Picture) {
+    fn add(&mut self, pod: &'a PodView, snapshot: &'a Snapshot) {
         for budget in guarding(pod, &snapshot.budgets) {
             *self.0.entry((&budget.namespace, &budget.name)).or_default() += 1;
         }

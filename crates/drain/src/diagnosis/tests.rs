@@ -64,8 +64,8 @@ fn a_hint_for_each_kind_of_budget() {
     ];
     for (budget, expected) in cases {
         let mut bench = Bench::start();
-        let picture = Picture { budgets: vec![budget.clone()], ..with(vec![pod("1")]) };
-        bench.picture(picture);
+        let snapshot = Snapshot { budgets: vec![budget.clone()], ..with(vec![pod("1")]) };
+        bench.snapshot(snapshot);
         bench.answer("1", refusal());
         let blocked = only(&bench);
         says(&blocked.hint, &["budget a/b", expected]);
@@ -95,9 +95,9 @@ fn misconfigured_is_what_mcm_calls_so() {
 #[test]
 fn unhealthy_pods_are_named_with_their_nodes() {
     let mut bench = Bench::start();
-    let mut picture = guarded(vec![pod("1")], 0, "1");
-    (picture.budgets[0].desired_healthy, picture.budgets[0].expected_pods) = (1, 1);
-    bench.picture(picture);
+    let mut snapshot = guarded(vec![pod("1")], 0, "1");
+    (snapshot.budgets[0].desired_healthy, snapshot.budgets[0].expected_pods) = (1, 1);
+    bench.snapshot(snapshot);
     bench.answer("1", refusal());
     let unhealthy = vec![
         UnhealthyPod { name: "x".into(), node: "edge-b".into(), why: "CrashLoopBackOff".into() },
@@ -116,7 +116,7 @@ fn unhealthy_pods_are_named_with_their_nodes() {
 #[test]
 fn the_last_refusal_counts_until_there_is_another_answer() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.answer("1", refusal());
     let told = only(&bench);
     bench.after(Duration::from_secs(30));
@@ -142,7 +142,7 @@ fn findings_are_those_of_this_very_budget() {
         (pods("other", "b", 0), vec![]),
     ] {
         let mut bench = Bench::start();
-        bench.picture(guarded(vec![pod("1")], 0, "1"));
+        bench.snapshot(guarded(vec![pod("1")], 0, "1"));
         bench.answer("1", refusal());
         find(&mut bench, Findings { budgets: vec![found], ..Findings::default() });
         assert_eq!(only(&bench).budgets[0].unhealthy, expected);
@@ -159,7 +159,7 @@ fn a_holder_is_named_only_while_somebody_refuses() {
         (Answer::Final { text: "no right".into() }, false),
     ] {
         let mut bench = Bench::start();
-        bench.picture(guarded(vec![machine(), pod("2")], 1, "1"));
+        bench.snapshot(guarded(vec![machine(), pod("2")], 1, "1"));
         bench.answer("1", answer.clone());
         assert_eq!(!only(&bench).holder.is_empty(), is_named, "{answer:?}");
     }
@@ -171,7 +171,7 @@ fn a_returning_pod_is_named_from_the_first_time_and_slow_from_the_third() {
         let mut bench = Bench::start();
         bench.after(Duration::from_secs(10));
         for uid in 0..=times {
-            bench.picture(with(vec![pod(&uid.to_string())]));
+            bench.snapshot(with(vec![pod(&uid.to_string())]));
         }
         let blocked = only(&bench);
         says(
@@ -188,7 +188,7 @@ fn a_returning_pod_is_named_from_the_first_time_and_slow_from_the_third() {
 fn a_silent_controller_manager_is_named() {
     for (seconds, is_named) in [(59, false), (60, true)] {
         let mut bench = Bench::start();
-        bench.picture(guarded(vec![pod("1")], 0, "1"));
+        bench.snapshot(guarded(vec![pod("1")], 0, "1"));
         bench.answer("1", refusal());
         let lease = LeaseView { holder: "edge-c".into(), silent: Duration::from_secs(seconds) };
         find(&mut bench, Findings { controller_manager: Some(lease), ..Findings::default() });
@@ -203,15 +203,15 @@ fn a_silent_controller_manager_is_named() {
 #[test]
 fn two_budgets_and_webhooks() {
     let mut bench = Bench::start();
-    let mut picture = guarded(vec![pod("1")], 1, "1");
-    picture.budgets.push(BudgetView { name: "c".into(), ..picture.budgets[0].clone() });
-    bench.picture(picture);
+    let mut snapshot = guarded(vec![pod("1")], 1, "1");
+    snapshot.budgets.push(BudgetView { name: "c".into(), ..snapshot.budgets[0].clone() });
+    bench.snapshot(snapshot);
     bench.answer("1", Answer::TwoBudgets);
     says(&only(&bench).cause, &["more than one PodDisruptionBudget"]);
     says(&only(&bench).hint, &["only one of b, c selects this pod"]);
 
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", Answer::Webhook { text: "not today".into() });
     says(&only(&bench).cause, &["admission webhook: not today"]);
     assert!(!only(&bench).hint.is_empty());
@@ -220,11 +220,11 @@ fn two_budgets_and_webhooks() {
 #[test]
 fn refused_and_final() {
     let mut bench = Bench::with(crate::Policy::kubectl(), None);
-    bench.picture(with(vec![crate::PodView { controller: None, empty_dir: true, ..pod("1") }]));
+    bench.snapshot(with(vec![crate::PodView { controller: None, empty_dir: true, ..pod("1") }]));
     says(&only(&bench).cause, &["does not allow", "emptyDir", "no controller"]);
 
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1"), pod("2")]));
+    bench.snapshot(with(vec![pod("1"), pod("2")]));
     bench.answer("1", Answer::Final { text: "no right to evict".into() });
     assert_eq!(only(&bench).cause, "no right to evict");
     assert!(!only(&bench).hint.is_empty());
@@ -270,14 +270,14 @@ fn kubevirt_is_recognised_by_the_state_of_its_migration() {
     for (machines, holder, hint) in cases {
         let mut bench = Bench::start();
         let pods = vec![of_controller("1", "kubevirt.io/v1", "VirtualMachineInstance")];
-        bench.picture(guarded(pods, 0, "1"));
+        bench.snapshot(guarded(pods, 0, "1"));
         bench.answer("1", refusal());
         find(&mut bench, Findings { machines, ..Findings::default() });
         says(&only(&bench).holder, &["KubeVirt", holder]);
         says(&only(&bench).hint, &[hint]);
     }
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![of_controller("1", "example.org/v1", "VirtualMachineInstance")], 0, "1"));
+    bench.snapshot(guarded(vec![of_controller("1", "example.org/v1", "VirtualMachineInstance")], 0, "1"));
     bench.answer("1", refusal());
     assert_eq!(only(&bench).holder, "", "somebody else's kind of the same name");
 }
@@ -305,7 +305,7 @@ fn longhorn_is_recognised_by_its_policy() {
         let mut bench = Bench::start();
         let mut manager = of_controller("1", "longhorn.io/v1beta2", "InstanceManager");
         manager.labels.insert("longhorn.io/component".into(), "instance-manager".into());
-        bench.picture(guarded(vec![manager], 0, "1"));
+        bench.snapshot(guarded(vec![manager], 0, "1"));
         bench.answer("1", refusal());
         find(&mut bench, Findings { longhorn, ..Findings::default() });
         says(&only(&bench).holder, &["Longhorn", holder]);
@@ -333,7 +333,7 @@ fn a_terminating_pod_is_stuck_30_s_after_its_time() {
     ];
     for (pod, node, expected) in cases {
         let mut bench = Bench::start();
-        bench.picture(Picture { node: Some(node), ..with(vec![pod]) });
+        bench.snapshot(Snapshot { node: Some(node), ..with(vec![pod]) });
         match expected {
             Some(expected) => {
                 says(&only(&bench).cause, &["still terminating 31 s after its time", expected]);
@@ -348,7 +348,7 @@ fn a_terminating_pod_is_stuck_30_s_after_its_time() {
 #[test]
 fn without_a_server_clock_ours_tells_what_is_stuck() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     bench.after(Duration::from_mins(1));
     assert_eq!(blocked(bench.attempt(), bench.now), [], "30 s of grace, and 30 s");
     bench.after(Duration::from_secs(1));
@@ -356,11 +356,11 @@ fn without_a_server_clock_ours_tells_what_is_stuck() {
 }
 
 #[test]
-fn time_goes_on_after_the_last_picture() {
+fn time_goes_on_after_the_last_snapshot() {
     let mut bench = Bench::start();
     let terminating =
         Terminating { grace: Duration::ZERO, overdue: Duration::from_secs(5), ..Terminating::default() };
-    bench.picture(with(vec![PodView { terminating: Some(terminating), ..pod("1") }]));
+    bench.snapshot(with(vec![PodView { terminating: Some(terminating), ..pod("1") }]));
     bench.after(Duration::from_secs(26));
     says(&only(&bench).cause, &["31 s after its time"]);
 }
@@ -368,7 +368,7 @@ fn time_goes_on_after_the_last_picture() {
 #[test]
 fn a_refused_pod_counts_from_its_first_refusal() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.answer("1", refusal());
     let first = bench.now;
     bench.after(Duration::from_secs(30));

@@ -6,11 +6,11 @@ use crate::answer::Answer;
 use crate::budget::{fingerprint, would_allow};
 use crate::plan::{Planned, Verdict};
 use crate::policy::{Policy, REFUSAL_LASTS, REFUSAL_TIMES};
-use crate::retry::{SHORTEST_RETRY, pause, spread_out, wish};
+use crate::retry::{SHORTEST_RETRY, pause, retry_after, spread_out};
 use crate::time::Moment;
 use crate::view::{BudgetView, PodView, Terminating};
 
-use super::{By, Cause, Denied, SentUnder, Stage, Track};
+use super::{Cause, DeletionMethod, Denied, SentUnder, Stage, Track};
 
 /// Two budgets on one pod stay two until a person changes them, so the eviction is tried again this seldom.
 const TWO_BUDGETS_RETRY: Duration = Duration::from_mins(1);
@@ -105,8 +105,9 @@ impl Track {
             Denied { times: before.times.saturating_add(1), ..before }
         });
         self.said_gone = answer == Answer::Gone;
-        let is_let_go =
-            answer == Answer::Accepted && self.by == By::Eviction && pod.is_some_and(|pod| pod.ready);
+        let is_let_go = answer == Answer::Accepted
+            && self.by == DeletionMethod::Eviction
+            && pod.is_some_and(|pod| pod.ready);
         let is_outdated = matches!(answer, Answer::Budget(_))
             && pod.is_some_and(|pod| self.may_be_answered_otherwise(pod, budgets));
         let stage = if is_outdated {
@@ -139,18 +140,18 @@ impl Track {
         match answer {
             Answer::Accepted | Answer::Gone => Stage::Accepted,
             Answer::Budget(refusal) => {
-                blocked(Cause::Budget(refusal.text), refusal.after.map_or(policy.retry, wish))
+                blocked(Cause::Budget(refusal.text), refusal.after.map_or(policy.retry, retry_after))
             }
             Answer::TwoBudgets => blocked(Cause::TwoBudgets, TWO_BUDGETS_RETRY),
             Answer::Webhook { text } => blocked(Cause::Webhook(text), policy.retry),
-            Answer::NamespaceTerminating if self.by != By::Eviction => {
+            Answer::NamespaceTerminating if self.by != DeletionMethod::Eviction => {
                 paused("the namespace is being deleted".to_owned(), None)
             }
             Answer::NamespaceTerminating => {
-                self.by = By::Deletion;
+                self.by = DeletionMethod::Deletion;
                 Stage::Waiting
             }
-            Answer::NoEvictions if self.by != By::Eviction => {
+            Answer::NoEvictions if self.by != DeletionMethod::Eviction => {
                 paused("the API server does not know what was asked for".to_owned(), None)
             }
             Answer::NoEvictions => Stage::Waiting,

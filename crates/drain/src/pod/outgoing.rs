@@ -9,13 +9,13 @@ use crate::retry::SHORTEST_RETRY;
 use crate::time::Moment;
 use crate::view::{BudgetView, PodView};
 
-use super::{By, SentUnder, Stage, Track};
+use super::{DeletionMethod, SentUnder, Stage, Track};
 
 impl Track {
     /// Evictions do not work, or are not wanted.
     pub(crate) fn give_up_evictions(&mut self) {
-        if self.by == By::Eviction {
-            self.by = By::Deletion;
+        if self.by == DeletionMethod::Eviction {
+            self.by = DeletionMethod::Deletion;
         }
     }
 
@@ -77,7 +77,7 @@ impl Track {
 
     /// The eviction was refused for too long: the pod is deleted from now on, with its own grace.
     pub(crate) fn escalate(&mut self, now: Moment) {
-        self.by = By::Escalation;
+        self.by = DeletionMethod::Escalation;
         self.escalated = Some(now);
         self.enter(Stage::Waiting, now);
     }
@@ -91,8 +91,8 @@ impl Track {
         self.mark_sent(now);
         let (pod, grace) = (self.id.clone(), self.grace_sent);
         match self.by {
-            By::Eviction => Effect::Evict { attempt, pod, grace },
-            By::Deletion | By::Escalation => Effect::Delete { attempt, pod, grace },
+            DeletionMethod::Eviction => Effect::Evict { attempt, pod, grace },
+            DeletionMethod::Deletion | DeletionMethod::Escalation => Effect::Delete { attempt, pod, grace },
         }
     }
 }

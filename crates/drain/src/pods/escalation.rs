@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::pod::{STUCK_AFTER, Track};
 use crate::policy::{MaxRetries, Policy};
 use crate::time::Moment;
-use crate::view::Picture;
+use crate::view::Snapshot;
 
 use super::Pods;
 
@@ -49,8 +49,8 @@ impl Pods {
     /// are gone are forgotten. `last` is the snapshot before this one.
     pub(crate) fn see_budgets(
         &mut self,
-        last: Option<&Picture>,
-        snapshot: &Picture,
+        last: Option<&Snapshot>,
+        snapshot: &Snapshot,
         now: Moment,
         policy: &Policy,
     ) {

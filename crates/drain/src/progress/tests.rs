@@ -7,8 +7,8 @@ use crate::answer::Answer;
 use crate::findings::Findings;
 use crate::policy::{MaxRetries, Policy};
 use crate::tests::{Bench, guarded, pod, refusal, terminating, with};
-use crate::view::{Picture, Terminating};
-use crate::volumes::tests::{elsewhere, here, picture, storage, using};
+use crate::view::{Snapshot, Terminating};
+use crate::volumes::tests::{elsewhere, here, snapshot, storage, using};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -23,20 +23,20 @@ fn line_of(bench: &Bench, uid: &str) -> Line {
 fn each_pod_counts_once() {
     let mut bench = Bench::start();
     let stays = PodView { mirror: true, ..pod("9") };
-    bench.picture(with(vec![pod("0"), pod("1"), pod("2"), terminating("3"), pod("4"), pod("5"), stays]));
+    bench.snapshot(with(vec![pod("0"), pod("1"), pod("2"), terminating("3"), pod("4"), pod("5"), stays]));
     bench.answer("1", refusal());
     bench.answer("2", Answer::Throttled { after: None, text: "busy".into() });
     bench.answer("4", Answer::Final { text: "no".into() });
     bench.answer("5", Answer::Accepted);
     let left = vec![pod("1"), pod("2"), terminating("3"), pod("4"), pod("5")];
-    bench.picture(with(left));
+    bench.snapshot(with(left));
     let expected =
         Progress { total: 6, gone: 1, terminating: 2, blocked: 2, waiting: 1, left: 5, volumes: 0 };
     assert_eq!(progress(bench.attempt()), expected);
 }
 
 #[test]
-fn before_a_picture_there_is_nothing_to_tell() {
+fn before_a_snapshot_there_is_nothing_to_tell() {
     let bench = Bench::start();
     assert_eq!(progress(bench.attempt()), Progress::default());
     assert_eq!(lines(bench.attempt(), bench.now), []);
@@ -48,7 +48,7 @@ fn before_a_picture_there_is_nothing_to_tell() {
 fn what_each_pod_is_doing() {
     let mut bench = Bench::start();
     let stays = PodView { mirror: true, ..pod("9") };
-    bench.picture(guarded(vec![pod("1"), stays], 1, "1"));
+    bench.snapshot(guarded(vec![pod("1"), stays], 1, "1"));
     bench.answer("1", refusal());
     let line = line_of(&bench, "1");
     assert_eq!((line.owner.as_str(), line.verdict, line.tries), ("ReplicaSet/", Verdict::Evict, 1));
@@ -61,7 +61,7 @@ fn what_each_pod_is_doing() {
 #[test]
 fn a_refused_pod_counts_from_its_first_refusal() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     assert_eq!(line_of(&bench, "1").since, bench.now, "sent just now");
     bench.now = bench.now + seconds(1);
     bench.answer("1", refusal());
@@ -76,7 +76,7 @@ fn a_refused_pod_counts_from_its_first_refusal() {
 fn details_for_each_kind_of_wait() {
     let told = |answer: Answer| {
         let mut bench = Bench::start();
-        bench.picture(with(vec![pod("1")]));
+        bench.snapshot(with(vec![pod("1")]));
         bench.answer("1", answer);
         line_of(&bench, "1").detail
     };
@@ -88,10 +88,10 @@ fn details_for_each_kind_of_wait() {
     let mut bench = Bench::start();
     let mut awaited = pod("1");
     awaited.labels.insert(crate::plan::DRAIN_LABEL.into(), "wait-completed".into());
-    bench.picture(with(vec![awaited]));
+    bench.snapshot(with(vec![awaited]));
     assert_eq!(line_of(&bench, "1").detail, "waiting until it has finished by itself");
     let mut bench = Bench::with(Policy::kubectl(), None);
-    bench.picture(with(vec![PodView { controller: None, ..pod("1") }]));
+    bench.snapshot(with(vec![PodView { controller: None, ..pod("1") }]));
     assert_eq!(line_of(&bench, "1").detail, "the policy does not allow its eviction");
 }
 
@@ -100,7 +100,7 @@ fn a_pod_that_returns_says_how_often() {
     let mut bench = Bench::start();
     bench.after(Duration::from_secs(10));
     for uid in ["0", "1", "2", "3"] {
-        bench.picture(with(vec![pod(uid)]));
+        bench.snapshot(with(vec![pod(uid)]));
     }
     assert_eq!(line_of(&bench, "3").detail, "made anew on this node 3 times: evicted slowly");
 }
@@ -120,7 +120,7 @@ fn a_terminating_pod_speaks_30_s_after_its_time() {
         (held, "still terminating 31 s after its time: held by finalizers a, b"),
     ] {
         let mut bench = Bench::start();
-        bench.picture(with(vec![pod]));
+        bench.snapshot(with(vec![pod]));
         assert_eq!(line_of(&bench, "1").detail, expected);
     }
 }
@@ -128,7 +128,7 @@ fn a_terminating_pod_speaks_30_s_after_its_time() {
 #[test]
 fn a_deletion_after_refusals_is_told_unless_something_else_is() {
     let mut bench = Bench::with(Policy { max_retries: MaxRetries::Times(0), ..Policy::device() }, None);
-    bench.picture(guarded(vec![pod("1"), pod("2")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1"), pod("2")], 0, "1"));
     bench.answer("1", refusal());
     assert!(line_of(&bench, "1").detail.contains("refused for too long"));
     bench.answer("1", Answer::Webhook { text: "no".into() });
@@ -146,19 +146,19 @@ fn volumes_from_the_last_user_to_the_next_node() {
         lines.map(|line| (line.volume, line.stage, line.detail)).collect()
     };
     let told = |name: &str, stage, detail: &str| (name.to_owned(), stage, detail.to_owned());
-    bench.picture(picture(pods(), store(vec![here("1"), here("2"), here("3")])));
+    bench.snapshot(snapshot(pods(), store(vec![here("1"), here("2"), here("3")])));
     assert_eq!(stages(&bench), [], "in use");
     assert_eq!(progress(bench.attempt()).volumes, 0);
-    bench.picture(picture(pods().split_off(1), store(vec![here("1"), here("2"), here("3")])));
+    bench.snapshot(snapshot(pods().split_off(1), store(vec![here("1"), here("2"), here("3")])));
     let there = "its VolumeAttachment is still there";
     assert_eq!(stages(&bench), [told("pv-1", "Detaching", there), told("pv-2", "Detaching", there)]);
     assert_eq!(progress(bench.attempt()).volumes, 2);
     assert_eq!(volume_lines(bench.attempt())[0].pod.uid, "1");
     assert_eq!(volume_lines(bench.attempt())[0].claim, "a/claim-1");
-    bench.picture(picture(pods().split_off(1), store(vec![here("3")])));
+    bench.snapshot(snapshot(pods().split_off(1), store(vec![here("3")])));
     assert_eq!(stages(&bench), [told("pv-1", "Attaching", ""), told("pv-2", "Attaching", "")]);
     assert_eq!(progress(bench.attempt()).volumes, 0);
-    bench.picture(picture(pods().split_off(1), store(vec![elsewhere("1"), elsewhere("2"), here("3")])));
+    bench.snapshot(snapshot(pods().split_off(1), store(vec![elsewhere("1"), elsewhere("2"), here("3")])));
     assert_eq!(stages(&bench), [], "done");
 }
 
@@ -168,8 +168,8 @@ fn only_volumes_of_a_turn_are_being_attached() {
     let store = |attachments| storage(&["1", "2", "3"], attachments);
     // The second pod was not attached: nobody waits for it.
     let pods = vec![using("1", &["1"]), using("2", &["2"]), using("3", &["3"])];
-    bench.picture(picture(pods.clone(), store(vec![here("1"), here("3")])));
-    bench.picture(picture(pods[2..].to_vec(), store(vec![here("3")])));
+    bench.snapshot(snapshot(pods.clone(), store(vec![here("1"), here("3")])));
+    bench.snapshot(snapshot(pods[2..].to_vec(), store(vec![here("3")])));
     let lines = volume_lines(bench.attempt());
     assert_eq!(lines.iter().map(|line| line.volume.as_str()).collect::<Vec<_>>(), ["pv-1"]);
 }
@@ -177,7 +177,7 @@ fn only_volumes_of_a_turn_are_being_attached() {
 #[test]
 fn findings_do_not_change_numbers() {
     let mut bench = Bench::start();
-    bench.picture(Picture::default());
+    bench.snapshot(Snapshot::default());
     let findings = std::sync::Arc::new(Findings::default());
     bench.send(crate::Event::Found { attempt: 1, findings });
     assert_eq!(progress(bench.attempt()), Progress::default());

@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 
 use crate::storage::{AttachmentView, Attachments, ClaimView, Storage};
-use crate::view::{NodeView, Picture, PodView};
+use crate::view::{NodeView, PodView, Snapshot};
 
 /// The fresh list `found`, except where the watches show something else now (`watched`) than when it was asked for
 /// (`before`): that is newer, or as good. What is attached counts as attached if either says so: an attachment may be made
 /// anew under its old name. `known` is what was known before; `volumes`: the list has volumes as well.
 pub(super) fn snapshot(
-    before: &Picture,
-    watched: &Picture,
-    found: &Picture,
-    known: Option<&Picture>,
+    before: &Snapshot,
+    watched: &Snapshot,
+    found: &Snapshot,
+    known: Option<&Snapshot>,
     volumes: bool,
-) -> Picture {
+) -> Snapshot {
     let storage = match known {
         Some(known) if volumes => storage(before, watched, found, &known.storage),
         Some(known) => known.storage.clone(),
         None => found.storage.clone(),
     };
-    Picture {
+    Snapshot {
         node: node(before.node.as_ref(), watched.node.as_ref(), found.node.as_ref()),
         pods: pods(&before.pods, &watched.pods, &found.pods),
         budgets: known.map_or_else(|| found.budgets.clone(), |known| known.budgets.clone()),
@@ -62,7 +62,7 @@ pub(super) fn pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -
 }
 
 /// The watches know best, then the fresh list; what neither tells of is as it was.
-fn storage(before: &Picture, watched: &Picture, found: &Picture, known: &Storage) -> Storage {
+fn storage(before: &Snapshot, watched: &Snapshot, found: &Snapshot, known: &Storage) -> Storage {
     let (fresh, watched) = (&found.storage, &watched.storage);
     let mut storage =
         Storage { peer_takes_pods: known.peer_takes_pods.or(fresh.peer_takes_pods), ..fresh.clone() };

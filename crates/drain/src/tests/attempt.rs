@@ -15,12 +15,12 @@ type AnswerCase = (Answer, fn(&Stage) -> bool);
 #[test]
 fn evicts_waits_proves_and_ends() {
     let mut bench = Bench::start();
-    assert_eq!(evicted(&bench.picture(with(vec![pod("1"), pod("2")]))), ["1", "2"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![pod("1"), pod("2")]))), ["1", "2"]);
     assert_eq!(bench.answer("1", Answer::Accepted), []);
     assert_eq!(bench.answer("2", Answer::Accepted), []);
-    assert_eq!(bench.picture(with(vec![terminating("1"), terminating("2")])), []);
-    assert_eq!(bench.picture(with(vec![terminating("2")])), []);
-    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    assert_eq!(bench.snapshot(with(vec![terminating("1"), terminating("2")])), []);
+    assert_eq!(bench.snapshot(with(vec![terminating("2")])), []);
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
     assert_eq!(bench.outcome(), None, "an empty watch proves nothing");
     assert_eq!(bench.proof(with(vec![])), [Effect::Abort]);
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
@@ -29,7 +29,7 @@ fn evicts_waits_proves_and_ends() {
 #[test]
 fn an_empty_node_needs_one_fresh_list() {
     let mut bench = Bench::start();
-    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
     bench.proof(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
@@ -37,7 +37,7 @@ fn an_empty_node_needs_one_fresh_list() {
 #[test]
 fn a_fresh_list_that_shows_a_pod_goes_on() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![]));
+    bench.snapshot(with(vec![]));
     assert_eq!(evicted(&bench.proof(with(vec![pod("1")]))), ["1"]);
     assert_eq!(bench.outcome(), None);
 }
@@ -45,21 +45,21 @@ fn a_fresh_list_that_shows_a_pod_goes_on() {
 #[test]
 fn a_failed_fresh_list_proves_nothing_and_is_repeated() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![]));
-    assert_eq!(bench.send(Event::Proof { attempt: 1, look: Err("no answer".into()) }), []);
-    assert_eq!(bench.after(Duration::from_secs(1)), [PROVE]);
+    bench.snapshot(with(vec![]));
+    assert_eq!(bench.send(Event::Relisted { attempt: 1, result: Err("no answer".into()) }), []);
+    assert_eq!(bench.after(Duration::from_secs(1)), [RELIST]);
     assert_eq!(bench.outcome(), None);
 }
 
 #[test]
 fn pods_that_kept_coming_need_two_clean_lists_apart() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
-    bench.picture(with(vec![pod("2")]));
-    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    bench.snapshot(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("2")]));
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
     assert_eq!(bench.proof(with(vec![])), []);
     assert_eq!(bench.after(bench.policy.settle.checked_sub(Duration::from_millis(1)).unwrap()), []);
-    assert_eq!(bench.after(Duration::from_millis(1)), [PROVE]);
+    assert_eq!(bench.after(Duration::from_millis(1)), [RELIST]);
     bench.proof(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
@@ -68,10 +68,10 @@ fn pods_that_kept_coming_need_two_clean_lists_apart() {
 fn after_an_outage_the_proof_waits_for_the_schedulers_stale_cache() {
     let back = Moment(1_000_000);
     let mut bench = Bench::with(Policy::device(), Some(back));
-    bench.picture(with(vec![]));
+    bench.snapshot(with(vec![]));
     assert_eq!(bench.proof(with(vec![])), [], "clean, but too early");
     assert_eq!(bench.after(STALE_SCHEDULER.checked_sub(Duration::from_millis(1)).unwrap()), []);
-    assert_eq!(bench.after(Duration::from_millis(1)), [PROVE]);
+    assert_eq!(bench.after(Duration::from_millis(1)), [RELIST]);
     bench.proof(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
@@ -79,16 +79,16 @@ fn after_an_outage_the_proof_waits_for_the_schedulers_stale_cache() {
 #[test]
 fn nothing_is_sent_before_the_node_is_seen_cordoned() {
     let mut bench = Bench::start();
-    let schedulable = Picture { node: Some(node(false)), ..with(vec![pod("1")]) };
-    assert_eq!(bench.picture(schedulable), [], "the watch lags behind our own patch");
-    assert_eq!(evicted(&bench.picture(with(vec![pod("1")]))), ["1"]);
+    let schedulable = Snapshot { node: Some(node(false)), ..with(vec![pod("1")]) };
+    assert_eq!(bench.snapshot(schedulable), [], "the watch lags behind our own patch");
+    assert_eq!(evicted(&bench.snapshot(with(vec![pod("1")]))), ["1"]);
 }
 
 #[test]
-fn an_uncordon_before_the_first_picture_is_found_by_a_fresh_look() {
-    let schedulable = || Picture { node: Some(node(false)), ..with(vec![pod("1")]) };
+fn an_uncordon_before_the_first_snapshot_is_found_by_a_fresh_look() {
+    let schedulable = || Snapshot { node: Some(node(false)), ..with(vec![pod("1")]) };
     let mut bench = Bench::start();
-    assert_eq!(bench.picture(schedulable()), []);
+    assert_eq!(bench.snapshot(schedulable()), []);
     assert_eq!(bench.after(Duration::from_millis(1_999)), []);
     assert_eq!(bench.after(Duration::from_millis(1)), [REFRESH]);
     bench.proof(schedulable());
@@ -98,11 +98,11 @@ fn an_uncordon_before_the_first_picture_is_found_by_a_fresh_look() {
 #[test]
 fn a_pod_that_may_come_back_needs_two_clean_lists() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![PodView { tolerates_cordon: true, ..pod("1") }]));
-    bench.picture(with(vec![]));
+    bench.snapshot(with(vec![PodView { tolerates_cordon: true, ..pod("1") }]));
+    bench.snapshot(with(vec![]));
     bench.proof(with(vec![]));
     assert_eq!(bench.outcome(), None);
-    assert_eq!(bench.after(bench.policy.settle), [PROVE]);
+    assert_eq!(bench.after(bench.policy.settle), [RELIST]);
     bench.proof(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
@@ -111,8 +111,8 @@ fn a_pod_that_may_come_back_needs_two_clean_lists() {
 fn an_uncordon_by_hand_fails_the_attempt() {
     for pods in [vec![pod("1")], vec![]] {
         let mut bench = Bench::start();
-        bench.picture(with(pods.clone()));
-        assert_eq!(bench.picture(Picture { node: Some(node(false)), ..with(pods) }), [Effect::Abort]);
+        bench.snapshot(with(pods.clone()));
+        assert_eq!(bench.snapshot(Snapshot { node: Some(node(false)), ..with(pods) }), [Effect::Abort]);
         assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Uncordoned)));
     }
 }
@@ -120,9 +120,9 @@ fn an_uncordon_by_hand_fails_the_attempt() {
 #[test]
 fn a_vanished_node_is_believed_only_from_a_fresh_look() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
-    let gone = Picture { node: None, ..with(vec![]) };
-    assert_eq!(bench.picture(gone.clone()), [REFRESH]);
+    bench.snapshot(with(vec![pod("1")]));
+    let gone = Snapshot { node: None, ..with(vec![]) };
+    assert_eq!(bench.snapshot(gone.clone()), [REFRESH]);
     assert_eq!(bench.outcome(), None);
     bench.proof(gone);
     assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
@@ -133,10 +133,10 @@ fn the_deadline_is_a_failure_in_every_state() {
     let policy = Policy { attempt_timeout: Duration::from_mins(1), ..Policy::device() };
     let minute = Duration::from_mins(1);
     let mut draining = Bench::with(policy.clone(), None);
-    draining.picture(with(vec![pod("1")]));
+    draining.snapshot(with(vec![pod("1")]));
     draining.after(minute);
     let mut proving = Bench::with(policy.clone(), None);
-    proving.picture(with(vec![]));
+    proving.snapshot(with(vec![]));
     proving.now = proving.now + minute;
     proving.proof(with(vec![]));
     let mut blind = Bench::with(policy, None);
@@ -155,7 +155,7 @@ fn the_deadline_is_a_failure_in_every_state() {
 fn clocks_stand_still_while_the_api_is_away() {
     let policy = Policy { attempt_timeout: Duration::from_mins(1), ..Policy::device() };
     let mut bench = Bench::with(policy, None);
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", Answer::Throttled { after: None, text: "connection refused".into() });
     bench.send(Event::ApiAway);
     assert_eq!(bench.after(Duration::from_mins(10)), [], "nothing is done to the cluster meanwhile");
@@ -172,7 +172,7 @@ fn clocks_stand_still_while_the_api_is_away() {
 #[test]
 fn the_api_may_be_away_for_so_long_in_sum() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     for _ in 0..2 {
         bench.send(Event::ApiAway);
         bench.after(Duration::from_mins(15));
@@ -188,25 +188,25 @@ fn the_api_may_be_away_for_so_long_in_sum() {
 fn the_policy_refuses_before_anything_is_evicted() {
     let mut bench = Bench::with(Policy::kubectl(), None);
     let bare = PodView { controller: None, ..pod("2") };
-    assert_eq!(bench.picture(with(vec![pod("1"), bare])), [Effect::Abort]);
+    assert_eq!(bench.snapshot(with(vec![pod("1"), bare])), [Effect::Abort]);
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Refused)));
 }
 
 #[test]
 fn a_refused_pod_that_comes_later_fails_only_at_the_end() {
     let mut bench = Bench::with(Policy::kubectl(), None);
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     let bare = PodView { controller: None, ..pod("2") };
-    assert_eq!(bench.picture(with(vec![terminating("1"), bare.clone()])), []);
+    assert_eq!(bench.snapshot(with(vec![terminating("1"), bare.clone()])), []);
     assert_eq!(bench.outcome(), None);
-    bench.picture(with(vec![bare]));
+    bench.snapshot(with(vec![bare]));
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
 }
 
 #[test]
 fn final_answers_fail_early_only_when_nothing_else_can_move() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1"), pod("2")]));
+    bench.snapshot(with(vec![pod("1"), pod("2")]));
     bench.answer("1", Answer::Final { text: "no rights".into() });
     assert_eq!(bench.outcome(), None);
     bench.answer("2", Answer::Final { text: "no rights".into() });
@@ -218,8 +218,8 @@ fn concurrency_is_limited() {
     let policy = Policy { concurrency: 2, ..Policy::device() };
     let mut bench = Bench::with(policy, None);
     let pods = || vec![pod("1"), pod("2"), pod("3"), pod("4")];
-    assert_eq!(evicted(&bench.picture(with(pods()))), ["1", "2"]);
-    assert!(evicted(&bench.picture(with(pods()))).is_empty(), "both are still in flight");
+    assert_eq!(evicted(&bench.snapshot(with(pods()))), ["1", "2"]);
+    assert!(evicted(&bench.snapshot(with(pods()))).is_empty(), "both are still in flight");
     assert_eq!(evicted(&bench.answer("1", Answer::Accepted)), ["3"]);
 }
 
@@ -228,30 +228,30 @@ fn a_budget_takes_what_it_allows_and_three_at_most() {
     let pods = || (1..=9).map(|n| pod(&n.to_string())).collect::<Vec<_>>();
     for (allowed, sent) in [(-1, 1), (0, 1), (1, 1), (2, 2), (9, IN_FLIGHT_PER_BUDGET)] {
         let mut bench = Bench::start();
-        assert_eq!(evicted(&bench.picture(guarded(pods(), allowed, "1"))).len(), sent, "allowed {allowed}");
+        assert_eq!(evicted(&bench.snapshot(guarded(pods(), allowed, "1"))).len(), sent, "allowed {allowed}");
     }
 }
 
 #[test]
 fn an_accepted_eviction_uses_its_budget_until_the_status_shows_it() {
     let mut bench = Bench::start();
-    assert_eq!(evicted(&bench.picture(guarded(vec![pod("1"), pod("2")], 1, "v1"))), ["1"]);
+    assert_eq!(evicted(&bench.snapshot(guarded(vec![pod("1"), pod("2")], 1, "v1"))), ["1"]);
     assert!(evicted(&bench.answer("1", Answer::Accepted)).is_empty());
-    assert!(evicted(&bench.picture(guarded(vec![terminating("1"), pod("2")], 1, "v1"))).is_empty());
+    assert!(evicted(&bench.snapshot(guarded(vec![terminating("1"), pod("2")], 1, "v1"))).is_empty());
     assert_eq!(
-        evicted(&bench.picture(guarded(vec![terminating("1"), pod("2")], 0, "v2"))),
+        evicted(&bench.snapshot(guarded(vec![terminating("1"), pod("2")], 0, "v2"))),
         ["2"],
         "one is asked"
     );
     bench.answer("2", refusal());
-    assert!(evicted(&bench.picture(guarded(vec![pod("2")], 0, "v3"))).is_empty(), "it still refuses");
-    assert_eq!(evicted(&bench.picture(guarded(vec![pod("2")], 1, "v4"))), ["2"], "freed: asked at once");
+    assert!(evicted(&bench.snapshot(guarded(vec![pod("2")], 0, "v3"))).is_empty(), "it still refuses");
+    assert_eq!(evicted(&bench.snapshot(guarded(vec![pod("2")], 1, "v4"))), ["2"], "freed: asked at once");
 }
 
 #[test]
 fn a_blocked_pod_is_asked_again_after_the_retry_time() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 0, "v1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "v1"));
     bench.answer("1", refusal());
     assert!(matches!(bench.stage("1"), Some(Stage::Blocked { cause: Cause::Budget(_), .. })));
     assert!(
@@ -263,23 +263,23 @@ fn a_blocked_pod_is_asked_again_after_the_retry_time() {
 #[test]
 fn a_budget_that_changed_while_the_refusal_was_on_its_way_is_asked_at_once() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 0, "v1"));
-    bench.picture(guarded(vec![pod("1")], 1, "v2"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "v1"));
+    bench.snapshot(guarded(vec![pod("1")], 1, "v2"));
     assert_eq!(evicted(&bench.answer("1", refusal())), ["1"]);
 }
 
 #[test]
 fn a_budget_in_an_unchanged_version_is_not_asked_in_a_loop() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 1, "v1"));
+    bench.snapshot(guarded(vec![pod("1")], 1, "v1"));
     assert!(evicted(&bench.answer("1", refusal())).is_empty(), "the server knows better");
-    assert!(evicted(&bench.picture(guarded(vec![pod("1")], 1, "v1"))).is_empty());
+    assert!(evicted(&bench.snapshot(guarded(vec![pod("1")], 1, "v1"))).is_empty());
 }
 
 #[test]
 fn a_terminating_namespace_takes_a_deletion() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     let effects = bench.answer("1", Answer::NamespaceTerminating);
     let expected = Effect::Delete { attempt: 1, pod: pod("1").id, grace: None };
     assert_eq!(effects, [expected]);
@@ -299,7 +299,7 @@ fn each_other_answer_leads_to_its_stage() {
     ];
     for (answer, expected) in cases {
         let mut bench = Bench::start();
-        bench.picture(with(vec![pod("1"), pod("2")]));
+        bench.snapshot(with(vec![pod("1"), pod("2")]));
         bench.answer("1", answer.clone());
         assert!(bench.stage("1").as_ref().is_some_and(expected), "{answer:?}: {:?}", bench.stage("1"));
     }
@@ -308,7 +308,7 @@ fn each_other_answer_leads_to_its_stage() {
 #[test]
 fn the_servers_retry_after_is_honoured() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", Answer::Throttled { after: Some(Duration::from_secs(10)), text: "busy".into() });
     assert!(evicted(&bench.after(Duration::from_millis(9_999))).is_empty());
     assert_eq!(evicted(&bench.after(Duration::from_millis(2_501))), ["1"]);
@@ -317,7 +317,7 @@ fn the_servers_retry_after_is_honoured() {
 #[test]
 fn late_answers_are_recognised_by_the_attempt() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.send(Event::Answer { attempt: 7, uid: "1".into(), answer: Answer::Final { text: "old".into() } });
     assert_eq!(bench.stage("1"), Some(Stage::Sent));
     bench.send(Event::Cancel);
@@ -328,9 +328,9 @@ fn late_answers_are_recognised_by_the_attempt() {
 #[test]
 fn cancel_aborts_and_nothing_follows() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     assert_eq!(bench.send(Event::Cancel), [Effect::Abort]);
-    assert_eq!(bench.picture(with(vec![pod("1")])), []);
+    assert_eq!(bench.snapshot(with(vec![pod("1")])), []);
     assert_eq!(bench.after(Duration::from_hours(1)), []);
     assert_eq!(bench.proof(with(vec![])), []);
     assert_eq!(bench.state, State::Idle);
@@ -339,7 +339,7 @@ fn cancel_aborts_and_nothing_follows() {
 #[test]
 fn a_second_start_changes_nothing() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     let before = bench.state.clone();
     assert_eq!(bench.send(Event::Start { attempt: 2, api_back: None }), []);
     assert_eq!(bench.state, before);
@@ -348,19 +348,19 @@ fn a_second_start_changes_nothing() {
 #[test]
 fn an_accepted_pod_that_never_terminates_is_evicted_again() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", Answer::Accepted);
     bench.now = bench.now + bench.policy.retry;
-    assert_eq!(evicted(&bench.picture(with(vec![pod("1")]))), ["1"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![pod("1")]))), ["1"]);
 }
 
 #[test]
 fn a_silent_watch_is_checked_by_a_fresh_look() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(bench.after(SILENT.checked_sub(Duration::from_millis(1)).unwrap()), []);
     assert_eq!(bench.after(Duration::from_millis(1)), [REFRESH]);
-    assert_eq!(bench.proof(with(vec![])), [PROVE], "empty: now the proof begins");
+    assert_eq!(bench.proof(with(vec![])), [RELIST], "empty: now the proof begins");
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_pod_that_is_left_does_not_hold_up_the_drain() {
     let mut bench = Bench::start();
     let labels = BTreeMap::from([("app".to_owned(), "csi-attacher".to_owned())]);
     let kept = || PodView { labels: labels.clone(), ..pod("1") };
-    assert_eq!(bench.picture(with(vec![kept()])), [PROVE]);
+    assert_eq!(bench.snapshot(with(vec![kept()])), [RELIST]);
     bench.proof(with(vec![kept()]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
@@ -376,7 +376,7 @@ fn a_pod_that_is_left_does_not_hold_up_the_drain() {
 #[test]
 fn what_another_attempt_asked_for_is_not_ours() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.send(Event::Answer { attempt: 2, uid: "1".into(), answer: Answer::Accepted });
     assert_eq!(bench.stage("1"), Some(Stage::Sent));
     let findings = Arc::new(Findings { trouble: vec!["x".into()], ..Findings::default() });
@@ -384,15 +384,15 @@ fn what_another_attempt_asked_for_is_not_ours() {
     assert_eq!(*bench.attempt().findings(), Findings::default());
     bench.send(Event::Found { attempt: 1, findings: Arc::clone(&findings) });
     assert_eq!(*bench.attempt().findings(), *findings);
-    bench.send(Event::Proof { attempt: 2, look: Ok(Arc::new(with(vec![]))) });
+    bench.send(Event::Relisted { attempt: 2, result: Ok(Arc::new(with(vec![]))) });
     assert_eq!(bench.stage("1"), Some(Stage::Sent));
-    assert_eq!(bench.picture(with(vec![])), [PROVE]);
-    bench.send(Event::Proof { attempt: 2, look: Ok(Arc::new(with(vec![]))) });
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
+    bench.send(Event::Relisted { attempt: 2, result: Ok(Arc::new(with(vec![]))) });
     assert_eq!(bench.outcome(), None);
 }
 
 #[test]
-fn a_node_that_cannot_be_watched_fails_at_once_and_only_before_the_first_picture() {
+fn a_node_that_cannot_be_watched_fails_at_once_and_only_before_the_first_snapshot() {
     let unseen = || Event::Unseen { why: "no right to list pods".into() };
     let mut bench = Bench::start();
     assert_eq!(bench.send(unseen()), [Effect::Abort]);
@@ -401,7 +401,7 @@ fn a_node_that_cannot_be_watched_fails_at_once_and_only_before_the_first_picture
     assert_eq!(bench.outcome(), Some(Outcome::Failed(failure)));
     for pods in [vec![], vec![pod("1")]] {
         let mut bench = Bench::start();
-        bench.picture(with(pods));
+        bench.snapshot(with(pods));
         bench.send(unseen());
         assert_eq!(bench.outcome(), None);
     }
@@ -409,14 +409,14 @@ fn a_node_that_cannot_be_watched_fails_at_once_and_only_before_the_first_picture
 
 #[test]
 fn a_node_that_is_gone_at_the_proof() {
-    let gone = || Picture { node: None, ..Picture::default() };
+    let gone = || Snapshot { node: None, ..Snapshot::default() };
     let mut bench = Bench::start();
-    bench.picture(with(vec![]));
-    bench.picture(gone());
+    bench.snapshot(with(vec![]));
+    bench.snapshot(gone());
     bench.proof(gone());
     assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
     let mut bench = Bench::start();
-    bench.picture(gone());
+    bench.snapshot(gone());
     bench.proof(gone());
     assert_eq!(bench.outcome(), None, "a node that was never seen is not gone");
 }
@@ -424,7 +424,7 @@ fn a_node_that_is_gone_at_the_proof() {
 #[test]
 fn a_server_without_evictions_takes_deletions() {
     let mut bench = Bench::with(Policy { concurrency: 1, ..Policy::device() }, None);
-    bench.picture(guarded(vec![pod("1"), pod("2")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1"), pod("2")], 0, "1"));
     let deletes = |effects: &[Effect], uid: &str| {
         effects
             .iter()
@@ -443,7 +443,7 @@ fn deletion_is_a_method_of_its_own_and_asks_no_budget() {
     let policy =
         Policy { method: Method::Delete, grace_period: Some(Duration::from_secs(5)), ..Policy::device() };
     let mut bench = Bench::with(policy, None);
-    let effects = bench.picture(guarded(vec![pod("1"), pod("2"), pod("3"), pod("4")], 0, "1"));
+    let effects = bench.snapshot(guarded(vec![pod("1"), pod("2"), pod("3"), pod("4")], 0, "1"));
     let graceful = |effect: &&Effect| matches!(effect, Effect::Delete { grace: Some(grace), .. } if *grace == Duration::from_secs(5));
     assert_eq!(effects.iter().filter(graceful).count(), 4, "{effects:?}");
 }
@@ -451,37 +451,37 @@ fn deletion_is_a_method_of_its_own_and_asks_no_budget() {
 #[test]
 fn an_accepted_pod_is_asked_again_only_when_the_server_seems_to_have_forgotten_it() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", Answer::Accepted);
     bench.now = bench.now + Duration::from_secs(19);
-    assert_eq!(evicted(&bench.picture(with(vec![pod("1")]))), [""; 0]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![pod("1")]))), [""; 0]);
     bench.now = bench.now + Duration::from_secs(1);
-    assert_eq!(evicted(&bench.picture(with(vec![pod("1")]))), ["1"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![pod("1")]))), ["1"]);
 }
 
 #[test]
 fn since_tells_when_the_stage_began() {
     let mut bench = Bench::start();
     let since = |bench: &Bench| bench.now.since(bench.track("1").since());
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.now = bench.now + Duration::from_secs(5);
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     assert_eq!(since(&bench), Duration::from_secs(5), "sent, and not answered yet");
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(since(&bench), Duration::ZERO);
     bench.now = bench.now + Duration::from_secs(7);
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(since(&bench), Duration::from_secs(7));
 }
 
 #[test]
 fn a_late_look_brings_no_old_budget_back() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.silence();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.proof(guarded(vec![pod("1")], 0, "1"));
-    assert_eq!(bench.attempt().snapshot().as_ref().map(|picture| picture.budgets.len()), Some(0));
+    assert_eq!(bench.attempt().snapshot().as_ref().map(|snapshot| snapshot.budgets.len()), Some(0));
     assert_eq!(
         evicted(&bench.answer("1", refusal())),
         ["1"],
@@ -492,7 +492,7 @@ fn a_late_look_brings_no_old_budget_back() {
 #[test]
 fn a_policy_without_a_pause_does_not_turn_in_a_loop() {
     let mut bench = Bench::with(Policy { retry: Duration::ZERO, ..Policy::device() }, None);
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     assert_eq!(evicted(&bench.answer("1", refusal())), [""; 0]);
     assert_eq!(evicted(&bench.after(Duration::from_millis(99))), [""; 0]);
     assert_eq!(evicted(&bench.after(Duration::from_millis(26))), ["1"]);
@@ -508,7 +508,7 @@ fn our_own_retry_is_not_cut_and_a_servers_wish_is() {
         (Answer::Webhook { text: "no".into() }, hour, hour.mul_f64(1.25)),
     ] {
         let mut bench = Bench::with(Policy { retry: hour, ..Policy::device() }, None);
-        bench.picture(guarded(vec![pod("1")], 0, "v1"));
+        bench.snapshot(guarded(vec![pod("1")], 0, "v1"));
         bench.answer("1", answer.clone());
         let too_early = bench.after(early.checked_sub(Duration::from_millis(1)).unwrap());
         assert_eq!(evicted(&too_early), [""; 0], "{answer:?}");
@@ -529,18 +529,18 @@ fn a_refused_pod_that_changes_is_asked_for_again_at_once() {
     ] {
         for answer in [refusal(), Answer::TwoBudgets, Answer::Webhook { text: "no".into() }] {
             let mut bench = Bench::start();
-            bench.picture(guarded(vec![before.clone()], 0, "v1"));
+            bench.snapshot(guarded(vec![before.clone()], 0, "v1"));
             bench.answer("1", answer.clone());
-            let sent = bench.picture(guarded(vec![after.clone()], 0, "v1"));
+            let sent = bench.snapshot(guarded(vec![after.clone()], 0, "v1"));
             assert_eq!(!evicted(&sent).is_empty(), again, "{after:?} {answer:?}");
             bench.answer("1", answer.clone());
-            let sent = bench.picture(guarded(vec![after.clone()], 0, "v1"));
+            let sent = bench.snapshot(guarded(vec![after.clone()], 0, "v1"));
             assert_eq!(evicted(&sent), [""; 0], "once for each change: {after:?} {answer:?}");
         }
     }
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 0, "v1"));
-    bench.picture(guarded(vec![finished()], 0, "v1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "v1"));
+    bench.snapshot(guarded(vec![finished()], 0, "v1"));
     assert_eq!(evicted(&bench.answer("1", refusal())), ["1"], "it changed while the refusal was on its way");
 }
 
@@ -564,7 +564,7 @@ fn deny(bench: &mut Bench, seconds: u64) -> u32 {
 #[test]
 fn a_denied_eviction_is_tried_again_and_final_only_when_that_lasts() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     let evictions = deny(&mut bench, 29);
     assert!((3..10).contains(&evictions), "{evictions} with growing pauses");
     assert_eq!(bench.outcome(), None);
@@ -578,7 +578,7 @@ fn a_denied_eviction_is_tried_again_and_final_only_when_that_lasts() {
 fn a_denial_that_passes_costs_nothing_and_begins_anew() {
     for between in [refusal(), Answer::Throttled { after: None, text: "busy".into() }] {
         let mut bench = Bench::start();
-        bench.picture(guarded(vec![pod("1")], 0, "v1"));
+        bench.snapshot(guarded(vec![pod("1")], 0, "v1"));
         deny(&mut bench, 25);
         bench.after(Duration::from_secs(25));
         assert_eq!(bench.stage("1"), Some(Stage::Sent), "{between:?}");
@@ -591,7 +591,7 @@ fn a_denial_that_passes_costs_nothing_and_begins_anew() {
 #[test]
 fn a_denial_before_and_one_after_an_outage_are_not_a_lasting_one() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", denial());
     bench.send(Event::ApiAway);
     bench.after(Duration::from_mins(10));

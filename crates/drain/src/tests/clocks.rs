@@ -4,8 +4,8 @@ use super::*;
 use crate::answer::Answer;
 use crate::policy::{MaxRetries, UnhealthyNode};
 use crate::state::{Failure, Outcome};
-use crate::view::{NodeView, Picture, PodView, Unhealthy};
-use crate::volumes::tests::{here, picture, storage, using};
+use crate::view::{NodeView, PodView, Snapshot, Unhealthy};
+use crate::volumes::tests::{here, snapshot, storage, using};
 use crate::{Effect, Event, step};
 
 fn seconds(seconds: u64) -> Duration {
@@ -31,7 +31,7 @@ fn short() -> Policy {
 #[test]
 fn a_silent_watch_is_looked_through_every_30_s() {
     let mut bench = Bench::with(short(), None);
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(wakes_in(&bench), seconds(30));
     bench.now = bench.now + seconds(29);
     assert_eq!(wakes_in(&bench), seconds(1));
@@ -42,8 +42,8 @@ fn a_detach_timeout_wakes() {
     let mut bench = Bench::with(short(), None);
     let attached = || storage(&["1", "2"], vec![here("1"), here("2")]);
     let other = || PodView { terminating: terminating("2").terminating, ..using("2", &["2"]) };
-    bench.picture(picture(vec![using("1", &["1"]), other()], attached()));
-    bench.picture(picture(vec![other()], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"]), other()], attached()));
+    bench.snapshot(snapshot(vec![other()], attached()));
     assert_eq!(wakes_in(&bench), seconds(9));
     bench.after(seconds(9));
     assert_eq!(wakes_in(&bench), seconds(21), "it has timed out; the watch is next");
@@ -52,11 +52,11 @@ fn a_detach_timeout_wakes() {
 #[test]
 fn a_reattach_timeout_wakes() {
     let mut bench = Bench::with(short(), None);
-    bench.picture(picture(
+    bench.snapshot(snapshot(
         vec![using("1", &["1"]), using("2", &["2"])],
         storage(&["1", "2"], vec![here("1"), here("2")]),
     ));
-    bench.picture(picture(vec![using("2", &["2"])], storage(&["1", "2"], vec![here("2")])));
+    bench.snapshot(snapshot(vec![using("2", &["2"])], storage(&["1", "2"], vec![here("2")])));
     assert_eq!(wakes_in(&bench), seconds(7));
 }
 
@@ -64,7 +64,7 @@ fn a_reattach_timeout_wakes() {
 fn a_turn_that_lasts_too_long_wakes() {
     let mut bench = Bench::with(short(), None);
     let quick = |uid: &str| PodView { grace: seconds(2), ..using(uid, &[uid]) };
-    bench.picture(picture(vec![quick("1"), quick("2")], storage(&["1", "2"], vec![here("1"), here("2")])));
+    bench.snapshot(snapshot(vec![quick("1"), quick("2")], storage(&["1", "2"], vec![here("1"), here("2")])));
     assert_eq!(wakes_in(&bench), seconds(11), "its grace and the detach time-out");
 }
 
@@ -72,11 +72,11 @@ fn a_turn_that_lasts_too_long_wakes() {
 fn a_retry_and_an_escalation_wake() {
     let mut bench =
         Bench::with(Policy { max_retries: MaxRetries::Times(1), retry: seconds(8), ..short() }, None);
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.answer("1", refusal());
     assert_eq!(wakes_in(&bench), seconds(8), "the retry comes later, spread by a quarter");
     let mut bench = Bench::with(short(), None);
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", Answer::Throttled { after: Some(seconds(4)), text: "busy".into() });
     assert!(wakes_in(&bench) >= seconds(4) && wakes_in(&bench) <= seconds(5));
 }
@@ -84,7 +84,7 @@ fn a_retry_and_an_escalation_wake() {
 #[test]
 fn questions_wake() {
     let mut bench = Bench::with(short(), None);
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.answer("1", refusal());
     assert_eq!(wakes_in(&bench), seconds(10));
 }
@@ -94,7 +94,7 @@ fn an_unhealthy_node_wakes() {
     let mut bench = Bench::with(Policy { unhealthy_node: UnhealthyNode::Force, ..short() }, None);
     let unhealthy = Some(Unhealthy { condition: "NotReady".into(), lasting: seconds(297) });
     let node = Some(NodeView { unhealthy, ..node(true) });
-    bench.picture(Picture { node, ..with(vec![terminating("1")]) });
+    bench.snapshot(Snapshot { node, ..with(vec![terminating("1")]) });
     assert_eq!(wakes_in(&bench), seconds(3));
 }
 
@@ -102,7 +102,7 @@ fn an_unhealthy_node_wakes() {
 fn the_deadline_wakes_and_stands_still_in_an_outage() {
     let mut bench =
         Bench::with(Policy { attempt_timeout: seconds(5), freeze_limit: seconds(20), ..short() }, None);
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(wakes_in(&bench), seconds(5));
     bench.send(Event::ApiAway);
     assert_eq!(wakes_in(&bench), seconds(20) + Duration::from_millis(1));
@@ -116,10 +116,10 @@ fn volumes_that_no_watch_tells_of_are_looked_at_soon_and_then_ever_less_often() 
     let attached = || storage(&["1"], vec![here("1")]);
     let mut policy = short();
     policy.volumes.detach_timeout = Duration::from_mins(2);
-    let left_volume = |last: Picture| {
+    let left_volume = |last: Snapshot| {
         let mut bench = Bench::with(policy.clone(), None);
-        bench.picture(picture(vec![using("1", &["1"])], attached()));
-        bench.picture(last);
+        bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
+        bench.snapshot(last);
         bench
     };
     for last in [with(vec![]), with(vec![terminating("2")])] {
@@ -127,15 +127,15 @@ fn volumes_that_no_watch_tells_of_are_looked_at_soon_and_then_ever_less_often() 
         let mut waits = vec![];
         for _ in 0..9 {
             let wait = wakes_in(&bench);
-            assert_eq!(bench.after(wait), [PROVE]);
-            bench.proof(picture(last.pods.clone(), attached()));
+            assert_eq!(bench.after(wait), [RELIST]);
+            bench.proof(snapshot(last.pods.clone(), attached()));
             waits.push(wait.as_millis());
         }
         assert_eq!(waits, [1_000, 1_000, 1_000, 1_500, 2_250, 3_375, 5_062, 7_593, 11_390]);
     }
-    assert_eq!(wakes_in(&left_volume(picture(vec![], attached()))), seconds(30), "a watch tells of it");
+    assert_eq!(wakes_in(&left_volume(snapshot(vec![], attached()))), seconds(30), "a watch tells of it");
     let mut bench = Bench::with(policy.clone(), None);
-    bench.picture(with(vec![terminating("2")]));
+    bench.snapshot(with(vec![terminating("2")]));
     assert_eq!(wakes_in(&bench), seconds(30), "no volume");
 }
 
@@ -145,7 +145,7 @@ fn a_commands_deadline_is_wall_time_also_in_an_outage() {
     policy.freeze_limit = Duration::from_mins(30);
     for away_from in [3, 14] {
         let mut bench = Bench::with(policy.clone(), None);
-        bench.picture(with(vec![pod("1")]));
+        bench.snapshot(with(vec![pod("1")]));
         bench.after(seconds(away_from));
         bench.send(Event::ApiAway);
         assert_eq!(wakes_in(&bench), seconds(15 - away_from), "the deadline wakes");
@@ -153,7 +153,7 @@ fn a_commands_deadline_is_wall_time_also_in_an_outage() {
         assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::ApiAway)), "away from {away_from} s on");
     }
     let mut bench = Bench::with(policy, None);
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.send(Event::ApiAway);
     bench.after(seconds(10));
     bench.send(Event::ApiBack);

@@ -6,13 +6,13 @@ use super::*;
 use crate::Effect;
 use crate::answer::Answer;
 use crate::policy::MaxRetries;
-use crate::state::By;
+use crate::state::DeletionMethod;
 
 const DELETE: fn(&[Effect]) -> Vec<Option<Duration>> = |effects| {
     let grace = |effect: &Effect| match effect {
         Effect::Delete { grace, .. } => Some(*grace),
         Effect::Evict { .. }
-        | Effect::Prove { .. }
+        | Effect::Relist { .. }
         | Effect::Inquire { .. }
         | Effect::WakeAt(_)
         | Effect::Abort => None,
@@ -23,7 +23,7 @@ const DELETE: fn(&[Effect]) -> Vec<Option<Duration>> = |effects| {
 fn refused_under(max_retries: MaxRetries) -> Bench {
     let policy = Policy { max_retries, attempt_timeout: Duration::from_mins(10), ..Policy::device() };
     let mut bench = Bench::with(policy, None);
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench
 }
 
@@ -57,7 +57,7 @@ fn a_pod_is_deleted_after_n_times_20_s_of_refusals_with_its_own_grace() {
         let mut bench = refused_under(max_retries);
         assert_eq!(deleted_after(&mut bench, 599), expected, "{max_retries:?}");
         if expected.is_some() {
-            assert_eq!(bench.track("1").by(), By::Escalation);
+            assert_eq!(bench.track("1").by(), DeletionMethod::Escalation);
             bench.answer("1", Answer::Accepted);
             let lines = crate::progress::lines(bench.attempt(), bench.now);
             assert!(lines[0].detail.contains("refused for too long"), "{lines:?}");
@@ -113,7 +113,7 @@ fn shut(max_retries: MaxRetries, pods: usize) -> (Bench, Vec<crate::view::PodVie
     let policy = Policy { max_retries, attempt_timeout: Duration::from_mins(10), ..Policy::device() };
     let mut bench = Bench::with(policy, None);
     let pods: Vec<_> = (1..=pods).map(|number| pod(&number.to_string())).collect();
-    bench.picture(guarded(pods.clone(), 0, "1"));
+    bench.snapshot(guarded(pods.clone(), 0, "1"));
     (bench, pods)
 }
 
@@ -122,7 +122,7 @@ fn shut(max_retries: MaxRetries, pods: usize) -> (Bench, Vec<crate::view::PodVie
 fn deletions(bench: &mut Bench, pods: &mut Vec<crate::view::PodView>, seconds: u64, ends: bool) -> Vec<u64> {
     let mut deleted = Vec::new();
     for second in 0..seconds {
-        let sent: Vec<(String, By)> = bench
+        let sent: Vec<(String, DeletionMethod)> = bench
             .attempt()
             .pods()
             .values()
@@ -130,7 +130,7 @@ fn deletions(bench: &mut Bench, pods: &mut Vec<crate::view::PodView>, seconds: u
             .map(|track| (track.id().uid.clone(), track.by()))
             .collect();
         for (uid, by) in sent {
-            if by == By::Eviction {
+            if by == DeletionMethod::Eviction {
                 bench.answer(&uid, refusal());
                 continue;
             }
@@ -140,7 +140,7 @@ fn deletions(bench: &mut Bench, pods: &mut Vec<crate::view::PodView>, seconds: u
                 pods.retain(|pod| pod.id.uid != uid);
             }
         }
-        bench.picture(guarded(pods.clone(), 0, "1"));
+        bench.snapshot(guarded(pods.clone(), 0, "1"));
         bench.after(Duration::from_secs(1));
     }
     deleted
@@ -174,10 +174,15 @@ fn a_deleted_pod_that_does_not_end_holds_the_next_for_its_grace_and_30_s() {
     let deleted = deletions(&mut bench, &mut pods, 200, false);
     // The first is asked again while it does not end; the other one follows after 30 s of grace and 30 s more.
     let by = |bench: &Bench, uid: &str| bench.track(uid).by();
-    assert_eq!((by(&bench, "1"), by(&bench, "2")), (By::Escalation, By::Escalation), "{deleted:?}");
+    assert_eq!(
+        (by(&bench, "1"), by(&bench, "2")),
+        (DeletionMethod::Escalation, DeletionMethod::Escalation),
+        "{deleted:?}"
+    );
     let (mut bench, mut pods) = shut(MaxRetries::Times(1), 2);
     deletions(&mut bench, &mut pods, 75, false);
-    let escalated = bench.attempt().pods().values().filter(|track| track.by() == By::Escalation).count();
+    let escalated =
+        bench.attempt().pods().values().filter(|track| track.by() == DeletionMethod::Escalation).count();
     assert_eq!(escalated, 1);
 }
 
@@ -187,12 +192,12 @@ fn a_budget_that_lets_pods_go_begins_the_count_anew() {
     for _ in 0..3 {
         assert_eq!(deletions(&mut bench, &mut pods, 50, true), [] as [u64; 0]);
         // The budget has room for one: the next eviction is accepted.
-        bench.picture(guarded(pods.clone(), 1, &format!("{}", bench.now.0)));
+        bench.snapshot(guarded(pods.clone(), 1, &format!("{}", bench.now.0)));
         let sent = bench.attempt().pods().values().find(|track| *track.stage() == Stage::Sent);
         let sent = sent.expect("one is asked again").id().uid.clone();
         bench.answer(&sent, Answer::Accepted);
         pods.retain(|pod| pod.id.uid != sent);
-        bench.picture(guarded(pods.clone(), 0, "1"));
+        bench.snapshot(guarded(pods.clone(), 0, "1"));
     }
     let deleted = deletions(&mut bench, &mut pods, 70, true);
     assert!(deleted.len() == 1 && deleted[0].abs_diff(60) <= 2, "{deleted:?}");
@@ -204,7 +209,7 @@ fn a_pod_that_somebody_else_evicts_moves_the_budget_as_well() {
     deletions(&mut bench, &mut pods, 50, true);
     let mut moved = guarded(pods.clone(), 0, "2");
     moved.budgets[0].disrupted_pods = vec!["elsewhere-1".into()];
-    bench.picture(moved);
+    bench.snapshot(moved);
     assert_eq!(deletions(&mut bench, &mut pods, 55, true), [] as [u64; 0]);
     assert_eq!(deletions(&mut bench, &mut pods, 10, true).len(), 1);
 }
@@ -217,9 +222,9 @@ fn a_finished_or_unready_pod_that_goes_says_nothing_about_the_budget() {
     ] {
         let (mut bench, mut pods) = shut(MaxRetries::Times(3), 1);
         deletions(&mut bench, &mut pods, 50, true);
-        bench.picture(guarded(vec![pods[0].clone(), other], 0, "1"));
+        bench.snapshot(guarded(vec![pods[0].clone(), other], 0, "1"));
         bench.answer("2", Answer::Accepted);
-        bench.picture(guarded(pods.clone(), 0, "1"));
+        bench.snapshot(guarded(pods.clone(), 0, "1"));
         assert_eq!(deletions(&mut bench, &mut pods, 15, true).len(), 1);
     }
 }

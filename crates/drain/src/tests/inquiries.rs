@@ -34,7 +34,7 @@ fn times(bench: &mut Bench, seconds: u64) -> Vec<u64> {
 #[test]
 fn asked_after_ten_seconds_and_every_thirty() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.answer("1", refusal());
     assert_eq!(times(&mut bench, 75), [10, 40, 70]);
 }
@@ -42,7 +42,7 @@ fn asked_after_ten_seconds_and_every_thirty() {
 #[test]
 fn nothing_is_asked_while_all_goes_well() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", Answer::Accepted);
     assert_eq!(times(&mut bench, 15), [0; 0]);
 }
@@ -67,8 +67,8 @@ fn questions_follow_from_the_pods_and_are_limited() {
         selector: Some(Selector::default()),
         ..BudgetView::default()
     });
-    let picture = crate::Picture { budgets: budgets.collect(), ..with(pods) };
-    let mut waiting = bench.picture(picture);
+    let snapshot = crate::Snapshot { budgets: budgets.collect(), ..with(pods) };
+    let mut waiting = bench.snapshot(snapshot);
     // One at a time under each budget.
     for _ in 0..9 {
         for uid in crate::tests::evicted(&waiting.clone()) {
@@ -85,7 +85,7 @@ fn questions_follow_from_the_pods_and_are_limited() {
 #[test]
 fn a_webhooks_refusal_asks_nothing_about_budgets() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     bench.answer("1", Answer::Webhook { text: "no".into() });
     assert_eq!(times(&mut bench, 40), [0; 0]);
 }
@@ -110,7 +110,7 @@ fn each_budget_of_a_refused_pod_is_asked_about_once_and_no_other() {
     let pods = vec![app("1", "a", "db"), app("2", "a", "db"), app("3", "b", "db"), app("4", "a", "web")];
     let budgets = vec![budget("a", "db", "db"), budget("b", "db", "db"), budget("a", "web", "web")];
     let mut bench = Bench::start();
-    bench.picture(crate::Picture { budgets, ..with(pods) });
+    bench.snapshot(crate::Snapshot { budgets, ..with(pods) });
     for uid in ["1", "2", "3"] {
         bench.answer(uid, refusal());
     }

@@ -12,7 +12,7 @@ use crate::event::Record;
 use crate::plan::DRAIN_LABEL;
 use crate::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, UnhealthyNode, Volumes};
 use crate::rule::Rule;
-use crate::state::{By, Stage};
+use crate::state::{DeletionMethod, Stage};
 use crate::storage::{AttachmentView, Attachments, ClaimView, CsiSource, Storage, VolumeView};
 use crate::view::{BudgetView, Controller, NodeView, Phase, PodClaim, PodView, Terminating, Unhealthy};
 use crate::volumes::{VolumeStage, VolumeTrack};
@@ -109,7 +109,7 @@ fn any_node() -> impl Strategy<Value = Option<NodeView>> {
     prop_oneof![9 => node.prop_map(Some), 1 => Just(None)]
 }
 
-fn any_picture() -> impl Strategy<Value = Picture> {
+fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let budget = (0..4_i32, 0..9_u8).prop_map(|(allowed, version)| BudgetView {
         namespace: "a".into(),
         name: "b".into(),
@@ -123,7 +123,7 @@ fn any_picture() -> impl Strategy<Value = Picture> {
         |(node, mut pods, budget, storage)| {
             pods.sort_by(|a: &PodView, b| a.id.cmp(&b.id));
             pods.dedup_by(|a, b| a.id == b.id);
-            Picture { node, pods, budgets: budget.into_iter().collect(), storage }
+            Snapshot { node, pods, budgets: budget.into_iter().collect(), storage }
         },
     )
 }
@@ -154,12 +154,12 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
             record: Box::new(Record { deadline: Moment(deadline), ..Record::default() }),
         }),
         1 => Just(Event::Cancel),
-        8 => any_picture().prop_map(|picture| Event::Picture(Arc::new(picture))),
+        8 => any_snapshot().prop_map(|snapshot| Event::Snapshot(Arc::new(snapshot))),
         8 => (1..3_u32, 0..12_u8, any_answer())
             .prop_map(|(attempt, uid, answer)| Event::Answer { attempt, uid: uid.to_string(), answer }),
-        6 => (1..3_u32, any_picture())
-            .prop_map(|(attempt, picture)| Event::Proof { attempt, look: Ok(Arc::new(picture)) }),
-        1 => (1..3_u32).prop_map(|attempt| Event::Proof { attempt, look: Err(String::new()) }),
+        6 => (1..3_u32, any_snapshot())
+            .prop_map(|(attempt, snapshot)| Event::Relisted { attempt, result: Ok(Arc::new(snapshot)) }),
+        1 => (1..3_u32).prop_map(|attempt| Event::Relisted { attempt, result: Err(String::new()) }),
         1 => (1..3_u32).prop_map(|attempt| Event::Found { attempt, findings: Arc::default() }),
         1 => Just(Event::Unseen { why: String::new() }),
         1 => Just(Event::ApiAway),
@@ -259,25 +259,27 @@ impl Seen<'_> {
 
     fn drained_means_no_evictable_pod(&self) {
         if Self::ended_as(self.after, &Outcome::Drained) && !Self::ended_as(self.before, &Outcome::Drained) {
-            let Event::Proof { look: Ok(picture), .. } = self.event else {
+            let Event::Relisted { result: Ok(snapshot), .. } = self.event else {
                 panic!("drained without a fresh list, by {:?}", self.event)
             };
-            let left = crate::plan::plan(picture, self.policy).iter().any(crate::plan::Planned::must_leave);
-            assert!(!left && picture.node.as_ref().is_some_and(|node| node.cordoned));
+            let left = crate::plan::plan(snapshot, self.policy).iter().any(crate::plan::Planned::must_leave);
+            assert!(!left && snapshot.node.as_ref().is_some_and(|node| node.cordoned));
         }
     }
 
     fn no_eviction_while_schedulable(&self) {
         if self.sends() {
-            let picture = attempt(self.after).and_then(|attempt| attempt.snapshot());
-            assert!(picture.is_some_and(|picture| picture.node.as_ref().is_some_and(|node| node.cordoned)));
+            let snapshot = attempt(self.after).and_then(|attempt| attempt.snapshot());
+            assert!(
+                snapshot.is_some_and(|snapshot| snapshot.node.as_ref().is_some_and(|node| node.cordoned))
+            );
         }
     }
 
     fn one_drain_at_a_time(&self) {
         if let (
-            State::Draining(before) | State::Proving(before, _),
-            State::Draining(after) | State::Proving(after, _),
+            State::Draining(before) | State::Verifying(before, _),
+            State::Draining(after) | State::Verifying(after, _),
         ) = (self.before, self.after)
         {
             assert_eq!((before.number(), before.started()), (after.number(), after.started()));
@@ -321,7 +323,7 @@ impl Seen<'_> {
     }
 
     fn a_live_attempt_always_wakes(&self) {
-        if matches!(self.after, State::Draining(_) | State::Proving(..))
+        if matches!(self.after, State::Draining(_) | State::Verifying(..))
             && !matches!(self.event, Event::Start { .. } | Event::Resume { .. })
         {
             assert!(self.effects.iter().any(|effect| matches!(effect, Effect::WakeAt(_))));
@@ -342,7 +344,7 @@ impl Seen<'_> {
     fn grace_0_only_by_force(&self) {
         let kills = self.effects.iter().any(|effect| match effect {
             Effect::Evict { grace, .. } | Effect::Delete { grace, .. } => grace == &Some(Duration::ZERO),
-            Effect::Prove { .. } | Effect::Inquire { .. } | Effect::WakeAt(_) | Effect::Abort => false,
+            Effect::Relist { .. } | Effect::Inquire { .. } | Effect::WakeAt(_) | Effect::Abort => false,
         });
         assert!(!kills || self.is_forced());
     }
@@ -351,7 +353,7 @@ impl Seen<'_> {
     fn was_by_deletion(&self, uid: &str) -> bool {
         let told = matches!(self.event, Event::Answer { answer: Answer::NamespaceTerminating, .. });
         let before = attempt(self.before).and_then(|attempt| attempt.pods().get(uid));
-        told || before.is_some_and(|track| track.by() != By::Eviction)
+        told || before.is_some_and(|track| track.by() != DeletionMethod::Eviction)
     }
 
     fn deletion_only_if_evictions_do_not_work_or_are_not_wanted(&self) {
@@ -361,11 +363,14 @@ impl Seen<'_> {
                 let track = &attempt.pods()[&pod.uid];
                 let allowed = self.policy.method != Method::Evict
                     || self.is_forced()
-                    || track.by() == By::Escalation
+                    || track.by() == DeletionMethod::Escalation
                     || self.was_by_deletion(&pod.uid)
                     || attempt.no_evictions();
                 assert!(allowed, "{track:?}");
-                assert!(track.by() != By::Escalation || self.policy.max_retries != MaxRetries::Unlimited);
+                assert!(
+                    track.by() != DeletionMethod::Escalation
+                        || self.policy.max_retries != MaxRetries::Unlimited
+                );
             }
         }
     }
@@ -415,11 +420,11 @@ impl Seen<'_> {
         if !is_new || !waits {
             return;
         }
-        let Event::Proof { look: Ok(look), .. } = self.event else { panic!("{:?}", self.event) };
+        let Event::Relisted { result: Ok(look), .. } = self.event else { panic!("{:?}", self.event) };
         let merged = attempt(self.after).and_then(|attempt| attempt.snapshot().cloned());
         let mut kept: Vec<String> = Vec::new();
-        for picture in [Some(look), merged.as_ref()].into_iter().flatten() {
-            let staying = picture.pods.iter().zip(crate::plan::plan(picture, self.policy));
+        for snapshot in [Some(look), merged.as_ref()].into_iter().flatten() {
+            let staying = snapshot.pods.iter().zip(crate::plan::plan(snapshot, self.policy));
             let staying = staying.filter(|(_, planned)| !planned.must_leave());
             kept.extend(staying.flat_map(|(pod, _)| {
                 pod.claims.iter().map(|claim| claim.name.replace("claim-", "")).collect::<Vec<_>>()
@@ -441,15 +446,15 @@ impl Seen<'_> {
 
     fn no_pod_leaves_whose_claims_nobody_has_asked_for(&self) {
         let Some(attempt) = attempt(self.after).filter(|_| !self.is_forced()) else { return };
-        let Some(picture) = attempt.snapshot() else { return };
+        let Some(snapshot) = attempt.snapshot() else { return };
         if self.policy.volumes.detach_timeout.is_zero()
-            || picture.storage.attachments != Attachments::NotAsked
+            || snapshot.storage.attachments != Attachments::NotAsked
         {
             return;
         }
         for effect in self.effects {
             if let Effect::Evict { pod, .. } | Effect::Delete { pod, .. } = effect {
-                let sent = picture.pods.iter().find(|seen| seen.id == *pod);
+                let sent = snapshot.pods.iter().find(|seen| seen.id == *pod);
                 assert!(sent.is_some_and(|sent| sent.claims.is_empty()), "{sent:?}");
             }
         }
@@ -523,7 +528,7 @@ impl Cluster {
     fn drain(&mut self) -> Outcome {
         let policy = Policy { attempt_timeout: Duration::from_hours(24), ..policy() };
         let start = Event::Start { attempt: 1, api_back: None };
-        let mut queue = std::collections::VecDeque::from([start, Event::Picture(self.picture())]);
+        let mut queue = std::collections::VecDeque::from([start, Event::Snapshot(self.snapshot())]);
         let mut state = State::Idle;
         let mut wake = Moment::NEVER;
         for _ in 0..10_000 {
@@ -535,8 +540,8 @@ impl Cluster {
             for effect in effects {
                 match effect {
                     Effect::Evict { pod, .. } | Effect::Delete { pod, .. } => queue.extend(self.evict(&pod)),
-                    Effect::Prove { attempt, .. } => {
-                        queue.push_back(Event::Proof { attempt, look: Ok(self.picture()) });
+                    Effect::Relist { attempt, .. } => {
+                        queue.push_back(Event::Relisted { attempt, result: Ok(self.snapshot()) });
                     }
                     Effect::WakeAt(at) => wake = at,
                     Effect::Inquire { .. } | Effect::Abort => {}
@@ -550,10 +555,10 @@ impl Cluster {
         panic!("not drained after 10,000 steps: {state:?}")
     }
 
-    fn picture(&self) -> Arc<Picture> {
+    fn snapshot(&self) -> Arc<Snapshot> {
         let node = Some(NodeView { cordoned: true, ..NodeView::default() });
         let storage = Storage { attachments: Attachments::Listed(vec![]), ..Storage::default() };
-        Arc::new(Picture { node, pods: self.pods.clone(), storage, ..Picture::default() })
+        Arc::new(Snapshot { node, pods: self.pods.clone(), storage, ..Snapshot::default() })
     }
 
     fn evict(&mut self, pod: &PodId) -> Vec<Event> {
@@ -562,6 +567,6 @@ impl Cluster {
             return vec![answered(Answer::Budget(BudgetRefusal::default()))];
         }
         self.pods.retain(|present| present.id != *pod);
-        vec![answered(Answer::Accepted), Event::Picture(self.picture())]
+        vec![answered(Answer::Accepted), Event::Snapshot(self.snapshot())]
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::answer::Answer;
 use crate::policy::MaxRetries;
 use crate::state::{Failure, Outcome, State};
-use crate::volumes::tests::{here, picture, storage, using};
+use crate::volumes::tests::{here, snapshot, storage, using};
 use crate::{Effect, Event};
 use crate::{Policy, volumes::VolumeStage};
 
@@ -20,9 +20,9 @@ fn resumed(bench: &Bench, after: Duration) -> Bench {
 fn t50_the_deadline_stays() {
     let mut bench =
         Bench::with(Policy { attempt_timeout: Duration::from_mins(10), ..Policy::device() }, None);
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     let mut next = resumed(&bench, Duration::from_mins(9));
-    next.picture(guarded(vec![pod("1")], 0, "1"));
+    next.snapshot(guarded(vec![pod("1")], 0, "1"));
     assert_eq!(next.attempt().started(), bench.attempt().started());
     assert_eq!(next.outcome(), None);
     next.after(Duration::from_mins(1));
@@ -40,10 +40,10 @@ fn t50_a_deadline_that_passed_in_between_is_a_failure() {
 #[test]
 fn refusals_from_before_count() {
     let mut bench = Bench::with(Policy { max_retries: MaxRetries::Times(3), ..Policy::device() }, None);
-    bench.picture(guarded(vec![pod("1")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.answer("1", refusal());
     let mut next = resumed(&bench, Duration::from_secs(50));
-    assert_eq!(evicted(&next.picture(guarded(vec![pod("1")], 0, "1"))), ["1"], "evicted at first");
+    assert_eq!(evicted(&next.snapshot(guarded(vec![pod("1")], 0, "1"))), ["1"], "evicted at first");
     next.answer("1", refusal());
     let effects = next.after(Duration::from_secs(10));
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Delete { .. })), "{effects:?}");
@@ -53,11 +53,11 @@ fn refusals_from_before_count() {
 fn volumes_of_pods_that_left_before_are_waited_for() {
     let mut bench = Bench::start();
     let attached = || storage(&["1"], vec![here("1")]);
-    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
     bench.answer("1", Answer::Accepted);
     let mut next = resumed(&bench, Duration::from_secs(1));
-    assert_eq!(next.picture(picture(vec![], attached())), [PROVE], "nothing is remembered of it");
-    assert_eq!(next.proof(picture(vec![], attached())), []);
+    assert_eq!(next.snapshot(snapshot(vec![], attached())), [RELIST], "nothing is remembered of it");
+    assert_eq!(next.proof(snapshot(vec![], attached())), []);
     assert_eq!(next.attempt().volumes()["pv-1"].stage, VolumeStage::Detaching);
     assert_eq!(next.outcome(), None);
 }

@@ -8,7 +8,7 @@ use crate::state::Failure;
 use crate::state::{Outcome, State};
 use crate::storage::{AttachmentView, Storage};
 use crate::volumes::VolumeStage;
-use crate::volumes::tests::{elsewhere, here, picture, storage, using};
+use crate::volumes::tests::{elsewhere, here, snapshot, storage, using};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -20,19 +20,19 @@ fn staying(uid: &str, claims: &[&str]) -> PodView {
 }
 
 /// The node lists these handles in `volumesAttached`.
-fn listing(handles: &[&str], mut picture: Picture) -> Picture {
+fn listing(handles: &[&str], mut snapshot: Snapshot) -> Snapshot {
     let names = handles.iter().map(|handle| format!("kubernetes.io/csi/csi.example^{handle}")).collect();
-    picture.node = Some(NodeView { volumes_attached: names, ..node(true) });
-    picture
+    snapshot.node = Some(NodeView { volumes_attached: names, ..node(true) });
+    snapshot
 }
 
 /// Sends the look as it is, also when it says nothing about attachments.
-fn raw(bench: &mut Bench, look: Picture) -> Vec<Effect> {
-    bench.send(Event::Proof { attempt: 1, look: Ok(Arc::new(look)) })
+fn raw(bench: &mut Bench, look: Snapshot) -> Vec<Effect> {
+    bench.send(Event::Relisted { attempt: 1, result: Ok(Arc::new(look)) })
 }
 
 fn said(bench: &Bench) -> String {
-    bench.attempt().trouble().unwrap_or_default()
+    bench.attempt().wait_reason().unwrap_or_default()
 }
 
 // A look that knows nothing of volumes.
@@ -40,7 +40,7 @@ fn said(bench: &Bench) -> String {
 #[test]
 fn a_first_look_without_knowledge_of_volumes_sends_no_pod_with_claims() {
     let mut bench = Bench::start();
-    assert_eq!(bench.silence(), [PROVE], "no picture came: the look asks about volumes as well");
+    assert_eq!(bench.silence(), [RELIST], "no picture came: the look asks about volumes as well");
     assert_eq!(evicted(&raw(&mut bench, with(vec![using("1", &["1"])]))), [""; 0]);
     assert_eq!(bench.outcome(), None);
 }
@@ -50,39 +50,39 @@ fn a_first_look_that_knows_the_volumes_goes_on_in_order() {
     let mut bench = Bench::start();
     bench.silence();
     let known = || storage(&["1", "2"], vec![here("1"), here("2")]);
-    let effects = bench.proof(picture(vec![pod("0"), using("1", &["1"]), using("2", &["2"])], known()));
+    let effects = bench.proof(snapshot(vec![pod("0"), using("1", &["1"]), using("2", &["2"])], known()));
     assert_eq!(evicted(&effects), ["0", "1"], "one with volumes at a time");
 }
 
 #[test]
 fn a_pod_whose_claims_nobody_knows_is_not_sent_and_is_looked_at_soon() {
     let mut bench = Bench::start();
-    let effects = bench.picture(with(vec![using("1", &["1"]), pod("2")]));
+    let effects = bench.snapshot(with(vec![using("1", &["1"]), pod("2")]));
     assert_eq!(evicted(&effects), ["2"], "a pod without claims is clear");
-    assert_eq!(bench.after(seconds(1)), [PROVE]);
+    assert_eq!(bench.after(seconds(1)), [RELIST]);
     // The look could not find out either what the claim is bound to.
-    assert_eq!(bench.proof(picture(vec![using("1", &["1"])], storage(&[], vec![]))), []);
-    assert_eq!(bench.after(seconds(4)), [PROVE]);
+    assert_eq!(bench.proof(snapshot(vec![using("1", &["1"])], storage(&[], vec![]))), []);
+    assert_eq!(bench.after(seconds(4)), [RELIST]);
     let what = "it is not known yet which volumes 1 of the pods have; they are not evicted before";
-    bench.proof(picture(vec![using("1", &["1"])], storage(&[], vec![])));
+    bench.proof(snapshot(vec![using("1", &["1"])], storage(&[], vec![])));
     assert_eq!(said(&bench), what);
-    assert_eq!(bench.after(seconds(3)), [PROVE]);
-    let effects = bench.proof(picture(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    assert_eq!(bench.after(seconds(3)), [RELIST]);
+    let effects = bench.proof(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
     assert_eq!((evicted(&effects), said(&bench)), (vec!["1"], String::new()));
 }
 
 #[test]
-fn a_first_picture_that_takes_long_is_waited_for_with_a_word() {
+fn a_first_snapshot_that_takes_long_is_waited_for_with_a_word() {
     let mut bench = Bench::start();
     assert_eq!(said(&bench), "");
-    assert_eq!(bench.silence(), [PROVE]);
+    assert_eq!(bench.silence(), [RELIST]);
     assert!(said(&bench).starts_with("the watches have not shown the node, its pods and their volumes yet"));
 }
 
 #[test]
 fn a_look_that_does_not_tell_of_attachments_proves_nothing() {
     let mut bench = Bench::start();
-    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
     raw(&mut bench, with(vec![]));
     assert_eq!(bench.outcome(), None);
 }
@@ -92,18 +92,18 @@ fn a_look_that_does_not_tell_of_attachments_proves_nothing() {
 #[test]
 fn a_watch_that_lags_behind_a_look_brings_no_pod_back() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("old")], 1, "1"));
+    bench.snapshot(guarded(vec![pod("old")], 1, "1"));
     assert_eq!(bench.silence(), [REFRESH]);
     assert_eq!(evicted(&bench.proof(guarded(vec![pod("new")], 1, "1"))), ["new"]);
     for version in 2..20 {
         // The budgets' watch is busy, that of the pods hangs.
-        let effects = bench.picture(guarded(vec![pod("old")], 1, &version.to_string()));
+        let effects = bench.snapshot(guarded(vec![pod("old")], 1, &version.to_string()));
         assert_eq!(evicted(&effects), [""; 0], "{version}");
         assert_eq!(bench.attempt().pods().keys().collect::<Vec<_>>(), ["new"]);
         bench.after(seconds(1));
     }
     assert_eq!(bench.after(seconds(12)), [REFRESH], "although the watches are not silent");
-    bench.picture(guarded(vec![pod("newest")], 1, "20"));
+    bench.snapshot(guarded(vec![pod("newest")], 1, "20"));
     assert_eq!(
         bench.attempt().pods().keys().collect::<Vec<_>>(),
         ["new", "newest"],
@@ -116,12 +116,12 @@ fn a_watch_that_lags_behind_a_look_brings_no_pod_back() {
 #[test]
 fn a_pod_that_the_server_calls_gone_is_looked_for_and_not_asked_again() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1")], 1, "1"));
+    bench.snapshot(guarded(vec![pod("1")], 1, "1"));
     bench.answer("1", Answer::Gone);
     assert_eq!(bench.after(seconds(2)), [REFRESH]);
     assert_eq!(bench.fails("503"), []);
     bench.now = bench.now + seconds(60);
-    let effects = bench.picture(guarded(vec![pod("1")], 1, "2"));
+    let effects = bench.snapshot(guarded(vec![pod("1")], 1, "2"));
     assert_eq!(effects, [REFRESH], "a late watch is no reason to evict it again");
     assert_eq!(evicted(&bench.proof(guarded(vec![pod("1")], 1, "2"))), ["1"], "it is still there");
 }
@@ -130,10 +130,10 @@ fn a_pod_that_the_server_calls_gone_is_looked_for_and_not_asked_again() {
 
 #[test]
 fn what_is_attached_without_a_pod_is_waited_for_by_every_attempt() {
-    let attached = || picture(vec![], storage(&[], vec![here("7")]));
+    let attached = || snapshot(vec![], storage(&[], vec![here("7")]));
     let mut bench = Bench::start();
     for round in 0..3 {
-        assert_eq!(bench.picture(with(vec![])), [PROVE], "{round}");
+        assert_eq!(bench.snapshot(with(vec![])), [RELIST], "{round}");
         assert_eq!(bench.proof(attached()), [], "{round}: it was attached before we came");
         assert_eq!(bench.attempt().volumes()["pv-7"].stage, VolumeStage::Detaching);
         bench.after(seconds(119));
@@ -159,12 +159,12 @@ fn what_is_attached_without_a_pod_is_waited_for_by_every_attempt() {
 #[test]
 fn what_detaches_in_time_is_no_failure() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![]));
-    bench.proof(picture(vec![], storage(&[], vec![here("7")])));
-    assert_eq!(bench.after(seconds(1)), [PROVE], "no watch tells of it");
+    bench.snapshot(with(vec![]));
+    bench.proof(snapshot(vec![], storage(&[], vec![here("7")])));
+    assert_eq!(bench.after(seconds(1)), [RELIST], "no watch tells of it");
     assert_eq!(
-        bench.proof(picture(vec![], storage(&[], vec![]))),
-        [PROVE],
+        bench.proof(snapshot(vec![], storage(&[], vec![]))),
+        [RELIST],
         "detached: the proof begins anew"
     );
     bench.proof(with(vec![]));
@@ -175,59 +175,59 @@ fn what_detaches_in_time_is_no_failure() {
 fn what_is_attached_belongs_to_a_pod_that_stays_or_is_waited_for() {
     let inline = AttachmentView { volume: None, name: "csi-77".into(), ..here("7") };
     let unread = |n: &str| AttachmentView { volume: Some(format!("unread-{n}")), ..here(n) };
-    let cases: Vec<(&str, Picture, &[&str])> = vec![
-        ("nothing", picture(vec![], storage(&[], vec![])), &[]),
-        ("elsewhere", picture(vec![], storage(&[], vec![elsewhere("1")])), &[]),
-        ("an attachment", picture(vec![], storage(&[], vec![here("1")])), &["pv-1"]),
-        ("of a pod that stays", picture(vec![staying("9", &["1"])], storage(&["1"], vec![here("1")])), &[]),
+    let cases: Vec<(&str, Snapshot, &[&str])> = vec![
+        ("nothing", snapshot(vec![], storage(&[], vec![])), &[]),
+        ("elsewhere", snapshot(vec![], storage(&[], vec![elsewhere("1")])), &[]),
+        ("an attachment", snapshot(vec![], storage(&[], vec![here("1")])), &["pv-1"]),
+        ("of a pod that stays", snapshot(vec![staying("9", &["1"])], storage(&["1"], vec![here("1")])), &[]),
         (
             "another one than that of the pod that stays",
-            picture(vec![staying("9", &["1"])], storage(&["1"], vec![here("1"), here("2")])),
+            snapshot(vec![staying("9", &["1"])], storage(&["1"], vec![here("1"), here("2")])),
             &["pv-2"],
         ),
-        ("an inline one", picture(vec![], storage(&[], vec![inline])), &["csi-77"]),
+        ("an inline one", snapshot(vec![], storage(&[], vec![inline])), &["csi-77"]),
         (
             "only the node lists it",
-            listing(&["x"], picture(vec![], storage(&[], vec![]))),
+            listing(&["x"], snapshot(vec![], storage(&[], vec![]))),
             &["kubernetes.io/csi/csi.example^x"],
         ),
         (
             "without VolumeAttachments only the node can tell",
             listing(
                 &["x"],
-                picture(vec![], Storage { attachments: Attachments::NotServed, ..Storage::default() }),
+                snapshot(vec![], Storage { attachments: Attachments::NotServed, ..Storage::default() }),
             ),
             &["kubernetes.io/csi/csi.example^x"],
         ),
         (
             "the node lists a volume that is known",
-            listing(&["vol-1"], picture(vec![], storage(&["1"], vec![]))),
+            listing(&["vol-1"], snapshot(vec![], storage(&["1"], vec![]))),
             &["pv-1"],
         ),
         (
             "both say so: once",
-            listing(&["vol-1"], picture(vec![], storage(&["1"], vec![here("1")]))),
+            listing(&["vol-1"], snapshot(vec![], storage(&["1"], vec![here("1")]))),
             &["pv-1"],
         ),
         (
             "both say so of a volume that nobody has read: once",
-            listing(&["x"], picture(vec![], storage(&[], vec![unread("1")]))),
+            listing(&["x"], snapshot(vec![], storage(&[], vec![unread("1")]))),
             &["unread-1"],
         ),
         (
             "one attachment stands for one name",
-            listing(&["x", "y"], picture(vec![], storage(&[], vec![unread("1")]))),
+            listing(&["x", "y"], snapshot(vec![], storage(&[], vec![unread("1")]))),
             &["kubernetes.io/csi/csi.example^y", "unread-1"],
         ),
         (
             "both say so of a pod that stays",
-            listing(&["vol-1"], picture(vec![staying("9", &["1"])], storage(&["1"], vec![here("1")]))),
+            listing(&["vol-1"], snapshot(vec![staying("9", &["1"])], storage(&["1"], vec![here("1")]))),
             &[],
         ),
     ];
     for (name, look, expected) in cases {
         let mut bench = Bench::start();
-        assert_eq!(bench.picture(with(look.pods.clone())), [PROVE], "{name}");
+        assert_eq!(bench.snapshot(with(look.pods.clone())), [RELIST], "{name}");
         bench.proof(look);
         let waited: Vec<&str> = bench.attempt().volumes().keys().map(String::as_str).collect();
         assert_eq!(waited, expected, "{name}");
@@ -238,16 +238,16 @@ fn what_is_attached_belongs_to_a_pod_that_stays_or_is_waited_for() {
 #[test]
 fn a_resumed_attempt_knows_no_more_than_a_new_one_and_waits_for_the_same() {
     let mut bench = Bench::start();
-    bench.picture(picture(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
     let record = Box::new(bench.attempt().record());
     let mut next = Bench { state: State::Idle, now: bench.now + seconds(1), policy: bench.policy.clone() };
     next.send(Event::Resume { attempt: 1, api_back: None, record });
-    // Storage is slow after the restart: the first look comes without any picture of the watches.
-    assert_eq!(next.silence(), [PROVE]);
+    // Storage is slow after the restart: the first look comes without any snapshot of the watches.
+    assert_eq!(next.silence(), [RELIST]);
     assert_eq!(evicted(&raw(&mut next, with(vec![using("1", &["1"])]))), [""; 0]);
-    next.picture(with(vec![]));
+    next.snapshot(with(vec![]));
     next.after(seconds(1));
-    next.proof(picture(vec![], storage(&[], vec![here("1")])));
+    next.proof(snapshot(vec![], storage(&[], vec![here("1")])));
     assert_eq!(next.outcome(), None);
     assert_eq!(next.attempt().volumes()["pv-1"].stage, VolumeStage::Detaching);
 }
@@ -256,16 +256,16 @@ fn a_resumed_attempt_knows_no_more_than_a_new_one_and_waits_for_the_same() {
 
 #[test]
 fn a_node_is_gone_only_if_server_watch_and_list_agree() {
-    let none = |pods| Picture { node: None, ..with(pods) };
+    let none = |pods| Snapshot { node: None, ..with(pods) };
     for (name, watched, look, is_gone) in [
         ("all agree", none(vec![]), none(vec![]), true),
         ("the watch shows it", with(vec![pod("1")]), none(vec![]), false),
         ("pods are bound to it", none(vec![pod("1")]), none(vec![pod("1"), pod("2")]), false),
     ] {
         let mut bench = Bench::start();
-        bench.picture(with(vec![pod("1")]));
+        bench.snapshot(with(vec![pod("1")]));
         bench.silence();
-        bench.picture(watched);
+        bench.snapshot(watched);
         bench.proof(look.clone());
         assert_eq!(bench.outcome() == Some(Outcome::NodeGone), is_gone, "{name}");
         if !is_gone {
@@ -284,9 +284,9 @@ fn a_node_is_gone_only_if_server_watch_and_list_agree() {
 #[test]
 fn a_look_takes_no_pod_away_that_the_watch_has_shown_since() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(bench.silence(), [REFRESH]);
-    assert_eq!(evicted(&bench.picture(with(vec![terminating("1"), pod("2")]))), ["2"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![terminating("1"), pod("2")]))), ["2"]);
     bench.proof(with(vec![terminating("1")]));
     assert_eq!((bench.attempt().gone(), bench.attempt().pods().len()), (0, 2), "served before the pod came");
 }
@@ -294,9 +294,9 @@ fn a_look_takes_no_pod_away_that_the_watch_has_shown_since() {
 #[test]
 fn a_look_brings_no_pod_back_that_the_watch_has_shown_gone_since() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![terminating("1"), terminating("2")]));
+    bench.snapshot(with(vec![terminating("1"), terminating("2")]));
     assert_eq!(bench.silence(), [REFRESH]);
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     bench.proof(with(vec![terminating("1"), terminating("2")]));
     assert_eq!((bench.attempt().gone(), bench.attempt().pods().len()), (1, 1), "served before the pod went");
     assert!(!bench.attempt().needs_second_proof());
@@ -305,7 +305,7 @@ fn a_look_brings_no_pod_back_that_the_watch_has_shown_gone_since() {
 #[test]
 fn what_both_have_not_changed_is_as_the_look_says() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![terminating("1"), terminating("2")]));
+    bench.snapshot(with(vec![terminating("1"), terminating("2")]));
     bench.silence();
     bench.proof(with(vec![terminating("2"), terminating("3")]));
     assert_eq!(bench.attempt().pods().keys().collect::<Vec<_>>(), ["2", "3"], "the watch is late");
@@ -314,10 +314,10 @@ fn what_both_have_not_changed_is_as_the_look_says() {
 #[test]
 fn the_answer_to_a_refresh_is_no_proof() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![terminating("1")]));
+    bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(bench.silence(), [REFRESH]);
-    assert_eq!(bench.picture(with(vec![])), [], "one look at a time");
-    assert_eq!(bench.proof(with(vec![])), [PROVE]);
+    assert_eq!(bench.snapshot(with(vec![])), [], "one look at a time");
+    assert_eq!(bench.proof(with(vec![])), [RELIST]);
     assert_eq!(bench.outcome(), None);
     bench.proof(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
@@ -326,10 +326,10 @@ fn the_answer_to_a_refresh_is_no_proof() {
 #[test]
 fn an_attachment_that_the_watch_shows_since_the_proof_was_asked_for_counts() {
     let mut bench = Bench::start();
-    bench.picture(picture(vec![using("1", &["1"])], storage(&["1"], vec![])));
-    assert_eq!(bench.picture(picture(vec![], storage(&["1"], vec![]))), [PROVE]);
-    bench.picture(picture(vec![], storage(&["1"], vec![here("7")])));
-    bench.proof(picture(vec![], storage(&["1"], vec![])));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![])));
+    assert_eq!(bench.snapshot(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
+    bench.snapshot(snapshot(vec![], storage(&["1"], vec![here("7")])));
+    bench.proof(snapshot(vec![], storage(&["1"], vec![])));
     assert_eq!(bench.outcome(), None, "the look was served before");
     assert_eq!(bench.attempt().volumes()["pv-7"].stage, VolumeStage::Detaching);
 }
@@ -337,17 +337,17 @@ fn an_attachment_that_the_watch_shows_since_the_proof_was_asked_for_counts() {
 #[test]
 fn a_look_that_shows_more_attached_than_the_watch_is_repeated_soon() {
     let mut bench = Bench::start();
-    bench.picture(picture(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
-    assert_eq!(bench.picture(picture(vec![], storage(&["1"], vec![]))), [PROVE]);
-    assert_eq!(bench.proof(picture(vec![], storage(&["1"], vec![here("1")]))), []);
-    assert_eq!(bench.after(seconds(1)), [PROVE], "the watch publishes nothing: it has said all it knows");
-    assert_eq!(bench.proof(picture(vec![], storage(&["1"], vec![]))), [PROVE]);
+    bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    assert_eq!(bench.snapshot(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
+    assert_eq!(bench.proof(snapshot(vec![], storage(&["1"], vec![here("1")]))), []);
+    assert_eq!(bench.after(seconds(1)), [RELIST], "the watch publishes nothing: it has said all it knows");
+    assert_eq!(bench.proof(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
 }
 
 #[test]
 fn a_look_that_nobody_asked_for_is_ignored() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     let before = bench.state.clone();
     bench.proof(with(vec![]));
     assert_eq!(bench.state, before);
@@ -358,13 +358,13 @@ fn a_look_that_nobody_asked_for_is_ignored() {
 #[test]
 fn after_an_outage_a_look_comes_before_any_eviction() {
     let mut bench = Bench::start();
-    bench.picture(guarded(vec![pod("1"), pod("2")], 0, "1"));
+    bench.snapshot(guarded(vec![pod("1"), pod("2")], 0, "1"));
     bench.answer("1", refusal());
     bench.answer("2", Answer::Throttled { after: None, text: "connection refused".into() });
     bench.send(Event::ApiAway);
     bench.after(seconds(40));
     assert_eq!(bench.send(Event::ApiBack), [REFRESH]);
-    assert_eq!(bench.picture(guarded(vec![pod("1"), pod("2")], 2, "2")), [], "a watch may still be late");
+    assert_eq!(bench.snapshot(guarded(vec![pod("1"), pod("2")], 2, "2")), [], "a watch may still be late");
     assert_eq!(bench.fails("no answer"), []);
     assert_eq!(bench.after(seconds(1)), [REFRESH], "tried again");
     let moved = PodView { id: crate::PodId { uid: "9".into(), ..pod("1").id }, ..pod("1") };
@@ -378,7 +378,7 @@ fn after_an_outage_a_look_comes_before_any_eviction() {
 #[test]
 fn a_look_from_before_an_outage_is_forgotten() {
     let mut bench = Bench::start();
-    bench.picture(with(vec![terminating("1"), pod("2")]));
+    bench.snapshot(with(vec![terminating("1"), pod("2")]));
     bench.answer("2", Answer::Throttled { after: Some(seconds(300)), text: "busy".into() });
     assert_eq!(bench.silence(), [REFRESH]);
     bench.send(Event::ApiAway);
@@ -392,13 +392,13 @@ fn a_look_from_before_an_outage_is_forgotten() {
 #[test]
 fn a_proof_that_cannot_be_read_says_why_and_is_asked_for_ever_less_often() {
     let mut bench = Bench::start();
-    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
     let mut pauses = Vec::new();
     for _ in 0..8 {
         assert_eq!(bench.fails("cannot list pods: no answer within 10 s"), []);
         let next = bench.attempt().relist_free().expect("no relist is on its way");
         pauses.push(bench.now.until(next).as_millis());
-        assert_eq!(bench.after(bench.now.until(next).max(seconds(1))), [PROVE]);
+        assert_eq!(bench.after(bench.now.until(next).max(seconds(1))), [RELIST]);
     }
     let bases = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 20_000, 20_000];
     for (pause, base) in pauses.iter().zip(bases) {
@@ -415,7 +415,7 @@ fn a_proof_that_cannot_be_read_says_why_and_is_asked_for_ever_less_often() {
 #[test]
 fn the_end_of_a_drain_without_a_proof_is_not_that_pods_are_left() {
     let mut bench = Bench::with(Policy { attempt_timeout: seconds(60), ..Policy::device() }, None);
-    bench.picture(with(vec![]));
+    bench.snapshot(with(vec![]));
     bench.fails("cannot list pods: no answer within 10 s");
     bench.after(seconds(59));
     bench.fails("cannot list pods: no answer within 10 s");
@@ -435,8 +435,8 @@ fn the_end_of_a_drain_without_a_proof_is_not_that_pods_are_left() {
 #[test]
 fn the_end_of_a_drain_with_attached_volumes_names_them() {
     let mut bench = Bench::with(Policy { attempt_timeout: seconds(60), ..Policy::device() }, None);
-    bench.picture(with(vec![]));
-    bench.proof(picture(vec![], storage(&[], vec![here("7")])));
+    bench.snapshot(with(vec![]));
+    bench.proof(snapshot(vec![], storage(&[], vec![here("7")])));
     bench.after(seconds(60));
     assert!(matches!(bench.outcome(), Some(Outcome::Failed(Failure::Volumes(_)))), "{:?}", bench.outcome());
 }
@@ -446,13 +446,13 @@ fn attachments_that_are_refused_for_a_moment_are_asked_for_again_and_for_long_en
     let refused = || {
         let text = "needs the right to `list` `volumeattachments`";
         let attachments = Attachments::Unreadable(text.into());
-        picture(vec![], Storage { attachments, ..Storage::default() })
+        snapshot(vec![], Storage { attachments, ..Storage::default() })
     };
     let mut bench = Bench::start();
-    bench.picture(with(vec![]));
+    bench.snapshot(with(vec![]));
     assert_eq!(bench.proof(refused()), []);
     assert!(said(&bench).contains("`list` `volumeattachments`"), "{}", said(&bench));
-    assert_eq!(bench.after(seconds(1)), [PROVE]);
+    assert_eq!(bench.after(seconds(1)), [RELIST]);
     let passing = bench.clone();
     bench.proof(refused());
     bench.after(seconds(28));
@@ -466,7 +466,7 @@ fn attachments_that_are_refused_for_a_moment_are_asked_for_again_and_for_long_en
     let mut policy = Policy::device();
     policy.volumes.on_detach_timeout = OnDetachTimeout::Proceed;
     let mut bench = Bench::with(policy, None);
-    bench.picture(with(vec![]));
+    bench.snapshot(with(vec![]));
     bench.proof(refused());
     assert_eq!(bench.outcome(), Some(Outcome::Drained), "the policy does without");
 }
@@ -476,10 +476,10 @@ fn claims_that_may_not_be_read_are_as_bad_as_attachments() {
     let text = "needs the right to `get` `persistentvolumeclaims`";
     let refused = || {
         let storage = Storage { claims_unreadable: Some(text.into()), ..storage(&[], vec![here("1")]) };
-        picture(vec![staying("9", &["1"])], storage)
+        snapshot(vec![staying("9", &["1"])], storage)
     };
     let mut bench = Bench::start();
-    assert_eq!(bench.picture(with(vec![staying("9", &["1"])])), [PROVE]);
+    assert_eq!(bench.snapshot(with(vec![staying("9", &["1"])])), [RELIST]);
     assert_eq!(bench.proof(refused()), []);
     assert!(bench.attempt().volumes().is_empty(), "nobody knows whether it belongs to the pod that stays");
     bench.after(seconds(29));
@@ -494,7 +494,7 @@ fn looks_that_are_in_vain_for_long_end_an_attempt_that_waits_for_them() {
         [("a proof", vec![], true), ("pods go on without", vec![terminating("1")], false)]
     {
         let mut bench = Bench::with(Policy { attempt_timeout: Duration::MAX, ..Policy::device() }, None);
-        bench.picture(with(pods));
+        bench.snapshot(with(pods));
         for _ in 0..200 {
             bench.fails("cannot list volumeattachments: 503");
             bench.after(seconds(30));

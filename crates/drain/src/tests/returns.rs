@@ -27,13 +27,13 @@ fn settled() -> Bench {
 fn t26_a_pod_that_returns_for_ever_is_evicted_slowly_and_named() {
     let mut bench = settled();
     let names_node = |uid: &str| PodView { names_node: true, ..of("set", uid) };
-    assert_eq!(evicted(&bench.picture(with(vec![names_node("0")]))), ["0"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![names_node("0")]))), ["0"]);
     for uid in ["1", "2"] {
-        assert_eq!(evicted(&bench.picture(with(vec![names_node(uid)]))), [uid], "at once");
+        assert_eq!(evicted(&bench.snapshot(with(vec![names_node(uid)]))), [uid], "at once");
     }
-    assert_eq!(evicted(&bench.picture(with(vec![names_node("3")]))), [""; 0], "the third time");
+    assert_eq!(evicted(&bench.snapshot(with(vec![names_node("3")]))), [""; 0], "the third time");
     // The kubelet writes the pod's status, and with it the condition of a scheduler: what is known stays known.
-    bench.picture(with(vec![of("set", "3")]));
+    bench.snapshot(with(vec![of("set", "3")]));
     let told = blocked(bench.attempt(), bench.now).remove(0);
     assert!(
         told.cause.contains("ReturnsToNode: StatefulSet/db has made it anew on this node 3 times"),
@@ -48,8 +48,8 @@ fn t26_a_pod_that_returns_for_ever_is_evicted_slowly_and_named() {
 #[test]
 fn a_toleration_has_another_remedy_than_a_node_name() {
     let mut bench = settled();
-    bench.picture(with(vec![of("set", "0")]));
-    bench.picture(with(vec![PodView { tolerates_cordon: true, ..of("set", "1") }]));
+    bench.snapshot(with(vec![of("set", "0")]));
+    bench.snapshot(with(vec![PodView { tolerates_cordon: true, ..of("set", "1") }]));
     let told = blocked(bench.attempt(), bench.now).remove(0);
     assert!(told.hint.contains("tolerates the cordon"), "{told:?}");
     assert_eq!(told.holder, "StatefulSet/db");
@@ -58,10 +58,10 @@ fn a_toleration_has_another_remedy_than_a_node_name() {
 #[test]
 fn a_replacement_beside_a_pod_that_is_still_going_counts_too() {
     let mut bench = settled();
-    bench.picture(with(vec![of("set", "0")]));
+    bench.snapshot(with(vec![of("set", "0")]));
     let going = PodView { controller: of("set", "0").controller, ..terminating("0") };
-    bench.picture(with(vec![going.clone()]));
-    bench.picture(with(vec![going, of("set", "1")]));
+    bench.snapshot(with(vec![going.clone()]));
+    bench.snapshot(with(vec![going, of("set", "1")]));
     assert_eq!(bench.track("1").returns(), 1);
 }
 
@@ -72,14 +72,14 @@ fn others_do_not_return() {
         [(of("set", "0"), of("other", "1")), (bare("0"), bare("1")), (of("set", "0"), bare("1"))]
     {
         let mut bench = settled();
-        bench.picture(with(vec![before.clone()]));
-        bench.picture(with(vec![after.clone()]));
+        bench.snapshot(with(vec![before.clone()]));
+        bench.snapshot(with(vec![after.clone()]));
         assert_eq!(bench.track("1").returns(), 0, "{before:?} {after:?}");
     }
     let mut bench = settled();
-    bench.picture(with(vec![of("set", "0"), of("set", "1")]));
+    bench.snapshot(with(vec![of("set", "0"), of("set", "1")]));
     assert_eq!(bench.track("1").returns(), 0, "both were there from the beginning");
-    bench.picture(with(vec![of("set", "0"), of("set", "1"), of("set", "2")]));
+    bench.snapshot(with(vec![of("set", "0"), of("set", "1"), of("set", "2")]));
     assert_eq!(bench.track("2").returns(), 0, "nobody has left yet");
 }
 
@@ -87,15 +87,15 @@ fn others_do_not_return() {
 fn pods_that_come_together_are_one_return() {
     let mut bench = settled();
     let many = |uids: &[&str]| with(uids.iter().map(|uid| of("set", uid)).collect());
-    bench.picture(many(&["a", "b", "c"]));
-    assert_eq!(evicted(&bench.picture(many(&["1", "2", "3", "4", "5"]))).len(), 5, "all at once");
+    bench.snapshot(many(&["a", "b", "c"]));
+    assert_eq!(evicted(&bench.snapshot(many(&["1", "2", "3", "4", "5"]))).len(), 5, "all at once");
     for uid in ["1", "2", "3", "4", "5"] {
         assert_eq!(bench.track(uid).returns(), 1, "{uid}");
     }
-    bench.picture(many(&["2", "3", "4", "5", "6"]));
+    bench.snapshot(many(&["2", "3", "4", "5", "6"]));
     assert_eq!((bench.track("5").returns(), bench.track("6").returns()), (1, 2), "made after 1 was evicted");
     // The others of the first round leave, and are made anew: that is the second round as well.
-    bench.picture(many(&["6", "7", "8"]));
+    bench.snapshot(many(&["6", "7", "8"]));
     assert_eq!((bench.track("7").returns(), bench.track("8").returns()), (2, 2));
 }
 
@@ -103,7 +103,7 @@ fn pods_that_come_together_are_one_return() {
 fn what_was_bound_before_or_just_after_the_cordon_does_not_count() {
     let window = |api_back: bool| {
         let mut bench = Bench::start();
-        bench.picture(with(vec![of("set", "0")]));
+        bench.snapshot(with(vec![of("set", "0")]));
         if api_back {
             bench.send(crate::Event::ApiAway);
             bench.after(Duration::from_secs(30));
@@ -117,11 +117,11 @@ fn what_was_bound_before_or_just_after_the_cordon_does_not_count() {
         let mut bench = window(api_back);
         bench.now = bench.now + late.checked_sub(Duration::from_millis(1)).unwrap();
         for uid in ["1", "2", "3", "4", "5"] {
-            assert_eq!(evicted(&bench.picture(with(vec![of("set", uid)]))), [uid], "{api_back}");
+            assert_eq!(evicted(&bench.snapshot(with(vec![of("set", uid)]))), [uid], "{api_back}");
             assert_eq!(bench.track(uid).returns(), 0, "{api_back}");
         }
         bench.now = bench.now + Duration::from_millis(1);
-        bench.picture(with(vec![of("set", "6")]));
+        bench.snapshot(with(vec![of("set", "6")]));
         assert_eq!(bench.track("6").returns(), 1, "{api_back}");
     }
 }
@@ -129,8 +129,8 @@ fn what_was_bound_before_or_just_after_the_cordon_does_not_count() {
 #[test]
 fn a_pod_whose_way_here_is_not_known_is_not_said_to_name_the_node() {
     let mut bench = settled();
-    bench.picture(with(vec![of("set", "0")]));
-    bench.picture(with(vec![of("set", "1")]));
+    bench.snapshot(with(vec![of("set", "0")]));
+    bench.snapshot(with(vec![of("set", "1")]));
     let told = blocked(bench.attempt(), bench.now).remove(0);
     assert!(!told.hint.contains("delete") && told.hint.contains("StatefulSet/db"), "{told:?}");
     assert!(told.hint.contains("look whether") && told.hint.contains("spec.nodeName"), "{told:?}");

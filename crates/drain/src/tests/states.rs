@@ -51,7 +51,7 @@ fn name_of(state: &State) -> &'static str {
     match state {
         State::Idle => "Idle",
         State::Draining(_) => "Draining",
-        State::Proving(..) => "Proving",
+        State::Verifying(..) => "Verifying",
         State::Ended(_, Outcome::Drained) => "Drained",
         State::Ended(_, Outcome::NodeGone) => "NodeGone",
         State::Ended(_, Outcome::Failed(_)) => "Failed",
@@ -84,7 +84,7 @@ fn explore() -> [Arrows; 2] {
 /// The event, made to concern the attempt that runs: purely random ones mostly miss. `random` decides whether the pods of
 /// the last snapshot stay.
 fn aimed(event: Event, state: &State, random: u64) -> Event {
-    let (State::Draining(attempt) | State::Proving(attempt, _)) = state else {
+    let (State::Draining(attempt) | State::Verifying(attempt, _)) = state else {
         return event;
     };
     match event {
@@ -93,19 +93,19 @@ fn aimed(event: Event, state: &State, random: u64) -> Event {
             let uid = sent.map_or(uid, |track| track.id().uid.clone());
             Event::Answer { attempt: attempt.number(), uid, answer }
         }
-        Event::Picture(snapshot) if !random.is_multiple_of(4) => {
+        Event::Snapshot(snapshot) if !random.is_multiple_of(4) => {
             let known = attempt.snapshot().map(|known| known.pods.clone()).unwrap_or_default();
             let is_new = |pod: &PodView| snapshot.pods.iter().all(|other| other.id.uid != pod.id.uid);
             let mut pods: Vec<PodView> = known.into_iter().filter(is_new).collect();
             pods.extend(snapshot.pods.iter().cloned());
             pods.sort_by(|a, b| a.id.cmp(&b.id));
-            Event::Picture(Arc::new(Picture { pods, node: Some(node(true)), ..Picture::clone(&snapshot) }))
+            Event::Snapshot(Arc::new(Snapshot { pods, node: Some(node(true)), ..Snapshot::clone(&snapshot) }))
         }
         Event::Start { .. }
         | Event::Resume { .. }
         | Event::Cancel
-        | Event::Picture(_)
-        | Event::Proof { .. }
+        | Event::Snapshot(_)
+        | Event::Relisted { .. }
         | Event::Found { .. }
         | Event::Unseen { .. }
         | Event::ApiAway

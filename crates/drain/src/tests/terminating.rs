@@ -40,10 +40,10 @@ fn a_terminating_pod_that_the_policy_refuses_forbids_the_drain() {
     ];
     for (what, refused) in cases {
         let mut bench = Bench::with(Policy::kubectl(), None);
-        assert_eq!(bench.picture(with(vec![pod("1"), refused.clone()])), [Effect::Abort], "{what}");
+        assert_eq!(bench.snapshot(with(vec![pod("1"), refused.clone()])), [Effect::Abort], "{what}");
         assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Refused)), "{what}");
         let mut device = Bench::start();
-        device.picture(with(vec![pod("1"), refused]));
+        device.snapshot(with(vec![pod("1"), refused]));
         assert_eq!(device.outcome(), None, "{what}: the device's policy allows it");
     }
 }
@@ -51,11 +51,11 @@ fn a_terminating_pod_that_the_policy_refuses_forbids_the_drain() {
 #[test]
 fn a_refused_pod_that_comes_terminating_in_mid_drain_is_waited_for() {
     let mut bench = Bench::with(Policy::kubectl(), None);
-    bench.picture(with(vec![pod("1")]));
+    bench.snapshot(with(vec![pod("1")]));
     let bare = PodView { controller: None, ..terminating("2") };
-    bench.picture(with(vec![bare.clone()]));
+    bench.snapshot(with(vec![bare.clone()]));
     assert_eq!((bench.outcome(), bench.stage("2")), (None, Some(Stage::Terminating)));
-    assert_eq!(bench.picture(with(vec![])), [PROVE]);
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
 }
 
 #[test]
@@ -71,21 +71,21 @@ fn a_shorter_grace_is_asked_for_once() {
         let policy = Policy { grace_period: grace.map(seconds), method, ..Policy::device() };
         let mut bench = Bench::with(policy, None);
         let case = format!("{method:?} {grace:?} {own}");
-        let effects = bench.picture(with(vec![ending("1", own)]));
+        let effects = bench.snapshot(with(vec![ending("1", own)]));
         assert_eq!(evicted(&effects).len(), usize::from(is_asked), "{case}");
         let by_deletion = matches!(effects.first(), Some(Effect::Delete { .. }));
         assert_eq!(by_deletion, is_asked && method == Method::Delete, "{case}");
-        assert_eq!(evicted(&bench.picture(with(vec![ending("1", own)]))), [""; 0], "{case}: on its way");
+        assert_eq!(evicted(&bench.snapshot(with(vec![ending("1", own)]))), [""; 0], "{case}: on its way");
         bench.answer("1", Answer::Accepted);
-        assert_eq!(evicted(&bench.picture(with(vec![ending("1", own)]))), [""; 0], "{case}: accepted");
+        assert_eq!(evicted(&bench.snapshot(with(vec![ending("1", own)]))), [""; 0], "{case}: accepted");
         if is_asked {
             bench.now = bench.now + bench.policy.retry;
-            let again = bench.picture(with(vec![ending("1", own)]));
+            let again = bench.snapshot(with(vec![ending("1", own)]));
             assert_eq!(evicted(&again), ["1"], "{case}: the server has forgotten it");
             bench.answer("1", Answer::Accepted);
         }
         bench.now = bench.now + bench.policy.retry;
-        assert_eq!(evicted(&bench.picture(with(vec![ending("1", 3)]))), [""; 0], "{case}: done");
+        assert_eq!(evicted(&bench.snapshot(with(vec![ending("1", 3)]))), [""; 0], "{case}: done");
         assert_eq!(bench.stage("1"), Some(Stage::Terminating), "{case}");
     }
 }
@@ -95,10 +95,10 @@ fn half_a_second_of_a_rule_is_not_asked_for_for_ever() {
     let grace = Some(Duration::from_millis(2_500));
     let rule = Rule { name: "quick".into(), grace, ..Rule::default() };
     let mut bench = Bench::with(Policy { rules: vec![rule], ..Policy::device() }, None);
-    assert_eq!(evicted(&bench.picture(with(vec![ending("1", 30)]))), ["1"], "a rule's grace counts as well");
+    assert_eq!(evicted(&bench.snapshot(with(vec![ending("1", 30)]))), ["1"], "a rule's grace counts as well");
     bench.answer("1", Answer::Accepted);
     bench.now = bench.now + bench.policy.retry;
-    assert_eq!(evicted(&bench.picture(with(vec![ending("1", 3)]))), [""; 0], "what is sent is rounded up");
+    assert_eq!(evicted(&bench.snapshot(with(vec![ending("1", 3)]))), [""; 0], "what is sent is rounded up");
 }
 
 #[test]
@@ -110,13 +110,13 @@ fn a_refused_shortening_is_told_and_tried_again_and_fails_nothing() {
         Answer::Retry { text: "no".into() },
     ] {
         let mut bench = Bench::with(policy.clone(), None);
-        bench.picture(with(vec![ending("1", 600)]));
+        bench.snapshot(with(vec![ending("1", 600)]));
         bench.answer("1", answer.clone());
         assert_eq!(bench.outcome(), None, "{answer:?}");
-        bench.picture(with(vec![ending("1", 600)]));
+        bench.snapshot(with(vec![ending("1", 600)]));
         assert!(matches!(bench.stage("1"), Some(Stage::Paused { text, .. }) if text == "no"), "{answer:?}");
         assert_eq!(evicted(&bench.after(bench.policy.retry)), ["1"], "{answer:?}");
-        bench.picture(with(vec![]));
+        bench.snapshot(with(vec![]));
         bench.proof(with(vec![]));
         assert_eq!(bench.outcome(), Some(Outcome::Drained), "{answer:?}: it ended by itself");
     }
@@ -126,9 +126,9 @@ fn a_refused_shortening_is_told_and_tried_again_and_fails_nothing() {
 fn a_pod_that_stays_too_long_is_left_by_the_clock() {
     let policy = Policy { skip_wait_for_delete: Some(seconds(4)), ..Policy::kubectl() };
     let mut bench = Bench::with(policy, None);
-    bench.picture(with(vec![ending("1", 10)]));
+    bench.snapshot(with(vec![ending("1", 10)]));
     assert_eq!(bench.after(seconds(14)), [], "its grace and 4 s are not over");
-    assert_eq!(bench.after(seconds(2)), [PROVE], "no picture has come");
+    assert_eq!(bench.after(seconds(2)), [RELIST], "no picture has come");
     let overdue = Terminating { grace: seconds(10), overdue: seconds(6), ..Terminating::default() };
     bench.proof(with(vec![PodView { terminating: Some(overdue), ..ending("1", 10) }]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
@@ -139,7 +139,7 @@ fn the_clock_wakes_for_a_pod_that_stays_too_long() {
     let policy = Policy { skip_wait_for_delete: Some(seconds(4)), ..Policy::kubectl() };
     let now = Moment(1_000_000);
     let (state, _) = step(State::Idle, Event::Start { attempt: 1, api_back: None }, now, &policy);
-    let picture = Event::Picture(Arc::new(with(vec![ending("1", 10)])));
-    let (_, effects) = step(state, picture, now, &policy);
+    let snapshot = Event::Snapshot(Arc::new(with(vec![ending("1", 10)])));
+    let (_, effects) = step(state, snapshot, now, &policy);
     assert_eq!(effects.last(), Some(&Effect::WakeAt(now + seconds(15))));
 }

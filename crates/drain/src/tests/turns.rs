@@ -11,7 +11,7 @@ use crate::state::{Failure, Outcome};
 use crate::storage::Attachments;
 use crate::storage::{AttachmentView, Storage};
 use crate::view::{Controller, PodView};
-use crate::volumes::tests::{elsewhere, here, picture, storage, using};
+use crate::volumes::tests::{elsewhere, here, snapshot, storage, using};
 
 const NONE: [&str; 0] = [];
 
@@ -52,7 +52,7 @@ fn pods_with_volumes_leave_one_by_one_by_priority_and_others_beside_them() {
         let mut bench = bench(|policy| policy.stateful = Stateful { parallel, order });
         let mut pods = three([-1, 9, 5]);
         pods.push(pod("0"));
-        let effects = bench.picture(picture(pods, all(attached())));
+        let effects = bench.snapshot(snapshot(pods, all(attached())));
         assert_eq!(evicted(&effects), expected, "{order:?} {parallel}");
     }
 }
@@ -61,16 +61,16 @@ fn pods_with_volumes_leave_one_by_one_by_priority_and_others_beside_them() {
 fn the_next_turn_comes_when_the_volume_is_attached_elsewhere() {
     let mut bench = bench(|_| {});
     let pods = || three([0, 0, 0]);
-    assert_eq!(evicted(&bench.picture(picture(pods(), all(attached())))), ["1"]);
+    assert_eq!(evicted(&bench.snapshot(snapshot(pods(), all(attached())))), ["1"]);
     assert_eq!(evicted(&bench.answer("1", Answer::Accepted)), NONE);
     let left = || pods().split_off(1);
-    assert_eq!(evicted(&bench.picture(picture(left(), all(attached())))), NONE, "gone, still attached");
+    assert_eq!(evicted(&bench.snapshot(snapshot(left(), all(attached())))), NONE, "gone, still attached");
     let detached = all(vec![here("2"), here("3")]);
-    assert_eq!(evicted(&bench.picture(picture(left(), detached))), NONE, "detached, not yet elsewhere");
+    assert_eq!(evicted(&bench.snapshot(snapshot(left(), detached))), NONE, "detached, not yet elsewhere");
     let lines = crate::progress::volume_lines(bench.attempt());
     assert_eq!((lines[0].volume.as_str(), lines[0].stage), ("pv-1", "Attaching"));
     let moved = all(vec![elsewhere("1"), here("2"), here("3")]);
-    assert_eq!(evicted(&bench.picture(picture(left(), moved))), ["2"]);
+    assert_eq!(evicted(&bench.snapshot(snapshot(left(), moved))), ["2"]);
 }
 
 #[test]
@@ -104,16 +104,16 @@ fn nobody_waits_for_a_volume_that_will_not_be_attached_elsewhere() {
             pods.iter_mut().for_each(change);
             pods
         };
-        bench.picture(picture(pods(), all(attached())));
+        bench.snapshot(snapshot(pods(), all(attached())));
         bench.answer("1", Answer::Accepted);
         let mut gone = all(vec![here("2"), here("3")]);
         store(&mut gone);
-        let mut picture = picture(pods().split_off(1), gone);
-        if let Some(node) = &mut picture.node {
+        let mut snapshot = snapshot(pods().split_off(1), gone);
+        if let Some(node) = &mut snapshot.node {
             node.volumes_attached =
                 ["2", "3"].map(|n| format!("kubernetes.io/csi/csi.example^vol-{n}")).to_vec();
         }
-        let effects = bench.picture(picture);
+        let effects = bench.snapshot(snapshot);
         assert_eq!(evicted(&effects).is_empty(), name.ends_with("waits"), "{name}");
     }
 }
@@ -121,9 +121,9 @@ fn nobody_waits_for_a_volume_that_will_not_be_attached_elsewhere() {
 #[test]
 fn a_reattach_that_takes_too_long_is_a_warning() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.snapshot(snapshot(three([0, 0, 0]), all(attached())));
     bench.answer("1", Answer::Accepted);
-    bench.picture(picture(three([0, 0, 0]).split_off(1), all(vec![here("2"), here("3")])));
+    bench.snapshot(snapshot(three([0, 0, 0]).split_off(1), all(vec![here("2"), here("3")])));
     assert_eq!(evicted(&bench.after(Duration::from_secs(89))), NONE);
     assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
     let lines = crate::progress::volume_lines(bench.attempt());
@@ -133,9 +133,9 @@ fn a_reattach_that_takes_too_long_is_a_warning() {
 #[test]
 fn t45_a_detach_that_takes_too_long_lets_the_next_pod_go() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.snapshot(snapshot(three([0, 0, 0]), all(attached())));
     bench.answer("1", Answer::Accepted);
-    bench.picture(picture(three([0, 0, 0]).split_off(1), all(attached())));
+    bench.snapshot(snapshot(three([0, 0, 0]).split_off(1), all(attached())));
     assert_eq!(evicted(&bench.after(Duration::from_secs(119))), NONE);
     assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
 }
@@ -143,11 +143,11 @@ fn t45_a_detach_that_takes_too_long_lets_the_next_pod_go() {
 #[test]
 fn a_pod_that_does_not_end_lets_the_next_one_go_after_its_grace_and_the_detach_timeout() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.snapshot(snapshot(three([0, 0, 0]), all(attached())));
     bench.answer("1", Answer::Accepted);
     let mut pods = three([0, 0, 0]);
     pods[0].terminating = crate::tests::terminating("1").terminating;
-    bench.picture(picture(pods, all(attached())));
+    bench.snapshot(snapshot(pods, all(attached())));
     assert_eq!(evicted(&bench.after(Duration::from_secs(149))), NONE, "30 s and 2 min");
     assert_eq!(evicted(&bench.after(Duration::from_secs(1))), ["2"]);
 }
@@ -155,11 +155,11 @@ fn a_pod_that_does_not_end_lets_the_next_one_go_after_its_grace_and_the_detach_t
 #[test]
 fn the_pods_end_and_the_detach_have_one_limit_together() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.snapshot(snapshot(three([0, 0, 0]), all(attached())));
     bench.answer("1", Answer::Accepted);
     assert_eq!(evicted(&bench.after(Duration::from_secs(100))), NONE);
     assert_eq!(
-        evicted(&bench.picture(picture(three([0, 0, 0]).split_off(1), all(attached())))),
+        evicted(&bench.snapshot(snapshot(three([0, 0, 0]).split_off(1), all(attached())))),
         NONE,
         "gone"
     );
@@ -170,7 +170,7 @@ fn the_pods_end_and_the_detach_have_one_limit_together() {
 #[test]
 fn a_refusal_ends_the_turn_and_another_one_begins_later() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.snapshot(snapshot(three([0, 0, 0]), all(attached())));
     assert_eq!(evicted(&bench.answer("1", refusal())), ["2"]);
     assert_eq!(evicted(&bench.after(Duration::from_secs(30))), NONE, "the second one has its turn");
     assert_eq!(evicted(&bench.answer("2", refusal())), ["1"], "its time has come again");
@@ -181,7 +181,7 @@ fn pods_that_were_terminating_before_us_have_a_turn_too() {
     let mut bench = bench(|_| {});
     let mut pods = three([0, 0, 0]);
     pods[1].terminating = crate::tests::terminating("2").terminating;
-    assert_eq!(evicted(&bench.picture(picture(pods, all(attached())))), NONE);
+    assert_eq!(evicted(&bench.snapshot(snapshot(pods, all(attached())))), NONE);
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn a_shared_volume_does_not_hold_up_its_first_users_turn() {
     let mut bench = bench(|_| {});
     let shared = || vec![using("1", &["1"]), using("2", &["1"])];
     let store = || storage(&["1"], vec![here("1")]);
-    assert_eq!(evicted(&bench.picture(picture(shared(), store()))), ["1"]);
+    assert_eq!(evicted(&bench.snapshot(snapshot(shared(), store()))), ["1"]);
     bench.answer("1", Answer::Accepted);
-    assert_eq!(evicted(&bench.picture(picture(shared().split_off(1), store()))), ["2"]);
+    assert_eq!(evicted(&bench.snapshot(snapshot(shared().split_off(1), store()))), ["2"]);
 }
 
 fn ordered(orders: &[(&str, i32)]) -> Vec<Rule> {
@@ -216,13 +216,13 @@ fn app(uid: &str, app: &str) -> PodView {
 fn t53_a_higher_order_leaves_when_all_of_the_lower_are_gone() {
     let mut bench = bench(|policy| policy.rules = ordered(&[("web", -5), ("db", 10)]));
     let (web, plain, db) = (app("1", "web"), pod("2"), app("3", "db"));
-    assert_eq!(evicted(&bench.picture(with(vec![web.clone(), plain.clone(), db.clone()]))), ["1"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![web.clone(), plain.clone(), db.clone()]))), ["1"]);
     bench.answer("1", Answer::Accepted);
     let going = PodView { terminating: crate::tests::terminating("1").terminating, ..web };
-    assert_eq!(evicted(&bench.picture(with(vec![going, plain.clone(), db.clone()]))), NONE);
-    assert_eq!(evicted(&bench.picture(with(vec![plain, db.clone()]))), ["2"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![going, plain.clone(), db.clone()]))), NONE);
+    assert_eq!(evicted(&bench.snapshot(with(vec![plain, db.clone()]))), ["2"]);
     assert_eq!(evicted(&bench.answer("2", refusal())), NONE, "blocked is not gone");
-    assert_eq!(evicted(&bench.picture(with(vec![db]))), ["3"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![db]))), ["3"]);
 }
 
 #[test]
@@ -230,19 +230,19 @@ fn a_higher_order_waits_for_the_lower_ones_volumes() {
     let mut bench = bench(|policy| policy.rules = ordered(&[("driver", 10)]));
     let store = || storage(&["1"], vec![here("1")]);
     let driver = || app("9", "driver");
-    assert_eq!(evicted(&bench.picture(picture(vec![using("1", &["1"]), driver()], store()))), ["1"]);
+    assert_eq!(evicted(&bench.snapshot(snapshot(vec![using("1", &["1"]), driver()], store()))), ["1"]);
     bench.answer("1", Answer::Accepted);
-    assert_eq!(evicted(&bench.picture(picture(vec![driver()], store()))), NONE);
-    assert_eq!(evicted(&bench.picture(picture(vec![driver()], storage(&["1"], vec![])))), ["9"]);
+    assert_eq!(evicted(&bench.snapshot(snapshot(vec![driver()], store()))), NONE);
+    assert_eq!(evicted(&bench.snapshot(snapshot(vec![driver()], storage(&["1"], vec![])))), ["9"]);
 }
 
 #[test]
 fn a_driver_is_not_evicted_while_a_volume_hangs_on_it() {
     let mut bench = bench(|policy| policy.rules = ordered(&[("driver", 10)]));
     let store = || storage(&["1"], vec![here("1")]);
-    bench.picture(picture(vec![using("1", &["1"]), app("9", "driver")], store()));
+    bench.snapshot(snapshot(vec![using("1", &["1"]), app("9", "driver")], store()));
     bench.answer("1", Answer::Accepted);
-    bench.picture(picture(vec![app("9", "driver")], store()));
+    bench.snapshot(snapshot(vec![app("9", "driver")], store()));
     assert_eq!(evicted(&bench.after(Duration::from_mins(2))), NONE);
     assert!(matches!(bench.outcome(), Some(Outcome::Failed(Failure::Volumes(_)))));
 }
@@ -250,7 +250,7 @@ fn a_driver_is_not_evicted_while_a_volume_hangs_on_it() {
 #[test]
 fn all_of_the_lowest_order_refused_for_good_is_stuck() {
     let mut bench = bench(|policy| policy.rules = ordered(&[("db", 10)]));
-    bench.picture(with(vec![pod("1"), app("2", "db")]));
+    bench.snapshot(with(vec![pod("1"), app("2", "db")]));
     bench.answer("1", Answer::Final { text: "no".into() });
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
 }
@@ -258,7 +258,7 @@ fn all_of_the_lowest_order_refused_for_good_is_stuck() {
 #[test]
 fn a_wake_up_never_lies_in_the_past() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(three([0, 0, 0]), all(attached())));
+    bench.snapshot(snapshot(three([0, 0, 0]), all(attached())));
     bench.answer("1", refusal());
     // The first one is due again, and waits for the second one's turn to end.
     bench.now = bench.now + Duration::from_mins(1);

@@ -50,12 +50,12 @@ pub(crate) fn using(uid: &str, claims: &[&str]) -> PodView {
     PodView { claims, ..pod(uid) }
 }
 
-pub(crate) fn picture(pods: Vec<PodView>, storage: Storage) -> Picture {
-    Picture { storage, ..with(pods) }
+pub(crate) fn snapshot(pods: Vec<PodView>, storage: Storage) -> Snapshot {
+    Snapshot { storage, ..with(pods) }
 }
 
-fn names(picture: &Picture) -> Vec<String> {
-    Shelves::of(picture).of_pod(&picture.pods[0]).into_iter().map(|volume| volume.volume).collect()
+fn names(snapshot: &Snapshot) -> Vec<String> {
+    StorageIndex::of(snapshot).of_pod(&snapshot.pods[0]).into_iter().map(|volume| volume.volume).collect()
 }
 
 #[test]
@@ -65,17 +65,17 @@ fn the_volumes_of_a_pod() {
         let pod =
             PodView { claims: vec![PodClaim { name: "pod-9-scratch".into(), ephemeral: true }], ..pod("9") };
         let claim = ClaimView { name: "pod-9-scratch".into(), owner: Some(owner.into()), ..claim("1") };
-        picture(vec![pod], Storage { claims: vec![claim], ..bound() })
+        snapshot(vec![pod], Storage { claims: vec![claim], ..bound() })
     };
     let changed = |change: fn(&mut Storage)| {
         let mut storage = bound();
         change(&mut storage);
-        picture(vec![using("9", &["1"])], storage)
+        snapshot(vec![using("9", &["1"])], storage)
     };
-    let cases: Vec<(&str, Picture, &[&str])> = vec![
-        ("none", picture(vec![pod("9")], bound()), &[]),
-        ("two", picture(vec![using("9", &["2", "1"])], bound()), &["pv-1", "pv-2"]),
-        ("t40 the same claim twice", picture(vec![using("9", &["1", "1"])], bound()), &["pv-1"]),
+    let cases: Vec<(&str, Snapshot, &[&str])> = vec![
+        ("none", snapshot(vec![pod("9")], bound()), &[]),
+        ("two", snapshot(vec![using("9", &["2", "1"])], bound()), &["pv-1", "pv-2"]),
+        ("t40 the same claim twice", snapshot(vec![using("9", &["1", "1"])], bound()), &["pv-1"]),
         ("t35 an ephemeral volume", ephemeral("9"), &["pv-1"]),
         ("t35 a claim of that name that the pod does not own", ephemeral("8"), &[]),
         ("t42 an unbound claim", changed(|s| s.claims[0].volume.clear()), &[]),
@@ -110,8 +110,8 @@ fn the_volumes_of_a_pod() {
             &[],
         ),
     ];
-    for (name, picture, expected) in cases {
-        assert_eq!(names(&picture), expected, "{name}");
+    for (name, snapshot, expected) in cases {
+        assert_eq!(names(&snapshot), expected, "{name}");
     }
 }
 
@@ -127,9 +127,9 @@ fn t37_t38_names_are_compared_exactly() {
         ("v.l", "kubernetes.io/csi/d^vol", Attachment::No),
         ("[", "kubernetes.io/csi/d^x", Attachment::No),
     ] {
-        let mut picture = picture(vec![], storage(&[], vec![]));
-        picture.node = Some(NodeView { volumes_attached: vec![listed.into()], ..node(true) });
-        let attachment = Shelves::of(&picture).attachment("pv", Some(&csi(ours).attached_name()));
+        let mut snapshot = snapshot(vec![], storage(&[], vec![]));
+        snapshot.node = Some(NodeView { volumes_attached: vec![listed.into()], ..node(true) });
+        let attachment = StorageIndex::of(&snapshot).attachment("pv", Some(&csi(ours).attached_name()));
         assert_eq!(attachment, expected, "{ours} in {listed}");
     }
 }
@@ -153,13 +153,13 @@ fn what_proves_that_a_volume_is_detached() {
         ("nobody asked", Attachments::NotAsked, false, Attachment::Unknown),
         ("nobody asked, the node says so", Attachments::NotAsked, true, Attachment::Yes),
     ] {
-        let mut picture = picture(vec![], Storage { attachments, ..storage(&["1"], vec![]) });
+        let mut snapshot = snapshot(vec![], Storage { attachments, ..storage(&["1"], vec![]) });
         let attached = if is_listed { vec!["name".to_owned()] } else { vec![] };
-        picture.node = Some(NodeView { volumes_attached: attached, ..node(true) });
-        assert_eq!(Shelves::of(&picture).attachment("pv-1", Some("name")), expected, "{name}");
+        snapshot.node = Some(NodeView { volumes_attached: attached, ..node(true) });
+        assert_eq!(StorageIndex::of(&snapshot).attachment("pv-1", Some("name")), expected, "{name}");
     }
-    let without_node = Picture { node: None, ..picture(vec![], storage(&["1"], vec![here("1")])) };
-    assert_eq!(Shelves::of(&without_node).attachment("pv-1", Some("name")), Attachment::No);
+    let without_node = Snapshot { node: None, ..snapshot(vec![], storage(&["1"], vec![here("1")])) };
+    assert_eq!(StorageIndex::of(&without_node).attachment("pv-1", Some("name")), Attachment::No);
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn only_an_attached_volume_elsewhere_is_elsewhere() {
     for (attachment, expected) in
         [(elsewhere("1"), true), (waiting, false), (here("1"), false), (elsewhere("2"), false)]
     {
-        let picture = picture(vec![], storage(&["1"], vec![attachment.clone()]));
-        assert_eq!(Shelves::of(&picture).is_elsewhere("pv-1"), expected, "{attachment:?}");
+        let snapshot = snapshot(vec![], storage(&["1"], vec![attachment.clone()]));
+        assert_eq!(StorageIndex::of(&snapshot).is_elsewhere("pv-1"), expected, "{attachment:?}");
     }
 }
 
@@ -184,10 +184,10 @@ fn obstacles_in_words() {
         (listed(elsewhere("1")), false, "the node still lists it as attached"),
         (Attachments::Unreadable("no right".into()), false, "nothing proves that it is detached: no right"),
     ] {
-        let mut picture = picture(vec![], Storage { attachments, ..storage(&["1"], vec![]) });
+        let mut snapshot = snapshot(vec![], Storage { attachments, ..storage(&["1"], vec![]) });
         let volumes_in_use = if in_use { vec!["name".to_owned()] } else { vec!["name-2".to_owned()] };
-        picture.node = Some(NodeView { volumes_in_use, ..node(true) });
-        assert_eq!(Shelves::of(&picture).obstacle("pv-1", Some("name")), expected);
+        snapshot.node = Some(NodeView { volumes_in_use, ..node(true) });
+        assert_eq!(StorageIndex::of(&snapshot).obstacle("pv-1", Some("name")), expected);
     }
 }
 
@@ -198,21 +198,21 @@ fn bench(change: impl FnOnce(&mut Volumes)) -> Bench {
 }
 
 fn proves(effects: &[Effect]) -> bool {
-    effects.contains(&Effect::Prove { attempt: 1, volumes: true })
+    effects.contains(&Effect::Relist { attempt: 1, volumes: true })
 }
 
 #[test]
 fn the_node_is_not_drained_before_its_volumes_are_detached() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
-    let effects = bench.picture(picture(vec![], storage(&["1"], vec![here("1")])));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    let effects = bench.snapshot(snapshot(vec![], storage(&["1"], vec![here("1")])));
     assert!(!proves(&effects), "still attached");
-    let effects = bench.picture(picture(vec![], storage(&["1"], vec![])));
+    let effects = bench.snapshot(snapshot(vec![], storage(&["1"], vec![])));
     assert!(proves(&effects));
-    assert_eq!(bench.proof(picture(vec![], storage(&["1"], vec![here("1")]))), [], "the watch was wrong");
+    assert_eq!(bench.proof(snapshot(vec![], storage(&["1"], vec![here("1")]))), [], "the watch was wrong");
     assert_eq!(bench.outcome(), None);
-    assert!(proves(&bench.picture(picture(vec![], storage(&["1"], vec![])))));
-    bench.proof(picture(vec![], storage(&["1"], vec![])));
+    assert!(proves(&bench.snapshot(snapshot(vec![], storage(&["1"], vec![])))));
+    bench.proof(snapshot(vec![], storage(&["1"], vec![])));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -222,17 +222,17 @@ fn t45_a_detach_that_takes_too_long_fails_the_attempt_or_is_reported() {
     {
         let mut bench = bench(|volumes| volumes.on_detach_timeout = on_detach_timeout);
         let attached = || storage(&["1"], vec![here("1")]);
-        bench.picture(picture(vec![using("1", &["1"])], attached()));
-        bench.picture(picture(vec![], attached()));
+        bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
+        bench.snapshot(snapshot(vec![], attached()));
         assert!(proves(&bench.after(Duration::from_secs(119))), "the watch has been silent for long");
-        bench.proof(picture(vec![], attached()));
+        bench.proof(snapshot(vec![], attached()));
         assert_eq!(bench.outcome(), None);
         let effects = bench.after(Duration::from_secs(1));
         if is_drained {
             assert!(proves(&effects));
             let lines = crate::progress::volume_lines(bench.attempt());
             assert_eq!((lines[0].volume.as_str(), lines[0].stage), ("pv-1", "DetachTimedOut"));
-            bench.proof(picture(vec![], attached()));
+            bench.proof(snapshot(vec![], attached()));
             assert_eq!(bench.outcome(), Some(Outcome::Drained));
         } else {
             let failure = Failure::Volumes(vec![
@@ -247,17 +247,17 @@ fn t45_a_detach_that_takes_too_long_fails_the_attempt_or_is_reported() {
 fn a_volume_that_detaches_late_is_detached_all_the_same() {
     let mut bench = bench(|volumes| volumes.on_detach_timeout = OnDetachTimeout::Proceed);
     let attached = || storage(&["1", "2"], vec![here("1"), here("2")]);
-    bench.picture(picture(vec![using("1", &["1"]), using("2", &["2"])], attached()));
-    bench.picture(picture(vec![using("2", &["2"])], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"]), using("2", &["2"])], attached()));
+    bench.snapshot(snapshot(vec![using("2", &["2"])], attached()));
     bench.after(Duration::from_mins(2));
     assert_eq!(bench.attempt().volumes()["pv-1"].stage, VolumeStage::TimedOut);
-    bench.picture(picture(vec![using("2", &["2"])], attached()));
+    bench.snapshot(snapshot(vec![using("2", &["2"])], attached()));
     assert_eq!(
         bench.attempt().volumes()["pv-1"].stage,
         VolumeStage::TimedOut,
         "its time does not begin anew"
     );
-    bench.picture(picture(vec![using("2", &["2"])], storage(&["1", "2"], vec![here("2")])));
+    bench.snapshot(snapshot(vec![using("2", &["2"])], storage(&["1", "2"], vec![here("2")])));
     assert_eq!(bench.attempt().volumes()["pv-1"].stage, VolumeStage::Detached);
 }
 
@@ -266,10 +266,10 @@ fn t39_a_shared_volume_is_waited_for_when_its_last_user_is_gone() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
     let stage = |bench: &Bench| bench.attempt().volumes()["pv-1"].stage;
-    bench.picture(picture(vec![using("1", &["1"]), using("2", &["1"])], attached()));
-    bench.picture(picture(vec![using("2", &["1"])], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"]), using("2", &["1"])], attached()));
+    bench.snapshot(snapshot(vec![using("2", &["1"])], attached()));
     assert_eq!(stage(&bench), VolumeStage::InUse);
-    bench.picture(picture(vec![], attached()));
+    bench.snapshot(snapshot(vec![], attached()));
     assert_eq!(stage(&bench), VolumeStage::Detaching);
 }
 
@@ -278,16 +278,16 @@ fn a_volume_that_a_staying_pod_uses_is_not_waited_for() {
     let mut bench = bench(|_| {});
     let stays = PodView { mirror: true, ..using("2", &["1"]) };
     let attached = || storage(&["1"], vec![here("1")]);
-    bench.picture(picture(vec![using("1", &["1"]), stays.clone()], attached()));
-    assert!(proves(&bench.picture(picture(vec![stays], attached()))));
+    bench.snapshot(snapshot(vec![using("1", &["1"]), stays.clone()], attached()));
+    assert!(proves(&bench.snapshot(snapshot(vec![stays], attached()))));
 }
 
 #[test]
 fn without_a_detach_timeout_nothing_is_waited_for() {
     let mut bench = bench(|volumes| volumes.detach_timeout = Duration::ZERO);
     let attached = || storage(&["1"], vec![here("1")]);
-    bench.picture(picture(vec![using("1", &["1"])], attached()));
-    let effects = bench.picture(picture(vec![], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
+    let effects = bench.snapshot(snapshot(vec![], attached()));
     assert_eq!(effects, [crate::tests::REFRESH], "and no attachments are listed");
 }
 
@@ -301,7 +301,7 @@ fn a_drain_that_cannot_see_its_end_moves_nothing() {
     for spoil in [unreadable, claimless] {
         let store = || spoil(storage(&["1"], vec![]));
         let mut bench = bench(|_| {});
-        assert_eq!(bench.picture(picture(vec![using("1", &["1"]), pod("2")], store())), [Effect::Abort]);
+        assert_eq!(bench.snapshot(snapshot(vec![using("1", &["1"]), pod("2")], store())), [Effect::Abort]);
         assert_eq!(bench.outcome(), blind());
     }
     let store = || unreadable(storage(&["1"], vec![]));
@@ -312,21 +312,21 @@ fn a_drain_that_cannot_see_its_end_moves_nothing() {
     ];
     for change in changes {
         let mut bench = bench(change);
-        bench.picture(picture(vec![using("1", &["1"])], store()));
+        bench.snapshot(snapshot(vec![using("1", &["1"])], store()));
         assert_eq!(bench.outcome(), None, "the policy does without");
     }
     let mut bench = bench(|_| {});
-    bench.picture(picture(vec![stays, pod("2")], store()));
+    bench.snapshot(snapshot(vec![stays, pod("2")], store()));
     assert_eq!(bench.outcome(), None, "no pod that leaves has a volume");
 }
 
 #[test]
 fn what_cannot_be_read_any_more_proves_nothing() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
     let unreadable =
         Storage { attachments: Attachments::Unreadable("no right".into()), ..storage(&["1"], vec![]) };
-    bench.picture(picture(vec![], unreadable));
+    bench.snapshot(snapshot(vec![], unreadable));
     bench.after(Duration::from_mins(2));
     let Some(Outcome::Failed(Failure::Volumes(volumes))) = bench.outcome() else {
         panic!("{:?}", bench.outcome());
@@ -338,21 +338,21 @@ fn what_cannot_be_read_any_more_proves_nothing() {
 fn the_next_attempt_still_waits_for_what_the_last_one_left_attached() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
-    bench.picture(picture(vec![using("1", &["1"])], attached()));
-    bench.picture(picture(vec![], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
+    bench.snapshot(snapshot(vec![], attached()));
     bench.after(Duration::from_mins(2));
     assert!(matches!(bench.outcome(), Some(Outcome::Failed(_))));
     bench.send(Event::Start { attempt: 2, api_back: None });
     // The watches began anew and ask for no attachments: no pod has a claim any more.
-    let look = Effect::Prove { attempt: 2, volumes: true };
-    assert_eq!(bench.picture(with(vec![])), std::slice::from_ref(&look));
+    let look = Effect::Relist { attempt: 2, volumes: true };
+    assert_eq!(bench.snapshot(with(vec![])), std::slice::from_ref(&look));
     let proof =
-        |storage| Event::Proof { attempt: 2, look: Ok(std::sync::Arc::new(picture(vec![], storage))) };
+        |storage| Event::Relisted { attempt: 2, result: Ok(std::sync::Arc::new(snapshot(vec![], storage))) };
     assert_eq!(bench.send(proof(attached())), []);
     assert_eq!(bench.after(Duration::from_millis(999)), []);
     assert_eq!(bench.after(Duration::from_millis(1)), std::slice::from_ref(&look), "and again");
     assert_eq!(bench.send(proof(storage(&[], vec![]))), [look]);
-    assert_eq!(bench.picture(with(vec![])), [], "a watch without attachments takes nothing back");
+    assert_eq!(bench.snapshot(with(vec![])), [], "a watch without attachments takes nothing back");
     bench.send(proof(storage(&[], vec![])));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
@@ -361,8 +361,8 @@ fn the_next_attempt_still_waits_for_what_the_last_one_left_attached() {
 fn time_during_an_outage_does_not_count() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
-    bench.picture(picture(vec![using("1", &["1"])], attached()));
-    bench.picture(picture(vec![], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
+    bench.snapshot(snapshot(vec![], attached()));
     bench.send(Event::ApiAway);
     bench.after(Duration::from_mins(5));
     bench.send(Event::ApiBack);
@@ -376,10 +376,10 @@ fn time_during_an_outage_does_not_count() {
 fn t43_the_node_object_goes_away_in_mid_wait() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
-    bench.picture(picture(vec![using("1", &["1"])], attached()));
-    bench.picture(picture(vec![], attached()));
-    let gone = Picture { node: None, ..picture(vec![], attached()) };
-    assert!(proves(&bench.picture(gone.clone())));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
+    bench.snapshot(snapshot(vec![], attached()));
+    let gone = Snapshot { node: None, ..snapshot(vec![], attached()) };
+    assert!(proves(&bench.snapshot(gone.clone())));
     bench.proof(gone);
     assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
 }
@@ -387,9 +387,9 @@ fn t43_the_node_object_goes_away_in_mid_wait() {
 #[test]
 fn a_volume_that_comes_back_without_a_user_is_waited_for_again() {
     let mut bench = bench(|_| {});
-    bench.picture(picture(vec![using("1", &["1"]), using("2", &[])], storage(&["1"], vec![here("1")])));
-    bench.picture(picture(vec![using("2", &[])], storage(&["1"], vec![])));
-    bench.picture(picture(vec![using("2", &[])], storage(&["1"], vec![here("1")])));
+    bench.snapshot(snapshot(vec![using("1", &["1"]), using("2", &[])], storage(&["1"], vec![here("1")])));
+    bench.snapshot(snapshot(vec![using("2", &[])], storage(&["1"], vec![])));
+    bench.snapshot(snapshot(vec![using("2", &[])], storage(&["1"], vec![here("1")])));
     assert_eq!(bench.attempt().volumes()["pv-1"].stage, VolumeStage::Detaching);
 }
 
@@ -398,11 +398,11 @@ fn since_tells_when_the_stage_began() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
     let since = |bench: &Bench| bench.now.since(bench.attempt().volumes()["pv-1"].since);
-    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
     bench.now = bench.now + Duration::from_secs(5);
-    bench.picture(picture(vec![using("1", &["1"])], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
     assert_eq!(since(&bench), Duration::from_secs(5), "still in use");
-    bench.picture(picture(vec![], attached()));
+    bench.snapshot(snapshot(vec![], attached()));
     assert_eq!(since(&bench), Duration::ZERO, "detaching from now on");
 }
 
@@ -410,14 +410,14 @@ fn since_tells_when_the_stage_began() {
 fn a_new_pod_is_not_sent_before_its_claims_are_known() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1", "2"], vec![here("1"), here("2")]);
-    bench.picture(picture(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
     bench.silence();
     // The look began before the second pod's claim was known.
     let look =
-        picture(vec![using("1", &["1"]), using("2", &["2"]), pod("3")], storage(&["1"], vec![here("1")]));
+        snapshot(vec![using("1", &["1"]), using("2", &["2"]), pod("3")], storage(&["1"], vec![here("1")]));
     assert_eq!(crate::tests::evicted(&bench.proof(look)), ["3"], "a pod without volumes is clear");
     bench.answer("1", crate::answer::Answer::Accepted);
     assert!(bench.track("2").volumes_unknown().is_some());
-    bench.picture(picture(vec![using("1", &["1"]), using("2", &["2"])], attached()));
+    bench.snapshot(snapshot(vec![using("1", &["1"]), using("2", &["2"])], attached()));
     assert!(bench.track("2").is_stateful(), "it waits for its turn");
 }

@@ -13,7 +13,7 @@ use drain::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder
 use drain::rule::{Behaviour, Rule};
 use schemas::OnTimeout;
 use serde::{Deserialize, Serialize};
-use session::policy::{Mode, Otherwise};
+use session::policy::{Mode, OnUnavailable};
 
 use super::command::{Command, Commands, VersionSource};
 use super::names::{Apps, DnsLabel, LonghornDrainPolicy, NodeName, OwnerKind, PodSelector, RuleName};
@@ -89,12 +89,12 @@ struct DeviceKeys {
     cordon_pause: Duration,
     #[serde(skip)] // see `Settings::complete`
     unreachable_timeout: Duration,
-    #[serde(rename = "api-unreachable", with = "Word::<Otherwise>")]
-    on_unreachable: Otherwise,
+    #[serde(rename = "api-unreachable", with = "Word::<OnUnavailable>")]
+    on_unreachable: OnUnavailable,
     #[serde(skip)] // see `Settings::complete`
     peer_window: Duration,
-    #[serde(rename = "no-peer", with = "Word::<Otherwise>")]
-    on_no_peer: Otherwise,
+    #[serde(rename = "no-peer", with = "Word::<OnUnavailable>")]
+    on_no_peer: OnUnavailable,
     #[serde(rename = "slots.down-max", with = "Span::<0, DAY>")]
     down_max: Duration,
     #[serde(rename = "slots.wait", with = "Endless::<{ 10 * YEAR }>")]

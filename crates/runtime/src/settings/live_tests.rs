@@ -95,7 +95,7 @@ async fn a_half_written_file_changes_nothing() {
     write(&file, "no-peer = \"wait\"\ndrain.attempts = 6");
     let after = look.await;
     assert_eq!(after.settings.policy.attempts, 6);
-    assert_eq!(after.settings.policy.on_no_peer, session::policy::Otherwise::Wait);
+    assert_eq!(after.settings.policy.on_no_peer, session::policy::OnUnavailable::Wait);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use drain::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, UnhealthyNode, Volumes};
 use drain::rule::{Behaviour, Rule};
 use schemas::{ConfigItemType, ConfigItemValue, OnTimeout};
-use session::policy::{Mode, Otherwise};
+use session::policy::{Mode, OnUnavailable};
 use tempfile::TempDir;
 
 use super::super::notation::Retry;
@@ -109,7 +109,7 @@ fn without_any_layer_the_defaults_hold() {
     assert_eq!(settings.policy.wait_limit, Some(Duration::from_hours(24)));
     assert_eq!(
         (settings.policy.on_unreachable, settings.policy.on_no_peer),
-        (Otherwise::Complete, Otherwise::Complete)
+        (OnUnavailable::Complete, OnUnavailable::Complete)
     );
     assert_eq!(settings.drain.start_on_timeout, OnTimeout::Proceed);
     assert!(settings.policy.drain.keep_apps.contains("longhorn-driver-deployer"));
@@ -206,9 +206,9 @@ fn every_key_is_found_in_the_policy() {
         cordon_tries: 59,
         cordon_pause: seconds(60),
         unreachable_timeout: seconds(77),
-        on_unreachable: Otherwise::Wait,
+        on_unreachable: OnUnavailable::Wait,
         peer_window: seconds(78),
-        on_no_peer: Otherwise::Wait,
+        on_no_peer: OnUnavailable::Wait,
         down_max: seconds(74),
         wait_limit: Some(seconds(73)),
         slots_limit: 72,
@@ -393,8 +393,8 @@ fn three_bad_values_become_wait_and_later_layers_still_win() {
     assert_eq!(device.value(&loaded, "drain.attempts"), "9 (usr/lib/ebb/ebb.toml:3)");
 
     let loaded = device.set("no-peer", "complete").load();
-    assert_eq!(loaded.settings.policy.on_no_peer, Otherwise::Complete);
-    assert_eq!(loaded.settings.policy.on_unreachable, Otherwise::Wait);
+    assert_eq!(loaded.settings.policy.on_no_peer, OnUnavailable::Complete);
+    assert_eq!(loaded.settings.policy.on_unreachable, OnUnavailable::Wait);
 }
 
 #[test]
@@ -422,8 +422,8 @@ fn an_unusable_file_is_passed_over_and_the_three_wait() {
         assert_eq!(loaded.settings.policy.attempts, 7, "{name}");
         assert!(!loaded.problems.is_empty(), "{name}");
         assert!(loaded.problems.iter().all(|problem| problem.origin.is_from(&device.path(MAIN))), "{name}");
-        assert_eq!(loaded.settings.policy.on_unreachable, Otherwise::Wait, "{name}");
-        assert_eq!(loaded.settings.policy.on_no_peer, Otherwise::Wait, "{name}");
+        assert_eq!(loaded.settings.policy.on_unreachable, OnUnavailable::Wait, "{name}");
+        assert_eq!(loaded.settings.policy.on_no_peer, OnUnavailable::Wait, "{name}");
         assert_eq!(loaded.settings.drain.start_on_timeout, OnTimeout::Wait, "{name}");
     }
 }
@@ -453,7 +453,7 @@ fn the_controller_may_set_eves_keys_only() {
     assert_eq!(loaded.problems, []);
     assert_eq!(loaded.settings.longhorn.node_drain_policy.word(), "always-allow");
     assert_eq!(loaded.settings.policy.attempts, 5);
-    assert_eq!(loaded.settings.policy.on_no_peer, Otherwise::Complete);
+    assert_eq!(loaded.settings.policy.on_no_peer, OnUnavailable::Complete);
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn a_bad_live_change_keeps_the_old_values() {
     let second = device.reload(&first);
     assert_eq!(second.problems.len(), 2);
     assert_eq!((second.settings.policy.attempts, second.settings.policy.cordon_tries), (9, 4));
-    assert_eq!(second.settings.policy.on_no_peer, Otherwise::Complete, "the old value");
+    assert_eq!(second.settings.policy.on_no_peer, OnUnavailable::Complete, "the old value");
 
     device.write(MAIN, "drain.attempts = 0\n[broken");
     let third = device.reload(&second);
@@ -508,7 +508,7 @@ fn a_file_that_was_bad_at_the_start_goes_on_to_wait() {
     let first = device.load();
     assert_eq!(device.reload(&first), first);
     device.write(MAIN, "# nothing");
-    assert_eq!(device.reload(&first).settings.policy.on_no_peer, Otherwise::Complete);
+    assert_eq!(device.reload(&first).settings.policy.on_no_peer, OnUnavailable::Complete);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use schemas::Agent;
 
-use super::reaping::How;
+use super::reaping::ExitKind;
 use crate::liveness::ENDED_AFTER;
 use crate::signals::STOP_LIMIT;
 
@@ -25,10 +25,10 @@ const LIVED_WELL: Duration = Duration::from_mins(1);
 
 /// The agents and where each stands.
 #[derive(Debug)]
-pub(super) struct Keeper(Vec<Kept>);
+pub(super) struct Children(Vec<ChildState>);
 
 #[derive(Debug)]
-struct Kept {
+struct ChildState {
     agent: Agent,
     failures: u32,
     state: State,
@@ -67,10 +67,10 @@ pub(super) struct Ended {
     pub(super) pause: Pause,
 }
 
-impl Keeper {
+impl Children {
     /// None runs yet, and all are due.
     pub(super) fn new(agents: &[Agent]) -> Self {
-        let kept = |&agent| Kept { agent, failures: 0, state: State::Waits { until_ms: 0 } };
+        let kept = |&agent| ChildState { agent, failures: 0, state: State::Waits { until_ms: 0 } };
         Self(agents.iter().map(kept).collect())
     }
 
@@ -85,7 +85,7 @@ impl Keeper {
 
     /// When the next one is to be started; none while all run.
     pub(super) fn wake_at(&self) -> Option<u64> {
-        self.0.iter().filter_map(Kept::starts_at).min()
+        self.0.iter().filter_map(ChildState::starts_at).min()
     }
 
     /// The processes that run.
@@ -115,7 +115,7 @@ impl Keeper {
     }
 
     /// A process has ended; nothing when it is no agent.
-    pub(super) fn ended(&mut self, pid: Pid, how: How, now_ms: u64) -> Option<Ended> {
+    pub(super) fn ended(&mut self, pid: Pid, how: ExitKind, now_ms: u64) -> Option<Ended> {
         let kept = self.0.iter_mut().find(|kept| kept.pid() == Some(pid))?;
         let State::Runs { since_ms, .. } = kept.state else { return None };
         let lived_ms = now_ms.saturating_sub(since_ms);
@@ -126,7 +126,7 @@ impl Keeper {
     }
 }
 
-impl Kept {
+impl ChildState {
     fn pid(&self) -> Option<Pid> {
         match self.state {
             State::Runs { pid, .. } => Some(pid),
@@ -158,10 +158,10 @@ impl Kept {
         }
     }
 
-    fn fail(&mut self, now_ms: u64, how: Option<How>) -> Pause {
+    fn fail(&mut self, now_ms: u64, how: Option<ExitKind>) -> Pause {
         self.failures = self.failures.saturating_add(1);
         let pause =
-            if how.is_some_and(How::is_bad_flag) { LONGEST_PAUSE } else { pause_after(self.failures) };
+            if how.is_some_and(ExitKind::is_bad_flag) { LONGEST_PAUSE } else { pause_after(self.failures) };
         let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
         self.state = State::Waits { until_ms: now_ms.saturating_add(pause_ms) };
         pause

@@ -1,7 +1,7 @@
 use super::*;
 
-const CRASHED: How = How::Signal(Signal::SIGABRT);
-const BAD_FLAG: How = How::Exit(2);
+const CRASHED: ExitKind = ExitKind::Signal(Signal::SIGABRT);
+const BAD_FLAG: ExitKind = ExitKind::Exit(2);
 
 fn pid(number: i32) -> Pid {
     Pid::from_raw(number)
@@ -9,8 +9,8 @@ fn pid(number: i32) -> Pid {
 
 /// An agent that lives and ends as given, one life after the other: the pauses in seconds.
 #[track_caller]
-fn check(lives: &[(u64, How)], expected: &[u64]) {
-    let mut keeper = Keeper::new(&[Agent::Zedkube]);
+fn check(lives: &[(u64, ExitKind)], expected: &[u64]) {
+    let mut keeper = Children::new(&[Agent::Zedkube]);
     let mut now_ms = 5;
     let mut pauses = Vec::new();
     for &(seconds, how) in lives {
@@ -32,7 +32,7 @@ fn check(lives: &[(u64, How)], expected: &[u64]) {
 #[test]
 fn how_long_an_agent_waits() {
     check(&[(0, CRASHED); 9], &[1, 2, 4, 8, 16, 32, 60, 60, 60]);
-    check(&[(0, How::Exit(0)), (59, How::Exit(1))], &[1, 2]);
+    check(&[(0, ExitKind::Exit(0)), (59, ExitKind::Exit(1))], &[1, 2]);
     // It had lived long enough to forget what was before.
     check(&[(0, CRASHED), (0, CRASHED), (60, CRASHED), (0, CRASHED)], &[1, 2, 1, 2]);
     // Wrong flags do not get right by themselves.
@@ -49,7 +49,7 @@ fn any_number_of_failures_has_a_pause() {
 
 #[test]
 fn each_agent_for_itself() {
-    let mut keeper = Keeper::new(&[Agent::Zedkube, Agent::Baseos]);
+    let mut keeper = Children::new(&[Agent::Zedkube, Agent::Baseos]);
     assert_eq!(keeper.due(0), [Agent::Zedkube, Agent::Baseos]);
     keeper.started(Agent::Zedkube, pid(7), 0);
     assert_eq!(keeper.did_not_start(Agent::Baseos, 0), FIRST_PAUSE);
@@ -66,7 +66,7 @@ fn each_agent_for_itself() {
 /// A touch file that has had the same time for so many seconds, and what is done about it.
 #[test]
 fn an_agent_that_hangs_is_ended() {
-    let mut keeper = Keeper::new(&[Agent::Zedkube, Agent::Baseos]);
+    let mut keeper = Children::new(&[Agent::Zedkube, Agent::Baseos]);
     keeper.started(Agent::Zedkube, pid(7), 0);
     let mut look = |touched: Option<u128>, seconds: u64| {
         let hung = keeper.hung(|agent| touched.filter(|_| agent == Agent::Zedkube), seconds * 1000);

@@ -7,9 +7,9 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// How a process ended.
+/// ExitKind a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum ExitKind {
     /// By itself.
     Exit(i32),
     /// By a signal.
@@ -19,14 +19,14 @@ pub(super) enum How {
 /// What an agent exits with for a mistake on its command line.
 const BAD_FLAG: i32 = 2;
 
-impl How {
+impl ExitKind {
     /// Starting it again with the same flags will not do.
     pub(super) fn is_bad_flag(self) -> bool {
         self == Self::Exit(BAD_FLAG)
     }
 }
 
-impl fmt::Display for How {
+impl fmt::Display for ExitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exit(code) => write!(f, "exit code {code}"),
@@ -39,11 +39,11 @@ impl fmt::Display for How {
 ///
 /// It asks for any child, not for the agents one by one: who is process 1 inherits orphans, and they would stay as
 /// zombies for ever.
-pub(super) fn next_ended() -> Option<(Pid, How)> {
+pub(super) fn next_ended() -> Option<(Pid, ExitKind)> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, code)) => return Some((pid, How::Exit(code))),
-            Ok(WaitStatus::Signaled(pid, signal, _)) => return Some((pid, How::Signal(signal))),
+            Ok(WaitStatus::Exited(pid, code)) => return Some((pid, ExitKind::Exit(code))),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => return Some((pid, ExitKind::Signal(signal))),
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return None,
             Err(Errno::EINTR) => {}
             // Without the flags that ask for it no child is shown as stopped or traced.

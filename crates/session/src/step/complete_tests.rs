@@ -32,7 +32,7 @@ fn complete(way: &Way, policy: Policy) -> Sim {
     (way.breaks)(&mut sim);
     sim.reboot();
     sim.pass(6 * MINUTE);
-    assert_eq!((sim.outcome(), sim.shown.last()), (Some(way.outcome), Some(&(9, 2))));
+    assert_eq!((sim.outcome(), sim.published.last()), (Some(way.outcome), Some(&(9, 2))));
     sim
 }
 
@@ -43,11 +43,11 @@ fn an_undrained_complete_is_taken_back_when_its_reason_is_gone() {
             let mut sim = complete(way, Policy::device());
             sim.facts.nodeagent = nodeagent;
             sim.send(Event::Facts(sim.facts));
-            sim.shown.clear();
+            sim.published.clear();
             (way.mends)(&mut sim);
             sim.pass(MINUTE + 20 * SECOND);
-            assert_eq!(sim.shown.first(), Some(&(3, 2)), "{:?}: {:?}", way.outcome, sim.shown);
-            assert_eq!((sim.outcome(), sim.shown.last()), (Some(Outcome::Drained), Some(&(9, 2))));
+            assert_eq!(sim.published.first(), Some(&(3, 2)), "{:?}: {:?}", way.outcome, sim.published);
+            assert_eq!((sim.outcome(), sim.published.last()), (Some(Outcome::Drained), Some(&(9, 2))));
             assert_eq!((sim.holders(), sim.own.cordoned), (vec!["own"], true), "{:?}", way.outcome);
         }
     }
@@ -68,9 +68,9 @@ fn a_restarted_zedkube_takes_it_back_as_well() {
 fn as_long_as_the_reason_stands_complete_does() {
     for way in &WAYS {
         let mut sim = complete(way, Policy::device());
-        sim.shown.clear();
+        sim.published.clear();
         sim.pass(60 * MINUTE);
-        assert_eq!((sim.outcome(), sim.shown.as_slice()), (Some(way.outcome), [].as_slice()));
+        assert_eq!((sim.outcome(), sim.published.as_slice()), (Some(way.outcome), [].as_slice()));
     }
 }
 
@@ -93,7 +93,7 @@ fn nothing_is_taken_back_once_nodeagent_is_acting() {
     (sim.own.cordoned, sim.own.cordoned_by) = (false, None);
     sim.pass(MINUTE);
     assert_eq!(
-        (sim.shown.last(), sim.state.session.number),
+        (sim.published.last(), sim.state.session.number),
         (Some(&(9, 2)), 1),
         "drained: not undone either"
     );
@@ -129,7 +129,7 @@ fn a_node_that_is_gone_and_comes_back_is_drained() {
     sim.reboot();
     sim.pass(10 * SECOND);
     sim.has_own_node = false;
-    sim.show_picture();
+    sim.show_snapshot();
     sim.pass(10 * SECOND);
     assert_eq!(sim.outcome(), Some(Outcome::NodeGone));
     sim.has_own_node = true;

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use drain::view::{NodeView, Picture, PodId, PodView};
+use drain::view::{NodeView, PodId, PodView, Snapshot};
 use proptest::prelude::*;
 
 use super::*;
 use crate::OWNER;
-use crate::event::{Cordoned, Look, SlotTrouble, Trouble};
+use crate::event::{CallError, Cordoned, NodeList, SlotError};
 use crate::membership::Facts;
 use crate::record::{Record, resume};
 use crate::slots::{Holder, PassedOver, SlotTable};
@@ -153,7 +153,7 @@ impl World {
             Event::Slots { result: Ok(table), .. } => {
                 device.others.0 = table.holders.iter().any(|holder| holder.node != uid);
             }
-            Event::Looked { result: Ok(look), .. } => {
+            Event::NodesListed { result: Ok(look), .. } => {
                 let is_marked = |node: &NodeView| node.uid != uid && node.cordoned_by.is_some();
                 device.others.1 = look.nodes.iter().any(is_marked);
             }
@@ -189,21 +189,21 @@ impl World {
         let Some(call) = self.devices[index].calls.pop_front() else { return };
         let answer = if lost { unreachable(call) } else { self.serve(index, call) };
         self.devices[index].answers.extend(answer);
-        if !lost && self.devices[index].state.wants_picture() {
-            let picture = Event::Drain(drain::Event::Picture(self.picture(index)));
-            self.devices[index].answers.push_back(picture);
+        if !lost && self.devices[index].state.wants_snapshot() {
+            let snapshot = Event::Drain(drain::Event::Snapshot(self.snapshot(index)));
+            self.devices[index].answers.push_back(snapshot);
         }
     }
 
-    fn look(&self, index: usize) -> Look {
+    fn look(&self, index: usize) -> NodeList {
         let joined = self.nodes.iter().zip(&self.joined).filter(|(_, joined)| **joined);
-        Look { nodes: joined.map(|(node, _)| node.clone()).collect(), own: Ok(self.nodes[index].clone()) }
+        NodeList { nodes: joined.map(|(node, _)| node.clone()).collect(), own: Ok(self.nodes[index].clone()) }
     }
 
     fn serve(&mut self, index: usize, call: Effect) -> Option<Event> {
         let node = self.nodes[index].clone();
         Some(match call {
-            Effect::Look { serial } => Event::Looked { serial, result: Ok(self.look(index)) },
+            Effect::ListNodes { serial } => Event::NodesListed { serial, result: Ok(self.look(index)) },
             Effect::Probe { serial } => Event::Probed { serial, result: Ok(Some(node)) },
             Effect::Cordon { serial } => {
                 let node = &mut self.nodes[index];
@@ -224,8 +224,8 @@ impl World {
                 self.evict(index);
                 Event::Drain(drain::Event::Answer { attempt, uid: pod.uid, answer: drain::Answer::Accepted })
             }
-            Effect::Drain(drain::Effect::Prove { attempt, .. }) => {
-                Event::Drain(drain::Event::Proof { attempt, look: Ok(self.picture(index)) })
+            Effect::Drain(drain::Effect::Relist { attempt, .. }) => {
+                Event::Drain(drain::Event::Relisted { attempt, result: Ok(self.snapshot(index)) })
             }
             _ => return None,
         })
@@ -237,10 +237,10 @@ impl World {
         based_on: Option<&String>,
         node: &str,
         entry: Option<Holder>,
-    ) -> Result<SlotTable, SlotTrouble> {
+    ) -> Result<SlotTable, SlotError> {
         assert_eq!(node, self.nodes[index].name, "a node writes its own entry only");
         if based_on != self.table.version.as_ref() {
-            return Err(SlotTrouble::Conflict);
+            return Err(SlotError::Conflict);
         }
         self.draining[index] &= entry.is_some();
         self.meddled[index] &= entry.is_none();
@@ -307,11 +307,11 @@ impl World {
         self.pods[index].clear();
     }
 
-    fn picture(&self, index: usize) -> Arc<Picture> {
+    fn snapshot(&self, index: usize) -> Arc<Snapshot> {
         let node = Some(self.nodes[index].clone());
         let attachments = drain::storage::Attachments::Listed(vec![]);
         let storage = drain::storage::Storage { attachments, ..Default::default() };
-        Arc::new(Picture { node, pods: self.pods[index].clone(), storage, ..Picture::default() })
+        Arc::new(Snapshot { node, pods: self.pods[index].clone(), storage, ..Snapshot::default() })
     }
 
     fn act(&mut self, index: usize, action: Action) {
@@ -439,35 +439,35 @@ fn pod() -> PodView {
 }
 
 fn unreachable(call: Effect) -> Option<Event> {
-    let trouble = || Trouble::Unreachable("refused".into());
+    let call_error = || CallError::Unreachable("refused".into());
     let text = || "refused".to_owned();
     Some(match call {
-        Effect::Look { serial } => Event::Looked { serial, result: Err(trouble()) },
-        Effect::Probe { serial } => Event::Probed { serial, result: Err(trouble()) },
-        Effect::Cordon { serial } => Event::Cordoned { serial, result: Err(trouble()) },
+        Effect::ListNodes { serial } => Event::NodesListed { serial, result: Err(call_error()) },
+        Effect::Probe { serial } => Event::Probed { serial, result: Err(call_error()) },
+        Effect::Cordon { serial } => Event::Cordoned { serial, result: Err(call_error()) },
         Effect::Uncordon { serial } => Event::Uncordoned { serial, result: Err(text()) },
         Effect::ReadSlots { serial } | Effect::WriteSlots { serial, .. } => {
-            Event::Slots { serial, result: Err(SlotTrouble::Failed(trouble())) }
+            Event::Slots { serial, result: Err(SlotError::Failed(call_error())) }
         }
         Effect::Drain(drain::Effect::Evict { attempt, pod, .. }) => {
             let answer = drain::Answer::Throttled { after: None, text: text() };
             Event::Drain(drain::Event::Answer { attempt, uid: pod.uid, answer })
         }
-        Effect::Drain(drain::Effect::Prove { attempt, .. }) => {
-            Event::Drain(drain::Event::Proof { attempt, look: Err(text()) })
+        Effect::Drain(drain::Effect::Relist { attempt, .. }) => {
+            Event::Drain(drain::Event::Relisted { attempt, result: Err(text()) })
         }
         _ => return None,
     })
 }
 
 fn timed_out(answer: Event) -> Event {
-    let trouble = || Trouble::Unreachable("no answer".into());
+    let call_error = || CallError::Unreachable("no answer".into());
     match answer {
-        Event::Looked { serial, .. } => Event::Looked { serial, result: Err(trouble()) },
-        Event::Probed { serial, .. } => Event::Probed { serial, result: Err(trouble()) },
-        Event::Cordoned { serial, .. } => Event::Cordoned { serial, result: Err(trouble()) },
+        Event::NodesListed { serial, .. } => Event::NodesListed { serial, result: Err(call_error()) },
+        Event::Probed { serial, .. } => Event::Probed { serial, result: Err(call_error()) },
+        Event::Cordoned { serial, .. } => Event::Cordoned { serial, result: Err(call_error()) },
         Event::Uncordoned { serial, .. } => Event::Uncordoned { serial, result: Err("no answer".into()) },
-        Event::Slots { serial, .. } => Event::Slots { serial, result: Err(SlotTrouble::Failed(trouble())) },
+        Event::Slots { serial, .. } => Event::Slots { serial, result: Err(SlotError::Failed(call_error())) },
         other => other,
     }
 }

@@ -54,7 +54,7 @@ fn an_idle_agent_says_what_it_cannot_see() {
         assert_eq!(words::hint(&sim.state), "", "{what}");
         fault(&mut sim);
         sim.pass(2 * MINUTE);
-        assert_eq!(sim.state.shown.status, DrainStatus::NotRequested, "{what}");
+        assert_eq!(sim.state.published.status, DrainStatus::NotRequested, "{what}");
         let said = words::reason(&sim.state);
         assert!(
             said.starts_with("nobody asks for a drain, and none would be possible now: "),

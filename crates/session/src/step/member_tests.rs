@@ -4,7 +4,7 @@ use drain::view::NodeView;
 
 use super::sim::{Fault, SECOND, Sim};
 use super::*;
-use crate::event::{Look, NoNode};
+use crate::event::{NoNode, NodeList};
 use crate::membership::{Facts, Mode};
 use crate::phase::Failed;
 use schemas::DrainRequester::DeviceOp;
@@ -40,7 +40,7 @@ fn a_stored_no_that_a_look_confirms_lets_the_device_go() {
     sim.start(reboot());
     sim.pass(10 * SECOND);
     assert_eq!(
-        (sim.state.member_now(), sim.shown.last(), sim.count("cordon")),
+        (sim.state.member_now(), sim.published.last(), sim.count("cordon")),
         (Member::No, Some(&(1, 2)), 0)
     );
 }
@@ -50,15 +50,15 @@ fn a_stored_no_that_a_look_confirms_lets_the_device_go() {
 fn a_stored_no_releases_nobody_before_one_look_of_this_boot() {
     let mut sim = stored_no(|sim| sim.set(Fault::Unreachable, true));
     sim.start(vec![]);
-    assert_eq!((sim.state.member_now(), sim.shown.last()), (Member::Unknown, Some(&(2, 1))));
+    assert_eq!((sim.state.member_now(), sim.published.last()), (Member::Unknown, Some(&(2, 1))));
     sim.reboot();
     sim.pass(299 * SECOND);
-    assert_eq!((sim.state.member_now(), sim.shown.last()), (Member::Unknown, Some(&(3, 2))));
+    assert_eq!((sim.state.member_now(), sim.published.last()), (Member::Unknown, Some(&(3, 2))));
     sim.restart();
     assert_eq!(sim.state.member_now(), Member::Unknown);
     sim.pass(10 * SECOND);
     assert_eq!(
-        (sim.state.member_now(), sim.shown.last()),
+        (sim.state.member_now(), sim.published.last()),
         (Member::No, Some(&(1, 2))),
         "an outage is one too"
     );
@@ -76,7 +76,7 @@ fn without_a_cluster_to_look_at_a_stored_no_counts_at_once() {
         let mut sim = stored_no(|sim| sim.set(Fault::Unreachable, true));
         change(&mut sim.facts);
         sim.start(reboot());
-        assert!(sim.statuses().iter().all(|status| *status == 1), "{:?}", sim.shown);
+        assert!(sim.statuses().iter().all(|status| *status == 1), "{:?}", sim.published);
     }
 }
 
@@ -133,7 +133,7 @@ fn a_node_that_is_still_joining_is_waited_for() {
     });
     sim.start(reboot());
     sim.pass(4 * MINUTE);
-    assert_eq!(sim.shown.last(), Some(&(3, 2)));
+    assert_eq!(sim.published.last(), Some(&(3, 2)));
     let reason = crate::words::reason(&sim.state);
     assert!(reason.contains("this machine") && reason.contains("joining"), "{reason}");
     sim.has_own_node = true;
@@ -165,6 +165,6 @@ fn a_look_that_finds_another_machine_fails_at_once() {
     sim.reboot();
     let own = Err(NoNode { why: "no Node of this cluster is this machine".into(), may_join: false });
     let serial = sim.state.serial + 1;
-    sim.send(Event::Looked { serial, result: Ok(Look { nodes: vec![], own }) });
+    sim.send(Event::NodesListed { serial, result: Ok(NodeList { nodes: vec![], own }) });
     assert!(matches!(&sim.state.phase, Phase::Failed(Failed::Cordon(text)) if text.contains("this machine")));
 }

@@ -1,7 +1,7 @@
 //! Invariants that hold after every step, whatever happens in whatever order.
 
 use drain::answer::BudgetRefusal;
-use drain::view::{NodeView, Picture, PodId, PodView};
+use drain::view::{NodeView, PodId, PodView, Snapshot};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use schemas::DrainOrder;
@@ -9,7 +9,7 @@ use schemas::DrainOrder;
 use super::sim::{Fault, Sim, pod};
 use super::*;
 use crate::OWNER;
-use crate::event::{Cordoned, Look, NoNode, Order, SlotTrouble, Trouble};
+use crate::event::{CallError, Cordoned, NoNode, NodeList, Order, SlotError};
 use crate::membership::{Facts, Mode, NodeAgent};
 use crate::record::resume;
 use crate::requests::ANSWERED;
@@ -26,11 +26,11 @@ fn any_node() -> impl Strategy<Value = NodeView> {
     })
 }
 
-fn any_trouble() -> impl Strategy<Value = Trouble> {
+fn any_trouble() -> impl Strategy<Value = CallError> {
     prop_oneof![
-        2 => Just(Trouble::Unreachable("u".into())),
-        1 => Just(Trouble::Denied("d".into())),
-        1 => Just(Trouble::Other("o".into())),
+        2 => Just(CallError::Unreachable("u".into())),
+        1 => Just(CallError::Denied("d".into())),
+        1 => Just(CallError::Other("o".into())),
     ]
 }
 
@@ -55,7 +55,7 @@ fn any_requests() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
-fn any_picture() -> impl Strategy<Value = Arc<Picture>> {
+fn any_snapshot() -> impl Strategy<Value = Arc<Snapshot>> {
     let pod = |uid: u8| PodView {
         id: PodId { namespace: "a".into(), name: uid.to_string(), uid: uid.to_string() },
         ..PodView::default()
@@ -64,11 +64,11 @@ fn any_picture() -> impl Strategy<Value = Arc<Picture>> {
         move |(node, pods)| {
             let attachments = drain::storage::Attachments::Listed(vec![]);
             let storage = drain::storage::Storage { attachments, ..Default::default() };
-            Arc::new(Picture {
+            Arc::new(Snapshot {
                 node,
                 pods: pods.into_iter().map(pod).collect(),
                 storage,
-                ..Picture::default()
+                ..Snapshot::default()
             })
         },
     )
@@ -78,9 +78,9 @@ fn any_picture() -> impl Strategy<Value = Arc<Picture>> {
 #[derive(Clone, Debug)]
 enum Draft {
     Plain(Event),
-    Looked(bool, bool, Result<Vec<NodeView>, Trouble>),
-    Probed(bool, Result<Option<NodeView>, Trouble>),
-    Cordoned(bool, Result<Cordoned, Trouble>),
+    NodesListed(bool, bool, Result<Vec<NodeView>, CallError>),
+    Probed(bool, Result<Option<NodeView>, CallError>),
+    Cordoned(bool, Result<Cordoned, CallError>),
     Uncordoned(bool, Result<(), String>),
     Adopted(bool, Result<bool, String>),
     Slots(bool, Result<Vec<(u8, u8)>, bool>),
@@ -89,7 +89,7 @@ enum Draft {
     /// From now on the record can be written, or cannot.
     Writable(bool),
     Answer(bool, u8, drain::Answer),
-    Proof(bool, Result<Arc<Picture>, String>),
+    Relisted(bool, Result<Arc<Snapshot>, String>),
 }
 
 fn any_draft() -> impl Strategy<Value = Draft> {
@@ -109,10 +109,10 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         .prop_map(|(own, other, alone)| if alone { vec![own] } else { vec![own, other] });
     prop_oneof![
         4 => any_requests().prop_map(|requests| Draft::Plain(Event::Requests(requests))),
-        6 => any_picture().prop_map(|picture| Draft::Plain(Event::Drain(drain::Event::Picture(picture)))),
+        6 => any_snapshot().prop_map(|snapshot| Draft::Plain(Event::Drain(drain::Event::Snapshot(snapshot)))),
         6 => Just(Draft::Plain(Event::Tick)),
         6 => (current(), current(), prop::result::maybe_err(nodes, any_trouble()))
-            .prop_map(|(current, has_own, result)| Draft::Looked(current, has_own, result)),
+            .prop_map(|(current, has_own, result)| Draft::NodesListed(current, has_own, result)),
         3 => (current(), prop::result::maybe_err(prop::option::of(any_node()), any_trouble()))
             .prop_map(|(current, result)| Draft::Probed(current, result)),
         6 => (current(), prop::result::maybe_err(cordoned, any_trouble()))
@@ -131,8 +131,8 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         1 => Just(Draft::Restart),
         2 => any::<bool>().prop_map(Draft::Writable),
         6 => (current(), 0..4_u8, answer).prop_map(|(current, uid, answer)| Draft::Answer(current, uid, answer)),
-        6 => (current(), prop::result::maybe_err(any_picture(), Just("e".to_owned())))
-            .prop_map(|(current, look)| Draft::Proof(current, look)),
+        6 => (current(), prop::result::maybe_err(any_snapshot(), Just("e".to_owned())))
+            .prop_map(|(current, look)| Draft::Relisted(current, look)),
     ]
 }
 
@@ -191,11 +191,11 @@ fn event(draft: Draft, state: &State) -> Event {
     let attempt = drain::progress::attempt(&state.drain).map(drain::state::Attempt::number);
     match draft {
         Draft::Plain(event) => event,
-        Draft::Looked(current, has_own, result) => Event::Looked {
+        Draft::NodesListed(current, has_own, result) => Event::NodesListed {
             serial: serial(current, state.api.asked),
             result: result.map(|nodes| {
                 let none = || NoNode { why: "n".into(), may_join: current };
-                Look { own: has_own.then(|| nodes[0].clone()).ok_or_else(none), nodes }
+                NodeList { own: has_own.then(|| nodes[0].clone()).ok_or_else(none), nodes }
             }),
         },
         Draft::Probed(current, result) => Event::Probed { serial: serial(current, state.api.asked), result },
@@ -214,8 +214,8 @@ fn event(draft: Draft, state: &State) -> Event {
         }
         Draft::Slots(current, result) => {
             let call = state.slots.in_flight();
-            let other = || SlotTrouble::Failed(Trouble::Other("o".into()));
-            let failure = |conflict| if conflict { SlotTrouble::Conflict } else { other() };
+            let other = || SlotError::Failed(CallError::Other("o".into()));
+            let failure = |conflict| if conflict { SlotError::Conflict } else { other() };
             Event::Slots { serial: serial(current, call), result: result.map(table).map_err(failure) }
         }
         Draft::Health(current, ok) => {
@@ -228,12 +228,12 @@ fn event(draft: Draft, state: &State) -> Event {
             uid: uid.to_string(),
             answer,
         }),
-        Draft::Proof(current, look) => {
+        Draft::Relisted(current, look) => {
             let recheck = match state.phase {
                 Phase::Complete { recheck, .. } => recheck.map(|recheck| recheck.serial),
                 _ => attempt,
             };
-            Event::Drain(drain::Event::Proof { attempt: serial(current, recheck), look })
+            Event::Drain(drain::Event::Relisted { attempt: serial(current, recheck), result: look })
         }
     }
 }
@@ -262,20 +262,23 @@ impl Seen<'_> {
     }
 
     fn published_before_acted(&self) {
-        if self.before.shown != self.after.shown {
-            let moments_only = self.before.shown.status == self.after.shown.status
-                && self.before.shown.requested_by == self.after.shown.requested_by;
+        if self.before.published != self.after.published {
+            let moments_only = self.before.published.status == self.after.published.status
+                && self.before.published.requested_by == self.after.published.requested_by;
             let published = self.effects.iter().find(|effect| !is_before_publishing(effect));
             assert!(moments_only || published == Some(&Effect::Publish));
         }
         if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
             // After a restart an attempt goes on; its cordon is made sure of, and CORDONED was shown before.
             let resumes = matches!(&self.after.phase, Phase::Cordoning(cordoning) if cordoning.resumes);
-            let status = self.after.shown.status;
+            let status = self.after.published.status;
             assert!(resumes || matches!(status, DrainStatus::Starting | DrainStatus::DrainRetrying));
         }
         if self.evicts() {
-            assert!(matches!(self.after.shown.status, DrainStatus::Cordoned | DrainStatus::DrainRetrying));
+            assert!(matches!(
+                self.after.published.status,
+                DrainStatus::Cordoned | DrainStatus::DrainRetrying
+            ));
         }
     }
 
@@ -307,7 +310,7 @@ impl Seen<'_> {
         if self.after.is_unrecorded {
             let before = told(self.before);
             assert!(told(self.after).iter().all(|request| before.contains(request)));
-            let shows = |state: &State| state.shown.status == DrainStatus::Complete;
+            let shows = |state: &State| state.published.status == DrainStatus::Complete;
             assert!(!shows(self.after) || shows(self.before) || self.after.is_forced());
         }
     }
@@ -348,7 +351,7 @@ impl Seen<'_> {
     }
 
     fn complete_is_shown_only_while_complete(&self) {
-        if self.after.shown.status == DrainStatus::Complete {
+        if self.after.published.status == DrainStatus::Complete {
             assert!(matches!(self.after.phase, Phase::Complete { .. }));
         }
     }
@@ -571,11 +574,11 @@ impl Sim {
             Act::Arrive => {
                 let uid = self.now.0.to_string();
                 self.pods.push(pod(&uid));
-                self.show_picture();
+                self.show_snapshot();
             }
             Act::Uncordon => {
                 self.own.cordoned = false;
-                self.show_picture();
+                self.show_snapshot();
             }
             Act::Peer(ready, cordoned) => {
                 if let Some(peer) = self.others.first_mut() {
@@ -589,7 +592,7 @@ impl Sim {
             }
             Act::OwnNode(exists) => {
                 self.has_own_node = exists;
-                self.show_picture();
+                self.show_snapshot();
             }
             Act::Health(passes) => self.health = if passes { Ok(()) } else { Err("degraded".into()) },
         }

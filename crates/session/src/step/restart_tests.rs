@@ -25,9 +25,9 @@ fn check(
     sim.pass(before);
     assert_eq!(sim.state.phase.name(), phase);
     sim.now = sim.now + dead;
-    sim.shown.clear();
+    sim.published.clear();
     sim.restart();
-    assert_eq!(sim.state.shown.status, status, "shown at once after the restart in {phase}");
+    assert_eq!(sim.state.published.status, status, "shown at once after the restart in {phase}");
     sim
 }
 
@@ -46,7 +46,11 @@ fn each_phase_goes_on() {
     assert_eq!((attempting.outcome(), attempting.count("uncordon")), (Some(Outcome::Drained), 0));
     let mut complete = check(nothing, 10 * SECOND, MINUTE, "Complete", DrainStatus::Complete);
     complete.pass(MINUTE);
-    assert!(complete.shown.iter().all(|shown| *shown == (9, 2)), "stays answered: {:?}", complete.shown);
+    assert!(
+        complete.published.iter().all(|published| *published == (9, 2)),
+        "stays answered: {:?}",
+        complete.published
+    );
 }
 
 #[test]
@@ -61,7 +65,7 @@ fn an_attempt_keeps_its_number_and_deadline() {
     sim.pass(2 * MINUTE);
     assert_eq!(sim.state.phase.name(), "Pausing", "24 h in all, not 24 h anew");
     sim.restart();
-    assert_eq!(sim.state.shown.status, DrainStatus::DrainRetrying);
+    assert_eq!(sim.state.published.status, DrainStatus::DrainRetrying);
     sim.pass(5 * MINUTE);
     assert!(matches!(sim.state.phase, Phase::Attempting { attempt: 2, .. }), "{:?}", sim.state.phase);
 }
@@ -89,7 +93,7 @@ fn a_request_withdrawn_while_zedkube_was_dead_is_a_cancel() {
     sim.ask(&[]);
     sim.pass(10 * SECOND);
     assert_eq!(
-        (sim.own.cordoned, sim.holders(), sim.state.shown.status),
+        (sim.own.cordoned, sim.holders(), sim.state.published.status),
         (false, vec![], DrainStatus::NotRequested)
     );
 }
@@ -123,7 +127,7 @@ fn nothing_is_written_before_a_look_has_told_which_node_is_ours() {
         let (state, effects) = step(sim.state.clone(), Event::Tick, sim.now, &sim.policy);
         let writes = |effect: &Effect| matches!(effect, Effect::Cordon { .. } | Effect::Uncordon { .. });
         assert!(!effects.iter().any(writes), "{effects:?}");
-        assert!(effects.iter().any(|effect| matches!(effect, Effect::Look { .. })), "{:?}", state.phase);
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::ListNodes { .. })), "{:?}", state.phase);
     }
 }
 
@@ -168,9 +172,9 @@ fn disabled_lasts_until_the_next_boot() {
     let mut sim = Sim::new();
     sim.send(Event::Override(Order { what: DrainOrder::Disable, by: "root".into() }));
     sim.restart();
-    assert_eq!(sim.state.shown.status, DrainStatus::NotSupported);
+    assert_eq!(sim.state.published.status, DrainStatus::NotSupported);
     sim.lose_record();
-    assert_eq!(sim.state.shown.status, DrainStatus::NotRequested);
+    assert_eq!(sim.state.published.status, DrainStatus::NotRequested);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use drain::view::{NodeView, Picture, PodId, PodView};
+use drain::view::{NodeView, PodId, PodView, Snapshot};
 
 use super::*;
-use crate::event::{Cordoned, Look, NoNode, SlotTrouble, Trouble};
+use crate::event::{CallError, Cordoned, NoNode, NodeList, SlotError};
 use crate::membership::Facts;
 use crate::record::{Record, resume};
 use crate::slots::{Holder, SlotTable};
@@ -65,7 +65,7 @@ pub(super) struct Sim {
     /// The record on disk.
     pub(super) recorded: Record,
     /// Each status that was shown, with the requester's number.
-    pub(super) shown: Vec<(u8, u8)>,
+    pub(super) published: Vec<(u8, u8)>,
     /// Effects that were carried out, in order, as words.
     pub(super) done: Vec<String>,
     /// Is shown every step.
@@ -100,7 +100,7 @@ impl Sim {
             has_own_node: true,
             may_join: true,
             recorded: Record::default(),
-            shown: vec![],
+            published: vec![],
             done: vec![],
             observer: None,
         };
@@ -135,22 +135,23 @@ impl Sim {
     /// Carries one effect out; the watches also report the change.
     pub(super) fn perform(&mut self, effect: Effect) -> Vec<Event> {
         let answer = self.answer_to(effect);
-        let picture = self.state.wants_picture().then(|| Event::Drain(drain::Event::Picture(self.picture())));
+        let snapshot =
+            self.state.wants_snapshot().then(|| Event::Drain(drain::Event::Snapshot(self.snapshot())));
         let changed =
             matches!(answer, Some(Event::Drain(drain::Event::Answer { .. }) | Event::Cordoned { .. }));
-        answer.into_iter().chain(picture.filter(|_| changed)).collect()
+        answer.into_iter().chain(snapshot.filter(|_| changed)).collect()
     }
 
     pub(super) fn answer_to(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::Publish => {
-                let next = (self.state.shown.status as u8, self.state.shown.requested_by.code());
-                if self.shown.last() != Some(&next) {
-                    self.shown.push(next);
+                let next = (self.state.published.status as u8, self.state.published.requested_by.code());
+                if self.published.last() != Some(&next) {
+                    self.published.push(next);
                 }
                 None
             }
-            Effect::Look { serial } => Some(Event::Looked { serial, result: self.look() }),
+            Effect::ListNodes { serial } => Some(Event::NodesListed { serial, result: self.look() }),
             Effect::Probe { serial } => Some(Event::Probed { serial, result: self.answer(self.own_node()) }),
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
@@ -197,14 +198,14 @@ impl Sim {
 
     fn answer_to_drain(&mut self, effect: drain::Effect) -> Option<Event> {
         match effect {
-            drain::Effect::Prove { .. } if !self.is_free_of(Fault::ProofHangs) => None,
-            drain::Effect::Prove { attempt, .. } => {
+            drain::Effect::Relist { .. } if !self.is_free_of(Fault::ProofHangs) => None,
+            drain::Effect::Relist { attempt, .. } => {
                 let look = if self.is_free_of(Fault::Unreachable) {
-                    Ok(self.picture())
+                    Ok(self.snapshot())
                 } else {
                     Err("refused".into())
                 };
-                Some(Event::Drain(drain::Event::Proof { attempt, look }))
+                Some(Event::Drain(drain::Event::Relisted { attempt, result: look }))
             }
             drain::Effect::Evict { attempt, pod, .. } => {
                 self.done.push(format!("evict {pod}"));
@@ -214,7 +215,7 @@ impl Sim {
         }
     }
 
-    fn look(&self) -> Result<Look, Trouble> {
+    fn look(&self) -> Result<NodeList, CallError> {
         let own = self.own_node();
         let nodes = own.iter().chain(&self.others).cloned().collect();
         let unknown =
@@ -222,21 +223,21 @@ impl Sim {
         let own = if self.is_free_of(Fault::TakenForPeer) { own } else { self.others.first().cloned() };
         let own = own.filter(|_| self.is_free_of(Fault::NodeUnknown)).ok_or(unknown);
         if self.is_free_of(Fault::LooksDenied) {
-            self.answer(Look { nodes, own })
+            self.answer(NodeList { nodes, own })
         } else {
-            Err(Trouble::Denied("may not list nodes".to_owned()))
+            Err(CallError::Denied("may not list nodes".to_owned()))
         }
     }
 
-    pub(super) fn answer<T>(&self, value: T) -> Result<T, Trouble> {
+    pub(super) fn answer<T>(&self, value: T) -> Result<T, CallError> {
         if self.is_free_of(Fault::Unreachable) {
             Ok(value)
         } else {
-            Err(Trouble::Unreachable("connection refused".into()))
+            Err(CallError::Unreachable("connection refused".into()))
         }
     }
 
-    fn read_slots(&mut self) -> Result<SlotTable, SlotTrouble> {
+    fn read_slots(&mut self) -> Result<SlotTable, SlotError> {
         self.slot_reads += 1;
         if self.faults.remove(&Fault::NewcomerTakesSlot) {
             self.others.push(NodeView {
@@ -248,9 +249,9 @@ impl Sim {
             self.others_hold(&["new"]);
         }
         if self.has(Fault::SlotsRefused) {
-            return Err(SlotTrouble::Failed(Trouble::Denied("cannot get configmaps".into())));
+            return Err(SlotError::Failed(CallError::Denied("cannot get configmaps".into())));
         }
-        self.answer(self.slots.clone()).map_err(SlotTrouble::Failed)
+        self.answer(self.slots.clone()).map_err(SlotError::Failed)
     }
 
     fn has(&self, fault: Fault) -> bool {
@@ -275,15 +276,15 @@ impl Sim {
         based_on: Option<&String>,
         node: &str,
         entry: Option<Holder>,
-    ) -> Result<SlotTable, SlotTrouble> {
+    ) -> Result<SlotTable, SlotError> {
         if self.has(Fault::SlotsRefused) {
-            return Err(SlotTrouble::Failed(Trouble::Denied("cannot patch configmaps".into())));
+            return Err(SlotError::Failed(CallError::Denied("cannot patch configmaps".into())));
         }
         if self.has(Fault::Unreachable) {
-            return self.answer(SlotTable::default()).map_err(SlotTrouble::Failed);
+            return self.answer(SlotTable::default()).map_err(SlotError::Failed);
         }
         if based_on != self.slots.version.as_ref() {
-            return Err(SlotTrouble::Conflict);
+            return Err(SlotError::Conflict);
         }
         self.slots.put(node, entry);
         self.count_version();
@@ -321,9 +322,9 @@ impl Sim {
         }
     }
 
-    pub(super) fn cordon(&mut self) -> Result<Cordoned, Trouble> {
+    pub(super) fn cordon(&mut self) -> Result<Cordoned, CallError> {
         if self.has(Fault::CordonRefused) {
-            return Err(Trouble::Denied("cannot patch nodes".into()));
+            return Err(CallError::Denied("cannot patch nodes".into()));
         }
         let before = self.own.cordoned && self.own.cordoned_by.is_none();
         if self.is_free_of(Fault::Unreachable) && !self.own.cordoned {
@@ -342,35 +343,36 @@ impl Sim {
         Event::Drain(drain::Event::Answer { attempt, uid: pod.uid.clone(), answer })
     }
 
-    pub(super) fn picture(&self) -> Arc<Picture> {
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         let attachments = drain::storage::Attachments::Listed(vec![]);
         let storage = drain::storage::Storage { attachments, ..Default::default() };
-        Arc::new(Picture { node: self.own_node(), pods: self.pods.clone(), storage, ..Picture::default() })
+        Arc::new(Snapshot { node: self.own_node(), pods: self.pods.clone(), storage, ..Snapshot::default() })
     }
 
     fn own_node(&self) -> Option<NodeView> {
         self.has_own_node.then(|| self.own.clone())
     }
 
-    pub(super) fn show_picture(&mut self) {
-        if self.state.wants_picture() {
+    pub(super) fn show_snapshot(&mut self) {
+        if self.state.wants_snapshot() {
             let node = self.has(Fault::WatchIsOld).then(|| self.own.clone());
-            let seen = Picture { node: node.or_else(|| self.own_node()), ..Picture::clone(&self.picture()) };
-            self.send(Event::Drain(drain::Event::Picture(Arc::new(seen))));
+            let seen =
+                Snapshot { node: node.or_else(|| self.own_node()), ..Snapshot::clone(&self.snapshot()) };
+            self.send(Event::Drain(drain::Event::Snapshot(Arc::new(seen))));
         }
     }
 
     /// Lets time pass, with every wake-up on the way, and the watches speaking each time.
     pub(super) fn pass(&mut self, span: Duration) {
         let end = self.now + span;
-        self.show_picture();
+        self.show_snapshot();
         let mut at_once = 0;
         while let Some(wake) = self.wake.filter(|wake| *wake <= end) {
             at_once = if wake <= self.now { at_once + 1 } else { 0 };
             assert!(at_once < 100, "the session spins in {:?}", self.state.phase);
             self.now = self.now.max(wake);
             self.send(Event::Tick);
-            self.show_picture();
+            self.show_snapshot();
         }
         self.now = end;
     }
@@ -421,12 +423,12 @@ impl Sim {
 
     /// The facts first, then the requests, as the real loop does.
     pub(super) fn start(&mut self, standing: Vec<Request>) {
-        self.shown.clear();
+        self.published.clear();
         self.send_all([Event::Facts(self.facts), Event::Requests(standing)]);
     }
 
     pub(super) fn statuses(&self) -> Vec<u8> {
-        self.shown.iter().map(|&(status, _)| status).collect()
+        self.published.iter().map(|&(status, _)| status).collect()
     }
 
     pub(super) fn outcome(&self) -> Option<Outcome> {

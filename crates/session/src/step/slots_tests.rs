@@ -29,7 +29,7 @@ fn who_finds_all_slots_taken_waits_in_service() {
     sim.others_hold(&["peer"]);
     sim.reboot();
     sim.pass(3 * MINUTE);
-    assert_eq!(sim.state.shown.status, DrainStatus::Requested);
+    assert_eq!(sim.state.published.status, DrainStatus::Requested);
     assert!(!sim.own.cordoned, "a node that waits takes pods");
     assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
     sim.slots.holders.clear();
@@ -172,10 +172,10 @@ fn trouble_with_the_slots_is_waited_for_and_then_a_failed_cordon() {
     sim.set(Fault::SlotsRefused, true);
     sim.reboot();
     sim.pass(MINUTE);
-    assert_eq!(sim.state.shown.status, DrainStatus::Requested);
+    assert_eq!(sim.state.published.status, DrainStatus::Requested);
     assert!(words::reason(&sim.state).contains("configmaps"), "{}", words::reason(&sim.state));
     sim.pass(Duration::from_hours(24));
-    assert_eq!(sim.state.shown.status, DrainStatus::FailedCordon);
+    assert_eq!(sim.state.published.status, DrainStatus::FailedCordon);
 }
 
 #[test]
@@ -356,9 +356,9 @@ fn a_slot_that_cannot_be_confirmed_is_not_waited_for_for_ever() {
     sim.set(Fault::SlotsRefusedAtCordon, true);
     sim.reboot();
     sim.pass(20 * MINUTE);
-    assert_eq!((sim.state.shown.status, sim.count("evict")), (DrainStatus::Starting, 0));
+    assert_eq!((sim.state.published.status, sim.count("evict")), (DrainStatus::Starting, 0));
     sim.pass(20 * MINUTE);
-    assert_eq!((sim.state.shown.status, sim.count("evict")), (DrainStatus::FailedCordon, 0));
+    assert_eq!((sim.state.published.status, sim.count("evict")), (DrainStatus::FailedCordon, 0));
     assert!(words::reason(&sim.state).contains("slot"), "{}", words::reason(&sim.state));
 }
 
@@ -368,7 +368,7 @@ fn health_is_asked_before_the_slot_and_with_it() {
     sim.health = Err("degraded".into());
     sim.reboot();
     sim.pass(MINUTE);
-    assert_eq!((sim.state.shown.status, sim.holders().len()), (DrainStatus::Requested, 0));
+    assert_eq!((sim.state.published.status, sim.holders().len()), (DrainStatus::Requested, 0));
     assert!(sim.count("health") >= 4, "asked again and again: {:?}", sim.done);
     sim.health = Ok(());
     sim.set(Fault::HealthWithSlot, true);

@@ -1,21 +1,21 @@
 //! Scenarios of one drain: requests, cordon, attempts, outages and restoring.
 
-use drain::view::{NodeView, Picture};
+use drain::view::{NodeView, Snapshot};
 
 use super::sim::{Fault, SECOND, Sim, pod};
 use super::*;
 use crate::OWNER;
-use crate::event::Trouble;
+use crate::event::CallError;
 use crate::membership::{Facts, Mode};
 use crate::phase::Failed;
-use crate::policy::Otherwise;
+use crate::policy::OnUnavailable;
 
 #[test]
 fn a_reboot_request_is_drained_and_answered() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(2 * SECOND);
-    assert_eq!(sim.shown, [(2, 1), (3, 2), (4, 2), (5, 2), (9, 2)]);
+    assert_eq!(sim.published, [(2, 1), (3, 2), (4, 2), (5, 2), (9, 2)]);
     assert_eq!(sim.done, ["cordon", "evict a/1", "evict a/2"]);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
     assert_eq!(sim.state.requests.iter().map(|r| r.answer).collect::<Vec<_>>(), [Answer::Complete]);
@@ -46,9 +46,9 @@ fn d13_d21_one_drain_answers_all_who_ask_update_first() {
     let mut sim = Sim::new();
     sim.ask(&[(DrainRequester::DeviceOp, "1"), (DrainRequester::Update, "1")]);
     sim.pass(2 * SECOND);
-    assert_eq!(sim.shown.last(), Some(&(9, 3)));
+    assert_eq!(sim.published.last(), Some(&(9, 3)));
     sim.pass(5 * SECOND);
-    assert_eq!(sim.shown.last(), Some(&(9, 2)));
+    assert_eq!(sim.published.last(), Some(&(9, 2)));
     assert_eq!(sim.count("cordon"), 1);
 }
 
@@ -59,7 +59,7 @@ fn a_late_request_is_answered_after_a_fresh_look() {
     sim.pass(10 * SECOND);
     sim.ask(&[(DrainRequester::Update, "1"), (DrainRequester::DeviceOp, "1")]);
     sim.pass(10 * SECOND);
-    assert_eq!(sim.shown, [(2, 1), (3, 3), (4, 3), (5, 3), (9, 3), (3, 2), (9, 2)]);
+    assert_eq!(sim.published, [(2, 1), (3, 3), (4, 3), (5, 3), (9, 3), (3, 2), (9, 2)]);
     assert_eq!((sim.count("cordon"), sim.state.session.number), (1, 1));
 }
 
@@ -73,7 +73,11 @@ fn a_late_request_begins_anew_when_the_node_is_not_empty() {
     sim.pass(SECOND);
     assert_eq!((sim.state.session.number, sim.count("evict a/3")), (2, 1));
     sim.pass(20 * SECOND);
-    assert_eq!(sim.shown.iter().filter(|shown| **shown == (9, 3)).count(), 2, "the first is answered again");
+    assert_eq!(
+        sim.published.iter().filter(|published| **published == (9, 3)).count(),
+        2,
+        "the first is answered again"
+    );
 }
 
 #[test]
@@ -88,9 +92,9 @@ fn d15_complete_falls_back_when_it_is_not_true_any_more() {
         } else {
             sim.pods = vec![pod("3")];
         }
-        sim.show_picture();
+        sim.show_snapshot();
         sim.pass(10 * SECOND);
-        assert_eq!(sim.shown, [(2, 1), (3, 2), (4, 2), (5, 2), (9, 2), (3, 2), (4, 2), (5, 2), (9, 2)]);
+        assert_eq!(sim.published, [(2, 1), (3, 2), (4, 2), (5, 2), (9, 2), (3, 2), (4, 2), (5, 2), (9, 2)]);
     }
 }
 
@@ -99,8 +103,8 @@ fn a_late_watch_does_not_take_complete_back() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(10 * SECOND);
-    let old = Picture { pods: vec![pod("1")], ..Picture::clone(&sim.picture()) };
-    sim.send(Event::Drain(drain::Event::Picture(Arc::new(old))));
+    let old = Snapshot { pods: vec![pod("1")], ..Snapshot::clone(&sim.snapshot()) };
+    sim.send(Event::Drain(drain::Event::Snapshot(Arc::new(old))));
     assert_eq!((sim.statuses().last(), sim.state.session.number), (Some(&9), 1));
 }
 
@@ -110,7 +114,7 @@ fn d15_a_look_that_something_has_overtaken_is_not_believed() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(10 * SECOND);
-    let empty = sim.picture();
+    let empty = sim.snapshot();
     let serial = |sim: &Sim| {
         let Phase::Complete { recheck, .. } = sim.state.phase else { return None };
         recheck.map(|recheck| recheck.serial)
@@ -119,13 +123,13 @@ fn d15_a_look_that_something_has_overtaken_is_not_believed() {
     sim.ask(&[(DrainRequester::DeviceOp, "1"), (DrainRequester::Update, "1")]);
     let first = serial(&sim).expect("a new request causes a verification");
     sim.pods = vec![pod("3")];
-    sim.show_picture();
-    sim.send(Event::Drain(drain::Event::Proof { attempt: first, look: Ok(empty) }));
+    sim.show_snapshot();
+    sim.send(Event::Drain(drain::Event::Relisted { attempt: first, result: Ok(empty) }));
     let second = serial(&sim).expect("another verification follows");
     assert_ne!(first, second);
-    assert_ne!(sim.shown.last(), Some(&(9, 3)), "no request is answered");
+    assert_ne!(sim.published.last(), Some(&(9, 3)), "no request is answered");
     sim.set(Fault::ProofHangs, false);
-    sim.send(Event::Drain(drain::Event::Proof { attempt: second, look: Ok(sim.picture()) }));
+    sim.send(Event::Drain(drain::Event::Relisted { attempt: second, result: Ok(sim.snapshot()) }));
     assert_eq!(sim.state.session.number, 2, "a new drain");
 }
 
@@ -150,7 +154,7 @@ fn d14_cancel_uncordons_from_every_phase() {
         let evictions = sim.count("evict");
         sim.ask(&[]);
         assert_eq!(sim.state.phase.name(), "Idle", "{phase}");
-        assert_eq!(sim.shown.last(), Some(&(2, 1)), "{phase}");
+        assert_eq!(sim.published.last(), Some(&(2, 1)), "{phase}");
         sim.pass(60 * SECOND);
         assert!(!sim.own.cordoned, "{phase}: the cordon is taken back");
         assert_eq!(sim.count("evict"), evictions, "{phase}: no eviction after the cancel");
@@ -178,7 +182,7 @@ fn the_cordon_is_tried_ten_times_five_seconds_apart() {
     sim.pass((45 * SECOND).checked_sub(Duration::from_millis(1)).unwrap());
     assert_eq!((sim.count("cordon"), sim.state.phase.name()), (9, "Cordoning"));
     sim.pass(2 * SECOND);
-    assert_eq!((sim.count("cordon"), sim.shown.last()), (10, Some(&(6, 2))));
+    assert_eq!((sim.count("cordon"), sim.published.last()), (10, Some(&(6, 2))));
     assert!(
         matches!(&sim.state.phase, Phase::Failed(Failed::Cordon(text)) if text.contains("cannot patch nodes"))
     );
@@ -193,15 +197,15 @@ fn d32_five_attempts_are_really_five() {
     let attempt = 10 * SECOND;
     let pause = sim.policy.retry_pause;
     sim.pass((4 * (attempt + pause) + attempt).checked_sub(Duration::from_millis(1)).unwrap());
-    assert_eq!((sim.state.session.attempts.len(), sim.shown.last()), (4, Some(&(7, 2))));
+    assert_eq!((sim.state.session.attempts.len(), sim.published.last()), (4, Some(&(7, 2))));
     sim.pass(SECOND);
-    assert_eq!((sim.state.session.attempts.len(), sim.shown.last()), (5, Some(&(8, 2))));
+    assert_eq!((sim.state.session.attempts.len(), sim.published.last()), (5, Some(&(8, 2))));
     assert_eq!(sim.statuses(), [2, 3, 4, 5, 7, 8]);
     sim.pass(60 * SECOND);
     assert!(!sim.own.cordoned, "a failed drain gives the node back");
-    assert_eq!(sim.shown.last(), Some(&(8, 2)), "and is still shown as failed");
+    assert_eq!(sim.published.last(), Some(&(8, 2)), "and is still shown as failed");
     sim.ask(&[]);
-    assert_eq!(sim.shown.last(), Some(&(2, 1)));
+    assert_eq!(sim.published.last(), Some(&(2, 1)));
 }
 
 #[test]
@@ -214,7 +218,7 @@ fn a_new_request_after_a_failure_begins_anew() {
     sim.set(Fault::CordonRefused, false);
     sim.ask(&[(DrainRequester::DeviceOp, "2")]);
     sim.pass(2 * SECOND);
-    assert_eq!((sim.outcome(), sim.shown.last()), (Some(Outcome::Drained), Some(&(9, 2))));
+    assert_eq!((sim.outcome(), sim.published.last()), (Some(Outcome::Drained), Some(&(9, 2))));
 }
 
 #[test]
@@ -225,7 +229,7 @@ fn an_uncordon_by_hand_costs_the_attempt_and_the_next_one_cordons_again() {
     sim.pass(2 * SECOND);
     sim.own.cordoned = false;
     sim.set(Fault::EvictionRefused, false);
-    sim.show_picture();
+    sim.show_snapshot();
     assert_eq!(sim.state.phase.name(), "Pausing");
     sim.pass(sim.policy.retry_pause);
     sim.pass(2 * SECOND);
@@ -235,7 +239,7 @@ fn an_uncordon_by_hand_costs_the_attempt_and_the_next_one_cordons_again() {
 #[test]
 fn d10_an_unreachable_api_is_waited_for_and_then_complete_or_not() {
     for (otherwise, outcome) in
-        [(Otherwise::Complete, Some(Outcome::ApiUnreachable)), (Otherwise::Wait, None)]
+        [(OnUnavailable::Complete, Some(Outcome::ApiUnreachable)), (OnUnavailable::Wait, None)]
     {
         let mut sim = Sim::with(Policy { on_unreachable: otherwise, ..Policy::device() });
         sim.set(Fault::Unreachable, true);
@@ -252,7 +256,7 @@ fn d10_an_unreachable_api_is_waited_for_and_then_complete_or_not() {
 fn only_an_outage_on_end_counts() {
     let mut sim = Sim::new();
     sim.others.clear();
-    sim.policy.on_no_peer = Otherwise::Wait;
+    sim.policy.on_no_peer = OnUnavailable::Wait;
     sim.reboot();
     for _ in 0..3 {
         sim.set(Fault::Unreachable, true);
@@ -354,7 +358,7 @@ fn no_member_is_not_supported_and_nothing_is_drained() {
     let mut sim = Sim::new();
     sim.others.clear();
     sim.pass(120 * SECOND);
-    assert_eq!(sim.shown.last(), Some(&(1, 1)), "one node alone is no cluster");
+    assert_eq!(sim.published.last(), Some(&(1, 1)), "one node alone is no cluster");
     sim.reboot();
     sim.pass(120 * SECOND);
     assert_eq!((sim.statuses().last(), sim.count("cordon")), (Some(&1), 0));
@@ -367,12 +371,12 @@ fn d22_a_change_of_the_cluster_config_disturbs_no_drain() {
     sim.set(Fault::EvictionRefused, true);
     sim.reboot();
     sim.pass(10 * SECOND);
-    let shown = sim.shown.clone();
+    let published = sim.published.clone();
     for valid in [Some(true), Some(false), None, Some(true)] {
         sim.send(Event::Facts(facts(valid)));
         sim.pass(SECOND);
     }
-    assert_eq!((sim.shown, sim.state.session.number), (shown, 1));
+    assert_eq!((sim.published, sim.state.session.number), (published, 1));
     assert_eq!(sim.state.member, Member::Yes);
 }
 
@@ -386,7 +390,7 @@ fn membership_does_not_change_while_somebody_asks() {
     assert_eq!((sim.state.member, sim.state.phase.name()), (Member::Yes, "Attempting"));
     sim.ask(&[]);
     sim.send(Event::Facts(Facts { mode: Mode::Never, ..Facts::default() }));
-    assert_eq!(sim.shown.last(), Some(&(1, 1)));
+    assert_eq!(sim.published.last(), Some(&(1, 1)));
 }
 
 #[test]
@@ -395,8 +399,8 @@ fn rights_that_are_missing_fail_after_as_many_looks_as_cordon_tries() {
     sim.set(Fault::Unreachable, true);
     sim.reboot();
     for _ in 0..sim.policy.cordon_tries {
-        let result = Err(Trouble::Denied("cannot list nodes".into()));
-        sim.send(Event::Looked { serial: sim.state.serial + 1, result });
+        let result = Err(CallError::Denied("cannot list nodes".into()));
+        sim.send(Event::NodesListed { serial: sim.state.serial + 1, result });
     }
     assert!(
         matches!(&sim.state.phase, Phase::Failed(Failed::Cordon(text)) if text.contains("cannot list nodes"))
@@ -411,12 +415,12 @@ fn an_attempt_that_may_not_see_the_node_fails_early_and_names_the_right() {
     let start = drain::Event::Start { attempt: 1, api_back: None };
     state.drain = drain::step(drain::State::Idle, start, now, &policy.drain).0;
     state.phase = Phase::Attempting { attempt: 1, started: now };
-    assert!(state.awaits_picture());
+    assert!(state.awaits_snapshot());
     let (state, effects) = step(state, Event::Drain(drain::Event::Unseen { why: why.into() }), now, &policy);
     assert!(matches!(state.phase, Phase::Pausing { failed: 1, .. }), "{:?}", state.phase);
     assert!(state.session.attempts[0].error.contains(why), "{:?}", state.session.attempts);
     assert!(effects.contains(&Effect::Drain(drain::Effect::Abort)), "{effects:?}");
-    assert!(!state.awaits_picture(), "no watch is needed again before the next attempt");
+    assert!(!state.awaits_snapshot(), "no watch is needed again before the next attempt");
 }
 
 #[test]
@@ -429,7 +433,7 @@ fn one_failed_probe_is_no_outage_and_some_seconds_of_them_are() {
     let away =
         |sim: &Sim| drain::progress::attempt(&sim.state.drain).and_then(drain::state::Attempt::away_since);
     // The next probe is answered again.
-    sim.send(Event::Probed { serial: 0, result: Err(Trouble::Unreachable("503".into())) });
+    sim.send(Event::Probed { serial: 0, result: Err(CallError::Unreachable("503".into())) });
     assert_eq!(
         (away(&sim), sim.state.api.away_since.is_some()),
         (None, true),

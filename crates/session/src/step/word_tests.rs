@@ -19,8 +19,8 @@ fn blocked(requesters: &[(DrainRequester, &str)]) -> Sim {
     sim.set(Fault::EvictionRefused, true);
     sim.ask(requesters);
     sim.pass(20 * SECOND);
-    assert_eq!(sim.state.shown.status, DrainStatus::Cordoned);
-    sim.shown = vec![(5, sim.state.shown.requested_by.code())];
+    assert_eq!(sim.state.published.status, DrainStatus::Cordoned);
+    sim.published = vec![(5, sim.state.published.requested_by.code())];
     sim
 }
 
@@ -28,7 +28,10 @@ fn blocked(requesters: &[(DrainRequester, &str)]) -> Sim {
 fn d27_it_applies_at_once() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
     sim.send(order(DrainOrder::Complete(DeviceOp)));
-    assert_eq!((sim.shown.as_slice(), sim.outcome()), ([(5, 2), (9, 2)].as_slice(), Some(Outcome::Forced)));
+    assert_eq!(
+        (sim.published.as_slice(), sim.outcome()),
+        ([(5, 2), (9, 2)].as_slice(), Some(Outcome::Forced))
+    );
 }
 
 #[test]
@@ -37,7 +40,7 @@ fn d30_the_drain_stops_and_shows_nothing_after_it() {
     sim.done.clear();
     sim.send(order(DrainOrder::Complete(Operator)));
     sim.pass(30 * MINUTE);
-    assert_eq!(sim.shown, [(5, 2), (9, 2)]);
+    assert_eq!(sim.published, [(5, 2), (9, 2)]);
     assert_eq!(sim.count("evict"), 0);
 }
 
@@ -45,13 +48,13 @@ fn d30_the_drain_stops_and_shows_nothing_after_it() {
 fn d28_it_answers_only_whom_it_names_and_the_others_are_drained_on() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
     sim.send(order(DrainOrder::Complete(Update)));
-    assert_eq!(sim.shown, [(5, 2), (9, 3)]);
+    assert_eq!(sim.published, [(5, 2), (9, 3)]);
     let answer =
         |sim: &Sim, of| sim.state.requests.iter().find(|request| request.requester == of).unwrap().answer;
     assert_eq!((answer(&sim, Update), answer(&sim, DeviceOp)), (Answer::Forced, Answer::None));
     sim.set(Fault::EvictionRefused, false);
     sim.pass(4 * SECOND);
-    assert_eq!(sim.shown, [(5, 2), (9, 3)], "long enough to be seen");
+    assert_eq!(sim.published, [(5, 2), (9, 3)], "long enough to be seen");
     sim.pass(30 * SECOND);
     assert_eq!(sim.statuses().last(), Some(&9));
     assert_eq!((answer(&sim, Update), answer(&sim, DeviceOp)), (Answer::Forced, Answer::Complete));
@@ -61,14 +64,14 @@ fn d28_it_answers_only_whom_it_names_and_the_others_are_drained_on() {
 fn d29_without_a_request_it_is_shown_and_waits_for_one() {
     let mut sim = Sim::new();
     sim.send(order(DrainOrder::Complete(DeviceOp)));
-    assert_eq!(sim.shown.last(), Some(&(9, 2)));
+    assert_eq!(sim.published.last(), Some(&(9, 2)));
     sim.pass(6 * SECOND);
-    assert_eq!(sim.shown.last(), Some(&(2, 1)));
+    assert_eq!(sim.published.last(), Some(&(2, 1)));
     sim.pass(MINUTE);
-    sim.shown.clear();
+    sim.published.clear();
     sim.reboot();
     sim.pass(SECOND);
-    assert_eq!((sim.shown.as_slice(), sim.outcome()), ([(9, 2)].as_slice(), Some(Outcome::Forced)));
+    assert_eq!((sim.published.as_slice(), sim.outcome()), ([(9, 2)].as_slice(), Some(Outcome::Forced)));
     assert_eq!(sim.count("cordon"), 0);
     // The order is used up: the next request is drained for.
     sim.ask(&[]);
@@ -99,9 +102,9 @@ fn after_a_failed_drain_it_answers_what_stands() {
     sim.set(Fault::CordonRefused, true);
     sim.reboot();
     sim.pass(2 * MINUTE);
-    assert_eq!(sim.state.shown.status, DrainStatus::FailedCordon);
+    assert_eq!(sim.state.published.status, DrainStatus::FailedCordon);
     sim.send(order(DrainOrder::Complete(Operator)));
-    assert_eq!(sim.shown.last(), Some(&(9, 2)));
+    assert_eq!(sim.published.last(), Some(&(9, 2)));
 }
 
 /// An order for a requester that has not asked is shown long enough to be seen; then the others see their own answer
@@ -115,16 +118,16 @@ fn d29_an_answer_that_nobody_asked_for_does_not_stay() {
         }
         sim.reboot();
         sim.pass(2 * MINUTE);
-        assert_eq!(sim.shown.last(), Some(&answer));
+        assert_eq!(sim.published.last(), Some(&answer));
         sim.send(order(DrainOrder::Complete(Update)));
-        assert_eq!(sim.shown.last(), Some(&(9, 3)));
+        assert_eq!(sim.published.last(), Some(&(9, 3)));
         sim.pass(4 * SECOND);
-        assert_eq!(sim.shown.last(), Some(&(9, 3)), "long enough to be seen");
+        assert_eq!(sim.published.last(), Some(&(9, 3)), "long enough to be seen");
         sim.pass(2 * SECOND);
-        assert_eq!(sim.shown.last(), Some(&answer));
+        assert_eq!(sim.published.last(), Some(&answer));
         sim.restart();
         sim.pass(2 * SECOND);
-        assert_eq!(sim.state.shown.status as u8, answer.0);
+        assert_eq!(sim.state.published.status as u8, answer.0);
     }
 }
 
@@ -133,15 +136,15 @@ fn d30_disable_releases_who_waits_and_stays() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
     sim.send(order(DrainOrder::Disable));
     sim.pass(20 * SECOND);
-    assert_eq!(sim.shown, [(5, 2), (9, 3), (9, 2), (1, 1)]);
+    assert_eq!(sim.published, [(5, 2), (9, 3), (9, 2), (1, 1)]);
     assert!(sim.state.requests.iter().all(|request| request.answer == Answer::Forced));
     sim.ask(&[]);
     sim.pass(20 * SECOND);
-    assert_eq!((sim.own.cordoned, sim.state.shown.status), (false, DrainStatus::NotSupported));
-    sim.shown.clear();
+    assert_eq!((sim.own.cordoned, sim.state.published.status), (false, DrainStatus::NotSupported));
+    sim.published.clear();
     sim.ask(&[(Update, "2")]);
     sim.pass(20 * SECOND);
-    assert_eq!(sim.shown, [(9, 3), (1, 1)], "each request is answered");
+    assert_eq!(sim.published, [(9, 3), (1, 1)], "each request is answered");
     assert_eq!(sim.count("cordon"), 1, "and nothing is drained: {:?}", sim.done);
 }
 
@@ -163,7 +166,7 @@ fn an_order_whose_file_cannot_be_renamed_does_nothing() {
     sim.set(Fault::RenameRefused, true);
     sim.send(order(DrainOrder::Complete(DeviceOp)));
     sim.pass(MINUTE);
-    assert_eq!((sim.shown.as_slice(), sim.outcome()), ([(5, 2)].as_slice(), None));
+    assert_eq!((sim.published.as_slice(), sim.outcome()), ([(5, 2)].as_slice(), None));
     assert_eq!(sim.state.forcing, crate::forcing::Forcing::default());
 }
 
@@ -188,13 +191,13 @@ fn an_order_that_comes_after_the_answer_is_spent_at_once_and_drains_the_next_ope
         sim.pass(20 * SECOND);
         assert_eq!(sim.outcome(), Some(Outcome::Drained));
         let since = sim.state.since;
-        sim.shown.clear();
+        sim.published.clear();
         sim.send(order(DrainOrder::Complete(requester)));
         sim.pass(MINUTE);
         let needless = sim.state.forcing.needless.clone().unwrap();
         assert_eq!((needless.requester, needless.outcome), (requester, Outcome::Drained));
         assert_eq!((sim.outcome(), sim.state.since), (Some(Outcome::Drained), since), "nothing has changed");
-        assert!(sim.shown.iter().all(|shown| *shown == (9, 2)), "{:?}", sim.shown);
+        assert!(sim.published.iter().all(|published| *published == (9, 2)), "{:?}", sim.published);
         // The reboot is withdrawn, and another one is commanded.
         sim.ask(&[]);
         sim.pass(10 * SECOND);
@@ -222,7 +225,7 @@ fn an_order_that_comes_after_an_undrained_answer_makes_it_stand() {
         }
         sim.set(Fault::Unreachable, false);
         sim.pass(2 * MINUTE);
-        assert_eq!((sim.outcome(), sim.shown.last()), (Some(expected), Some(&(9, 2))));
+        assert_eq!((sim.outcome(), sim.published.last()), (Some(expected), Some(&(9, 2))));
         assert_eq!(sim.count("cordon"), usize::from(!is_ordered));
     }
 }
@@ -231,11 +234,11 @@ fn an_order_that_comes_after_an_undrained_answer_makes_it_stand() {
 fn an_order_that_has_answered_does_not_answer_who_asks_a_moment_later() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
     sim.send(order(DrainOrder::Complete(Operator)));
-    assert_eq!(sim.shown.last(), Some(&(9, 2)));
+    assert_eq!(sim.published.last(), Some(&(9, 2)));
     sim.pass(SECOND);
     sim.ask(&[(DeviceOp, "2")]);
     assert_eq!(sim.state.requests.next_unanswered(), Some(DeviceOp), "the new one is not answered");
-    assert_ne!(sim.state.shown.status, DrainStatus::Complete, "nor is the old answer shown to it");
+    assert_ne!(sim.state.published.status, DrainStatus::Complete, "nor is the old answer shown to it");
     sim.set(Fault::EvictionRefused, false);
     sim.pass(30 * SECOND);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
@@ -282,15 +285,15 @@ fn without_a_record_a_drain_tells_nobody_complete_and_an_order_does() {
     sim.state.is_unrecorded = true;
     sim.pass(MINUTE);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
-    assert!(!sim.statuses().contains(&9), "{:?}", sim.shown);
-    let mut forced = Sim { state: sim.state.clone(), shown: vec![], done: vec![], ..Sim::new() };
+    assert!(!sim.statuses().contains(&9), "{:?}", sim.published);
+    let mut forced = Sim { state: sim.state.clone(), published: vec![], done: vec![], ..Sim::new() };
     forced.now = sim.now;
     forced.send(order(DrainOrder::Complete(DeviceOp)));
-    assert_eq!(forced.shown.last(), Some(&(9, 2)));
+    assert_eq!(forced.published.last(), Some(&(9, 2)));
     // The record can be written again.
     sim.state.is_unrecorded = false;
     sim.send(Event::Tick);
-    assert_eq!(sim.shown.last(), Some(&(9, 2)));
+    assert_eq!(sim.published.last(), Some(&(9, 2)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use cluster::drainer::Drain;
-use cluster::fresh_look;
+use cluster::relist;
 use contract::PodState::{Pending, Ready, ReadyForLong};
 use contract::{Objects, Place, Target, objects};
 use drain::Outcome;
@@ -128,7 +128,7 @@ pub(crate) async fn t27_a_list_of_several_pages(target: &Target) -> Result<()> {
     Place::new(target, "zz-t27").await?.pods(&[("other", Pending)]).await?;
     let client = target.client(&place.namespace).await?;
     let cluster = client.cluster().clone().with_page(2);
-    let look = fresh_look(&cluster, &place.node, None, false).await?;
+    let look = relist(&cluster, &place.node, None, false).await?;
     let names: Vec<_> = look.pods.iter().map(|pod| pod.id.name.as_str()).collect();
     assert_eq!(names, ["k1", "k2", "k3", "k4", "k5", "z"]);
 
@@ -190,7 +190,7 @@ pub(crate) async fn t27_a_list_that_always_expires_is_no_proof(target: &Target) 
     for first_pages in 1..=3 {
         faults.add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(first_pages));
     }
-    let failure = fresh_look(&cluster, &place.node, None, false).await.unwrap_err();
+    let failure = relist(&cluster, &place.node, None, false).await.unwrap_err();
     assert!(failure.text().contains("expired each of 3 times"), "{failure}");
     assert!(!failure.is_unreachable(), "a server that answers is there: {failure}");
     assert_eq!(codes(target, &place.namespace, "list", "pods")?, [200, 410, 200, 410, 200, 410]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cluster::drainer::Drain;
-use cluster::fresh_look;
+use cluster::relist;
 use contract::PodState::{Ready, ReadyForLong};
 use contract::{Place, Target, objects};
 use drain::state::{Failure, Stage};
@@ -311,7 +311,7 @@ async fn on_another_clock(target: &Target) -> Result<()> {
     place.pods(&[("a", ReadyForLong), ("b", ReadyForLong)]).await?;
     place.caller().delete(&place.path("pods/b"), &json!({"gracePeriodSeconds": 100})).await?.object()?;
     let client = target.client(&place.namespace).await?;
-    let look = fresh_look(client.cluster(), &place.node, None, false).await?;
+    let look = relist(client.cluster(), &place.node, None, false).await?;
     let overdue = look.pods.iter().filter_map(|pod| pod.terminating).map(|terminating| terminating.overdue);
     assert_eq!(overdue.collect::<Vec<_>>(), [Duration::ZERO]);
 

@@ -4,30 +4,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cluster::{Drainer, Feed, fresh_look, list_nodes};
+use cluster::{Drainer, Informer, list_nodes, relist};
 use contract::PodState::{Finished, Pending, Ready, ReadyForLong, Unbound};
 use contract::{Change, Objects, Place, Target, Watch, objects};
 use drain::Requirement;
 use drain::state::Failure;
 use drain::view::{Existence, Phase};
-use drain::{Outcome, Picture, PodView, Policy};
+use drain::{Outcome, PodView, Policy, Snapshot};
 use serde_json::{Value, json};
 
 /// Names of the pods in the snapshot that belong to this place.
-fn names(picture: &Picture) -> Vec<&str> {
-    picture.pods.iter().map(|pod| pod.id.name.as_str()).collect()
+fn names(snapshot: &Snapshot) -> Vec<&str> {
+    snapshot.pods.iter().map(|pod| pod.id.name.as_str()).collect()
 }
 
-fn pod<'a>(picture: &'a Picture, name: &str) -> Option<&'a PodView> {
-    picture.pods.iter().find(|pod| pod.id.name == name)
+fn pod<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a PodView> {
+    snapshot.pods.iter().find(|pod| pod.id.name == name)
 }
 
 /// Waits for a snapshot that fulfils the condition; the time limit of the case ends a wait in vain.
-pub(crate) async fn seen(feed: &mut Feed, condition: impl Fn(&Picture) -> bool) -> Arc<Picture> {
+pub(crate) async fn seen(informer: &mut Informer, condition: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
     loop {
-        let picture = feed.changed().await;
-        if condition(&picture) {
-            return picture;
+        let snapshot = informer.changed().await;
+        if condition(&snapshot) {
+            return snapshot;
         }
     }
 }
@@ -42,22 +42,22 @@ pub(crate) async fn a_fresh_look_shows_the_nodes_pods(target: &Target) -> Result
     let grace = json!({"gracePeriodSeconds": 9});
     place.caller().delete(&place.path("pods/ending"), &grace).await?.object()?;
 
-    let picture = fresh_look(place.caller().cluster(), &place.node, None, false).await?;
-    let all = names(&picture);
+    let snapshot = relist(place.caller().cluster(), &place.node, None, false).await?;
+    let all = names(&snapshot);
     assert!(all[0].starts_with("agent-"), "{all:?}");
     assert_eq!(all[1..], ["ending", "finished", "pending", "special"]);
-    let phases: Vec<_> = picture.pods.iter().map(|pod| pod.phase).collect();
+    let phases: Vec<_> = snapshot.pods.iter().map(|pod| pod.phase).collect();
     assert_eq!(phases, [Phase::Running, Phase::Running, Phase::Succeeded, Phase::Pending, Phase::Running]);
-    let agent = picture.pods[0].controller.as_ref().context("no controller")?;
+    let agent = snapshot.pods[0].controller.as_ref().context("no controller")?;
     assert!(agent.is_daemon_set() && agent.existence == Existence::Present, "{agent:?}");
-    assert_eq!(picture.pods[0].owner(), "DaemonSet/agent");
+    assert_eq!(snapshot.pods[0].owner(), "DaemonSet/agent");
 
-    let ending = pod(&picture, "ending").context("no pod")?;
+    let ending = pod(&snapshot, "ending").context("no pod")?;
     assert_eq!(ending.terminating.map(|terminating| terminating.grace), Some(Duration::from_secs(9)));
-    let special = pod(&picture, "special").context("no pod")?;
+    let special = pod(&snapshot, "special").context("no pod")?;
     assert!(special.mirror && special.empty_dir);
     assert_eq!((special.grace, special.finalizers.len()), (Duration::from_secs(7), 1));
-    let pending = pod(&picture, "pending").context("no pod")?;
+    let pending = pod(&snapshot, "pending").context("no pod")?;
     let expected = PodView {
         id: place.pod_id("pending").await?,
         phase: Phase::Pending,
@@ -96,13 +96,13 @@ pub(crate) async fn a_fresh_look_shows_node_and_budgets(target: &Target) -> Resu
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 1}), [2, 2, 1, 1]).await?;
-    let picture = fresh_look(cluster, node, None, false).await?;
-    let found = picture.node.as_ref().context("no node")?;
+    let snapshot = relist(cluster, node, None, false).await?;
+    let found = snapshot.node.as_ref().context("no node")?;
     assert_eq!((found.name.as_str(), found.ready, found.cordoned), (node, true, false));
     let facts = list_nodes(cluster).await?;
     assert!(facts.iter().any(|facts| facts.view == *found), "{facts:?}");
 
-    let budget = picture.budgets.iter().find(|budget| budget.namespace == place.namespace);
+    let budget = snapshot.budgets.iter().find(|budget| budget.namespace == place.namespace);
     let budget = budget.context("no budget")?;
     let selector = budget.selector.as_ref().map(|selector| selector.requirements.clone());
     assert_eq!(selector, Some(vec![Requirement::In("app".to_owned(), vec!["x".to_owned()])]));
@@ -111,22 +111,22 @@ pub(crate) async fn a_fresh_look_shows_node_and_budgets(target: &Target) -> Resu
         [budget.expected_pods, budget.current_healthy, budget.desired_healthy, budget.disruptions_allowed];
     assert_eq!(numbers, [2, 2, 1, 1]);
 
-    let nobody = fresh_look(cluster, "none.example.org", None, false).await?;
+    let nobody = relist(cluster, "none.example.org", None, false).await?;
     assert_eq!((nobody.node, nobody.pods), (None, vec![]));
     Ok(())
 }
 
-pub(crate) async fn a_feed_shows_every_change(target: &Target) -> Result<()> {
+pub(crate) async fn a_informer_shows_every_change(target: &Target) -> Result<()> {
     let place = Place::new(target, "feed").await?;
     let node = place.node.as_str();
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
     let other = place.add_node("b").await?;
-    let mut feed = Feed::start(place.caller().cluster(), node);
-    let first = feed.changed().await;
+    let mut informer = Informer::start(place.caller().cluster(), node);
+    let first = informer.changed().await;
     assert_eq!(names(&first), ["a", "b"]);
     assert_eq!(
         *first,
-        fresh_look(place.caller().cluster(), node, Some(&*first), false).await?,
+        relist(place.caller().cluster(), node, Some(&*first), false).await?,
         "both ways show the same"
     );
 
@@ -134,25 +134,25 @@ pub(crate) async fn a_feed_shows_every_change(target: &Target) -> Result<()> {
     place.create("pods", &elsewhere).await?;
     let bound_here = objects::bound_pod("d", node, objects::Kubelet::Quick);
     place.create("pods", &bound_here).await?;
-    let is_running = |picture: &Picture| pod(picture, "d").is_some_and(|pod| pod.phase == Phase::Running);
-    assert_eq!(names(&*seen(&mut feed, is_running).await), ["a", "b", "d"]);
+    let is_running = |snapshot: &Snapshot| pod(snapshot, "d").is_some_and(|pod| pod.phase == Phase::Running);
+    assert_eq!(names(&*seen(&mut informer, is_running).await), ["a", "b", "d"]);
 
     place.cordoned().await?;
-    seen(&mut feed, |picture| picture.node.as_ref().is_some_and(|node| node.cordoned)).await;
+    seen(&mut informer, |snapshot| snapshot.node.as_ref().is_some_and(|node| node.cordoned)).await;
     place.budget("p", &json!({"minAvailable": 2}), [4, 4, 2, 2]).await?;
-    let mine = |picture: &Picture| {
-        let budget = picture.budgets.iter().find(|budget| budget.namespace == place.namespace)?;
+    let mine = |snapshot: &Snapshot| {
+        let budget = snapshot.budgets.iter().find(|budget| budget.namespace == place.namespace)?;
         Some((budget.current_healthy, budget.disruptions_allowed, budget.status_lags))
     };
-    seen(&mut feed, |picture| mine(picture) == Some((4, 2, false))).await;
+    seen(&mut informer, |snapshot| mine(snapshot) == Some((4, 2, false))).await;
     place.evict("a").await?.object()?;
-    seen(&mut feed, |picture| names(picture) == ["b", "d"]).await;
-    seen(&mut feed, |picture| mine(picture) == Some((3, 1, false))).await;
+    seen(&mut informer, |snapshot| names(snapshot) == ["b", "d"]).await;
+    seen(&mut informer, |snapshot| mine(snapshot) == Some((3, 1, false))).await;
 
     place.caller().delete(&place.path("poddisruptionbudgets/p"), &json!({})).await?.object()?;
-    seen(&mut feed, |picture| mine(picture).is_none()).await;
+    seen(&mut informer, |snapshot| mine(snapshot).is_none()).await;
     place.caller().delete(&place.node_path(), &json!({})).await?.object()?;
-    seen(&mut feed, |picture| picture.node.is_none()).await;
+    seen(&mut informer, |snapshot| snapshot.node.is_none()).await;
     Ok(())
 }
 
@@ -193,7 +193,7 @@ pub(crate) async fn a_drain_moves_what_has_to_leave(target: &Target) -> Result<(
     let drainer = Drainer::new(place.caller().cluster().clone(), policy()).owned_by("zedkube", "test");
     assert_eq!(drainer.drain(node).outcome().await?, Outcome::Drained);
 
-    let left = fresh_look(place.caller().cluster(), node, None, false).await?;
+    let left = relist(place.caller().cluster(), node, None, false).await?;
     assert!(left.pods.iter().all(|pod| pod.owner() == "DaemonSet/agent") && left.pods.len() == 1, "{left:?}");
     assert!(left.node.is_some_and(|node| node.cordoned));
     assert_eq!(place.caller().get(&place.path("pods/bare")).await?.code, 404, "nobody makes it anew");
@@ -227,7 +227,7 @@ pub(crate) async fn a_drain_that_a_budget_blocks_ends_in_time(target: &Target) -
     }
     let hasty = drainer(Policy { attempt_timeout: Duration::from_millis(300), ..policy() });
     assert_eq!(hasty.drain(&place.node).outcome().await?, Outcome::Failed(Failure::Deadline));
-    let left = fresh_look(place.caller().cluster(), &place.node, None, false).await?;
+    let left = relist(place.caller().cluster(), &place.node, None, false).await?;
     assert_eq!(names(&left), ["a"]);
     assert_eq!(left.pods[0].terminating, None);
     Ok(())

@@ -1,7 +1,7 @@
 //! The cordon: its owner, and the effects of that.
 
 use anyhow::Result;
-use cluster::cordon::Before;
+use cluster::cordon::PriorCordon;
 use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Uncordoned, adopt, cordon, get_node, uncordon};
 use contract::{Change, Place, Target, objects};
 use futures::future::join_all;
@@ -37,7 +37,7 @@ async fn until_tainted(place: &Place<'_>, wanted: bool) -> Result<()> {
     place.caller().until(&format!("tainted: {wanted}"), &place.node_path(), look).await
 }
 
-fn before(cordoned: Result<Cordoned, CordonFailure>) -> Before {
+fn before(cordoned: Result<Cordoned, CordonFailure>) -> PriorCordon {
     cordoned.unwrap().before()
 }
 
@@ -52,11 +52,11 @@ pub(crate) async fn a_cordon_has_an_owner(target: &Target) -> Result<()> {
     let cordoned = cordon(cluster, node, "zedkube", "reboot").await?;
     assert_eq!(
         (cordoned.before(), cordoned.node().cordoned, cordoned.name()),
-        (Before::Schedulable, true, node)
+        (PriorCordon::Schedulable, true, node)
     );
     assert_eq!(traces(&place).await?, ours);
-    assert_eq!(before(cordon(cluster, node, "zedkube", "again").await), Before::Ours);
-    assert_eq!(before(cordon(cluster, node, "ebb:eve", "mine").await), Before::Foreign);
+    assert_eq!(before(cordon(cluster, node, "zedkube", "again").await), PriorCordon::Ours);
+    assert_eq!(before(cordon(cluster, node, "ebb:eve", "mine").await), PriorCordon::Foreign);
     assert_eq!(uncordon(cluster, node, "ebb:eve").await?, Uncordoned::NotOurs);
     assert_eq!(traces(&place).await?, ours);
     assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::Changed);
@@ -68,7 +68,7 @@ pub(crate) async fn a_cordon_by_hand_stays(target: &Target) -> Result<()> {
     let place = Place::new(target, "foreign").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
     by_hand(&place, json!(true)).await?;
-    assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), Before::Foreign);
+    assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), PriorCordon::Foreign);
     assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
     assert_eq!(traces(&place).await?, [json!(true), Value::Null, Value::Null]);
     Ok(())
@@ -79,7 +79,7 @@ pub(crate) async fn a_cordon_lifted_by_hand_leaves_our_name(target: &Target) -> 
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
     // `kubectl uncordon` writes false, which the server leaves out.
     for lifted in [Value::Null, json!(false)] {
-        assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), Before::Schedulable);
+        assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), PriorCordon::Schedulable);
         by_hand(&place, lifted).await?;
         assert_eq!(traces(&place).await?, [Value::Null, json!("zedkube"), json!("reboot")]);
         assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::AnnotationRemoved);
@@ -135,11 +135,11 @@ pub(crate) async fn many_cordons_at_once_have_one_owner(target: &Target) -> Resu
     let (cluster, node): (&Cluster, _) = (place.caller().cluster(), place.node.as_str());
     let owners: Vec<String> = (0..6).map(|number| format!("ebb:{number}")).collect();
     let outcomes = join_all(owners.iter().map(|owner| cordon(cluster, node, owner, "race"))).await;
-    let outcomes: Vec<Before> = outcomes.into_iter().map(before).collect();
+    let outcomes: Vec<PriorCordon> = outcomes.into_iter().map(before).collect();
     let winners: Vec<_> =
-        outcomes.iter().zip(&owners).filter(|(before, _)| **before == Before::Schedulable).collect();
+        outcomes.iter().zip(&owners).filter(|(before, _)| **before == PriorCordon::Schedulable).collect();
     let [(_, winner)] = winners.as_slice() else { panic!("{outcomes:?}") };
-    assert_eq!(outcomes.iter().filter(|before| **before == Before::Foreign).count(), 5, "{outcomes:?}");
+    assert_eq!(outcomes.iter().filter(|before| **before == PriorCordon::Foreign).count(), 5, "{outcomes:?}");
     assert_eq!(traces(&place).await?[1], winner.as_str());
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Cases that stop or freeze a part of the control plane.
 
 use anyhow::{Context, Result};
-use cluster::{Feed, cordon, uncordon};
+use cluster::{Informer, cordon, uncordon};
 use contract::PodState::Ready;
 use contract::{Place, Said, Target, objects};
 use drain::Answer;
@@ -100,22 +100,22 @@ pub(crate) async fn after_an_outage_all_is_seen_again(target: &Target) -> Result
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
     let (cordoned, id) = (place.cordoned().await?, place.pod_id("a").await?);
-    let mut feed = Feed::start(cluster, node);
-    feed.changed().await;
-    let mut failures = feed.failures();
+    let mut informer = Informer::start(cluster, node);
+    informer.changed().await;
+    let mut failures = informer.failures();
 
     target.stop_api_server().await?;
     assert!(failures.next().await.is_unreachable());
     let away = cluster::evict::evict(cluster, &cordoned, &id, None).await;
     assert!(matches!(away, Answer::Throttled { after: None, .. }), "{away:?}");
-    assert!(cluster::fresh_look(cluster, node, None, false).await.unwrap_err().is_unreachable());
-    assert_eq!(feed.latest().context("no picture")?.pods.len(), 2, "the last picture stays");
+    assert!(cluster::relist(cluster, node, None, false).await.unwrap_err().is_unreachable());
+    assert_eq!(informer.latest().context("no picture")?.pods.len(), 2, "the last picture stays");
 
     target.start_api_server().await?;
     assert_eq!(cluster::evict::evict(cluster, &cordoned, &id, None).await, Answer::Accepted);
-    seen(&mut feed, |picture| picture.pods.iter().all(|pod| pod.id.name == "b")).await;
+    seen(&mut informer, |snapshot| snapshot.pods.iter().all(|pod| pod.id.name == "b")).await;
     place.create("pods", &objects::bound_pod("c", node, objects::Kubelet::Quick)).await?;
-    seen(&mut feed, |picture| picture.pods.len() == 2).await;
+    seen(&mut informer, |snapshot| snapshot.pods.len() == 2).await;
     an_old_version_is_gone(&place).await
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use cluster::identity::Identity;
-use cluster::preflight::{Found, What, preflight};
+use cluster::preflight::{Check, Found, preflight};
 use cluster::slots::SlotMap;
 use contract::{Place, Target};
 
@@ -11,7 +11,7 @@ fn ours(place: &Place<'_>) -> (Identity, SlotMap) {
     (Identity { node_name: Some(place.node.clone()), ..Identity::default() }, map)
 }
 
-fn text_of(found: &Found, what: What) -> &str {
+fn text_of(found: &Found, what: Check) -> &str {
     found.problems.iter().find(|problem| problem.what == what).map_or("", |problem| problem.text.as_str())
 }
 
@@ -22,10 +22,10 @@ pub(crate) async fn an_administrator_is_told_that_nodes_are_not_confined(target:
     let (identity, lease) = ours(&place);
     let before = place.caller().get(&place.node_path()).await?.object()?;
     let found = preflight(place.caller().cluster(), &identity, Some(&lease)).await;
-    let whats: Vec<What> = found.problems.iter().map(|problem| problem.what).collect();
-    assert_eq!(whats, [What::Confinement], "{found:?}");
+    let whats: Vec<Check> = found.problems.iter().map(|problem| problem.what).collect();
+    assert_eq!(whats, [Check::Confinement], "{found:?}");
     assert!(
-        text_of(&found, What::Confinement).starts_with("this cluster does not confine nodes"),
+        text_of(&found, Check::Confinement).starts_with("this cluster does not confine nodes"),
         "{found:?}"
     );
     let after = place.caller().get(&place.node_path()).await?.object()?;
@@ -40,7 +40,7 @@ pub(crate) async fn a_missing_right_is_found_before_it_is_needed(target: &Target
     let (identity, lease) = ours(&place);
     let client = target.client_without(&place.namespace, "patch", "nodes").await?;
     let found = preflight(client.cluster(), &identity, Some(&lease)).await;
-    let text = text_of(&found, What::Rights);
+    let text = text_of(&found, Check::Rights);
     // The fake refuses the patch and does not know access reviews.
     let part = match target.as_fake() {
         Some(_) => "a cordon of our own node would be refused".to_owned(),
@@ -48,7 +48,7 @@ pub(crate) async fn a_missing_right_is_found_before_it_is_needed(target: &Target
     };
     assert!(text.contains(&part), "{found:?}");
     // This user cannot write nodes, but it can write the slots.
-    let text = text_of(&found, What::Confinement);
+    let text = text_of(&found, Check::Confinement);
     assert!(text.starts_with("this cluster does not confine the slots"), "{found:?}");
     Ok(())
 }

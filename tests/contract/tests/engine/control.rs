@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cluster::cordon::Before;
+use cluster::cordon::PriorCordon;
 use cluster::drainer::Drain;
 use cluster::evict::{would_delete, would_evict};
-use cluster::{CordonFailure, Drainer, Uncordoned, full_look, uncordon, would_cordon};
+use cluster::{CordonFailure, Drainer, Uncordoned, full_snapshot, uncordon, would_cordon};
 use contract::PodState::{Ready, ReadyForLong};
 use contract::objects::Kubelet;
 use contract::{Asked, Target};
@@ -38,7 +38,7 @@ async fn deadline(target: &Target, at: At) -> Result<()> {
     let outcome = end(&mut drain).await?;
     match at {
         // No pod is left, and the failure does not claim that there is one.
-        At::Detaching | At::Proving => assert!(
+        At::Detaching | At::Verifying => assert!(
             matches!(&outcome, Outcome::Failed(Failure::Volumes(_) | Failure::Unproven(_))),
             "{outcome:?}"
         ),
@@ -67,7 +67,7 @@ pub(crate) async fn t47_a_deadline_while_detaching(target: &Target) -> Result<()
 }
 
 pub(crate) async fn t47_a_deadline_while_proving(target: &Target) -> Result<()> {
-    deadline(target, At::Proving).await
+    deadline(target, At::Verifying).await
 }
 
 /// The call's own time limit (10 s) ends it: the attempt has not begun.
@@ -161,7 +161,7 @@ pub(crate) async fn t48_a_cancel_while_detaching(target: &Target) -> Result<()> 
 }
 
 pub(crate) async fn t48_a_cancel_while_proving(target: &Target) -> Result<()> {
-    cancel(target, At::Proving).await
+    cancel(target, At::Verifying).await
 }
 
 /// Runs a drain until the fake has received this number of these requests, and drops it then.
@@ -254,7 +254,7 @@ pub(crate) async fn t50_a_restart_keeps_the_deadline(target: &Target) -> Result<
 
     let mut second = scene.drainer(stages::policy()).resuming(record.clone()).drain(&scene.place.node);
     until(&mut second, "it is refused again", |drain| is_blocked(drain, "a").then_some(())).await?;
-    assert_eq!(cordon_of(&second)?.before(), Before::Ours);
+    assert_eq!(cordon_of(&second)?.before(), PriorCordon::Ours);
     let kept = second.record().context("nothing to go on with")?;
     assert_eq!((kept.started, kept.deadline), (record.started, record.deadline));
     assert_eq!(kept.refused_since, record.refused_since);
@@ -315,7 +315,7 @@ pub(crate) async fn t51_somebody_elses_cordon_stays(target: &Target) -> Result<(
     scene.cordon_by_hand(node, true).await?;
     let cancelled = reach(&scene, At::Blocked).await?;
     let cordoned = cordon_of(&cancelled)?;
-    assert_eq!(cordoned.before(), Before::Foreign);
+    assert_eq!(cordoned.before(), PriorCordon::Foreign);
     assert_eq!(cordoned.to_string(), format!("node {node} already cordoned by somebody else"));
     drop(cancelled);
     assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
@@ -459,9 +459,10 @@ pub(crate) async fn t55_a_dry_run_changes_nothing(target: &Target) -> Result<()>
     scene.place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
     let before = all_of(&scene).await?;
 
-    assert_eq!(would_cordon(cluster, node, "zedkube", "test").await?, Before::Schedulable);
-    let picture = full_look(cluster, node).await?;
-    let leaving: Vec<_> = plan(&picture, &patient()).into_iter().filter(drain::Planned::must_leave).collect();
+    assert_eq!(would_cordon(cluster, node, "zedkube", "test").await?, PriorCordon::Schedulable);
+    let snapshot = full_snapshot(cluster, node).await?;
+    let leaving: Vec<_> =
+        plan(&snapshot, &patient()).into_iter().filter(drain::Planned::must_leave).collect();
     let mut answers = Vec::new();
     for pod in &leaving {
         answers.push((pod.id.name.as_str(), would_evict(cluster, &pod.id, None).await));

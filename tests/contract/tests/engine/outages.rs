@@ -118,9 +118,9 @@ pub(crate) async fn t56_a_late_look_brings_no_old_budget_back(target: &Target) -
     }
     scene.free("p").await?;
     let knows_budget = |drain: &Drain| {
-        let picture = attempt(drain.state()).and_then(|attempt| attempt.snapshot().cloned());
-        picture
-            .is_some_and(|picture| picture.budgets.iter().any(|one| one.namespace == scene.place.namespace))
+        let snapshot = attempt(drain.state()).and_then(|attempt| attempt.snapshot().cloned());
+        snapshot
+            .is_some_and(|snapshot| snapshot.budgets.iter().any(|one| one.namespace == scene.place.namespace))
     };
     until(&mut drain, "the budget is gone", |drain| (!knows_budget(drain)).then_some(())).await?;
     let back = until(&mut drain, "it is back", |drain| knows_budget(drain).then_some(()));

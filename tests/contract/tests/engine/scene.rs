@@ -128,7 +128,7 @@ pub(crate) async fn until_looked<T>(
 
 /// Checks that the drain reports waiting for this, besides pods and volumes.
 pub(crate) fn says(drain: &Drain, part: &str) -> Result<()> {
-    let said = drain.trouble().map(|trouble| trouble.to_string()).unwrap_or_default();
+    let said = drain.wait_reason().map(|trouble| trouble.to_string()).unwrap_or_default();
     ensure!(said.contains(part), "the drain reports {said:?}; {}", told(drain));
     Ok(())
 }
@@ -158,7 +158,7 @@ pub(crate) fn is_detaching(drain: &Drain, name: &str) -> bool {
 
 /// True if the first fresh list was empty, and another one has to follow.
 pub(crate) fn is_half_proven(drain: &Drain) -> bool {
-    matches!(drain.state(), State::Proving(_, proof) if proof.is_half_done())
+    matches!(drain.state(), State::Verifying(_, proof) if proof.is_half_done())
 }
 
 /// The drain's cordon.

@@ -28,7 +28,7 @@ pub(crate) enum At {
     /// Pod `a` is gone, and its volume is not detached.
     Detaching,
     /// All pods are gone, and the second final check is an hour away because a pod came late.
-    Proving,
+    Verifying,
 }
 
 /// The policy of these stages. A late volume does not fail the attempt: only its deadline does.
@@ -55,7 +55,7 @@ pub(crate) async fn reach(scene: &Scene<'_>, at: At) -> Result<Drain> {
         At::Waiting => waiting(scene).await,
         At::Terminating => terminating(scene).await,
         At::Detaching => detaching(scene).await,
-        At::Proving => proving(scene).await,
+        At::Verifying => proving(scene).await,
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn free(scene: &Scene<'_>, at: At) -> Result<()> {
         At::Blocked => scene.free("p").await,
         At::Waiting | At::Terminating => scene.kill("a").await,
         At::Detaching => Disks::of(&scene.place).release(&volume(scene), &scene.place.node).await,
-        At::Proving => {
+        At::Verifying => {
             crate::scene::turn(policy().settle);
             Ok(())
         }

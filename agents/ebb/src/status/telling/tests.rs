@@ -8,7 +8,7 @@ fn now() -> Timestamp {
     "2026-11-21T14:05:00Z".parse().unwrap()
 }
 
-fn seen(status: DrainStatus) -> Seen {
+fn seen(status: DrainStatus) -> StatusView {
     let report = NodeDrainReport {
         node: "edge-a".into(),
         member: Member::Yes,
@@ -19,11 +19,11 @@ fn seen(status: DrainStatus) -> Seen {
     let agents = [agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR];
     let agent =
         |name| AgentSeen { name, running: name != agent::BASEOSMGR, pid: Some(7), silent_seconds: Some(12) };
-    Seen {
+    StatusView {
         status: Some(NodeDrainStatus { status, ..NodeDrainStatus::default() }),
         report: Some(report),
         agents: agents.into_iter().map(agent).collect(),
-        ..Seen::default()
+        ..StatusView::default()
     }
 }
 
@@ -49,7 +49,7 @@ fn an_agent_that_hangs_heads_the_screen() {
 
 #[test]
 fn a_node_that_never_ran_zedkube() {
-    insta::assert_snapshot!(tell(&Seen::default(), now()));
+    insta::assert_snapshot!(tell(&StatusView::default(), now()));
 }
 
 #[test]

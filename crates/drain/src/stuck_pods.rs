@@ -10,11 +10,11 @@ use crate::view::PodId;
 
 /// One pod that does not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct StuckPod {
     /// Which pod.
     pub pod: PodId,
     /// What does not work.
-    pub kind: Kind,
+    pub kind: StuckKind,
     /// Who or what is in the way.
     pub cause: String,
     /// What a person can do; empty if nothing is known.
@@ -27,7 +27,7 @@ pub struct Trouble {
 
 /// What does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum StuckKind {
     /// Its eviction is refused, and tried again.
     Refused,
     /// Its eviction is refused, and not tried again.
@@ -38,7 +38,7 @@ pub enum Kind {
     Returns,
 }
 
-impl Trouble {
+impl StuckPod {
     /// What tells one trouble from another: numbers that only count on make no new one.
     pub fn sign(&self) -> String {
         let words: String = self.cause.chars().filter(|letter| !letter.is_ascii_digit()).collect();
@@ -53,37 +53,37 @@ impl Trouble {
 
 /// Every pod that does not leave, in the order of the lines. What the policy forbids is no trouble: it ends the drain,
 /// and is told then.
-pub fn troubles(lines: &[Line], blocked: &[Blocked]) -> Vec<Trouble> {
+pub fn stuck_pods(lines: &[Line], blocked: &[Blocked]) -> Vec<StuckPod> {
     // There may be a thousand of them.
     let blocked: BTreeMap<&str, &Blocked> =
         blocked.iter().map(|blocked| (blocked.pod.uid.as_str(), blocked)).collect();
     let of = |line: &Line| blocked.get(line.id.uid.as_str()).copied();
-    lines.iter().filter_map(|line| trouble(line, of(line))).collect()
+    lines.iter().filter_map(|line| stuck_pod(line, of(line))).collect()
 }
 
-fn trouble(line: &Line, blocked: Option<&Blocked>) -> Option<Trouble> {
+fn stuck_pod(line: &Line, blocked: Option<&Blocked>) -> Option<StuckPod> {
     let kind = match line.stage.as_ref()? {
         Stage::Refused => return None,
-        Stage::Final { .. } => Kind::Final,
-        Stage::Terminating | Stage::Accepted => Kind::Stuck,
+        Stage::Final { .. } => StuckKind::Final,
+        Stage::Terminating | Stage::Accepted => StuckKind::Stuck,
         Stage::Paused { text, .. } => {
             let (pod, cause, since) = (line.id.clone(), text.clone(), line.since);
-            return Some(Trouble {
+            return Some(StuckPod {
                 pod,
-                kind: Kind::Refused,
+                kind: StuckKind::Refused,
                 cause,
                 hint: String::new(),
                 since,
                 next: line.stage.as_ref().and_then(Stage::next_try),
             });
         }
-        Stage::Blocked { .. } | Stage::Waiting | Stage::Sent | Stage::Awaiting => Kind::Refused,
+        Stage::Blocked { .. } | Stage::Waiting | Stage::Sent | Stage::Awaiting => StuckKind::Refused,
     };
     let blocked = blocked?;
-    let kind = if blocked.returns { Kind::Returns } else { kind };
+    let kind = if blocked.returns { StuckKind::Returns } else { kind };
     let cause = if blocked.returns { blocked.cause.clone() } else { blocked.cause_and_holder() };
     let (pod, hint) = (line.id.clone(), blocked.hint.clone());
-    Some(Trouble {
+    Some(StuckPod {
         pod,
         kind,
         cause,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
-use crate::view::{NodeView, Picture, PodClaim, PodView};
+use crate::view::{NodeView, PodClaim, PodView, Snapshot};
 
 /// Whether a volume is attached to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,23 +40,23 @@ pub(super) struct NodeVolume {
 
 /// Index of a snapshot's storage by name.
 #[derive(Debug)]
-pub struct Shelves<'a> {
+pub struct StorageIndex<'a> {
     claims: BTreeMap<(&'a str, &'a str), &'a ClaimView>,
     volumes: BTreeMap<&'a str, &'a VolumeView>,
     storage: &'a Storage,
     node: Option<&'a NodeView>,
 }
 
-impl<'a> Shelves<'a> {
+impl<'a> StorageIndex<'a> {
     /// The index of this snapshot's storage.
-    pub fn of(picture: &'a Picture) -> Self {
-        let storage = &picture.storage;
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let storage = &snapshot.storage;
         let claim = |claim: &'a ClaimView| ((claim.namespace.as_str(), claim.name.as_str()), claim);
         Self {
             claims: storage.claims.iter().map(claim).collect(),
             volumes: storage.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect(),
             storage,
-            node: picture.node.as_ref(),
+            node: snapshot.node.as_ref(),
         }
     }
 

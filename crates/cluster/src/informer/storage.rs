@@ -6,10 +6,10 @@ use drain::PodView;
 use drain::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
 use kube::runtime::watcher::Event;
 
-use super::watching::{Says, Source};
+use super::watching::{Source, WatchEvent};
 use crate::failure::ApiFailure;
-use crate::shelf::{Key, Shelf};
 use crate::storage::{named_claims, without_attachments};
+use crate::store::{Key, Store};
 
 /// Most claims that are remembered after their pods have gone. If there are more, those are forgotten that no pod of the
 /// node names any more and whose volume is not attached here.
@@ -17,7 +17,7 @@ const MOST_REMEMBERED: usize = 1_000;
 
 /// The stores of the five storage watches, and what pods of the node have used since the watches began.
 #[derive(Debug)]
-pub(super) struct StorageShelves {
+pub(super) struct StorageStores {
     node: String,
     claims: Watched<ClaimView>,
     volumes: Watched<VolumeView>,
@@ -32,13 +32,13 @@ pub(super) struct StorageShelves {
 /// The store of one watch, or the refusal if there is none.
 #[derive(Debug)]
 struct Watched<V> {
-    shelf: Shelf<V>,
+    store: Store<V>,
     refusal: Option<ApiFailure>,
 }
 
 impl<V> Default for Watched<V> {
     fn default() -> Self {
-        Self { shelf: Shelf::default(), refusal: None }
+        Self { store: Store::default(), refusal: None }
     }
 }
 
@@ -47,12 +47,12 @@ impl<V: PartialEq> Watched<V> {
     fn apply(&mut self, event: Event<(Key, V)>) -> bool {
         let is_over = !matches!(event, Event::Init | Event::InitApply(_));
         let was_refused = is_over && self.refusal.take().is_some();
-        self.shelf.apply(event) || was_refused
+        self.store.apply(event) || was_refused
     }
 
     /// Notes a refusal. What is known stays known: once a watch has listed, a refusal only makes it late.
     fn refuse(&mut self, failure: &ApiFailure) -> bool {
-        let is_new = !self.shelf.is_synced() && self.refusal.as_ref() != Some(failure);
+        let is_new = !self.store.is_synced() && self.refusal.as_ref() != Some(failure);
         if is_new {
             self.refusal = Some(failure.clone());
         }
@@ -61,11 +61,11 @@ impl<V: PartialEq> Watched<V> {
 
     /// The watch has listed once, or was refused for long enough.
     fn is_settled(&self) -> bool {
-        self.shelf.is_synced() || self.refusal.is_some()
+        self.store.is_synced() || self.refusal.is_some()
     }
 }
 
-impl StorageShelves {
+impl StorageStores {
     pub(super) fn of(node: &str) -> Self {
         Self {
             node: node.to_owned(),
@@ -79,14 +79,14 @@ impl StorageShelves {
     }
 
     /// Applies an event. True if the content changes.
-    pub(super) fn apply(&mut self, says: Says) -> bool {
-        match says {
-            Says::Claims(event) => self.claims.apply(event),
-            Says::Volumes(event) => self.volumes.apply(event),
-            Says::Attachments(event) => self.attachments.apply(event),
-            Says::Drivers(event) => self.drivers.apply(event),
-            Says::Peers(event) => self.peers.apply(event),
-            Says::Node(_) | Says::Pods(_) | Says::Budgets(_) => false,
+    pub(super) fn apply(&mut self, change: WatchEvent) -> bool {
+        match change {
+            WatchEvent::Claims(event) => self.claims.apply(event),
+            WatchEvent::Volumes(event) => self.volumes.apply(event),
+            WatchEvent::Attachments(event) => self.attachments.apply(event),
+            WatchEvent::Drivers(event) => self.drivers.apply(event),
+            WatchEvent::Peers(event) => self.peers.apply(event),
+            WatchEvent::Node(_) | WatchEvent::Pods(_) | WatchEvent::Budgets(_) => false,
         }
     }
 
@@ -111,13 +111,13 @@ impl StorageShelves {
 
     /// The storage part of a snapshot, for these pods and those that were here before.
     pub(super) fn view(&mut self, pods: &[PodView]) -> Storage {
-        self.used.see(pods, &self.claims.shelf, &self.volumes.shelf);
-        self.used.forget(pods, &self.node, self.attachments.shelf.objects(), MOST_REMEMBERED);
+        self.used.see(pods, &self.claims.store, &self.volumes.store);
+        self.used.forget(pods, &self.node, self.attachments.store.objects(), MOST_REMEMBERED);
         Storage {
             claims_unreadable: self.claims.refusal.as_ref().map(|failure| failure.text().to_owned()),
             claims: self.claims(),
             volumes: self.used.volumes.values().flatten().cloned().collect(),
-            drivers_without_attach: self.drivers.shelf.keys_of(&true).map(|(_, name)| name.clone()).collect(),
+            drivers_without_attach: self.drivers.store.keys_of(&true).map(|(_, name)| name.clone()).collect(),
             attachments: self.attachments(),
             peer_takes_pods: self.peer_takes_pods(),
         }
@@ -125,7 +125,7 @@ impl StorageShelves {
 
     /// The claims that pods name or have named; a claim that was never seen counts as not bound.
     fn claims(&self) -> Vec<ClaimView> {
-        let is_listed = self.claims.shelf.is_synced();
+        let is_listed = self.claims.store.is_synced();
         let missing = |(namespace, name): &Key| ClaimView {
             namespace: namespace.clone(),
             name: name.clone(),
@@ -146,14 +146,14 @@ impl StorageShelves {
         let is_wanted = |attachment: &&AttachmentView| {
             attachment.node == self.node || attachment.volume.as_ref().is_some_and(is_used)
         };
-        Attachments::Listed(self.attachments.shelf.objects().filter(is_wanted).cloned().collect())
+        Attachments::Listed(self.attachments.store.objects().filter(is_wanted).cloned().collect())
     }
 
     fn peer_takes_pods(&self) -> Option<bool> {
         self.peers
-            .shelf
+            .store
             .is_synced()
-            .then(|| self.peers.shelf.keys_of(&true).any(|(_, name)| *name != self.node))
+            .then(|| self.peers.store.keys_of(&true).any(|(_, name)| *name != self.node))
     }
 }
 
@@ -167,7 +167,7 @@ struct Used {
 }
 
 impl Used {
-    fn see(&mut self, pods: &[PodView], claims: &Shelf<ClaimView>, volumes: &Shelf<VolumeView>) {
+    fn see(&mut self, pods: &[PodView], claims: &Store<ClaimView>, volumes: &Store<VolumeView>) {
         for key in named_claims(pods) {
             self.claims.entry(key).or_default();
         }

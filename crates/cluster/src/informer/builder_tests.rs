@@ -16,71 +16,72 @@ thread_local! {
 
 /// A feed whose watches are the test itself.
 struct Bench {
-    gather: Gather,
+    builder: SnapshotBuilder,
     updates: Updates,
-    pictures: watch::Receiver<Option<Arc<Picture>>>,
+    snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
 }
 
 impl Bench {
     fn new() -> Self {
-        let (pictures, receive) = watch::channel(None);
+        let (snapshots, receive) = watch::channel(None);
         let (health, _) = watch::channel(Health::default());
         // The watches are never polled, so nothing is asked there.
-        let gather = Gather::new(at("http://127.0.0.1:1"), || NOW.get(), "edge-a", pictures, health);
-        Self { gather, updates: SelectAll::new(), pictures: receive }
+        let builder =
+            SnapshotBuilder::new(at("http://127.0.0.1:1"), || NOW.get(), "edge-a", snapshots, health);
+        Self { builder, updates: SelectAll::new(), snapshots: receive }
     }
 
     /// Applies an update as the feed's loop does. True if there is a new snapshot.
-    fn tell(&mut self, source: Source, says: Result<Says, Trouble>) -> bool {
-        let changed = self.gather.apply(Update { source, is_sign_of_life: says.is_ok(), says });
-        self.gather.ask_for_storage(&mut self.updates);
+    fn tell(&mut self, source: Source, change: Result<WatchEvent, WatchError>) -> bool {
+        let changed = self.builder.apply(Update { source, is_sign_of_life: change.is_ok(), change });
+        self.builder.ask_for_storage(&mut self.updates);
         if changed {
-            self.gather.publish();
+            self.builder.publish();
         }
-        let is_new = self.pictures.has_changed().unwrap();
-        self.pictures.mark_unchanged();
+        let is_new = self.snapshots.has_changed().unwrap();
+        self.snapshots.mark_unchanged();
         is_new
     }
 
     fn refuse(&mut self, source: Source, is_refusal: bool) -> bool {
         let failure = ApiFailure::Denied { text: format!("no {source:?}") };
-        self.tell(source, Err(Trouble { failure, is_refusal }))
+        self.tell(source, Err(WatchError { failure, is_refusal }))
     }
 
     fn pod(
         &mut self,
-        event: fn((crate::shelf::Key, PodFacts)) -> Event<(crate::shelf::Key, PodFacts)>,
+        event: fn((crate::store::Key, PodFacts)) -> Event<(crate::store::Key, PodFacts)>,
         claim: Option<&str>,
     ) -> bool {
         let volumes = claim.map(|claim| json!([{"persistentVolumeClaim": {"claimName": claim}}]));
         let pod = json!({"metadata": {"name": "db"}, "spec": {"volumes": volumes}});
         let pod = PodFacts::of(&serde_json::from_value(pod).unwrap());
-        self.tell(Source::Pods, Ok(Says::Pods(event((key("db"), pod)))))
+        self.tell(Source::Pods, Ok(WatchEvent::Pods(event((key("db"), pod)))))
     }
 
     /// Lists the node, the pods and the budgets.
     fn begin(&mut self, claim: Option<&str>) -> bool {
         self.pod(Event::InitApply, claim);
-        self.tell(Source::Node, Ok(Says::Node(Event::InitDone)));
-        self.tell(Source::Budgets, Ok(Says::Budgets(Event::InitDone)));
-        self.tell(Source::Pods, Ok(Says::Pods(Event::InitDone)))
+        self.tell(Source::Node, Ok(WatchEvent::Node(Event::InitDone)));
+        self.tell(Source::Budgets, Ok(WatchEvent::Budgets(Event::InitDone)));
+        self.tell(Source::Pods, Ok(WatchEvent::Pods(Event::InitDone)))
     }
 
     fn attachments(&self) -> Attachments {
-        self.pictures.borrow().as_ref().unwrap().storage.attachments.clone()
+        self.snapshots.borrow().as_ref().unwrap().storage.attachments.clone()
     }
 }
 
-fn key(name: &str) -> crate::shelf::Key {
+fn key(name: &str) -> crate::store::Key {
     (String::new(), name.to_owned())
 }
 
 #[tokio::test]
 async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachments_have_settled() {
-    let settled: [(Source, fn() -> Says); 3] = [
-        (Source::Claims, || Says::Claims(Event::InitDone)),
-        (Source::Volumes, || Says::Volumes(Event::InitDone)),
-        (Source::Attachments, || Says::Attachments(Event::InitDone)),
+    let settled: [(Source, fn() -> WatchEvent); 3] = [
+        (Source::Claims, || WatchEvent::Claims(Event::InitDone)),
+        (Source::Volumes, || WatchEvent::Volumes(Event::InitDone)),
+        (Source::Attachments, || WatchEvent::Attachments(Event::InitDone)),
     ];
     for last in 0..settled.len() {
         let mut bench = Bench::new();
@@ -89,17 +90,17 @@ async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachment
         assert!(!bench.pod(Event::Apply, Some("data")));
         assert_eq!(bench.updates.len(), 5, "the watches have begun");
         assert!(
-            !bench.tell(Source::Drivers, Ok(Says::Drivers(Event::InitDone))),
+            !bench.tell(Source::Drivers, Ok(WatchEvent::Drivers(Event::InitDone))),
             "drivers are not waited for"
         );
         assert!(!bench.refuse(Source::Peers, true), "nor for other nodes");
-        for (source, says) in settled.iter().cycle().skip(last + 1).take(settled.len() - 1) {
-            assert!(!bench.tell(*source, Ok(says())), "{source:?} alone is not enough");
+        for (source, change) in settled.iter().cycle().skip(last + 1).take(settled.len() - 1) {
+            assert!(!bench.tell(*source, Ok(change())), "{source:?} alone is not enough");
         }
-        let (source, says) = settled[last];
+        let (source, change) = settled[last];
         assert!(!bench.refuse(source, false), "away is no answer");
         assert!(!bench.pod(Event::Apply, Some("other")), "still none");
-        assert!(bench.tell(source, Ok(says())), "{source:?} was the last");
+        assert!(bench.tell(source, Ok(change())), "{source:?} was the last");
         assert_eq!(bench.attachments(), Attachments::Listed(vec![]));
     }
 }
@@ -130,17 +131,17 @@ async fn refusals_settle_when_they_last_and_the_watches_stay() {
 async fn a_refusal_in_the_middle_never_makes_what_is_known_unknown() {
     let mut bench = Bench::new();
     bench.begin(Some("data"));
-    let listed: [(Source, fn() -> Says); 5] = [
-        (Source::Claims, || Says::Claims(Event::InitDone)),
-        (Source::Volumes, || Says::Volumes(Event::InitDone)),
-        (Source::Attachments, || Says::Attachments(Event::InitDone)),
-        (Source::Drivers, || Says::Drivers(Event::InitDone)),
-        (Source::Peers, || Says::Peers(Event::InitDone)),
+    let listed: [(Source, fn() -> WatchEvent); 5] = [
+        (Source::Claims, || WatchEvent::Claims(Event::InitDone)),
+        (Source::Volumes, || WatchEvent::Volumes(Event::InitDone)),
+        (Source::Attachments, || WatchEvent::Attachments(Event::InitDone)),
+        (Source::Drivers, || WatchEvent::Drivers(Event::InitDone)),
+        (Source::Peers, || WatchEvent::Peers(Event::InitDone)),
     ];
-    for (source, says) in listed {
-        bench.tell(source, Ok(says()));
+    for (source, change) in listed {
+        bench.tell(source, Ok(change()));
     }
-    let known = bench.pictures.borrow().clone();
+    let known = bench.snapshots.borrow().clone();
     assert!(known.is_some());
     for at in [0, 1_000, 30_000, 60_000] {
         NOW.set(Moment(at));
@@ -148,21 +149,21 @@ async fn a_refusal_in_the_middle_never_makes_what_is_known_unknown() {
             assert!(!bench.refuse(source, true), "{source:?} at {at}");
         }
     }
-    assert_eq!(*bench.pictures.borrow(), known);
+    assert_eq!(*bench.snapshots.borrow(), known);
 }
 
 #[tokio::test]
 async fn a_drain_that_may_not_see_what_it_needs_hears_so_when_that_lasts() {
     for source in [Source::Node, Source::Pods, Source::Budgets] {
         let mut bench = Bench::new();
-        let is_refused = move |bench: &Bench| bench.gather.health.borrow().refused.contains_key(&source);
+        let is_refused = move |bench: &Bench| bench.builder.health.borrow().refused.contains_key(&source);
         for at in [0, 1_000, 29_999] {
             NOW.set(Moment(at));
             bench.refuse(source, true);
             assert!(!is_refused(&bench), "{source:?} at {at}");
         }
         NOW.set(Moment(30_000));
-        bench.gather.count_refusals();
+        bench.builder.count_refusals();
         assert!(is_refused(&bench), "{source:?}: time alone is enough, the next try may be far off");
         if source == Source::Pods {
             bench.pod(Event::Apply, None);
@@ -185,7 +186,7 @@ async fn a_drain_that_may_not_see_what_it_needs_hears_so_when_that_lasts() {
         } else {
             bench.refuse(Source::Pods, true);
         }
-        let refused = bench.gather.health.borrow().refused.clone();
+        let refused = bench.builder.health.borrow().refused.clone();
         assert!(refused.is_empty(), "{at}: {refused:?}");
     }
 }

@@ -20,7 +20,7 @@ const AFTER_START_BESIDE_ZEDBOX: Duration = Duration::from_secs(12);
 
 /// The content of NodeDrainStatus.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct PublishedStatus {
     /// The status.
     pub status: DrainStatus,
     /// The requester's number in the status.
@@ -33,14 +33,14 @@ pub struct Shown {
     started: Moment,
 }
 
-impl Default for Shown {
+impl Default for PublishedStatus {
     fn default() -> Self {
         let (status, requested_by) = (DrainStatus::Unknown, DrainRequester::None);
         Self { status, requested_by, requested: None, announced: None, started: Moment(0) }
     }
 }
 
-impl Shown {
+impl PublishedStatus {
     /// Nothing is shown yet; zedkube starts at `now`.
     pub(crate) fn at_start(now: Moment) -> Self {
         Self { started: now, ..Self::default() }

@@ -4,7 +4,7 @@ mod volumes;
 
 use std::collections::BTreeSet;
 
-use drain::Picture;
+use drain::Snapshot;
 use drain::storage::Storage;
 use drain::view::{BudgetView, PodView};
 
@@ -28,21 +28,21 @@ use crate::wire::Cluster;
 /// # Errors
 /// The first call that fails: a part of a snapshot is no result. Attachments that the server does not have, or refuses
 /// to list, are no failure; the snapshot says so.
-pub async fn fresh_look(
+pub async fn relist(
     cluster: &Cluster,
     node: &str,
-    last: Option<&Picture>,
+    last: Option<&Snapshot>,
     volumes: bool,
-) -> Result<Picture, ApiFailure> {
+) -> Result<Snapshot, ApiFailure> {
     check_name(&Operation::on_cluster("get", "nodes", node))?;
     cluster.pace().wait().await;
     let budgets = async {
         match last {
-            Some(picture) => Ok(picture.budgets.clone()),
+            Some(snapshot) => Ok(snapshot.budgets.clone()),
             None => list_budgets(cluster).await,
         }
     };
-    let known = last.map(|picture| picture.storage.clone()).unwrap_or_default();
+    let known = last.map(|snapshot| snapshot.storage.clone()).unwrap_or_default();
     let wanted: BTreeSet<String> = known.volumes.iter().map(|volume| volume.name.clone()).collect();
     let attachments = async {
         if volumes { volumes::attachments(cluster, node, &wanted).await.map(Some) } else { Ok(None) }
@@ -56,28 +56,28 @@ pub async fn fresh_look(
         }
         None => known,
     };
-    Ok(Picture { node: found, pods, budgets, storage })
+    Ok(Snapshot { node: found, pods, budgets, storage })
 }
 
 /// Lists everything that is known of a node, without watches: for dry runs and plans.
 ///
-/// As a [`fresh_look`] with volumes if a pod has a claim, otherwise without; and then one more call, to see whether
+/// As a [`relist`] with volumes if a pod has a claim, otherwise without; and then one more call, to see whether
 /// another node takes pods.
 ///
 /// # Errors
-/// The first call that fails, as in [`fresh_look`]. Objects that the server refuses to show count as unknown.
-pub async fn full_look(cluster: &Cluster, node: &str) -> Result<Picture, ApiFailure> {
-    let picture = fresh_look(cluster, node, None, false).await?;
-    if picture.pods.iter().all(|pod| pod.claims.is_empty()) {
-        return Ok(picture);
+/// The first call that fails, as in [`relist`]. Objects that the server refuses to show count as unknown.
+pub async fn full_snapshot(cluster: &Cluster, node: &str) -> Result<Snapshot, ApiFailure> {
+    let snapshot = relist(cluster, node, None, false).await?;
+    if snapshot.pods.iter().all(|pod| pod.claims.is_empty()) {
+        return Ok(snapshot);
     }
-    let storage = Box::pin(volumes::of_pods(cluster, &picture.pods, &Storage::default())).await?;
+    let storage = Box::pin(volumes::of_pods(cluster, &snapshot.pods, &Storage::default())).await?;
     let wanted = storage.volumes.iter().map(|volume| volume.name.clone()).collect();
     let (attachments, peer_takes_pods) = tokio::try_join!(
         volumes::attachments(cluster, node, &wanted),
         volumes::peer_takes_pods(cluster, node)
     )?;
-    Ok(Picture { storage: Storage { attachments, peer_takes_pods, ..storage }, ..picture })
+    Ok(Snapshot { storage: Storage { attachments, peer_takes_pods, ..storage }, ..snapshot })
 }
 
 async fn list_pods(cluster: &Cluster, node: &str) -> Result<Vec<PodView>, ApiFailure> {
@@ -97,5 +97,5 @@ async fn list_budgets(cluster: &Cluster) -> Result<Vec<BudgetView>, ApiFailure> 
 }
 
 #[cfg(test)]
-#[path = "look_tests.rs"]
+#[path = "relist_tests.rs"]
 mod tests;

@@ -21,12 +21,12 @@ fn sent(name: &str, stage: Stage) -> Line {
     Line { tries: 1, ..line(name, Some(stage)) }
 }
 
-fn after(looks: Vec<Vec<Line>>) -> Fates {
-    let mut fates = Fates::default();
+fn after(looks: Vec<Vec<Line>>) -> PodFates {
+    let mut pod_fates = PodFates::default();
     for lines in looks {
-        fates.see(lines);
+        pod_fates.see(lines);
     }
-    fates
+    pod_fates
 }
 
 fn refused() -> Stage {
@@ -83,11 +83,11 @@ fn what_became_of_a_pod() {
         (vec![vec![stays()]], true, false, "stays shop/db: static pod of the kubelet"),
         (vec![vec![stays()], vec![]], true, false, "stays shop/db: static pod of the kubelet"),
     ] {
-        let fates = after(looks);
-        let pods: Vec<String> = fates.pods().iter().map(ToString::to_string).collect();
+        let pod_fates = after(looks);
+        let pods: Vec<String> = pod_fates.pods().iter().map(ToString::to_string).collect();
         assert_eq!(pods, [text]);
         assert_eq!(
-            (fates.is_told(), fates.is_pending(), fates.is_lingering()),
+            (pod_fates.is_told(), pod_fates.is_pending(), pod_fates.is_lingering()),
             (told, !told, lingers),
             "{text}"
         );
@@ -102,13 +102,13 @@ fn nothing_seen_is_not_nothing_there() {
 
 #[test]
 fn a_pod_that_comes_later_is_not_waited_for() {
-    let fates = after(vec![vec![sent("a", Stage::Sent)], vec![line("b", Some(Stage::Waiting))]]);
-    assert!(fates.is_told() && fates.pods().len() == 1);
+    let pod_fates = after(vec![vec![sent("a", Stage::Sent)], vec![line("b", Some(Stage::Waiting))]]);
+    assert!(pod_fates.is_told() && pod_fates.pods().len() == 1);
 }
 
 #[test]
 fn the_numbers() {
-    let fates = after(vec![
+    let pod_fates = after(vec![
         vec![
             sent("a", Stage::Sent),
             line("b", Some(Stage::Waiting)),
@@ -117,7 +117,7 @@ fn the_numbers() {
         ],
         vec![sent("c", refused()), sent("d", Stage::Sent)],
     ]);
-    let counts = fates.counts();
+    let counts = pod_fates.counts();
     assert_eq!(counts.to_string(), "1 deleted with grace 0, 1 gone, 1 refused, 1 unanswered, 0 stay");
     assert!(counts.may_run() && counts.is_incomplete());
     assert!(!Counts { gone: 1, stay: 1, ..Counts::default() }.may_run());

@@ -9,18 +9,18 @@ pub(crate) type Key = (String, String);
 
 /// The objects of one watch. A relist replaces all of them at its end, so that a reader never sees half of it.
 #[derive(Debug)]
-pub(crate) struct Shelf<V> {
+pub(crate) struct Store<V> {
     current: Option<BTreeMap<Key, V>>,
     coming: BTreeMap<Key, V>,
 }
 
-impl<V> Default for Shelf<V> {
+impl<V> Default for Store<V> {
     fn default() -> Self {
         Self { current: None, coming: BTreeMap::new() }
     }
 }
 
-impl<V: PartialEq> Shelf<V> {
+impl<V: PartialEq> Store<V> {
     /// Applies an event. True if the objects change.
     pub(crate) fn apply(&mut self, event: Event<(Key, V)>) -> bool {
         match event {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_relist_replaces_all_at_its_end_and_equal_objects_are_no_change() {
-        let mut shelf = Shelf::default();
+        let mut store = Store::default();
         let steps = [
             (Event::Init, false, vec![]),
             (Event::InitApply(entry("b", 1)), false, vec![]),
@@ -99,18 +99,18 @@ mod tests {
             (Event::InitDone, false, vec![5]),
         ];
         for (number, (event, changed, objects)) in steps.into_iter().enumerate() {
-            assert_eq!(shelf.apply(event), changed, "step {number}");
-            assert_eq!(shelf.objects().copied().collect::<Vec<_>>(), objects, "step {number}");
+            assert_eq!(store.apply(event), changed, "step {number}");
+            assert_eq!(store.objects().copied().collect::<Vec<_>>(), objects, "step {number}");
         }
     }
 
     #[test]
     fn an_interrupted_list_leaves_nothing_behind() {
-        let mut shelf = Shelf::default();
+        let mut store = Store::default();
         for event in [Event::Init, Event::InitApply(entry("old", 1)), Event::Init, Event::InitDone] {
-            shelf.apply(event);
+            store.apply(event);
         }
-        assert!(shelf.is_synced());
-        assert_eq!(shelf.objects().count(), 0);
+        assert!(store.is_synced());
+        assert_eq!(store.objects().count(), 0);
     }
 }

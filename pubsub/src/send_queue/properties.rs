@@ -50,7 +50,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
 struct Sim {
     snapshot: Snapshot,
     mirror: Mirror<NodeDrainStatus>,
-    link: Option<(Feed, VecDeque<Vec<u8>>)>,
+    link: Option<(SendQueue, VecDeque<Vec<u8>>)>,
 }
 
 impl Sim {
@@ -80,7 +80,7 @@ impl Sim {
 
     fn connect(&mut self) {
         if self.link.is_none() {
-            self.link = Some((Feed::new("NodeDrainStatus", false), VecDeque::new()));
+            self.link = Some((SendQueue::new("NodeDrainStatus", false), VecDeque::new()));
             self.mirror.connected();
         }
     }
@@ -91,12 +91,12 @@ impl Sim {
     }
 
     fn send(&mut self, most: usize) {
-        let Some((feed, queue)) = &mut self.link else { return };
+        let Some((sender, queue)) = &mut self.link else { return };
         for _ in 0..most {
-            let Some(saying) = feed.next(&self.snapshot) else { return };
+            let Some(outgoing) = sender.next(&self.snapshot) else { return };
             if queue.len() < ROOM {
-                queue.push_back(saying.message.encode());
-                feed.sent(saying);
+                queue.push_back(outgoing.message.encode());
+                sender.sent(outgoing);
             }
         }
     }
@@ -126,8 +126,8 @@ impl Sim {
         assert_eq!(told, held);
         assert!(self.mirror.is_following());
         assert_eq!(self.mirror.refused(), []);
-        let (feed, queue) = self.link.as_ref().unwrap();
-        assert!(feed.next(&self.snapshot).is_none() && queue.is_empty(), "it never ends");
+        let (sender, queue) = self.link.as_ref().unwrap();
+        assert!(sender.next(&self.snapshot).is_none() && queue.is_empty(), "it never ends");
         // A counter that was cleared while no subscriber was connected is never sent, as in EVE.
         let counter = self.snapshot.restarted;
         assert!(counter == 0 || self.mirror.restarted() == counter);

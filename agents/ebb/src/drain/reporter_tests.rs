@@ -13,7 +13,7 @@ struct Look {
     at: u64,
     lines: Vec<Line>,
     blocked: Vec<(&'static str, &'static str)>,
-    by: Vec<(&'static str, By)>,
+    by: Vec<(&'static str, DeletionMethod)>,
 }
 
 fn look(at: u64, lines: Vec<Line>) -> Look {
@@ -26,37 +26,37 @@ fn blocked(at: u64, pods: &[(&'static str, &'static str)]) -> Look {
     Look { blocked: pods.to_vec(), ..look(at, lines) }
 }
 
-fn sight(look: Look) -> Sight {
+fn view(look: Look) -> NodeDrainView {
     let blocked = |(name, cause): (&str, &str)| Blocked {
         pod: pod(name),
         cause: cause.into(),
         hint: format!("mend {cause}"),
         ..Blocked::default()
     };
-    Sight {
+    NodeDrainView {
         lines: look.lines,
         blocked: look.blocked.into_iter().map(blocked).collect(),
         by: look.by.into_iter().map(|(uid, by)| (uid.to_owned(), by)).collect(),
         now: Moment(look.at * 1000),
-        ..Sight::default()
+        ..NodeDrainView::default()
     }
 }
 
 /// All that is told, `O` for stdout and `E` for stderr before each line.
-fn tell(mut story: Story, looks: Vec<Look>) -> Vec<String> {
+fn tell(mut reporter: NodeReporter, looks: Vec<Look>) -> Vec<String> {
     let text = |print| match print {
         Print::Out(text) => format!("O {text}"),
         Print::Err(text) => format!("E {text}"),
     };
-    looks.into_iter().flat_map(|look| story.see(&sight(look))).map(text).collect()
+    looks.into_iter().flat_map(|look| reporter.see(&view(look))).map(text).collect()
 }
 
-fn plain() -> Story {
-    Story::new(manner())
+fn plain() -> NodeReporter {
+    NodeReporter::new(style())
 }
 
-fn manner() -> Manner {
-    Manner { method: Method::Evict, retry: Duration::from_secs(5), is_verbose: false, reminds: true }
+fn style() -> ReportStyle {
+    ReportStyle { method: Method::Evict, retry: Duration::from_secs(5), is_verbose: false, reminds: true }
 }
 
 #[test]
@@ -117,16 +117,16 @@ fn a_pod_that_is_not_waited_for_any_longer_is_said() {
 #[test]
 fn a_deletion_is_called_one() {
     let a = || vec![line("a", Some(Stage::Sent))];
-    let looks = vec![Look { by: vec![("a", By::Deletion)], ..look(0, a()) }, look(1, Vec::new())];
+    let looks = vec![Look { by: vec![("a", DeletionMethod::Deletion)], ..look(0, a()) }, look(1, Vec::new())];
     assert_eq!(tell(plain(), looks), ["O deleting pod shop/a", "O pod/a deleted from shop namespace"]);
     for method in [Method::Delete, Method::ForceDelete] {
         let looks = vec![look(0, a()), look(1, Vec::new())];
-        let told = tell(Story::new(Manner { method, ..manner() }), looks);
+        let told = tell(NodeReporter::new(ReportStyle { method, ..style() }), looks);
         assert_eq!(told, ["O deleting pod shop/a", "O pod/a deleted from shop namespace"]);
     }
     let looks = vec![
         blocked(0, &[("a", "budget")]),
-        Look { by: vec![("a", By::Escalation)], ..look(1, a()) },
+        Look { by: vec![("a", DeletionMethod::Escalation)], ..look(1, a()) },
         look(2, Vec::new()),
     ];
     let expected = [
@@ -168,7 +168,7 @@ fn what_blocks_is_told_at_first_when_it_changes_and_once_a_minute() {
 #[test]
 fn where_bars_keep_it_in_sight_nothing_is_repeated() {
     let looks = vec![blocked(0, &[("a", "budget")]), blocked(600, &[("a", "budget")])];
-    let told = tell(Story::new(Manner { reminds: false, ..manner() }), looks);
+    let told = tell(NodeReporter::new(ReportStyle { reminds: false, ..style() }), looks);
     assert_eq!(told.len(), 3, "{told:?}");
 }
 
@@ -186,11 +186,11 @@ fn warnings_are_told_when_a_pod_is_new_or_judged_anew() {
         "E Warning: deleting Pods that declare no controller: shop/a; ignoring DaemonSet-managed Pods: shop/ds",
         "E Warning: deleting Pods that declare no controller: shop/b",
     ];
-    let mut story = plain();
-    let told: Vec<Print> = looks.into_iter().flat_map(|look| story.see(&sight(look))).collect();
+    let mut reporter = plain();
+    let told: Vec<Print> = looks.into_iter().flat_map(|look| reporter.see(&view(look))).collect();
     assert_eq!(told, expected.map(|text| Print::Err(text[2..].to_owned())));
-    assert_eq!(story.warnings().len(), 3);
-    let gone: Vec<_> = story.pods().iter().map(|pod| (pod.line.id.name.as_str(), pod.is_gone)).collect();
+    assert_eq!(reporter.warnings().len(), 3);
+    let gone: Vec<_> = reporter.pods().iter().map(|pod| (pod.line.id.name.as_str(), pod.is_gone)).collect();
     assert_eq!(gone, [("a", false), ("b", false), ("ds", true)]);
 }
 
@@ -209,11 +209,11 @@ fn a_pod_that_ends_by_itself_is_not_evicted() {
 
 #[test]
 fn nobody_was_evicted_from_a_node_that_is_gone() {
-    let mut story = plain();
-    story.see(&sight(look(0, vec![line("a", Some(Stage::Waiting))])));
-    let gone = Sight { is_node_gone: true, ..sight(look(1, Vec::new())) };
-    assert_eq!(story.see(&gone), []);
-    assert!(story.pods()[0].is_gone);
+    let mut reporter = plain();
+    reporter.see(&view(look(0, vec![line("a", Some(Stage::Waiting))])));
+    let gone = NodeDrainView { is_node_gone: true, ..view(look(1, Vec::new())) };
+    assert_eq!(reporter.see(&gone), []);
+    assert!(reporter.pods()[0].is_gone);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn verbose_tells_each_stage() {
         "E error when evicting pods shop/a (will retry after 5s): busy",
         "E   shop/a: Terminating",
     ];
-    assert_eq!(tell(Story::new(Manner { is_verbose: true, ..manner() }), looks), expected);
+    assert_eq!(tell(NodeReporter::new(ReportStyle { is_verbose: true, ..style() }), looks), expected);
 }
 
 #[test]
@@ -245,14 +245,14 @@ fn volumes_are_told_when_nothing_else_is_left() {
         since: Moment(0),
         detail: detail.into(),
     };
-    let at = |volumes| Sight {
+    let at = |volumes| NodeDrainView {
         progress: Progress { total: 1, gone: 1, volumes: 1, ..Progress::default() },
         volumes,
-        ..Sight::default()
+        ..NodeDrainView::default()
     };
-    let mut story = plain();
+    let mut reporter = plain();
     let mut told = Vec::new();
-    for sight in [
+    for view in [
         at(vec![volume("Detaching", "")]),
         at(vec![volume("Detaching", "")]),
         at(vec![volume("DetachTimedOut", "the kubelet has it mounted")]),
@@ -260,7 +260,7 @@ fn volumes_are_told_when_nothing_else_is_left() {
         at(vec![volume("Attaching", "")]),
         at(vec![volume("NotAttachedElsewhere", "")]),
     ] {
-        told.extend(story.see(&sight));
+        told.extend(reporter.see(&view));
     }
     let expected = [
         "all pods are gone; waiting for their volumes to be detached: pv-1 (shop/data-db-0)",
@@ -272,11 +272,11 @@ fn volumes_are_told_when_nothing_else_is_left() {
 
 #[test]
 fn an_api_server_that_is_away_is_told_once() {
-    let mut story = plain();
-    let away = |since| Sight { away_since: since, ..Sight::default() };
+    let mut reporter = plain();
+    let away = |since| NodeDrainView { away_since: since, ..NodeDrainView::default() };
     let told: Vec<_> = [None, Some(Moment(1)), Some(Moment(1)), None, None]
         .into_iter()
-        .flat_map(|since| story.see(&away(since)))
+        .flat_map(|since| reporter.see(&away(since)))
         .collect();
     let expected = [
         "error: the API server does not answer; the drain goes on when it does",

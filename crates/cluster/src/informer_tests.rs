@@ -9,37 +9,37 @@ use crate::testing::{
 };
 
 /// Waits for a snapshot for which the condition is true.
-async fn seen(feed: &mut Feed, condition: impl Fn(&Picture) -> bool) -> Arc<Picture> {
+async fn seen(informer: &mut Informer, condition: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
     soon(async {
         loop {
-            let picture = feed.changed().await;
-            if condition(&picture) {
-                return picture;
+            let snapshot = informer.changed().await;
+            if condition(&snapshot) {
+                return snapshot;
             }
         }
     })
     .await
 }
 
-fn names(picture: &Picture) -> Vec<String> {
-    picture.pods.iter().map(|pod| pod.id.to_string()).collect()
+fn names(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.pods.iter().map(|pod| pod.id.to_string()).collect()
 }
 
 #[tokio::test]
-async fn the_first_picture_is_whole_and_costs_six_calls() {
+async fn the_first_snapshot_is_whole_and_costs_six_calls() {
     let (fake, cluster) = still_cluster();
     fake.node("edge-b").unwrap();
     for (name, node) in [("b", "edge-a"), ("a", "edge-a"), ("c", "edge-b"), ("d", "")] {
         fake.pod(name, node).unwrap();
     }
     fake.budget("web", Limit::MinAvailable("1")).unwrap();
-    let mut feed = Feed::start(&cluster, "edge-a");
-    assert_eq!(feed.latest(), None);
-    let picture = soon(feed.changed()).await;
-    assert_eq!(picture.node.as_ref().unwrap().name, "edge-a");
-    assert_eq!(names(&picture), ["default/a", "default/b"]);
-    assert_eq!(picture.budgets.len(), 1);
-    assert_eq!(feed.latest(), Some(picture));
+    let mut informer = Informer::start(&cluster, "edge-a");
+    assert_eq!(informer.latest(), None);
+    let snapshot = soon(informer.changed()).await;
+    assert_eq!(snapshot.node.as_ref().unwrap().name, "edge-a");
+    assert_eq!(names(&snapshot), ["default/a", "default/b"]);
+    assert_eq!(snapshot.budgets.len(), 1);
+    assert_eq!(informer.latest(), Some(snapshot));
     let asked = |verb| fake.requests().count("ebb/", verb, "*");
     soon(async {
         while asked("watch") < 3 {
@@ -54,60 +54,60 @@ async fn the_first_picture_is_whole_and_costs_six_calls() {
 async fn changes_are_seen_and_other_nodes_are_not() {
     let (fake, cluster) = still_cluster();
     fake.node("edge-b").unwrap();
-    let mut feed = Feed::start(&cluster, "edge-a");
-    soon(feed.changed()).await;
+    let mut informer = Informer::start(&cluster, "edge-a");
+    soon(informer.changed()).await;
     fake.pod("c", "edge-b").unwrap();
     fake.pod("a", "edge-a").unwrap();
-    let picture = seen(&mut feed, |picture| !picture.pods.is_empty()).await;
-    assert_eq!(names(&picture), ["default/a"]);
+    let snapshot = seen(&mut informer, |snapshot| !snapshot.pods.is_empty()).await;
+    assert_eq!(names(&snapshot), ["default/a"]);
     fake.edit("nodes", "", "edge-a", |node| node["spec"]["unschedulable"] = json!(true)).unwrap();
-    seen(&mut feed, |picture| picture.node.as_ref().unwrap().cordoned).await;
+    seen(&mut informer, |snapshot| snapshot.node.as_ref().unwrap().cordoned).await;
     fake.budget("a", Limit::MinAvailable("1")).unwrap();
-    let budget = seen(&mut feed, |picture| !picture.budgets.is_empty()).await.budgets[0].clone();
+    let budget = seen(&mut informer, |snapshot| !snapshot.budgets.is_empty()).await.budgets[0].clone();
     fake.edit("poddisruptionbudgets", "default", "a", |budget| {
         budget["metadata"]["labels"] = json!({"x": "y"});
     })
     .unwrap();
-    seen(&mut feed, |picture| picture.budgets[0].version != budget.version).await;
+    seen(&mut informer, |snapshot| snapshot.budgets[0].version != budget.version).await;
     fake.edit("pods", "default", "a", |pod| pod["metadata"]["finalizers"] = json!(["x/y"])).unwrap();
     fake.delete("pods", "default", "a");
-    seen(&mut feed, |picture| picture.pods[0].terminating.is_some()).await;
+    seen(&mut informer, |snapshot| snapshot.pods[0].terminating.is_some()).await;
     fake.edit("pods", "default", "a", |pod| {
         pod["metadata"]["finalizers"] = json!([]);
         pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
     })
     .unwrap();
     fake.delete("nodes", "", "edge-a");
-    seen(&mut feed, |picture| picture.node.is_none()).await;
+    seen(&mut informer, |snapshot| snapshot.node.is_none()).await;
 }
 
 #[tokio::test]
-async fn a_burst_becomes_few_pictures_and_only_the_last_is_kept() {
+async fn a_burst_becomes_few_snapshots_and_only_the_last_is_kept() {
     let (fake, cluster) = still_cluster();
-    let mut feed = Feed::start(&cluster, "edge-a");
-    soon(feed.changed()).await;
+    let mut informer = Informer::start(&cluster, "edge-a");
+    soon(informer.changed()).await;
     for number in 0..200 {
         fake.pod(&format!("p{number:03}"), "edge-a").unwrap();
     }
-    let mut pictures = 0;
+    let mut snapshots = 0;
     soon(async {
-        while feed.changed().await.pods.len() < 200 {
-            pictures += 1;
+        while informer.changed().await.pods.len() < 200 {
+            snapshots += 1;
         }
     })
     .await;
-    assert!(pictures < 200, "{pictures} pictures");
+    assert!(snapshots < 200, "{snapshots} pictures");
 }
 
 #[tokio::test]
 async fn a_heartbeat_is_no_change() {
     let (fake, cluster) = still_cluster();
-    let mut feed = Feed::start(&cluster, "edge-a");
-    soon(feed.changed()).await;
+    let mut informer = Informer::start(&cluster, "edge-a");
+    soon(informer.changed()).await;
     fake.edit("nodes", "", "edge-a", |node| node["status"]["images"] = json!([])).unwrap();
     fake.pod("a", "edge-a").unwrap();
-    let picture = soon(feed.changed()).await;
-    assert_eq!(picture.pods.len(), 1, "the first new snapshot is that of the pod");
+    let snapshot = soon(informer.changed()).await;
+    assert_eq!(snapshot.pods.len(), 1, "the first new snapshot is that of the pod");
 }
 
 fn pod_of_daemon_set(name: &str, owner: &str) -> Value {
@@ -117,7 +117,7 @@ fn pod_of_daemon_set(name: &str, owner: &str) -> Value {
 }
 
 #[tokio::test]
-async fn owners_are_known_from_the_first_picture_on() {
+async fn owners_are_known_from_the_first_snapshot_on() {
     let (fake, cluster) = still_cluster();
     fake.apply(pod_of_daemon_set("orphan", "gone")).unwrap();
     fake.daemon_set("agent").unwrap();
@@ -126,17 +126,17 @@ async fn owners_are_known_from_the_first_picture_on() {
     fake.apply(pod_of_daemon_set("hidden", "hidden")).unwrap();
     let denied = Reply::forbidden("edge", "get", "daemonsets", "default", "hidden");
     fake.faults().add(Fault::on("get", "daemonsets", Effect::Answer(denied)).named("hidden"));
-    let mut feed = Feed::start(&cluster, "edge-a");
-    let picture = soon(feed.changed()).await;
+    let mut informer = Informer::start(&cluster, "edge-a");
+    let snapshot = soon(informer.changed()).await;
     let existences: Vec<_> =
-        picture.pods.iter().map(|pod| pod.controller.as_ref().unwrap().existence).collect();
+        snapshot.pods.iter().map(|pod| pod.controller.as_ref().unwrap().existence).collect();
     let (present, unknown, missing) = (Existence::Present, Existence::Unknown, Existence::Missing);
     assert_eq!(existences, [present, present, unknown, missing]);
     assert_eq!(fake.requests().count("ebb/", "get", "daemonsets"), 3);
     // The DaemonSet of a pod that comes later is asked for as well.
     fake.apply(pod_of_daemon_set("orphan-2", "gone-2")).unwrap();
     let is_missing = |pod: &drain::PodView| pod.controller.as_ref().unwrap().existence == missing;
-    seen(&mut feed, |picture| picture.pods.iter().filter(|pod| is_missing(pod)).count() == 2).await;
+    seen(&mut informer, |snapshot| snapshot.pods.iter().filter(|pod| is_missing(pod)).count() == 2).await;
 }
 
 #[tokio::test]
@@ -144,54 +144,54 @@ async fn nothing_is_shown_until_all_three_watches_have_listed() {
     let (fake, cluster) = still_cluster();
     let denied = Reply::forbidden("edge", "list", "poddisruptionbudgets", "", "");
     fake.faults().add(Fault::on("list", "poddisruptionbudgets", Effect::Answer(denied)));
-    let mut feed = Feed::start(&cluster, "edge-a");
-    let failure = soon(feed.failures().next()).await;
+    let mut informer = Informer::start(&cluster, "edge-a");
+    let failure = soon(informer.failures().next()).await;
     assert!(matches!(failure, ApiFailure::Denied { .. }), "{failure:?}");
-    assert_eq!(feed.latest(), None);
-    assert_eq!(feed.last_error(), Some(failure));
-    soon(feed.changed()).await;
-    assert_eq!(feed.last_error(), None, "all is well again");
+    assert_eq!(informer.latest(), None);
+    assert_eq!(informer.last_error(), Some(failure));
+    soon(informer.changed()).await;
+    assert_eq!(informer.last_error(), None, "all is well again");
 }
 
 #[tokio::test]
-async fn after_an_outage_the_feed_goes_on() {
+async fn after_an_outage_the_informer_goes_on() {
     let (fake, cluster) = still_cluster();
-    let mut feed = Feed::start(&cluster, "edge-a");
-    soon(feed.changed()).await;
-    let mut failures = feed.failures();
+    let mut informer = Informer::start(&cluster, "edge-a");
+    soon(informer.changed()).await;
+    let mut failures = informer.failures();
     fake.faults().api_down().unwrap();
     assert!(soon(failures.next()).await.is_unreachable());
     fake.pod("a", "edge-a").unwrap();
     fake.faults().api_up().unwrap();
-    seen(&mut feed, |picture| picture.pods.len() == 1).await;
+    seen(&mut informer, |snapshot| snapshot.pods.len() == 1).await;
 }
 
 #[tokio::test]
 async fn a_forgotten_history_and_broken_watches_lose_nothing() {
     let (fake, cluster) = still_cluster();
     fake.pod("a", "edge-a").unwrap();
-    let mut feed = Feed::start(&cluster, "edge-a");
-    soon(feed.changed()).await;
+    let mut informer = Informer::start(&cluster, "edge-a");
+    soon(informer.changed()).await;
     fake.faults().api_down().unwrap();
     fake.delete("pods", "default", "a");
     fake.pod("b", "edge-a").unwrap();
     fake.faults().forget_history();
     fake.faults().api_up().unwrap();
-    let is_b = |picture: &Picture| picture.pods.iter().any(|pod| pod.id.name == "b");
-    seen(&mut feed, is_b).await;
+    let is_b = |snapshot: &Snapshot| snapshot.pods.iter().any(|pod| pod.id.name == "b");
+    seen(&mut informer, is_b).await;
     fake.faults().break_watches(None);
     fake.pod("c", "edge-a").unwrap();
     fake.faults().cut_watches(Some("pods"));
-    seen(&mut feed, |picture| picture.pods.iter().any(|pod| pod.id.name == "c")).await;
+    seen(&mut informer, |snapshot| snapshot.pods.iter().any(|pod| pod.id.name == "c")).await;
 }
 
 #[tokio::test]
-async fn a_dropped_feed_asks_no_more() {
+async fn a_dropped_informer_asks_no_more() {
     let (fake, cluster) = still_cluster();
-    let mut feed = Feed::start(&cluster, "edge-a");
-    soon(feed.changed()).await;
-    let task = feed.task.clone();
-    drop(feed);
+    let mut informer = Informer::start(&cluster, "edge-a");
+    soon(informer.changed()).await;
+    let task = informer.task.clone();
+    drop(informer);
     soon(async {
         while !task.is_finished() {
             tokio::task::yield_now().await;
@@ -205,8 +205,8 @@ async fn a_dropped_feed_asks_no_more() {
 async fn a_name_that_no_node_can_have_shows_nothing() {
     let (fake, cluster) = still_cluster();
     fake.pod("a", "edge-a").unwrap();
-    let mut feed = Feed::start(&cluster, "x,metadata.name!=y");
-    assert_eq!(*soon(feed.changed()).await, Picture::default());
+    let mut informer = Informer::start(&cluster, "x,metadata.name!=y");
+    assert_eq!(*soon(informer.changed()).await, Snapshot::default());
 }
 
 #[tokio::test]
@@ -215,10 +215,10 @@ async fn a_live_clusters_pods_come_and_go() {
     fake.node("edge-a").unwrap();
     fake.deployment("web", 3, "edge-a").unwrap();
     until(&fake, |fake| fake.pods_on("edge-a").len() == 3).await;
-    let mut feed = Feed::start(&connect_to(&fake), "edge-a");
-    seen(&mut feed, |picture| picture.pods.len() == 3).await;
+    let mut informer = Informer::start(&connect_to(&fake), "edge-a");
+    seen(&mut informer, |snapshot| snapshot.pods.len() == 3).await;
     fake.edit("deployments", "default", "web", |web| web["spec"]["replicas"] = json!(1)).unwrap();
-    seen(&mut feed, |picture| picture.pods.len() == 1).await;
+    seen(&mut informer, |snapshot| snapshot.pods.len() == 1).await;
 }
 
 /// The calls that this crate has made.
@@ -232,8 +232,8 @@ async fn storage_is_watched_from_the_first_claim_on() {
     let (fake, cluster) = still_cluster();
     fake.pod("plain", "edge-a").unwrap();
     attach(&fake, "vol-x", "edge-b");
-    let mut feed = Feed::start(&cluster, "edge-a");
-    assert_eq!(soon(feed.changed()).await.storage, Storage::default());
+    let mut informer = Informer::start(&cluster, "edge-a");
+    assert_eq!(soon(informer.changed()).await.storage, Storage::default());
     soon(async {
         while calls(&fake).1 < 3 {
             tokio::task::yield_now().await;
@@ -244,17 +244,17 @@ async fn storage_is_watched_from_the_first_claim_on() {
     driver(&fake, "nfs.csi", false);
     driver(&fake, "csi.bench", true);
     pod_with_volume(&fake, "db");
-    let has_pod = |picture: &Picture, name: &str| picture.pods.iter().any(|pod| pod.id.name == name);
-    let picture = seen(&mut feed, |picture| has_pod(picture, "db")).await;
+    let has_pod = |snapshot: &Snapshot, name: &str| snapshot.pods.iter().any(|pod| pod.id.name == name);
+    let snapshot = seen(&mut informer, |snapshot| has_pod(snapshot, "db")).await;
     let mut expected = Storage { drivers_without_attach: vec!["nfs.csi".to_owned()], ..storage_of("db") };
     // Drivers and other nodes are not waited for.
     assert_eq!(
-        picture.storage.attachments, expected.attachments,
+        snapshot.storage.attachments, expected.attachments,
         "there in the first snapshot that shows the pod"
     );
-    assert_eq!(picture.storage.claims, expected.claims);
-    if picture.storage != expected {
-        seen(&mut feed, |picture| picture.storage == expected).await;
+    assert_eq!(snapshot.storage.claims, expected.claims);
+    if snapshot.storage != expected {
+        seen(&mut informer, |snapshot| snapshot.storage == expected).await;
     }
     soon(async {
         while calls(&fake).1 < 8 {
@@ -264,7 +264,7 @@ async fn storage_is_watched_from_the_first_claim_on() {
     .await;
     assert_eq!(calls(&fake), (8, 8, 16));
     fake.node("edge-b").unwrap();
-    seen(&mut feed, |picture| picture.storage.peer_takes_pods == Some(true)).await;
+    seen(&mut informer, |snapshot| snapshot.storage.peer_takes_pods == Some(true)).await;
     expected.peer_takes_pods = Some(true);
     // The pod goes, and its claim too: what the pod used is remembered.
     fake.edit("pods", "default", "db", |pod| pod["metadata"]["deletionGracePeriodSeconds"] = json!(0))
@@ -272,16 +272,16 @@ async fn storage_is_watched_from_the_first_claim_on() {
     fake.delete("persistentvolumeclaims", "default", "db");
     fake.delete("volumeattachments", "", "vol-db-edge-a");
     let gone = Attachments::Listed(vec![]);
-    let picture = seen(&mut feed, |picture| picture.storage.attachments == gone).await;
-    assert_eq!(picture.storage, Storage { attachments: gone, ..expected });
+    let snapshot = seen(&mut informer, |snapshot| snapshot.storage.attachments == gone).await;
+    assert_eq!(snapshot.storage, Storage { attachments: gone, ..expected });
 }
 
 #[tokio::test]
-async fn what_other_nodes_claim_makes_no_picture() {
+async fn what_other_nodes_claim_makes_no_snapshot() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
-    let mut feed = Feed::start(&cluster, "edge-a");
-    let first = soon(feed.changed()).await;
+    let mut informer = Informer::start(&cluster, "edge-a");
+    let first = soon(informer.changed()).await;
     fake.apply(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "other"}}))
         .unwrap();
     fake.apply(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "other"}}))
@@ -290,7 +290,8 @@ async fn what_other_nodes_claim_makes_no_picture() {
     fake.edit("nodes", "", "edge-a", |node| node["metadata"]["labels"]["x"] = json!("y")).unwrap();
     attach(&fake, "vol-other", "edge-b");
     attach(&fake, "vol-db", "edge-b");
-    let second = seen(&mut feed, |picture| picture.storage.attachments != first.storage.attachments).await;
+    let second =
+        seen(&mut informer, |snapshot| snapshot.storage.attachments != first.storage.attachments).await;
     assert_eq!(second.storage.claims, first.storage.claims);
     let both = vec![attached("vol-db", "edge-a"), attached("vol-db", "edge-b")];
     assert_eq!(
@@ -310,28 +311,28 @@ async fn attachments_that_cannot_be_had_hold_nothing_up() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
     fake.faults().unserve("volumeattachments");
-    let mut feed = Feed::start_by(&cluster, "edge-a", hasty);
+    let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
     // A snapshot does not wait for the other nodes, so the first one may not contain them yet.
     let unserved = Storage { attachments: Attachments::NotServed, ..storage_of("db") };
-    seen(&mut feed, |picture| picture.storage == unserved).await;
-    assert_eq!(feed.last_error(), None, "the snapshot contains it");
+    seen(&mut informer, |snapshot| snapshot.storage == unserved).await;
+    assert_eq!(informer.last_error(), None, "the snapshot contains it");
     fake.faults().serve("volumeattachments");
     let served = storage_of("db");
-    seen(&mut feed, |picture| picture.storage == served).await;
+    seen(&mut informer, |snapshot| snapshot.storage == served).await;
     let denied = || Effect::Answer(Reply::forbidden("edge", "list", "volumeattachments", "", ""));
     fake.faults().add(Fault::on("watch", "volumeattachments", denied()).always());
-    let mut feed = Feed::start_by(&cluster, "edge-a", hasty);
-    seen(&mut feed, |picture| picture.storage == served).await;
+    let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
+    seen(&mut informer, |snapshot| snapshot.storage == served).await;
     {
         let verb = "list";
         fake.faults().clear();
         fake.faults().add(Fault::on(verb, "volumeattachments", denied()).always());
-        let mut feed = Feed::start_by(&cluster, "edge-a", hasty);
-        let is_denied = |picture: &Picture| {
+        let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
+        let is_denied = |snapshot: &Snapshot| {
             let needed = format!("needs the right to `{verb}` `volumeattachments`");
-            matches!(&picture.storage.attachments, Attachments::Unreadable(text) if text.contains(&needed))
+            matches!(&snapshot.storage.attachments, Attachments::Unreadable(text) if text.contains(&needed))
         };
-        seen(&mut feed, is_denied).await;
+        seen(&mut informer, is_denied).await;
     }
 }
 
@@ -353,19 +354,19 @@ async fn what_is_not_shown_counts_as_unknown() {
         // The Node itself is listed first.
         let listed_before = u32::from(resource == "nodes");
         fake.faults().add(Fault::on("list", resource, denied).after(listed_before).always());
-        let mut feed = Feed::start_by(&cluster, "edge-a", hasty);
+        let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
         // The list of other nodes is not waited for.
         let expects_peers = resource != "nodes";
-        let picture =
-            seen(&mut feed, |picture| picture.storage.peer_takes_pods.is_some() == expects_peers).await;
-        let why = picture.storage.claims_unreadable.clone();
+        let snapshot =
+            seen(&mut informer, |snapshot| snapshot.storage.peer_takes_pods.is_some() == expects_peers).await;
+        let why = snapshot.storage.claims_unreadable.clone();
         assert_eq!(
             why.as_ref().is_some_and(|why| why.ends_with(needed)),
             resource == "persistentvolumeclaims"
         );
-        assert_eq!(picture.storage, Storage { claims_unreadable: why, ..expected }, "{resource}");
-        assert!(picture.node.is_some(), "{resource}");
-        let told = feed.last_error();
+        assert_eq!(snapshot.storage, Storage { claims_unreadable: why, ..expected }, "{resource}");
+        assert!(snapshot.node.is_some(), "{resource}");
+        let told = informer.last_error();
         assert_eq!(told.is_some(), is_told, "{resource}: {told:?}");
         fake.faults().clear();
     }
@@ -381,9 +382,9 @@ async fn a_server_that_is_away_or_busy_is_waited_for() {
         for resource in ["persistentvolumeclaims", "persistentvolumes", "volumeattachments", "csidrivers"] {
             fake.faults().add(Fault::on("list", resource, effect.clone()));
         }
-        let mut feed = Feed::start(&cluster, "edge-a");
-        let picture = soon(feed.changed()).await;
-        assert_eq!(picture.storage, storage_of("db"), "{effect:?}: the first snapshot is whole");
+        let mut informer = Informer::start(&cluster, "edge-a");
+        let snapshot = soon(informer.changed()).await;
+        assert_eq!(snapshot.storage, storage_of("db"), "{effect:?}: the first snapshot is whole");
         assert_eq!(fake.faults().waiting(), 0);
     }
 }
@@ -398,8 +399,8 @@ async fn an_unready_node_is_unhealthy_for_as_long_as_it_says() {
     .unwrap();
     // The server's time is known from its answers to calls; answers to watches do not count.
     crate::get_node(&cluster, "edge-a").await.unwrap();
-    let mut feed = Feed::start(&cluster, "edge-a");
-    let unhealthy = soon(feed.changed()).await.node.clone().unwrap().unhealthy.unwrap();
+    let mut informer = Informer::start(&cluster, "edge-a");
+    let unhealthy = soon(informer.changed()).await.node.clone().unwrap().unhealthy.unwrap();
     assert_eq!(unhealthy.condition, "NotReady");
     assert!(unhealthy.lasting > std::time::Duration::from_hours(24), "{unhealthy:?}");
 }

@@ -18,10 +18,10 @@ use crate::node_facts::takes_pods;
 use crate::nodes;
 use crate::objects::Node;
 use crate::operation::{Operation, is_name};
-use crate::shelf::Key;
 use crate::storage::{
     Attachment, Claim, Driver, Volume, attachment_view, claim_view, named_claims, never_attaches, volume_view,
 };
+use crate::store::Key;
 use crate::wire::Cluster;
 
 /// Most objects that are read by name at a time.

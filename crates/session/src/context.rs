@@ -7,7 +7,7 @@ use crate::policy::Policy;
 
 /// The context of one step, while it is decided.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct StepContext<'a> {
     pub(crate) now: Moment,
     pub(crate) policy: &'a Policy,
     /// The effects so far, not yet in their order.
@@ -15,7 +15,7 @@ pub(crate) struct Turn<'a> {
     serial: u32,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> StepContext<'a> {
     /// `serial` is the serial of the last call that was sent.
     pub(crate) fn new(now: Moment, policy: &'a Policy, serial: u32) -> Self {
         Self { now, policy, effects: Vec::new(), serial }

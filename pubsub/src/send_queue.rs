@@ -51,7 +51,7 @@ impl Snapshot {
 
 /// The send queue of one subscriber: what it was sent so far.
 #[derive(Debug, Clone)]
-pub(crate) struct Feed {
+pub(crate) struct SendQueue {
     topic: String,
     is_persistent: bool,
     stage: Stage,
@@ -89,7 +89,7 @@ enum Told {
     Restarted(u64),
 }
 
-impl Feed {
+impl SendQueue {
     pub(crate) fn new(topic: &str, is_persistent: bool) -> Self {
         Self {
             topic: topic.to_owned(),

@@ -1,13 +1,13 @@
 //! The snapshot of one node, kept up to date by watches.
 
-mod gather;
+mod builder;
 mod refusals;
 mod storage;
 mod watching;
 
 use std::sync::Arc;
 
-use drain::Picture;
+use drain::Snapshot;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -15,7 +15,7 @@ use crate::clock::{Clock, boot_time};
 use crate::failure::ApiFailure;
 use crate::wire::Cluster;
 
-use gather::{Gather, Health};
+use builder::{Health, SnapshotBuilder};
 
 /// The snapshot of one node. Dropping it ends its watches.
 ///
@@ -27,19 +27,19 @@ use gather::{Gather, Health};
 /// has listed once, or was refused by the server for 30 s without a break, because a pod with volumes must not look like
 /// one without. What has been listed once stays known, whatever the server refuses later.
 #[derive(Debug)]
-pub struct Feed {
-    pictures: watch::Receiver<Option<Arc<Picture>>>,
+pub struct Informer {
+    snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
     health: watch::Receiver<Health>,
     task: AbortHandle,
 }
 
-impl Drop for Feed {
+impl Drop for Informer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Feed {
+impl Informer {
     /// Begins to watch. Has to be called in a tokio runtime.
     pub fn start(cluster: &Cluster, node: &str) -> Self {
         Self::start_by(cluster, node, boot_time)
@@ -47,30 +47,30 @@ impl Feed {
 
     /// Uses another clock.
     pub(crate) fn start_by(cluster: &Cluster, node: &str, clock: Clock) -> Self {
-        let (pictures, receive_pictures) = watch::channel(None);
+        let (snapshots, receive_snapshots) = watch::channel(None);
         let (health, receive_health) = watch::channel(Health::default());
-        let gather = Gather::new(cluster.clone(), clock, node, pictures, health);
-        let task = tokio::spawn(gather.run()).abort_handle();
-        Self { pictures: receive_pictures, health: receive_health, task }
+        let builder = SnapshotBuilder::new(cluster.clone(), clock, node, snapshots, health);
+        let task = tokio::spawn(builder.run()).abort_handle();
+        Self { snapshots: receive_snapshots, health: receive_health, task }
     }
 
     /// Waits for a snapshot that was not returned before. Older ones are skipped; the first one comes when all watches
     /// have listed once. Cancel-safe.
-    pub async fn changed(&mut self) -> Arc<Picture> {
+    pub async fn changed(&mut self) -> Arc<Snapshot> {
         loop {
-            if self.pictures.changed().await.is_err() {
+            if self.snapshots.changed().await.is_err() {
                 // The task has ended, so the runtime is going down.
                 return std::future::pending().await;
             }
-            if let Some(picture) = self.pictures.borrow_and_update().clone() {
-                return picture;
+            if let Some(snapshot) = self.snapshots.borrow_and_update().clone() {
+                return snapshot;
             }
         }
     }
 
     /// The newest snapshot, if there is one yet.
-    pub fn latest(&self) -> Option<Arc<Picture>> {
-        self.pictures.borrow().clone()
+    pub fn latest(&self) -> Option<Arc<Snapshot>> {
+        self.snapshots.borrow().clone()
     }
 
     /// The failure of a watch, if nothing has come from that watch since: the snapshot may be old.
@@ -88,7 +88,7 @@ impl Feed {
     }
 }
 
-/// The failures of a [`Feed`]'s watches, to wait for.
+/// The failures of a [`Informer`]'s watches, to wait for.
 #[derive(Clone, Debug)]
 pub struct Failures(watch::Receiver<Health>);
 
@@ -119,5 +119,5 @@ impl Failures {
 }
 
 #[cfg(test)]
-#[path = "feed_tests.rs"]
+#[path = "informer_tests.rs"]
 mod tests;

@@ -11,7 +11,7 @@ use crate::view::PodId;
 /// The pods that were on the node in the beginning. One that comes later is another one's business: an owner that puts
 /// pods back on this node must not keep the command busy.
 #[derive(Debug, Default)]
-pub struct Fates {
+pub struct PodFates {
     /// By UID; `None` as long as nothing was seen.
     pods: Option<BTreeMap<String, Pod>>,
 }
@@ -72,7 +72,7 @@ pub struct Counts {
     stay: usize,
 }
 
-impl Fates {
+impl PodFates {
     /// Takes a look at the node in.
     pub fn see(&mut self, lines: Vec<Line>) {
         let Some(pods) = &mut self.pods else {
@@ -115,8 +115,8 @@ impl Fates {
     /// The numbers.
     pub fn counts(&self) -> Counts {
         let count = |wanted| {
-            let fates = self.pods.iter().flat_map(BTreeMap::values).map(fate);
-            fates.filter(|fate| *fate == wanted).count()
+            let pod_fates = self.pods.iter().flat_map(BTreeMap::values).map(fate);
+            pod_fates.filter(|fate| *fate == wanted).count()
         };
         Counts {
             deleted: count(Fate::Deleted),
@@ -202,5 +202,5 @@ fn detail(pod: &Pod, fate: Fate) -> String {
 }
 
 #[cfg(test)]
-#[path = "fates_tests.rs"]
+#[path = "pod_fates_tests.rs"]
 mod tests;

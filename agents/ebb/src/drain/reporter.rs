@@ -1,6 +1,6 @@
 //! What is told about one node while it is drained: each change of a pod once, what blocks it now and then.
 //!
-//! Pure: what is seen of the drain ([`Sight`]) goes in, lines come out.
+//! Pure: what is seen of the drain ([`NodeDrainView`]) goes in, lines come out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use drain::diagnosis::Blocked;
 use drain::kubectl::{Judged, warnings};
 use drain::policy::Method;
 use drain::progress::{Line, Progress, VolumeLine, attempt};
-use drain::state::{By, Stage, State};
-use drain::trouble::{Trouble, troubles};
+use drain::state::{DeletionMethod, Stage, State};
+use drain::stuck_pods::{StuckPod, stuck_pods};
 use drain::{Moment, PodId, Reason, Verdict};
 
 use super::ending::{told, told_again};
@@ -22,7 +22,7 @@ const REMINDER: Duration = Duration::from_mins(1);
 
 /// All that people are told about one node.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sight {
+pub(crate) struct NodeDrainView {
     /// How far the drain is.
     pub(crate) progress: Progress,
     /// One line for each pod that is on the node.
@@ -32,11 +32,11 @@ pub(crate) struct Sight {
     /// The volumes that are waited for.
     pub(crate) volumes: Vec<VolumeLine>,
     /// How each pod that has to leave is told to go, by UID.
-    pub(crate) by: BTreeMap<String, By>,
+    pub(crate) by: BTreeMap<String, DeletionMethod>,
     /// Something has been seen of the node.
     pub(crate) is_pictured: bool,
     /// All that had to leave is gone; fresh lists have to prove it.
-    pub(crate) is_proving: bool,
+    pub(crate) is_verifying: bool,
     /// The API server does not answer, since then.
     pub(crate) away_since: Option<Moment>,
     /// The node is not in the cluster any more.
@@ -45,7 +45,7 @@ pub(crate) struct Sight {
     pub(crate) now: Moment,
 }
 
-impl Sight {
+impl NodeDrainView {
     /// The blocked pods by UID: there may be a thousand of them.
     pub(crate) fn blocked_by_uid(&self) -> BTreeMap<&str, &Blocked> {
         self.blocked.iter().map(|blocked| (blocked.pod.uid.as_str(), blocked)).collect()
@@ -54,7 +54,7 @@ impl Sight {
     /// What the drain shows now.
     pub(crate) fn of(drain: &Drain, now: Moment) -> Self {
         let attempt = attempt(drain.state());
-        let picture = attempt.and_then(drain::state::Attempt::snapshot);
+        let snapshot = attempt.and_then(drain::state::Attempt::snapshot);
         let tracks = attempt.into_iter().flat_map(drain::state::Attempt::pods);
         Self {
             progress: drain.progress(),
@@ -62,10 +62,10 @@ impl Sight {
             blocked: drain.blocked(),
             volumes: drain.volumes(),
             by: tracks.map(|(uid, track)| (uid.clone(), track.by())).collect(),
-            is_pictured: picture.is_some(),
-            is_proving: matches!(drain.state(), State::Proving(..)),
+            is_pictured: snapshot.is_some(),
+            is_verifying: matches!(drain.state(), State::Verifying(..)),
             away_since: attempt.and_then(drain::state::Attempt::away_since),
-            is_node_gone: picture.is_some_and(|picture| picture.node.is_none()),
+            is_node_gone: snapshot.is_some_and(|snapshot| snapshot.node.is_none()),
             now,
         }
     }
@@ -73,7 +73,7 @@ impl Sight {
 
 /// How a story is told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct ReportStyle {
     /// How pods are told to go, if nothing else is known.
     pub(crate) method: Method,
     /// The pause after a refusal.
@@ -86,8 +86,8 @@ pub(crate) struct Manner {
 
 /// What is known of one node, and what was told.
 #[derive(Debug)]
-pub(crate) struct Story {
-    manner: Manner,
+pub(crate) struct NodeReporter {
+    style: ReportStyle,
     pods: BTreeMap<String, Pod>,
     volumes: BTreeMap<String, &'static str>,
     awaits_volumes: bool,
@@ -101,22 +101,22 @@ pub(crate) struct Pod {
     pub(crate) line: Line,
     pub(crate) is_gone: bool,
     /// How it was told to go.
-    going: Option<By>,
-    told: Option<Told>,
+    going: Option<DeletionMethod>,
+    told: Option<Reported>,
 }
 
 /// A trouble that was told, and when.
 #[derive(Clone, Debug)]
-struct Told {
+struct Reported {
     sign: String,
     at: Moment,
 }
 
-impl Story {
+impl NodeReporter {
     /// Nothing has been seen yet.
-    pub(crate) fn new(manner: Manner) -> Self {
+    pub(crate) fn new(style: ReportStyle) -> Self {
         Self {
-            manner,
+            style,
             pods: BTreeMap::new(),
             volumes: BTreeMap::new(),
             awaits_volumes: false,
@@ -138,20 +138,20 @@ impl Story {
     }
 
     /// What is new.
-    pub(crate) fn see(&mut self, sight: &Sight) -> Vec<Print> {
-        let mut prints = self.warn(sight);
-        for line in &sight.lines {
-            self.step(line, self.by(sight, line), &mut prints);
+    pub(crate) fn see(&mut self, view: &NodeDrainView) -> Vec<Print> {
+        let mut prints = self.warn(view);
+        for line in &view.lines {
+            self.step(line, self.by(view, line), &mut prints);
         }
-        self.depart(sight, &mut prints);
-        self.volumes(sight, &mut prints);
-        self.trouble(sight, &mut prints);
-        prints.extend(self.away(sight));
+        self.depart(view, &mut prints);
+        self.volumes(view, &mut prints);
+        self.stuck_pod(view, &mut prints);
+        prints.extend(self.away(view));
         prints
     }
 
-    fn away(&mut self, sight: &Sight) -> Option<Print> {
-        let is_away = sight.away_since.is_some();
+    fn away(&mut self, view: &NodeDrainView) -> Option<Print> {
+        let is_away = view.away_since.is_some();
         if self.is_away == is_away {
             return None;
         }
@@ -164,28 +164,30 @@ impl Story {
     }
 
     /// Warnings about pods that were not known, or not known like this.
-    fn warn(&mut self, sight: &Sight) -> Vec<Print> {
+    fn warn(&mut self, view: &NodeDrainView) -> Vec<Print> {
         let is_known = |line: &&Line| {
             let known = self.pods.get(&line.id.uid);
             known.is_some_and(|pod| (pod.line.verdict, &pod.line.reasons) == (line.verdict, &line.reasons))
         };
-        let new = sight.lines.iter().filter(|line| !is_known(line)).map(judged);
+        let new = view.lines.iter().filter(|line| !is_known(line)).map(judged);
         let new = warnings(new);
         let print = (!new.is_empty()).then(|| Print::Err(format!("Warning: {}", new.join("; "))));
         self.warnings.extend(new);
         print.into_iter().collect()
     }
 
-    fn by(&self, sight: &Sight, line: &Line) -> By {
-        match (sight.by.get(&line.id.uid), self.manner.method) {
-            (Some(by @ (By::Deletion | By::Escalation)), _) => *by,
-            (Some(By::Eviction) | None, Method::Evict) => By::Eviction,
-            (Some(By::Eviction) | None, Method::Delete | Method::ForceDelete) => By::Deletion,
+    fn by(&self, view: &NodeDrainView, line: &Line) -> DeletionMethod {
+        match (view.by.get(&line.id.uid), self.style.method) {
+            (Some(by @ (DeletionMethod::Deletion | DeletionMethod::Escalation)), _) => *by,
+            (Some(DeletionMethod::Eviction) | None, Method::Evict) => DeletionMethod::Eviction,
+            (Some(DeletionMethod::Eviction) | None, Method::Delete | Method::ForceDelete) => {
+                DeletionMethod::Deletion
+            }
         }
     }
 
     /// The pod's own way: told to go, and with `-v` each stage.
-    fn step(&mut self, line: &Line, by: By, prints: &mut Vec<Print>) {
+    fn step(&mut self, line: &Line, by: DeletionMethod, prints: &mut Vec<Print>) {
         let before = self.pods.get(&line.id.uid);
         let is_new_stage = before.is_none_or(|pod| pod.line.stage != line.stage);
         let going = before.and_then(|pod| pod.going);
@@ -216,21 +218,25 @@ impl Story {
         if is_new && line.tries == 0 && line.stage == Some(Stage::Terminating) {
             return Some(Print::Err(format!("pod {pod} is being deleted already: waiting for its end")));
         }
-        let stage = line.stage.as_ref().filter(|_| self.manner.is_verbose)?;
+        let stage = line.stage.as_ref().filter(|_| self.style.is_verbose)?;
         let detail = if line.detail.is_empty() { String::new() } else { format!(": {}", line.detail) };
         Some(Print::Err(format!("  {pod}: {}{detail}", stage.name())))
     }
 
     /// Pods that are not there any more.
-    fn depart(&mut self, sight: &Sight, prints: &mut Vec<Print>) {
-        let here: BTreeSet<&str> = sight.lines.iter().map(|line| line.id.uid.as_str()).collect();
-        let usual = if self.manner.method == Method::Evict { By::Eviction } else { By::Deletion };
+    fn depart(&mut self, view: &NodeDrainView, prints: &mut Vec<Print>) {
+        let here: BTreeSet<&str> = view.lines.iter().map(|line| line.id.uid.as_str()).collect();
+        let usual = if self.style.method == Method::Evict {
+            DeletionMethod::Eviction
+        } else {
+            DeletionMethod::Deletion
+        };
         for (uid, pod) in &mut self.pods {
             if pod.is_gone || here.contains(uid.as_str()) {
                 continue;
             }
             pod.is_gone = true;
-            if !pod.line.verdict.must_leave() || sight.is_node_gone {
+            if !pod.line.verdict.must_leave() || view.is_node_gone {
                 continue;
             }
             if pod.line.verdict == Verdict::Await {
@@ -249,41 +255,41 @@ impl Story {
         }
     }
 
-    fn volumes(&mut self, sight: &Sight, prints: &mut Vec<Print>) {
-        if sight.progress.left == 0 && sight.progress.volumes > 0 && !self.awaits_volumes {
+    fn volumes(&mut self, view: &NodeDrainView, prints: &mut Vec<Print>) {
+        if view.progress.left == 0 && view.progress.volumes > 0 && !self.awaits_volumes {
             self.awaits_volumes = true;
-            let volumes = sight.volumes.iter().map(|line| format!("{} ({})", line.volume, line.of()));
+            let volumes = view.volumes.iter().map(|line| format!("{} ({})", line.volume, line.of()));
             let volumes = volumes.collect::<Vec<_>>().join(", ");
             prints.push(Print::Err(format!(
                 "all pods are gone; waiting for their volumes to be detached: {volumes}"
             )));
         }
-        for line in &sight.volumes {
+        for line in &view.volumes {
             if self.volumes.insert(line.volume.clone(), line.stage) != Some(line.stage) {
-                prints.extend(volume(line, self.manner.is_verbose));
+                prints.extend(volume(line, self.style.is_verbose));
             }
         }
     }
 
     /// What blocks: when it begins or changes, then once a minute.
-    fn trouble(&mut self, sight: &Sight, prints: &mut Vec<Print>) {
-        let (mut new, mut old): (Vec<Trouble>, Vec<Trouble>) = (Vec::new(), Vec::new());
-        for trouble in troubles(&sight.lines, &sight.blocked) {
-            let Some(pod) = self.pods.get_mut(&trouble.pod.uid) else { continue };
-            let sign = trouble.sign();
+    fn stuck_pod(&mut self, view: &NodeDrainView, prints: &mut Vec<Print>) {
+        let (mut new, mut old): (Vec<StuckPod>, Vec<StuckPod>) = (Vec::new(), Vec::new());
+        for stuck_pod in stuck_pods(&view.lines, &view.blocked) {
+            let Some(pod) = self.pods.get_mut(&stuck_pod.pod.uid) else { continue };
+            let sign = stuck_pod.sign();
             match &pod.told {
                 Some(told) if told.sign == sign => {
-                    if !self.manner.reminds || sight.now.since(told.at) < REMINDER {
+                    if !self.style.reminds || view.now.since(told.at) < REMINDER {
                         continue;
                     }
-                    old.push(trouble);
+                    old.push(stuck_pod);
                 }
-                Some(_) | None => new.push(trouble),
+                Some(_) | None => new.push(stuck_pod),
             }
-            pod.told = Some(Told { sign, at: sight.now });
+            pod.told = Some(Reported { sign, at: view.now });
         }
-        prints.extend(told(&new, sight.now, self.manner.retry));
-        prints.extend(told_again(&old, sight.now));
+        prints.extend(told(&new, view.now, self.style.retry));
+        prints.extend(told_again(&old, view.now));
     }
 }
 
@@ -297,19 +303,19 @@ fn is_given_up(line: &Line) -> bool {
     line.verdict == Verdict::Leave && line.reasons.contains(&Reason::TerminatingTooLong)
 }
 
-fn begun(pod: &PodId, by: By) -> String {
+fn begun(pod: &PodId, by: DeletionMethod) -> String {
     match by {
-        By::Eviction => format!("evicting pod {pod}"),
-        By::Deletion => format!("deleting pod {pod}"),
-        By::Escalation => format!("deleting pod {pod}: its eviction was refused for too long"),
+        DeletionMethod::Eviction => format!("evicting pod {pod}"),
+        DeletionMethod::Deletion => format!("deleting pod {pod}"),
+        DeletionMethod::Escalation => format!("deleting pod {pod}: its eviction was refused for too long"),
     }
 }
 
 /// kubectl's line, and the namespace that it leaves out.
-fn ended(pod: &PodId, by: By) -> String {
+fn ended(pod: &PodId, by: DeletionMethod) -> String {
     let how = match by {
-        By::Eviction => "evicted",
-        By::Deletion | By::Escalation => "deleted",
+        DeletionMethod::Eviction => "evicted",
+        DeletionMethod::Deletion | DeletionMethod::Escalation => "deleted",
     };
     format!("pod/{} {how} from {} namespace", pod.name, pod.namespace)
 }
@@ -332,5 +338,5 @@ fn volume(line: &VolumeLine, is_verbose: bool) -> Option<Print> {
 }
 
 #[cfg(test)]
-#[path = "story_tests.rs"]
+#[path = "reporter_tests.rs"]
 mod tests;

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use drain::{BudgetView, Picture};
+use drain::{BudgetView, Snapshot};
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::refusals::Refusals;
-use super::storage::StorageShelves;
-use super::watching::{Says, Source, Update, Updates, of_node, of_storage};
+use super::storage::StorageStores;
+use super::watching::{Source, Update, Updates, WatchEvent, of_node, of_storage};
 use crate::clock::Clock;
 use crate::daemon_sets::DaemonSetRef;
 use crate::failure::ApiFailure;
 use crate::node_facts::NodeFacts;
-use crate::shelf::Shelf;
+use crate::store::Store;
 use crate::views::PodFacts;
-use crate::watches::Trouble;
+use crate::watches::WatchError;
 use crate::wire::Cluster;
 
 /// How often unanswered questions about DaemonSets, and lasting refusals, are checked.
@@ -39,31 +39,31 @@ pub(super) struct Health {
 }
 
 /// The objects that the watches have shown, and the receivers of snapshots.
-pub(super) struct Gather {
+pub(super) struct SnapshotBuilder {
     cluster: Cluster,
     clock: Clock,
     name: String,
     refusals: Refusals,
-    node: Shelf<NodeFacts>,
-    pods: Shelf<PodFacts>,
-    budgets: Shelf<BudgetView>,
+    node: Store<NodeFacts>,
+    pods: Store<PodFacts>,
+    budgets: Store<BudgetView>,
     /// Set as soon as a pod has had a claim.
-    storage: Option<StorageShelves>,
+    storage: Option<StorageStores>,
     /// Something other than storage has changed since the last snapshot.
     has_news: bool,
     /// DaemonSets that are being asked for, by UID.
     asking: BTreeSet<String>,
     questions: JoinSet<String>,
-    pictures: watch::Sender<Option<Arc<Picture>>>,
+    snapshots: watch::Sender<Option<Arc<Snapshot>>>,
     health: watch::Sender<Health>,
 }
 
-impl Gather {
+impl SnapshotBuilder {
     pub(super) fn new(
         cluster: Cluster,
         clock: Clock,
         node: &str,
-        pictures: watch::Sender<Option<Arc<Picture>>>,
+        snapshots: watch::Sender<Option<Arc<Snapshot>>>,
         health: watch::Sender<Health>,
     ) -> Self {
         Self {
@@ -71,14 +71,14 @@ impl Gather {
             clock,
             name: node.to_owned(),
             refusals: Refusals::default(),
-            node: Shelf::default(),
-            pods: Shelf::default(),
-            budgets: Shelf::default(),
+            node: Store::default(),
+            pods: Store::default(),
+            budgets: Store::default(),
             storage: None,
             has_news: false,
             asking: BTreeSet::new(),
             questions: JoinSet::new(),
-            pictures,
+            snapshots,
             health,
         }
     }
@@ -117,10 +117,10 @@ impl Gather {
     }
 
     fn apply(&mut self, update: Update) -> bool {
-        let Update { source, is_sign_of_life, says } = update;
-        let says = match says {
-            Ok(says) => says,
-            Err(trouble) => return self.note(source, trouble),
+        let Update { source, is_sign_of_life, change } = update;
+        let change = match change {
+            Ok(change) => change,
+            Err(watch_error) => return self.note(source, watch_error),
         };
         if is_sign_of_life {
             self.refusals.lift(source);
@@ -131,23 +131,25 @@ impl Gather {
                 false
             });
         }
-        let changed = match says {
-            Says::Node(event) => self.node.apply(event),
-            Says::Pods(event) => self.pods.apply(event),
-            Says::Budgets(event) => self.budgets.apply(event),
-            says @ (Says::Claims(_)
-            | Says::Volumes(_)
-            | Says::Attachments(_)
-            | Says::Drivers(_)
-            | Says::Peers(_)) => return self.storage.as_mut().is_some_and(|storage| storage.apply(says)),
+        let changed = match change {
+            WatchEvent::Node(event) => self.node.apply(event),
+            WatchEvent::Pods(event) => self.pods.apply(event),
+            WatchEvent::Budgets(event) => self.budgets.apply(event),
+            change @ (WatchEvent::Claims(_)
+            | WatchEvent::Volumes(_)
+            | WatchEvent::Attachments(_)
+            | WatchEvent::Drivers(_)
+            | WatchEvent::Peers(_)) => {
+                return self.storage.as_mut().is_some_and(|storage| storage.apply(change));
+            }
         };
         self.has_news |= changed;
         changed
     }
 
     /// Notes a failure of a watch. True if it changes the snapshot.
-    fn note(&mut self, source: Source, trouble: Trouble) -> bool {
-        let Trouble { failure, is_refusal } = trouble;
+    fn note(&mut self, source: Source, watch_error: WatchError) -> bool {
+        let WatchError { failure, is_refusal } = watch_error;
         tracing::debug!("{failure}");
         if is_refusal {
             self.refusals.note(source, &failure, (self.clock)());
@@ -203,7 +205,7 @@ impl Gather {
     fn ask_for_storage(&mut self, updates: &mut Updates) {
         let has_claim = || self.pods.objects().any(|pod| !pod.view().claims.is_empty());
         if self.storage.is_none() && has_claim() {
-            self.storage = Some(StorageShelves::of(&self.name));
+            self.storage = Some(StorageStores::of(&self.name));
             of_storage(&self.cluster, updates);
         }
     }
@@ -213,28 +215,28 @@ impl Gather {
     /// volumes are known.
     fn publish(&mut self) {
         let synced = self.node.is_synced() && self.pods.is_synced() && self.budgets.is_synced();
-        let is_settled = self.storage.as_ref().is_none_or(StorageShelves::is_settled);
-        let is_first = self.pictures.borrow().is_none();
+        let is_settled = self.storage.as_ref().is_none_or(StorageStores::is_settled);
+        let is_first = self.snapshots.borrow().is_none();
         if !synced || !is_settled || (is_first && !self.questions.is_empty()) {
             return;
         }
-        let picture = self.picture();
+        let snapshot = self.snapshot();
         let is_news =
-            |last: &Option<Arc<Picture>>| last.as_ref().is_none_or(|last| last.storage != picture.storage);
+            |last: &Option<Arc<Snapshot>>| last.as_ref().is_none_or(|last| last.storage != snapshot.storage);
         // Claims and attachments of other nodes change all the time and make no new snapshot.
-        if self.has_news || is_news(&self.pictures.borrow()) {
+        if self.has_news || is_news(&self.snapshots.borrow()) {
             self.has_news = false;
-            self.pictures.send_replace(Some(Arc::new(picture)));
+            self.snapshots.send_replace(Some(Arc::new(snapshot)));
         }
     }
 
-    fn picture(&mut self) -> Picture {
+    fn snapshot(&mut self) -> Snapshot {
         let now = self.cluster.server_time();
         let mut pods: Vec<_> = self.pods.objects().map(|pod| pod.at(now)).collect();
         for pod in &mut pods {
             self.cluster.daemon_sets().fill_in(pod);
         }
-        Picture {
+        Snapshot {
             node: self.node.objects().next().map(|node| node.at(now)),
             budgets: self.budgets.objects().cloned().collect(),
             storage: self.storage.as_mut().map(|storage| storage.view(&pods)).unwrap_or_default(),
@@ -244,5 +246,5 @@ impl Gather {
 }
 
 #[cfg(test)]
-#[path = "gather_tests.rs"]
+#[path = "builder_tests.rs"]
 mod tests;

@@ -10,12 +10,12 @@ use kube::{Api, Resource, ResourceExt};
 use crate::node_facts::{NodeFacts, takes_pods};
 use crate::objects::{Budget, Node, Pod};
 use crate::operation::is_name;
-use crate::shelf::Key;
 use crate::storage::{
     Attachment, Claim, Driver, Volume, attachment_view, claim_view, never_attaches, volume_view,
 };
+use crate::store::Key;
 use crate::views::{PodFacts, budget_view};
-use crate::watches::{Trouble, follow, trimmed};
+use crate::watches::{WatchError, follow, trimmed};
 use crate::wire::Cluster;
 
 /// The name of a watch.
@@ -36,11 +36,11 @@ pub(super) struct Update {
     pub(super) source: Source,
     /// True if this update came from the server. The event "a list begins" comes before the server is asked.
     pub(super) is_sign_of_life: bool,
-    pub(super) says: Result<Says, Trouble>,
+    pub(super) change: Result<WatchEvent, WatchError>,
 }
 
 /// An event of a watch, with trimmed objects.
-pub(super) enum Says {
+pub(super) enum WatchEvent {
     Node(Event<(Key, NodeFacts)>),
     Pods(Event<(Key, PodFacts)>),
     Budgets(Event<(Key, BudgetView)>),
@@ -76,22 +76,34 @@ pub(super) fn of_node(cluster: &Cluster, node: &str) -> Updates {
     let config = |fields: String| Config::default().fields(&fields);
     let mut all = SelectAll::new();
     let only = config(format!("metadata.name={node}"));
-    all.push(watch::<Node, _>(cluster, only, Source::Node, NodeFacts::of, Says::Node));
+    all.push(watch::<Node, _>(cluster, only, Source::Node, NodeFacts::of, WatchEvent::Node));
     let bound = config(format!("spec.nodeName={node}"));
-    all.push(watch::<Pod, _>(cluster, bound, Source::Pods, PodFacts::of, Says::Pods));
-    all.push(watch::<Budget, _>(cluster, Config::default(), Source::Budgets, budget_view, Says::Budgets));
+    all.push(watch::<Pod, _>(cluster, bound, Source::Pods, PodFacts::of, WatchEvent::Pods));
+    all.push(watch::<Budget, _>(
+        cluster,
+        Config::default(),
+        Source::Budgets,
+        budget_view,
+        WatchEvent::Budgets,
+    ));
     all
 }
 
 /// Watches the objects that a volume depends on, and all Nodes, to know whether another node takes pods.
 pub(super) fn of_storage(cluster: &Cluster, updates: &mut Updates) {
     let all = Config::default;
-    updates.push(watch::<Claim, _>(cluster, all(), Source::Claims, claim_view, Says::Claims));
-    updates.push(watch::<Volume, _>(cluster, all(), Source::Volumes, volume_view, Says::Volumes));
+    updates.push(watch::<Claim, _>(cluster, all(), Source::Claims, claim_view, WatchEvent::Claims));
+    updates.push(watch::<Volume, _>(cluster, all(), Source::Volumes, volume_view, WatchEvent::Volumes));
     let attachments = Source::Attachments;
-    updates.push(watch::<Attachment, _>(cluster, all(), attachments, attachment_view, Says::Attachments));
-    updates.push(watch::<Driver, _>(cluster, all(), Source::Drivers, never_attaches, Says::Drivers));
-    updates.push(watch::<Node, _>(cluster, all(), Source::Peers, takes_pods, Says::Peers));
+    updates.push(watch::<Attachment, _>(
+        cluster,
+        all(),
+        attachments,
+        attachment_view,
+        WatchEvent::Attachments,
+    ));
+    updates.push(watch::<Driver, _>(cluster, all(), Source::Drivers, never_attaches, WatchEvent::Drivers));
+    updates.push(watch::<Node, _>(cluster, all(), Source::Peers, takes_pods, WatchEvent::Peers));
 }
 
 /// One watch, with trimmed objects.
@@ -100,18 +112,18 @@ fn watch<K, V>(
     config: Config,
     source: Source,
     trim: impl Fn(&K) -> V + Send + 'static,
-    says: impl Fn(Event<(Key, V)>) -> Says + Send + 'static,
+    change: impl Fn(Event<(Key, V)>) -> WatchEvent + Send + 'static,
 ) -> BoxStream<'static, Update>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     V: 'static,
 {
     let entry = move |object: &K| ((object.namespace().unwrap_or_default(), object.name_any()), trim(object));
-    follow(Api::<K>::all(cluster.client().clone()), config, source.resource(), cluster.wish().clone())
+    follow(Api::<K>::all(cluster.client().clone()), config, source.resource(), cluster.retry_after().clone())
         .map(move |event| Update {
             source,
             is_sign_of_life: !matches!(event, Ok(Event::Init) | Err(_)),
-            says: event.map(|event| says(trimmed(event, &entry))),
+            change: event.map(|event| change(trimmed(event, &entry))),
         })
         .boxed()
 }

@@ -14,12 +14,12 @@ async fn a_look_shows_the_node_and_its_pods_in_two_calls() {
         fake.pod(name, node).unwrap();
     }
     fake.budget("a", Limit::MinAvailable("1")).unwrap();
-    let last = Picture { budgets: vec![BudgetView::default()], ..Picture::default() };
-    let look = fresh_look(&cluster, "edge-a", Some(&last), false).await.unwrap();
-    let names: Vec<_> = look.pods.iter().map(|pod| pod.id.to_string()).collect();
+    let last = Snapshot { budgets: vec![BudgetView::default()], ..Snapshot::default() };
+    let snapshot = relist(&cluster, "edge-a", Some(&last), false).await.unwrap();
+    let names: Vec<_> = snapshot.pods.iter().map(|pod| pod.id.to_string()).collect();
     assert_eq!(names, ["default/a", "default/b"]);
-    assert_eq!(look.node.unwrap().name, "edge-a");
-    assert_eq!(look.budgets, last.budgets);
+    assert_eq!(snapshot.node.unwrap().name, "edge-a");
+    assert_eq!(snapshot.budgets, last.budgets);
     let asked: Vec<_> = fake.requests().recent().into_iter().map(|r| (r.verb, r.resource, r.query)).collect();
     assert_eq!(asked.len(), 2, "{asked:?}");
     let query = &asked.iter().find(|(verb, ..)| verb == "list").unwrap().2;
@@ -27,17 +27,17 @@ async fn a_look_shows_the_node_and_its_pods_in_two_calls() {
         query, "&fieldSelector=spec.nodeName%3Dedge-a&limit=500",
         "no resourceVersion: from the store"
     );
-    let look = fresh_look(&cluster, "edge-a", None, false).await.unwrap();
-    assert_eq!(look.budgets[0].name, "a");
+    let snapshot = relist(&cluster, "edge-a", None, false).await.unwrap();
+    assert_eq!(snapshot.budgets[0].name, "a");
 }
 
 #[tokio::test]
 async fn a_look_at_a_node_that_is_gone() {
     let (fake, cluster) = still_cluster();
     fake.delete("nodes", "", "edge-a");
-    let look = fresh_look(&cluster, "edge-a", None, false).await.unwrap();
-    assert_eq!(look, Picture::default());
-    let failure = fresh_look(&cluster, "a,spec.nodeName=b", None, false).await.unwrap_err();
+    let snapshot = relist(&cluster, "edge-a", None, false).await.unwrap();
+    assert_eq!(snapshot, Snapshot::default());
+    let failure = relist(&cluster, "a,spec.nodeName=b", None, false).await.unwrap_err();
     assert!(matches!(failure, ApiFailure::Other { .. }), "{failure}");
 }
 
@@ -47,8 +47,8 @@ async fn long_lists_come_in_pages() {
     for number in 0..1_001 {
         fake.pod(&format!("p{number:04}"), "edge-a").unwrap();
     }
-    let look = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap();
-    assert_eq!(look.pods.len(), 1_001);
+    let snapshot = relist(&cluster, "edge-a", Some(&Snapshot::default()), false).await.unwrap();
+    assert_eq!(snapshot.pods.len(), 1_001);
     assert_eq!(fake.requests().count("ebb/", "list", "pods"), 3);
 }
 
@@ -63,8 +63,8 @@ async fn pages_are_as_long_as_wanted() {
     {
         fake.requests().clear();
         let cluster = cluster.clone().with_page(page);
-        let look = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap();
-        assert_eq!(look.pods.len(), 7, "{page}");
+        let snapshot = relist(&cluster, "edge-a", Some(&Snapshot::default()), false).await.unwrap();
+        assert_eq!(snapshot.pods.len(), 7, "{page}");
         assert_eq!(fake.requests().count("ebb/", "list", "pods"), calls, "{page}");
         let first = fake.requests().recent().into_iter().find(|request| request.resource == "pods").unwrap();
         assert!(first.query.ends_with(last_query), "{page}: {}", first.query);
@@ -88,26 +88,27 @@ async fn a_list_whose_next_page_has_expired_begins_again() {
         fake.pod(&format!("p{number}"), "edge-a").unwrap();
     }
     // First page, second page, and each time the third one has expired.
-    let look = async |expired: u32| {
+    let snapshot = async |expired: u32| {
         fake.faults().clear();
         fake.requests().clear();
         for round in 0..expired {
             fake.faults().add(Fault::on("list", "pods", expire()).after(2 * (round + 1)));
         }
-        fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await
+        relist(&cluster, "edge-a", Some(&Snapshot::default()), false).await
     };
     for (expired, calls) in [(0, 3), (1, 6), (2, 9)] {
-        let names: Vec<_> = look(expired).await.unwrap().pods.into_iter().map(|pod| pod.id.name).collect();
+        let names: Vec<_> =
+            snapshot(expired).await.unwrap().pods.into_iter().map(|pod| pod.id.name).collect();
         assert_eq!(names, ["p0", "p1", "p2", "p3", "p4"], "{expired}: each pod once");
         assert_eq!(fake.requests().count("ebb/", "list", "pods"), calls, "{expired}");
     }
-    let failure = look(3).await.unwrap_err();
+    let failure = snapshot(3).await.unwrap_err();
     assert!(failure.text().starts_with("cannot list pods: the next page had expired"), "{failure}");
     // Without a continue token there is no list to begin again.
     fake.faults().clear();
     fake.requests().clear();
     fake.faults().add(Fault::on("list", "pods", expire()).always());
-    assert!(fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.is_err());
+    assert!(relist(&cluster, "edge-a", Some(&Snapshot::default()), false).await.is_err());
     assert_eq!(fake.requests().count("ebb/", "list", "pods"), 1);
 }
 
@@ -116,7 +117,7 @@ async fn a_list_without_end_is_given_up() {
     let (fake, cluster) = still_cluster();
     let page = json!({"kind": "PodList", "metadata": {"continue": "more"}, "items": null});
     fake.faults().add(Fault::on("list", "pods", Effect::Answer(Reply::json(200, &page))).always());
-    let failure = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap_err();
+    let failure = relist(&cluster, "edge-a", Some(&Snapshot::default()), false).await.unwrap_err();
     assert!(failure.text().contains("has no end"), "{failure}");
 }
 
@@ -125,7 +126,7 @@ async fn half_a_look_is_none() {
     let (fake, cluster) = still_cluster();
     for (verb, resource) in [("get", "nodes"), ("list", "pods"), ("list", "poddisruptionbudgets")] {
         fake.faults().add(Fault::on(verb, resource, Effect::Answer(Reply::timeout())).always());
-        let failure = fresh_look(&cluster, "edge-a", None, false).await.unwrap_err();
+        let failure = relist(&cluster, "edge-a", None, false).await.unwrap_err();
         assert!(failure.is_unreachable(), "{failure}");
         fake.faults().clear();
     }
@@ -142,9 +143,9 @@ async fn a_pod_of_a_daemon_set_is_asked_about_once() {
         fake.apply(pod).unwrap();
     }
     for _ in 0..2 {
-        let look = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap();
+        let snapshot = relist(&cluster, "edge-a", Some(&Snapshot::default()), false).await.unwrap();
         let existences: Vec<_> =
-            look.pods.iter().map(|pod| pod.controller.as_ref().unwrap().existence).collect();
+            snapshot.pods.iter().map(|pod| pod.controller.as_ref().unwrap().existence).collect();
         assert_eq!(existences, [Existence::Present, Existence::Present, Existence::Missing]);
         assert_eq!(fake.requests().count("ebb/", "get", "daemonsets"), 2);
     }
@@ -159,8 +160,8 @@ async fn a_daemon_set_that_cannot_be_read_is_unknown() {
     fake.apply(pod).unwrap();
     let denied = Reply::forbidden("edge", "get", "daemonsets", "default", "a");
     fake.faults().add(Fault::on("get", "daemonsets", Effect::Answer(denied)));
-    let look = fresh_look(&cluster, "edge-a", Some(&Picture::default()), false).await.unwrap();
-    assert_eq!(look.pods[0].controller.as_ref().unwrap().existence, Existence::Unknown);
+    let snapshot = relist(&cluster, "edge-a", Some(&Snapshot::default()), false).await.unwrap();
+    assert_eq!(snapshot.pods[0].controller.as_ref().unwrap().existence, Existence::Unknown);
 }
 
 #[tokio::test]
@@ -171,15 +172,15 @@ async fn a_look_at_volumes_costs_one_call_more_for_what_is_known() {
         attach(&fake, volume, node);
     }
     let storage = Storage { attachments: Attachments::NotAsked, ..storage_of("db") };
-    let last = Picture { storage: storage.clone(), ..Picture::default() };
-    let look = fresh_look(&cluster, "edge-a", Some(&last), false).await.unwrap();
-    assert_eq!(look.storage, storage, "taken over");
+    let last = Snapshot { storage: storage.clone(), ..Snapshot::default() };
+    let snapshot = relist(&cluster, "edge-a", Some(&last), false).await.unwrap();
+    assert_eq!(snapshot.storage, storage, "taken over");
     fake.requests().clear();
-    let look = fresh_look(&cluster, "edge-a", Some(&last), true).await.unwrap();
+    let snapshot = relist(&cluster, "edge-a", Some(&last), true).await.unwrap();
     let found = [("vol-db", "edge-a"), ("vol-db", "edge-b"), ("vol-left", "edge-a")];
     let found = found.map(|(volume, node)| attached(volume, node)).to_vec();
     let expected = Storage { attachments: Attachments::Listed(found), ..storage };
-    assert_eq!(look.storage, expected, "all of the node, and the pod's volumes wherever they are");
+    assert_eq!(snapshot.storage, expected, "all of the node, and the pod's volumes wherever they are");
     assert_eq!(fake.requests().count("ebb/", "list", "*"), 2);
     assert_eq!(fake.requests().count("ebb/", "get", "*"), 2, "the node, and the driver");
     let asked = fake.requests().recent().into_iter().find(|request| request.resource == "volumeattachments");
@@ -199,7 +200,7 @@ async fn a_look_at_volumes_reads_by_name_what_the_pods_hang_on() {
         fake.apply(claim).unwrap();
     }
     fake.requests().clear();
-    let look = fresh_look(&cluster, "edge-a", None, true).await.unwrap();
+    let snapshot = relist(&cluster, "edge-a", None, true).await.unwrap();
     let missing = ClaimView { namespace: "default".into(), name: "missing".into(), ..ClaimView::default() };
     let db = storage_of("db");
     let expected = Storage {
@@ -208,7 +209,7 @@ async fn a_look_at_volumes_reads_by_name_what_the_pods_hang_on() {
         peer_takes_pods: None,
         ..db
     };
-    assert_eq!(look.storage, expected);
+    assert_eq!(snapshot.storage, expected);
     assert_eq!(fake.requests().count("ebb/", "list", "persistentvolumeclaims"), 0);
     assert_eq!(fake.requests().count("ebb/", "get", "*"), 5, "the node, two claims, a volume, a driver");
     // A driver that cannot be read counts as one that attaches; any other failure is a failure of the whole list.
@@ -217,13 +218,13 @@ async fn a_look_at_volumes_reads_by_name_what_the_pods_hang_on() {
     {
         let away = Effect::Answer(Reply::text(503, "no"));
         fake.faults().add(Fault::on("get", resource, away).always());
-        let look = fresh_look(&cluster, "edge-a", None, true).await;
-        assert_eq!(look.is_err(), is_needed, "{resource}: {look:?}");
+        let snapshot = relist(&cluster, "edge-a", None, true).await;
+        assert_eq!(snapshot.is_err(), is_needed, "{resource}: {snapshot:?}");
         fake.faults().clear();
     }
     let denied = Reply::forbidden("edge", "get", "persistentvolumeclaims", "default", "db");
     fake.faults().add(Fault::on("get", "persistentvolumeclaims", Effect::Answer(denied)).always());
-    let storage = fresh_look(&cluster, "edge-a", None, true).await.unwrap().storage;
+    let storage = relist(&cluster, "edge-a", None, true).await.unwrap().storage;
     let needed = "needs the right to `get` `persistentvolumeclaims`";
     assert!(storage.claims_unreadable.is_some_and(|text| text.contains(needed)));
 }
@@ -231,17 +232,17 @@ async fn a_look_at_volumes_reads_by_name_what_the_pods_hang_on() {
 #[tokio::test]
 async fn a_look_without_attachments() {
     let (fake, cluster) = still_cluster();
-    let look = async || fresh_look(&cluster, "edge-a", Some(&Picture::default()), true).await;
+    let snapshot = async || relist(&cluster, "edge-a", Some(&Snapshot::default()), true).await;
     fake.faults().unserve("volumeattachments");
     assert_eq!(
-        look().await.unwrap().storage.attachments,
+        snapshot().await.unwrap().storage.attachments,
         Attachments::NotServed,
         "the server says so itself"
     );
     fake.faults().clear();
     let fault = |effect| fake.faults().add(Fault::on("list", "volumeattachments", effect));
     fault(Effect::Answer(Reply::forbidden("edge", "list", "volumeattachments", "", "")));
-    let attachments = look().await.unwrap().storage.attachments;
+    let attachments = snapshot().await.unwrap().storage.attachments;
     let needed = "needs the right to `list` `volumeattachments`";
     assert!(
         matches!(&attachments, Attachments::Unreadable(text) if text.contains(needed)),
@@ -255,7 +256,7 @@ async fn a_look_without_attachments() {
         Effect::Answer(Reply::text(404, "404 page not found")),
     ] {
         fault(effect.clone());
-        let failure = look().await.unwrap_err();
+        let failure = snapshot().await.unwrap_err();
         assert!(failure.text().starts_with("cannot list volumeattachments: "), "{effect:?}: {failure}");
     }
 }
@@ -291,12 +292,12 @@ async fn only_an_api_servers_word_makes_a_node_gone() {
 }
 
 #[tokio::test]
-async fn a_full_look_is_as_good_as_a_feed() {
+async fn a_full_look_is_as_good_as_a_informer() {
     let (fake, cluster) = still_cluster();
     fake.budget("db", Limit::MinAvailable("1")).unwrap();
     fake.pod("plain", "edge-a").unwrap();
-    let look = full_look(&cluster, "edge-a").await.unwrap();
-    assert_eq!((look.pods.len(), look.budgets.len(), look.storage), (1, 1, Storage::default()));
+    let snapshot = full_snapshot(&cluster, "edge-a").await.unwrap();
+    assert_eq!((snapshot.pods.len(), snapshot.budgets.len(), snapshot.storage), (1, 1, Storage::default()));
     assert_eq!(fake.requests().count("ebb/", "*", "*"), 3);
     pod_with_volume(&fake, "db");
     pod_with_volume(&fake, "elsewhere");
@@ -305,14 +306,14 @@ async fn a_full_look_is_as_good_as_a_feed() {
     driver(&fake, "csi.bench", true);
     fake.node("edge-b").unwrap();
     fake.requests().clear();
-    let look = full_look(&cluster, "edge-a").await.unwrap();
+    let snapshot = full_snapshot(&cluster, "edge-a").await.unwrap();
     let both = vec![attached("vol-db", "edge-a"), attached("vol-elsewhere", "edge-a")];
     let expected =
         Storage { attachments: Attachments::Listed(both), peer_takes_pods: Some(true), ..storage_of("db") };
-    assert_eq!(look.storage, expected);
+    assert_eq!(snapshot.storage, expected);
     assert_eq!(fake.requests().count("ebb/", "*", "*"), 8);
-    let mut feed = crate::Feed::start(&connect_to(&fake), "edge-a");
-    crate::testing::soon(async { while *feed.changed().await != look {} }).await;
+    let mut informer = crate::Informer::start(&connect_to(&fake), "edge-a");
+    crate::testing::soon(async { while *informer.changed().await != snapshot {} }).await;
 }
 
 #[tokio::test]
@@ -328,14 +329,14 @@ async fn a_full_look_does_without_what_it_is_not_shown() {
     for (verb, resource, expected) in cases {
         let denied = || Effect::Answer(Reply::forbidden("edge", verb, resource, "", ""));
         fake.faults().add(Fault::on(verb, resource, denied()).always());
-        assert_eq!(full_look(&cluster, "edge-a").await.unwrap().storage, expected, "{resource}");
+        assert_eq!(full_snapshot(&cluster, "edge-a").await.unwrap().storage, expected, "{resource}");
         fake.faults().clear();
     }
     for (verb, resource) in
         [("get", "persistentvolumeclaims"), ("list", "volumeattachments"), ("list", "nodes")]
     {
         fake.faults().add(Fault::on(verb, resource, Effect::ResetBefore).always());
-        let failure = full_look(&cluster, "edge-a").await.unwrap_err();
+        let failure = full_snapshot(&cluster, "edge-a").await.unwrap_err();
         assert!(failure.is_unreachable(), "{resource}: {failure}");
         fake.faults().clear();
     }
