@@ -1,7 +1,7 @@
 //! A model of all agents together. Every short run of the model is searched for one that breaks a promise.
 //!
 //! `cargo test -p model` searches all runs with one deviation, and some with two. The long search is `cargo run -p
-//! model --release -- --depth 2` (`--walks N` for random walks, `--scenario NAME`).
+//! model --profile search -- --depth 2` (`--walks N` for random walks, `--scenario NAME`).
 //!
 //! # What is real
 //!

@@ -1,4 +1,4 @@
-//! The long search: `cargo run -p model --release -- --help`.
+//! The long search: `cargo run -p model --profile search -- --help`.
 
 use std::time::Instant;
 
