@@ -1,4 +1,4 @@
-//! The hands of device-op: looks at files, and does what a step wants.
+//! The shell of device-op: reads the files, and carries out the effects of a step.
 
 use pubsub::store::{create_folder, write_durably};
 use pubsub::{
@@ -22,7 +22,7 @@ use crate::record_files::RecordFiles;
 use crate::showing::troubled;
 use crate::state::{Phase, State};
 
-/// EVE's number of a configuration that was read well, and of a device that is online.
+/// EVE's value of `ConfigGetStatus` for a configuration that was read without an error.
 const CONFIG_GET_SUCCESS: u8 = 1;
 const DEVICE_ONLINE: u8 = 1;
 
@@ -38,16 +38,16 @@ pub(crate) struct DeviceOpShell {
     commands: [Subscription<DeviceOpsCmd>; 4],
     action: Subscription<DeviceAction>,
     counters: Counters,
-    /// Counter files, what an operator says beside the commands, and the brake.
+    /// Wakes on changes of the counter files, the operator's cancels, and the freeze.
     other_files: PathWatch,
 }
 
-/// An effect that was not done.
+/// An effect that was not carried out, with the reason.
 #[derive(Debug, thiserror::Error)]
 enum NotDone {
     #[error("cannot record the counter of {} of {}", kind.1, kind.0)]
     Counter { kind: Kind, source: StoreError },
-    #[error("the record on /persist could be opened again: going on from what it holds")]
+    #[error("the record on /persist could be opened again: device-op reads it and goes on from there")]
     RecordIsBack,
 }
 
