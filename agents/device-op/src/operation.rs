@@ -284,7 +284,7 @@ fn acting(next: &mut State, facts: &Facts, now: Moment) {
     }
 }
 
-/// The command and its drain request stay published until the command is taken back or another one waits.
+/// The command and its drain request stay published until the command is taken back or a second one waits.
 fn done(next: &mut State, facts: &Facts, now: Moment) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {

@@ -163,7 +163,7 @@ impl Shell for DeviceOpShell {
             tracing::info!("scheduleDeviceOperation: {line}; {}{}", shown.blocked_by, shown.release);
         }
         let known = &before.shown.commands;
-        after.shown.commands.iter().filter(|line| !known.contains(line)).for_each(tell_command);
+        after.shown.commands.iter().filter(|line| !known.contains(line)).for_each(log_command);
     }
 }
 
@@ -194,7 +194,7 @@ impl DeviceOpShell {
     }
 }
 
-/// How far the operation is, as the log says it.
+/// Operation and phase for the log.
 fn line_of(state: &State) -> String {
     state.shown.operation.map_or_else(
         || "no operation is pending".to_owned(),
@@ -202,8 +202,8 @@ fn line_of(state: &State) -> String {
     )
 }
 
-/// What became of a command, also of one that was never an operation.
-fn tell_command(line: &CommandLine) {
+/// Logs the state of a command, also of one that was not accepted.
+fn log_command(line: &CommandLine) {
     let CommandLine { source, operation, counter, state, reason } = line;
     let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match state {
@@ -262,7 +262,7 @@ fn zedagent_status(command: Option<(Operation, &String)>) -> ZedAgentStatus {
 mod tests {
     use super::*;
 
-    /// What EVE's agents look at. All else is not ours to say: its zero value.
+    /// The fields that EVE's agents read; all others have the zero value.
     #[test]
     fn a_command_fills_its_own_fields_and_no_others() {
         let reason = "because".to_owned();

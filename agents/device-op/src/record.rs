@@ -91,7 +91,7 @@ impl Accepted {
     }
 }
 
-/// How a command ends.
+/// The ways in which a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The command was carried out.

@@ -21,7 +21,7 @@ pub(crate) struct Logind {
     bus: Bus,
 }
 
-/// Whether inhibitor locks, by which programs forbid a shutdown, are respected.
+/// The treatment of inhibitor locks, by which programs forbid a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inhibitors {
     /// A lock forbids the shutdown.
@@ -45,7 +45,7 @@ pub(crate) enum Answer {
     Unanswered(String),
 }
 
-/// One inhibitor in the answer to `ListInhibitors`: what, who, why, mode, user, process.
+/// An inhibitor in the answer to `ListInhibitors`: what, who, why, mode, user, process.
 type Inhibitor = (String, String, String, String, u32, u32);
 
 impl Logind {

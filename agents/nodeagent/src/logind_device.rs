@@ -21,7 +21,7 @@ pub(crate) struct LogindDevice {
     patience: Patience,
 }
 
-/// How long nodeagent waits for inhibitors.
+/// Limits of the wait for inhibitors.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// Number of checks.

@@ -155,7 +155,7 @@ pub enum Hooks {
 pub struct Trial {
     /// Number of the means, 0 for the first.
     pub means: usize,
-    /// It is the means of a dry run.
+    /// True for the means of a dry run.
     pub dry_run: bool,
     /// The serial of the effect; None before it begins, and if an earlier nodeagent began it.
     pub running: Option<u32>,
@@ -228,7 +228,7 @@ impl State {
             && self.action.shutdown_source == command.source
     }
 
-    /// How often this command passed the point of no return in this boot.
+    /// Number of times that this command passed the point of no return in this boot.
     fn tries_of(&self, command: &Command) -> u32 {
         if self.action.acted == Some(command.named()) { self.action.tries } else { 0 }
     }

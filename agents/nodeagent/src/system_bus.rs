@@ -139,8 +139,8 @@ impl Bus {
     }
 }
 
-/// Whether the call was carried out. After an error of the connection that is not known. The same holds for the
-/// errors that the bus itself sends when a service went away or took too long.
+/// Tells a call that was refused from a call that may have been carried out. After an error of the connection that is
+/// not known. The same holds for the errors that the bus itself sends when a service went away or took too long.
 fn classified(error: &zbus::Error) -> CallError {
     let Some((name, text)) = named(error) else {
         return CallError::Unanswered(shown(&error_chain(error)));

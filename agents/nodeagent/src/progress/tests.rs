@@ -420,7 +420,7 @@ fn f9_a_means_is_not_used_again_by_a_restart() {
     assert!(sim.action.error.ends_with("no answer, and the device is still up after 5 minutes"));
 }
 
-/// What logind has begun has its full time, also over a restart.
+/// An operation that logind has begun has its full time, also over a restart.
 #[test]
 fn the_time_of_what_was_begun_outlives_a_restart() {
     let mut sim = Sim::new();
