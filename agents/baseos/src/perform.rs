@@ -163,7 +163,7 @@ impl Shell for BaseosShell {
                     );
                 }
                 Err(error) => {
-                    tracing::error!("cannot kill the activate command of an earlier baseos: {error}")
+                    tracing::error!("cannot kill the activate command of an earlier baseos: {error}");
                 }
             },
             Effect::WakeAt(_) => {}

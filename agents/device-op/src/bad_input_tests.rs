@@ -131,10 +131,10 @@ async fn a_counter_file_that_is_bad_from_the_start() {
             assert_eq!(device.request_now(), None, "{bad:?}: it may have been done");
             device.give(Operation::Reboot, 3);
         } else {
-            device.until_blocked_by("no reboot command is taken").await;
+            device.until_blocked_by("no reboot command is accepted").await;
             device.give(Operation::Reboot, 2);
             device.give(Operation::Poweroff, 2);
-            assert_eq!(device.until_requested().await.context, "poweroff", "others are taken");
+            assert_eq!(device.until_requested().await.context, "poweroff", "other commands are accepted");
             device.until_blocked_by(&path).await;
             device.write(&command_path(Operation::Poweroff), &COMMAND_2.replace("true", "false"));
             until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;

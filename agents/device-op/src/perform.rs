@@ -216,7 +216,7 @@ fn log_command(line: &CommandLine) {
     }
 }
 
-/// Only the first look of a boot needs it.
+/// The operation that nodeagent began last; read only for the first step of a boot, which needs it.
 fn acted(root: &Root, state: &State) -> Option<ActionRecord> {
     (state.phase == Phase::NewBoot).then(|| looking::acted(root))?
 }
@@ -225,7 +225,7 @@ fn command_key() -> TopicKey {
     TopicKey::parse(agent::ZEDAGENT).unwrap_or_else(|_| TopicKey::global())
 }
 
-/// The command in a status, with its reason.
+/// The command in ZedAgentStatus, with its reason.
 fn given(status: &ZedAgentStatus) -> Option<(Operation, String)> {
     let is_given = |operation: &Operation| match operation {
         Operation::Reboot => status.reboot_cmd,
@@ -236,7 +236,7 @@ fn given(status: &ZedAgentStatus) -> Option<(Operation, String)> {
     Some((operation, status.requested_reboot_reason.clone()))
 }
 
-/// EVE's status with at most one command.
+/// ZedAgentStatus with at most one command.
 fn zedagent_status(command: Option<(Operation, &String)>) -> ZedAgentStatus {
     let operation = command.map(|(operation, _)| operation);
     let (boot_reason, device_state) = match operation {

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use diagram::check_diagram;
 use proptest::prelude::*;
-use runtime::testing::{Around, SimAgent, SimFaults, any_around, any_run, explored, play_around};
+use runtime::testing::{
+    CommonEvent, SimAgent, SimFaults, any_common_event, any_run, explored, play_common_event,
+};
 use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus};
 
 use super::sim::{Plan, RETRY_MS, Sim, config};
@@ -14,7 +16,7 @@ use crate::facts::{Content, Running};
 /// An event around baseos.
 #[derive(Clone, Debug)]
 enum SimEvent {
-    Around(Around),
+    Common(CommonEvent),
     Want(&'static str, u32, bool),
     Remove(&'static str),
     Garble(&'static str),
@@ -55,7 +57,7 @@ fn any_event() -> impl Strategy<Value = SimEvent> {
         DeviceActionState::Failed,
     ];
     prop_oneof![
-        36 => any_around(&[1, 1000, RETRY_MS]).prop_map(SimEvent::Around),
+        36 => any_common_event(&[1, 1000, RETRY_MS]).prop_map(SimEvent::Common),
         4 => (any_uuid(), 1..3_u32, prop::bool::weighted(0.8))
             .prop_map(|(uuid, counter, activate)| SimEvent::Want(uuid, counter, activate)),
         1 => any_uuid().prop_map(SimEvent::Remove),
@@ -80,7 +82,7 @@ fn any_event() -> impl Strategy<Value = SimEvent> {
 /// Applies one event. baseos itself moves only in its turns. The simulation checks the invariants.
 fn play(sim: &mut Sim, event: SimEvent, boots: &mut u32) {
     match event {
-        SimEvent::Around(around) => play_around(sim, around),
+        SimEvent::Common(event) => play_common_event(sim, event),
         SimEvent::Want(uuid, counter, activate) => {
             let config = BaseOsConfig { activate, ..config(uuid, counter) };
             sim.configs.insert(uuid.to_owned(), Configured::Given(config));

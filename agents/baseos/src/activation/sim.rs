@@ -172,7 +172,7 @@ impl Sim {
     /// D5: the gate, BaseOsHold, nodeagent and the record come before the command.
     fn invariant_activate(&self, config: &BaseOsConfig) {
         assert!(!self.policy.dry_run, "a dry run activates");
-        assert!(self.proceeded, "activated without the gate's word");
+        assert!(self.proceeded, "activated although the gate is closed");
         let (nodeagent, hold) = &self.looked_at;
         assert_eq!(hold.state, BaseOsHoldState::Activating, "the hold was not on disk at the look");
         assert_eq!(hold.content_tree_uuid, config.content_tree_uuid);
@@ -190,7 +190,7 @@ impl Sim {
         // The activate command of an earlier process may have been killed in this very step, because its time was
         // over.
         let is_running = matches!(self.state.phase, Phase::Activating { .. }) || self.was_left_running;
-        assert!(!releases || self.proceeded || is_running, "{hold:?} without the gate's word");
+        assert!(!releases || self.proceeded || is_running, "{hold:?} although the gate is closed");
     }
 
     fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {

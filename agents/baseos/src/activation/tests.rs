@@ -313,13 +313,13 @@ fn d14_a_revert_that_cannot_be_recorded_still_takes_effect() {
         sim.faults.takes_no_record = true;
         sim.nodeagent_about(Taken, 0);
         sim.configs.remove("a");
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!(sim.hold.state, BaseOsHoldState::Deferred, "nodeagent must not go on");
         sim.nodeagent_about(Idle, 0);
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!(sim.zedkube.request, None, "the node is given back");
         sim.reload();
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!((sim.zedkube.request.clone(), sim.command), (None, None));
         assert!(!sim.statuses.values().any(|status| status.activated), "{:?}", sim.statuses);
         sim.faults.takes_no_record = false;
@@ -339,7 +339,7 @@ fn activated_on_a_disk_that_fails() -> Sim {
     let mut sim = activated();
     sim.faults.takes_no_record = true;
     sim.configs.insert("a".to_owned(), Configured::Given(config("a", 2)));
-    sim.look_around();
+    sim.run_a_few_steps();
     sim
 }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use diagram::check_diagram;
 use proptest::prelude::*;
 use runtime::freeze::Freeze;
-use runtime::testing::{Around, SimAgent, SimFaults, any_around, any_run, explored, play_around};
+use runtime::testing::{
+    CommonEvent, SimAgent, SimFaults, any_common_event, any_run, explored, play_common_event,
+};
 use schemas::{DrainStatus, Operation, Source};
 
 use super::sim::{Plan, RETRY_MS, Sim};
@@ -14,7 +16,7 @@ use crate::facts::{Commanded, Kind, Recorded, all_kinds};
 /// An event around device-op.
 #[derive(Clone, Debug)]
 enum SimEvent {
-    Around(Around),
+    Common(CommonEvent),
     Say(Kind, u32, bool),
     Remove(Kind),
     Garble(Kind),
@@ -40,7 +42,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 fn any_event() -> impl Strategy<Value = SimEvent> {
     let answer = prop::sample::select(DrainStatus::ALL.as_slice());
     prop_oneof![
-        36 => any_around(&[1, 1000, RETRY_MS]).prop_map(SimEvent::Around),
+        36 => any_common_event(&[1, 1000, RETRY_MS]).prop_map(SimEvent::Common),
         1 => Just(SimEvent::Boot),
         4 => (any_kind(), 1..4_u32, prop::bool::weighted(0.8))
             .prop_map(|(kind, counter, desired)| SimEvent::Say(kind, counter, desired)),
@@ -61,7 +63,7 @@ fn any_event() -> impl Strategy<Value = SimEvent> {
 /// Applies one event. device-op itself moves only in its turns. The simulation checks the invariants.
 fn play(sim: &mut Sim, event: SimEvent, boots: &mut u32) {
     match event {
-        SimEvent::Around(around) => play_around(sim, around),
+        SimEvent::Common(event) => play_common_event(sim, event),
         SimEvent::Say(kind, counter, desired_state) => sim.write(kind, counter, desired_state),
         SimEvent::Remove(kind) => {
             sim.commands.insert(kind, Commanded::Absent);

@@ -19,7 +19,7 @@ pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
-    sim_loop: SimLoop<DeviceOp>,
+    main_loop: SimLoop<DeviceOp>,
     pub(super) commands: BTreeMap<Kind, Commanded>,
     pub(super) counters: BTreeMap<Kind, Recorded>,
     pub(super) cancelled: BTreeMap<Kind, u32>,
@@ -48,7 +48,7 @@ impl Sim {
         let retry = Retry::After(Duration::from_millis(RETRY_MS));
         let policy = Policy { retry, boot_id: "boot-1".to_owned() };
         let mut sim = Self {
-            sim_loop: SimLoop::begin(State::resume(None, DeviceOpStatus::default(), None, "boot-1"), policy),
+            main_loop: SimLoop::begin(State::resume(None, DeviceOpStatus::default(), None, "boot-1"), policy),
             commands: all_kinds().map(|kind| (kind, Commanded::Absent)).collect(),
             counters: all_kinds().map(|kind| (kind, Recorded::Counter(1))).collect(),
             cancelled: BTreeMap::new(),
@@ -217,15 +217,16 @@ impl Sim {
             || handed_over.is_some_and(|current| {
                 !matches!(progress(&self.looked_at, current), Progress::Other | Progress::Unknown)
             });
-        assert!(self.proceeded || is_under_way, "handed over without the gate's word");
+        assert!(self.proceeded || is_under_way, "handed over although the gate is closed");
     }
 
     fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
-        let action = self.nodeagent.action.as_ref().expect("nothing is withdrawn while nobody knows");
+        let action =
+            self.nodeagent.action.as_ref().expect("nothing is withdrawn while nodeagent cannot be read");
         assert_ne!(action.state, DeviceActionState::Acting, "withdrawn while Acting");
     }
 
-    fn invariant_the_device_goes_down_only_for_a_standing_request(&self, about: Option<Accepted>) {
+    fn invariant_the_device_goes_down_only_for_a_published_request(&self, about: Option<Accepted>) {
         let handed_over = self.record.disk.as_ref().and_then(|record| record.handed_over);
         let name = |accepted: Accepted| (accepted.kind(), accepted.counter);
         assert_eq!(handed_over.map(name), about.map(name), "not on disk");
@@ -237,13 +238,13 @@ impl Deref for Sim {
     type Target = SimLoop<DeviceOp>;
 
     fn deref(&self) -> &Self::Target {
-        &self.sim_loop
+        &self.main_loop
     }
 }
 
 impl DerefMut for Sim {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.sim_loop
+        &mut self.main_loop
     }
 }
 
@@ -364,7 +365,7 @@ impl SimAgent for Sim {
                 self.plan = published.map_or(Plan::Look, Plan::Take);
             }
             (DeviceActionState::Taken, Plan::Act) => {
-                self.invariant_the_device_goes_down_only_for_a_standing_request(about);
+                self.invariant_the_device_goes_down_only_for_a_published_request(about);
                 self.write_action(DeviceActionState::Acting, about);
             }
             (DeviceActionState::Taken, _) if published == about => self.plan = Plan::Act,

@@ -460,7 +460,7 @@ mod without_record {
         let command = DeviceOpsCmd { without_record: true, ..command };
         sim.commands.insert((Person, Reboot), Commanded::Given(command));
         for _ in 0..4 {
-            sim.look_around();
+            sim.run_a_few_steps();
         }
     }
 
@@ -479,18 +479,18 @@ mod without_record {
             assert!(sim.zedkube.request.is_some(), "{is_first_contact} {is_new_boot}");
             assert!(sim.shown.without_record);
             sim.zedkube.answer(DrainStatus::Complete);
-            sim.look_around();
-            sim.look_around();
+            sim.run_a_few_steps();
+            sim.run_a_few_steps();
             assert_eq!(sim.command.as_ref().unwrap().0, Reboot);
             assert_eq!((sim.shown.source, sim.shown.counter), (Person, 2));
             sim.reload();
-            sim.look_around();
+            sim.run_a_few_steps();
             assert!(sim.command.is_some(), "a restart goes on from the record in /run");
             assert_ne!(sim.counters[&(Person, Reboot)], Recorded::Counter(2), "nothing was recorded");
             // Any other boot counts the command as done: `/run` is empty.
             sim.power_cycle("boot-3");
             for _ in 0..4 {
-                sim.look_around();
+                sim.run_a_few_steps();
             }
             assert_eq!((sim.zedkube.request, sim.command.clone()), (None, None));
         }
@@ -505,7 +505,7 @@ mod without_record {
         assert_eq!(sim.shown.operation, Some(Reboot));
         assert_eq!(sim.line(Controller, Poweroff), Some((2, Waiting)));
         sim.write(controllers(Reboot), 9, true);
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!(sim.line(Controller, Reboot), None, "it could not be kept");
         assert_eq!(sim.recorded(Reboot), Recorded::Counter(1));
         // After the take-back nothing has changed, and nothing has to be written.

@@ -305,12 +305,12 @@ fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
         let mut sim = released();
         sim.faults.takes_no_record = true;
         prepare(&mut sim);
-        sim.look_around();
+        sim.run_a_few_steps();
         sim
     };
     let another = |sim: &mut Sim| {
         sim.commands.insert(controllers(Shutdown), said(2, true));
-        sim.look_around();
+        sim.run_a_few_steps();
         sim.commands.insert(controllers(Shutdown), Commanded::Absent);
     };
     let done = |sim: &mut Sim| sim.nodeagent_ends(Done);
@@ -320,13 +320,13 @@ fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
         sim.faults.takes_no_record = true;
         sim.commands.insert(controllers(Reboot), Commanded::Absent);
         for _ in 0..3 {
-            sim.look_around();
+            sim.run_a_few_steps();
             // nodeagent finds the command cleared.
             sim.nodeagent_turn();
         }
         assert_eq!((sim.command.clone(), sim.zedkube.request), (None, None), "{number}");
         sim.reload();
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!((sim.command.clone(), sim.zedkube.request), (None, None), "{number}");
         sim.faults.takes_no_record = false;
         sim.run();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use diagram::check_diagram;
 use proptest::prelude::*;
-use runtime::testing::{Around, SimAgent, any_around, any_run, explored, play_around};
+use runtime::testing::{CommonEvent, SimAgent, any_common_event, any_run, explored, play_common_event};
 use schemas::Operation;
 
 use super::sim::{Sim, command};
@@ -12,7 +12,7 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum SimEvent {
-    Around(Around),
+    Common(CommonEvent),
     Command(Option<(Operation, u32)>),
     Activating(bool),
     Released(bool),
@@ -33,7 +33,7 @@ fn any_event() -> impl Strategy<Value = SimEvent> {
         Outcome::NoMeans,
     ]);
     prop_oneof![
-        20 => any_around(&[1, 1000, 300_000]).prop_map(SimEvent::Around),
+        20 => any_common_event(&[1, 1000, 300_000]).prop_map(SimEvent::Common),
         4 => prop::option::weighted(0.7, (operation, 1..3_u32)).prop_map(SimEvent::Command),
         2 => any::<bool>().prop_map(SimEvent::Activating),
         2 => prop::bool::weighted(0.7).prop_map(SimEvent::Released),
@@ -48,7 +48,7 @@ fn any_event() -> impl Strategy<Value = SimEvent> {
 fn play(sim: &mut Sim, event: SimEvent) {
     let serial = |sim: &Sim, current: bool| if current { sim.running.unwrap_or(0) } else { 0 };
     match event {
-        SimEvent::Around(around) => play_around(sim, around),
+        SimEvent::Common(event) => play_common_event(sim, event),
         SimEvent::Command(in_effect) => {
             sim.facts.command = in_effect.map(|(operation, counter)| command(operation, counter));
         }

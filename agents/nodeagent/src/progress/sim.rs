@@ -180,7 +180,7 @@ impl SimAgent for Sim {
             }
             Effect::Status(status) => self.status = (**status).clone(),
             Effect::Record(record) => {
-                assert_eq!(self.action.state, DeviceActionState::Acting, "the word goes first");
+                assert_eq!(self.action.state, DeviceActionState::Acting, "Acting is published first");
                 if self.faults.takes_no_record {
                     self.proof.refused = Some((record.clone(), "ActionRecord: disk full".to_owned()));
                 } else {
