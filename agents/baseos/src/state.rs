@@ -37,7 +37,7 @@ pub struct State {
 /// Phase of the current image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// No image needs anything.
+    /// No image needs an activation or a reboot.
     Idle,
     /// The gate or another reason holds the image.
     Deferred,

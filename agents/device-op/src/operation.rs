@@ -36,7 +36,7 @@ const LOOK_AT_FREEZE_MS: u64 = 60_000;
 pub struct Policy {
     /// `device-op.retry`.
     pub retry: Retry,
-    /// This boot.
+    /// The id of this boot.
     pub boot_id: String,
 }
 

@@ -168,7 +168,7 @@ impl Shell for DeviceOpShell {
 }
 
 impl DeviceOpShell {
-    /// The other files that are refused; those of the gate are in its words.
+    /// Refused files besides those of the gate, which are in the gate's own text.
     fn refused(&self) -> Vec<String> {
         let refused = self.commands.iter().flat_map(Subscription::refused).chain(self.action.refused());
         let misnamed = self.commands.iter().zip(Source::ALL);

@@ -22,7 +22,7 @@ pub enum NothingToTakeBack {
     Already {
         /// The operation.
         operation: Operation,
-        /// Its counter.
+        /// The counter of its command.
         counter: u32,
     },
     /// No command of this operation is pending.

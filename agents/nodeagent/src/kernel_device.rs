@@ -18,7 +18,7 @@ const SYNC_LIMIT: Duration = Duration::from_mins(4);
 pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     /// The reason why reboot(2) must not be called; None if it may.
     fn refusal(&self) -> Option<String>;
-    /// Writes all file systems.
+    /// Calls sync(2) for all file systems.
     fn sync(&self);
     /// Takes the machine down. It returns only if that failed, with the reason.
     fn take_down(&self, switch: Switch) -> String;

@@ -139,7 +139,7 @@ pub fn report(root: &Root) -> Option<NodeDrainReport> {
     read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten()
 }
 
-/// A publisher that asks for a drain of this node.
+/// A publisher that requests a drain of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
     publisher: &'static str,

@@ -74,7 +74,7 @@ fn d2_an_operation_that_was_deferred_still_needs_the_gate() {
     }
 }
 
-/// D3: a command of EVE's local profile server never asks for a drain.
+/// D3: a command of EVE's local profile server never requests a drain.
 #[test]
 fn d3_every_operation_asks_for_a_drain() {
     for operation in Operation::ALL {
@@ -87,7 +87,7 @@ fn d3_every_operation_asks_for_a_drain() {
     }
 }
 
-/// D9: EVE acts on an edge that an unrelated change of a status can make.
+/// D9: EVE acts on a change of the status that an unrelated change can cause.
 #[test]
 fn d9_only_what_the_gate_says_now_counts() {
     let mut sim = released();
@@ -105,7 +105,7 @@ fn d9_only_what_the_gate_says_now_counts() {
     assert!(sim.zedkube.request.is_some(), "the request stands throughout");
 }
 
-/// D18: EVE waits for ever for an edge that it did not see.
+/// D18: EVE waits for ever for a change that it has missed.
 #[test]
 fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
     let mut sim = Sim::new();

@@ -86,7 +86,7 @@ impl Form for OwnerKind {
 /// Limit in bytes for a selector, which is compared with every pod.
 const LONGEST_SELECTOR: usize = 4096;
 
-/// A label selector.
+/// A label selector, as `kubectl -l` takes it.
 pub(crate) struct PodSelector;
 
 impl Notation for PodSelector {
