@@ -1,7 +1,7 @@
 //! The state machine of an image: from its configuration to the reboot into it.
 //!
-//! Level-triggered: each look shows everything, and every way to an activation leads through the gate (D5). A state
-//! holds only when all its effects are done.
+//! Level-triggered: each snapshot shows everything, and every way to an activation leads through the gate (D5). A
+//! state is valid only when all its effects are carried out.
 
 use runtime::clock::Moment;
 use runtime::machine::Machine;
@@ -11,44 +11,45 @@ use schemas::{BaseOsConfig, BaseOsHoldState, SwState, Verdict};
 
 use crate::effect::{Effect, between};
 use crate::facts::{Configured, Facts};
-use crate::need::{Need, need, standing};
-use crate::nodeagent::{has_let_go, is_busy, reboot_failure, reboot_obstacle};
+use crate::need::{Need, config_in_effect, need};
+use crate::nodeagent::{has_released, is_busy, reboot_failure, reboot_obstacle};
 use crate::record::{Accepted, Failure, Stage};
 use crate::showing::show;
 use crate::state::{Phase, State};
 
-/// Before why it is not known whether an image runs already.
+/// Prefix of the reason while it is not known which version is running.
 pub(crate) const CANNOT_TELL: &str = "cannot tell which version is running: ";
 
-/// nodeagent's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
+/// Poll interval for nodeagent's lock while baseos waits for it, in milliseconds: a lock that is released causes no
+/// event.
 const LOOK_AT_LOCK_MS: u64 = 1000;
 
-/// The choices, from settings.
+/// The settings of baseos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// `baseos.retry`.
     pub retry: Retry,
-    /// `baseos.dry-run`: activations are only written down.
+    /// `baseos.dry-run`: activations are only written to a file.
     pub dry_run: bool,
     /// `baseos.activate` is set.
     pub can_activate: bool,
 }
 
-/// What happened.
+/// An event of the shell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// All files were read anew.
+    /// A snapshot of all files.
     Looked(Box<Facts>),
     /// The activate command has ended.
     Ended {
         /// The effect's serial.
         serial: u32,
-        /// Nothing, or why it failed.
+        /// Success, or the reason of the failure.
         result: Result<(), String>,
     },
 }
 
-/// Decides about images.
+/// The state machine of images.
 #[derive(Debug, Clone, Copy)]
 pub struct BaseOs;
 
@@ -71,7 +72,7 @@ impl Machine for BaseOs {
     }
 }
 
-/// The state after an event, and what has to be done before it holds.
+/// The state after an event, and the effects that must be carried out before it is valid.
 pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
@@ -88,7 +89,7 @@ pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State,
     (next, effects.into_iter().chain(wake).collect())
 }
 
-/// The command's result is recorded at once; everything else waits for the look that follows.
+/// The command's result is recorded at once; everything else waits for the next snapshot.
 fn ended(next: &mut State, serial: u32, result: &Result<(), String>) {
     match next.phase {
         Phase::Activating { serial: running } if running == serial => {
@@ -124,8 +125,8 @@ fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: 
     between(before, next, effects)
 }
 
-/// An activation lasts as long as its command lives, whoever started it. How it ends is not known: that is for the look
-/// that finds it ended.
+/// Takes note of an activate command that an earlier process started: the activation lasts as long as the command
+/// runs. Its result is not known; the snapshot that shows its end decides by the record.
 fn adopt(next: &mut State, facts: &Facts) {
     let is_ours = matches!(next.phase, Phase::Activating { .. });
     match facts.left_running {
@@ -135,13 +136,13 @@ fn adopt(next: &mut State, facts: &Facts) {
     }
 }
 
-/// One function per phase.
+/// Runs the function of the current phase.
 fn advance(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
     match next.phase {
         Phase::Idle => idle(next, facts, policy),
         Phase::Deferred => return deferred(next, facts, now, policy),
         Phase::Holding => return holding(next, facts, policy),
-        // Nothing can be taken back while the command runs; the look after its end sees what became of the rest.
+        // Nothing can be taken back while the command runs. The snapshot after its end decides about the rest.
         Phase::Activating { .. } | Phase::Adopted => {}
         Phase::Activated => activated(next, facts, now, policy),
         Phase::Recalling => recalling(next, facts),
@@ -150,13 +151,14 @@ fn advance(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<
     Vec::new()
 }
 
-/// The image is not wanted any more. One whose hold was cleared before this look needs no other look.
+/// Recalls an image that is not wanted any more. If BaseOsHold was cleared before this snapshot, the snapshot already
+/// shows whether nodeagent has released the reboot.
 fn recall(next: &mut State, facts: &Facts) {
     next.phase = Phase::Recalling;
     recalling(next, facts);
 }
 
-/// Accepts the next image that needs something.
+/// Accepts the next image that needs an activation or a reboot.
 fn idle(next: &mut State, facts: &Facts, policy: Policy) {
     next.record.current = candidate(next, facts, policy);
     next.phase = Phase::of(&next.record);
@@ -174,7 +176,7 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
         return Vec::new();
     };
     match gate.verdict {
-        // The answer to the request of another image.
+        // This answers the request for another image: a new request is needed.
         Verdict::Proceed(_) if gate.is_answer() && next.record.asked_for != config.content_tree_uuid => {
             publish(next, &config, facts)
         }
@@ -184,9 +186,9 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
         }
         Verdict::Publish => publish(next, &config, facts),
         Verdict::Defer(_) => Vec::new(),
-        // The hold may have released a reboot until just now.
+        // BaseOsHold may have released a reboot until now.
         Verdict::Failed(_) if !may_withdraw(next, facts) => {
-            next.obstacle = format!("{}; waiting for nodeagent to let go", gate.blocked_by);
+            next.obstacle = format!("{}; waiting for nodeagent to release the reboot", gate.blocked_by);
             Vec::new()
         }
         Verdict::Failed(_) => {
@@ -198,7 +200,8 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
     }
 }
 
-/// The hold was on disk before this look, so nodeagent stays from here on, unless it was there first.
+/// BaseOsHold was on disk before this snapshot, so nodeagent keeps the device up from here on, unless it had taken a
+/// command before.
 fn holding(next: &mut State, facts: &Facts, policy: Policy) -> Vec<Effect> {
     let Some((config, need)) = wanted(next, facts, policy) else {
         return Vec::new();
@@ -219,10 +222,11 @@ fn holding(next: &mut State, facts: &Facts, policy: Policy) -> Vec<Effect> {
     vec![Effect::Activate { serial, config }]
 }
 
-/// The gate may still change its mind. Once nodeagent is Acting that is too late, but the hold is cleared all the
-/// same: nodeagent does not need it any more, and must not find it again should it fail.
+/// The gate may still close. Once nodeagent is Acting that is too late, but BaseOsHold is cleared even so: nodeagent
+/// does not need it any more, and must not find it again if it fails.
 ///
-/// A reboot that failed is on disk before the hold is cleared, or a crash in between would try it again at once.
+/// A failed reboot is recorded before BaseOsHold is cleared; otherwise a crash in between would attempt it again at
+/// once.
 fn activated(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     let Some((config, need)) = wanted(next, facts, policy) else {
         return;
@@ -236,7 +240,8 @@ fn activated(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     }
 }
 
-/// The hold was cleared before this look: only now is what nodeagent's file says the last word.
+/// Waits until nodeagent has released the reboot. BaseOsHold was cleared before this snapshot, so nodeagent's file is
+/// final.
 fn recalling(next: &mut State, facts: &Facts) {
     if may_withdraw(next, facts) {
         let uuid = next.record.current_uuid().unwrap_or_default().to_owned();
@@ -262,8 +267,8 @@ fn failed(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     }
 }
 
-/// The current image as it is wanted now, and what it needs. One that is no longer wanted, or needs nothing that the
-/// gate is for, is dropped; then there is nothing.
+/// The current image as it is configured now, and the next step that it needs. None if the image is not wanted any
+/// more or needs neither activation nor reboot; then it is dropped.
 fn wanted(next: &mut State, facts: &Facts, policy: Policy) -> Option<(BaseOsConfig, Need)> {
     let Some(config) = wanted_config(next, facts) else {
         if next.record.current.is_some() {
@@ -290,10 +295,10 @@ fn wanted(next: &mut State, facts: &Facts, policy: Policy) -> Option<(BaseOsConf
 }
 
 fn wanted_config(next: &State, facts: &Facts) -> Option<BaseOsConfig> {
-    next.record.current.as_ref().and_then(|current| standing(current, facts))
+    next.record.current.as_ref().and_then(|current| config_in_effect(current, facts))
 }
 
-/// What holds an image back besides the gate.
+/// The reason why an image has to wait, other than the gate.
 fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String> {
     match need {
         Need::Unknown(why) => Some(format!("{CANNOT_TELL}{why}")),
@@ -305,21 +310,21 @@ fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String>
             let left = facts.left_running.map(|_| "an earlier activation is still running".to_owned());
             let busy =
                 || is_busy(&facts.nodeagent).then(|| "nodeagent is about to take the device down".to_owned());
-            left.or_else(busy).or_else(|| in_vain(config, facts))
+            left.or_else(busy).or_else(|| drain_is_futile(config, facts))
         }
-        Need::Reboot => in_vain(config, facts),
+        Need::Reboot => drain_is_futile(config, facts),
         Need::DryRun => facts.frozen.clone(),
         Need::Nothing | Need::Active | Need::Error(_) | Need::Impossible(_) => None,
     }
 }
 
-/// What would make a drain useless.
-fn in_vain(config: &BaseOsConfig, facts: &Facts) -> Option<String> {
+/// The reason why a drain would be in vain.
+fn drain_is_futile(config: &BaseOsConfig, facts: &Facts) -> Option<String> {
     let reboot = reboot_obstacle(&facts.nodeagent, &config.content_tree_uuid).map(str::to_owned);
     facts.frozen.clone().or(reboot)
 }
 
-/// The image to be served next: one that is activated already, else the first whose content is there.
+/// The image to be served next: one that is activated already, otherwise the first whose content is loaded.
 fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
     let need_of = |config: &&BaseOsConfig| need(&next.record, config, &facts.running, policy);
     let given = || facts.configs.values().filter_map(Configured::given);
@@ -332,14 +337,15 @@ fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
     Some(Accepted { config: config.clone(), carried_over: false })
 }
 
-/// Records the request that could be made now as ours, and makes it.
+/// Records the next request as baseos's own, and publishes it.
 fn publish(next: &mut State, config: &BaseOsConfig, facts: &Facts) -> Vec<Effect> {
     next.record.request = Some(facts.drain.next);
     next.record.asked_for.clone_from(&config.content_tree_uuid);
     vec![Effect::Request { own: facts.drain.next, uuid: config.content_tree_uuid.clone() }]
 }
 
-/// What became of an image is forgotten once its configuration says that it is not wanted: wanted again, it is new.
+/// Removes images from the record whose configuration says that they are not wanted. If such an image is wanted again
+/// later, it counts as new.
 fn forget_unwanted(next: &mut State, facts: &Facts) {
     let current = next.record.current_uuid().map(str::to_owned);
     let given = facts.configs.values().filter_map(Configured::given);
@@ -349,11 +355,11 @@ fn forget_unwanted(next: &mut State, facts: &Facts) {
     }
 }
 
-/// A drain is asked for only while an image waits for it, or for the reboot.
+/// True if baseos's request is published although no image waits for a drain or for the reboot.
 fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     match next.phase {
         Phase::Idle | Phase::Failed => facts.drain.own.is_some() && may_withdraw(next, facts),
-        // A freeze may last: the node is not kept empty for it.
+        // A freeze may last long: the node is not kept empty for it.
         Phase::Deferred => facts.frozen.is_some() && facts.drain.own.is_some() && may_withdraw(next, facts),
         Phase::Holding | Phase::Activating { .. } | Phase::Adopted | Phase::Activated | Phase::Recalling => {
             false
@@ -361,12 +367,14 @@ fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     }
 }
 
-/// The hold was cleared before this look, and nodeagent has let go: nothing can lead to a reboot for us any more.
+/// True if nodeagent can no longer reboot into the image: BaseOsHold was cleared before this snapshot, and nodeagent
+/// has released the reboot.
 fn may_withdraw(next: &State, facts: &Facts) -> bool {
-    next.hold.state != BaseOsHoldState::Activated && has_let_go(&facts.nodeagent)
+    next.hold.state != BaseOsHoldState::Activated && has_released(&facts.nodeagent)
 }
 
-/// The line of a dry run, each time one begins to stand: a crash may have come between the record and the line.
+/// The effect that appends the line of a dry run. It is repeated after a restart, because a crash may have come
+/// between the record and the line.
 fn written_down(next: &State, before: &State, policy: Policy) -> Option<Effect> {
     let config = next.record.current.as_ref().map(|current| &current.config)?;
     let is_dry_run = next.record.image(&config.content_tree_uuid)?.stage == Stage::DryRun;
@@ -374,7 +382,7 @@ fn written_down(next: &State, before: &State, policy: Policy) -> Option<Effect> 
     (policy.dry_run && is_dry_run && begins).then(|| Effect::WriteDown(config.clone()))
 }
 
-/// When to look again although nothing happens.
+/// When to run the next step although no file changes.
 fn wake(next: &State, now: Moment) -> Option<u64> {
     let soon = now.after(LOOK_AT_LOCK_MS);
     match (&next.phase, next.next_try.map(|next_try| next_try.at)) {

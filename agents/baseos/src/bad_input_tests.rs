@@ -1,5 +1,5 @@
-//! Every file that baseos reads, bad in every way that a file can be: nothing panics, nothing is activated, what was
-//! good last stands, the refusal can be seen, and a good file mends it.
+//! Every file that baseos reads, bad in every possible way. Nothing panics, no image is activated, the last good
+//! value stays in effect, the refusal is displayed, and a good file ends it.
 
 use std::fs;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::tests::{Device, UUID};
 
 use BaseOsHoldState::{Activated, Deferred, Idle};
 
-/// The version that is wanted.
+/// The version of the image to activate.
 fn good_config() -> String {
     format!(r#"{{"BaseOsVersion":"2.0","ContentTreeUUID":"{UUID}","RetryUpdateCounter":1,"Activate":true}}"#)
 }
 
 impl Device {
-    /// In a dry run: where the clock is paused, a command would have had its time before it begins.
+    /// A device in a dry run, because with a paused clock a command's time would be over before it begins.
     fn rehearsing(settings: &[(&str, &str)]) -> Self {
         let settings: Vec<_> =
             [("baseos.dry-run", "true")].into_iter().chain(settings.iter().copied()).collect();
@@ -36,7 +36,7 @@ impl Device {
         until(&mut self.request, &TopicKey::global(), |request| request.is_some()).await.unwrap()
     }
 
-    /// Nothing was let go, and baseos lives.
+    /// No image was released, and baseos still runs.
     #[track_caller]
     fn check_nothing_happens(&self, why: impl std::fmt::Debug) {
         assert!(self.is_running(), "{why:?}: it has ended");
@@ -51,7 +51,7 @@ impl Device {
         self.item(agent::BASEOSMGR)
     }
 
-    /// The drain is over, and the image is activated.
+    /// zedkube answers COMPLETE, and the image is activated.
     async fn goes_on(&mut self, why: impl std::fmt::Debug) {
         self.until_requested().await;
         self.check_nothing_happens(why);
@@ -60,7 +60,8 @@ impl Device {
     }
 }
 
-/// A folder cannot take a file's place in one step: for a moment there is nothing, which means something.
+/// The ways to make a file bad without removing it first. A folder cannot replace a file in one step, and a missing
+/// file has a meaning of its own.
 fn in_place<'a>(input: &Input<'a>) -> impl Iterator<Item = BadFile<'a>> {
     input.bad().into_iter().filter(|bad| *bad != BadFile::Folder)
 }
@@ -114,7 +115,7 @@ async fn an_accepted_image_stands_while_its_configuration_is_bad() {
     device.stop().await;
 }
 
-/// What nothing can be made of is refused by name, with the limit, and is in nobody's way.
+/// A configuration with bad contents is refused by name, with the limit, and does not delay other images.
 #[tokio::test(start_paused = true)]
 async fn a_version_or_an_id_that_is_too_long_is_refused() {
     let long = "9".repeat(900_000);
@@ -138,7 +139,7 @@ async fn a_version_or_an_id_that_is_too_long_is_refused() {
         })
         .await;
         assert_eq!(device.request_now(), None);
-        // Others are served meanwhile.
+        // Other images are served meanwhile.
         device.want(agent::CONTROLLER, 1, true);
         device.goes_on(reason).await;
         device.want(agent::CONTROLLER, 1, false);
@@ -181,7 +182,7 @@ async fn content_that_cannot_be_read_is_as_it_was() {
     }
 }
 
-/// A link to nothing in the place of the whole topic is not the same as no topic.
+/// A broken link in place of the topic's folder does not count as a missing folder.
 #[tokio::test(start_paused = true)]
 async fn a_topic_of_contents_that_leads_nowhere_is_there() {
     let input = Input { path: "run/volumemgr/ContentTreeStatus", good: "a file", wrong: &[] };
@@ -272,7 +273,7 @@ async fn a_request_that_is_spoilt_is_made_again() {
     }
 }
 
-/// What baseos finds of its own when it starts.
+/// baseos's own files, found bad at its start.
 #[tokio::test(start_paused = true)]
 async fn files_of_its_own_that_are_bad_at_the_start() {
     let status = format!("run/baseosmgr/BaseOsStatus/{UUID}.json");
@@ -309,7 +310,7 @@ async fn files_of_its_own_that_are_bad_at_the_start() {
     }
 }
 
-/// Good JSON of the right types, and nonsense all the same: nothing is activated or booted into without the gate.
+/// Valid JSON of the right types with values that make no sense: no image is activated or booted without the gate.
 #[tokio::test(start_paused = true)]
 async fn files_that_somebody_made_up_let_nothing_go() {
     let config = |version: &str| {
@@ -347,13 +348,13 @@ async fn files_that_somebody_made_up_let_nothing_go() {
     }
 }
 
-/// The file of `baseos.current`: until it is good nobody knows what runs, and nothing is decided.
+/// The file of `baseos.current`: until it is good, the running version is not known and nothing is decided.
 #[tokio::test(start_paused = true)]
 async fn a_running_version_that_cannot_be_read_is_asked_for_again() {
     let long = "9".repeat(300);
     let input = Input { path: "etc/version", good: "1.0\n", wrong: &["\n2.0", "\u{1b}[31m2.0", &long] };
     for bad in input.bad() {
-        // A link may be meant (`/etc/os-release` is one), and so may any text; who owns it is the system's matter.
+        // A link is allowed (`/etc/os-release` is one), and so is any text and any owner.
         let is_read = match bad {
             BadFile::Text(text) => !input.wrong.contains(&text),
             BadFile::NotUtf8
@@ -391,7 +392,7 @@ async fn a_running_version_that_cannot_be_read_is_asked_for_again() {
     }
 }
 
-/// The lines of dry runs: nobody knows whether the line is there already.
+/// The file for lines of dry runs: if it cannot be read, it is not known whether a line exists.
 #[tokio::test(start_paused = true)]
 async fn a_file_of_lines_that_cannot_be_used_stops_the_dry_run_and_is_told() {
     let input = Input { path: "persist/status/baseosmgr/device-actions.jsonl", good: "", wrong: &[] };
@@ -409,7 +410,7 @@ async fn a_file_of_lines_that_cannot_be_used_stops_the_dry_run_and_is_told() {
         assert_eq!(device.read(input.path).lines().count(), 1, "{bad:?}");
         device.stop().await;
     }
-    // Whatever else it holds, the line is appended.
+    // The line is appended, whatever the file holds.
     let input = Input { good: "{\"Action\":\"activate\"}\n", ..input };
     for bad in [BadFile::Empty, BadFile::Half, BadFile::NotUtf8, BadFile::Deep, BadFile::Huge] {
         let mut device = Device::rehearsing(&[]);
@@ -454,7 +455,7 @@ async fn settings_that_are_bad_change_nothing() {
     }
 }
 
-/// nodeagent's status only names the partition: one that is bad names none.
+/// nodeagent's status only names the partition. If the file is bad, the partition has no name.
 #[tokio::test]
 async fn a_partition_that_cannot_be_read_is_none() {
     let folder = tempfile::tempdir().unwrap();

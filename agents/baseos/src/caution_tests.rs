@@ -1,4 +1,5 @@
-//! What baseos does not do: write without a command for it, act on a guess, begin during a freeze, obey another boot.
+//! Things that baseos must not do: activate without a command, act on a guess, begin during a freeze, obey a file of
+//! another boot.
 
 use pubsub::TopicKey;
 use runtime::testing::until;
@@ -25,8 +26,8 @@ impl Device {
     }
 }
 
-/// An image that the controller wants active, on a device that has said nothing: EVE publishes that for the image
-/// that runs.
+/// An image that the controller wants active on a device that has not named its version: EVE publishes that for the
+/// image that is running.
 #[tokio::test]
 async fn f8_without_a_command_an_image_fails_and_nothing_is_asked_for() {
     let mut device = Device::new(&[]);
@@ -40,7 +41,7 @@ async fn f8_without_a_command_an_image_fails_and_nothing_is_asked_for() {
     device.stop().await;
 }
 
-/// Without `baseos.current` it is not known whether the image runs already.
+/// Without `baseos.current` it is not known whether the image is running already.
 #[tokio::test]
 async fn f8_an_image_that_may_run_already_is_not_written() {
     for (path, text, runs) in [
@@ -76,7 +77,7 @@ async fn f8_an_image_that_may_run_already_is_not_written() {
     }
 }
 
-/// Half an image is not reported as the one that runs.
+/// An image whose activation has no result may be half written: it is not reported as the running one.
 #[tokio::test]
 async fn f4_an_activation_without_a_result_is_not_active_in_the_next_boot() {
     let mut device = Device::new(&[ACTIVATE]);
@@ -101,7 +102,7 @@ async fn nothing_begins_during_a_freeze() {
     assert_eq!((held.state, device.requests()), (Deferred, 0));
     device.write(FREEZE, &freeze(r#","Until":"2020-01-01T00:00:00Z""#));
     device.drain(DrainStatus::Unknown).await;
-    // A freeze in the middle gives the node back, and it is asked for again later.
+    // A freeze during a drain uncordons the node; a new drain is requested later.
     device.write(FREEZE, &freeze(r#","Until":"2999-01-01T00:00:00Z""#));
     device.until_withdrawn().await;
     device.write(FREEZE, "{");
@@ -109,14 +110,14 @@ async fn nothing_begins_during_a_freeze() {
     std::fs::remove_file(device.path(FREEZE)).unwrap();
     device.drain(DrainStatus::Complete).await;
     device.until_hold(Activated).await;
-    // The reboot into it is no less a command.
+    // A freeze also holds the reboot into the image.
     device.write(FREEZE, &freeze(""));
     let held = device.until_blocked_by("commands are frozen (by root: audit)").await;
     assert_eq!(held.state, Deferred);
     device.stop().await;
 }
 
-/// A person counts before the controller, and the controller before the cluster.
+/// The operator's configuration counts before the controller's, and the controller's before the cluster's.
 #[tokio::test]
 async fn the_same_image_of_several_sources() {
     let mut device = Device::new(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
@@ -138,7 +139,7 @@ async fn the_same_image_of_several_sources() {
     device.stop().await;
 }
 
-/// `/run` kept over a boot: what it let go then lets nothing go now.
+/// `/run` is kept over a boot: a file of the earlier boot releases nothing now.
 #[tokio::test]
 async fn a_hold_of_another_boot_is_not_this_boots() {
     let mut device = Device::new(&[ACTIVATE]);

@@ -1,4 +1,4 @@
-//! Which version runs: asked once, beside the loop, and again while there is no answer.
+//! Finds out which version is running. The search runs once beside the loop, and again while it fails.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,33 +14,34 @@ use crate::facts::Running;
 use crate::limits::MOST_VERSION_BYTES;
 use crate::perform::Answer;
 
-/// Where EVE says which version is running.
+/// EVE's file with the version that is running.
 const EVE_RELEASE: &str = "/run/eve-release";
-/// Where a system says which version it is, as os-release(5) has it: the first one that is there.
+/// The files of os-release(5); the first that exists counts.
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
-/// A device that boots may not be able to tell at once; ask again this often, in milliseconds.
+/// Interval of the search while it fails, in milliseconds: a booting device may not know its version yet.
 const ASK_AGAIN_MS: u64 = 30_000;
-/// The command only has to print a line.
+/// Time limit of the `baseos.current` command, which only has to print a line.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The first line of a file is short; so much is read.
+/// Limit in bytes for reading the file of `baseos.current`, whose first line is short.
 const MAX_BYTES: u64 = 4096;
 
-/// What is known about the version that runs.
+/// The version that is running, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct Current {
     source: Option<VersionSource>,
-    /// Nothing before the first question.
+    /// None before the first search.
     running: Option<Running>,
     ask_at_ms: Option<u64>,
 }
 
 impl Current {
-    /// Nothing is known, nothing is asked.
+    /// Before the first search.
     pub(crate) const fn new() -> Self {
         Self { source: None, running: None, ask_at_ms: None }
     }
 
-    /// What is known, for the setting as it is now. Asks if that is due; the answer comes by `sender`.
+    /// The version that is running, by the setting as it is now. Starts a search if one is due, which sends its
+    /// answer to `sender`.
     pub(crate) fn running(
         &mut self,
         source: Option<&VersionSource>,
@@ -51,10 +52,10 @@ impl Current {
         if self.running.is_none() || self.source.as_ref() != source {
             self.source = source.cloned();
             self.ask_at_ms = source.map(|_| now_ms);
-            // What runs does not change within a boot.
+            // The version that is running does not change within a boot.
             self.running = Some(match source {
-                Some(_) => Running::Unknown("baseos.current is being asked".to_owned()),
-                None => told_by_system(root),
+                Some(_) => Running::Unknown("baseos.current has not answered yet".to_owned()),
+                None => named_by_system(root),
             });
         }
         if let (Some(source), Some(at_ms)) = (source, self.ask_at_ms)
@@ -63,10 +64,10 @@ impl Current {
             self.ask_at_ms = None;
             ask(source.clone(), sender.clone());
         }
-        self.running.clone().unwrap_or_else(|| Running::Unknown("nobody was asked".to_owned()))
+        self.running.clone().unwrap_or_else(|| Running::Unknown("no search has begun".to_owned()))
     }
 
-    /// Takes an answer; one to an earlier setting means nothing.
+    /// Takes over the answer of a search. An answer for an earlier setting is ignored.
     pub(crate) fn answered(&mut self, source: &VersionSource, answer: Result<String, String>, now_ms: u64) {
         if self.source.as_ref() != Some(source) {
             return;
@@ -85,9 +86,9 @@ impl Current {
     }
 }
 
-/// What the system says by itself, where `baseos.current` is not set: EVE's version, or the version of the image of
-/// os-release(5). The version of the system that stands there, too, need not be that of an image.
-fn told_by_system(root: &Root) -> Running {
+/// The version as the system's files name it, for use without `baseos.current`: EVE's version, or IMAGE_VERSION of
+/// os-release(5). VERSION_ID, the version of the system, need not be that of the image.
+fn named_by_system(root: &Root) -> Running {
     if let Some(version) = text(root, EVE_RELEASE).and_then(|text| first_line(&text).ok()) {
         return Running::Version(version);
     }
@@ -102,7 +103,7 @@ fn text(root: &Root, path: &str) -> Option<String> {
     read(&root.join(path)).ok()
 }
 
-/// A value of os-release: plain, or in quotation marks.
+/// A value of os-release, without its quotation marks.
 fn value(release: &str, name: &str) -> Option<String> {
     let value = release.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?;
     first_line(value.trim_matches(['"', '\''])).ok()
@@ -116,7 +117,7 @@ fn ask(source: VersionSource, sender: mpsc::Sender<Answer>) {
         };
         let answer = answer.and_then(|text| first_line(&text));
         if sender.send(Answer::Version { source, answer }).await.is_err() {
-            tracing::debug!("nobody wants to know which version is running any more");
+            tracing::debug!("baseos stops: it does not use the version that is running");
         }
     });
 }

@@ -1,4 +1,4 @@
-//! A dry run: the activation is only written down.
+//! A dry run: the activation is only written to a file.
 
 use pubsub::{Persistence, Root};
 use runtime::clock;

@@ -1,4 +1,4 @@
-//! What is to be done, as ordered data.
+//! The effects of a step, in the order in which they are carried out.
 
 use runtime::OwnRequest;
 use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus};
@@ -6,20 +6,20 @@ use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus};
 use crate::record::ActivationRecord;
 use crate::state::{Phase, State};
 
-/// One thing to do. They are done in their order; when one fails, the rest is not done.
+/// An action of the shell. Effects are carried out in order. When one fails, the rest is skipped.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Put the record on disk; an empty one is removed.
+    /// Write the record to disk; an empty record is removed.
     Record(ActivationRecord),
-    /// Write an activation down instead of carrying it out, once per boot, image and counter.
+    /// Append a line for an activation to a file instead of carrying it out, once per boot, image and counter.
     WriteDown(BaseOsConfig),
-    /// Withdraw the drain request that is ours.
+    /// Withdraw baseos's own drain request.
     Withdraw,
     /// Publish the recorded drain request.
     Request {
-        /// The request.
+        /// The request's serial and time.
         own: OwnRequest,
-        /// UUID of the image it is for.
+        /// UUID of the image for which the node is drained.
         uuid: String,
     },
     /// Publish BaseOsHold.
@@ -30,41 +30,44 @@ pub enum Effect {
     Forget(String),
     /// Run the activate command, then send [`crate::activation::Event::Ended`].
     Activate {
-        /// Comes back with the event.
+        /// The serial in the event.
         serial: u32,
-        /// The image.
+        /// The image to activate.
         config: BaseOsConfig,
     },
-    /// End the activate command that an earlier process has started: its time is over.
+    /// Kill the activate command of an earlier baseos process: its time is over.
     EndLeftRunning,
-    /// Look again then, in milliseconds of this boot's clock.
+    /// Run the next step at this time, in milliseconds of this boot's clock.
     WakeAt(u64),
 }
 
-/// What takes the device from one state to the next. `own` is what the step itself wants.
+/// The effects that lead from one state to the next, with the effects of the step itself (`own`).
 ///
-/// The record is on disk before anything is asked or let go; the hold is said before a status that nodeagent reboots
-/// for; the command is started last. What lets nothing go is said before the record is written, and with nothing left
-/// to do the request is withdrawn before it: on a disk that takes no record a take-back must still take effect.
+/// The order makes every crash safe. The record is on disk before a drain is requested or a reboot is released.
+/// BaseOsHold is published before a BaseOsStatus for which nodeagent reboots. The activate command is started last. A
+/// BaseOsHold that releases nothing is published before the record is written, and if nothing is left to do, the
+/// request is withdrawn before it, so that a take-back takes effect even on a disk that accepts no writes.
 pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Effect> {
     let is_first = |effect: &Effect| *effect == Effect::Withdraw && after.phase == Phase::Idle;
     let (first, own): (Vec<_>, Vec<_>) = own.into_iter().partition(is_first);
     let (activations, own): (Vec<_>, Vec<_>) =
         own.into_iter().partition(|effect| matches!(effect, Effect::Activate { .. }));
-    let is_recorded_anew = before.is_unsure || before.record != after.record;
-    let record = is_recorded_anew.then(|| Effect::Record(after.record.clone()));
-    let (said_first, said_last) = match after.hold.state {
+    let is_recorded_again = before.is_unsure || before.record != after.record;
+    let record = is_recorded_again.then(|| Effect::Record(after.record.clone()));
+    let (first_topics, last_topics) = match after.hold.state {
         BaseOsHoldState::Idle | BaseOsHoldState::Deferred | BaseOsHoldState::Failed => {
-            (said(before, after), Vec::new())
+            (changed_topics(before, after), Vec::new())
         }
-        BaseOsHoldState::Activating | BaseOsHoldState::Activated => (Vec::new(), said(before, after)),
+        BaseOsHoldState::Activating | BaseOsHoldState::Activated => {
+            (Vec::new(), changed_topics(before, after))
+        }
     };
-    let all = said_first.into_iter().chain(first).chain(record).chain(own).chain(said_last);
+    let all = first_topics.into_iter().chain(first).chain(record).chain(own).chain(last_topics);
     all.chain(activations).collect()
 }
 
-/// What others see, as far as it has changed.
-fn said(before: &State, after: &State) -> Vec<Effect> {
+/// The status topics that have changed.
+fn changed_topics(before: &State, after: &State) -> Vec<Effect> {
     let all = before.is_unsure;
     let mut effects = Vec::new();
     if all || before.hold != after.hold {

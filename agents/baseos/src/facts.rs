@@ -1,4 +1,4 @@
-//! What one look at the device shows. Everything that is decided is decided from it.
+//! Snapshot of all files that baseos decides by.
 
 use std::collections::BTreeMap;
 
@@ -6,74 +6,75 @@ use runtime::requester::GateReading;
 use runtime::siblings::NodeAgentView;
 use schemas::{BaseOsConfig, Source, SwState};
 
-/// One look: every file read anew, those of nodeagent last.
+/// Snapshot of the files: each is read again for every step, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// The images of both configurations, by UUID.
+    /// The configurations of the images, by UUID.
     pub configs: BTreeMap<String, Configured>,
-    /// Who wants each of them.
+    /// The source of each configuration.
     pub sources: BTreeMap<String, Source>,
-    /// A folder could not be listed: an image that is not in `configs` may be wanted all the same.
+    /// A folder could not be listed, so an image that is missing in `configs` may be wanted nevertheless.
     pub is_partial: bool,
-    /// The content of the images; [`Content::LOADED`] for all when nobody reports on content.
+    /// The content of each image; [`Content::LOADED`] for all if no agent reports on content.
     pub contents: BTreeMap<String, Content>,
-    /// Which image runs.
+    /// The version that is running.
     pub running: Running,
-    /// An activate command lives that this process has not started, or of which it does not know how it ends: until when
-    /// it has time, in milliseconds of this boot's clock.
+    /// An activate command runs whose result this process will not receive, such as one of an earlier baseos: the end
+    /// of its time limit, in milliseconds of this boot's clock.
     pub left_running: Option<u64>,
-    /// A freeze of all commands stands: which, in words.
+    /// The reason for an operator's freeze of all commands; None while there is none.
     pub frozen: Option<String>,
-    /// The way to a drain.
+    /// zedkube's answer to the drain request.
     pub drain: GateReading,
-    /// What nodeagent is doing.
+    /// The progress of nodeagent.
     pub nodeagent: NodeAgentView,
-    /// Input files that are refused, and why; only shown.
+    /// Input files that are refused, with the reason; for display only.
     pub refused: Vec<String>,
 }
 
 /// The configuration of one image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Configured {
-    /// It cannot be read, perhaps because it is just being written. It says nothing.
+    /// The file cannot be read, perhaps because it is being written. Ignored.
     Unreadable,
-    /// It says what nothing can be made of, and why. It counts for nothing, but that is shown.
+    /// The file is valid JSON, but its contents are refused, with the reason. Ignored, and shown in BaseOsHold and
+    /// BaseOsStatus.
     Refused(String),
-    /// It says this.
+    /// The file holds this configuration.
     Given(BaseOsConfig),
 }
 
 /// The content of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// How far it is.
+    /// The progress of the download.
     pub state: SwState,
-    /// What went wrong.
+    /// The error of the download.
     pub error: String,
 }
 
 impl Content {
-    /// It can be activated.
+    /// Content that can be activated.
     pub const LOADED: Self = Self { state: SwState::LOADED, error: String::new() };
 }
 
-/// Which image runs.
+/// The version of the image that is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Running {
-    /// The device does not say: `baseos.current` is not set, and its files name no version of an image. The version of
-    /// its system, if they name one, may be that of the image or not.
+    /// The device does not name it: `baseos.current` is not set, and neither EVE's file nor os-release names an image
+    /// version. The version of the system in os-release may be that of the image or not.
     Untold {
         /// `VERSION_ID` of os-release; empty without one.
         system: String,
     },
-    /// Not known now, and why.
+    /// Not known now, for this reason.
     Unknown(String),
-    /// This version.
+    /// This version is running.
     Version(String),
 }
 
 impl Configured {
-    /// What it says, if that can be used.
+    /// The configuration, if it can be used.
     pub(crate) const fn given(&self) -> Option<&BaseOsConfig> {
         match self {
             Self::Given(config) => Some(config),
@@ -83,7 +84,7 @@ impl Configured {
 }
 
 impl Facts {
-    /// How far the content of an image is; an image that nobody reports on has nothing yet.
+    /// The content of an image; SwState INITIAL if no agent reports on it.
     pub(crate) fn content(&self, uuid: &str) -> Content {
         let initial = || Content { state: SwState::INITIAL, error: String::new() };
         self.contents.get(uuid).cloned().unwrap_or_else(initial)

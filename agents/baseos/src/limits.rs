@@ -1,18 +1,19 @@
-//! How long texts of an image may be: all that is remembered has to fit one message of the socket protocol.
+//! Limits for the texts of an image: a record with all its images has to fit into one message of the socket protocol.
 
 use schemas::BaseOsConfig;
 
-/// The longest id of an image, in bytes. EVE's are UUIDs of 36.
+/// Limit for the id of an image, in bytes. EVE's ids are UUIDs of 36 bytes.
 pub(crate) const MOST_ID_BYTES: usize = 128;
-/// The longest version of an image, in bytes; also of the one that runs. EVE's have about 60.
+/// Limit for the version of an image, in bytes, configured or running. EVE's have about 60.
 pub(crate) const MOST_VERSION_BYTES: usize = 256;
-/// So much of the reason of a failed drain is read from a record; the longest that the gate gives, a reason of zedkube
-/// and three refused files, is shorter.
+/// Limit in bytes for the reason of a failed drain that is read from a record. The longest reason of the gate (one of
+/// zedkube and three refused files) is shorter.
 pub(crate) const MOST_REASON_BYTES: usize = 3000;
-/// So much of what an activate command said is remembered, in bytes: of sixteen images, in the longest spelling.
+/// Limit in bytes for the error of an activate command in the record, so that 16 of them fit even in their longest
+/// JSON form.
 pub(crate) const MOST_ERROR_BYTES: usize = 700;
 
-/// Why nothing can be made of a configuration, and what would be accepted.
+/// The reason why a configuration is refused, with the accepted values; None if it is accepted.
 pub(crate) fn refusal(config: &BaseOsConfig) -> Option<String> {
     let fields = [
         ("ContentTreeUUID", &config.content_tree_uuid, MOST_ID_BYTES),

@@ -1,4 +1,4 @@
-//! Reading what the facts are made of.
+//! Reads the files that the facts are made of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,11 +13,11 @@ use crate::limits;
 
 const VOLATILE: Persistence = Persistence::Volatile;
 
-/// So much of volumemgr's own words is repeated, in bytes.
+/// Limit in bytes for the texts of volumemgr that are shown.
 const MOST_WORDS: usize = 512;
 
-/// Whose configurations are read, and for whom they speak. For the same image the last one counts: a person before the
-/// controller before the cluster.
+/// The publishers of BaseOsConfig and the source that each stands for. If several configure the same image, the last
+/// in this list counts: the operator before the controller before the cluster.
 pub(crate) const PUBLISHERS: [(&str, Source); 4] = [
     (Source::Cluster.agent(), Source::Cluster),
     (agent::ZEDAGENT, Source::Controller),
@@ -25,18 +25,18 @@ pub(crate) const PUBLISHERS: [(&str, Source); 4] = [
     (Source::Person.agent(), Source::Person),
 ];
 
-/// The images that are wanted.
+/// The configured images.
 #[derive(Debug, Default)]
 pub(crate) struct Configs {
-    /// By UUID.
+    /// The configurations by image UUID.
     pub(crate) images: BTreeMap<String, Configured>,
-    /// Who wants them.
+    /// The source of each configuration.
     pub(crate) sources: BTreeMap<String, Source>,
-    /// A folder could not be listed.
+    /// True if a folder could not be listed.
     pub(crate) is_partial: bool,
 }
 
-/// The images of all configurations.
+/// Reads the configurations of all publishers.
 pub(crate) fn configs(root: &Root) -> Configs {
     let Configs { images: mut configs, mut sources, mut is_partial } = Configs::default();
     for (publisher, source) in PUBLISHERS {
@@ -64,7 +64,7 @@ pub(crate) fn configs(root: &Root) -> Configs {
     Configs { images: configs, sources, is_partial }
 }
 
-/// What is refused of the configurations, for the log and the hold.
+/// The refused configurations, for the log and BaseOsHold.
 pub(crate) fn refused(configs: &BTreeMap<String, Configured>) -> Vec<String> {
     let refused = configs.iter().filter_map(|(uuid, configured)| match configured {
         Configured::Refused(why) => Some(format!("{}: {why}", one_line(uuid, MOST_WORDS))),
@@ -73,7 +73,7 @@ pub(crate) fn refused(configs: &BTreeMap<String, Configured>) -> Vec<String> {
     refused.collect()
 }
 
-/// The content of images. Where nobody reports on content it counts as loaded. `last` has the last good values.
+/// The content of the images. If no agent reports on content, it counts as loaded. `last` holds the last good values.
 pub(crate) fn contents(
     root: &Root,
     last: &Subscription<ContentTreeStatus>,
@@ -98,7 +98,7 @@ fn content(root: &Root, last: &Subscription<ContentTreeStatus>, uuid: &str) -> O
     Some(Content { state, error: one_line(&error, MOST_WORDS) })
 }
 
-/// The partition that does not run, in EVE's words; empty where partitions have no such names.
+/// The partition that is not running, by EVE's name; empty if the partitions have no such names.
 pub(crate) fn other_partition(root: &Root) -> &'static str {
     let Ok(key) = TopicKey::parse(agent::NODEAGENT) else {
         return "";

@@ -1,4 +1,4 @@
-//! What an image needs, from its configuration, its record and the version that runs.
+//! The next step that an image needs, from its configuration, its record and the version that is running.
 
 use schemas::BaseOsConfig;
 
@@ -6,38 +6,38 @@ use crate::activation::Policy;
 use crate::facts::{Configured, Facts, Running};
 use crate::record::{Accepted, ActivationRecord, ImageRecord, Stage};
 
-/// So often an activation is started that ends without a result and with another version running.
+/// Limit for the starts of an activation that has no result each time, while another version is running.
 const MOST_STARTS: u32 = 3;
 
-/// What an image needs.
+/// The next step that an image needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It is not wanted, or another one was activated after it.
+    /// Nothing: the image is not wanted, or another image was activated after it.
     Nothing,
-    /// To be activated.
+    /// The activate command has to run.
     Activation,
-    /// It is activated: the device has to boot into it.
+    /// The image is activated; the device has to boot into it.
     Reboot,
-    /// It was written down in this boot; nothing else happens.
+    /// The image was written to the dry run's file in this boot; nothing else happens.
     DryRun,
-    /// It runs.
+    /// The image is running.
     Active,
-    /// It failed, and why. A new `RetryUpdateCounter` allows another try.
+    /// The activation failed, for this reason. A new `RetryUpdateCounter` allows another attempt.
     Error(String),
-    /// It cannot be activated on this device, and why: a setting is missing.
+    /// This device cannot activate images, for this reason: a setting is missing.
     Impossible(String),
-    /// That cannot be told now, and why.
+    /// The next step is not known now, for this reason.
     Unknown(String),
 }
 
-/// What an image with this configuration needs.
+/// The next step that the image with this configuration needs.
 pub(crate) fn need(
     record: &ActivationRecord,
     config: &BaseOsConfig,
     running: &Running,
     policy: Policy,
 ) -> Need {
-    let need = wish(record, config, running, policy);
+    let need = need_if_able(record, config, running, policy);
     if need == Need::Activation && !policy.dry_run && !policy.can_activate {
         return impossible();
     }
@@ -48,8 +48,8 @@ fn impossible() -> Need {
     Need::Impossible("cannot activate: setting baseos.activate is not set".to_owned())
 }
 
-/// The same on a device that can activate images.
-fn wish(record: &ActivationRecord, config: &BaseOsConfig, running: &Running, policy: Policy) -> Need {
+/// The next step on a device that can activate images.
+fn need_if_able(record: &ActivationRecord, config: &BaseOsConfig, running: &Running, policy: Policy) -> Need {
     if !config.activate {
         return Need::Nothing;
     }
@@ -70,8 +70,9 @@ fn wish(record: &ActivationRecord, config: &BaseOsConfig, running: &Running, pol
     need
 }
 
-/// The image may run already: a controller wants the one that runs to be active, too. Nothing is written on a guess, but
-/// a dry run writes nothing.
+/// The next step of an image without a record. It may be running already, because a controller also wants the running
+/// image to be active. While the running version is not known, nothing is activated, except in a dry run, which
+/// writes no image.
 fn unrecorded(config: &BaseOsConfig, running: &Running, policy: Policy) -> Need {
     let version = &config.base_os_version;
     match running {
@@ -103,7 +104,7 @@ fn recorded(image: &ImageRecord, record: &ActivationRecord, running: &Running) -
     }
 }
 
-/// The device has booted since the activation: into this image?
+/// The device has booted since the activation: the running version shows whether it booted into this image.
 fn after_boot(image: &ImageRecord, record: &ActivationRecord, running: &Running) -> Need {
     let is_superseded = record.is_superseded(&image.config.content_tree_uuid);
     match running {
@@ -132,9 +133,9 @@ fn did_not_stay(image: &ImageRecord, running: &str) -> Need {
     }
 }
 
-/// The configuration that counts for an accepted image, or nothing when it was reverted. An absent one is reverted
-/// only in the boot that accepted it, or has seen it again (D14).
-pub(crate) fn standing(current: &Accepted, facts: &Facts) -> Option<BaseOsConfig> {
+/// The configuration of an accepted image that is in effect; None if it was reverted. A missing file counts as
+/// reverted only in the boot that accepted the image or has seen its file (D14).
+pub(crate) fn config_in_effect(current: &Accepted, facts: &Facts) -> Option<BaseOsConfig> {
     let accepted = || Some(current.config.clone());
     match facts.configs.get(&current.config.content_tree_uuid) {
         Some(Configured::Given(config)) => config.activate.then(|| config.clone()),
@@ -179,7 +180,7 @@ mod tests {
         Running::Untold { system: String::new() }
     }
 
-    /// In words, so that a table is readable; an error by its first word.
+    /// The need as text, so that a table is readable; an error by its first word.
     fn words(need: Need) -> String {
         match need {
             Need::Error(error) => format!("error {}", error.split([':', ' ']).next().unwrap_or_default()),
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    /// EVE's configuration of the image that runs must not reboot a device that has no settings.
+    /// EVE's configuration of the image that is running must not reboot a device that has no settings.
     #[test]
     fn f8_without_a_command_nothing_is_activated() {
         let policy = Policy { can_activate: false, ..POLICY };
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(need(&finished, &config(1), &untold(), policy), Need::Reboot, "it is written already");
     }
 
-    /// Two configurations that both say Activate must not make the device go to and fro between them.
+    /// Two configurations that are both to be activated must not make the device alternate between them.
     #[test]
     fn an_image_that_another_one_replaced_is_not_activated_again() {
         let mut record = record("before", Stage::Finished, 1);

@@ -1,4 +1,4 @@
-//! The hands of baseos: looks at files, publishes, runs the activate command beside the loop.
+//! The shell of baseos: reads the files, publishes, and runs the activate command beside the loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::record::ActivationRecord;
 use crate::showing::troubled;
 use crate::state::{Phase, State};
 
-/// The files of baseos, and what runs beside its loop.
+/// The files of baseos, and the tasks that run beside its loop.
 #[derive(Debug)]
 pub(crate) struct BaseosShell {
     context: AgentContext,
@@ -50,16 +50,16 @@ pub(crate) struct BaseosShell {
     answers: mpsc::Receiver<Answer>,
 }
 
-/// What comes from beside the loop.
+/// An answer of a task beside the loop.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// The activate command has ended.
     Activate(Event),
-    /// Which version runs.
+    /// The search for the running version has ended.
     Version {
-        /// What was asked.
+        /// The setting that was used.
         source: VersionSource,
-        /// The version, or why there is none.
+        /// The version, or the reason why it is not known.
         answer: Result<String, String>,
     },
 }
@@ -75,7 +75,7 @@ impl Shell for BaseosShell {
         let record = Publisher::open(root, name, Persistence::Persistent, lock)?;
         let recorded: Option<OwnRequest> =
             record.get(&TopicKey::global()).and_then(|record: &ActivationRecord| record.request);
-        // One command and one question at a time, so this never fills.
+        // At most one command and one search send here at a time, so 8 places are always enough.
         let (sender, answers) = mpsc::channel(8);
         Ok(Self {
             record,
@@ -158,9 +158,13 @@ impl Shell for BaseosShell {
             Effect::Activate { serial, config } => self.activate(*serial, config),
             Effect::EndLeftRunning => match self.lock.kill_holders() {
                 Ok(count) => {
-                    tracing::error!("an earlier activation has had its time: {count} processes killed");
+                    tracing::error!(
+                        "the activate command of an earlier baseos has exceeded its time limit: {count} processes killed"
+                    );
                 }
-                Err(error) => tracing::error!("cannot end the earlier activation: {error}"),
+                Err(error) => {
+                    tracing::error!("cannot kill the activate command of an earlier baseos: {error}");
+                }
             },
             Effect::WakeAt(_) => {}
         }
@@ -212,19 +216,19 @@ impl BaseosShell {
         }
     }
 
-    /// Whether an activate command lives of whose end this process will not hear. One that cannot be asked for has no end
-    /// that could be waited for: it is as if it had begun just now.
+    /// The end of the time limit of an activate command whose result this process will not receive; None if no such
+    /// command runs. If that cannot be found out, the limit counts as never over, because its start is not known.
     fn left_running(&self, state: &State) -> Option<u64> {
         if matches!(state.phase, Phase::Activating { .. }) {
             return None;
         }
         self.lock.held_until().unwrap_or_else(|error| {
-            tracing::debug!("cannot ask whether an activation runs: {error}");
+            tracing::debug!("cannot find out whether an activate command is running: {error}");
             Some(u64::MAX)
         })
     }
 
-    /// The other files that are refused; those of the gate are in its words.
+    /// Refused files besides those of the gate, which are in the gate's own text.
     fn refused(&self) -> Vec<String> {
         let configs = self.configs.iter().flat_map(Subscription::refused);
         let all = configs.chain(self.contents.refused()).chain(self.action.refused());
@@ -239,7 +243,7 @@ impl BaseosShell {
         match TopicKey::parse(&status.content_tree_uuid) {
             Ok(key) => self.statuses.publish(&key, status).map(|_| ()),
             Err(error) => {
-                tracing::warn!("no BaseOsStatus: {error}");
+                tracing::warn!("cannot publish BaseOsStatus of an image: {error}");
                 Ok(())
             }
         }
@@ -265,12 +269,12 @@ impl BaseosShell {
                 None => Err("cannot activate: setting baseos.activate is not set".to_owned()),
             };
             if sender.send(Answer::Activate(Event::Ended { serial, result })).await.is_err() {
-                tracing::debug!("nobody waits for the end of the activation any more");
+                tracing::debug!("baseos stops: it does not note how the activation has ended");
             }
         }));
     }
 
-    /// What the activate command is told.
+    /// The environment of the activate command.
     fn environment(&self, config: &BaseOsConfig) -> Vec<(&'static str, String)> {
         let clean = |text: &str| text.replace('\0', " ");
         vec![
@@ -281,8 +285,9 @@ impl BaseosShell {
     }
 }
 
-/// Runs the activate command with the lock that says that it lives. What it has left running when it ends well is its
-/// own matter; of one that failed, nothing is left to write beside the next try.
+/// Runs the activate command, and holds the lock that shows that it is running. Processes that a successful command
+/// leaves running are its own matter. After a failure all its processes are killed, so that none of them writes
+/// beside the next attempt.
 async fn run_locked(
     command: &settings::Command,
     environment: &[(&str, String)],
@@ -294,12 +299,12 @@ async fn run_locked(
     let ended = program::run_holding(command, environment, limit, file).await.map(|_| ());
     let released = if ended.is_ok() { lock.forget() } else { lock.kill_holders().map(|_| ()) };
     if let Err(error) = released {
-        tracing::warn!("what the activation has left running is waited for: {error}");
+        tracing::warn!("processes of the activate command may still run, baseos waits for them: {error}");
     }
     ended
 }
 
-/// What runs beside the loop must not outlive it.
+/// The activate command must end with baseos.
 impl Drop for BaseosShell {
     fn drop(&mut self) {
         if let Some(command) = self.command.take() {
@@ -308,12 +313,12 @@ impl Drop for BaseosShell {
     }
 }
 
-/// How far the image is, as the log says it.
+/// Image and phase for the log.
 fn line_of(state: &State) -> String {
     format!("{}: {}", state.record.current_uuid().unwrap_or("no image"), state.phase.name())
 }
 
-/// All images whose content may matter.
+/// The UUIDs of all images whose content may matter.
 fn known_uuids(configs: &BTreeMap<String, Configured>, state: &State) -> BTreeSet<String> {
     let current = state.record.current_uuid().map(str::to_owned);
     configs.keys().cloned().chain(current).collect()

@@ -1,4 +1,4 @@
-//! What has been accepted, started and finished: the part of the state that survives a crash and a power cut.
+//! The images that are accepted, started and finished: the part of the state that survives a crash and a power cut.
 
 use runtime::OwnRequest;
 use schemas::{BaseOsConfig, SCHEMA_VERSION, Topic};
@@ -7,10 +7,12 @@ use text::one_line;
 
 use crate::limits::{self, MOST_ERROR_BYTES};
 
-/// So many images are remembered. A device has two partitions, and a controller wants a few images at a time.
+/// Limit for the number of images in the record. A device has two partitions, and a controller wants a few images at
+/// a time.
 const MOST_IMAGES: usize = 16;
 
-/// The persistent record of baseosmgr, key `global`: on disk before the activate command is started.
+/// The persistent record of baseos (agent `baseosmgr`, key `global`). It is written before the activate command is
+/// started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ActivationRecord {
@@ -18,67 +20,67 @@ pub struct ActivationRecord {
     pub schema_version: u32,
     /// The boot in which this was written.
     pub boot_id: String,
-    /// The image that the gate is asked for.
+    /// The image for which the drain is requested.
     pub current: Option<Accepted>,
-    /// The drain request that is ours.
+    /// baseos's own drain request.
     pub request: Option<OwnRequest>,
-    /// The image that this request was made for; empty once that is over.
+    /// UUID of the image for which that request was made; empty once the image is over.
     pub asked_for: String,
-    /// The last try failed and a pause runs.
+    /// The failure of the last attempt. While it is set, a pause runs.
     pub failed: Option<Failure>,
-    /// What became of images, the newest last.
+    /// The started images and their results, the newest last.
     pub images: Vec<ImageRecord>,
 }
 
-/// An image that is wanted.
+/// An accepted image.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Accepted {
-    /// What was wanted when it was accepted.
+    /// The configuration, updated while the image is current.
     pub config: BaseOsConfig,
-    /// Accepted in an earlier boot: its configuration may be absent now without having been reverted.
+    /// Accepted in an earlier boot: its configuration file may be absent now without having been reverted.
     pub carried_over: bool,
 }
 
-/// A drain, or the reboot into an image, that failed.
+/// A failed drain, or a failed reboot into an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Failure {
-    /// Why.
+    /// The reason, for display.
     pub error: String,
-    /// When, in milliseconds of this boot's clock.
+    /// Time of the failure, in milliseconds of this boot's clock.
     pub at_ms: u64,
-    /// It was the drain that failed, not nodeagent.
+    /// The drain failed, not nodeagent.
     pub is_drain: bool,
 }
 
-/// What became of an image.
+/// The last activation of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ImageRecord {
-    /// What was wanted when its activation was started.
+    /// The configuration when the activation was started.
     pub config: BaseOsConfig,
-    /// The boot in which it was started.
+    /// The boot in which the activation was started.
     pub boot_id: String,
-    /// How far it came.
+    /// The progress of the activation.
     pub stage: Stage,
-    /// How often its activation was started for this `RetryUpdateCounter`.
+    /// Number of starts of the activation for this `RetryUpdateCounter`.
     pub starts: u32,
-    /// Why it failed; empty when it did not.
+    /// The error of the activation; empty if it did not fail.
     pub error: String,
 }
 
-/// How far an activation came.
+/// Progress of an activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Stage {
-    /// The command was about to be started.
+    /// The activate command was started; its result is not known.
     #[default]
     Started,
-    /// It ended well.
+    /// The activate command succeeded.
     Finished,
-    /// It failed.
+    /// The activate command failed.
     Failed,
-    /// It was only written down.
+    /// The activation was only written to a file.
     DryRun,
 }
 
@@ -87,12 +89,13 @@ impl Topic for ActivationRecord {
 }
 
 impl ActivationRecord {
-    /// Nothing accepted, nothing remembered.
+    /// An empty record.
     pub fn new(boot_id: &str) -> Self {
         Self { schema_version: SCHEMA_VERSION, boot_id: boot_id.to_owned(), ..Self::default() }
     }
 
-    /// What can be made of a record that was read, in the bounds that all others rely on, whoever wrote it.
+    /// Brings a record that was read from a file into the limits that the other functions rely on, because the file
+    /// may have been edited by hand.
     pub(crate) fn within_limits(self) -> Self {
         let is_usable = |config: &BaseOsConfig| limits::refusal(config).is_none();
         let failed = self.failed.map(|failed| {
@@ -115,34 +118,35 @@ impl ActivationRecord {
         self.images.drain(..too_many);
     }
 
-    /// Nothing that has to survive.
+    /// True if the record holds nothing that has to survive a restart.
     pub fn is_empty(&self) -> bool {
         *self == Self::new(&self.boot_id)
     }
 
-    /// An activation was started in this boot, and nobody has seen how it ended.
+    /// True if an activation was started in this boot and its result is not known.
     pub(crate) fn has_start_without_result(&self) -> bool {
         self.images.iter().any(|image| image.stage == Stage::Started && image.boot_id == self.boot_id)
     }
 
-    /// UUID of the image that the gate is asked for.
+    /// UUID of the image for which the drain is requested.
     pub fn current_uuid(&self) -> Option<&str> {
         self.current.as_ref().map(|current| current.config.content_tree_uuid.as_str())
     }
 
-    /// What became of an image.
+    /// The last activation of this image.
     pub fn image(&self, uuid: &str) -> Option<&ImageRecord> {
         self.images.iter().find(|image| image.config.content_tree_uuid == uuid)
     }
 
-    /// Whether another image was started after this one.
+    /// True if an activation of another image was started after the one of this image.
     pub(crate) fn is_superseded(&self, uuid: &str) -> bool {
         let was_started = |image: &&ImageRecord| matches!(image.stage, Stage::Started | Stage::Finished);
         let newest = self.images.iter().rev().find(was_started);
         newest.is_some_and(|newest| newest.config.content_tree_uuid != uuid)
     }
 
-    /// Remembers a start, as the newest one. A new `RetryUpdateCounter` counts anew; a dry run is no start.
+    /// Notes a start as the newest one. A new `RetryUpdateCounter` begins to count from 1; a dry run is not counted
+    /// as a start.
     pub(crate) fn start(&mut self, config: &BaseOsConfig, stage: Stage) {
         let uuid = &config.content_tree_uuid;
         let starts = self
@@ -161,7 +165,7 @@ impl ActivationRecord {
         self.forget_oldest();
     }
 
-    /// Notes how the activation of an image ended.
+    /// Notes the result of an activation.
     pub(crate) fn end(&mut self, uuid: &str, result: &Result<(), String>) {
         if let Some(image) = self.images.iter_mut().find(|image| image.config.content_tree_uuid == uuid) {
             match result {
@@ -178,14 +182,14 @@ impl ActivationRecord {
         self.images.retain(|image| image.config.content_tree_uuid != uuid);
     }
 
-    /// The image is no longer the one that the gate is asked for; its request serves no other one.
+    /// Ends the current image. Its drain request serves no other image.
     pub(crate) fn drop_current(&mut self) {
         self.current = None;
         self.failed = None;
         self.asked_for = String::new();
     }
 
-    /// The same in another boot.
+    /// The record as a new boot goes on from it.
     pub(crate) fn in_new_boot(self, boot_id: &str) -> Self {
         let current = self.current.map(|current| Accepted { carried_over: true, ..current });
         Self { boot_id: boot_id.to_owned(), current, asked_for: String::new(), failed: None, ..self }
@@ -199,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// All that may be remembered, in the longest spelling: a quotation mark takes two bytes.
+    /// The largest possible record in its longest JSON form: a quotation mark takes two bytes.
     #[test]
     fn the_longest_record_can_be_published() {
         let long = |length| "\"".repeat(length);

@@ -1,4 +1,4 @@
-//! BaseOsHold and BaseOsStatus: what others see of the state.
+//! Makes BaseOsHold and BaseOsStatus from the state.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use schemas::{
 
 use crate::activation::{CANNOT_TELL, Policy};
 use crate::facts::{Configured, Facts};
-use crate::need::{Need, need, standing};
+use crate::need::{Need, config_in_effect, need};
 use crate::nodeagent::is_acting;
 use crate::state::{Phase, State};
 
-/// EVE's words for a partition that the device boots next, and for the one that runs.
+/// EVE's words for the partition that the device boots next, and for the running one.
 const UPDATING: &str = "updating";
 const ACTIVE: &str = "active";
-/// EVE's number of an error.
+/// EVE's value of `ErrorSeverity` for an error.
 const SEVERITY_ERROR: i32 = 3;
 
-/// Brings what is shown up to date.
+/// Updates BaseOsHold and BaseOsStatus.
 pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     next.next_try = shown_next_try(next, now, policy);
     let needs = needs(next, facts, policy);
@@ -41,7 +41,7 @@ pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: Policy)
     next.statuses = statuses;
 }
 
-/// The status of an image whose configuration says nothing: as it was, with the reason if there is one.
+/// The status of an image whose configuration cannot be used: as it was, with the reason if there is one.
 fn unusable(
     uuid: &str,
     configured: &Configured,
@@ -65,11 +65,11 @@ fn unusable(
     }
 }
 
-/// The hold with the reason why nothing can be done: an effect failed. Nothing while it lets the device go: that must
-/// not be said again without the gate.
+/// BaseOsHold with the reason why an effect failed. None while the hold releases a reboot: that must not be published
+/// again without the gate.
 ///
-/// It keeps nodeagent only while the activate command runs (`is_running`): a disk that takes no record must not keep
-/// the device from going down for somebody else.
+/// The hold keeps nodeagent from going down only while the activate command runs (`is_running`): a disk that accepts
+/// no writes must not stop a reboot or poweroff of device-op.
 pub fn troubled(hold: &BaseOsHold, is_running: bool, error: &str) -> Option<BaseOsHold> {
     let hold = BaseOsHold { blocked_by: error.to_owned(), ..hold.clone() };
     match hold.state {
@@ -84,15 +84,15 @@ pub fn troubled(hold: &BaseOsHold, is_running: bool, error: &str) -> Option<Base
     }
 }
 
-/// Every image that is known, its configuration and what it needs.
+/// Each known image with its configuration and the next step that it needs.
 type Needs = BTreeMap<String, (BaseOsConfig, Need)>;
 
 fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
     let given = facts.configs.values().filter_map(Configured::given).cloned();
-    // What an earlier boot activated is known even when nobody wants it any more.
+    // The image that an earlier boot activated is shown even if it is not wanted any more.
     let newest = next.record.images.last().filter(|image| image.boot_id != next.record.boot_id);
     let newest = newest.map(|image| image.config.clone());
-    let current = next.record.current.as_ref().and_then(|current| standing(current, facts));
+    let current = next.record.current.as_ref().and_then(|current| config_in_effect(current, facts));
     let all = newest.into_iter().chain(given).chain(current);
     all.map(|config| {
         let need = need(&next.record, &config, &facts.running, policy);
@@ -123,13 +123,13 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
     }
 }
 
-/// Who wants the current image.
+/// The source that wants the current image.
 fn source(next: &State, facts: &Facts) -> Source {
     let source = next.record.current_uuid().and_then(|uuid| facts.sources.get(uuid));
     source.copied().unwrap_or_default()
 }
 
-/// No image is held, but one has failed for good, or nobody knows whether it runs: that is what the hold is about.
+/// BaseOsHold while no image is current: about an image that has failed for good, or whose next step is not known.
 fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
     use BaseOsHoldState::{Deferred, Failed};
     let about = |(uuid, (_, need)): (&String, &(BaseOsConfig, Need))| {
@@ -142,7 +142,7 @@ fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
         Some((uuid.clone(), state, blocked_by, release.to_owned()))
     };
     let mut all: Vec<_> = needs.iter().filter_map(about).collect();
-    // What has failed wants a person first.
+    // A failed image comes first, because it needs a person.
     all.sort_by_key(|(_, state, ..)| *state != Failed);
     let Some((content_tree_uuid, state, blocked_by, release)) = all.into_iter().next() else {
         return hold;
@@ -151,7 +151,7 @@ fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
     BaseOsHold { content_tree_uuid, state, blocked_by, release, source, ..hold }
 }
 
-/// The state, what blocks, and what released it or would.
+/// The state, and the texts for `BlockedBy` and `Release`.
 fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
     let none = String::new;
     match next.phase {
@@ -175,9 +175,11 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
             let too_late = "take-back refused: too late, the device is going down".to_owned();
             (BaseOsHoldState::Deferred, too_late, none())
         }
-        Phase::Recalling => {
-            (BaseOsHoldState::Deferred, "reverted: waiting for nodeagent to let go of it".to_owned(), none())
-        }
+        Phase::Recalling => (
+            BaseOsHoldState::Deferred,
+            "reverted: waiting for nodeagent to release the reboot".to_owned(),
+            none(),
+        ),
         Phase::Failed => {
             let error = next.record.failed.as_ref().map_or_else(none, |failure| failure.error.clone());
             (BaseOsHoldState::Failed, error, retry_hint(next))
@@ -185,7 +187,7 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
     }
 }
 
-/// Why the gate let it pass; remembered while it is not asked.
+/// Why the gate released the image. While the gate is not read, the text shown before is kept.
 fn release(next: &State, facts: &Facts) -> String {
     let is_known = matches!(next.hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
     facts.drain.release(if is_known { &next.hold.release } else { "" })
@@ -225,7 +227,7 @@ fn statuses(next: &State, facts: &Facts, needs: Needs, now: Moment) -> BTreeMap<
     needs.into_iter().map(show).collect()
 }
 
-/// `not_booted` is why the device could not boot into it.
+/// The status of one image. `not_booted` is the reason why the device could not boot into it.
 fn status(
     config: &BaseOsConfig,
     need: Need,

@@ -1,4 +1,4 @@
-//! What baseos knows.
+//! The state of baseos.
 
 use std::collections::BTreeMap;
 
@@ -9,56 +9,57 @@ use text::one_line;
 
 use crate::record::ActivationRecord;
 
-/// So much of a published release is taken up again, in bytes; ours are shorter.
+/// Limit in bytes for the release text that is read back from BaseOsHold; baseos writes shorter ones.
 const MOST_RELEASE_BYTES: usize = 4096;
 
-/// Everything that decisions need besides the facts. One loop owns it.
+/// All that decisions need besides the facts. Owned by one loop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
-    /// What has been accepted, started and finished; on disk.
+    /// The images that are accepted, started and finished, as on disk.
     pub record: ActivationRecord,
-    /// How far the current image is.
+    /// The phase of the current image.
     pub phase: Phase,
     /// BaseOsHold as published.
     pub hold: BaseOsHold,
     /// BaseOsStatus of each image as published, by UUID.
     pub statuses: BTreeMap<String, BaseOsStatus>,
-    /// The next try after a failure.
+    /// The next attempt after a failure.
     pub(crate) next_try: Option<ShownTry>,
-    /// What blocks besides the gate.
+    /// The reason why the image has to wait, other than the gate; empty if there is none.
     pub(crate) obstacle: String,
-    /// Counts activate commands, so that a late answer is recognised.
+    /// Number of the last activate command, so that the answer of an older one is ignored.
     pub(crate) serial: u32,
-    /// The files may differ from what is here, and the next step writes them all.
+    /// True after `resume` or a failed effect: the files may differ from this state, so the next step writes them
+    /// all.
     pub(crate) is_unsure: bool,
 }
 
-/// How far the current image is.
+/// Phase of the current image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// No image needs anything.
+    /// No image needs an activation or a reboot.
     Idle,
-    /// The gate, or something else, holds it.
+    /// The gate or another reason holds the image.
     Deferred,
-    /// The hold says Activating; nothing has been started.
+    /// BaseOsHold says Activating, so that nodeagent keeps the device up; the activate command is not started yet.
     Holding,
     /// The activate command runs.
     Activating {
-        /// Its serial.
+        /// The effect's serial.
         serial: u32,
     },
-    /// An activate command runs that an earlier process has started: nobody will tell how it ended.
+    /// An activate command of an earlier baseos process runs. Its result will not be known.
     Adopted,
-    /// nodeagent may reboot into it; the gate is still asked.
+    /// The image is activated and nodeagent may reboot into it; the gate is still checked.
     Activated,
-    /// It was reverted, and the hold is cleared; nodeagent has to let go of it.
+    /// The image was reverted and BaseOsHold is cleared; nodeagent has to release the reboot.
     Recalling,
-    /// The drain failed; the request is withdrawn.
+    /// The drain or the reboot failed. After a failed drain the request is withdrawn.
     Failed,
 }
 
 impl State {
-    /// The state at start, from what is on disk: the record, and what was published in this boot.
+    /// The state from the files: the record, and the topics that were published last in this boot.
     pub fn resume(
         record: Option<ActivationRecord>,
         hold: BaseOsHold,
@@ -72,7 +73,8 @@ impl State {
         }
         let phase = Phase::of(&record);
         let (next_try, obstacle) = (None, String::new());
-        // What another boot let go is not let go: `/run` may be kept. An older baseos names no boot.
+        // A BaseOsHold of another boot releases nothing, because `/run` may be kept over a boot. An older version of
+        // baseos wrote no boot id.
         let hold =
             if hold.boot_id.is_empty() || hold.boot_id == boot_id { hold } else { BaseOsHold::default() };
         let release = one_line(&hold.release, MOST_RELEASE_BYTES);
@@ -80,8 +82,8 @@ impl State {
         Self { record, phase, hold, statuses, next_try, obstacle, serial: 0, is_unsure: true }
     }
 
-    /// Where to go on after an effect failed: from what is on disk (`resumed`), except while the activate command
-    /// runs. Its result must not be lost, and nothing else is decided meanwhile.
+    /// The state after an effect failed: as read from the files (`resumed`). Exception: while the activate command
+    /// runs, the state is kept, because the result must not be lost; no other decision is made meanwhile.
     #[must_use]
     pub fn after_failure(self, resumed: Self) -> Self {
         match self.phase {
@@ -96,7 +98,7 @@ impl State {
         }
     }
 
-    /// What decides about the next step besides the files of images and of nodeagent.
+    /// Which of zedkube's files the next step depends on.
     pub(crate) fn listen(&self) -> Listen {
         match self.phase {
             Phase::Deferred | Phase::Holding | Phase::Activated => Listen::ToGate,
@@ -112,7 +114,8 @@ impl State {
 }
 
 impl Phase {
-    /// Where a record goes on: the gate is asked again for whatever stands.
+    /// The phase in which a record continues. An image that was activated is Deferred, because the gate is checked
+    /// again.
     pub(crate) fn of(record: &ActivationRecord) -> Self {
         if record.current.is_none() {
             Self::Idle

@@ -1,4 +1,4 @@
-//! baseos as a whole, on real files; zedkube, volumemgr and nodeagent are played by hand.
+//! Tests of baseos as a whole on real files; the test writes the files of zedkube, volumemgr and nodeagent.
 
 use pubsub::{Subscription, TopicKey};
 use runtime::testing::{TOO_LONG, TestDevice, until};
@@ -9,10 +9,10 @@ use schemas::{
 
 use BaseOsHoldState::{Activated, Deferred, Failed, Idle};
 
-/// The image of these tests.
+/// UUID of the image in these tests.
 pub(crate) const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
-/// A device with baseos.
+/// A device on which baseos runs.
 pub(crate) struct Device {
     pub(crate) machine: TestDevice,
     pub(crate) hold: Subscription<BaseOsHold>,
@@ -29,14 +29,15 @@ impl std::ops::Deref for Device {
 }
 
 impl Device {
-    /// A member of a cluster, without volumemgr, that can activate images; version 1.0 runs.
+    /// A member of a cluster, without volumemgr, that can activate images. Version 1.0 is running, and baseos runs.
     async fn start(settings: &[(&str, &str)]) -> Self {
         let mut device = Self::able(settings);
         device.run().await;
         device
     }
 
-    /// The same before baseos is started.
+    /// A member of a cluster, without volumemgr, that can activate images. Version 1.0 is running; baseos does not
+    /// run yet.
     pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
         let machine = TestDevice::new(agent::BASEOSMGR, settings);
         Self {
@@ -47,7 +48,8 @@ impl Device {
         }
     }
 
-    /// A device that can activate images, before baseos is started; version 1.0 runs. What is in `settings` counts more.
+    /// A device that can activate images. Version 1.0 is running; baseos does not run yet. `settings` override the
+    /// defaults of the test.
     pub(crate) fn able(settings: &[(&str, &str)]) -> Self {
         let defaults = [("baseos.activate", r#"["true"]"#)];
         let settings: Vec<_> = defaults.into_iter().chain(settings.iter().copied()).collect();
@@ -64,7 +66,7 @@ impl Device {
         self.machine.stop().await;
     }
 
-    /// The device goes down and comes up again.
+    /// The device boots.
     async fn boot(&mut self, boot_id: &str) {
         self.machine.boot(boot_id).await;
         self.run().await;
@@ -233,7 +235,7 @@ async fn an_image_that_did_not_stay_is_told() {
     device.stop().await;
 }
 
-/// A disk that takes no record must not keep a reverted image alive.
+/// On a disk that accepts no writes, an image that was reverted is still not activated.
 #[tokio::test]
 async fn d14_a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
     let mut device = Device::start(&[]).await;
@@ -253,7 +255,7 @@ async fn d14_a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
     device.stop().await;
 }
 
-/// D7: before EVE's zedkube has published anything, its agents let everything go.
+/// D7: EVE's agents release every image before zedkube has published anything.
 #[tokio::test]
 async fn d7_an_image_that_comes_before_zedkube_is_held() {
     let mut device = Device::able(&[]);
@@ -270,7 +272,8 @@ async fn d7_an_image_that_comes_before_zedkube_is_held() {
     device.stop().await;
 }
 
-/// D13: an update that waits for a drain which EVE runs for a shutdown sees an answer with the number 2, and waits on.
+/// D13: an update waits for a drain that EVE runs for a shutdown. It sees an answer with the number 2, and goes on
+/// waiting.
 #[tokio::test]
 async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
     let mut device = Device::start(&[]).await;

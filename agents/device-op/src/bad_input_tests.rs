@@ -1,5 +1,5 @@
-//! Every file that device-op reads, bad in every way that a file can be: nothing panics, nothing goes down, what was
-//! good last stands, the refusal can be seen, and a good file mends it.
+//! Every file that device-op reads, bad in every possible way. Nothing panics, the device does not go down, the last
+//! good value stays in effect, the refusal is displayed, and a good file ends it.
 
 use std::fs;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Device {
         until(&mut self.status, &TopicKey::global(), is_gone).await;
     }
 
-    /// Nothing was let go, and device-op lives.
+    /// No command was released, and device-op still runs.
     #[track_caller]
     fn check_nothing_happens(&self, why: impl std::fmt::Debug) {
         assert!(self.is_running(), "{why:?}: it has ended");
@@ -52,7 +52,8 @@ impl Device {
     }
 }
 
-/// A folder cannot take a file's place in one step: for a moment there is nothing, which means something.
+/// The ways to make a file bad without removing it first. A folder cannot replace a file in one step, and a missing
+/// file has a meaning of its own.
 fn in_place<'a>(input: &Input<'a>) -> impl Iterator<Item = BadFile<'a>> {
     input.bad().into_iter().filter(|bad| *bad != BadFile::Folder)
 }
@@ -98,7 +99,8 @@ async fn an_accepted_command_stands_while_its_file_is_bad() {
     device.stop().await;
 }
 
-/// Ours, but without a counter: it counts as a first boot, and mends itself. Anything else is not trusted.
+/// True if the file is device-op's own but holds no counter: it counts as a first boot, and the next command writes a
+/// good file. Any other bad file is not trusted.
 fn is_garbled(bad: BadFile<'_>) -> bool {
     match bad {
         BadFile::Empty | BadFile::Half | BadFile::Text(_) | BadFile::NotUtf8 | BadFile::Deep => true,
@@ -129,10 +131,10 @@ async fn a_counter_file_that_is_bad_from_the_start() {
             assert_eq!(device.request_now(), None, "{bad:?}: it may have been done");
             device.give(Operation::Reboot, 3);
         } else {
-            device.until_blocked_by("no reboot command is taken").await;
+            device.until_blocked_by("no reboot command is accepted").await;
             device.give(Operation::Reboot, 2);
             device.give(Operation::Poweroff, 2);
-            assert_eq!(device.until_requested().await.context, "poweroff", "others are taken");
+            assert_eq!(device.until_requested().await.context, "poweroff", "other commands are accepted");
             device.until_blocked_by(&path).await;
             device.write(&command_path(Operation::Poweroff), &COMMAND_2.replace("true", "false"));
             until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
@@ -153,7 +155,7 @@ async fn the_last_counter_stands_while_its_file_is_bad() {
         device.run().await;
         device.until_status(DeviceOpState::Idle).await;
         input.put_bad(&device, bad);
-        device.until_blocked_by("counter 1 stands").await;
+        device.until_blocked_by("the last good counter 1 stays in effect").await;
         device.give(Operation::Reboot, 1);
         device.give(Operation::Reboot, 2);
         assert_eq!(device.until_requested().await.context, "reboot", "{bad:?}");
@@ -186,7 +188,7 @@ async fn while_nodeagent_cannot_be_read_nothing_is_withdrawn() {
     }
 }
 
-/// zedkube's files and EVE's.
+/// The files of zedkube and of EVE.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_cannot_be_read_is_none() {
     for (path, wrong) in GATE_INPUTS {
@@ -225,7 +227,7 @@ async fn a_last_good_answer_stands_while_the_report_is_bad() {
     for bad in in_place(&input) {
         input.put_bad(&device, bad);
         device.give(Operation::Reboot, 2);
-        // A change that device-op has to look at, and that shows that it has.
+        // A change of another file, so that device-op reads all files and shows that it did.
         device.write(&command_path(Operation::Poweroff), r#"{"Counter":7,"DesiredState":false}"#);
         until_counter(&device, Operation::Poweroff, 7).await;
         device.until_commanded(Some(Operation::Reboot)).await;
@@ -277,7 +279,7 @@ async fn a_request_that_is_spoilt_is_made_again() {
             };
             tokio::time::timeout(TOO_LONG, made_again).await.expect("made again");
             device.check_nothing_happens(bad);
-            // What was asked for before the file was spoilt is not answered by this.
+            // An answer to the request before the file was garbled does not count for the new one.
             device.report(Some(DrainStatus::Complete));
             device.until_commanded(Some(Operation::Reboot)).await;
             device.stop().await;
@@ -285,7 +287,7 @@ async fn a_request_that_is_spoilt_is_made_again() {
     }
 }
 
-/// What device-op finds of its own when it starts.
+/// device-op's own files, found bad at its start.
 #[tokio::test(start_paused = true)]
 async fn files_of_its_own_that_are_bad_at_the_start() {
     let wrong_record = [
@@ -315,7 +317,7 @@ async fn files_of_its_own_that_are_bad_at_the_start() {
                 fs::remove_dir(device.path(path)).unwrap();
             }
             if path == RECORD {
-                // Nobody knows any more what was done.
+                // The record of what was done is lost.
                 device.until_blocked_by("reboot 2 of controller: only recorded").await;
                 assert_eq!(device.request_now(), None, "{bad:?}");
                 device.give(Operation::Reboot, 3);
@@ -329,7 +331,7 @@ async fn files_of_its_own_that_are_bad_at_the_start() {
     }
 }
 
-/// Good JSON of the right types, and nonsense all the same.
+/// Valid JSON of the right types with values that make no sense.
 #[tokio::test(start_paused = true)]
 async fn a_record_that_somebody_made_up_lets_nothing_go() {
     let accepted = |counter| format!(r#"{{"Operation":"reboot","Counter":{counter},"CarriedOver":false}}"#);
@@ -353,7 +355,7 @@ async fn a_record_that_somebody_made_up_lets_nothing_go() {
         let mut device = Device::new();
         let record = format!(r#"{{"SchemaVersion":1,"BootId":"boot-1",{rest}}}"#);
         device.write(RECORD, &record);
-        // It stands, so that no record is a take-back.
+        // The command is published, so that its absence from the record is no take-back.
         device.give(Operation::Reboot, if state == DeviceOpState::Idle { 1 } else { 2 });
         device.run().await;
         device.until_status(state).await;
@@ -389,7 +391,7 @@ async fn settings_that_are_bad_change_nothing() {
     for (path, good, wrong) in inputs {
         let input = Input { path, good, wrong };
         for bad in input.bad() {
-            // Good TOML, and none of our business here.
+            // Valid TOML that does not concern device-op.
             if bad == BadFile::Empty && !path.contains("ConfigItemValueMap") {
                 continue;
             }
@@ -410,7 +412,7 @@ async fn settings_that_are_bad_change_nothing() {
     }
 }
 
-/// nodeagent's lock, where nobody can ask it: nodeagent counts as running.
+/// nodeagent's lock file is unreadable: nodeagent counts as running.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_cannot_be_asked_counts_as_held() {
     for bad in [BadFile::Link, BadFile::DanglingLink] {

@@ -1,6 +1,7 @@
-//! Commands in: which are new, which are taken back, what the counter files have to hold.
+//! Compares the commands that the sources publish with the record and the counter files: accepts new commands, drops
+//! commands that were taken back, and lists the counter files to write.
 //!
-//! Each source is compared with its own counters only.
+//! A source's command is compared only with the counters of that source.
 
 use schemas::DeviceOpsCmd;
 
@@ -8,19 +9,19 @@ use crate::effect::Effect;
 use crate::facts::{Commanded, Facts, Kind, Recorded, all_kinds};
 use crate::record::{Accepted, Ended, OperationRecord};
 
-/// What an operator reads of the first command of a kind.
+/// Reason shown for the first command of a kind, which is recorded but not carried out.
 const FIRST: &str = "only recorded: it is the first of its kind that this device sees, and may be an old one; give \
                      another counter";
 
-/// What an operator reads of a command that stood when sources began.
-const STOOD_BEFORE: &str = "only recorded: it stood when this device began to tell sources apart, and may be an old one; \
-                            give another counter";
+/// Reason shown for a command that was already published when device-op began to keep counters per source.
+const OLDER_THAN_SOURCES: &str = "only recorded: it was published before this device kept counters per source, and \
+                                  may be an old one; give another counter";
 
-/// Accepts what is new, drops what waits and was taken back, notes what is only recorded. Says whether something was
-/// accepted.
+/// Accepts new commands, drops waiting commands that were taken back, and notes commands that are only recorded.
+/// Returns true if a command was accepted.
 pub(crate) fn take(record: &mut OperationRecord, facts: &Facts) -> bool {
     for accepted in record.waiting.iter_mut().chain(&mut record.handed_over) {
-        accepted.carried_over &= !stands(accepted, facts);
+        accepted.carried_over &= !is_still_published(accepted, facts);
     }
     take_back(record, facts);
     if begins_without_record(record, facts) {
@@ -62,16 +63,17 @@ fn accept_all(record: &mut OperationRecord, facts: &Facts, counts: fn(&DeviceOps
     any_new
 }
 
-/// The command stands in this boot: whoever removes it now takes it back.
-fn stands(accepted: &Accepted, facts: &Facts) -> bool {
+/// True if the accepted command is still published in this boot, so that removing its file counts as a take-back.
+fn is_still_published(accepted: &Accepted, facts: &Facts) -> bool {
     match facts.command(accepted.kind()) {
         Commanded::Given(command) => command.desired_state && command.counter == accepted.counter,
         Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => false,
     }
 }
 
-/// An absent command is a take-back only in the boot that accepted it, or has seen it again; `DesiredState` false
-/// always is one, and so is an operator's word about this very counter.
+/// True if an accepted command was taken back: by `DesiredState` false, by an operator's cancel of this counter, or
+/// by removing its file. A missing file counts only if the command was seen in this boot, because a boot empties
+/// `/run`.
 pub(crate) fn is_taken_back(accepted: &Accepted, facts: &Facts) -> bool {
     if facts.is_cancelled(accepted.kind(), accepted.counter) {
         return true;
@@ -92,26 +94,27 @@ fn is_new(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &
         return false;
     }
     match facts.recorded(kind) {
-        // No counter can be recorded of it, so the record alone says whether it was done.
+        // The counter of a command without a record is never written, so the record alone shows whether it was done.
         _ if command.without_record => record.ended(kind).is_none_or(|line| line.counter != command.counter),
         Recorded::Counter(recorded) => recorded != command.counter,
-        // The first command that a device ever sees may be an old one: it is only recorded.
+        // The first command that a device ever sees may be an old one, so it is only recorded.
         Recorded::Nothing => accepted.is_some(),
         Recorded::Unreadable => false,
     }
 }
 
-/// A command waits that is to be carried out without a record, or comes now: no other is taken before it is over, since
-/// its record would be lost.
+/// True if a command without a record waits or is published now. No other command is accepted until it is over,
+/// because its record in `/run` would be lost.
 pub(crate) fn begins_without_record(record: &OperationRecord, facts: &Facts) -> bool {
-    let comes = |kind: Kind| match facts.command(kind) {
+    let is_new_without_record = |kind: Kind| match facts.command(kind) {
         Commanded::Given(command) => command.without_record && is_new(record, kind, command, facts),
         Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => false,
     };
-    record.is_without() || all_kinds().any(comes)
+    record.is_without() || all_kinds().any(is_new_without_record)
 }
 
-/// Nothing stands of this kind that could be taken for a new command although it stood before there were sources.
+/// True if no published command of this kind could be mistaken for a new one although it is older than the counters
+/// per source.
 fn is_settled(record: &OperationRecord, kind: Kind, facts: &Facts) -> bool {
     match (facts.command(kind), facts.recorded(kind)) {
         (Commanded::Absent | Commanded::NoFolder, _) => true,
@@ -124,7 +127,7 @@ fn is_settled(record: &OperationRecord, kind: Kind, facts: &Facts) -> bool {
     }
 }
 
-/// Notes a command whose counter is only recorded, before the counter is.
+/// Adds a line to the record for a command that is only recorded, before its counter file is written.
 fn note_first(record: &mut OperationRecord, kind: Kind, facts: &Facts) {
     let Commanded::Given(command) = facts.command(kind) else { return };
     let is_newer = record.has_sources && record.latest(kind).is_some();
@@ -134,13 +137,15 @@ fn note_first(record: &mut OperationRecord, kind: Kind, facts: &Facts) {
     }
     let why = match facts.recorded(kind) {
         Recorded::Nothing => FIRST,
-        Recorded::Counter(recorded) if !record.has_sources && recorded != command.counter => STOOD_BEFORE,
+        Recorded::Counter(recorded) if !record.has_sources && recorded != command.counter => {
+            OLDER_THAN_SOURCES
+        }
         Recorded::Counter(_) | Recorded::Unreadable => return,
     };
     record.end(&Accepted::new(kind, command.counter), Ended::OnlyRecorded(why));
 }
 
-/// The counter files that do not hold what they should. To be written after the record.
+/// The counter files that hold a wrong counter and must be written, after the record.
 pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
     if record.is_without() {
         return Vec::new();
@@ -157,8 +162,8 @@ pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
     all_kinds().filter_map(due).collect()
 }
 
-/// A counter is recorded when its command is accepted, asks for nothing, was taken back, or may be an old one. Any other
-/// command is still to be accepted, and must not count as done before (D16).
+/// True if the counter file may hold this command's counter: the command is accepted, asks for nothing, was taken
+/// back, or may be an old one. Any other command is still to be accepted and must not count as done before (D16).
 fn counts_as_done(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &Facts) -> bool {
     match facts.recorded(kind) {
         _ if is_accepted(record, kind, command) => true,
@@ -174,14 +179,15 @@ fn is_accepted(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd) -> 
     record.latest(kind).is_some_and(|accepted| accepted.counter == command.counter)
 }
 
-/// The counter files that do not hold the counters of the record yet: before a boot's rules may drop anything from
-/// it, what it accepted has to count as done.
+/// The counter files that do not hold the counters of the record yet. A new boot writes them before its rules drop
+/// anything from the record, because an accepted command must count as done.
 pub(crate) fn overdue_counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
     let due = |kind| counter(kind, accepted_command(record, kind)?, facts);
     all_kinds().filter_map(due).collect()
 }
 
-/// In EVE's form, whoever gave it.
+/// The effect that writes this command into its counter file, in EVE's form (without `now` and `without_record`);
+/// None if the file holds the counter already.
 fn counter(kind: Kind, command: DeviceOpsCmd, facts: &Facts) -> Option<Effect> {
     let is_recorded = facts.recorded(kind) == Recorded::Counter(command.counter);
     let in_eves_form = |command| DeviceOpsCmd { now: false, without_record: false, ..command };

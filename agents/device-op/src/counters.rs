@@ -1,4 +1,4 @@
-//! The counter files: which commands are done.
+//! The counter files: the counters of the commands that are done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use schemas::{DeviceOpsCmd, Source, parse};
 use crate::facts::{Kind, Recorded, all_kinds};
 use crate::record::OperationRecord;
 
-/// The counter files of all kinds of commands, and the last good counter of each.
+/// Reads the counter files of all kinds, and remembers the last good counter of each.
 ///
-/// device-op alone writes these files. So a file that is garbled or refused later does not take a counter back: the last
-/// one that was read stands.
+/// Only device-op writes these files. So if a file is garbled or refused later, its last good counter stays in
+/// effect.
 #[derive(Debug, Default)]
 pub struct Counters {
     last_good: BTreeMap<Kind, u32>,
     told: ToldRefusals,
 }
 
-/// One look at the counter files.
+/// Snapshot of the counter files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CounterFiles {
     pub(crate) recorded: BTreeMap<Kind, Recorded>,
-    /// The files that are refused, why, and what follows.
+    /// Each refused file with the reason and the consequence.
     pub(crate) refused: Vec<String>,
 }
 
 impl Counters {
-    /// For a program beside a running device-op, which may have read a file before it was garbled: the counters in
-    /// device-op's record are those that it wrote into the files.
+    /// For a program beside a running device-op (`ebb`): takes the last good counters from device-op's record,
+    /// because device-op may have read a file before it was garbled.
     pub fn known_from(record: &OperationRecord) -> Self {
         let accepted = |kind| record.latest(kind).map(|accepted| accepted.counter);
         let counter = |kind| accepted(kind).or_else(|| record.ended(kind).map(|line| line.counter));
@@ -38,11 +38,11 @@ impl Counters {
         Self { last_good, told: ToldRefusals::default() }
     }
 
-    /// The counter that counts as done, as device-op takes it. Nothing when there is no file, or when it is garbled and
-    /// no last good counter is known.
+    /// The counter that counts as done for device-op. None if there is no file, or if it is garbled and no last good
+    /// counter is known.
     ///
     /// # Errors
-    /// The file must not be trusted, and no last good counter is known.
+    /// The file is refused, and no last good counter is known.
     pub fn recorded(&self, root: &Root, kind: Kind) -> Result<Option<u32>, Refusal> {
         let file = read(root, kind);
         match (self.counts_as(kind, &file), file) {
@@ -54,18 +54,18 @@ impl Counters {
         }
     }
 
-    /// Reads all files, remembers the good counters, and logs what is refused when it is new.
+    /// Reads all files, remembers the good counters, and logs each refusal once.
     pub(crate) fn look(&mut self, root: &Root) -> CounterFiles {
-        let mut look = CounterFiles { recorded: BTreeMap::new(), refused: Vec::new() };
+        let mut files = CounterFiles { recorded: BTreeMap::new(), refused: Vec::new() };
         for kind in all_kinds() {
             let file = read(root, kind);
             let recorded = self.counts_as(kind, &file);
-            look.refused.extend(file.err().map(|bad| bad.tell(kind, recorded)));
-            look.recorded.insert(kind, recorded);
+            files.refused.extend(file.err().map(|bad| bad.describe(kind, recorded)));
+            files.recorded.insert(kind, recorded);
         }
-        self.last_good = look.recorded.iter().filter_map(last_good).collect();
-        self.told.tell(&look.refused);
-        look
+        self.last_good = files.recorded.iter().filter_map(last_good).collect();
+        self.told.tell(&files.refused);
+        files
     }
 
     fn counts_as(&self, kind: Kind, file: &Result<Option<u32>, BadFile>) -> Recorded {
@@ -94,7 +94,7 @@ fn path(root: &Root, (source, operation): Kind) -> PathBuf {
     root.join(Path::new(source.counter_folder()).join(operation.counter_file()))
 }
 
-/// The recorded counter, in EVE's form; nothing when there is none.
+/// The counter in the file, which has EVE's form; None if there is no file.
 fn read(root: &Root, kind: Kind) -> Result<Option<u32>, BadFile> {
     let path = path(root, kind);
     let bytes = read_checked(&path, MAX_FILE_BYTES, Owner::RootOrSelf).map_err(BadFile::Refused)?;
@@ -106,29 +106,34 @@ fn read(root: &Root, kind: Kind) -> Result<Option<u32>, BadFile> {
 
 /// A counter file that holds no counter.
 enum BadFile {
-    /// It is not to be trusted, whatever it holds.
+    /// The file must not be trusted (owner, mode, kind), whatever it holds.
     Refused(Refusal),
-    /// It is ours, and a power cut or a person has spoilt it.
+    /// The file is device-op's own, but a power cut or a person has garbled it.
     Garbled(Refusal),
 }
 
 impl BadFile {
-    /// What it counts as where no counter is known.
+    /// The value used if no last good counter is known.
     const fn counts_as(&self) -> Recorded {
         match self {
             Self::Refused(_) => Recorded::Unreadable,
-            // As on a first boot: no command is carried out that may have been done, and the file mends itself.
+            // As on a first boot: the next command is only recorded, because it may have been done. That writes a
+            // good file again.
             Self::Garbled(_) => Recorded::Nothing,
         }
     }
 
-    fn tell(&self, (source, operation): Kind, recorded: Recorded) -> String {
+    fn describe(&self, (source, operation): Kind, recorded: Recorded) -> String {
         let (Self::Refused(refusal) | Self::Garbled(refusal)) = self;
         let whose = if source == Source::Controller { String::new() } else { format!(" of {source}") };
         match recorded {
-            Recorded::Counter(counter) => format!("{refusal}; counter {counter} stands"),
+            Recorded::Counter(counter) => {
+                format!("{refusal}; the last good counter {counter} stays in effect")
+            }
             Recorded::Nothing => format!("{refusal}; the next {operation} command{whose} is only recorded"),
-            Recorded::Unreadable => format!("{refusal}; until then no {operation} command{whose} is taken"),
+            Recorded::Unreadable => {
+                format!("{refusal}; until then no {operation} command{whose} is accepted")
+            }
         }
     }
 }
@@ -149,7 +154,7 @@ mod tests {
         std::fs::write(path, text).unwrap();
     }
 
-    /// device-op has read the good file, and whoever begins to look after it was garbled has not.
+    /// A running device-op has read the good file; a program that starts after the file was garbled has not.
     #[test]
     fn a_garbled_file_counts_for_others_as_it_does_for_a_running_device_op() {
         let folder = tempfile::tempdir().unwrap();
@@ -167,7 +172,7 @@ mod tests {
         assert_eq!(Counters::known_from(&record).recorded(&root, KIND), Ok(Some(7)));
         record.queue(Accepted::new(KIND, 8));
         assert_eq!(Counters::known_from(&record).recorded(&root, KIND), Ok(Some(8)), "the newer one");
-        // Where no last good counter is known, the next command is only recorded.
+        // If no last good counter is known, the next command is only recorded.
         assert_eq!(Counters::default().look(&root).recorded[&KIND], Recorded::Nothing);
         assert_eq!(Counters::default().recorded(&root, KIND), Ok(None));
     }

@@ -1,4 +1,4 @@
-//! What is to be done, as ordered data.
+//! The effects of a step, in the order in which they are carried out.
 
 use runtime::OwnRequest;
 use schemas::{DeviceOpStatus, DeviceOpsCmd, Operation};
@@ -7,43 +7,46 @@ use crate::facts::Kind;
 use crate::record::OperationRecord;
 use crate::state::{Phase, State};
 
-/// One thing to do. They are done in their order; when one fails, the rest is not done, and the state is resumed
-/// from what is on disk. Each may be done twice.
+/// An action of the shell. Effects are carried out in order. When one fails, the rest is skipped, and the state is
+/// read again from the files. Each effect may be carried out twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Publish ZedAgentStatus without a command.
     ClearCommand,
-    /// Put the record on disk; an empty one is removed. One that says so is put into `/run` alone.
+    /// Write the record to disk; an empty record is removed. A record that holds a command without a record is
+    /// written to `/run` alone.
     Record(OperationRecord),
     /// Write the counter file of this kind.
     Counter(Kind, DeviceOpsCmd),
-    /// Withdraw the drain request that is ours.
+    /// Withdraw device-op's own drain request.
     Withdraw,
     /// Publish the recorded drain request.
     Request {
-        /// The request.
+        /// The request's serial and time.
         own: OwnRequest,
-        /// What for.
+        /// The operation for which the node is drained.
         operation: Operation,
     },
     /// Publish DeviceOpStatus.
     Status(DeviceOpStatus),
-    /// Publish ZedAgentStatus with a command: nodeagent obeys.
+    /// Publish ZedAgentStatus with a command, which nodeagent carries out.
     Command {
-        /// What it has to do.
+        /// The operation for nodeagent.
         operation: Operation,
-        /// Why, for the next boot to report.
+        /// The reason, which the next boot reports.
         reason: String,
     },
-    /// Look again then, in milliseconds of this boot's clock.
+    /// Run the next step at this time, in milliseconds of this boot's clock.
     WakeAt(u64),
 }
 
-/// What takes the device from one state to the next, around what the step itself wants (`own`: counters, request).
+/// The effects that lead from one state to the next, with the effects of the step itself (`own`: counters, request)
+/// at their place.
 ///
-/// The order is the safety of the whole: a command is cleared before anything else is said; the record is on disk
-/// before a counter is (D16), before a request is published, and before nodeagent may obey. With nothing left to do the
-/// request is withdrawn first: on a disk that takes no record a take-back must still give the node back.
+/// The order makes every crash safe. A command is cleared before anything else is published. The record is on disk
+/// before a counter is (D16), before a request is published, and before nodeagent may see the command. If nothing is
+/// left to do, the request is withdrawn first, so that a take-back gives the node back even on a disk that accepts no
+/// writes.
 pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Effect> {
     let all = before.is_unsure;
     let mut effects = Vec::new();

@@ -1,4 +1,4 @@
-//! What one look at the device shows. Everything that is decided is decided from it.
+//! Snapshot of all files that device-op decides by.
 
 use std::collections::BTreeMap;
 
@@ -7,60 +7,59 @@ use runtime::requester::GateReading;
 use runtime::siblings::NodeAgentView;
 use schemas::{ActionRecord, DeviceOpsCmd, Operation, Source};
 
-/// One kind of command: who gives it, and what is to be done. Counters of different kinds are never compared.
+/// A kind of command: its source and its operation. Counters of different kinds are never compared.
 pub type Kind = (Source, Operation);
 
-/// All kinds, the operations in the order in which they are served.
+/// All kinds, in the order in which their operations are served.
 pub fn all_kinds() -> impl Iterator<Item = Kind> {
     Operation::ALL.into_iter().flat_map(|operation| Source::ALL.map(|source| (source, operation)))
 }
 
-/// One look: every file read anew, those of nodeagent last.
+/// Snapshot of the files: each is read again for every step, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// What the sources command; a kind that is left out was not looked at.
+    /// The command of each source and operation; a kind that is missing was not read.
     pub commands: BTreeMap<Kind, Commanded>,
-    /// What the counter files hold.
+    /// The contents of the counter files.
     pub counters: BTreeMap<Kind, Recorded>,
-    /// The counters that an operator has taken back for another source.
+    /// Counters that an operator has cancelled on behalf of another source.
     pub cancelled: BTreeMap<Kind, u32>,
-    /// The brake on all commands; nothing while it is off.
+    /// The operator's freeze of all commands; None while there is none.
     pub freeze: Option<Freeze>,
-    /// What nodeagent began to carry out last, on disk: of an earlier boot it is proof that it was done. Nothing if there
-    /// is none, or none that can be read.
+    /// The operation that nodeagent began last, from disk: in a later boot it proves that the operation was carried
+    /// out. None if the file is missing or cannot be read.
     pub acted: Option<ActionRecord>,
-    /// The way to a drain.
+    /// zedkube's answer to the drain request.
     pub drain: GateReading,
-    /// What nodeagent is doing.
+    /// The progress of nodeagent.
     pub nodeagent: NodeAgentView,
-    /// Input files that are refused, and why; only shown.
+    /// Input files that are refused, with the reason; for display only.
     pub refused: Vec<String>,
 }
 
-/// One source's file of one operation.
+/// The command file of one source and one operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Commanded {
-    /// There is none.
+    /// The file does not exist.
     Absent,
-    /// The source's whole folder is gone, or was never there. It says nothing: only a file that is removed is a
-    /// take-back.
+    /// The folder of the source does not exist. Ignored: only a removed file is a take-back.
     NoFolder,
-    /// There is one that cannot be read, perhaps because it is just being written. It says nothing.
+    /// The file cannot be read, perhaps because it is being written. Ignored.
     #[default]
     Unreadable,
-    /// It says this.
+    /// The file holds this command.
     Given(DeviceOpsCmd),
 }
 
-/// The counter file of one operation.
+/// The counter file of one source and one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recorded {
-    /// There is none, or it holds no counter: the first command is only recorded.
+    /// The file does not exist or holds no counter: the first command is only recorded.
     Nothing,
-    /// It cannot be read, so no command can be told from one that was done.
+    /// The file cannot be read, so a new command cannot be told from one that was done.
     #[default]
     Unreadable,
-    /// It holds this counter.
+    /// The file holds this counter.
     Counter(u32),
 }
 
@@ -73,7 +72,7 @@ impl Facts {
         self.counters.get(&kind).copied().unwrap_or_default()
     }
 
-    /// An operator has taken this counter back for its source.
+    /// True if an operator has cancelled this counter on behalf of its source.
     pub(crate) fn is_cancelled(&self, kind: Kind, counter: u32) -> bool {
         self.cancelled.get(&kind) == Some(&counter)
     }

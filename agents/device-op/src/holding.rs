@@ -1,4 +1,4 @@
-//! What keeps an accepted command from asking for its drain, and how long the pause after a failure is.
+//! Why an accepted command may not request its drain yet, and how long the pause after a failure is.
 
 use std::time::Duration;
 
@@ -9,22 +9,23 @@ use crate::facts::Facts;
 use crate::operation::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
 
-/// The longest pause after failures that are not a drain's.
+/// Upper limit of the pause after failures of nodeagent (a failed drain has a fixed pause).
 const LONGEST_PAUSE: Duration = Duration::from_hours(24);
 
-/// What an operator reads while another command goes first because its record is in `/run` alone.
+/// Reason shown while a command waits for one without a record, which goes first because its record is in `/run`
+/// alone.
 const WITHOUT_RECORD_FIRST: &str = "a command without a record goes first (`--without-record`)";
 
-/// What an operator reads of a device that would stay up after its node was emptied.
+/// Reason shown while nodeagent has no way to take the device down: a drain would empty the node for nothing.
 const NO_MEANS: &str = "nodeagent has no means to take this device down: no logind, no `device.command`, no right to \
-                        call reboot(2); nothing is drained before it has one";
+                        call reboot(2); the node is not drained before nodeagent has one";
 
-/// The command that may begin now: the first that nothing holds.
+/// The first waiting command that is not held.
 pub(crate) fn next_up(record: &OperationRecord, facts: &Facts) -> Option<Accepted> {
     record.waiting.iter().find(|accepted| hold(accepted, record, facts).is_none()).copied()
 }
 
-/// Why a command that waits may not even ask for a drain now.
+/// Why a waiting command may not even request a drain now; None if it may.
 pub(crate) fn hold(accepted: &Accepted, record: &OperationRecord, facts: &Facts) -> Option<String> {
     if record.is_without() && !accepted.without_record {
         return Some(WITHOUT_RECORD_FIRST.to_owned());
@@ -35,12 +36,12 @@ pub(crate) fn hold(accepted: &Accepted, record: &OperationRecord, facts: &Facts)
     lacks_means(accepted, facts).then(|| NO_MEANS.to_owned())
 }
 
-/// The brake is on, and no operator's `--now` passes it.
+/// The reason for the freeze if the freeze holds this command: a command with `--now` passes it.
 pub(crate) fn frozen<'a>(accepted: &Accepted, facts: &'a Facts) -> Option<&'a str> {
     facts.freeze.as_ref().filter(|_| !accepted.now).map(|freeze| freeze.words.as_str())
 }
 
-/// nodeagent has said that it could not do it.
+/// True if nodeagent reports that it has no way to carry out this operation.
 fn lacks_means(accepted: &Accepted, facts: &Facts) -> bool {
     let means = facts.nodeagent.action.as_ref().and_then(|action| action.means.as_ref());
     match accepted.operation {
@@ -49,7 +50,8 @@ fn lacks_means(accepted: &Accepted, facts: &Facts) -> bool {
     }
 }
 
-/// The pause after this failure: after one of nodeagent's it doubles with each, since every try empties the node.
+/// The pause after this failure. It doubles with each failure of nodeagent in a row, because every attempt empties
+/// the node.
 pub(crate) fn pause(failure: &Failure, setbacks: u32, policy: &Policy) -> Retry {
     match policy.retry {
         Retry::Never => Retry::Never,

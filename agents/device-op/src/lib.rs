@@ -1,7 +1,8 @@
 //! Holds reboot, shutdown and poweroff back until the node is drained (EVE's zedagent).
 //!
-//! [`operation`] decides, `perform` acts. A command is accepted by a durable record, asks for a drain, and is
-//! handed to nodeagent only while the gate says that the device may go down.
+//! [`operation`] decides, `perform` acts. device-op accepts a command by writing it into a durable record, then
+//! requests a drain, and hands the command to nodeagent only while the gate (zedkube's answer) says that the device
+//! may go down.
 
 mod commands;
 pub mod counters;

@@ -1,4 +1,4 @@
-//! Reading what the sources command, and what an operator says beside them.
+//! Reads the commands of the sources, and the operator's files beside them (cancel, freeze).
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use text::one_line;
 
 use crate::facts::{Commanded, Kind, all_kinds};
 
-/// So much is kept of the time that a source gives with its command; nobody decides by it.
+/// Limit in bytes for the time in a command, which is only displayed.
 const MOST_TIME: usize = 64;
 
-/// The command of this source, from its file: a subscription cannot tell an absent item from one that is just being
-/// written.
+/// Reads the command of this source from its file, not from a subscription: a subscription cannot tell an absent item
+/// from one that is being written.
 pub(crate) fn command(root: &Root, (source, operation): Kind) -> Commanded {
     let Ok(key) = TopicKey::parse(operation.name()) else {
         return Commanded::Unreadable;
@@ -22,7 +22,7 @@ pub(crate) fn command(root: &Root, (source, operation): Kind) -> Commanded {
     match read_item::<DeviceOpsCmd>(root, source.agent(), Persistence::Volatile, &key) {
         Ok(Some(command)) => {
             let ops_time = one_line(&command.ops_time, MOST_TIME);
-            // An operator's words count from an operator only.
+            // `--now` and `--without-record` count only in a command of an operator.
             let is_person = source == Source::Person;
             let now = command.now && is_person;
             let without_record = command.without_record && is_person && operation == Operation::Reboot;
@@ -41,7 +41,8 @@ fn has_folder(root: &Root, source: Source) -> bool {
     root.folder::<DeviceOpsCmd>(source.agent(), Persistence::Volatile).is_dir()
 }
 
-/// The counters that an operator has taken back for other sources. A file that cannot be read takes nothing back.
+/// The counters that an operator has cancelled on behalf of other sources. A file that cannot be read cancels
+/// nothing.
 pub(crate) fn cancelled(root: &Root) -> BTreeMap<Kind, u32> {
     let counter = |kind: Kind| {
         let key = TopicKey::parse(&CancelCommand::key(kind.0, kind.1)).ok()?;
@@ -52,7 +53,7 @@ pub(crate) fn cancelled(root: &Root) -> BTreeMap<Kind, u32> {
     all_kinds().filter_map(|kind| Some((kind, counter(kind)?))).collect()
 }
 
-/// The brake, if it is on at this time of the wall clock.
+/// The freeze, if it is in effect at this time of the wall clock.
 pub(crate) fn freeze(root: &Root, wall: Timestamp) -> Option<Freeze> {
     runtime::freeze::freeze(root, wall).map(|freeze| {
         let words = format!("{}, `--now` passes one command", freeze.words);
@@ -60,13 +61,13 @@ pub(crate) fn freeze(root: &Root, wall: Timestamp) -> Option<Freeze> {
     })
 }
 
-/// What nodeagent began last. One that cannot be read proves nothing.
+/// The operation that nodeagent began last. A file that cannot be read counts as none.
 pub(crate) fn acted(root: &Root) -> Option<ActionRecord> {
     let record = read_item(root, agent::NODEAGENT, Persistence::Persistent, &TopicKey::global());
     record.inspect_err(|refusal| tracing::warn!("{refusal}")).ok().flatten()
 }
 
-/// Commands for operations that there are not.
+/// Refusals for commands whose operation does not exist.
 pub(crate) fn misnamed(
     commands: &Subscription<DeviceOpsCmd>,
     source: Source,

@@ -1,7 +1,8 @@
-//! The state machine of a device operation: from the command to nodeagent's word that it is done.
+//! The state machine of a device operation: from the accepted command until nodeagent reports that it is done.
 //!
-//! Level-triggered: each look shows everything, so no edge can be missed or believed twice (D9, D18). A state
-//! holds only when all its effects are done; else the caller goes on from what is on disk, as after a crash.
+//! Level-triggered: each snapshot shows everything, so no change can be missed or counted twice (D9, D18). A state is
+//! valid only when all its effects are carried out; otherwise the caller goes on from what is on disk, as after a
+//! crash.
 
 use runtime::clock::Moment;
 use runtime::machine::Machine;
@@ -18,26 +19,28 @@ use crate::record::{Accepted, Failure, OperationRecord};
 use crate::showing::show;
 use crate::state::{AfterRelease, Phase, State};
 
-/// nodeagent's lock makes no event: while it is waited for, it is asked this often, in milliseconds.
+/// Poll interval for nodeagent's lock while device-op waits for it, in milliseconds: a lock that is released causes
+/// no event.
 const LOOK_AT_LOCK_MS: u64 = 1000;
 
-/// nodeagent takes a command within a second. One that it has not taken for so long is given up, so that the node and
-/// its slot go back: in milliseconds, as long as zedkube may be away by default (`drain.start.timeout`).
+/// Limit for nodeagent to take a command, in milliseconds. Normally it takes one within a second. After the limit
+/// device-op gives the command up, so that the node is uncordoned and its slot released. It is as long as zedkube may
+/// be away by default (`drain.start.timeout`).
 const NOT_TAKEN_LIMIT_MS: u64 = 10 * 60 * 1000;
 
-/// The wall clock may jump: a brake that ends by itself is looked at this often, in milliseconds.
+/// Poll interval for a freeze that ends at a set time, in milliseconds: the wall clock may jump.
 const LOOK_AT_FREEZE_MS: u64 = 60_000;
 
-/// The choices, from settings.
+/// The settings of device-op, and the id of this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// `device-op.retry`.
     pub retry: Retry,
-    /// This boot.
+    /// The id of this boot.
     pub boot_id: String,
 }
 
-/// Decides about device operations.
+/// The state machine of device operations.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceOp;
 
@@ -56,7 +59,7 @@ impl Machine for DeviceOp {
     }
 }
 
-/// The state after a look, and what has to be done before it holds.
+/// The state after a snapshot, and the effects that must be carried out before it is valid.
 pub fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
@@ -64,7 +67,8 @@ pub fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State
     if next.phase == Phase::NewBoot {
         effects.extend(new_boot(&mut next, facts, policy));
     }
-    // What a boot leaves is on disk before anything follows from it, unless the disk may take nothing.
+    // The record of the new boot is on disk before anything follows from it. Exception: for a command without a
+    // record, because the disk may accept no writes.
     if before.phase != Phase::NewBoot || commands::begins_without_record(&next.record, facts) {
         note_end(&mut next.record, facts);
         take_facts(&mut next, facts);
@@ -87,7 +91,8 @@ pub fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State
     (next, effects)
 }
 
-/// What an earlier boot accepted counts as recorded before the boot's rules drop any of it.
+/// Applies the rules of a new boot to the record. The counters of accepted commands are written first, because the
+/// rules may drop commands that must count as done.
 fn new_boot(next: &mut State, facts: &Facts, policy: &Policy) -> Vec<Effect> {
     let overdue = commands::overdue_counters(&next.record, facts);
     let is_without = commands::begins_without_record(&next.record, facts);
@@ -98,8 +103,9 @@ fn new_boot(next: &mut State, facts: &Facts, policy: &Policy) -> Vec<Effect> {
     if is_without { Vec::new() } else { overdue }
 }
 
-/// The end of what was handed over serves all who waited for it until now. A command that this look shows anew may have
-/// been given after the end, and is not done with it.
+/// Notes that nodeagent is done with the operation handed over. That serves all commands for this operation that
+/// waited until now. It runs before new commands are accepted, because a command in this snapshot may have been given
+/// after the operation ended.
 fn note_end(record: &mut OperationRecord, facts: &Facts) {
     if let Some(current) = record.handed_over
         && record.failure_of(Some(&current)).is_none()
@@ -109,7 +115,7 @@ fn note_end(record: &mut OperationRecord, facts: &Facts) {
     }
 }
 
-/// Our request as it stands, and the commands.
+/// Takes over device-op's own request as it is published, and the commands.
 fn take_facts(next: &mut State, facts: &Facts) {
     next.record.request = facts.drain.own;
     if facts.drain.own.is_none() {
@@ -121,7 +127,7 @@ fn take_facts(next: &mut State, facts: &Facts) {
     }
 }
 
-/// One function per phase.
+/// Runs the function of the current phase.
 fn advance(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) -> Vec<Effect> {
     match next.phase.clone() {
         Phase::NewBoot => {}
@@ -130,13 +136,13 @@ fn advance(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) -> Vec
         Phase::HandedOver => handed_over(next, facts, now),
         Phase::Acting => acting(next, facts, now),
         Phase::Done => done(next, facts, now),
-        Phase::Recalling(then) => recalling(next, &then, facts),
+        Phase::Recalling(after_release) => recalling(next, &after_release, facts),
         Phase::Failed => failed(next, facts, now, policy),
     }
     Vec::new()
 }
 
-/// Where a record of this boot goes on, from what may begin now.
+/// The phase in which a record of this boot continues, from the commands that may begin now.
 fn phase_of(record: &OperationRecord, facts: &Facts) -> Phase {
     let next = next_up(record, facts);
     match Phase::of(record) {
@@ -161,8 +167,8 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment) -> Vec<Effect> {
         return Vec::new();
     };
     match gate.verdict {
-        // The answer to the request of an operation that is over, or of a lesser one. A drain in progress, on the
-        // other hand, is joined.
+        // This answers the request for an operation that is over or less far-reaching: a new request is needed. A
+        // drain in progress, on the other hand, is joined.
         Verdict::Proceed(_) if gate.is_answer() && next.record.asked_for != Some(current.operation) => {
             publish(&mut next.record, current, facts)
         }
@@ -182,7 +188,7 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment) -> Vec<Effect> {
     }
 }
 
-/// Until nodeagent is Acting the gate may still change its mind, and so may whoever gave the command.
+/// Until nodeagent is Acting, the gate may close again, and the source may take the command back.
 fn handed_over(next: &mut State, facts: &Facts, now: Moment) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
@@ -201,12 +207,12 @@ fn handed_over(next: &mut State, facts: &Facts, now: Moment) {
     }
 }
 
-/// Counts how long nobody prepares what was handed over, and gives it up at the limit.
+/// Counts how long nodeagent does not prepare the command handed over, and gives the command up at the limit.
 fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now: Moment) {
     let NodeAgentView { is_running, action } = &facts.nodeagent;
     let is_prepared = action.as_ref().is_some_and(|action| match action.state {
         DeviceActionState::Taken => *is_running && is_about(action, current),
-        // Something else takes the device down.
+        // Another operation takes the device down.
         DeviceActionState::Acting => true,
         DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
     });
@@ -228,55 +234,57 @@ fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now: Moment) {
     }
 }
 
-/// Notes that nodeagent could not do it. On disk first: only then is the command cleared.
+/// Notes that nodeagent failed. The failure must be on disk before the command is cleared.
 fn fail(record: &mut OperationRecord, current: Accepted, error: String, now: Moment) {
     record.failed = Some(Failure::new(current, error, now.boot_ms));
     record.setbacks = record.setbacks.saturating_add(1);
 }
 
-/// The operation that was handed over, and how far nodeagent is with it. A failure that is on disk comes first: only
-/// then may the command be cleared, or a crash in between would carry it out again without the pause.
+/// The operation handed over, and nodeagent's progress with it. None if the operation is recalled here. A recorded
+/// failure is checked first: if the command were cleared before the failure is on disk, a crash in between would
+/// repeat the operation without the pause.
 fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
     let Some(current) = next.record.handed_over else {
         next.phase = Phase::of(&next.record);
         return None;
     };
     if let Some(failure) = next.record.failure_of(Some(&current)) {
-        let then = AfterRelease::Fail(failure.error.clone());
-        recall(next, &then, facts);
+        let after_release = AfterRelease::Fail(failure.error.clone());
+        recall(next, &after_release, facts);
         return None;
     }
     let progress = progress(&facts.nodeagent, current);
     let is_over = matches!(progress, Progress::Done | Progress::Failed(_));
     if is_over && commands::is_taken_back(&current, facts) {
-        // On a disk that takes no record it could not be noted first.
+        // Recalled without a record of how it ended: the disk may accept no writes.
         recall(next, &AfterRelease::Drop, facts);
         return None;
     }
     Some((current, progress))
 }
 
-/// Clears the command. One that was cleared before this look needs no other look.
-fn recall(next: &mut State, then: &AfterRelease, facts: &Facts) {
-    next.phase = Phase::Recalling(then.clone());
+/// Clears the command. If it was cleared before this snapshot, the snapshot already shows whether nodeagent has
+/// released it.
+fn recall(next: &mut State, after_release: &AfterRelease, facts: &Facts) {
+    next.phase = Phase::Recalling(after_release.clone());
     if next.command.is_none() {
-        recalling(next, then, facts);
+        recalling(next, after_release, facts);
     }
 }
 
-/// Too late for anything but the truth about how it went.
+/// nodeagent is past the point of no return: only its final result matters.
 fn acting(next: &mut State, facts: &Facts, now: Moment) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting | Progress::Unknown => {}
         Progress::Done => next.phase = Phase::Done,
         Progress::Failed(error) => fail(&mut next.record, current, error, now),
-        // nodeagent lost its progress and begins anew, which it may only do with the gate's word.
+        // nodeagent has lost its progress. It begins again, which needs the gate to be open.
         Progress::Other => recall(next, &AfterRelease::Defer, facts),
     }
 }
 
-/// The command and its request stand until they are taken back or another command comes.
+/// The command and its drain request stay published until the command is taken back or a second one waits.
 fn done(next: &mut State, facts: &Facts, now: Moment) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
@@ -286,23 +294,25 @@ fn done(next: &mut State, facts: &Facts, now: Moment) {
             if commands::is_taken_back(&current, facts) || !next.record.waiting.is_empty() {
                 recall(next, &AfterRelease::Drop, facts);
             } else if matches!(progress, Progress::Other) {
-                // nodeagent lost its progress, and must not find the command again: it is done.
+                // nodeagent has lost its progress. The operation is done, so nodeagent must not find the command
+                // again.
                 next.command = None;
             }
         }
     }
 }
 
-/// The command was cleared before this look: only now is what nodeagent's file says the last word.
+/// Waits until nodeagent has released the command. The command was cleared before this snapshot, so nodeagent's file
+/// is final.
 ///
-/// When that is Acting, it was too late. The command stays cleared all the same: nodeagent does not need it any more,
-/// and must not find it again should it fail.
-fn recalling(next: &mut State, then: &AfterRelease, facts: &Facts) {
-    if !has_let_go(&facts.nodeagent) {
+/// If nodeagent is Acting, it was too late. The command stays cleared even so: nodeagent does not need it any more,
+/// and must not find it again if it fails.
+fn recalling(next: &mut State, after_release: &AfterRelease, facts: &Facts) {
+    if !has_released(&facts.nodeagent) {
         return;
     }
-    match then {
-        // It was carried out before nodeagent let go: the answer was taken back too late.
+    match after_release {
+        // nodeagent carried the operation out before it released the command: zedkube's answer was revoked too late.
         AfterRelease::Defer if next.record.is_done => {
             next.phase = Phase::Done;
             return;
@@ -324,15 +334,15 @@ fn failed(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) {
     next.phase = phase_of(&next.record, facts);
 }
 
-/// Records the request that could be made now as ours, and makes it.
+/// Records the next request as device-op's own, and publishes it.
 fn publish(record: &mut OperationRecord, current: Accepted, facts: &Facts) -> Vec<Effect> {
     record.request = Some(facts.drain.next);
     record.asked_for = Some(current.operation);
     vec![Effect::Request { own: facts.drain.next, operation: current.operation }]
 }
 
-/// Nothing is asked for while nothing waits for an answer or is going down. An item of ours that is left is
-/// withdrawn, whatever left it.
+/// True if device-op's request is published although no operation waits for an answer or is carried out. It is
+/// withdrawn, whatever the reason it was left.
 fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     match next.phase {
         Phase::Idle | Phase::Held | Phase::Failed => facts.drain.own.is_some(),
@@ -345,11 +355,11 @@ fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
     }
 }
 
-/// How far nodeagent is with the operation that it was handed.
+/// nodeagent's progress with the operation handed over.
 enum Progress {
-    /// Idle, only taken, or busy with something else.
+    /// nodeagent is idle, has only taken the command, or is busy with another operation.
     Other,
-    /// Its file cannot be read.
+    /// nodeagent's file cannot be read.
     Unknown,
     Acting,
     Done,
@@ -375,20 +385,21 @@ fn progress(nodeagent: &NodeAgentView, current: Accepted) -> Progress {
     }
 }
 
-/// Nothing can come of a command that was cleared before this look.
-fn has_let_go(nodeagent: &NodeAgentView) -> bool {
+/// True if nodeagent cannot carry out the command any more. Valid only if the command was cleared before this
+/// snapshot.
+fn has_released(nodeagent: &NodeAgentView) -> bool {
     nodeagent.action.as_ref().is_some_and(|action| match action.state {
         DeviceActionState::Idle => true,
-        // It begins anew when it comes back, and finds the command cleared.
+        // nodeagent does not run. When it starts, it begins from Idle and finds the command cleared.
         DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed => {
             !nodeagent.is_running
         }
-        // The device goes down, for us or for somebody else: what we asked for stands until it has.
+        // The device goes down, for this command or another one: the command and its request stay until then.
         DeviceActionState::Acting => false,
     })
 }
 
-/// nodeagent has passed the point of no return with the operation that it was handed.
+/// True if nodeagent has passed the point of no return with the operation handed over.
 pub(crate) fn is_acting(nodeagent: &NodeAgentView, current: Accepted) -> bool {
     matches!(progress(nodeagent, current), Progress::Acting)
 }
@@ -400,7 +411,7 @@ fn is_about(action: &DeviceAction, current: Accepted) -> bool {
             == (Some(current.operation), current.counter, current.source)
 }
 
-/// When to look again although nothing happens.
+/// When to run the next step although no file changes.
 fn wake(next: &State, facts: &Facts, now: Moment) -> Option<u64> {
     match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
         (Phase::Recalling(_), _) => Some(now.after(LOOK_AT_LOCK_MS)),

@@ -1,4 +1,4 @@
-//! The hands of device-op: looks at files, and does what a step wants.
+//! The shell of device-op: reads the files, and carries out the effects of a step.
 
 use pubsub::store::{create_folder, write_durably};
 use pubsub::{
@@ -22,7 +22,7 @@ use crate::record_files::RecordFiles;
 use crate::showing::troubled;
 use crate::state::{Phase, State};
 
-/// EVE's number of a configuration that was read well, and of a device that is online.
+/// EVE's value of `ConfigGetStatus` for a configuration that was read without an error.
 const CONFIG_GET_SUCCESS: u8 = 1;
 const DEVICE_ONLINE: u8 = 1;
 
@@ -38,16 +38,16 @@ pub(crate) struct DeviceOpShell {
     commands: [Subscription<DeviceOpsCmd>; 4],
     action: Subscription<DeviceAction>,
     counters: Counters,
-    /// Counter files, what an operator says beside the commands, and the brake.
+    /// Wakes on changes of the counter files, the operator's cancels, and the freeze.
     other_files: PathWatch,
 }
 
-/// An effect that was not done.
+/// An effect that was not carried out, with the reason.
 #[derive(Debug, thiserror::Error)]
 enum NotDone {
     #[error("cannot record the counter of {} of {}", kind.1, kind.0)]
     Counter { kind: Kind, source: StoreError },
-    #[error("the record on /persist could be opened again: going on from what it holds")]
+    #[error("the record on /persist could be opened again: device-op reads it and goes on from there")]
     RecordIsBack,
 }
 
@@ -163,12 +163,12 @@ impl Shell for DeviceOpShell {
             tracing::info!("scheduleDeviceOperation: {line}; {}{}", shown.blocked_by, shown.release);
         }
         let known = &before.shown.commands;
-        after.shown.commands.iter().filter(|line| !known.contains(line)).for_each(tell_command);
+        after.shown.commands.iter().filter(|line| !known.contains(line)).for_each(log_command);
     }
 }
 
 impl DeviceOpShell {
-    /// The other files that are refused; those of the gate are in its words.
+    /// Refused files besides those of the gate, which are in the gate's own text.
     fn refused(&self) -> Vec<String> {
         let refused = self.commands.iter().flat_map(Subscription::refused).chain(self.action.refused());
         let misnamed = self.commands.iter().zip(Source::ALL);
@@ -194,7 +194,7 @@ impl DeviceOpShell {
     }
 }
 
-/// How far the operation is, as the log says it.
+/// Operation and phase for the log.
 fn line_of(state: &State) -> String {
     state.shown.operation.map_or_else(
         || "no operation is pending".to_owned(),
@@ -202,8 +202,8 @@ fn line_of(state: &State) -> String {
     )
 }
 
-/// What became of a command, also of one that was never an operation.
-fn tell_command(line: &CommandLine) {
+/// Logs the state of a command, also of one that was not accepted.
+fn log_command(line: &CommandLine) {
     let CommandLine { source, operation, counter, state, reason } = line;
     let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match state {
@@ -216,7 +216,7 @@ fn tell_command(line: &CommandLine) {
     }
 }
 
-/// Only the first look of a boot needs it.
+/// The operation that nodeagent began last; read only for the first step of a boot, which needs it.
 fn acted(root: &Root, state: &State) -> Option<ActionRecord> {
     (state.phase == Phase::NewBoot).then(|| looking::acted(root))?
 }
@@ -225,7 +225,7 @@ fn command_key() -> TopicKey {
     TopicKey::parse(agent::ZEDAGENT).unwrap_or_else(|_| TopicKey::global())
 }
 
-/// The command in a status, with its reason.
+/// The command in ZedAgentStatus, with its reason.
 fn given(status: &ZedAgentStatus) -> Option<(Operation, String)> {
     let is_given = |operation: &Operation| match operation {
         Operation::Reboot => status.reboot_cmd,
@@ -236,7 +236,7 @@ fn given(status: &ZedAgentStatus) -> Option<(Operation, String)> {
     Some((operation, status.requested_reboot_reason.clone()))
 }
 
-/// EVE's status with at most one command.
+/// ZedAgentStatus with at most one command.
 fn zedagent_status(command: Option<(Operation, &String)>) -> ZedAgentStatus {
     let operation = command.map(|(operation, _)| operation);
     let (boot_reason, device_state) = match operation {
@@ -262,7 +262,7 @@ fn zedagent_status(command: Option<(Operation, &String)>) -> ZedAgentStatus {
 mod tests {
     use super::*;
 
-    /// What EVE's agents look at. All else is not ours to say: its zero value.
+    /// The fields that EVE's agents read; all others have the zero value.
     #[test]
     fn a_command_fills_its_own_fields_and_no_others() {
         let reason = "because".to_owned();

@@ -1,4 +1,4 @@
-//! What has been accepted and is not done: the part of the state that survives a crash and a power cut.
+//! The accepted commands that are not done yet: the part of the state that survives a crash and a power cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,18 @@ use text::one_line;
 
 use crate::facts::Kind;
 
-/// So much of a failure's reason is kept of a record that somebody has edited, in bytes; ours are shorter.
+/// Limit in bytes for a failure's reason in a record that was edited by hand; device-op writes shorter ones.
 const MOST_ERROR_BYTES: usize = 4096;
 
-/// The same for what is said of a command that is over.
+/// Limit in bytes for the reason in the line of a command that is over.
 const MOST_REASON_BYTES: usize = 512;
 
-/// What an operator reads of a poweroff that a power cut came before.
-const POWER_WENT_FIRST: &str = "the power went first: command it again. A site that was just switched on does not switch \
-                                itself off";
+/// Reason shown for a poweroff if the power was cut before nodeagent had begun it.
+const POWER_CUT_FIRST: &str = "the power was cut before it began: command it again. A device that was just switched on \
+                               does not switch itself off";
 
-/// The persistent record of zedagent, key `global`: on disk before a counter is, so that a command whose counter
-/// counts as done cannot be lost (D16).
+/// The persistent record of device-op (agent `zedagent`, key `global`). It is written before a counter file is, so
+/// that a command whose counter counts as done cannot be lost (D16).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct OperationRecord {
@@ -30,98 +30,100 @@ pub struct OperationRecord {
     pub schema_version: u32,
     /// The boot in which this was written.
     pub boot_id: String,
-    /// The device tells sources apart. Until then, and after `/persist` was lost, every command that stands is only
-    /// recorded, since nobody can tell what was done.
+    /// The counters are kept per source. Until then, and after `/persist` was lost, every published command is only
+    /// recorded, because it may have been done already.
     pub has_sources: bool,
-    /// The one operation that nodeagent was told to carry out.
+    /// The operation that nodeagent was commanded to carry out.
     pub handed_over: Option<Accepted>,
-    /// The operations that wait for the gate, at most one of each source and operation, most far-reaching first.
+    /// The commands that wait for the gate: at most one of each source and operation, the most far-reaching operation
+    /// first.
     pub waiting: Vec<Accepted>,
-    /// nodeagent is done with what was handed over, and the device still runs: it is not carried out again.
+    /// nodeagent has carried out the operation in `handed_over` and the device still runs: it is not carried out
+    /// again.
     pub is_done: bool,
-    /// The drain request that is ours.
+    /// device-op's own drain request.
     pub request: Option<OwnRequest>,
-    /// What that request was made for; nothing once that operation is over.
+    /// The operation for which the drain was requested; None once that operation is over.
     pub asked_for: Option<Operation>,
-    /// The last try of an operation failed; while that one is the next, a pause runs.
+    /// The failure of the last attempt. While its command is the next one, a pause runs.
     pub failed: Option<Failure>,
-    /// So many tries in a row failed after their drain, since the last new command.
+    /// Number of attempts in a row that failed after their drain, since the last new command.
     pub setbacks: u32,
     /// The counters that were carried out last.
     pub done: BTreeMap<Source, DoneCounters>,
-    /// The last command of each source and operation that is over, and what became of it.
+    /// The last command of each source and operation that is over, and how it ended.
     pub ended: Vec<CommandLine>,
-    /// The kinds whose command ended in this boot: only those are told without being asked for.
+    /// The kinds whose command ended in this boot. Only these are reported in DeviceOpStatus without a request.
     pub of_this_boot: BTreeSet<Kind>,
 }
 
-/// One accepted command.
+/// An accepted command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Accepted {
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
     /// The command's counter.
     pub counter: u32,
-    /// Where it comes from.
+    /// The agent that gave the command.
     #[serde(default)]
     pub source: Source,
-    /// Accepted in an earlier boot: its command may be absent now without having been taken back.
+    /// Accepted in an earlier boot: its file may be absent now without having been taken back.
     pub carried_over: bool,
-    /// An operator's `--now`: a freeze does not hold it.
+    /// An operator's `--now`: a freeze does not hold this command.
     #[serde(default)]
     pub now: bool,
-    /// An operator's `--without-record`: the whole record is in `/run` alone while it is not over.
+    /// An operator's `--without-record`: until this command is over, the whole record is in `/run` alone.
     #[serde(default)]
     pub without_record: bool,
 }
 
 impl Accepted {
-    /// A command of this boot.
+    /// A command that is accepted in this boot.
     pub const fn new(kind: Kind, counter: u32) -> Self {
         let (source, operation) = kind;
         Self { operation, counter, source, carried_over: false, now: false, without_record: false }
     }
 
-    /// Who gave it, and what is to be done.
+    /// Source and operation of the command.
     pub const fn kind(&self) -> Kind {
         (self.source, self.operation)
     }
 }
 
-/// How a command ends.
+/// The ways in which a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It was carried out.
+    /// The command was carried out.
     Done,
-    /// Before it was carried out.
+    /// The command was taken back before it was carried out.
     TakenBack,
-    /// It was never accepted, for this reason.
+    /// The command was never accepted, for this reason.
     OnlyRecorded(&'static str),
-    /// A poweroff: nobody can tell that it had begun before the power went.
-    PowerWentFirst,
+    /// A poweroff that may not have begun before the power was cut.
+    PowerCutFirst,
 }
 
-/// A try that failed.
+/// A failed attempt to drain the node, or of nodeagent to carry out the operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Failure {
-    /// What was tried.
+    /// The operation that was attempted.
     pub operation: Option<Operation>,
     /// The counter of its command.
     pub counter: u32,
     /// The source of its command.
     pub source: Source,
-    /// It was the drain that failed, not nodeagent.
+    /// The drain failed, not nodeagent.
     pub is_drain: bool,
-    /// Why.
+    /// The reason, for display.
     pub error: String,
-    /// When, in milliseconds of this boot's clock.
+    /// Time of the failure, in milliseconds of this boot's clock.
     pub at_ms: u64,
 }
 
 impl Failure {
-    /// nodeagent could not do it.
+    /// A failure of nodeagent.
     pub(crate) const fn new(tried: Accepted, error: String, at_ms: u64) -> Self {
         let Accepted { operation, counter, source, .. } = tried;
         Self { operation: Some(operation), counter, source, is_drain: false, error, at_ms }
@@ -138,13 +140,13 @@ impl Topic for OperationRecord {
 }
 
 impl OperationRecord {
-    /// Nothing accepted, nothing asked for.
+    /// An empty record.
     pub fn new(boot_id: &str) -> Self {
         Self { schema_version: SCHEMA_VERSION, boot_id: boot_id.to_owned(), ..Self::default() }
     }
 
-    /// What can be made of a record that was read: in the order and the bounds that all others rely on, whoever wrote
-    /// it.
+    /// Brings a record that was read from a file into the order and the limits that the other functions rely on,
+    /// because the file may have been edited by hand.
     pub(crate) fn within_limits(self) -> Self {
         let failed = self.failed.map(|failed| {
             let error = one_line(&failed.error, MOST_ERROR_BYTES);
@@ -161,12 +163,12 @@ impl OperationRecord {
         Self { of_this_boot, ..record }
     }
 
-    /// Nothing that has to survive.
+    /// True if the record holds nothing that has to survive a restart.
     pub fn is_empty(&self) -> bool {
         *self == Self::new(&self.boot_id)
     }
 
-    /// The operation that counts now: the one handed over, else the most far-reaching that waits.
+    /// The current command: the one that was handed over, otherwise the most far-reaching that waits.
     pub fn current(&self) -> Option<&Accepted> {
         self.handed_over.as_ref().or_else(|| self.waiting.first())
     }
@@ -181,7 +183,7 @@ impl OperationRecord {
         self.ended.iter().find(|line| (line.source, line.operation) == kind)
     }
 
-    /// The commands that failed for good, each until it is taken back or a new one of its kind comes.
+    /// The commands that failed for good. Each stays until it is taken back or a new command of its kind comes.
     pub(crate) fn given_up(&self) -> impl Iterator<Item = Accepted> {
         let failed = self.ended.iter().filter(|line| line.state == CommandState::Failed);
         failed.map(|line| Accepted {
@@ -190,21 +192,21 @@ impl OperationRecord {
         })
     }
 
-    /// The commands of this state that ended in this boot.
+    /// The commands that ended in this state in this boot.
     pub(crate) fn ended_now(&self, state: CommandState) -> impl Iterator<Item = &CommandLine> {
-        let is_told = move |line: &&CommandLine| {
+        let is_of_this_boot = move |line: &&CommandLine| {
             line.state == state && self.of_this_boot.contains(&(line.source, line.operation))
         };
-        self.ended.iter().filter(is_told)
+        self.ended.iter().filter(is_of_this_boot)
     }
 
-    /// It holds a command that is carried out although `/persist` takes no record: then it is in `/run` alone.
+    /// True if a command without a record waits or is handed over: then the record is written to `/run` alone.
     pub fn is_without(&self) -> bool {
         self.waiting.iter().chain(&self.handed_over).any(|accepted| accepted.without_record)
     }
 
-    /// Lets a command wait, in the place of an older one of its kind. Of two sources that want the same, the one that
-    /// stands first in [`Source::ALL`] goes first.
+    /// Adds a waiting command in place of an older one of its kind. If two sources want the same operation, the
+    /// source that comes first in [`Source::ALL`] goes first.
     pub(crate) fn queue(&mut self, accepted: Accepted) {
         self.waiting.retain(|waiting| waiting.kind() != accepted.kind());
         self.waiting.push(accepted);
@@ -212,7 +214,7 @@ impl OperationRecord {
         self.waiting.sort_by_key(|waiting| (rank(waiting.operation), waiting.source));
     }
 
-    /// Takes this operation, which waits, as handed over.
+    /// Moves a waiting command to `handed_over`.
     pub(crate) fn hand_over(&mut self, accepted: Accepted) {
         if self.handed_over.is_none() {
             self.waiting.retain(|waiting| waiting.kind() != accepted.kind());
@@ -220,7 +222,8 @@ impl OperationRecord {
         }
     }
 
-    /// The operation that was handed over waits again, unless it is done or a newer command of its kind waits.
+    /// Moves the command from `handed_over` back to the waiting ones, unless it is done or a newer command of its
+    /// kind waits.
     pub(crate) fn take_back_to_queue(&mut self) {
         if self.is_done {
             return self.drop_handed_over();
@@ -232,7 +235,7 @@ impl OperationRecord {
         }
     }
 
-    /// The operation that was handed over is over; its request serves no other one.
+    /// Ends the command that was handed over. Its drain request serves no other command.
     pub(crate) fn drop_handed_over(&mut self) {
         if let Some(accepted) = self.handed_over.take()
             && !self.is_done
@@ -243,8 +246,8 @@ impl OperationRecord {
         self.asked_for = None;
     }
 
-    /// nodeagent is done with what was handed over. Whoever waits for the same has it now: once only, since what is
-    /// commanded later was not done with it.
+    /// Marks the command that was handed over as done, and with it every waiting command with this operation.
+    /// Commands that come later are not done with it, so this happens only once.
     pub(crate) fn finish(&mut self) {
         let Some(done) = self.handed_over.filter(|_| !self.is_done) else { return };
         self.is_done = true;
@@ -260,7 +263,7 @@ impl OperationRecord {
         }
     }
 
-    /// Notes how a command ended. One without a record leaves no trace in it, unless it was done.
+    /// Notes how a command ended. A command without a record leaves no line, unless it was done.
     pub(crate) fn end(&mut self, accepted: &Accepted, how: Ended) {
         let Accepted { operation, counter, source, .. } = *accepted;
         let (state, reason) = match how {
@@ -271,12 +274,12 @@ impl OperationRecord {
             Ended::TakenBack if accepted.without_record => return,
             Ended::TakenBack => (CommandState::TakenBack, ""),
             Ended::OnlyRecorded(why) => (CommandState::Recorded, why),
-            Ended::PowerWentFirst => (CommandState::Failed, POWER_WENT_FIRST),
+            Ended::PowerCutFirst => (CommandState::Failed, POWER_CUT_FIRST),
         };
         self.note(CommandLine { source, operation, counter, state, reason: reason.to_owned() });
     }
 
-    /// In the place of the last one of its kind, in a fixed order.
+    /// Puts the line in place of the last one of its kind, and keeps the lines sorted by kind.
     fn note(&mut self, line: CommandLine) {
         let kind = |line: &CommandLine| (line.source, line.operation);
         self.of_this_boot.insert(kind(&line));
@@ -285,12 +288,12 @@ impl OperationRecord {
         self.ended.sort_by_key(kind);
     }
 
-    /// The failure of this operation, if its last try failed.
+    /// The failure of this command, if its last attempt failed.
     pub(crate) fn failure_of(&self, accepted: Option<&Accepted>) -> Option<&Failure> {
         self.failed.as_ref().filter(|failed| accepted.is_some_and(|accepted| failed.is_about(accepted)))
     }
 
-    /// A failure of what is not to be done any more means nothing.
+    /// Removes a failure whose command is over or was taken back.
     pub(crate) fn forget_stale_failure(&mut self) {
         let mut all = self.waiting.iter().chain(&self.handed_over);
         if self.failed.as_ref().is_some_and(|failed| all.all(|accepted| !failed.is_about(accepted))) {
@@ -298,8 +301,9 @@ impl OperationRecord {
         }
     }
 
-    /// What is left after a boot. Any boot is a reboot: whoever waited for one has it. Of a shutdown and a poweroff
-    /// `acted` tells whether nodeagent had begun: if not, a shutdown goes on waiting, and a poweroff has failed.
+    /// The record as a new boot goes on from it. Any boot counts as a reboot, so every reboot is done. A shutdown or
+    /// a poweroff is done if `acted` shows that nodeagent had begun it. If not, a shutdown goes on waiting, and a
+    /// poweroff has failed.
     pub(crate) fn in_new_boot(self, boot_id: &str, acted: Option<&ActionRecord>) -> Self {
         let mut next = Self {
             has_sources: self.has_sources,
@@ -324,7 +328,7 @@ impl OperationRecord {
                     next.end(&accepted, Ended::Done);
                 }
                 Operation::Shutdown => next.queue(Accepted { carried_over: true, ..accepted }),
-                Operation::Poweroff => next.end(&accepted, Ended::PowerWentFirst),
+                Operation::Poweroff => next.end(&accepted, Ended::PowerCutFirst),
             }
         }
         next

@@ -1,22 +1,23 @@
-//! Where the record is: on `/persist`, and for a command without a record in `/run` alone.
+//! The two files of the record: on `/persist`, and in `/run` alone for a command without a record.
 
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
 use runtime::{AgentContext, error_chain};
 
 use crate::record::OperationRecord;
 
-/// The record's two places.
+/// Publishers of the record on `/persist` and in `/run`.
 #[derive(Debug)]
 pub(crate) struct RecordFiles {
     context: AgentContext,
-    /// Nothing while `/persist` cannot even be opened.
+    /// None while `/persist` cannot be opened.
     persistent: Option<Publisher<OperationRecord>>,
-    /// Emptied by a boot. While there is one, it is the newer.
+    /// The record in `/run`, which a boot empties. If it exists, it is newer than the one on `/persist`.
     volatile: Publisher<OperationRecord>,
 }
 
 impl RecordFiles {
-    /// A `/persist` that cannot be opened is opened later: an operator may need this device to reboot all the same.
+    /// Opens both files. A `/persist` that cannot be opened is no error: it is opened later, because an operator may
+    /// need this device to reboot all the same.
     ///
     /// # Errors
     /// `/run` cannot be used.
@@ -25,12 +26,15 @@ impl RecordFiles {
             Publisher::open(context.root(), context.name(), Persistence::Volatile, context.lock())?;
         let persistent = open_persistent(context);
         if let Err(error) = &persistent {
-            tracing::error!("{}; no command is accepted but one `--without-record`", error_chain(error));
+            tracing::error!(
+                "{}; no command is accepted except `ebb reboot --without-record`",
+                error_chain(error)
+            );
         }
         Ok(Self { context: context.clone(), persistent: persistent.ok(), volatile })
     }
 
-    /// The record that counts.
+    /// The record that is in effect: the one of this boot in `/run`, otherwise the one on `/persist`.
     pub(crate) fn get(&self) -> Option<OperationRecord> {
         let key = TopicKey::global();
         let of_this_boot = |record: &&OperationRecord| record.boot_id == self.context.boot_id();
@@ -38,10 +42,10 @@ impl RecordFiles {
         volatile.or_else(|| self.persistent.as_ref()?.get(&key)).cloned()
     }
 
-    /// Puts it where it belongs.
+    /// Writes the record to `/persist`, or to `/run` if it holds a command without a record.
     ///
     /// # Errors
-    /// The place takes nothing.
+    /// The file cannot be written.
     pub(crate) fn put(&mut self, record: &OperationRecord) -> Result<(), PublishError> {
         let key = TopicKey::global();
         if record.is_without() {
@@ -49,7 +53,7 @@ impl RecordFiles {
             return Ok(());
         }
         let Some(persistent) = &mut self.persistent else {
-            // What it holds may be newer than what is known here: the caller has to begin anew from it.
+            // The record on disk may be newer than the caller's: the caller must resume from it.
             self.persistent = Some(open_persistent(&self.context)?);
             return Ok(());
         };
@@ -64,7 +68,7 @@ impl RecordFiles {
         Ok(())
     }
 
-    /// `/persist` was opened: what it holds is known.
+    /// True once `/persist` was opened, so that the record on it is known.
     pub(crate) const fn is_known(&self) -> bool {
         self.persistent.is_some()
     }

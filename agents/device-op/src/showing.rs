@@ -1,4 +1,4 @@
-//! DeviceOpStatus and ZedAgentStatus' command: what others see of the state.
+//! Makes DeviceOpStatus and the command in ZedAgentStatus from the state.
 
 use runtime::clock::Moment;
 use runtime::refused::with_refused;
@@ -13,10 +13,10 @@ use crate::operation::{Policy, is_acting};
 use crate::record::Accepted;
 use crate::state::{AfterRelease, Phase, State};
 
-/// What an operator reads when a command is taken back after the point of no return.
+/// Shown if a command is taken back after the point of no return.
 const TOO_LATE: &str = "take-back refused: too late, the device is going down";
 
-/// Brings what is shown up to date.
+/// Updates DeviceOpStatus and the command in ZedAgentStatus.
 pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) {
     next.next_try = shown_next_try(next, now, policy);
     let status = status(next, facts);
@@ -28,7 +28,7 @@ pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: &Policy
     next.shown = DeviceOpStatus { since, ..status };
     next.command = match next.phase {
         Phase::HandedOver => next.record.handed_over.map(|current| command(next, current)),
-        // As it is: nodeagent does not need it any more, and only the gate gives it.
+        // Unchanged: nodeagent does not need the command any more, and only a hand-over publishes one.
         Phase::Acting | Phase::Done => next.command.take(),
         Phase::NewBoot
         | Phase::Idle
@@ -44,8 +44,8 @@ fn command(next: &State, current: Accepted) -> (Operation, String) {
     (operation, format!("{operation} command, counter {counter} of {source}: {}", next.shown.release))
 }
 
-/// The status with the reason why nothing can be done: an effect failed. Nothing while the status releases an
-/// operation: that must not be said again without the gate.
+/// DeviceOpStatus with the reason why an effect failed. None while the status releases an operation: that must not be
+/// published again without the gate.
 pub fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
     match state.shown.state {
         DeviceOpState::Idle | DeviceOpState::Deferred | DeviceOpState::Failed => {
@@ -55,7 +55,8 @@ pub fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
     }
 }
 
-/// The command that is shown: the one that is under way, may begin, or waits first; else one that failed for good.
+/// The command that is shown: the one handed over, otherwise the first that may begin, otherwise the first that
+/// waits.
 fn current(next: &State, facts: &Facts) -> Option<Accepted> {
     let record = &next.record;
     record.handed_over.or_else(|| next_up(record, facts)).or_else(|| record.current().copied())
@@ -92,7 +93,7 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
     }
 }
 
-/// What has become of the last command of this kind.
+/// The last command of this kind and its progress.
 fn line(next: &State, kind: Kind, facts: &Facts) -> Option<CommandLine> {
     let record = &next.record;
     let Some(accepted) = record.latest(kind).filter(|_| !is_done(next, kind)) else {
@@ -114,14 +115,15 @@ fn is_done(next: &State, kind: Kind) -> bool {
     next.record.is_done && next.record.handed_over.is_some_and(|current| current.kind() == kind)
 }
 
-/// What nobody asks about and somebody has to know: commands that were not carried out and never will be.
-fn unasked(next: &State) -> (String, String) {
+/// Texts for commands that were not carried out and never will be. They are shown although no command is pending,
+/// because an operator has to know about them.
+fn not_carried_out(next: &State) -> (String, String) {
     let record = &next.record;
-    let told = record.ended_now(CommandState::Failed).chain(record.ended_now(CommandState::Recorded));
-    let told: Vec<String> = told
+    let lines = record.ended_now(CommandState::Failed).chain(record.ended_now(CommandState::Recorded));
+    let lines: Vec<String> = lines
         .map(|line| format!("{} {} of {}: {}", line.operation, line.counter, line.source, line.reason))
         .collect();
-    (told.join("; "), String::new())
+    (lines.join("; "), String::new())
 }
 
 const fn shown_state(phase: &Phase) -> DeviceOpState {
@@ -135,11 +137,11 @@ const fn shown_state(phase: &Phase) -> DeviceOpState {
     }
 }
 
-/// What blocks, and what released it or would.
+/// The texts for `BlockedBy` and `Release`.
 fn words(next: &State, facts: &Facts) -> (String, String) {
     match &next.phase {
         Phase::NewBoot => (String::new(), String::new()),
-        Phase::Idle => unasked(next),
+        Phase::Idle => not_carried_out(next),
         Phase::Held => {
             let first = next.record.waiting.first();
             (first.and_then(|first| hold(first, &next.record, facts)).unwrap_or_default(), String::new())
@@ -150,10 +152,10 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
         }
         Phase::HandedOver | Phase::Acting | Phase::Done => (String::new(), release(next, facts)),
         Phase::Recalling(AfterRelease::Defer) => {
-            ("no longer released: waiting for nodeagent to let go of the command".to_owned(), String::new())
+            ("no longer released: waiting for nodeagent to release the command".to_owned(), String::new())
         }
         Phase::Recalling(AfterRelease::Drop) => {
-            ("taken back: waiting for nodeagent to let go of the command".to_owned(), String::new())
+            ("taken back: waiting for nodeagent to release the command".to_owned(), String::new())
         }
         Phase::Recalling(AfterRelease::Fail(error)) => (error.clone(), String::new()),
         Phase::Failed => {
@@ -163,7 +165,7 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
     }
 }
 
-/// The operation should not go on, by its command or by the gate, but nodeagent is Acting.
+/// True if the command was taken back or is no longer released, but nodeagent is already Acting on it.
 fn is_too_late(next: &State, facts: &Facts) -> bool {
     let Some(current) = next.record.handed_over else {
         return false;
@@ -181,7 +183,7 @@ fn is_too_late(next: &State, facts: &Facts) -> bool {
     }
 }
 
-/// Why the gate let it pass; remembered while it is not asked.
+/// Why the gate released the command. While the gate is not read, the text shown before is kept.
 fn release(next: &State, facts: &Facts) -> String {
     let is_known = next.shown.state == DeviceOpState::HandedOver;
     facts.drain.release(if is_known { &next.shown.release } else { "" })

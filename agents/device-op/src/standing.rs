@@ -1,5 +1,5 @@
-//! What stands of a command, for a program beside device-op: its source's file, the recorded counter, and device-op's own
-//! record.
+//! The progress of a command, for a program beside device-op (`ebb`): read from the source's file, the counter file,
+//! and device-op's record.
 
 use std::path::PathBuf;
 
@@ -14,18 +14,18 @@ use crate::counters::Counters;
 use crate::facts::Kind;
 use crate::record::OperationRecord;
 
-/// Why there is nothing to take back.
+/// The reason why there is no command to take back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NothingToTakeBack {
-    /// It was taken back before.
-    #[error("{operation} {counter} is taken back already; `ebb status` says how far that is")]
+    /// The command was taken back before.
+    #[error("{operation} {counter} is taken back already; `ebb status` shows the progress")]
     Already {
         /// The operation.
         operation: Operation,
-        /// Its counter.
+        /// The counter of its command.
         counter: u32,
     },
-    /// No such command stands.
+    /// No command of this operation is pending.
     #[error("there is no {operation} to take back: none is pending (`ebb status`)")]
     NonePending {
         /// The operation.
@@ -33,40 +33,40 @@ pub enum NothingToTakeBack {
     },
 }
 
-/// One look at the files.
+/// Snapshot of the files of one command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OperationFiles {
     /// The source's command.
     pub published: Option<DeviceOpsCmd>,
-    /// The counter that counts as done; nothing as well if the file holds none, as device-op takes it.
+    /// The counter that counts as done for device-op; None also if the file holds none.
     pub recorded: Option<u32>,
-    /// What device-op has accepted and not finished.
+    /// The commands that device-op has accepted and not finished.
     pub record: OperationRecord,
-    /// Why counter or record are not known.
+    /// The reason why the counter or the record is not known.
     pub refused: Option<Refusal>,
-    /// How device-op shows it.
+    /// DeviceOpStatus.
     pub shown: DeviceOpStatus,
-    /// What nodeagent is doing.
+    /// The progress of nodeagent.
     pub action: DeviceAction,
 }
 
-/// What there is of one operation.
+/// The progress of one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationStatus {
-    /// Nothing that is to happen: nothing at all, done, or taken back.
+    /// Nothing is to happen: there is no command, or it is done or taken back.
     Nothing,
-    /// Commanded, and not accepted yet.
+    /// The command is published and not accepted yet.
     Given(u32),
-    /// Accepted, and not done.
+    /// The command is accepted and not done.
     Accepted(u32),
-    /// Accepted, failed, and waiting for the next try; a new command tries at once.
+    /// The command is accepted, has failed, and waits for the next attempt. A new command is attempted at once.
     Failed(u32),
 }
 
-/// What has become of a take-back.
+/// The result of a take-back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakenBack {
-    /// Nothing of the command is left.
+    /// The command is over and was not carried out.
     Done,
     /// nodeagent has passed the point of no return.
     TooLate,
@@ -78,23 +78,23 @@ impl OperationFiles {
     /// # Errors
     /// The source's command cannot be read.
     pub fn read(root: &Root, kind: Kind) -> Result<Self, Refusal> {
-        let mut standing = Self { published: published(root, kind)?, ..Self::default() };
+        let mut files = Self { published: published(root, kind)?, ..Self::default() };
         match record(root) {
-            Ok(record) => standing.record = record.unwrap_or_default(),
-            Err(refusal) => standing.refused = Some(refusal),
+            Ok(record) => files.record = record.unwrap_or_default(),
+            Err(refusal) => files.refused = Some(refusal),
         }
-        match Counters::known_from(&standing.record).recorded(root, kind) {
-            Ok(recorded) => standing.recorded = recorded,
+        match Counters::known_from(&files.record).recorded(root, kind) {
+            Ok(recorded) => files.recorded = recorded,
             Err(refusal) => {
-                standing.refused.get_or_insert(refusal);
+                files.refused.get_or_insert(refusal);
             }
         }
-        standing.shown = shown(root, agent::ZEDAGENT);
-        standing.action = shown(root, agent::NODEAGENT);
-        Ok(standing)
+        files.shown = shown(root, agent::ZEDAGENT);
+        files.action = shown(root, agent::NODEAGENT);
+        Ok(files)
     }
 
-    /// The folders whose changes change it.
+    /// The folders to watch for changes of these files.
     pub fn folders(root: &Root, source: Source) -> [PathBuf; 6] {
         [
             root.join(source.counter_folder()),
@@ -106,13 +106,13 @@ impl OperationFiles {
         ]
     }
 
-    /// What there is of this command.
+    /// The progress of this command.
     pub fn of(&self, kind: Kind) -> OperationStatus {
         let accepted = self.record.latest(kind).map(|accepted| accepted.counter);
         let given =
             self.published.as_ref().filter(|command| command.desired_state).map(|command| command.counter);
         match (given, accepted) {
-            // Without a recorded counter the first command is only recorded.
+            // If no counter is recorded, the first command is only recorded.
             (Some(given), accepted)
                 if accepted != Some(given) && self.recorded.is_some_and(|recorded| recorded != given) =>
             {
@@ -125,36 +125,37 @@ impl OperationFiles {
         }
     }
 
-    /// device-op has this command in its record: a counter alone may be recorded and nothing done.
+    /// True if device-op's record holds this command. The counter file alone proves nothing: it may hold the counter
+    /// of a command that was not carried out.
     pub fn has_accepted(&self, kind: Kind, counter: u32) -> bool {
         self.record.latest(kind).is_some_and(|accepted| accepted.counter == counter)
     }
 
-    /// device-op has taken this command for an old one.
+    /// True if device-op has only recorded this command, because it may be an old one.
     pub fn has_only_recorded(&self, kind: Kind, counter: u32) -> bool {
         let line = self.record.ended(kind).filter(|line| line.state == CommandState::Recorded);
         line.is_some_and(|line| line.counter == counter)
     }
 
-    /// nodeagent is that far with this command.
+    /// True if nodeagent has reached this state with this command.
     pub fn is(&self, state: DeviceActionState, (source, operation): Kind, counter: u32) -> bool {
         let action = &self.action;
         (action.state, action.command, action.counter, action.source)
             == (state, Some(operation), counter, source)
     }
 
-    /// The counter of the source's next command: one more than any that was used. Nothing if there is no greater number.
+    /// The counter for the source's next command: one more than any used so far. None if there is no greater number.
     pub fn next_counter(&self, kind: Kind) -> Option<u32> {
         let published = self.published.as_ref().map_or(0, |command| command.counter);
         let ended = self.record.ended(kind).map_or(0, |line| line.counter);
         published.max(self.recorded.unwrap_or(0)).max(ended).checked_add(1)
     }
 
-    /// The counter of the command that stands and can be taken back. A command that is carried out and whose device still
-    /// runs (a shutdown, a dry run) stands, too: its drain request goes with it.
+    /// The counter of the command that can be taken back. A shutdown or a dry run that is done can be taken back,
+    /// too, because the device still runs: that withdraws its drain request.
     ///
     /// # Errors
-    /// No command stands.
+    /// No command is pending.
     pub fn counter_to_take_back(&self, kind: Kind) -> Result<u32, NothingToTakeBack> {
         let (_, operation) = kind;
         let accepted = self.record.latest(kind).map(|accepted| accepted.counter);
@@ -175,7 +176,7 @@ impl OperationFiles {
         }
     }
 
-    /// What has become of a take-back of this counter; nothing as long as nobody can tell.
+    /// The result of a take-back of this counter; None while it is not known.
     pub fn after_take_back(&self, kind: Kind, counter: u32) -> Option<TakenBack> {
         match self.record.latest(kind) {
             None if self.recorded == Some(counter) && self.failed_counter(kind).is_none() => {
@@ -189,19 +190,19 @@ impl OperationFiles {
         }
     }
 
-    /// The counter of the source's last command, if that has failed.
+    /// The counter of the source's last command, if that command failed.
     fn failed_counter(&self, kind: Kind) -> Option<u32> {
         let failed = self.record.ended(kind).filter(|line| line.state == CommandState::Failed);
         failed.map(|line| line.counter)
     }
 
-    /// The operation that is served first, if it is another one.
+    /// The operation that is served first, if it is not this one.
     pub fn ahead_of(&self, operation: Operation) -> Option<(Operation, u32)> {
         let current = self.record.current().filter(|current| current.operation != operation);
         current.map(|current| (current.operation, current.counter))
     }
 
-    /// The other sources whose command of this operation is served at the same time.
+    /// The other sources whose command for this operation is served at the same time.
     pub fn served_too(&self, (source, operation): Kind) -> Vec<(Source, u32)> {
         let under_way = self.record.handed_over.iter().filter(|_| !self.record.is_done);
         let others = self
@@ -213,7 +214,7 @@ impl OperationFiles {
         others.map(|other| (other.source, other.counter)).collect()
     }
 
-    /// In words, how far an accepted command is.
+    /// The progress of an accepted command, in words.
     pub fn words(&self, operation: Operation) -> String {
         if let Some((other, counter)) = self.ahead_of(operation) {
             return format!("it waits behind {other} {counter}");
@@ -230,7 +231,7 @@ impl OperationFiles {
     }
 }
 
-/// What an agent shows; only words depend on it, so one that cannot be read says nothing.
+/// A status that an agent publishes. Used for texts only, so a file that cannot be read counts as empty.
 fn shown<T: Topic + Default>(root: &Root, agent: &str) -> T {
     let item = read_item(root, agent, Persistence::Volatile, &TopicKey::global());
     item.ok().flatten().unwrap_or_default()
@@ -241,7 +242,7 @@ fn published(root: &Root, (source, operation): Kind) -> Result<Option<DeviceOpsC
     key.map_or(Ok(None), |key| read_item(root, source.agent(), Persistence::Volatile, &key))
 }
 
-/// As device-op reads it: while there is one in `/run`, that is the newer.
+/// The record, as device-op reads it: a record in `/run` is newer than the one on `/persist`.
 fn record(root: &Root) -> Result<Option<OperationRecord>, Refusal> {
     let read = |persistence| read_item(root, agent::ZEDAGENT, persistence, &TopicKey::global());
     read(Persistence::Volatile)?.map_or_else(|| read(Persistence::Persistent), |record| Ok(Some(record)))

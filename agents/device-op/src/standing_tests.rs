@@ -1,4 +1,4 @@
-//! What stands of an operation, from what the files hold.
+//! Tests of the progress of a command, as read from its files.
 
 use super::*;
 use crate::record::{Accepted, Failure};
@@ -6,7 +6,8 @@ use crate::record::{Accepted, Failure};
 const REBOOT: Kind = (Source::Person, Operation::Reboot);
 const POWEROFF: Kind = (Source::Person, Operation::Poweroff);
 
-/// `published` with its DesiredState, the recorded counter, the accepted ones with `!` for the one handed over.
+/// Snapshot with `published` and its DesiredState, the recorded counter, and the accepted commands (`!` marks the one
+/// handed over).
 fn standing(
     published: Option<(u32, bool)>,
     recorded: Option<u32>,
@@ -30,14 +31,14 @@ fn what_stands() {
         (None, Some(7), &[], OperationStatus::Nothing),
         (Some((8, true)), Some(7), &[], OperationStatus::Given(8)),
         (Some((8, false)), Some(7), &[], OperationStatus::Nothing),
-        // Done.
+        // The command is done.
         (Some((8, true)), Some(8), &[], OperationStatus::Nothing),
-        // Only recorded, when that has happened.
+        // The command is only recorded, once its counter is.
         (Some((8, true)), None, &[], OperationStatus::Nothing),
         (Some((8, true)), Some(8), &[(REBOOT, 8)], OperationStatus::Accepted(8)),
         (Some((8, true)), Some(7), &[(REBOOT, 8)], OperationStatus::Accepted(8)),
         (Some((9, true)), Some(8), &[(REBOOT, 8)], OperationStatus::Given(9)),
-        // Taken back, and device-op has not read it yet.
+        // The command was taken back, and device-op has not read it yet.
         (Some((8, false)), Some(8), &[(REBOOT, 8)], OperationStatus::Accepted(8)),
         (None, Some(8), &[(REBOOT, 8)], OperationStatus::Accepted(8)),
         (Some((8, true)), Some(8), &[(POWEROFF, 3)], OperationStatus::Nothing),
@@ -88,7 +89,7 @@ fn how_far_it_is_in_words() {
     }
 }
 
-/// `published` with its DesiredState, the recorded counter, the one that was handed over.
+/// Snapshot with `published` and its DesiredState, the recorded counter, and the command handed over.
 fn handed_over(
     published: Option<(u32, bool)>,
     recorded: Option<u32>,
@@ -105,7 +106,7 @@ fn what_can_be_taken_back() {
         (Some((8, true)), Some(8), Some(8), Ok(8)),
         (Some((9, true)), Some(8), Some(8), Ok(9)),
         (Some((9, true)), Some(8), None, Ok(9)),
-        // Accepted in an earlier boot, or somebody removed the file.
+        // The command was accepted in an earlier boot, or its file was removed by hand.
         (None, Some(8), Some(8), Ok(8)),
         (Some((8, false)), Some(8), Some(8), Err("taken back already")),
         (Some((8, true)), Some(8), None, Err("none is pending")),
@@ -139,7 +140,7 @@ fn what_became_of_it() {
     };
     for (recorded, accepted, action, expected) in [
         (Some(8), None, acting(8), Some(TakenBack::Done)),
-        // device-op has not read it yet: it may still accept the command.
+        // device-op has not read the take-back yet: it may still accept the command.
         (Some(7), None, DeviceAction::default(), None),
         (Some(8), Some(8), DeviceAction::default(), None),
         (Some(8), Some(8), acting(8), Some(TakenBack::TooLate)),

@@ -1,4 +1,4 @@
-//! What device-op knows.
+//! The state of device-op.
 
 use runtime::requester::Listen;
 use runtime::shown_try::ShownTry;
@@ -7,65 +7,65 @@ use text::one_line;
 
 use crate::record::OperationRecord;
 
-/// So much of a published release is taken up again, in bytes; ours are shorter.
+/// Limit in bytes for the release text that is read back from DeviceOpStatus; device-op writes shorter ones.
 const MOST_RELEASE_BYTES: usize = 4096;
 
-/// Everything that decisions need besides the facts. One loop owns it.
+/// All that decisions need besides the facts. Owned by one loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// What has been accepted; on disk.
+    /// The accepted commands, as on disk.
     pub record: OperationRecord,
-    /// How far the current operation is.
+    /// The phase of the current operation.
     pub phase: Phase,
     /// DeviceOpStatus as published.
     pub shown: DeviceOpStatus,
     /// The command in ZedAgentStatus, with its reason.
     pub(crate) command: Option<(Operation, String)>,
-    /// Nobody prepares what was handed over since then, in milliseconds of this boot's clock.
+    /// Since when the command is handed over and nodeagent does not prepare it, in milliseconds of this boot's clock.
     pub(crate) not_taken_since: Option<u64>,
-    /// The next try after a failure.
+    /// The next attempt after a failure.
     pub(crate) next_try: Option<ShownTry>,
-    /// Resumed: the files may differ from what is here, and the next step writes them all.
+    /// True after `resume`: the files may differ from this state, so the next step writes them all.
     pub(crate) is_unsure: bool,
 }
 
-/// How far the current operation is.
+/// Phase of the current operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// The record is of an earlier boot.
+    /// The record was written in an earlier boot.
     NewBoot,
-    /// Nothing is accepted.
+    /// No command is accepted.
     Idle,
-    /// Something is accepted, and nothing of it may begin now: nobody asks for a drain.
+    /// Commands are accepted, but none of them may begin now, so no drain is requested.
     Held,
-    /// The gate holds it.
+    /// The gate holds the command until the node is drained.
     Deferred,
-    /// nodeagent may begin; the gate is still asked.
+    /// The command is published for nodeagent; the gate is still checked.
     HandedOver,
     /// nodeagent has passed the point of no return.
     Acting,
     /// nodeagent is done, and the device still runs: a shutdown, or a dry run.
     Done,
-    /// The command is cleared; nodeagent has to let go of it.
+    /// The command is cleared in ZedAgentStatus; nodeagent has to release it.
     Recalling(AfterRelease),
-    /// A drain or an operation failed; the request is withdrawn.
+    /// The drain or the operation failed; the drain request is withdrawn.
     Failed,
 }
 
-/// What follows once nodeagent has let go.
+/// What device-op does once nodeagent has released the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterRelease {
-    /// The gate holds it again.
+    /// The command waits for the gate again.
     Defer,
-    /// It was taken back, or is over and another one waits.
+    /// The command ends: it was taken back, or it is done and another one waits.
     Drop,
-    /// nodeagent could not do it.
+    /// nodeagent failed to carry it out, for this reason.
     Fail(String),
 }
 
 impl State {
-    /// The state from what is on disk: the record, and the status and command that were published last in this
-    /// boot. For a start, and for an effect that failed: nobody knows then how much of it is done.
+    /// The state from the files: the record, and the status and the command that were published last in this boot.
+    /// Used at the start and after a failed effect, because it is not known then how much of the effect was done.
     pub fn resume(
         record: Option<OperationRecord>,
         shown: DeviceOpStatus,
@@ -80,7 +80,7 @@ impl State {
         Self { record, phase, shown, command, not_taken_since: None, next_try: None, is_unsure: true }
     }
 
-    /// What decides about the next step besides the files of commands and of nodeagent.
+    /// Which of zedkube's files the next step depends on.
     pub(crate) fn listen(&self) -> Listen {
         match &self.phase {
             Phase::Deferred | Phase::HandedOver => Listen::ToGate,
@@ -96,7 +96,7 @@ impl State {
 }
 
 impl Phase {
-    /// Where a record of this boot goes on.
+    /// The phase in which a record of this boot continues.
     pub(crate) fn of(record: &OperationRecord) -> Self {
         if record.handed_over.is_some() {
             if record.is_done { Self::Done } else { Self::HandedOver }

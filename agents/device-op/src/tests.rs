@@ -1,4 +1,4 @@
-//! device-op as a whole, on real files; zedkube and nodeagent are played by hand.
+//! Tests of device-op as a whole on real files; the test writes the files of zedkube and nodeagent.
 
 use pubsub::{Subscription, TopicKey};
 use runtime::testing::{TestDevice, until};
@@ -7,7 +7,7 @@ use schemas::{
     DrainStatus, NodeDrainRequest, NodeDrainStatus, Operation, Source, ZedAgentStatus, agent, parse,
 };
 
-/// A device with device-op.
+/// A device on which device-op runs.
 pub(crate) struct Device {
     pub(crate) machine: TestDevice,
     pub(crate) status: Subscription<DeviceOpStatus>,
@@ -24,20 +24,20 @@ impl std::ops::Deref for Device {
 }
 
 impl Device {
-    /// A member of a cluster whose counter files hold 1.
+    /// A member of a cluster whose counter files hold 1, with device-op running.
     async fn start() -> Self {
         let mut device = Self::new();
         device.run().await;
         device
     }
 
-    /// The same before device-op is started.
+    /// A member of a cluster whose counter files hold 1; device-op does not run yet.
     pub(crate) fn new() -> Self {
         let machine = TestDevice::new(agent::ZEDAGENT, &[("device-op.retry", "0s")]);
         for operation in Operation::ALL {
             machine.write(&counter_path(operation), COUNTER_1);
         }
-        // It has told sources apart before.
+        // The counters per source are in use.
         machine.write(RECORD, r#"{"SchemaVersion":1,"BootId":"before","HasSources":true}"#);
         Self {
             status: machine.follow(agent::ZEDAGENT),
@@ -97,10 +97,10 @@ impl Device {
     }
 }
 
-/// The file of the record.
+/// Path of the record.
 pub(crate) const RECORD: &str = "persist/status/zedagent/OperationRecord/global.json";
 
-/// A counter file.
+/// Path of a counter file.
 pub(crate) const COUNTER_1: &str = r#"{"Counter":1,"DesiredState":true,"OpsTime":"then"}"#;
 
 pub(crate) fn counter_path(operation: Operation) -> String {
@@ -183,7 +183,7 @@ async fn d11_a_failed_drain_withdraws_the_request() {
     device.stop().await;
 }
 
-/// D16: what cannot be recorded is not accepted.
+/// D16: a command that cannot be recorded is not accepted.
 #[tokio::test]
 async fn d16_a_record_that_cannot_be_written_stops_everything_and_is_told() {
     let mut device = Device::start().await;
@@ -201,7 +201,7 @@ async fn d16_a_record_that_cannot_be_written_stops_everything_and_is_told() {
     device.stop().await;
 }
 
-/// D7: before EVE's zedkube has published anything, its agents let everything go.
+/// D7: EVE's agents release every command before zedkube has published anything.
 #[tokio::test]
 async fn d7_a_command_that_comes_before_zedkube_is_held() {
     let mut device = Device::new();
@@ -219,7 +219,7 @@ async fn d7_a_command_that_comes_before_zedkube_is_held() {
     device.stop().await;
 }
 
-/// D13: EVE's agents look at the number in the status, which is that of one requester of several.
+/// D13: EVE's agents read the number in the status, which belongs to one requester of several.
 #[tokio::test]
 async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
     let mut device = Device::start().await;
@@ -244,7 +244,7 @@ async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
     device.stop().await;
 }
 
-/// A disk that takes no record must not keep a command alive that was taken back.
+/// On a disk that accepts no writes, a command that was taken back still ends.
 #[tokio::test]
 async fn d14_a_take_back_on_a_disk_that_takes_nothing_still_takes_effect() {
     let mut device = Device::start().await;
@@ -264,7 +264,7 @@ async fn d14_a_take_back_on_a_disk_that_takes_nothing_still_takes_effect() {
     device.stop().await;
 }
 
-/// The person's folder, and each source's own counter files, in EVE's form.
+/// The operator's folder, and each source's own counter files, in EVE's form.
 #[tokio::test]
 async fn every_source_has_its_own_folder_and_counters() {
     for (source, folder, counters) in [
@@ -295,7 +295,7 @@ async fn every_source_has_its_own_folder_and_counters() {
     }
 }
 
-/// The brake, and an operator who takes a controller's command back.
+/// An operator's freeze, and an operator's cancel of a controller's command.
 #[tokio::test]
 async fn a_freeze_and_a_cancel_are_read_from_the_operators_files() {
     let mut device = Device::start().await;
@@ -318,7 +318,7 @@ async fn a_freeze_and_a_cancel_are_read_from_the_operators_files() {
     device.stop().await;
 }
 
-/// A failing disk is when a reboot is wanted most: `/persist` holds no folder that can be written.
+/// An operator needs a reboot most when the disk fails: no folder on `/persist` can be written.
 #[tokio::test]
 async fn an_operator_reboots_a_device_whose_persist_takes_nothing() {
     let mut device = Device::new();
@@ -340,7 +340,7 @@ async fn an_operator_reboots_a_device_whose_persist_takes_nothing() {
     device.stop().await;
 }
 
-/// A controller's first command was swallowed without a word.
+/// The first command of a controller is not carried out, and that is shown.
 #[tokio::test]
 async fn the_first_command_of_a_kind_is_said() {
     let log = runtime::testing::CapturedLog::begin();

@@ -1,6 +1,7 @@
-//! The durable proof that a command was begun: topic ActionRecord, in `/persist`.
+//! Topic ActionRecord in `/persist`: the durable proof that nodeagent began a command.
 //!
-//! It has no backup: the one before it is about another command. nodeagent runs as well where it cannot be written.
+//! The file has no backup, because an older record is about another command. nodeagent also runs where the file
+//! cannot be written.
 
 use pubsub::store::{create_folder, remove_durably, write_durably};
 use pubsub::{Backup, Persistence, Root, StoreError, TopicKey, read_item};
@@ -9,7 +10,7 @@ use schemas::{ActionRecord, agent, to_bytes};
 
 use crate::progress::DurableRecord;
 
-/// The proof of this device.
+/// The file of the ActionRecord.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     root: Root,
@@ -21,7 +22,7 @@ impl RecordFile {
         Self { root: root.clone(), refused: None }
     }
 
-    /// What is known of it.
+    /// The record on disk, and the record whose last write failed.
     pub(crate) fn look(&self) -> DurableRecord {
         let key = TopicKey::global();
         let on_disk = read_item(&self.root, agent::NODEAGENT, Persistence::Persistent, &key);
@@ -32,7 +33,7 @@ impl RecordFile {
         DurableRecord { on_disk, refused: self.refused.clone() }
     }
 
-    /// Writes it. That it cannot be written is seen by the next look.
+    /// Writes the record. The next snapshot shows whether the write failed.
     pub(crate) fn write(&mut self, record: &ActionRecord) {
         let folder = self.root.folder::<ActionRecord>(agent::NODEAGENT, Persistence::Persistent);
         let name = TopicKey::global().file_name();
@@ -45,7 +46,7 @@ impl RecordFile {
         });
     }
 
-    /// Removes it. Nothing was refused any more: the next record is tried again.
+    /// Removes the record, and forgets a failed write, so that the next record is written again.
     pub(crate) fn forget(&mut self) -> Result<(), StoreError> {
         self.refused = None;
         let folder = self.root.folder::<ActionRecord>(agent::NODEAGENT, Persistence::Persistent);

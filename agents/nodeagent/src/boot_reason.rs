@@ -1,7 +1,8 @@
-//! What a device leaves behind for its next boot, in EVE's files: why it goes down, in words (`/persist/reboot-reason`) and
-//! by name (`/persist/boot-reason`); and in a folder of its own how often it has booted (`restartcounter`).
+//! Files for the next boot, in EVE's form: the reason why the device goes down, as text (`/persist/reboot-reason`)
+//! and as a name (`/persist/boot-reason`), and the number of boots (`restartcounter`, in a folder of nodeagent's
+//! own).
 //!
-//! All of it is best effort: nothing is decided by it.
+//! All of it is best effort: no decision depends on it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,28 +17,29 @@ use crate::standing::Command;
 const FOLDER: &str = "/persist";
 const REASON: &str = "reboot-reason";
 const NAME: &str = "boot-reason";
-/// Where EVE counts boots: what it has counted goes on.
+/// EVE's counter of boots. nodeagent continues its count.
 const EVES_COUNTER: &str = "/persist/status/restartcounter";
 const COUNTER: &str = "restartcounter";
-/// EVE writes a sentence, at most with a stack in another file.
+/// Limit for the reason's file. EVE writes one sentence; a stack goes into another file.
 const MAX_BYTES: u64 = 64 * 1024;
-/// So much of it is told on.
+/// Limit in bytes for the reason that is published.
 const MAX_SHOWN: usize = 1024;
-/// How EVE begins the reason of a reboot that was wanted.
+/// EVE's prefix for the reason of a reboot that was commanded.
 const NORMAL: &str = "NORMAL: ";
 
-/// What the last boot left behind.
+/// The files that the last boot left behind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// Why it went down; empty when nobody has said so.
+    /// The reason why the device went down; empty if none was written.
     pub(crate) reason: String,
-    /// When that was written.
+    /// The time of the reason.
     pub(crate) at: GoTime,
-    /// The same as a number; nothing without one.
+    /// The reason as EVE's number; None if there is none.
     pub(crate) boot_reason: Option<BootReason>,
 }
 
-/// Leaves the reason of a command behind, durably: its name first, for whoever finds the words finds the name as well.
+/// Writes the reason of a command durably. The name is written before the text, so that a reader who finds the text
+/// finds the name as well.
 pub(crate) fn leave(root: &Root, command: &Command) -> Result<(), StoreError> {
     let folder = root.join(FOLDER);
     create_folder(&folder)?;
@@ -54,7 +56,7 @@ fn boot_reason(command: &Command) -> BootReason {
     }
 }
 
-/// What was left. What cannot be read is as if it were not there.
+/// Reads the reason. A file that cannot be read counts as missing.
 pub(crate) fn read(root: &Root) -> Left {
     let path = root.join(FOLDER).join(REASON);
     let reason = text(&path).unwrap_or_default();
@@ -68,27 +70,27 @@ pub(crate) fn read(root: &Root) -> Left {
     }
 }
 
-/// The reason that was left, without the word of EVE's before it; nothing if there is none.
+/// The text of the reason without EVE's prefix; None if there is none.
 pub(crate) fn reason(root: &Root) -> Option<String> {
     let reason = read(root).reason;
     let plain = reason.strip_prefix(NORMAL).map(str::to_owned);
     Some(plain.unwrap_or(reason)).filter(|reason| !reason.is_empty())
 }
 
-/// Removes all of it.
+/// Removes the files of the reason.
 pub(crate) fn forget(root: &Root) -> Result<(), StoreError> {
     let folder = root.join(FOLDER);
     remove_durably(&folder, REASON)?;
     remove_durably(&folder, NAME).map(|_| ())
 }
 
-/// How often this device has booted before this boot; nothing when nobody has counted.
+/// The number of boots before this one; None if there is no counter.
 pub(crate) fn boots_before(root: &Root) -> Option<u32> {
     let own = text(&counter_folder(root).join(COUNTER)).or_else(|| text(&root.join(EVES_COUNTER)));
     own.map(|count| count.parse().unwrap_or(0))
 }
 
-/// Counts this boot, unless that was done.
+/// Counts this boot, unless it was counted already.
 pub(crate) fn count(root: &Root, boots_before: u32) -> Result<(), StoreError> {
     let count = boots_before.saturating_add(1);
     if self::boots_before(root) == Some(count) {

@@ -1,4 +1,4 @@
-//! A command of the settings as a means of the device.
+//! `device.command` and `device.shutdown` of the settings as means to take the device down.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ pub(crate) struct CommandDevice {
 }
 
 impl CommandDevice {
-    /// Its success means that the device is going down.
+    /// `device.command`: if it succeeds, the device is going down.
     pub(crate) fn goes_down(command: &settings::Command) -> Self {
         let on_success = Outcome::Started(format!("{} has ended well", command.program));
         Self { name: "device.command", command: command.clone(), on_success }
     }
 
-    /// Its success means that everything is done.
+    /// `device.shutdown`: if it succeeds, the shutdown is done.
     pub(crate) fn stays_up(command: &settings::Command) -> Self {
         Self { name: "device.shutdown", command: command.clone(), on_success: Outcome::Done }
     }
 
-    /// The setting's name.
+    /// The name of the setting.
     pub(crate) const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs it. Whether the device is still up after a while is looked at elsewhere.
+    /// Runs the program. The state machine checks later whether the device is still up.
     pub(crate) async fn run(&self, command: &Command) -> Outcome {
         match program::run(&self.command, &environment(command), Duration::MAX).await {
             Ok(_) => self.on_success.clone(),
@@ -42,12 +42,12 @@ impl CommandDevice {
     }
 }
 
-/// What hooks and commands are told.
+/// The environment of hooks and programs.
 pub(crate) fn environment(command: &Command) -> Vec<(&'static str, String)> {
     vec![
         ("EBB_OPERATION", command.operation.name().to_owned()),
         ("EBB_COUNTER", command.counter.to_string()),
-        // A NUL cannot be in an environment.
+        // An environment variable cannot hold a NUL.
         ("EBB_REASON", command.reason.replace('\0', " ")),
     ]
 }

@@ -13,25 +13,25 @@ use crate::logind_device::LogindDevice;
 use crate::progress::Outcome;
 use crate::standing::Command;
 
-/// One means. It may be used again for a command that it was used for before.
+/// A means to carry a command out. It may be used again for the same command.
 #[derive(Debug)]
 pub(crate) enum Means {
-    /// systemd-logind, which stops everything in order.
+    /// systemd-logind, which stops all services in order.
     Logind(LogindDevice),
     /// `device.command` or `device.shutdown`.
     Command(CommandDevice),
-    /// The place of `device.command` where it is not set.
+    /// Holds the place of `device.command` where it is not set.
     NoCommand,
-    /// The kernel, which stops nothing.
+    /// reboot(2), which stops no service.
     Kernel(KernelDevice),
-    /// A shutdown without a command: the drain has stopped the applications already.
+    /// A shutdown without `device.shutdown`: the drain has stopped the applications already.
     NothingToStop,
-    /// The command is only written down.
+    /// A dry run, which only writes the command to a file.
     DryRun(DryRun),
 }
 
 impl Means {
-    /// What a person calls it.
+    /// The name for people.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Logind(_) => "systemd-logind",
@@ -43,7 +43,7 @@ impl Means {
         }
     }
 
-    /// Whether this device has it, as far as can be told without using it.
+    /// True if this device has the means, as far as that is known without using it.
     pub(crate) async fn is_there(&self) -> bool {
         match self {
             Self::Logind(logind) => logind.is_there().await,
@@ -53,7 +53,7 @@ impl Means {
         }
     }
 
-    /// Carries a command out. Dropping the future ends what can be ended.
+    /// Carries a command out. Dropping the future ends the program, if one runs.
     ///
     /// [`Outcome::Started`] means that the device should be gone within [`crate::progress::STILL_UP`].
     pub(crate) async fn carry_out(&self, command: &Command) -> Outcome {
@@ -68,10 +68,10 @@ impl Means {
     }
 }
 
-/// The means that this device has for an operation, first the one to try first: systemd-logind, which stops
-/// everything in order, then `device.command`, then the kernel, which stops nothing.
+/// The means of this device for an operation, in the order in which they are tried: systemd-logind, which stops all
+/// services in order, then `device.command`, then reboot(2), which stops no service.
 ///
-/// A dry run has no other means beside it. The kernel is a means of the running system only, never of another root.
+/// A dry run is the only means then. reboot(2) is a means only if `root` is the root of the running system.
 pub(crate) fn means(
     settings: &DeviceSettings,
     operation: Operation,
@@ -91,8 +91,8 @@ pub(crate) fn means(
     }
 }
 
-/// Each has its place whether the device has it or not: it is named by its number while settings and services come
-/// and go.
+/// Every means has a fixed place, whether the device has it or not, because DeviceAction names it by number, while
+/// settings and services may change.
 fn going_down(settings: &DeviceSettings, root: &Root, kernel: Option<Arc<dyn Kernel>>) -> Vec<Means> {
     let command = settings.command.as_ref().map(CommandDevice::goes_down);
     let logind = Means::Logind(LogindDevice::new(root));

@@ -1,4 +1,4 @@
-//! A dry run: the command is only written down.
+//! A dry run: the command is only written to a file.
 
 use pubsub::Root;
 use runtime::{clock, device_actions, error_chain};
@@ -7,7 +7,7 @@ use schemas::{DeviceLine, GoTime};
 use crate::progress::Outcome;
 use crate::standing::Command;
 
-/// Where the file is.
+/// The folder of the file.
 const FOLDER: &str = "/persist";
 
 /// Appends a line to `device-actions.jsonl`, once per boot, operation and counter.

@@ -1,54 +1,55 @@
-//! What is to be done, as ordered data.
+//! The effects of a step, in the order in which they are carried out.
 
 use schemas::{ActionRecord, DeviceAction, NodeAgentStatus};
 
 use crate::progress::State;
 use crate::standing::Command;
 
-/// One thing to do. They are done in their order; when one fails, the rest is not done.
+/// An action of the shell. Effects are carried out in order. When one fails, the rest is skipped.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Publish DeviceAction.
     Action(DeviceAction),
     /// Publish NodeAgentStatus.
     Status(Box<NodeAgentStatus>),
-    /// Write the proof that the command was begun, durably. Whether that could be done is seen by the next look
-    /// ([`crate::progress::Proof`]).
+    /// Write the ActionRecord durably, as proof that the command was begun. The next snapshot
+    /// ([`crate::progress::DurableRecord`]) shows whether the write failed.
     Record(ActionRecord),
-    /// Remove the proof: the device was not touched, or no means worked. If that cannot be done, the rest is done all
-    /// the same, and the next look finds the proof again.
+    /// Remove the ActionRecord, because the device was not touched or no means worked. A failure does not stop the
+    /// rest; the next snapshot then shows the record again.
     ForgetRecord,
-    /// Leave the reason of this command behind for the next boot, durably. If that cannot be done, the rest is done all
-    /// the same.
+    /// Write the reason of this command durably for the next boot. A failure does not stop the rest.
     LeaveReason(Command),
-    /// The device did not go down after all.
+    /// Remove the reason: the device did not go down.
     ForgetReason,
     /// Run the hooks, then send [`crate::progress::Event::HooksEnded`].
     RunHooks {
-        /// Comes back with the event.
+        /// The serial in the event.
         serial: u32,
-        /// What for.
+        /// The command for which the hooks run.
         command: Command,
     },
-    /// Use a means of the device, then send [`crate::progress::Event::Acted`]. Ends whatever ran before.
+    /// Use a means of the device, then send [`crate::progress::Event::Acted`]. Hooks or means that still run are
+    /// ended first.
     Act {
-        /// Comes back with the event.
+        /// The serial in the event.
         serial: u32,
-        /// Which one, 0 for the first.
+        /// Number of the means, 0 for the first.
         means: usize,
-        /// What for.
+        /// The command to carry out.
         command: Command,
-        /// Only write it down.
+        /// Only write the command to a file.
         dry_run: bool,
     },
-    /// End hooks or means that run.
+    /// End the hooks or the means that run.
     Drop,
-    /// Look again then, in milliseconds of this boot's clock.
+    /// Run the next step at this time, in milliseconds of this boot's clock.
     WakeAt(u64),
 }
 
-/// What takes the device from one state to the next: first the word, then the deed (`own`). NodeAgentStatus goes
-/// first: whoever sees that a shutdown is done finds there that all is halted, also when nodeagent dies in between.
+/// The effects that lead from one state to the next: first the status topics, then the effects of the step itself
+/// (`own`). NodeAgentStatus is published before DeviceAction, so that an agent that sees a done shutdown also sees
+/// `AllDomainsHalted`, even if nodeagent dies in between.
 pub(crate) fn between(before: &State, after: &State, own: Vec<Effect>) -> Vec<Effect> {
     let all = before.is_unsure;
     let mut effects = Vec::new();

@@ -1,4 +1,4 @@
-//! The kernel itself as the last means of the device: `sync(2)`, then `reboot(2)`.
+//! The kernel as the last means to take the device down: `sync(2)`, then `reboot(2)`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,47 +10,47 @@ use tokio::sync::oneshot;
 
 use crate::progress::Outcome;
 
-/// A sync that takes longer waits for a disk that is gone, or a server. It must end before
-/// [`crate::progress::STILL_UP`], or else the device would never go down.
+/// Time limit of sync. A sync that takes longer waits for a disk or a server that does not answer. The limit is less
+/// than [`crate::progress::STILL_UP`], because nodeagent must call reboot before that time is over.
 const SYNC_LIMIT: Duration = Duration::from_mins(4);
 
-/// What takes the whole machine down at once. Nothing in this crate's tests implements it for real.
+/// The system calls that take the whole machine down at once. Tests of this crate use a fake.
 pub(crate) trait Kernel: fmt::Debug + Send + Sync {
-    /// Why it must not be tried, if so.
+    /// The reason why reboot(2) must not be called; None if it may.
     fn refusal(&self) -> Option<String>;
-    /// Writes all file systems.
+    /// Calls sync(2) for all file systems.
     fn sync(&self);
-    /// Takes the machine down. Whoever comes back from it says why.
+    /// Takes the machine down. It returns only if that failed, with the reason.
     fn take_down(&self, switch: Switch) -> String;
 }
 
-/// What becomes of the machine.
+/// The argument of reboot(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Switch {
-    /// Down and up again.
+    /// The machine restarts.
     Restart,
-    /// Down and off.
+    /// The machine powers off.
     Off,
 }
 
-/// The kernel of the machine that this is the root of.
+/// The kernel, if `root` is the root of the running system.
 #[cfg(not(test))]
 pub(crate) fn kernel_of(root: &Root) -> Option<Arc<dyn Kernel>> {
     running_system(root, Arc::new(machine::Machine))
 }
 
-/// The tests of this crate are built without the call.
+/// In tests there is no kernel: they are built without the system call.
 #[cfg(test)]
 pub(crate) fn kernel_of(_: &Root) -> Option<Arc<dyn Kernel>> {
     None
 }
 
-/// Nothing below another root: no test and no demo takes the machine down that it runs on.
+/// None below any other root, so that no test and no demo takes down the machine that it runs on.
 fn running_system(root: &Root, kernel: Arc<dyn Kernel>) -> Option<Arc<dyn Kernel>> {
     root.is_system().then_some(kernel)
 }
 
-/// Syncs, then asks the kernel. No program is stopped in order; the drain has moved away what could be moved.
+/// Calls sync(2), then reboot(2). No program is stopped in order; the drain has moved away the pods that can move.
 #[derive(Debug)]
 pub(crate) struct KernelDevice {
     kernel: Arc<dyn Kernel>,
@@ -62,12 +62,12 @@ impl KernelDevice {
         Self { kernel, sync_limit: SYNC_LIMIT }
     }
 
-    /// It may be asked at all.
+    /// True if reboot(2) may be called.
     pub(crate) fn is_there(&self) -> bool {
         self.kernel.refusal().is_none()
     }
 
-    /// Whoever comes back from it has failed.
+    /// Calls reboot(2). If it returns, it has failed.
     pub(crate) async fn take_down(&self, operation: Operation) -> Outcome {
         let switch = match operation {
             Operation::Reboot => Switch::Restart,
@@ -81,19 +81,19 @@ impl KernelDevice {
         Outcome::Failed(format!("reboot(2) does not {operation}: {}", self.kernel.take_down(switch)))
     }
 
-    /// In a thread of its own: neither the loop nor the end of nodeagent waits for a disk. It only syncs, so
-    /// what is left of it when this future is dropped does no harm.
+    /// Syncs in a thread of its own, so that neither the loop nor the end of nodeagent waits for a disk. If this
+    /// future is dropped, the thread may go on: it only syncs, which does no harm.
     async fn sync(&self) {
         let (sender, synced) = oneshot::channel();
         let kernel = Arc::clone(&self.kernel);
         let spawned = std::thread::Builder::new().name("sync".to_owned()).spawn(move || {
             kernel.sync();
             if sender.send(()).is_err() {
-                tracing::debug!("nobody waits for this sync any more");
+                tracing::debug!("sync(2) has ended, but nodeagent does not wait for it any more");
             }
         });
         if let Err(error) = spawned {
-            tracing::error!("cannot start a thread for sync: {error}; going down without");
+            tracing::error!("cannot start a thread for sync(2): {error}; calling reboot(2) without it");
         } else if tokio::time::timeout(self.sync_limit, synced).await.is_err() {
             tracing::error!(
                 "sync has not ended within {} s; going down all the same",
@@ -103,7 +103,7 @@ impl KernelDevice {
     }
 }
 
-/// The real one.
+/// The real system calls.
 #[cfg(not(test))]
 mod machine {
     use nix::sys::reboot::{RebootMode, reboot};
@@ -137,11 +137,11 @@ mod machine {
     }
 }
 
-/// From `/proc/self/status` and the link `/proc/self/ns/pid`.
+/// The reason why reboot(2) must not be called, from `/proc/self/status` and the link `/proc/self/ns/pid`.
 fn refusal(status: &str, namespace: &str) -> Option<String> {
     /// `CAP_SYS_BOOT` of `linux/capability.h`.
     const SYS_BOOT: u64 = 1 << 22;
-    /// `PID_NS_INIT_INO` of `linux/nsfs.h`: the number of the first one, on every Linux.
+    /// `PID_NS_INIT_INO` of `linux/nsfs.h`: the inode number of the first pid namespace, on every Linux.
     const FIRST_NAMESPACE: &str = "pid:[4026531836]";
     let effective = status
         .lines()

@@ -1,4 +1,4 @@
-//! Which means this device has to go down, found out before anybody drains it for nothing.
+//! Finds out which means this device has to go down, so that no node is drained for nothing.
 
 use std::time::Duration;
 
@@ -11,19 +11,20 @@ use tokio::task::JoinHandle;
 use crate::device::means;
 use crate::progress::Event;
 
-/// A device without means may get one: logind starts later than nodeagent.
+/// Interval of the search while the device has no means: logind may start later than nodeagent.
 const LOOK_FOR_ONE: Duration = Duration::from_mins(1);
-/// One that has means may lose them.
+/// Interval of the search while the device has means, which it may lose.
 const LOOK_AGAIN: Duration = Duration::from_mins(10);
 
-/// Looks for the means beside the loop; ends with this value.
+/// The task that searches for the means beside the loop. Dropping this value ends it.
 #[derive(Debug, Default)]
 pub(crate) struct KnownMeans {
     looking: Option<(DeviceSettings, JoinHandle<()>)>,
 }
 
 impl KnownMeans {
-    /// Looks for the means of these settings, again and again. What is found comes by `sender`.
+    /// Starts a task that searches for the means of these settings again and again, and sends each result to
+    /// `sender`.
     pub(crate) fn look(
         &mut self,
         settings: &DeviceSettings,
@@ -63,7 +64,7 @@ impl Drop for KnownMeans {
     }
 }
 
-/// A reboot and a poweroff have the same means.
+/// The names of the means for a reboot; a poweroff has the same.
 async fn find(settings: &DeviceSettings, root: &Root, boot_id: &str) -> Vec<String> {
     let mut found = Vec::new();
     for device in means(settings, Operation::Reboot, settings.dry_run, root, boot_id) {

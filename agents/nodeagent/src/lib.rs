@@ -1,6 +1,7 @@
-//! Carries out reboots, shutdowns and poweroffs, and says whether a drain is in progress.
+//! Carries out reboots, shutdowns and poweroffs, and publishes whether a drain is in progress.
 //!
-//! [`progress`] decides, `perform` acts. nodeagent has no operations of its own: EVE's bypass the drain (D4).
+//! [`progress`] decides, `perform` acts. nodeagent never goes down on its own: the reboots that EVE's nodeagent
+//! starts itself bypass the drain (D4).
 
 mod action_record;
 mod boot_reason;

@@ -1,6 +1,6 @@
-//! systemd-logind: what can be asked of it, and what its answers mean.
+//! The D-Bus interface of systemd-logind: the calls, and the meaning of its answers.
 //!
-//! Its interface is described in org.freedesktop.login1(5). Nobody else looks at names of errors.
+//! The interface is described in org.freedesktop.login1(5). Only this module interprets the names of errors.
 
 use schemas::Operation;
 
@@ -12,44 +12,44 @@ const MANAGER: &str = "org.freedesktop.login1.Manager";
 
 /// `SD_LOGIND_SKIP_INHIBITORS`, since systemd 257.
 const SKIP_INHIBITORS: u64 = 1 << 4;
-/// So many inhibitors are told on.
+/// Limit for the number of inhibitors that are named in a text.
 const MAX_HOLDERS: usize = 8;
 
-/// systemd-logind, on a bus that has it.
+/// A connection to systemd-logind.
 #[derive(Debug)]
 pub(crate) struct Logind {
     bus: Bus,
 }
 
-/// What becomes of the locks by which programs forbid a shutdown.
+/// The treatment of inhibitor locks, by which programs forbid a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inhibitors {
-    /// They count.
+    /// A lock forbids the shutdown.
     Respected,
-    /// They do not.
+    /// The shutdown ignores the locks.
     Skipped,
 }
 
-/// What became of a reboot or poweroff.
+/// logind's answer to a reboot or poweroff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It has begun.
+    /// logind has begun the operation.
     Taken,
-    /// The device is going down already, and logind says how.
+    /// The device is going down already; the text is logind's.
     InProgress(String),
-    /// A program forbids it.
+    /// An inhibitor lock forbids the operation.
     Inhibited(String),
-    /// Refused for another reason.
+    /// logind refuses for another reason.
     Refused(String),
-    /// No answer: it may have begun.
+    /// logind did not answer: it may have begun the operation.
     Unanswered(String),
 }
 
-/// One inhibitor as `ListInhibitors` has it: what, who, why, mode, user, process.
+/// An inhibitor in the answer to `ListInhibitors`: what, who, why, mode, user, process.
 type Inhibitor = (String, String, String, String, u32, u32);
 
 impl Logind {
-    /// Finds logind: its name has an owner, or the bus can start it. Nothing if it is not there.
+    /// Finds logind: its name has an owner, or the bus can start it. None if the bus has no logind.
     pub(crate) async fn find(bus: Bus) -> Result<Option<Self>, CallError> {
         let is_there = ask_bus::<bool, _>(&bus, "NameHasOwner", &(SERVICE,)).await?
             || ask_bus::<Vec<String>, _>(&bus, "ListActivatableNames", &())
@@ -59,7 +59,8 @@ impl Logind {
         Ok(is_there.then_some(Self { bus }))
     }
 
-    /// The programs that forbid a shutdown now, in words. None if that cannot be found out: asking will tell.
+    /// The programs that forbid a shutdown now, as texts. None if logind cannot list them: the answer to the
+    /// operation will show it.
     pub(crate) async fn holders(&self) -> Vec<String> {
         let listed = match self.bus.call(SERVICE, PATH, MANAGER, "ListInhibitors", &()).await {
             Ok(answer) => answer.body().deserialize::<Vec<Inhibitor>>().map_err(|error| error.to_string()),
@@ -74,14 +75,15 @@ impl Logind {
         }
     }
 
-    /// Asks for a reboot or a poweroff; never for a password.
+    /// Requests a reboot or a poweroff, and never asks for a password.
     pub(crate) async fn ask(&self, operation: Operation, inhibitors: Inhibitors) -> Answer {
         let Some((method, with_flags)) = methods(operation) else {
             return Answer::Refused(format!("systemd-logind has no {operation}"));
         };
         if inhibitors == Inhibitors::Skipped {
             match self.bus.call(SERVICE, PATH, MANAGER, with_flags, &(SKIP_INHIBITORS,)).await {
-                // Of a logind that does not know the flag, root need not ask: inhibitors do not hold root there.
+                // A logind that does not know the flag does not apply inhibitors to root, so the plain method is
+                // enough.
                 Err(CallError::Refused { name, .. }) if is_older(&name) => {}
                 answer => return judged(answer.map(|_| ())),
             }
@@ -99,7 +101,7 @@ const fn methods(operation: Operation) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Before systemd 246 there is no such method, before 257 no such flag.
+/// True if logind is older than systemd 246 (no such method) or 257 (no such flag).
 fn is_older(error: &str) -> bool {
     matches!(error, "org.freedesktop.DBus.Error.UnknownMethod" | "org.freedesktop.DBus.Error.InvalidArgs")
 }
@@ -119,7 +121,8 @@ fn judged(answer: Result<(), CallError>) -> Answer {
     }
 }
 
-/// Those that forbid: `delay` is given its time by logind itself, `block-weak` does not hold root.
+/// The inhibitors in mode `block` for a shutdown. logind waits for `delay` by itself, and `block-weak` does not apply
+/// to root.
 fn holders(inhibitors: &[Inhibitor]) -> Vec<String> {
     let forbids = |what: &str, mode: &str| mode == "block" && what.split(':').any(|what| what == "shutdown");
     inhibitors
@@ -130,7 +133,7 @@ fn holders(inhibitors: &[Inhibitor]) -> Vec<String> {
         .collect()
 }
 
-/// Asks the bus itself.
+/// Calls a method of the bus itself.
 async fn ask_bus<T, B>(bus: &Bus, method: &str, body: &B) -> Result<T, CallError>
 where
     T: serde::de::DeserializeOwned + zbus::Type,

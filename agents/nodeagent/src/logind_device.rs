@@ -1,4 +1,4 @@
-//! systemd-logind as a means of the device: it stops everything in order.
+//! systemd-logind as a means to take the device down: it stops all services in order.
 
 use std::time::Duration;
 
@@ -10,42 +10,42 @@ use crate::logind::{Answer, Inhibitors, Logind};
 use crate::progress::Outcome;
 use crate::system_bus::{ConnectError, SystemBus};
 
-/// Asks systemd-logind, if this device has it.
+/// Takes the device down by systemd-logind, if this device has it.
 ///
-/// A program that forbids the shutdown (an inhibitor in mode `block`) is waited for, about four minutes; after that
-/// its lock is skipped. If that is refused, too, this means has failed and the next one follows: nothing keeps a
-/// drained device up for ever.
+/// If a program forbids the shutdown (an inhibitor in mode `block`), nodeagent waits about four minutes, and then
+/// skips its lock. If logind refuses that, too, this means has failed and the next one follows: an inhibitor must not
+/// keep a drained device up for ever.
 #[derive(Debug)]
 pub(crate) struct LogindDevice {
     bus: SystemBus,
     patience: Patience,
 }
 
-/// How long inhibitors are waited for.
+/// Limits of the wait for inhibitors.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// So many looks.
+    /// Number of checks.
     looks: u32,
-    /// The time between two.
+    /// Time between two checks.
     pause: Duration,
 }
 
-/// Together less than [`crate::progress::STILL_UP`], so that there is time left to ask once more.
+/// In total less than [`crate::progress::STILL_UP`], so that one more request fits in.
 const PATIENCE: Patience = Patience { looks: 48, pause: Duration::from_secs(5) };
 
 impl LogindDevice {
-    /// The logind of a root.
+    /// The logind on the system bus below `root`.
     pub(crate) fn new(root: &Root) -> Self {
         Self { bus: SystemBus::of(root), patience: PATIENCE }
     }
 
-    /// There is a system bus, and logind on it.
+    /// True if there is a system bus with logind on it.
     pub(crate) async fn is_there(&self) -> bool {
         let Ok(bus) = self.bus.connect().await else { return false };
         matches!(Logind::find(bus).await, Ok(Some(_)))
     }
 
-    /// Asks for it, and waits for what forbids it.
+    /// Requests the operation from logind, and waits for inhibitors.
     pub(crate) async fn take_down(&self, operation: Operation) -> Outcome {
         let bus = match self.bus.connect().await {
             Ok(bus) => bus,
@@ -61,9 +61,9 @@ impl LogindDevice {
         }
     }
 
-    /// Waits for inhibitors, but not for ever.
+    /// Waits for inhibitors up to the limit, then requests the operation.
     async fn ask(&self, logind: &Logind, operation: Operation) -> Outcome {
-        let mut told = String::new();
+        let mut holders = String::new();
         for _ in 0..self.patience.looks {
             let mut why = logind.holders().await.join(", ");
             if why.is_empty() {
@@ -75,20 +75,22 @@ impl LogindDevice {
                     | Answer::Unanswered(_)) => return outcome(operation, answer, ""),
                 }
             }
-            if why != told {
+            if why != holders {
                 let seconds = self.patience.pause.saturating_mul(self.patience.looks).as_secs();
-                tracing::warn!("{operation} waits, at most {seconds} s, for what forbids it: {why}");
-                told = why;
+                tracing::warn!(
+                    "{operation} waits at most {seconds} s for the programs that inhibit it: {why}"
+                );
+                holders = why;
             }
             tokio::time::sleep(self.patience.pause).await;
         }
-        tracing::warn!("{operation} goes on over what forbids it: {told}");
-        outcome(operation, logind.ask(operation, Inhibitors::Skipped).await, &told)
+        tracing::warn!("{operation} goes on and skips the locks of the programs that inhibit it: {holders}");
+        outcome(operation, logind.ask(operation, Inhibitors::Skipped).await, &holders)
     }
 }
 
-/// A call without an answer may have been obeyed, and then everything is being stopped in order: the next means
-/// must not cut into that before its time.
+/// The outcome of logind's answer. If logind did not answer, it may have begun and may be stopping services in order:
+/// the next means must not interrupt that before the time is over.
 fn outcome(operation: Operation, answer: Answer, inhibitors: &str) -> Outcome {
     match answer {
         Answer::Taken => Outcome::Started(format!("systemd-logind has begun the {operation}")),

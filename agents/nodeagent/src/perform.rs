@@ -1,4 +1,4 @@
-//! The hands of nodeagent: looks at files, publishes, runs hooks and means beside the loop.
+//! The shell of nodeagent: reads the files, publishes, and runs hooks and means beside the loop.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ use crate::known_means::KnownMeans;
 use crate::progress::{Event, Facts, NodeAgent, Outcome, Policy, STILL_UP, State};
 use crate::standing::{Alive, Command, Report, Siblings, is_released, standing};
 
-/// One hook may run so long.
+/// Time limit of one hook.
 const HOOK_LIMIT: Duration = Duration::from_mins(1);
 
-/// The files of nodeagent, and what runs beside its loop.
+/// The files of nodeagent, and the task that runs beside its loop.
 #[derive(Debug)]
 pub(crate) struct NodeagentShell {
     context: AgentContext,
@@ -52,13 +52,13 @@ pub(crate) struct NodeagentShell {
 impl Shell for NodeagentShell {
     type Machine = NodeAgent;
     const NAME: &'static str = "nodeagent";
-    const FAILED: &'static str = "nothing new begins";
+    const FAILED: &'static str = "nodeagent takes no further step";
 
-    /// Takes over the topics. In a new boot the reason of the last one is published, and then its file removed.
+    /// Opens the topics. In a new boot, publishes the reason of the last boot, and then removes its file.
     fn open(context: &AgentContext) -> Result<Self, OpenError> {
         let (root, name, lock) = (context.root(), context.name(), context.lock());
         let volatile = Persistence::Volatile;
-        // Only what runs beside the loop sends, one at a time, so this never fills.
+        // Only the task beside the loop and the search for means send, so 8 places are always enough.
         let (sender, events) = mpsc::channel(8);
         let mut shell = Self {
             action: Publisher::open(root, name, volatile, lock)?.served()?,
@@ -83,7 +83,7 @@ impl Shell for NodeagentShell {
     fn resume(&self) -> State {
         let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
         let status = self.status.get(&status_key()).cloned().unwrap_or_default();
-        // Once the device is going down, the reason on disk is the command's own.
+        // Once nodeagent is Acting, the reason on disk is the one of this command.
         let is_acting = action.state == DeviceActionState::Acting;
         let reason = if is_acting { boot_reason::reason(self.context.root()) } else { None };
         State::resume(action, status, reason, self.context.boot_id())
@@ -94,14 +94,14 @@ impl Shell for NodeagentShell {
         Policy { has_hooks: !device.pre.is_empty(), dry_run: device.dry_run, still_up: STILL_UP }
     }
 
-    /// Reads everything anew, the commands last, and then what let them go.
+    /// Reads all files. The commands are read last, and after them the report that releases them.
     fn look(&mut self, _: &State, _: Moment) -> Event {
         let device = &self.settings.current().device;
         self.means.look(device, self.context.root(), self.context.boot_id(), &self.sender);
         let root = self.context.root();
         let drain = self.read(agent::ZEDKUBE, &TopicKey::global(), &self.drain);
         let hold = self.item::<BaseOsHold>(agent::BASEOSMGR, &TopicKey::global());
-        // An activate command may outlive the baseos that has started it.
+        // An activate command may outlive the baseos that started it.
         let is_activating = ActivationLock::of(root).is_held()
             || hold.state == BaseOsHoldState::Activating && is_running(root, agent::BASEOSMGR);
         let images = read_items::<BaseOsStatus>(root, agent::BASEOSMGR, Persistence::Volatile);
@@ -127,12 +127,19 @@ impl Shell for NodeagentShell {
             Effect::Record(record) => self.record.write(record),
             Effect::ForgetRecord => {
                 if let Err(error) = self.record.forget() {
-                    tracing::error!("{}; another boot may take the command for done", error_chain(&error));
+                    tracing::error!(
+                        "{}; a later boot may count the failed command as done",
+                        error_chain(&error)
+                    );
                 }
             }
             Effect::LeaveReason(command) => {
                 if let Err(error) = boot_reason::leave(self.context.root(), command) {
-                    tracing::error!("{}; going on without", error_chain(&error));
+                    tracing::error!(
+                        "{}; the next boot will not show the reason of this {}",
+                        error_chain(&error),
+                        command.operation
+                    );
                 }
             }
             Effect::ForgetReason => self.forget_reason(),
@@ -173,10 +180,11 @@ impl Shell for NodeagentShell {
 }
 
 impl NodeagentShell {
-    /// The report is read last, and after the locks: what a process wrote before it died is seen.
+    /// True if the command of this agent is still released. The report is read last, after the locks, so that the
+    /// last report of a process that died is seen.
     fn is_released(&self, requester: &str) -> bool {
         let root = self.context.root();
-        // As the gate of the agent that has let it go.
+        // An operator's force counts, as in the gate of the agent that released the command.
         if standing_pass(&self.context, requester).is_some() {
             return true;
         }
@@ -195,15 +203,16 @@ impl NodeagentShell {
         is_released(requester, report, alive)
     }
 
-    /// Hooks are a courtesy: whatever becomes of them, the device goes down.
+    /// Runs the hooks. If a hook fails, the device goes down all the same.
     fn run_hooks(&mut self, serial: u32, command: &Command) {
         self.end_running();
+        let operation = command.operation;
         let (hooks, sender) = (self.settings.current().device.pre.clone(), self.sender.clone());
         let environment = environment(command);
         self.running = Some(tokio::spawn(async move {
             for hook in hooks {
                 if let Err(error) = program::run(&hook, &environment, HOOK_LIMIT).await {
-                    tracing::warn!("hook failed: {error}; going on");
+                    tracing::warn!("a device.pre hook failed: {error}; the {operation} goes on");
                 }
             }
             send(&sender, Event::HooksEnded { serial }).await;
@@ -233,8 +242,8 @@ impl NodeagentShell {
         }
     }
 
-    /// A boot's first act: what the last one left behind is told, and only then removed. Whether this boot was told of
-    /// already is seen in DeviceAction, which is why it is published last.
+    /// Publishes the reason of the last boot, and only then removes its files; counts this boot. DeviceAction is
+    /// published last, because its boot id shows that this was done.
     fn begin_boot(&mut self) -> Result<(), PublishError> {
         let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
         if action.boot_id != self.context.boot_id() {
@@ -244,7 +253,7 @@ impl NodeagentShell {
             let idle = DeviceAction { schema_version: SCHEMA_VERSION, boot_id, ..DeviceAction::default() };
             self.action.publish(&TopicKey::global(), &idle)?;
         } else if action.state == DeviceActionState::Acting {
-            // It is this boot's own, left for the next one.
+            // The reason is of this boot, written for the next one.
             return Ok(());
         }
         self.forget_reason();
@@ -259,20 +268,20 @@ impl NodeagentShell {
         let root = self.context.root();
         let (left, boots_before) = (boot_reason::read(root), boot_reason::boots_before(root));
         if !left.reason.is_empty() {
-            tracing::info!("this boot was asked for: {}", left.reason);
+            tracing::info!("reason of this boot, written by the last one: {}", left.reason);
         }
-        // An older nodeagent has told of this boot, and left no trace of it but this.
-        let told = self.status.get(&status_key()).filter(|_| action.boot_id.is_empty());
-        if let Some(told) = told.filter(|_| left == boot_reason::Left::default()) {
-            return NodeAgentStatus { restart_counter: boots_before.unwrap_or(0), ..told.clone() };
+        // An older version of nodeagent has published the reason already; DeviceAction without a boot id shows that.
+        let published = self.status.get(&status_key()).filter(|_| action.boot_id.is_empty());
+        if let Some(published) = published.filter(|_| left == boot_reason::Left::default()) {
+            return NodeAgentStatus { restart_counter: boots_before.unwrap_or(0), ..published.clone() };
         }
         let without = if boots_before.is_none() { BootReason::FIRST } else { BootReason::UNKNOWN };
-        let nobody_said = if left.reason.is_empty() { without } else { BootReason::UNKNOWN };
+        let default = if left.reason.is_empty() { without } else { BootReason::UNKNOWN };
         NodeAgentStatus {
             name: agent::NODEAGENT.to_owned(),
             reboot_reason: left.reason,
             reboot_time: left.at,
-            boot_reason: left.boot_reason.unwrap_or(nobody_said),
+            boot_reason: left.boot_reason.unwrap_or(default),
             restart_counter: boots_before.unwrap_or(0),
             ..NodeAgentStatus::default()
         }
@@ -284,7 +293,8 @@ impl NodeagentShell {
         }
     }
 
-    /// An item as its file has it now; one that is absent or cannot be read commands nothing.
+    /// An item from its file. A file that is absent or cannot be read counts as the default value, which commands
+    /// nothing.
     fn item<T: Topic + Default>(&self, publisher: &str, key: &TopicKey) -> T {
         let item = read_item(self.context.root(), publisher, Persistence::Volatile, key);
         item.unwrap_or_else(|refusal| {
@@ -294,21 +304,21 @@ impl NodeagentShell {
         .unwrap_or_default()
     }
 
-    /// An item as its file has it now; of one that cannot be read, the last good value.
+    /// An item from its file. If the file cannot be read: the last good value.
     fn read<T: Topic>(&self, publisher: &str, key: &TopicKey, last: &Subscription<T>) -> Option<T> {
         read_item(self.context.root(), publisher, Persistence::Volatile, key)
             .unwrap_or_else(|_| last.get(key).cloned())
     }
 }
 
-/// What runs beside the loop must not outlive it.
+/// Hooks and means must end with nodeagent.
 impl Drop for NodeagentShell {
     fn drop(&mut self) {
         self.end_running();
     }
 }
 
-/// Uses a means, and tells before and after: the log may be all that is left of it.
+/// Uses a means, and logs before and after it, because the log may be all that is left of it.
 async fn carry_out(device: &Means, command: &Command) -> Outcome {
     let Command { operation, counter, reason, source: _, without_record: _, image: _ } = command;
     let name = device.name();
@@ -327,7 +337,7 @@ async fn carry_out(device: &Means, command: &Command) -> Outcome {
 
 async fn send(sender: &mpsc::Sender<Event>, event: Event) {
     if sender.send(event).await.is_err() {
-        tracing::debug!("nobody waits for the end of a command any more");
+        tracing::debug!("nodeagent stops: it does not note how the hooks or the command have ended");
     }
 }
 

@@ -1,7 +1,7 @@
-//! The state machine of a command: taken, hooks, the point of no return, the means of the device.
+//! The state machine of a command: taken, hooks, point of no return, means of the device.
 //!
-//! Level-triggered: each look shows every file as it is now. A state holds only when all its effects are done;
-//! else the caller goes on with [`State::after_failure`].
+//! Level-triggered: each snapshot shows every file as it is now. A state is valid only when all its effects are
+//! carried out; otherwise the caller goes on with [`State::after_failure`].
 
 mod acting;
 
@@ -15,163 +15,165 @@ use crate::effect::{Effect, between};
 use crate::showing;
 use crate::standing::Command;
 
-/// A device that is still up so long after a means was used was not taken down by it.
+/// Time limit of a means: if the device is still up after it, the means has failed.
 pub const STILL_UP: Duration = Duration::from_mins(5);
 
 const MOST_TRIES: u32 = DeviceAction::MOST_TRIES;
 
-/// The siblings' locks make no event: while one is waited for, they are asked this often, in milliseconds.
+/// Poll interval for the locks of the other agents while nodeagent waits for one, in milliseconds: a lock that is
+/// released causes no event.
 const LOOK_AT_LOCK_MS: u64 = 1000;
 
-/// What an operator reads while a command that is taken has to wait.
+/// Reasons shown while a command that is taken has to wait.
 const NOT_RELEASED: &str = "zedkube does not say COMPLETE to the request for it any more";
 const ACTIVATING: &str = "baseos is activating an image";
 
-/// The choices, from settings.
+/// The settings of nodeagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// There are `device.pre` hooks.
+    /// `device.pre` names at least one hook.
     pub has_hooks: bool,
-    /// `device.dry-run`: nothing happens but a line in a file.
+    /// `device.dry-run`: the command is only written to a file.
     pub dry_run: bool,
-    /// How long a means has: [`STILL_UP`].
+    /// The time limit of a means: [`STILL_UP`].
     pub still_up: Duration,
 }
 
-/// What happened.
+/// An event of the shell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// All files were read anew.
+    /// A snapshot of all files.
     Looked(Facts),
-    /// The hooks of [`Effect::RunHooks`] have ended, however.
+    /// The hooks of [`Effect::RunHooks`] have ended, with or without success.
     HooksEnded {
         /// The effect's serial.
         serial: u32,
     },
-    /// The means of [`Effect::Act`] has answered.
+    /// The means of [`Effect::Act`] has ended.
     Acted {
         /// The effect's serial.
         serial: u32,
-        /// How it went.
+        /// The result.
         outcome: Outcome,
     },
-    /// The means by which this device can go down were looked for.
+    /// The means by which this device can go down.
     MeansFound(Vec<String>),
 }
 
-/// One look at the files; the commands are read last, and then what lets them go.
+/// Snapshot of the files. The commands are read last, and after them the report that releases them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// zedkube's status.
     pub drain: Option<NodeDrainStatus>,
-    /// baseos is activating an image, and lives: the device must stay up.
+    /// baseos runs and is activating an image: the device must stay up.
     pub is_activating: bool,
-    /// What let the command go still does: [`crate::standing::is_released`].
+    /// The command is still released: [`crate::standing::is_released`].
     pub is_released: bool,
-    /// The command that stands.
+    /// The command that is in effect.
     pub command: Option<Command>,
-    /// The proof that is on disk.
+    /// The ActionRecord on disk.
     pub proof: DurableRecord,
 }
 
-/// The durable ActionRecord, as far as nodeagent knows.
+/// The ActionRecord on disk, as far as nodeagent knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DurableRecord {
-    /// As its file has it; nothing when there is none, or when it cannot be read.
+    /// The record in the file; None if there is none or it cannot be read.
     pub on_disk: Option<ActionRecord>,
-    /// The record that could not be written last, and why.
+    /// The record whose last write failed, and the error.
     pub refused: Option<(ActionRecord, String)>,
 }
 
-/// How it went with one means.
+/// The result of one means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The device is going down, as far as anybody can tell. In words, for the case that it stays up.
+    /// The device is going down, as far as nodeagent knows. The text says what was begun; it is shown if the device
+    /// stays up.
     Started(String),
-    /// That was all there is to do.
+    /// The command is done.
     Done,
-    /// It could not be done, and why.
+    /// The means failed, for this reason.
     Failed(String),
-    /// This device does not have this means: "no …".
+    /// This device does not have this means. The text begins with "no".
     Absent(String),
-    /// There is no means of this number.
+    /// There is no means with this number.
     NoMeans,
 }
 
-/// Everything that decisions need. One loop owns it.
+/// All that decisions need besides the events. Owned by one loop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
-    /// How far the command is.
+    /// The phase of the command.
     pub phase: Phase,
-    /// The command; nothing when idle.
+    /// The command; None when idle.
     pub command: Option<Command>,
     /// DeviceAction as published.
     pub action: DeviceAction,
     /// NodeAgentStatus as published.
     pub status: NodeAgentStatus,
-    /// This boot.
+    /// The id of this boot.
     boot_id: String,
-    /// What keeps a command that is taken, in words.
+    /// Reason why a command that is taken has to wait, for display.
     pub(crate) obstacle: &'static str,
-    /// Counts what runs beside the loop, so that a late answer is recognised.
+    /// Number of the last task beside the loop, so that the answer of an older task is ignored.
     serial: u32,
-    /// Resumed: the files may differ from what is here, and the next step writes them all.
+    /// True after `resume`: the files may differ from this state, so the next step writes them all.
     pub(crate) is_unsure: bool,
 }
 
-/// How far the command is.
+/// Phase of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing to do.
+    /// No command.
     Idle,
-    /// It can still be taken back.
+    /// The command is taken; it can still be taken back.
     Taken(Hooks),
-    /// Past the point of no return.
+    /// nodeagent is past the point of no return.
     Acting(Trial),
-    /// Done, and the device still runs.
+    /// The command is done, and the device still runs.
     Done,
-    /// No means was left, and why.
+    /// No means is left; the text says why.
     Failed(String),
 }
 
 /// The hooks before the device goes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hooks {
-    /// Not run yet.
+    /// The hooks have not run yet.
     Due,
-    /// They run.
+    /// The hooks run.
     Running {
         /// The effect's serial.
         serial: u32,
     },
-    /// They have ended, or there are none.
+    /// The hooks have ended, or there are none.
     Ended,
 }
 
-/// The means that is being tried.
+/// The means that is in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trial {
-    /// Its number, 0 for the first.
+    /// Number of the means, 0 for the first.
     pub means: usize,
-    /// It is the one of a dry run.
+    /// True for the means of a dry run.
     pub dry_run: bool,
-    /// The serial; nothing before it has begun, and when a nodeagent before this one has begun it.
+    /// The serial of the effect; None before it begins, and if an earlier nodeagent began it.
     pub running: Option<u32>,
-    /// Its time limit, in milliseconds of this boot's clock; nothing before it has begun.
+    /// The end of its time, in milliseconds of this boot's clock; None before it begins.
     pub until_ms: Option<u64>,
-    /// What it has begun.
+    /// The text of [`Outcome::Started`].
     pub begun: Option<String>,
-    /// Why those before it failed.
+    /// The errors of the means before it.
     pub errors: Vec<String>,
-    /// Those before it that the device does not have.
+    /// The means before it that the device does not have.
     pub absent: Vec<String>,
 }
 
 impl State {
-    /// The state from what is on disk. `status` is what was published in this boot, with the reason of the last one;
-    /// `reason` is what was left behind for the next one. What `action` says of another boot is over.
+    /// The state from the files. `status` was published in this boot and holds the reason of the last boot; `reason`
+    /// was written for the next boot. An `action` of another boot is ignored.
     ///
-    /// A means that was begun is not begun again: what is left of its time is waited for.
+    /// A means that was begun is not begun again: nodeagent waits for the rest of its time.
     pub fn resume(
         action: DeviceAction,
         status: NodeAgentStatus,
@@ -202,8 +204,8 @@ impl State {
         Self { phase, command, action, status, boot_id, obstacle: "", serial: 0, is_unsure: true }
     }
 
-    /// Where to go on after an effect failed: from what is on disk (`resumed`), as after a crash, except while
-    /// something runs beside the loop. It goes on, and its end must not be lost.
+    /// The state after an effect failed: as read from the files (`resumed`), as after a crash. Exception: while a
+    /// task runs beside the loop, the state is kept, because the end of the task must not be lost.
     #[must_use]
     pub fn after_failure(self, resumed: Self) -> Self {
         match &self.phase {
@@ -218,14 +220,15 @@ impl State {
         }
     }
 
-    /// A shutdown leaves the device up, so its command may be found once more: it is not carried out again.
+    /// True if this shutdown is done already. A shutdown leaves the device up, so its command may still be published;
+    /// it is not carried out again.
     fn has_done(&self, command: &Command) -> bool {
         command.operation == Operation::Shutdown
             && self.action.shutdown_done == Some(command.counter)
             && self.action.shutdown_source == command.source
     }
 
-    /// How often the point of no return was passed for this command in this boot.
+    /// Number of times that this command passed the point of no return in this boot.
     fn tries_of(&self, command: &Command) -> u32 {
         if self.action.acted == Some(command.named()) { self.action.tries } else { 0 }
     }
@@ -236,7 +239,7 @@ impl State {
     }
 }
 
-/// Decides about commands.
+/// The state machine of commands.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeAgent;
 
@@ -259,7 +262,7 @@ impl Machine for NodeAgent {
     }
 }
 
-/// The state after an event, and what has to be done before it holds.
+/// The state after an event, and the effects that must be carried out before it is valid.
 pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
@@ -296,12 +299,12 @@ fn idle(next: &mut State, event: &Event) -> Vec<Effect> {
 
 fn taken(next: &mut State, hooks: Hooks, event: &Event, now: Moment, policy: Policy) -> Vec<Effect> {
     match event {
-        Event::Looked(facts) if !stands(next, facts) => {
+        Event::Looked(facts) if !is_still_in_effect(next, facts) => {
             next.phase = Phase::Idle;
             next.command = None;
             vec![Effect::Drop]
         }
-        Event::Looked(facts) => taken_and_standing(next, hooks, facts, now, policy),
+        Event::Looked(facts) => taken_and_in_effect(next, hooks, facts, now, policy),
         Event::HooksEnded { serial } => {
             if hooks == (Hooks::Running { serial: *serial }) {
                 next.phase = Phase::Taken(Hooks::Ended);
@@ -312,8 +315,9 @@ fn taken(next: &mut State, hooks: Hooks, event: &Event, now: Moment, policy: Pol
     }
 }
 
-/// Taken was on disk before this look, so whoever wants to stop us from here on sees it and waits for us.
-fn taken_and_standing(
+/// The command is taken and still in effect. Taken was on disk before this snapshot, so an agent that wants to revoke
+/// the command sees Taken and waits for nodeagent.
+fn taken_and_in_effect(
     next: &mut State,
     hooks: Hooks,
     facts: &Facts,
@@ -350,11 +354,12 @@ fn taken_and_standing(
     }
 }
 
-/// Lasts until the command is cleared, or another one stands. What failed was not carried out: no proof may say so.
+/// The command is done or has failed. That lasts until it is cleared or another command is in effect. A failed
+/// command was not carried out, so an ActionRecord that says it was begun is removed.
 fn over(next: &mut State, event: &Event) -> Vec<Effect> {
     match event {
         Event::Looked(facts) if acting::is_proof_wrong(next, facts) => vec![Effect::ForgetRecord],
-        Event::Looked(facts) if !stands(next, facts) => {
+        Event::Looked(facts) if !is_still_in_effect(next, facts) => {
             next.phase = Phase::Idle;
             next.command = None;
             vec![Effect::Drop]
@@ -365,15 +370,15 @@ fn over(next: &mut State, event: &Event) -> Vec<Effect> {
     }
 }
 
-/// The command that was taken is still the one that stands.
-fn stands(next: &State, facts: &Facts) -> bool {
+/// True if the command that was taken is still in effect.
+fn is_still_in_effect(next: &State, facts: &Facts) -> bool {
     match (&next.command, &facts.command) {
-        (Some(taken), Some(standing)) => taken.is_same(standing),
+        (Some(taken), Some(in_effect)) => taken.is_same(in_effect),
         (Some(_) | None, None) | (None, Some(_)) => false,
     }
 }
 
-/// When to look again although nothing happens.
+/// When to run the next step although no file changes.
 const fn wake(next: &State, now: Moment) -> Option<u64> {
     match &next.phase {
         Phase::Taken(Hooks::Due | Hooks::Ended) => Some(now.after(LOOK_AT_LOCK_MS)),

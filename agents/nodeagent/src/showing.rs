@@ -1,4 +1,4 @@
-//! DeviceAction and NodeAgentStatus: what others see of the state.
+//! Makes DeviceAction and NodeAgentStatus from the state.
 
 use runtime::clock::Moment;
 use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation, SCHEMA_VERSION, Source, agent};
@@ -6,7 +6,7 @@ use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation, SCHEM
 use crate::progress::{Event, Phase, State};
 use crate::standing::is_drain_in_progress;
 
-/// Brings what is shown up to date.
+/// Updates DeviceAction and NodeAgentStatus.
 pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
     let state = action_state(&next.phase);
     let command = next.command.as_ref();
@@ -28,7 +28,7 @@ pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
     next.status = status(next, event);
 }
 
-/// The same command, as far as before.
+/// True if both show the same command in the same state.
 fn is_same(before: &DeviceAction, after: &DeviceAction) -> bool {
     (before.state, before.command, before.counter, before.source, &before.content_tree_uuid)
         == (after.state, after.command, after.counter, after.source, &after.content_tree_uuid)
@@ -44,7 +44,8 @@ const fn action_state(phase: &Phase) -> DeviceActionState {
     }
 }
 
-/// EVE's status: what is under way, and whether a drain is. A dry run does nothing, so nothing is under way.
+/// NodeAgentStatus in EVE's form: the operation that is carried out, and whether a drain is in progress. A dry run
+/// carries nothing out.
 fn status(next: &State, event: &Event) -> NodeAgentStatus {
     let operation = next.command.as_ref().map(|command| command.operation);
     let acting = match &next.phase {

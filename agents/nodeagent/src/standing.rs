@@ -1,4 +1,5 @@
-//! Which command stands, and what NodeAgentStatus says about drains. Pure; read from files as they are now.
+//! The command that is in effect, and whether a drain is in progress. Pure functions of the files of device-op,
+//! baseos and zedkube.
 
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester,
@@ -9,30 +10,33 @@ use text::one_line;
 
 /// EVE's word for a partition that the device boots next.
 const UPDATING: &str = "updating";
-/// So much of a reason is kept, in bytes: it goes into the environment of commands and into the next boot's status.
+/// Limit in bytes for a reason, which goes into the environment of programs and into the next boot's status.
 const MOST_REASON_BYTES: usize = 1024;
-/// The longest id of an image, in bytes, as baseos accepts it. EVE's are UUIDs of 36.
+/// Limit in bytes for the id of an image, as in baseos. EVE's ids are UUIDs of 36 bytes.
 const MOST_ID_BYTES: usize = 128;
 
-/// What is to be done to the device.
+/// A command for the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What.
+    /// The operation.
     pub operation: Operation,
     /// The command's counter; 0 for the reboot into a new image.
     pub counter: u32,
     /// UUID of that image; empty for a command of device-op.
     pub image: String,
-    /// Who gave it. Each source counts for itself: the same counter of another source is another command.
+    /// The source of the command. Each source has its own counters: the same counter of another source is another
+    /// command.
     pub source: Source,
-    /// It may be carried out although there is no durable record of it: an operator's word.
+    /// An operator's `--without-record`: nodeagent may carry the command out although the ActionRecord cannot be
+    /// written.
     pub without_record: bool,
-    /// Why, for the next boot to report.
+    /// The reason, which the next boot reports.
     pub reason: String,
 }
 
 impl Command {
-    /// A command of device-op, of the controller. One without a reason gets the plainest.
+    /// A command of device-op with the default source (the controller). If there is no reason, the reason names
+    /// operation and counter.
     pub fn new(operation: Operation, counter: u32, reason: Option<String>) -> Self {
         let reason = reason.filter(|reason| !reason.is_empty());
         let reason = reason.unwrap_or_else(|| format!("{operation} command, counter {counter}"));
@@ -41,12 +45,12 @@ impl Command {
         Self { operation, counter, image, source, without_record, reason }
     }
 
-    /// Whether this is the same command, whatever its reason says by now.
+    /// True if both are the same command; their reasons may differ.
     pub fn is_same(&self, other: &Self) -> bool {
         self.named() == other.named()
     }
 
-    /// What names it in files.
+    /// The fields that identify the command in files.
     pub fn named(&self) -> ActedCommand {
         ActedCommand {
             source: self.source,
@@ -56,26 +60,27 @@ impl Command {
         }
     }
 
-    /// The agent that has let it go.
+    /// The agent that released this command: zedagent, or baseosmgr for an image.
     pub const fn requester(&self) -> &'static str {
         if self.image.is_empty() { agent::ZEDAGENT } else { agent::BASEOSMGR }
     }
 }
 
-/// What the siblings' files say.
+/// Snapshot of the files of device-op and baseos.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Siblings {
-    /// Commands of device-op.
+    /// The commands of device-op.
     pub zedagent: ZedAgentStatus,
-    /// How far device-op is: it must have handed over the very command.
+    /// DeviceOpStatus, which must say that this very command is handed over.
     pub device_op: DeviceOpStatus,
-    /// How far baseos is: it must have activated the very image.
+    /// BaseOsHold, which must say that this very image is activated.
     pub hold: BaseOsHold,
-    /// The images.
+    /// The status of each image.
     pub images: Vec<BaseOsStatus>,
 }
 
-/// The command that stands in this boot: both files of a sibling have to agree. device-op's goes before an image's.
+/// The command that is in effect in this boot: both files of an agent have to agree. A command of device-op goes
+/// before an image.
 pub fn standing(siblings: &Siblings, boot_id: &str) -> Option<Command> {
     let device_op = Some(&siblings.device_op).filter(|status| is_of(boot_id, &status.boot_id));
     let hold = Some(&siblings.hold).filter(|hold| is_of(boot_id, &hold.boot_id));
@@ -83,8 +88,8 @@ pub fn standing(siblings: &Siblings, boot_id: &str) -> Option<Command> {
     command.or_else(|| image(hold?, &siblings.images))
 }
 
-/// A file that speaks of another boot commands nothing: `/run` may be kept over a boot. One that names no boot was
-/// written by an older agent.
+/// True if the file was written in this boot: `/run` may be kept over a boot, and a file of another boot commands
+/// nothing. A file without a boot id was written by an older version.
 fn is_of(boot_id: &str, named: &str) -> bool {
     named.is_empty() || named == boot_id
 }
@@ -125,31 +130,31 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
     })
 }
 
-/// Who still has a say in a command that both files of a sibling give.
+/// The agents that can still revoke a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alive {
-    /// zedkube runs, or may.
+    /// zedkube runs, or may run.
     pub zedkube: bool,
-    /// The agent that has let the command go runs, or may.
+    /// The agent that released the command runs, or may run.
     pub requester: bool,
 }
 
-/// zedkube's report as its file has it now.
+/// Snapshot of NodeDrainReport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report<'a> {
-    /// There is none: no zedkube, or EVE's, whose COMPLETE stands.
+    /// The file does not exist: there is no zedkube, or it is EVE's, whose COMPLETE stays valid.
     Absent,
-    /// There is one that cannot be read.
+    /// The file cannot be read.
     Unreadable,
-    /// It says this.
+    /// The contents of the file.
     Given(&'a NodeDrainReport),
 }
 
-/// Whether what let the command go still does, as far as it can be seen from here.
+/// True if the command is still released, as far as nodeagent can see.
 ///
-/// An agent takes a command back when zedkube takes its answer back; one that is dead cannot. So while zedkube runs its
-/// report counts. While zedkube is away its last word may be old, and only the agent knows the choice for that case
-/// (`drain.start.timeout`): its command counts as long as it lives.
+/// An agent takes its command back when zedkube revokes its answer; an agent that does not run cannot. So while
+/// zedkube runs, its report counts. While zedkube does not run, its report may be old, and only the agent knows the
+/// setting for that case (`drain.start.timeout`): its command counts as long as the agent runs.
 pub fn is_released(requester: &str, report: Report<'_>, alive: Alive) -> bool {
     match report {
         Report::Absent => true,
@@ -163,8 +168,8 @@ pub fn is_released(requester: &str, report: Report<'_>, alive: Alive) -> bool {
     }
 }
 
-/// A drain for a device operation is under way, or has failed: 3 to 8 for requester 2. Anything else is not, so
-/// that no edge can be missed (D18).
+/// True if a drain for a device operation is in progress or has failed: status 3 to 8 for requester 2. In all other
+/// cases false, so that a reader who missed a change does not wait for ever (D18).
 pub fn is_drain_in_progress(status: Option<NodeDrainStatus>) -> bool {
     let Some(NodeDrainStatus { status, requested_by: DrainRequester::DeviceOp }) = status else {
         return false;
@@ -262,7 +267,7 @@ mod tests {
         }
     }
 
-    /// `/run` is kept over a boot: what stood then was done by the boot, or was not.
+    /// `/run` is kept over a boot: the command of the earlier boot was carried out or lost.
     #[test]
     fn what_stood_in_another_boot_commands_nothing() {
         for (boot_id, is_obeyed) in [("boot-1", false), ("boot-2", true), ("", true)] {
@@ -284,7 +289,8 @@ mod tests {
         }
     }
 
-    /// Whatever stands in another agent's files, ours can be written and commands can be started.
+    /// A very long text in another agent's file does not keep nodeagent from writing its own files and from starting
+    /// programs.
     #[test]
     fn what_is_too_long_is_cut_or_commands_nothing() {
         let long = "x".repeat(900_000);
@@ -322,7 +328,7 @@ mod tests {
         assert!(person.without_record && !command(Source::Controller).without_record);
     }
 
-    /// Two images after one another are two commands.
+    /// Two images, one after the other, are two commands.
     #[test]
     fn a_reboot_belongs_to_its_image() {
         let into = |uuid: &str| {
@@ -354,7 +360,7 @@ mod tests {
         let of_another = report(&[line(agent::BASEOSMGR, DrainStatus::Complete)]);
         let not_a_member = NodeDrainReport { member: Member::No, ..taken_back.clone() };
         let disabled = NodeDrainReport { disabled: Some(Disabled::default()), ..taken_back.clone() };
-        // Who is alive: both, only zedkube, only the requester, nobody.
+        // The columns: both run, only zedkube, only the requester, neither.
         for (report, expected) in [
             (Report::Absent, [true, true, true, true]),
             (Report::Unreadable, [true, false, true, false]),
@@ -397,7 +403,7 @@ mod tests {
         }
     }
 
-    /// D18: EVE's waits for an edge that may never be seen.
+    /// D18: EVE's agents wait for a change that they may have missed.
     #[test]
     fn d18_which_drains_are_in_progress() {
         for status in DrainStatus::ALL {

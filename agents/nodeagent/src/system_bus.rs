@@ -1,4 +1,4 @@
-//! The system bus of D-Bus: where it is, and calls on it that always end.
+//! The system bus of D-Bus: its address, and calls on it with a time limit.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,57 +13,57 @@ use zbus::connection::Builder;
 use zbus::message::Message;
 use zbus::{Connection, DBusError as _};
 
-/// Where the D-Bus specification puts the socket, without the link `/var/run`.
+/// The path of the socket in the D-Bus specification, without the link `/var/run`.
 const SOCKET: &str = "/run/dbus/system_bus_socket";
-/// The D-Bus specification's name for another place.
+/// The environment variable of the D-Bus specification for another address.
 const VARIABLE: &str = "DBUS_SYSTEM_BUS_ADDRESS";
-/// The bus, or a service on it, is given so long for one answer.
+/// Time limit for one answer of the bus or of a service on it.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
-/// So many characters of what a service says are told on.
+/// Limit in characters for the text of a service.
 const MAX_SHOWN: usize = 1024;
 
-/// Where the system bus of a root is.
+/// The address of the system bus of a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SystemBus {
-    /// Its socket.
+    /// The path of its socket.
     Socket(PathBuf),
-    /// An address as D-Bus writes it.
+    /// An address in the form of D-Bus.
     Address(String),
 }
 
-/// A connection to it.
+/// A connection to the system bus.
 #[derive(Debug)]
 pub(crate) struct Bus(Connection);
 
-/// Why there is no connection. Nothing was asked of anybody.
+/// The reason why there is no connection. No call was sent.
 #[derive(Debug, Error)]
 pub(crate) enum ConnectError {
-    /// This device has none.
+    /// This device has no system bus.
     #[error("there is no system bus at {0}")]
     Absent(SystemBus),
-    /// It refuses us.
+    /// The system bus refuses the connection.
     #[error("cannot connect to the system bus at {0}")]
     Refused(SystemBus, #[source] zbus::Error),
-    /// It does not answer.
+    /// The system bus does not answer.
     #[error("the system bus at {bus} does not answer within {limit} s", limit = CALL_LIMIT.as_secs())]
     Silent {
-        /// Which bus.
+        /// The bus.
         bus: SystemBus,
     },
 }
 
-/// Why a call did not succeed.
+/// The reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum CallError {
-    /// Whoever was asked has answered with an error: it has not done it.
+    /// The service answered with an error: the call was not carried out.
     #[error("{name}: {text}")]
     Refused {
-        /// The name of the error.
+        /// The D-Bus name of the error.
         name: String,
-        /// What it says.
+        /// The text of the error.
         text: String,
     },
-    /// No answer: it may have been done.
+    /// No answer: the call may have been carried out.
     #[error("{0}")]
     Unanswered(String),
 }
@@ -71,8 +71,8 @@ pub(crate) enum CallError {
 impl SystemBus {
     /// The system bus below a root.
     ///
-    /// The environment counts for the running system only: below another root it may well be the real machine's
-    /// bus that it names.
+    /// The environment variable counts for the running system only: below another root it may name the bus of the
+    /// real machine.
     pub(crate) fn of(root: &Root) -> Self {
         let variable = if root.is_system() { std::env::var(VARIABLE).ok() } else { None };
         Self::at(root.join(SOCKET), variable)
@@ -118,7 +118,7 @@ impl fmt::Display for SystemBus {
 }
 
 impl Bus {
-    /// Calls a method of an object, and waits for its answer as long as the limit says.
+    /// Calls a method of an object, with the time limit for its answer.
     pub(crate) async fn call<B>(
         &self,
         service: &str,
@@ -139,8 +139,8 @@ impl Bus {
     }
 }
 
-/// An error of the connection says nothing about what became of the call. Nor do these of the bus: they are what it
-/// answers for a service that went away or took too long.
+/// Tells a call that was refused from a call that may have been carried out. After an error of the connection that is
+/// not known. The same holds for the errors that the bus itself sends when a service went away or took too long.
 fn classified(error: &zbus::Error) -> CallError {
     let Some((name, text)) = named(error) else {
         return CallError::Unanswered(shown(&error_chain(error)));
@@ -166,7 +166,7 @@ fn named(error: &zbus::Error) -> Option<(String, String)> {
     None
 }
 
-/// What others say, cut to a length that fits a status.
+/// A text of another program, cut to a length that fits into a status.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }

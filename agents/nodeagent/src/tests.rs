@@ -1,4 +1,4 @@
-//! nodeagent as a whole, on real files; device-op, baseos and zedkube are played by hand.
+//! Tests of nodeagent as a whole on real files; the test writes the files of device-op, baseos and zedkube.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
 mod by_logind;
 mod once;
 
-/// Long enough for any machine: reached only by a failure.
+/// Time limit of a wait; it is reached only by a failure.
 const TOO_LONG: Duration = Duration::from_mins(1);
 
 struct Device {
@@ -41,7 +41,7 @@ impl Device {
         device
     }
 
-    /// Before its nodeagent runs.
+    /// A device on which nodeagent does not run yet.
     fn switched_off(settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
@@ -96,7 +96,7 @@ impl Device {
         publisher.publish(&TopicKey::parse(key).unwrap(), value).unwrap();
     }
 
-    /// device-op hands an operation over, or clears the command.
+    /// Writes the files by which device-op hands an operation over or clears the command.
     async fn command(&self, operation: Option<Operation>, counter: u32) {
         let state = if operation.is_some() { DeviceOpState::HandedOver } else { DeviceOpState::Idle };
         let status = DeviceOpStatus { operation, counter, state, ..DeviceOpStatus::default() };
@@ -129,7 +129,7 @@ impl Device {
     }
 }
 
-/// Becomes the agent, once its lock is free.
+/// Runs nodeagent, once its lock is free.
 async fn start(name: &str, flags: &AgentFlags) -> Agent {
     once_free(async || match Agent::start(name, flags).await {
         Ok(agent) => Some(agent),
@@ -139,7 +139,7 @@ async fn start(name: &str, flags: &AgentFlags) -> Agent {
     .await
 }
 
-/// The lock of a sibling, once it is free.
+/// Takes the lock of another agent, once it is free.
 async fn lock(root: &Root, name: &str) -> AgentLock {
     once_free(async || match AgentLock::acquire(root, name) {
         Ok(lock) => Some(lock),
@@ -149,8 +149,8 @@ async fn lock(root: &Root, name: &str) -> AgentLock {
     .await
 }
 
-/// A program that another test has just forked holds a copy of a lock that was given back, until it is executed; no
-/// event tells when.
+/// A program that another test has just forked holds a copy of a released lock until it executes; there is no event
+/// for that.
 async fn once_free<T>(take: impl AsyncFn() -> Option<T>) -> T {
     let taking = async {
         loop {
@@ -163,7 +163,7 @@ async fn once_free<T>(take: impl AsyncFn() -> Option<T>) -> T {
     tokio::time::timeout(TOO_LONG, taking).await.expect("the lock becomes free")
 }
 
-/// Waits until an item is there and as wanted, and gives it.
+/// Waits until an item exists and satisfies the condition, and returns it.
 async fn until<T: Topic>(
     subscription: &mut Subscription<T>,
     key: &TopicKey,
@@ -266,7 +266,7 @@ async fn an_activation_that_runs_keeps_the_device_up() {
     device.publish_with(&baseos, "global", &activating);
     device.command(Some(Operation::Reboot), 7).await;
     device.until_action(Taken).await;
-    // A restart at Taken goes on there, and stays as long as baseos lives.
+    // A restart at Taken stays there, as long as baseos runs.
     device.stop().await;
     device.run().await;
     device.until_action(Taken).await;
@@ -276,7 +276,7 @@ async fn an_activation_that_runs_keeps_the_device_up() {
     device.stop().await;
 }
 
-/// baseos is killed, and its command writes on.
+/// baseos is killed, and its activate command goes on writing.
 #[tokio::test]
 async fn f4_an_activation_that_outlives_baseos_keeps_the_device_up() {
     let mut device = Device::start(&[("device.dry-run", "true")]).await;
@@ -313,7 +313,7 @@ async fn an_image_that_is_activated_is_booted() {
     device.stop().await;
 }
 
-/// zedkube takes its answer back, and device-op is not there to clear the command.
+/// zedkube revokes its answer, and device-op does not run and so cannot clear the command.
 #[tokio::test]
 async fn a_command_of_a_dead_requester_waits_for_zedkubes_answer() {
     let mut device = Device::start(&[("device.dry-run", "true")]).await;
@@ -334,7 +334,7 @@ async fn a_command_of_a_dead_requester_waits_for_zedkubes_answer() {
     device.stop().await;
 }
 
-/// zedkube hangs and answers nobody; device-op let the command go on an operator's word, and died.
+/// zedkube hangs; device-op released the command by an operator's force, and died.
 #[tokio::test]
 async fn an_operators_word_beside_a_zedkube_that_hangs_counts_here_too() {
     let mut device = Device::start(&[("device.dry-run", "true")]).await;

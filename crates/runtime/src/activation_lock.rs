@@ -1,7 +1,7 @@
-//! Whether an activate command lives, whoever started it.
+//! The lock that shows whether an activate command is running, whichever process started it.
 //!
-//! The command inherits a locked file, and so does whatever it starts: the kernel holds the lock until the last of them has
-//! ended, however baseos ends. Asking for it takes nothing.
+//! The command inherits a locked file, and so does every process that it starts. The kernel holds the lock until the
+//! last of them has ended, even if baseos is killed. Checking the lock does not take it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,30 +17,30 @@ use schemas::agent::BASEOSMGR;
 use thiserror::Error;
 
 const FILE_NAME: &str = "activation";
-/// The file holds one number.
+/// Limit for reading the file, which holds one number.
 const MOST_BYTES: u64 = 32;
 
-/// The lock of the activate command of a device.
+/// The lock of a device's activate command.
 #[derive(Debug, Clone)]
 pub struct ActivationLock {
     folder: PathBuf,
 }
 
-/// Why the lock cannot be taken.
+/// The reason why the lock cannot be taken.
 #[derive(Debug, Error)]
 pub enum ActivationLockError {
-    /// An activate command lives, or something that it has started.
+    /// An activate command, or a process that it started, is running.
     #[error("an earlier activation is still running")]
     Held,
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     #[error(transparent)]
     Folder(#[from] StoreError),
-    /// The file cannot be made or locked.
+    /// The file cannot be created or locked.
     #[error("cannot lock {path:?}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -51,8 +51,9 @@ impl ActivationLock {
         Self { folder: root.lock_folder_of(BASEOSMGR) }
     }
 
-    /// Locks the file for a command that is about to be started, and that has time until then, in milliseconds of this
-    /// boot's clock. The command has to inherit the file; whoever drops it gives the lock back unless the command lives.
+    /// Locks the file for a command that is about to start and whose time ends at `until_ms`, in milliseconds of this
+    /// boot's clock. The command has to inherit the file. Dropping the file releases the lock, unless the command
+    /// holds a copy.
     pub fn take(&self, until_ms: u64) -> Result<File, ActivationLockError> {
         create_folder(&self.folder)?;
         let path = self.path();
@@ -66,7 +67,8 @@ impl ActivationLock {
         Ok(file)
     }
 
-    /// Until when the command that lives has time, in milliseconds of this boot's clock; nothing when none lives.
+    /// The end of the time of the running command, in milliseconds of this boot's clock; None if no command is
+    /// running.
     pub fn held_until(&self) -> io::Result<Option<u64>> {
         let file = match file_lock::open(&self.path(), Access::Ask) {
             Ok(file) => file,
@@ -78,16 +80,17 @@ impl ActivationLock {
         }
         let mut text = String::new();
         file.take(MOST_BYTES).read_to_string(&mut text)?;
-        // What nobody can read has no time left.
+        // If the number cannot be read, the time counts as over.
         Ok(Some(text.trim().parse().unwrap_or(0)))
     }
 
-    /// A command lives, or that cannot be told.
+    /// True if a command is running, or if that cannot be found out.
     pub fn is_held(&self) -> bool {
         self.held_until().map_or(true, |until| until.is_some())
     }
 
-    /// The command has told how it ended: what it has left running is its own matter.
+    /// Removes the file after the command has ended and its result is known. Processes that it left running are its
+    /// own matter.
     pub fn forget(&self) -> io::Result<()> {
         match fs::remove_file(self.path()) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -95,7 +98,7 @@ impl ActivationLock {
         }
     }
 
-    /// Kills every process that has inherited the file. Gives how many.
+    /// Kills every process that has inherited the file, and returns their number.
     pub fn kill_holders(&self) -> io::Result<usize> {
         let wanted = fs::symlink_metadata(self.path())?;
         let is_it = |path: &Path| {
@@ -132,7 +135,7 @@ mod tests {
         Command { program: "sh".to_owned(), arguments: vec!["-c".to_owned(), script.to_owned()] }
     }
 
-    /// Waits for what no event tells.
+    /// Polls until the condition is true; there is no event for it.
     async fn once(is_so: impl Fn() -> bool) {
         let waiting = async {
             while !is_so() {
@@ -142,7 +145,7 @@ mod tests {
         tokio::time::timeout(Duration::from_mins(1), waiting).await.expect("it becomes so");
     }
 
-    /// A command whose baseos is killed lives on, and so does what it has started.
+    /// If baseos is killed, its command and the processes that the command started go on.
     #[tokio::test]
     async fn a_lock_lasts_as_long_as_what_has_inherited_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -151,7 +154,7 @@ mod tests {
         assert_eq!(lock.held_until().unwrap(), None);
         let file = lock.take(7000).unwrap();
         assert!(matches!(lock.take(8000), Err(ActivationLockError::Held)));
-        // The shell ends at once, what it has started does not; nobody kills its process group.
+        // The shell ends at once; the process that it started does not, and its process group is not killed.
         let ended = program::run_holding(&sh("sleep 600 & exit 0"), &[], Duration::from_mins(1), file).await;
         assert_eq!(ended, Ok(String::new()));
         assert_eq!(lock.held_until().unwrap(), Some(7000));

@@ -1,4 +1,4 @@
-//! Starting an agent: all that has to be right before its first decision.
+//! Starts an agent: all checks before its first step.
 
 use std::fmt;
 use std::fs;
@@ -20,13 +20,13 @@ use crate::settings::{Problem, SettingsWatch};
 use crate::signals::{Overdue, Stop};
 use crate::zedbox::{ZedboxError, check_zedbox};
 
-/// An agent that holds its lock and has what it needs. Dropping the last handle of its context gives the lock back.
+/// A started agent, which holds its lock. Dropping the last handle of its context releases the lock.
 #[derive(Debug)]
 pub struct Agent {
     context: AgentContext,
 }
 
-/// What an agent's `run` is given. Clones are the same agent.
+/// The context of an agent, for its `run`. Clones share it.
 #[derive(Clone, Debug)]
 pub struct AgentContext(Arc<Parts>);
 
@@ -40,38 +40,38 @@ struct Parts {
     settings: SettingsWatch,
     liveness: Liveness,
     is_beside_zedbox: bool,
-    /// It cannot be without these.
+    /// The folders that the agent needs in order to run.
     folders: Vec<PathBuf>,
 }
 
-/// Why an agent does not start.
+/// The reason why an agent does not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// EVE's zedbox is running and nobody said that this is meant.
+    /// EVE's zedbox is running, and `--beside-zedbox` was not given.
     #[error("cannot start {}", shown(agent))]
     Zedbox {
         /// The agent.
         agent: String,
-        /// What is in the way.
+        /// The error of the check.
         source: ZedboxError,
     },
-    /// Another process is this agent, or the lock cannot be had.
+    /// Another process runs as this agent, or the lock cannot be taken.
     #[error("cannot start {}", shown(agent))]
     Lock {
         /// The agent.
         agent: String,
-        /// What is in the way.
+        /// The error of the lock.
         source: LockError,
     },
-    /// Nothing can be placed in time.
+    /// The boot id is not known, so no record can be assigned to a boot.
     #[error("cannot start {}", shown(agent))]
     BootId {
         /// The agent.
         agent: String,
-        /// What is in the way.
+        /// The error of the read.
         source: BootIdError,
     },
-    /// Mistakes on the command line, all of them.
+    /// All mistakes on the command line.
     #[error("cannot start {}: {}", shown(agent), Lines(problems))]
     Flags {
         /// The agent.
@@ -82,7 +82,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// What the program exits with: 2 for a mistake on the command line, else 1.
+    /// The exit code of the program: 2 for a mistake on the command line, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Flags { .. } => 2,
@@ -93,9 +93,9 @@ impl StartError {
 
 impl Agent {
     /// Takes the lock of agent `name` (EVE's name: `zedkube`, `zedagent`, `nodeagent`, `baseosmgr`), writes its
-    /// pid file, loads and follows its settings, and begins to show that it is alive. A tokio runtime must run.
+    /// pid file, loads and follows its settings, and begins to give signs of life. Call it in a tokio runtime.
     ///
-    /// Mistakes in settings files are logged and do not stop it; those on the command line do.
+    /// Mistakes in settings files are logged; those on the command line are an error.
     #[expect(
         clippy::unused_async,
         reason = "it starts tasks: async keeps it from being called outside a runtime"
@@ -125,7 +125,7 @@ impl Agent {
             [Persistence::Volatile, Persistence::Persistent].map(|place| root.agent_folder(name, place));
         let parts = Parts {
             name: agent(),
-            // What it never had, it may be able to do without.
+            // A folder that does not exist at the start is not needed.
             folders: own
                 .into_iter()
                 .filter(|folder| folder.is_dir())
@@ -142,13 +142,13 @@ impl Agent {
         Ok(Self { context: AgentContext(Arc::new(parts)) })
     }
 
-    /// What the agent is given.
+    /// The context for the `run` function of the agent.
     pub fn context(&self) -> AgentContext {
         self.context.clone()
     }
 
-    /// Runs the agent's loop until it ends, or for [`crate::signals::STOP_LIMIT`] after `stop` was requested. Requests the
-    /// stop itself when another process has become the agent.
+    /// Runs the agent's loop until it ends, or for at most [`crate::signals::STOP_LIMIT`] after `stop` was requested.
+    /// Requests the stop itself if another process has taken the agent's lock.
     pub async fn run<F, W>(self, stop: Stop, run: F) -> Result<W::Output, Overdue>
     where
         F: FnOnce(AgentContext, Stop) -> W,
@@ -159,8 +159,8 @@ impl Agent {
     }
 }
 
-/// The folder is gone, and cannot be made again: systemd shows an agent its own folders as writable parts of a file system
-/// that is read-only for it, and lets go of one that is removed.
+/// True if the folder is gone and cannot be created again. systemd mounts an agent's own folders as writable parts of a
+/// file system that is read-only for the agent; a folder that is removed is not mounted any more.
 fn is_cut_off(folder: &Path) -> bool {
     let is_gone =
         |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
@@ -168,13 +168,13 @@ fn is_cut_off(folder: &Path) -> bool {
     above != folder && access(above, AccessFlags::W_OK) == Err(Errno::EROFS)
 }
 
-/// Looks at each beat whether the agent's folders and its lock are in their places: anybody who may write to `/run` can
-/// remove them.
+/// Checks at each beat that the agent's folders and its lock file exist, because other processes may remove them.
 async fn keep_lock(agent: Weak<Parts>, stop: Stop) {
     while let Some(parts) = agent.upgrade() {
         if let Some(folder) = parts.folders.iter().find(|folder| is_cut_off(folder)) {
             tracing::error!(
-                "somebody removed the folder {}, and {} may not make it again: it ends, so that who starts it again makes it",
+                "the folder {} was removed, and {} may not create it: it ends, so that its service manager creates \
+                 the folder and starts it again",
                 folder.display(),
                 shown(&parts.name)
             );
@@ -185,7 +185,7 @@ async fn keep_lock(agent: Weak<Parts>, stop: Stop) {
         match parts.lock.keep() {
             Ok(Kept::InPlace) => {}
             Ok(Kept::MadeAgain) => {
-                tracing::warn!("somebody removed the lock file {}: {name} has made it again", lock.display());
+                tracing::warn!("the lock file {} was removed: {name} has created it again", lock.display());
             }
             Err(error @ LockError::Held { .. }) => {
                 tracing::error!(
@@ -195,7 +195,10 @@ async fn keep_lock(agent: Weak<Parts>, stop: Stop) {
                 return;
             }
             Err(error @ (LockError::Reader { .. } | LockError::Store(_))) => {
-                tracing::warn!("the lock file was removed and cannot be made again: {}", error_chain(&error));
+                tracing::warn!(
+                    "the lock file was removed and cannot be created again: {}",
+                    error_chain(&error)
+                );
             }
         }
         drop(parts);
@@ -204,17 +207,17 @@ async fn keep_lock(agent: Weak<Parts>, stop: Stop) {
 }
 
 impl AgentContext {
-    /// The agent's name, EVE's.
+    /// EVE's name of the agent.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Below which everything is read and written.
+    /// The root folder of all files.
     pub fn root(&self) -> &Root {
         &self.0.root
     }
 
-    /// Proof that this process is the agent; a publisher wants it.
+    /// The agent's lock, which a publisher needs as proof that this process is the agent.
     pub fn lock(&self) -> &AgentLock {
         &self.0.lock
     }
@@ -229,23 +232,23 @@ impl AgentContext {
         self.0.machine_id.as_deref()
     }
 
-    /// The settings, followed from now on.
+    /// The settings, which follow their files.
     pub fn settings(&self) -> SettingsWatch {
         self.0.settings.clone()
     }
 
-    /// Where the loop shows that it turns.
+    /// The liveness handle, for the agent's loop.
     pub fn liveness(&self) -> &Liveness {
         &self.0.liveness
     }
 
-    /// EVE's own agents run here, too.
+    /// True if EVE's own agents run here, too.
     pub fn is_beside_zedbox(&self) -> bool {
         self.0.is_beside_zedbox
     }
 }
 
-/// Each on a line of its own when there are several.
+/// The problems, each on a line of its own if there are several.
 struct Lines<'a>(&'a [Problem]);
 
 impl fmt::Display for Lines<'_> {

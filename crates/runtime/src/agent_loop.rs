@@ -1,7 +1,7 @@
-//! The rhythm of an agent whose state one loop owns: look, decide, act, wait.
+//! The main loop of an agent: read a snapshot, decide, carry out the effects, wait.
 //!
-//! When an effect fails the loop pauses, and no file cuts the pause short: a disk that is full is not helped by being
-//! asked more often.
+//! After a failed effect the loop pauses, and no event shortens the pause, because a full disk is not helped by more
+//! attempts.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,63 +12,65 @@ use crate::agent::AgentContext;
 use crate::retry::pause_after;
 use crate::signals::Stop;
 
-/// A failure that stays the same is told again after so long.
-const TELL_AGAIN: Duration = Duration::from_mins(1);
+/// A failure that repeats is logged again after this time.
+const LOG_AGAIN: Duration = Duration::from_mins(1);
 
-/// The rhythm of one agent.
+/// The main loop of one agent: its pauses, its log of failures, its liveness.
 #[derive(Debug)]
 pub struct AgentLoop {
     context: AgentContext,
     stop: Stop,
-    /// Turns in a row that failed.
+    /// Number of failed steps in a row.
     failures: u32,
-    /// The failure in the log, and since when it stands there.
-    told: Option<(String, Instant)>,
-    /// Until when to wait; nothing: until something happens.
+    /// The failure that was logged last, and when.
+    logged: Option<(String, Instant)>,
+    /// The end of the wait; None: until an event comes.
     until: Option<Instant>,
 }
 
 impl AgentLoop {
-    /// The agent has what it needs: it says that it is ready, and begins.
+    /// Begins the loop, and reports to the service manager that the agent is ready.
     pub fn begin(context: &AgentContext, stop: Stop) -> Self {
         context.liveness().ready();
-        Self { context: context.clone(), stop, failures: 0, told: None, until: None }
+        Self { context: context.clone(), stop, failures: 0, logged: None, until: None }
     }
 
-    /// Somebody asked the agent to end.
+    /// True once the agent was requested to stop.
     pub fn is_over(&self) -> bool {
         self.stop.is_requested()
     }
 
-    /// The last turn failed.
+    /// True if the last step failed.
     pub const fn has_failed(&self) -> bool {
         self.failures != 0
     }
 
-    /// All effects of this turn are done. `look_again` is how long until the next look; without one, something has to
-    /// happen first.
+    /// Notes that all effects of this step are carried out. The next step follows after `look_again`, or, if that is
+    /// None, after an event.
     pub fn succeeded(&mut self, look_again: Option<Duration>) {
         if self.has_failed() {
-            tracing::info!("going on: what failed {} times has been done", self.failures);
+            tracing::info!("recovered: this step has succeeded after {} failed attempts", self.failures);
         }
-        (self.failures, self.told) = (0, None);
+        (self.failures, self.logged) = (0, None);
         self.until = look_again.and_then(|pause| Instant::now().checked_add(pause));
     }
 
-    /// An effect of this turn failed, for the reason in `error`: told at most once a minute while it stays the same.
+    /// Notes that an effect of this step failed, for the reason in `error`. A failure that repeats is logged at most
+    /// once a minute.
     pub fn failed(&mut self, error: &str) {
         self.failures = self.failures.saturating_add(1);
         let now = Instant::now();
-        let is_told = self.told.as_ref().is_some_and(|(told, at)| told == error && now < *at + TELL_AGAIN);
-        if !is_told {
+        let is_logged =
+            self.logged.as_ref().is_some_and(|(logged, at)| logged == error && now < *at + LOG_AGAIN);
+        if !is_logged {
             tracing::error!("{error}");
-            self.told = Some((error.to_owned(), now));
+            self.logged = Some((error.to_owned(), now));
         }
         self.until = Some(now + pause_after(self.failures));
     }
 
-    /// Waits for whatever comes first: being told to stop, the moment of the next look, `changed`. Gives what
-    /// `changed` gave. Shows meanwhile that the loop turns.
+    /// Waits until the agent is requested to stop, the next step is due, or `changed` returns; returns the result of
+    /// `changed`. Shows meanwhile that the loop makes progress.
     pub async fn wait<T>(&self, changed: impl Future<Output = T>) -> Option<T> {
         self.context.liveness().progress();
         let paused = async {
@@ -87,7 +89,8 @@ impl AgentLoop {
         }
     }
 
-    /// Ends when a look is due for the sake of liveness; a pause after a failure only shows that the loop is alive.
+    /// Returns when a step is due to show liveness. During a pause after a failure it only notes progress and goes on
+    /// waiting.
     async fn show_progress(&self) {
         loop {
             self.context.liveness().due().await;
@@ -99,8 +102,8 @@ impl AgentLoop {
     }
 }
 
-/// How long until the next look, from the effects of a turn: `None` among them is one that changes something, and then
-/// the next decision wants the files as they are now. A number is a moment of the boot clock to wake up at.
+/// The time until the next step, from the effects of this step. An effect with `None` changes a file, so the next
+/// step follows at once. A number is a time of the boot clock at which to wake up.
 pub fn until_next_look(effects: impl IntoIterator<Item = Option<u64>>, now_ms: u64) -> Option<Duration> {
     let wait = |at: Option<u64>| at.map_or(0, |at_ms| at_ms.saturating_sub(now_ms));
     effects.into_iter().map(wait).min().map(Duration::from_millis)

@@ -12,7 +12,7 @@ async fn context() -> (tempfile::TempDir, AgentContext) {
     (folder, context)
 }
 
-/// How long the wait took, in milliseconds, and what ended it.
+/// The duration of the wait in milliseconds, and the event that ended it.
 async fn waited(agent_loop: &AgentLoop, changed: impl Future<Output = &'static str>) -> (u128, &'static str) {
     let before = Instant::now();
     let ended_by = agent_loop.wait(changed).await.unwrap_or("time");
@@ -30,7 +30,7 @@ async fn what_ends_a_wait() {
     agent_loop.succeeded(None);
     let (millis, ended_by) = waited(&agent_loop, pending()).await;
     assert!((10_000..=25_000).contains(&millis) && ended_by == "time", "liveness: {millis}");
-    // Far beyond any calendar.
+    // A time far beyond any calendar.
     agent_loop.succeeded(Some(Duration::MAX));
     assert_eq!(waited(&agent_loop, ready("file")).await, (0, "file"));
 }
@@ -57,14 +57,14 @@ async fn nothing_cuts_the_pause_after_a_failure_short_but_the_stop() {
 async fn a_failure_is_told_when_it_is_new_and_then_once_a_minute() {
     let (_folder, context) = context().await;
     let mut agent_loop = AgentLoop::begin(&context, Stop::new());
-    let mut tellings = Vec::new();
+    let mut logs = Vec::new();
     for (error, seconds) in [("a", 0), ("a", 30), ("a", 29), ("a", 1), ("a", 59), ("b", 0), ("a", 0)] {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        let before = agent_loop.told.clone();
+        let before = agent_loop.logged.clone();
         agent_loop.failed(error);
-        tellings.push(agent_loop.told != before);
+        logs.push(agent_loop.logged != before);
     }
-    assert_eq!(tellings, [true, false, false, true, false, true, true]);
+    assert_eq!(logs, [true, false, false, true, false, true, true]);
 }
 
 #[test]

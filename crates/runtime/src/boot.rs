@@ -1,7 +1,7 @@
-//! Which boot and which machine this is.
+//! The ids of this boot and of this machine.
 //!
-//! Below another root than `/`, the files of that root win when they exist: a test "reboots" a device by writing
-//! a new boot id there and emptying `run`.
+//! Below a root other than `/`, the files of that root are used if they exist: a test "reboots" a device by writing a
+//! new boot id there and emptying `run`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ use thiserror::Error;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const MACHINE_ID: &str = "/etc/machine-id";
-/// Both files hold one UUID; more than this is something else.
+/// Limit in bytes for both files, which hold one UUID.
 const MOST_BYTES: u64 = 128;
 
-/// The boot id cannot be known, so nothing that was recorded can be placed in time.
+/// The boot id cannot be read, so no record can be assigned to a boot.
 #[derive(Debug, Error)]
 #[error("cannot read the boot id from {}", path.display())]
 pub struct BootIdError {
@@ -23,7 +23,7 @@ pub struct BootIdError {
     source: io::Error,
 }
 
-/// The kernel's id of this boot: it changes with every boot and never within one.
+/// The kernel's id of this boot. It changes with every boot and never within one.
 pub fn boot_id(root: &Root) -> Result<String, BootIdError> {
     let path = place(root, BOOT_ID);
     let failed = |source| BootIdError { path: path.clone(), source };
@@ -31,7 +31,7 @@ pub fn boot_id(root: &Root) -> Result<String, BootIdError> {
     text.ok_or_else(|| failed(io::Error::new(io::ErrorKind::InvalidData, "the file is empty or holds no id")))
 }
 
-/// The id of this machine, as a Node's `nodeInfo.machineID` has it; `None` if it is not set.
+/// The id of this machine, as in a Node's `nodeInfo.machineID`; `None` if it is not set.
 pub fn machine_id(root: &Root) -> Option<String> {
     first_word(&place(root, MACHINE_ID)).ok().flatten()
 }

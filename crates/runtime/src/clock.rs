@@ -1,8 +1,8 @@
-//! The only place that asks for the time.
+//! The only module that reads a clock.
 //!
-//! Decisions use milliseconds of `CLOCK_BOOTTIME`: they go on during suspend, never jump, can be stored, and keep
-//! their meaning over a restart of the agent within one boot. The wall clock, wrong on many devices until NTP, is
-//! only for what people read.
+//! Decisions use milliseconds of `CLOCK_BOOTTIME`: it goes on during suspend, never jumps, can be stored, and keeps
+//! its meaning over a restart of the agent within one boot. The wall clock, wrong on many devices until NTP, is only
+//! for display.
 
 use std::time::Duration;
 
@@ -10,51 +10,50 @@ use jiff::Timestamp;
 use nix::time::{ClockId, clock_gettime};
 use schemas::GoTime;
 
-/// A moment on both clocks.
+/// The same time on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Milliseconds of this boot, as [`boot_millis`] gives them: decides.
+    /// Milliseconds of this boot ([`boot_millis`]), for decisions.
     pub boot_ms: u64,
-    /// The wall clock: only shown.
+    /// The wall clock, for display.
     pub wall: GoTime,
 }
 
 impl Moment {
-    /// So many milliseconds later on the clock of this boot.
+    /// The time `millis` milliseconds later on the clock of this boot.
     pub const fn after(self, millis: u64) -> u64 {
         self.boot_ms.saturating_add(millis)
     }
 }
 
-/// This moment.
+/// The present time.
 pub fn now() -> Moment {
     Moment { boot_ms: boot_millis(), wall: GoTime::from(wall()) }
 }
 
-/// Milliseconds since this boot, time of suspend included.
+/// Milliseconds since this boot, including suspend.
 pub fn boot_millis() -> u64 {
-    // Linux has this clock since 2.6.39 and cannot refuse it. Were it refused all the same, a clock that stands
-    // still makes every wait longer, and none shorter.
+    // Linux has had this clock since 2.6.39, so the call cannot fail. If it did, 0 makes every wait longer and none
+    // shorter.
     let millis = clock_gettime(ClockId::CLOCK_BOOTTIME).map(|time| Duration::from(time).as_millis());
     millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0)
 }
 
-/// Milliseconds since this boot in which the machine was awake, time of suspend left out: for how long somebody else did
-/// or did not do something, who was suspended just as we were.
+/// Milliseconds since this boot without suspend, for measuring how long another process does or does not do
+/// something, because it was suspended as well.
 pub fn awake_millis() -> u64 {
-    // As above.
+    // As in `boot_millis`.
     let millis = clock_gettime(ClockId::CLOCK_MONOTONIC).map(|time| Duration::from(time).as_millis());
     millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0)
 }
 
-/// What the wall clock shows now. Never decide by it.
+/// The present wall clock time, never for decisions.
 #[expect(clippy::disallowed_methods, reason = "this is the place that all others are sent to")]
 pub fn wall() -> Timestamp {
     Timestamp::now()
 }
 
-/// What the wall clock shows at a moment of [`boot_millis`], past or future; the limit of the calendar if it
-/// is beyond that.
+/// The wall clock time at a time of [`boot_millis`], past or future; the limit of the calendar if it is beyond that.
 pub fn wall_at(boot_ms: u64) -> Timestamp {
     shift(wall(), boot_millis(), boot_ms)
 }

@@ -1,5 +1,5 @@
-//! What dry runs would have done: the lines of `device-actions.jsonl`, the newest last. Each agent that makes dry runs has a
-//! file of its own, in a folder that only it writes.
+//! The file `device-actions.jsonl`: the actions that dry runs would have carried out, the newest last. Each agent
+//! with dry runs has a file of its own, in a folder that only it writes.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,31 +13,31 @@ use thiserror::Error;
 use crate::regular_file::{Links, open_regular};
 
 const FILE_NAME: &str = "device-actions.jsonl";
-/// The file grows to this length: thousands of lines.
+/// Limit for the size of the file: thousands of lines.
 const MOST_BYTES: u64 = 1024 * 1024;
-/// What is kept of it then: the newest lines, so that the next thousands are appended again.
-const KEPT: u64 = MOST_BYTES / 2;
-/// The end of the file is searched for a line that was written before a crash: hundreds of lines.
+/// The newest bytes that are kept when the limit is reached, so that the next lines are appended again.
+const KEPT_BYTES: u64 = MOST_BYTES / 2;
+/// The end of the file that is searched for a line from before a crash: hundreds of lines.
 const SEARCHED: u64 = 64 * 1024;
 
-/// The line could not be written.
+/// The reason why the line could not be written.
 #[derive(Debug, Error)]
 pub enum WriteDownError {
-    /// The lines that are there cannot be read, so nobody knows whether this one is among them.
+    /// The existing lines cannot be read, so it is not known whether this one is among them.
     #[error("cannot read {FILE_NAME}")]
     Read(#[source] io::Error),
     /// The line cannot be written.
     #[error("cannot write down: {action}")]
     Write {
-        /// What would have been done.
+        /// The action of the dry run.
         action: String,
-        /// What failed.
+        /// The error of the write.
         source: StoreError,
     },
 }
 
-/// Writes the line durably into the file of this folder, unless the same action of the same boot, source, counter and image is there already. In a file
-/// that has grown to 1 MiB the older half makes room.
+/// Appends the line durably to the file in this folder, unless a line about the same action exists (same boot,
+/// source, counter and image). When the file has grown to 1 MiB, the older half is removed.
 pub fn write_down(folder: &Path, line: &DeviceLine) -> Result<(), WriteDownError> {
     let failed = |source| WriteDownError::Write { action: line.action.clone(), source };
     create_folder(folder).map_err(failed)?;
@@ -57,7 +57,7 @@ pub fn write_down(folder: &Path, line: &DeviceLine) -> Result<(), WriteDownError
     }
 }
 
-/// Nothing when there is no file.
+/// Opens the file; None if it does not exist.
 fn open(path: &Path) -> io::Result<Option<File>> {
     match open_regular(path, Links::Refused) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -65,7 +65,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The end of the file.
+/// The last `bytes` bytes of the file.
 fn newest(file: &mut File, bytes: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
@@ -74,19 +74,19 @@ fn newest(file: &mut File, bytes: u64) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
-/// The newest lines, whole ones.
+/// The newest complete lines.
 fn newest_lines(file: &mut File) -> io::Result<Vec<u8>> {
-    let mut end = newest(file, KEPT)?;
+    let mut end = newest(file, KEPT_BYTES)?;
     let first_whole = end.iter().position(|byte| *byte == b'\n').map_or(end.len(), |newline| newline + 1);
     end.drain(..first_whole);
-    // A line that a crash cut short.
+    // The last line is incomplete after a crash.
     if end.last().is_some_and(|byte| *byte != b'\n') {
         end.push(b'\n');
     }
     Ok(end)
 }
 
-/// Whether there is a line about the same action.
+/// True if there is a line about the same action.
 fn has_line(lines: &[u8], wanted: &DeviceLine) -> bool {
     lines.split(|byte| *byte == b'\n').any(|line| is_about_the_same(line, wanted))
 }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A device with lines in its file.
+/// A device whose file holds lines.
 fn device(text: &[u8]) -> (TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let persist = folder.path().join("persist");
@@ -41,8 +41,8 @@ fn a_file_that_is_full_loses_its_oldest_lines() {
         assert!(counters.is_sorted(), "the newest last, none twice");
         assert_eq!(counters[0] != 0, is_full, "{length}");
         let kept = fs::metadata(&path).unwrap().len();
-        assert_eq!(kept < KEPT + 1000, is_full, "{kept} of {length}");
-        // It is still found.
+        assert_eq!(kept < KEPT_BYTES + 1000, is_full, "{kept} of {length}");
+        // The line is still found.
         write_down(&persist, &line(1_000_000)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), kept);
     }
@@ -58,7 +58,7 @@ fn lines_that_are_no_lines_are_kept_apart() {
     }
 }
 
-/// Neither may hang the agent, nor lead its line elsewhere.
+/// A pipe must not block the agent, and a link must not lead its line to another file.
 #[test]
 fn only_a_regular_file_is_written_to() {
     let replace: [fn(&Path); 4] = [

@@ -1,5 +1,5 @@
-//! An operator's order about a drain on its way: as a file that zedkube takes under another name, or, beside a zedkube that
-//! hangs, as a pass for the gate of each agent that asks.
+//! An operator's override of a drain in progress. It is a file that zedkube renames when it takes it; if zedkube
+//! hangs, it is a pass for the gate of each agent with a request.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,62 +22,62 @@ use crate::liveness::silent_for;
 use crate::peers::{CannotSpeak, speak_as};
 use crate::settings::load;
 
-/// The file of one order.
+/// The file of one override.
 #[derive(Debug)]
 pub struct OverrideFile {
     folder: PathBuf,
-    /// Where it goes when the first folder cannot be written to.
+    /// The folder to use if the first one cannot be written.
     other_folder: PathBuf,
     name: &'static str,
-    /// The files that earlier orders left, to tell ours from them.
+    /// The files that earlier overrides left, to tell them from this one.
     applied_before: Option<Identity>,
     refused_before: Option<Identity>,
 }
 
-/// What zedkube did with the file.
+/// The answer of zedkube to the override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Taken {
-    /// It acts on it.
+    /// zedkube applied it.
     Applied,
-    /// It does not.
+    /// zedkube refused it.
     Refused,
-    /// It has not looked yet.
+    /// zedkube has not read it yet.
     Not,
 }
 
-/// Another order waits to be taken, whoever gave it.
+/// An earlier override, of any operator, waits for zedkube.
 #[derive(Debug, Error)]
 #[error("an override waits there already: {}; zedkube takes it within a second, else remove it", .0.display())]
 pub struct OrderWaits(PathBuf);
 
-/// The order can be written to neither of the two folders.
+/// The override can be written to neither folder.
 #[derive(Debug, Error)]
-#[error("{error}; nor does it go by way of {}", other_folder.display())]
+#[error("{error}; it cannot be written by way of {} either", other_folder.display())]
 pub struct CannotOrder {
     error: String,
     other_folder: PathBuf,
     source: StoreError,
 }
 
-/// The first folder could not be written to, and the order went by way of the other one.
+/// The first folder could not be written, and the override was written by way of the second one.
 #[derive(Debug)]
 pub struct Detour {
     /// The first folder.
     pub broken: PathBuf,
-    /// Why it could not be written to.
+    /// The error of the first folder.
     pub error: String,
-    /// The other one.
+    /// The second folder.
     pub folder: PathBuf,
 }
 
-/// Device and inode: a rename keeps them, and an older file that still exists has others.
+/// Device and inode of a file: a rename keeps them, and an older file that still exists has others.
 type Identity = (u64, u64);
 
 impl OverrideFile {
-    /// Where the next order goes; nothing is written.
+    /// The place of the next override. Nothing is written.
     ///
     /// # Errors
-    /// An order waits to be taken, whoever gave it.
+    /// An earlier override, of any operator, waits for zedkube.
     pub fn new(root: &Root) -> Result<Self, OrderWaits> {
         let [folder, other_folder] = DrainOverride::FOLDERS.map(|folder| root.join(folder));
         let files = |folder: &PathBuf| DrainOverride::FILES.map(|name| folder.join(name));
@@ -88,27 +88,27 @@ impl OverrideFile {
         }
         let [name, _] = DrainOverride::FILES;
         let mut file = Self { folder, other_folder, name, applied_before: None, refused_before: None };
-        file.note_what_is_there();
+        file.note_earlier_files();
         Ok(file)
     }
 
-    fn note_what_is_there(&mut self) {
+    fn note_earlier_files(&mut self) {
         self.applied_before = self.identity(DrainOverride::APPLIED);
         self.refused_before = self.identity(DrainOverride::REFUSED);
     }
 
-    /// Writes the order; by way of the folder that does not survive a boot where the other one is on a disk that is full,
-    /// read-only or broken: a failing disk is when a device is to go down.
+    /// Writes the override. If the first folder is on a disk that is full, read-only or broken, it is written by way
+    /// of the second folder, which a boot empties, because a failing disk is a reason to take a device down.
     ///
     /// # Errors
-    /// Neither can be written to.
+    /// Neither folder can be written.
     pub fn write(&mut self, order: &DrainOverride) -> Result<Option<Detour>, CannotOrder> {
         let Err(error) = self.try_write(order) else { return Ok(None) };
-        // A failed write may have left it all the same, and it would count twice.
+        // A failed write may have left the file, and the override would count twice.
         self.take_back();
         let (broken, error) = (self.folder.clone(), error_chain(&error));
         self.folder.clone_from(&self.other_folder);
-        self.note_what_is_there();
+        self.note_earlier_files();
         let folder = self.folder.clone();
         match self.try_write(order) {
             Ok(()) => Ok(Some(Detour { broken, error, folder })),
@@ -121,23 +121,23 @@ impl OverrideFile {
         write_durably(&self.folder, self.name, &to_bytes(order), Backup::None)
     }
 
-    /// Removes the file if nobody has taken it, so that an order that was told as failed does not count later. Says
-    /// whether it was there.
+    /// Removes the file if zedkube has not taken it, so that an override that was reported as failed does not count
+    /// later. Returns true if the file existed.
     pub fn take_back(&self) -> bool {
         fs::remove_file(self.path()).is_ok()
     }
 
-    /// The file itself.
+    /// The path of the file.
     pub fn path(&self) -> PathBuf {
         self.folder.join(self.name)
     }
 
-    /// The folder, to watch it.
+    /// The folder of the file, to watch it.
     pub fn folder(&self) -> &PathBuf {
         &self.folder
     }
 
-    /// What has become of it. A file that somebody removed was not taken.
+    /// The answer of zedkube to the override. A file that was removed by hand counts as not taken.
     pub fn taken(&self) -> Taken {
         let is_ours = |end, before: Option<Identity>| {
             let now = self.identity(end);
@@ -152,8 +152,9 @@ impl OverrideFile {
         }
     }
 
-    /// What became of it, for good: what is told as not done must not be done later. A file that is gone when it is to be
-    /// taken back was taken in this moment.
+    /// The final answer to what zedkube did. If zedkube has not taken the file, the file is removed, because an
+    /// override that is reported as not applied must not be applied later. If the file is gone at that moment,
+    /// zedkube has just taken it.
     pub fn settle(&self) -> Taken {
         match self.taken() {
             Taken::Not if !self.take_back() => self.taken(),
@@ -167,19 +168,19 @@ impl OverrideFile {
     }
 }
 
-/// Why requests could not be let pass.
+/// The reason why requests could not be let pass.
 #[derive(Debug, Error)]
 pub enum CannotPass {
-    /// The override would count a second time, for a later request, when zedkube goes on.
-    #[error("cannot take the override back that zedkube does not take")]
+    /// The override's file cannot be removed: it would count again, for a later request, when zedkube goes on.
+    #[error("cannot remove the file of the override, which zedkube has not taken")]
     TakeBack(#[source] std::io::Error),
-    /// Somebody else writes as the operator just now.
+    /// Another process publishes as the operator.
     #[error(transparent)]
     Speak(#[from] CannotSpeak),
-    /// The boot in which it counts is not known.
+    /// The boot id is not known, and a pass counts in one boot only.
     #[error(transparent)]
     BootId(#[from] BootIdError),
-    /// The agent's name is no key.
+    /// The agent's name is not a valid key.
     #[error(transparent)]
     Key(#[from] pubsub::KeyError),
     /// A pass cannot be written.
@@ -187,22 +188,22 @@ pub enum CannotPass {
     Publish(#[from] pubsub::PublishError),
 }
 
-/// Since when zedkube's loop has shown no progress, if that is as long as the gate calls hung.
+/// The time for which zedkube's loop has shown no progress; None if that is shorter than the gate's limit for a hang.
 pub fn zedkube_hung_for(root: &Root) -> Option<Duration> {
     let flags = AgentFlags { root: root.path().to_owned(), ..AgentFlags::default() };
     let limit = load(root, &flags, None).settings.drain.start_timeout;
     silent_for(root, agent::ZEDKUBE).filter(|silent| limit <= *silent)
 }
 
-/// Lets each request that stands now and that the order is for pass the gate of its agent, once, without zedkube. First
-/// the file is taken back that zedkube has not taken. Gives the agents whose requests pass; nothing is changed when there
-/// are none.
+/// Lets each pending request that the override covers pass the gate of its agent, once, without zedkube. The
+/// override's file is removed first. Returns the agents whose requests pass; if there are none, nothing is changed.
 ///
 /// # Errors
-/// The order cannot be taken back or written: then the file stays, and counts when zedkube looks.
+/// The file cannot be removed or a pass cannot be written: then the file stays, and zedkube applies it when it goes
+/// on.
 pub fn let_pass(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Result<Vec<Agent>, CannotPass> {
     let lock = speak_as(root, agent::EBB)?;
-    let requests = standing(root, order.requested_by);
+    let requests = pending_requests(root, order.requested_by);
     if requests.is_empty() {
         return Ok(Vec::new());
     }
@@ -212,7 +213,7 @@ pub fn let_pass(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Resu
     }
     let boot_id = boot_id(root)?;
     let mut passes = Publisher::<PassGate>::open(root, agent::EBB, Persistence::Volatile, &lock)?;
-    let mut whose = Vec::new();
+    let mut agents = Vec::new();
     for (agent, requested_by, request) in requests {
         let pass = PassGate {
             schema_version: SCHEMA_VERSION,
@@ -223,19 +224,19 @@ pub fn let_pass(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Resu
             reason: order.reason.clone(),
         };
         passes.publish(&TopicKey::parse(agent.wire_name())?, &pass)?;
-        whose.push(agent);
+        agents.push(agent);
     }
-    Ok(whose)
+    Ok(agents)
 }
 
-/// The requests that stand now and that an order for `covered` is for, with their agents.
-fn standing(root: &Root, covered: DrainRequester) -> Vec<(Agent, DrainRequester, NodeDrainRequest)> {
+/// The pending requests that an override for `covered` applies to, with their agents.
+fn pending_requests(root: &Root, covered: DrainRequester) -> Vec<(Agent, DrainRequester, NodeDrainRequest)> {
     let is_covered = |by: &DrainRequester| covered == DrainRequester::None || covered == *by;
-    let standing = [DrainRequester::DeviceOp, DrainRequester::Update].into_iter().filter(is_covered);
-    let standing = standing.filter_map(|by| {
+    let covered = [DrainRequester::DeviceOp, DrainRequester::Update].into_iter().filter(is_covered);
+    let pending = covered.filter_map(|by| {
         let agent = by.agent()?;
         let item = read_item(root, agent.wire_name(), Persistence::Volatile, &TopicKey::global());
         Some((agent, by, item.ok().flatten()?))
     });
-    standing.collect()
+    pending.collect()
 }

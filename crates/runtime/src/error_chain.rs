@@ -1,16 +1,16 @@
-//! An error with its causes as one line.
+//! An error with its causes on one line.
 
 use std::error::Error;
 
-/// So many causes are followed; more is a loop.
+/// Limit for the number of causes; a longer chain is a loop.
 const DEEPEST: usize = 32;
-/// So many bytes of text are kept; a web server's whole page may hide in a cause.
+/// Limit in bytes for the text; a cause may hold the whole page of a web server.
 const LONGEST: usize = 4096;
 
-/// What failed and why, causes joined with `: `, each told once.
+/// The error and its causes, joined with `: `, each named once.
 ///
-/// The errors of this project do not repeat their cause in their own text; some libraries' do, and such a cause is
-/// left out here. Print it at the top, once: in a log record, in a status, before an exit.
+/// Errors of this project do not repeat their cause in their own text. Errors of some libraries do, and such a cause
+/// is left out. Use it once at the top: in a log record, in a status, before an exit.
 pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
@@ -23,7 +23,7 @@ pub fn error_chain(error: &dyn Error) -> String {
     shortened(text, LONGEST)
 }
 
-/// The text, or as many bytes of it and an ellipsis.
+/// The text, or its first `longest` bytes and an ellipsis.
 pub fn shortened(mut text: String, longest: usize) -> String {
     if longest < text.len() {
         text.truncate(text.floor_char_boundary(longest));

@@ -1,4 +1,4 @@
-//! The flags that every agent has.
+//! The command line flags that all agents share.
 
 use std::path::{Path, PathBuf};
 
@@ -7,29 +7,29 @@ use pubsub::Root;
 
 use crate::settings::{Entry, Origin};
 
-/// The flags that every agent has. `--node` and `--kubeconfig` are short for `--set node.name=…` and
+/// The command line flags that all agents share. `--node` and `--kubeconfig` are short for `--set node.name=…` and
 /// `--set cluster.kubeconfig=…`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct AgentFlags {
-    /// Folder that stands for `/`: everything is read and written below it
+    /// Folder that is used as the root of the device's files (for tests and containers)
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Settings file that wins over the installed ones; may be given more than once, the last wins
+    /// Settings file that overrides the installed ones; may be given more than once, the last wins
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
     /// Kubeconfig file
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Name of the Node that is this machine
+    /// Name of the Node object of this machine
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
     /// One setting; may be given more than once, the last wins
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     pub set: Vec<Assignment>,
-    /// Log to stderr in this form; without it to the journal where there is one, else to stderr as text
+    /// Log to stderr in this form; without it to the journal if there is one, otherwise to stderr as text
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// Run although EVE's zedbox is running here
+    /// Start even though EVE's zedbox is running here
     #[arg(long)]
     pub beside_zedbox: bool,
 }
@@ -43,12 +43,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// `key=value` of `--set`. Whether the key and the value mean something is for the settings to say.
+/// An argument `key=value` of `--set`. The settings judge the key and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The setting.
+    /// The key of the setting.
     pub key: String,
-    /// Its value, as written.
+    /// The value, as written.
     pub value: String,
 }
 
@@ -67,12 +67,12 @@ impl Default for AgentFlags {
 }
 
 impl AgentFlags {
-    /// The root of everything that is read and written.
+    /// The root folder of all files that the agent reads and writes.
     pub fn root(&self) -> Root {
         Root::new(&self.root)
     }
 
-    /// What the flags say about settings, the strongest last.
+    /// The settings on the command line; later ones override earlier ones.
     pub(crate) fn assignments(&self) -> Vec<Entry> {
         let node = self.node.iter().map(|name| entry("--node", "node.name", name));
         let kubeconfig =
@@ -86,15 +86,16 @@ fn entry(flag: &'static str, key: &str, value: &str) -> Entry {
     Entry { key: key.to_owned(), value: value.into(), origin: Origin::Flag(flag) }
 }
 
-/// Whoever types a flag means the folder where he stands; a daemon's settings know no such folder.
+/// An absolute path. A relative path on the command line is relative to the current folder; the settings of a daemon
+/// know no such folder.
 fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// `key=value`, the value as it is written.
+/// Splits `key=value`.
 ///
 /// # Errors
-/// There is no `=`, or nothing before it.
+/// There is no `=`, or no key before it.
 pub fn assignment(text: &str) -> Result<Assignment, String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {

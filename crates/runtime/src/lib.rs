@@ -1,4 +1,5 @@
-//! What every agent needs: settings, clock, signals, logs, liveness, one loop, and asking for a drain.
+//! The parts that all agents share: settings, clock, signals, logs, liveness, the main loop, and the request for a
+//! drain.
 //!
 //! The binary calls [`logs::init`], then for each agent [`Agent::start`], and hands the [`AgentContext`] and a
 //! [`Stop`] to the agent's `run`. Nothing here is global to the process, so `ebb demo` runs four agents in one.

@@ -1,8 +1,8 @@
-//! Showing that an agent is alive, as long as its loop makes progress.
+//! Signs of life of an agent, given only as long as its loop makes progress.
 //!
-//! Beside EVE's zedbox its watchdog reboots a device whose `ROOT/run/<agent>.touch` is older than 300 s; systemd restarts
-//! an agent whose watchdog message is missing; `ebb run` one whose `ROOT/run/ebb/lock/<agent>/touch` is old. All are fed
-//! from here, and only while the loop itself says so: a loop that hangs is to be found out.
+//! Three watchdogs read them. EVE's watchdog, beside zedbox, reboots a device whose `ROOT/run/<agent>.touch` is older
+//! than 300 s. systemd restarts an agent whose watchdog message is missing. `ebb run` restarts one whose
+//! `ROOT/run/ebb/lock/<agent>/touch` is old. A loop that hangs gives no sign, so it is found.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -26,43 +26,44 @@ use tokio::sync::Notify;
 
 use crate::clock;
 
-/// EVE's agents touch their file this often.
+/// Interval of the signs, as in EVE's agents.
 pub(crate) const BEAT: Duration = Duration::from_secs(25);
-/// A loop that has not shown progress for so long hangs, as an operator sees it: one beat may be late.
+/// After this time without progress a loop counts as hung for an operator. One late beat is allowed.
 pub const HANGS_AFTER: Duration = Duration::from_secs(45);
-/// A loop that has not shown progress for so long is ended by whoever keeps the agent running: systemd's units say the
-/// same (WatchdogSec), and it is well before EVE's watchdog reboots the device, after 300 s.
+/// After this time without progress the service manager ends the agent. The same value is in systemd's units
+/// (WatchdogSec). It is well below the 300 s of EVE's watchdog, which reboots the device.
 pub const ENDED_AFTER: Duration = Duration::from_mins(3);
-/// Where the service manager listens: systemd's sd_notify(3).
+/// The environment variable with the service manager's socket: systemd's sd_notify(3).
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
-/// A touch file of ours holds the time of the beat: a number of so many digits, so that a full disk has room for the next.
+/// Number of digits of the time in our touch file. It is fixed, so that even on a full disk the next time can be
+/// written.
 const TIME_DIGITS: usize = 20;
-/// More steps than any loop does.
+/// A number of steps that no loop reaches: the loop was not asked yet.
 const NEVER_ASKED: u64 = u64::MAX;
-/// However short systemd's watchdog is.
+/// Lower limit of the interval, for a very short watchdog of systemd.
 const SHORTEST_BEAT: Duration = Duration::from_millis(100);
 
-/// The handle of an agent's loop. Clones are the same agent.
+/// The liveness handle of an agent's loop. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Liveness(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The agent's own file, and that of EVE's watchdog beside EVE's zedbox.
+    /// The agent's own touch file, and the one of EVE's watchdog beside zedbox.
     touch: Vec<PathBuf>,
     beat: Duration,
-    /// The agent has started, and the service manager does not know it yet.
+    /// The agent has started, but the service manager was not told yet.
     owes_ready: AtomicBool,
-    /// How many steps the loop has done.
+    /// Number of steps of the loop.
     steps: AtomicU64,
-    /// How many it had done when it was last asked to show that it turns; [`NEVER_ASKED`] before.
+    /// The number of steps when the loop was last asked to show progress; [`NEVER_ASKED`] before that.
     asked_at: AtomicU64,
     asked: Notify,
 }
 
 impl Liveness {
-    /// Touches the files now and from then on as long as the loop makes progress. Ends with its last handle.
-    /// Call it in a tokio runtime.
+    /// Touches the files now, and from then on as long as the loop makes progress. Ends with the last handle. Call it
+    /// in a tokio runtime.
     pub(crate) fn start(touch: Vec<PathBuf>) -> Self {
         let beat = beat(sd_notify::watchdog_enabled());
         let shared = Arc::new(Shared {
@@ -77,16 +78,16 @@ impl Liveness {
         Self(shared)
     }
 
-    /// The loop has done a step. Cheap; call it once per turn.
+    /// Notes a step of the loop. Cheap; call it once per step.
     pub fn progress(&self) {
         self.0.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns when a loop has to show that it still turns, idle or busy: it has not since the last beat. Wait for it
-    /// beside the other events, then call [`Liveness::progress`]. How often the wait is begun anew does not matter.
+    /// Returns when the loop has to show progress because it has not since the last beat. Wait for it beside the
+    /// other events, then call [`Liveness::progress`]. The wait may be dropped and begun again at any time.
     pub async fn due(&self) {
         loop {
-            // Before the look, so that nothing is missed in between.
+            // Before the check, so that a request in between is not missed.
             let asked = self.0.asked.notified();
             if self.0.steps.load(Ordering::Relaxed) == self.0.asked_at.load(Ordering::Relaxed) {
                 return;
@@ -95,38 +96,39 @@ impl Liveness {
         }
     }
 
-    /// Tells systemd that the agent has started. Without systemd nothing happens.
+    /// Reports to systemd that the agent has started. Does nothing without systemd.
     pub fn ready(&self) {
         self.0.owes_ready.store(true, Ordering::Relaxed);
-        self.0.tell_ready();
+        self.0.repeat_ready();
     }
 
-    /// The line that `systemctl status` shows.
+    /// Sets the status line of `systemctl status`.
     pub fn status(&self, text: &str) {
-        // A line break would begin another message.
-        tell(&[NotifyState::Status(&text::plain(text))]);
+        // A line break would begin a second message.
+        notify(&[NotifyState::Status(&text::plain(text))]);
     }
 }
 
 impl Shared {
-    /// Asks the loop, which has done so many steps, for one more: it answers at once, and so before the next beat.
+    /// Asks a loop that has done this number of steps for one more. A loop that waits answers at once, before the
+    /// next beat.
     fn ask(&self, steps: u64) {
         self.asked_at.store(steps, Ordering::Relaxed);
         self.asked.notify_waiters();
     }
 
-    /// Says again what did not get through: a service that is never ready is ended by systemd.
-    fn tell_ready(&self) {
-        if self.owes_ready.load(Ordering::Relaxed) && tell(&[NotifyState::Ready]) {
+    /// Repeats READY if it did not reach systemd, because systemd ends a service that never becomes ready.
+    fn repeat_ready(&self) {
+        if self.owes_ready.load(Ordering::Relaxed) && notify(&[NotifyState::Ready]) {
             self.owes_ready.store(false, Ordering::Relaxed);
         }
     }
 }
 
-/// For how long the loop of an agent has not shown progress; nothing when it has no touch file that says so.
+/// The time for which an agent's loop has made no progress; None if there is no touch file.
 ///
-/// A hung loop is told by two clocks, and the shorter time counts: the time in the file leaves out suspend and does not
-/// jump, the file's own time is right when the disk was too full for the other.
+/// Two clocks are compared, and the shorter time counts. The time written in the file leaves out suspend and does not
+/// jump; the file's modification time is right even if the disk was too full to write.
 pub fn silent_for(root: &Root, agent: &str) -> Option<Duration> {
     let path = root.touch(agent);
     let text = read_checked(&path, 64, Owner::RootOrSelf).ok().flatten()?;
@@ -137,7 +139,7 @@ pub fn silent_for(root: &Root, agent: &str) -> Option<Duration> {
     Some(Duration::from_millis(clock::awake_millis().saturating_sub(beat_ms)).min(by_wall))
 }
 
-/// Half of systemd's limit, so that one late beat does no harm.
+/// The interval: half of systemd's limit, so that one late beat does no harm.
 fn beat(watchdog: Option<Duration>) -> Duration {
     watchdog.map_or(BEAT, |limit| (limit / 2).clamp(SHORTEST_BEAT, BEAT))
 }
@@ -158,8 +160,8 @@ async fn feed(agent: Weak<Shared>) {
                 log_change(path, *was_failing, failed.as_ref().err());
                 *was_failing = failed.is_err();
             }
-            shared.tell_ready();
-            tell(&[NotifyState::Watchdog]);
+            shared.repeat_ready();
+            notify(&[NotifyState::Watchdog]);
         }
         let next = common_moment(shared.beat);
         drop(shared);
@@ -167,7 +169,7 @@ async fn feed(agent: Weak<Shared>) {
     }
 }
 
-/// Makes the file if it is missing, writes the time of this beat, and sets the file's times to now.
+/// Creates the file if it is missing, writes the time of this beat, and sets the file's times to now.
 fn touch(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         pubsub::store::create_folder(folder).map_err(io::Error::other)?;
@@ -179,7 +181,7 @@ fn touch(path: &Path) -> io::Result<()> {
         .mode(0o644)
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
         .open(path)?;
-    // The file's own time is what watchdogs look at: it must not depend on room on the disk.
+    // Watchdogs read the file's modification time, which must be set even on a full disk.
     let written = file.write_all_at(format!("{:0TIME_DIGITS$}\n", clock::awake_millis()).as_bytes(), 0);
     futimens(&file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?;
     if let Err(error) = written {
@@ -188,28 +190,31 @@ fn touch(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A full disk lasts: one line when it begins, one when it is over.
+/// Logs the first failure and the recovery, but not every failed beat, because a full disk may last.
 fn log_change(path: &Path, was_failing: bool, error: Option<&io::Error>) {
     match (was_failing, error) {
         (false, Some(error)) => {
-            tracing::warn!("cannot touch {}: {error}; a watchdog may act on that", path.display());
+            tracing::warn!(
+                "cannot touch {}: {error}; a watchdog may take the agent for hung",
+                path.display()
+            );
         }
         (true, None) => tracing::info!("{} can be touched again", path.display()),
         (false, None) | (true, Some(_)) => {}
     }
 }
 
-/// Gives whether it was said, or there is nobody to say it to.
-fn tell(state: &[NotifyState<'_>]) -> bool {
+/// Sends a state to the service manager. Returns true if it was sent, or if there is no service manager.
+fn notify(state: &[NotifyState<'_>]) -> bool {
     let Some(socket) = env::var_os(NOTIFY_SOCKET) else { return true };
     let said = send(socket.as_bytes(), state);
     if let Err(error) = &said {
-        tracing::debug!("cannot tell the service manager: {error}");
+        tracing::debug!("cannot send to the service manager: {error}");
     }
     said.is_ok()
 }
 
-/// Does not wait: a service manager that does not read must not stop an agent.
+/// Sends without waiting: a service manager that does not read must not block an agent.
 fn send(to: &[u8], state: &[NotifyState<'_>]) -> io::Result<()> {
     let address = match to.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -241,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Whether the file was touched since it was made old; it is made old again.
+    /// True if the file was touched since its time was set back; sets the time back again.
     fn was_touched(path: &Path) -> bool {
         let Ok(file) = OpenOptions::new().write(true).open(path) else { return false };
         let touched = file.metadata().unwrap().modified().unwrap() != SystemTime::UNIX_EPOCH;
@@ -267,7 +272,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         liveness.progress();
         a_beat().await;
-        assert!(path.exists(), "made anew");
+        assert!(path.exists(), "created again");
 
         let agent = Arc::downgrade(&liveness.0);
         drop(liveness);
@@ -281,7 +286,7 @@ mod tests {
         let liveness = Liveness::start(vec![path.clone()]);
         tokio::task::yield_now().await;
         assert!(was_touched(&path), "at the start");
-        // Each turn waits anew, and something else always comes first.
+        // Each wait is dropped, because another event always comes first.
         for _ in 0..60 {
             tokio::select! {
                 biased;
@@ -307,7 +312,7 @@ mod tests {
         let path = folder.path().join("notify");
         let _manager = UnixDatagram::bind(&path).unwrap();
         let to = path.as_os_str().as_bytes();
-        // The queue of a datagram socket has room for a few.
+        // The queue of a datagram socket has room for a few messages.
         let refused = (0..10_000).find_map(|_| send(to, &[NotifyState::Watchdog]).err()).unwrap();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
     }

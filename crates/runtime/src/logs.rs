@@ -1,10 +1,10 @@
-//! Where log records go: to the journal where there is one, else to stderr as text or JSON.
+//! The log: records go to the journal if there is one, otherwise to stderr as text or JSON.
 //!
-//! The message of a record stays as it was written, byte for byte, in one line, so that what EVE's users grep for
-//! is found: `kubevirt_node_drain_completion_time_seconds:12.500000` is a message, not a field. Line breaks and other
+//! The message of a record is written byte for byte in one line, so that EVE's users find the words that they grep
+//! for: `kubevirt_node_drain_completion_time_seconds:12.500000` is a message, not a field. Line breaks and other
 //! control characters in it are escaped.
 //!
-//! Whoever logs never waits: a thread of its own writes (`queue`).
+//! A thread of its own writes the records (`queue`), so that logging never blocks an agent.
 
 mod escaped;
 mod journal;
@@ -32,40 +32,40 @@ use escaped::Escaped;
 use journal::{Journal, JournalFields, JournalRecord};
 use queue::Queue;
 
-/// The environment variable that chooses records, in `tracing`'s words: `debug`, `pubsub=trace,info`.
+/// The environment variable that selects records, in `tracing`'s notation: `debug`, `pubsub=trace,info`.
 pub const FILTER_VARIABLE: &str = "EBB_LOG";
 
-/// So long the end of the process waits for records that are on their way.
+/// Time limit at the end of the process for records that are not written yet.
 const LAST_WAIT: Duration = Duration::from_millis(250);
 
-/// The queue of this process, for [`flush`]. The log belongs to the process, as the subscriber does.
+/// The queue of this process, for [`flush`]. The log belongs to the process, as `tracing`'s subscriber does.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// The log cannot be set up.
+/// The reason why the log cannot be set up.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// It was set up before.
+    /// The log was set up before.
     #[error("cannot set up the log of {agent}")]
     Twice {
-        /// Whose.
+        /// The agent.
         agent: String,
-        /// What `tracing` says.
+        /// The error of `tracing`.
         source: SetGlobalDefaultError,
     },
-    /// There is no thread that could write it.
+    /// The thread that writes the log cannot be started.
     #[error("cannot start the thread that writes the log of {agent}")]
     Thread {
-        /// Whose.
+        /// The agent.
         agent: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Sends this process's records to the journal if `format` is not given and there is one, else to stderr.
+/// Sends the records of this process to the journal if `format` is None and there is a journal, otherwise to stderr.
 ///
-/// Call it once, in the binary, and [`flush`] at the end: it is the only thing in a process that belongs to all agents in
-/// it.
+/// Call it once, in the binary, and [`flush`] at the end. The log is the only part of a process that all agents in it
+/// share.
 pub fn init(format: Option<LogFormat>, agent: &str) -> Result<(), LogError> {
     let output =
         output(format, agent).map_err(|source| LogError::Thread { agent: agent.to_owned(), source })?;
@@ -74,7 +74,7 @@ pub fn init(format: Option<LogFormat>, agent: &str) -> Result<(), LogError> {
         .map_err(|source| LogError::Twice { agent: agent.to_owned(), source })
 }
 
-/// Waits until what was logged is written, for a quarter of a second at most. For the end of the process.
+/// Waits until all records are written, for at most 250 ms. For the end of the process.
 pub fn flush() {
     if let Some(queue) = QUEUE.get() {
         queue.wait_until_written(LAST_WAIT);
@@ -90,14 +90,16 @@ where
     {
         return Ok(Box::new(journal(start(socket)?, agent)));
     }
-    // Not `io::stderr()`: whoever prints there would wait for the thread that waits for the reader.
+    // Not `io::stderr()`: its lock would make other writers wait for the reader of stderr.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     Ok(lines(format.unwrap_or(LogFormat::Text), agent, start(stderr)?))
 }
 
 fn start(out: impl io::Write + Send + 'static) -> io::Result<Queue> {
     let queue = Queue::start(out, |dropped| {
-        tracing::warn!("{dropped} log records were dropped: whoever reads the log did not keep up");
+        tracing::warn!(
+            "{dropped} log records were dropped: the reader of the log (journald or stderr) was too slow"
+        );
     })?;
     Ok(QUEUE.get_or_init(|| queue).clone())
 }
@@ -114,15 +116,15 @@ where
         .with_writer(queue)
 }
 
-/// From `info` on, unless the variable says otherwise.
+/// The filter for records: from `info` on, unless the environment variable selects others.
 fn filter() -> Targets {
     let chosen = std::env::var(FILTER_VARIABLE).unwrap_or_default();
-    // It warns at every retry of a watch, each few seconds in an outage; zedkube says it once.
+    // kube_runtime warns at every retry of a watch, every few seconds in an outage; zedkube reports an outage once.
     chosen_by(&chosen).with_target("kube_runtime", LevelFilter::ERROR)
 }
 
-/// The records that a list of directives chooses, such as `pubsub=trace,info`; those from `info` on if it has none. Its
-/// mistakes are passed over.
+/// The filter for a list of directives such as `pubsub=trace,info`; from `info` on if it has none. Invalid directives
+/// are ignored.
 fn chosen_by(directives: &str) -> Targets {
     let directives = directives.split(',').filter(|directive| !directive.trim().is_empty());
     let mut chosen: Option<Targets> = None;
@@ -137,7 +139,7 @@ fn chosen_by(directives: &str) -> Targets {
     chosen.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
 }
 
-/// One line per record.
+/// The layer that writes one line per record.
 fn lines<S, W>(format: LogFormat, agent: &str, writer: W) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -156,7 +158,7 @@ where
     }
 }
 
-/// `zedkube 2026-… INFO …`: several agents may share a stderr.
+/// A record as text: `zedkube 2026-… INFO …`. The agent comes first, because several agents may share a stderr.
 struct TextLine<F> {
     agent: String,
     inner: F,
@@ -182,7 +184,8 @@ where
     }
 }
 
-/// `{"source":"zedkube","pid":1234,…}`: `source` and `pid` as in the records of EVE's own agents.
+/// A record as JSON: `{"source":"zedkube","pid":1234,…}`, with `source` and `pid` as in the records of EVE's own
+/// agents.
 struct JsonLine<F> {
     agent: String,
     inner: F,
@@ -257,7 +260,7 @@ mod tests {
 
     const METRIC: &str = "kubevirt_node_drain_completion_time_seconds:12.500000";
 
-    /// What the given records look like.
+    /// The lines that these records give.
     fn logged(format: LogFormat, records: impl FnOnce()) -> String {
         let sink = Sink::default();
         let subscriber = Registry::default().with(lines(format, "zedkube", sink.clone()));

@@ -1,7 +1,9 @@
-//! An agent as a pure machine and its hands, and the one loop that turns them: look, decide, act, wait.
+//! An agent as a pure state machine and its shell, and the one loop that runs them: read a snapshot, decide, carry
+//! out the effects, wait.
 //!
-//! The machine decides and does nothing; the hands do what it wants and decide nothing. A state holds only when all its
-//! effects are done; else the loop goes on from what is on disk, as after a crash.
+//! The machine decides and has no side effects; the shell carries out the effects and decides nothing. A state is
+//! valid only when all its effects are carried out; otherwise the loop goes on from what is on disk, as after a
+//! crash.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -17,18 +19,18 @@ use crate::error_chain;
 use crate::requester::RequesterError;
 use crate::signals::Stop;
 
-/// The decisions of an agent: no I/O, no clock, no randomness.
+/// The decisions of an agent: a pure state machine without I/O, clock and randomness.
 pub trait Machine {
-    /// What happened: all files were read anew, or something beside the loop has ended.
+    /// An event: a snapshot of all files, or the end of a task beside the loop.
     type Event: Send + Sync;
-    /// Everything that decisions need besides the event.
+    /// All that decisions need besides the event.
     type State: Clone + Debug + Send + Sync;
-    /// One thing to do. Each may be done twice.
+    /// An effect for the shell. Each may be carried out twice.
     type Effect: Send + Sync;
-    /// The choices, from settings.
+    /// The settings.
     type Policy: Clone + Debug;
 
-    /// The state after an event, and what has to be done before it holds.
+    /// The state after an event, and the effects that must be carried out before it is valid.
     fn step(
         state: Self::State,
         event: &Self::Event,
@@ -36,78 +38,80 @@ pub trait Machine {
         policy: &Self::Policy,
     ) -> (Self::State, Vec<Self::Effect>);
 
-    /// When to look again, in milliseconds of this boot's clock, for an effect that is nothing else.
+    /// The time of the next step, in milliseconds of this boot's clock, if the effect is only a wake-up; otherwise
+    /// None.
     fn wake_at(effect: &Self::Effect) -> Option<u64>;
 
-    /// Where to go on after an effect failed: from what is on disk (`resumed`). A machine that has something running
-    /// beside the loop keeps that in mind (`failed` is its state before the step).
+    /// The state after an effect failed: as read from the files (`resumed`). A machine with a task beside the loop
+    /// keeps that part of `failed`, its state before the step.
     fn after_failure(failed: Self::State, resumed: Self::State) -> Self::State {
         let _ = failed;
         resumed
     }
 }
 
-/// The state of the machine that some hands serve.
+/// The state of a shell's machine.
 pub type StateOf<H> = <<H as Shell>::Machine as Machine>::State;
-/// Its events.
+/// The events of a shell's machine.
 pub type EventOf<H> = <<H as Shell>::Machine as Machine>::Event;
-/// Its effects.
+/// The effects of a shell's machine.
 pub type EffectOf<H> = <<H as Shell>::Machine as Machine>::Effect;
-/// Its policy.
+/// The settings of a shell's machine.
 pub type PolicyOf<H> = <<H as Shell>::Machine as Machine>::Policy;
 
-/// Why an effect was not done.
+/// The reason why an effect failed.
 pub type EffectError = Box<dyn Error + Send + Sync>;
 
-/// The hands of an agent: its files, and what runs beside its loop.
+/// The shell of an agent: its files, and the tasks beside its loop.
 pub trait Shell: Sized + Send {
-    /// Who decides.
+    /// The state machine.
     type Machine: Machine;
-    /// What a person calls the agent.
+    /// The agent's name for people.
     const NAME: &'static str;
-    /// In the log before the reason why a turn failed.
+    /// Prefix in the log before the reason why a step failed.
     const FAILED: &'static str;
 
-    /// Takes the agent's files over.
+    /// Opens the agent's files.
     fn open(context: &AgentContext) -> Result<Self, OpenError>;
 
-    /// The state as the files have it.
+    /// The state as read from the files.
     fn resume(&self) -> StateOf<Self>;
 
     /// The settings as they are now.
     fn policy(&self) -> PolicyOf<Self>;
 
-    /// Reads everything anew.
+    /// Reads all files.
     fn look(&mut self, state: &StateOf<Self>, now: Moment) -> EventOf<Self>;
 
-    /// Does one effect.
+    /// Carries out one effect.
     fn perform(&mut self, effect: &EffectOf<Self>) -> Result<(), EffectError>;
 
-    /// The next event from beside the loop, or nothing when files may have changed. Can be dropped and called again.
+    /// Waits for the next event from a task beside the loop, or returns None when files may have changed. Can be
+    /// dropped and called again.
     fn changed(&mut self, state: &StateOf<Self>) -> impl Future<Output = Option<EventOf<Self>>> + Send;
 
-    /// Shows why nothing can be done, if that can still be written: an effect of the step from `state` to `wanted` has
-    /// failed.
+    /// Publishes the reason why an effect of the step from `state` to `wanted` failed, if a status can still be
+    /// written.
     fn show_trouble(&mut self, state: &StateOf<Self>, wanted: &StateOf<Self>, error: &str) {
         let _ = (state, wanted, error);
     }
 
-    /// Logs each change that an operator cares about; `is_first` is the first turn of the process.
+    /// Logs the changes that matter to an operator; `is_first` is true for the first step of the process.
     fn tell(&self, before: &StateOf<Self>, after: &StateOf<Self>, is_first: bool);
 }
 
-/// What an agent needs to begin and does not get.
+/// The reason why an agent cannot open its files.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// A topic of its own cannot be used.
+    /// A topic of the agent cannot be opened.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// It cannot ask for drains.
+    /// The agent cannot request drains.
     #[error(transparent)]
     Requester(#[from] RequesterError),
 }
 
-/// Why an agent cannot run. Once it runs, nothing ends it but [`Stop`].
+/// The reason why an agent cannot start. Once it runs, only [`Stop`] ends it.
 #[derive(Debug, Error)]
 #[error("{agent} cannot start")]
 pub struct RunError {
@@ -119,17 +123,17 @@ pub struct RunError {
 pub async fn run<H: Shell>(context: AgentContext, stop: Stop) -> Result<(), RunError> {
     let mut shell = H::open(&context).map_err(|source| RunError { agent: H::NAME, source })?;
     let mut state = shell.resume();
-    let (mut is_first, mut from_beside) = (true, None);
+    let (mut is_first, mut from_task) = (true, None);
     let mut agent_loop = AgentLoop::begin(&context, stop);
     while !agent_loop.is_over() {
         let now = clock::now();
-        let is_from_beside = from_beside.is_some();
-        let event = from_beside.take().unwrap_or_else(|| shell.look(&state, now));
+        let is_from_task = from_task.is_some();
+        let event = from_task.take().unwrap_or_else(|| shell.look(&state, now));
         let (wanted, effects) = H::Machine::step(state.clone(), &event, now, &shell.policy());
         let after = match effects.iter().try_for_each(|effect| shell.perform(effect)) {
             Ok(()) => {
-                // After an event from beside the loop the files are looked at again at once.
-                let at_once = is_from_beside.then_some(Duration::ZERO);
+                // After an event from a task beside the loop, a snapshot follows at once.
+                let at_once = is_from_task.then_some(Duration::ZERO);
                 let wakes = effects.iter().map(H::Machine::wake_at);
                 agent_loop.succeeded(at_once.or_else(|| until_next_look(wakes, now.boot_ms)));
                 wanted
@@ -144,10 +148,9 @@ pub async fn run<H: Shell>(context: AgentContext, stop: Stop) -> Result<(), RunE
         shell.tell(&state, &after, is_first);
         is_first = false;
         state = after;
-        from_beside = agent_loop.wait(Box::pin(shell.changed(&state))).await.flatten();
-        // What has ended beside the loop is not lost because it could not be recorded at once.
-        from_beside =
-            from_beside.or_else(|| Some(event).filter(|_| is_from_beside && agent_loop.has_failed()));
+        from_task = agent_loop.wait(Box::pin(shell.changed(&state))).await.flatten();
+        // If the step failed, the event from the task is used again, so that it is not lost.
+        from_task = from_task.or_else(|| Some(event).filter(|_| is_from_task && agent_loop.has_failed()));
     }
     Ok(())
 }

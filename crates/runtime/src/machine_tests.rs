@@ -4,7 +4,7 @@ use super::*;
 use crate::agent::Agent;
 use crate::flags::AgentFlags;
 
-/// Counts what comes from beside the loop.
+/// A machine that adds up the numbers of events from a task beside the loop.
 #[derive(Debug)]
 struct Counting;
 
@@ -32,30 +32,30 @@ impl Machine for Counting {
     }
 }
 
-/// What the hands do, in order, and what is left to happen to them.
+/// The effects that the shell has carried out, in order, and the events that are still to come.
 #[derive(Debug, Default)]
 struct World {
     done: Vec<String>,
     to_come: Option<u32>,
     on_disk: u32,
-    /// So many effects fail.
+    /// Number of effects that fail.
     failures: u32,
     stop: Option<Stop>,
 }
 
 static WORLD: Mutex<Option<Arc<Mutex<World>>>> = Mutex::new(None);
 
-struct Fingers(Arc<Mutex<World>>);
+struct CountingShell(Arc<Mutex<World>>);
 
-impl Fingers {
+impl CountingShell {
     fn note(&self, what: String) {
         self.0.lock().unwrap().done.push(what);
     }
 }
 
-impl Shell for Fingers {
+impl Shell for CountingShell {
     type Machine = Counting;
-    const NAME: &'static str = "fingers";
+    const NAME: &'static str = "counting";
     const FAILED: &'static str = "cannot count";
 
     fn open(_: &AgentContext) -> Result<Self, OpenError> {
@@ -108,8 +108,8 @@ impl Shell for Fingers {
     }
 }
 
-/// After a failure it goes on from what is on disk; what came from beside is taken once more, and the files are looked at
-/// after it.
+/// After a failure the loop goes on from what is on disk: the event from the task is used again, and a snapshot
+/// follows.
 #[tokio::test(start_paused = true)]
 async fn what_comes_from_beside_is_not_lost_by_a_failure() {
     let stop = Stop::new();
@@ -119,7 +119,7 @@ async fn what_comes_from_beside_is_not_lost_by_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let flags = AgentFlags { root: folder.path().to_owned(), ..AgentFlags::default() };
     let agent = Agent::start("zedagent", &flags).await.unwrap();
-    run::<Fingers>(agent.context(), stop).await.unwrap();
+    run::<CountingShell>(agent.context(), stop).await.unwrap();
     assert_eq!(
         world.lock().unwrap().done,
         ["look at 0", "is 0", "0, not 2: disk full", "0, not 2: disk full", "write 2", "is 2", "look at 2"]

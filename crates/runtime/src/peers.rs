@@ -1,5 +1,5 @@
-//! The agents of this device as a program meets them that wants something of one: does it run and read what we write, who
-//! publishes under a name, who still asks for a drain.
+//! The state of this device's agents, for a program that needs one of them: whether an agent runs and accepts our
+//! files, who publishes under a name, and which agents request a drain.
 
 use std::fmt;
 use std::fs;
@@ -14,60 +14,60 @@ use schemas::{Agent, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, agent};
 use text::one_line;
 use thiserror::Error;
 
-/// So much is shown of the reason that a request gives, in bytes.
+/// Limit in bytes for the reason of a request that is shown.
 const MOST_CONTEXT: usize = 200;
 
-/// Why nothing would come of what is written for an agent.
+/// The reason why an agent would ignore a file that is written for it.
 #[derive(Debug, Error)]
 pub enum NotListening {
-    /// Nobody would read it.
+    /// The agent does not run.
     #[error("nothing would happen: {agent} does not run here; start it with `ebb {agent}` or `ebb run`")]
     Away {
         /// The agent.
         agent: Agent,
     },
-    /// It would refuse our files, or could not read them.
+    /// The agent runs as another user, and would refuse our files or could not read them.
     #[error(
         "nothing would happen: {agent} runs as user {theirs}, and takes no files of user {ours}; run this as user {theirs}"
     )]
     OtherUser {
         /// The agent.
         agent: Agent,
-        /// Its user.
+        /// The agent's user.
         theirs: String,
         /// The user of this process.
         ours: String,
     },
-    /// Nobody can tell whether it runs.
+    /// It is not known whether the agent runs.
     #[error(transparent)]
     Unknown(#[from] StoreError),
 }
 
-/// Why this process cannot publish under a name.
+/// The reason why this process cannot publish under a name.
 #[derive(Debug, Error)]
 pub enum CannotSpeak {
-    /// Somebody else does.
+    /// Another process publishes under this name.
     #[error("{} publishes as {agent} now, and what is written beside it would not last: {}", process(*pid), remedy(agent))]
     Held {
         /// The name.
         agent: String,
-        /// The process that does.
+        /// The id of that process.
         pid: Option<u32>,
     },
-    /// The lock cannot be had.
+    /// The lock cannot be taken.
     #[error("cannot publish as {agent} (are you root?)")]
     Lock {
         /// The name.
         agent: String,
-        /// What is in the way.
+        /// The error of the lock.
         source: LockError,
     },
 }
 
-/// The agent runs, and reads what this process writes.
+/// Checks that the agent runs and accepts files of this process.
 ///
 /// # Errors
-/// It does not run; it runs as another user, whose files it would refuse or could not read.
+/// The agent does not run, or it runs as another user, whose files it would refuse or could not read.
 pub fn require(root: &Root, agent: Agent) -> Result<(), NotListening> {
     let presence = presence_for_all(root, agent)?;
     if !presence.is_running() {
@@ -82,7 +82,7 @@ pub fn require(root: &Root, agent: Agent) -> Result<(), NotListening> {
     }
 }
 
-/// The lock of another user's agent cannot be asked; its pid file can be read by everybody.
+/// Presence of an agent for a caller of any user. The lock of another user's agent cannot be read; its pid file can.
 fn presence_for_all(root: &Root, agent: Agent) -> Result<Presence, StoreError> {
     presence(root, agent.wire_name()).or_else(|error| {
         let is_others = error.io().kind() == ErrorKind::PermissionDenied;
@@ -91,15 +91,15 @@ fn presence_for_all(root: &Root, agent: Agent) -> Result<Presence, StoreError> {
     })
 }
 
-/// Whether the agent runs. One that cannot be asked counts as running.
+/// True if the agent runs, or if that cannot be found out.
 pub fn runs(root: &Root, agent: Agent) -> bool {
     presence(root, agent.wire_name()).map_or(true, Presence::is_running)
 }
 
-/// Becomes the publisher `agent` (the controller, or the operator) until the lock is dropped.
+/// Takes the lock of publisher `agent` (the controller, or the operator) until it is dropped.
 ///
 /// # Errors
-/// Somebody else publishes as it now; the lock cannot be made.
+/// Another process holds the lock, or the lock cannot be created.
 pub fn speak_as(root: &Root, agent: &str) -> Result<AgentLock, CannotSpeak> {
     AgentLock::acquire(root, agent).map_err(|error| match error {
         LockError::Held { pid, agent, .. } => CannotSpeak::Held { agent, pid },
@@ -121,12 +121,12 @@ fn remedy(agent: &str) -> &'static str {
     }
 }
 
-/// Whether somebody drains this node when it is asked to: our zedkube, or EVE's.
+/// True if a zedkube, ours or EVE's, answers requests for drains of this node.
 pub fn has_zedkube(root: &Root) -> bool {
     runs(root, Agent::Zedkube) || is_eves_zedkube(root)
 }
 
-/// EVE's zedkube has no lock of ours, and writes a status without a report.
+/// True if the running zedkube is EVE's, which has no lock of ours and writes a status without a report.
 fn is_eves_zedkube(root: &Root) -> bool {
     let (zedkube, volatile, key) = (agent::ZEDKUBE, Persistence::Volatile, TopicKey::global());
     let status = read_item::<NodeDrainStatus>(root, zedkube, volatile, &key);
@@ -139,15 +139,15 @@ pub fn report(root: &Root) -> Option<NodeDrainReport> {
     read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten()
 }
 
-/// A publisher that asks for a drain of this node.
+/// A publisher that requests a drain of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
     publisher: &'static str,
-    /// Why it asks, or why its request cannot be read: it asks for something all the same.
+    /// The request's reason, or why the request cannot be read; such a request counts, too.
     context: Result<String, Refusal>,
 }
 
-/// Everybody who asks for a drain that has not failed: zedkube itself gives the node back after one that has.
+/// The publishers that request a drain which has not failed: after a failed drain zedkube itself uncordons the node.
 pub fn askers(root: &Root) -> Vec<Asker> {
     let report = report(root).unwrap_or_default();
     let asker = |publisher| asker(root, publisher, &report);
@@ -160,7 +160,8 @@ fn asker(root: &Root, publisher: &'static str, report: &NodeDrainReport) -> Opti
     match read_item::<NodeDrainRequest>(root, publisher, Persistence::Volatile, &TopicKey::global()) {
         Ok(Some(request)) => (!is_failed(request.requested_at)).then(|| asker(Ok(request.context))),
         Err(refusal) => Some(asker(Err(refusal))),
-        // zedkube has not seen yet that it is gone; one that does not run will not go on with it.
+        // zedkube still lists the request, because it has not noticed yet that it was withdrawn. If zedkube does not
+        // run, it will not go on with it.
         Ok(None) if runs(root, Agent::Zedkube) => {
             let is_its =
                 |line: &&schemas::RequestLine| line.publisher == publisher && !line.answer.is_failed();
@@ -171,7 +172,7 @@ fn asker(root: &Root, publisher: &'static str, report: &NodeDrainReport) -> Opti
 }
 
 impl fmt::Display for Asker {
-    /// `device-op (reboot)`.
+    /// The form is `device-op (reboot)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = agent::shown(self.publisher);
         match &self.context {
@@ -181,19 +182,19 @@ impl fmt::Display for Asker {
     }
 }
 
-/// The name of the user of this process; the number of a user without a name.
+/// The user name of this process; the user's number if there is no name.
 pub fn user() -> String {
     user_name(geteuid().as_raw())
 }
 
-/// The name of a user; the number of one without a name.
+/// The name of a user; the user's number if there is no name.
 pub fn user_name(uid: u32) -> String {
     let user = User::from_uid(uid.into()).ok().flatten().map(|user| user.name);
     user.unwrap_or_else(|| uid.to_string())
 }
 
-/// The effective user of a process; nothing if it cannot be told. The owner of `/proc/PID` would not do: it is root
-/// for processes with capabilities.
+/// The effective user of a process; None if it cannot be read. The owner of `/proc/PID` is not used, because it is
+/// root for processes with capabilities.
 fn user_of(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;

@@ -1,4 +1,4 @@
-//! Running a command of the settings.
+//! Runs programs that the settings name.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -14,18 +14,19 @@ use tokio::process;
 
 use crate::settings::Command;
 
-/// So many bytes of what a command says are kept: the first of stdout, the last of stderr.
-const KEPT: usize = 2048;
-/// The number of the file that a command inherits: one that no shell script uses.
+/// Limit in bytes for the output that is kept: the first of stdout, the last of stderr.
+const MOST_OUTPUT: usize = 2048;
+/// File descriptor of the file that a program inherits: a number that no shell script uses.
 const INHERITED: i32 = 99;
-/// A child of the command may hold its pipes open for ever.
+/// Time to read the rest of the output after the program has ended: its children may hold the pipes open for ever.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// Runs a command to its end, for at most `limit`, and gives what it says first. The error says which command, how
-/// it ended and what it said last.
+/// Runs a program until it ends, for at most `limit`, and returns the beginning of its stdout. The error names the
+/// program, its exit status and the end of its stderr.
 ///
-/// When the time is over, or the future is dropped, the command is killed with all that it has started: a second try
-/// must not run beside a left-over of the first. What a command that has ended left running is its own matter.
+/// If the time is over or the future is dropped, the program is killed with all processes that it started, because a
+/// second attempt must not run beside processes of the first. If the program ends by itself, the processes that it
+/// leaves are its own matter.
 pub async fn run(
     command: &Command,
     environment: &[(&str, String)],
@@ -34,8 +35,8 @@ pub async fn run(
     run_with(command, environment, limit, None).await
 }
 
-/// The same for a command that inherits `file`, and with it the lock on it: the lock lasts until the command and all that
-/// it has started have ended.
+/// Runs a program as [`run`] does. The program inherits `file` and its lock: the lock is held until the program and
+/// all processes that it started have ended.
 pub async fn run_holding(
     command: &Command,
     environment: &[(&str, String)],
@@ -88,7 +89,7 @@ fn start(
         let mapping = FdMapping { parent_fd: OwnedFd::from(file), child_fd: INHERITED };
         starting.fd_mappings(vec![mapping]).map_err(std::io::Error::other)?;
     }
-    // What is left of it in this process is dropped with it: only the command holds the file from here on.
+    // `starting` holds this process's copy of the file. Dropping it here leaves the file to the program alone.
     process::Command::from(starting).kill_on_drop(true).spawn()
 }
 
@@ -105,7 +106,7 @@ impl Drop for Group {
     }
 }
 
-/// Reads while the child runs, lest it blocks, and a moment longer.
+/// Reads the output while the program runs, because a full pipe would block it, and for a short time after its end.
 async fn wait_and_read(
     child: &mut process::Child,
     reading: impl Future,
@@ -115,7 +116,7 @@ async fn wait_and_read(
         ended = child.wait() => ended?,
         _ = &mut reading => return child.wait().await,
     };
-    // Whatever was not said by then is not waited for.
+    // Output that comes later is lost.
     if tokio::time::timeout(LAST_WORDS, reading).await.is_err() {
         tracing::debug!("a child of the command still holds its pipes");
     }
@@ -134,9 +135,9 @@ async fn keep(from: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>, which: K
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         kept.extend(buffer.iter().take(count));
         match which {
-            Keep::First => kept.truncate(KEPT),
+            Keep::First => kept.truncate(MOST_OUTPUT),
             Keep::Last => {
-                kept.drain(..kept.len().saturating_sub(KEPT));
+                kept.drain(..kept.len().saturating_sub(MOST_OUTPUT));
             }
         }
     }
@@ -189,7 +190,7 @@ mod tests {
         }
         let pid = std::fs::read_to_string(&file).unwrap();
         let stat = std::path::PathBuf::from(format!("/proc/{}/stat", pid.trim()));
-        // A zombie that nobody collects is dead, too.
+        // A zombie that is not reaped yet is dead, too.
         while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -204,8 +205,8 @@ mod tests {
     async fn much_talk_is_cut() {
         let talk = "head -c 300000 /dev/zero | tr '\\0' x; echo end";
         let first = sh(talk, Duration::from_mins(1)).await.unwrap();
-        assert_eq!((first.len(), first.ends_with('x')), (KEPT, true));
+        assert_eq!((first.len(), first.ends_with('x')), (MOST_OUTPUT, true));
         let failed = sh(&format!("{{ {talk}; }} >&2; exit 1"), Duration::from_mins(1)).await.unwrap_err();
-        assert!(failed.ends_with("xend") && failed.len() < 2 * KEPT, "{}", failed.len());
+        assert!(failed.ends_with("xend") && failed.len() < 2 * MOST_OUTPUT, "{}", failed.len());
     }
 }

@@ -1,15 +1,15 @@
-//! Refused input in a status: an operator who wonders why nothing happens finds it where the state is.
+//! Refused input files in a status, so that an operator finds them where the state is shown.
 
 use std::fmt::Display;
 
 use text::one_line;
 
-/// So many refused files are named; the log has all of them.
+/// Limit for the refused files that a status names; the log names all of them.
 const MOST_NAMED: usize = 3;
-/// So much of each refusal is shown, in bytes: a path, a reason, what is accepted.
+/// Limit in bytes for one refusal: a path, a reason, the accepted values.
 const MOST_BYTES: usize = 512;
 
-/// What blocks (`words`, empty when nothing does), then the input that is refused.
+/// The reason why an operation is held (`words`, may be empty), followed by the refused input files.
 pub fn with_refused(words: String, refused: &[impl Display]) -> String {
     let named = refused.iter().take(MOST_NAMED).map(|refusal| one_line(&refusal.to_string(), MOST_BYTES));
     let more = refused.len().saturating_sub(MOST_NAMED);
@@ -19,12 +19,12 @@ pub fn with_refused(words: String, refused: &[impl Display]) -> String {
     all.join("; ")
 }
 
-/// What was refused at the last look, so that the log tells each refusal once.
+/// The refusals of the last snapshot, so that the log has each refusal once.
 #[derive(Debug, Default)]
 pub struct ToldRefusals(Vec<String>);
 
 impl ToldRefusals {
-    /// Logs what was not refused at the last look.
+    /// Logs the refusals that the last snapshot did not have.
     pub fn tell(&mut self, refused: &[String]) {
         for line in refused.iter().filter(|line| !self.0.contains(line)) {
             tracing::warn!("{line}");

@@ -1,4 +1,4 @@
-//! Opening files that are no topics, without being led astray.
+//! Opens files that are no topics, and refuses what is not a regular file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -7,17 +7,16 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-/// What becomes of a symbolic link.
+/// The treatment of symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// It is followed, for files that the system keeps as links, such as `/etc/os-release`.
+    /// Links are followed, for files that the system keeps as links, such as `/etc/os-release`.
     Followed,
-    /// It is an error.
+    /// A link is an error.
     Refused,
 }
 
-/// Opens a regular file for reading. A pipe in its place does not hang the agent but is an error, like everything else
-/// that is no file.
+/// Opens a regular file for reading. Anything else is an error; so a pipe in its place does not block the agent.
 pub fn open_regular(path: &Path, links: Links) -> io::Result<File> {
     let flags = match links {
         Links::Followed => OFlag::O_NONBLOCK,

@@ -1,7 +1,8 @@
-//! Asking for a drain: the own request in, the gate's verdict out. device-op and baseos share it.
+//! The request for a drain: publishes an agent's own request, and reads the gate's verdict. Shared by device-op and
+//! baseos.
 //!
-//! The caller's loop is: wait for [`Requester::changed`], [`Requester::ask`], act on the verdict. The requester
-//! acts on files alone and decides nothing; the verdict is `schemas::gate`'s.
+//! The caller's loop waits for [`Requester::changed`], calls [`Requester::ask`], and acts on the verdict. The
+//! requester reads and writes files and decides nothing; the verdict is made by `schemas::gate`.
 
 mod gate;
 mod own;
@@ -30,10 +31,10 @@ use crate::refused::with_refused;
 use crate::settings::SettingsWatch;
 use own::Seen;
 
-/// zedkube's end makes no event, and its absence is summed from look to look.
-const LOOK: Duration = Duration::from_secs(2);
+/// Poll interval: the end of zedkube causes no event, and the time of its absence is summed up at each snapshot.
+const POLL: Duration = Duration::from_secs(2);
 
-/// One agent's way to ask zedkube for a drain.
+/// Requests drains of zedkube on behalf of one agent.
 #[derive(Debug)]
 pub struct Requester {
     context: AgentContext,
@@ -49,32 +50,33 @@ pub struct Requester {
     seen: Seen,
     absence: Absence,
     latest: Option<NodeDrainReport>,
-    /// An operator's word for the standing request.
+    /// An operator's pass for the pending request.
     pass: Option<PassGate>,
-    told: Option<Verdict>,
+    last_verdict: Option<Verdict>,
     cannot_ask_lock: bool,
 }
 
-/// What a caller wants to be woken by.
+/// The files whose changes wake the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// It asks the gate: everything that the verdict depends on.
+    /// The caller reads the gate: all files that the verdict depends on.
     ToGate,
-    /// It pauses after a failed drain: the report, for [`Requester::needs_no_pause`].
+    /// The caller pauses after a failed drain: the report, for [`Requester::needs_no_pause`].
     ToReport,
-    /// It wants nothing.
+    /// The caller needs none of the files.
     ToNothing,
 }
 
-/// Why there is no requester.
+/// The reason why a requester cannot be opened.
 #[derive(Debug, Error)]
 pub enum RequesterError {
-    /// zedkube refuses a request whose requester is not that of its folder.
+    /// The agent may not publish for this requester: zedkube refuses a request whose requester does not match its
+    /// folder.
     #[error("{agent} cannot ask for drains of requester {requester}")]
     WrongRequester {
         /// The agent.
         agent: String,
-        /// Whom it wanted to ask for.
+        /// The requester.
         requester: DrainRequester,
     },
     /// The agent's folder of requests cannot be used.
@@ -82,20 +84,20 @@ pub enum RequesterError {
     Publisher(#[source] PublishError),
 }
 
-/// Why the own request still stands, for all that is known.
+/// The reason why the agent's own request may still be published.
 #[derive(Debug, Error)]
 pub enum WithdrawError {
     /// The file cannot be removed.
     #[error("cannot withdraw the NodeDrainRequest")]
     Publisher(#[from] PublishError),
-    /// Nobody knows whose request the file holds; zedkube may go on with the last good one.
+    /// The file cannot be read, so it is not known whose request it holds; zedkube may go on with the last good one.
     #[error("cannot withdraw the NodeDrainRequest: its file cannot be read; remove it")]
     Unreadable(#[source] Refusal),
 }
 
 impl Requester {
-    /// Takes over the requests of this agent. `recorded` is what its operation record holds, if anything: an item
-    /// that stands and is not in there is somebody else's and is never deleted.
+    /// Opens the requests of this agent. `recorded` is the request in the agent's record, if any. A published request
+    /// that is not in the record was made by another process and is never deleted.
     pub fn open(
         context: &AgentContext,
         requester: DrainRequester,
@@ -123,44 +125,44 @@ impl Requester {
             absence: Absence::default(),
             latest: None,
             pass: None,
-            told: None,
+            last_verdict: None,
             cannot_ask_lock: false,
             context: context.clone(),
         })
     }
 
-    /// Returns when something has changed that the caller listens to; while it asks the gate also every 2 s, because
-    /// zedkube's end makes no event. Can be dropped and called again.
+    /// Returns when one of the files that `listen` names has changed. With [`Listen::ToGate`] it returns at least
+    /// every 2 s, because the end of zedkube causes no event. Can be dropped and called again.
     pub async fn changed(&mut self, listen: Listen) {
         match listen {
             Listen::ToGate => tokio::select! {
                 () = self.input_changed() => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL) => {}
             },
             Listen::ToReport => self.report.changed().await,
             Listen::ToNothing => std::future::pending().await,
         }
     }
 
-    /// One look at all that the caller listens to.
+    /// Snapshot of the files that `listen` names.
     pub fn read(&mut self, listen: Listen) -> GateReading {
-        // Whether the own request still stands is seen by asking.
+        // `ask` also reads whether the agent's own request is still published.
         let gate = (listen == Listen::ToGate).then(|| self.ask());
         let needs_no_pause = listen == Listen::ToReport && self.needs_no_pause();
         GateReading { gate, needs_no_pause, own: self.own(), next: self.next_request() }
     }
 
-    /// May the device go down? Reads everything anew.
+    /// Reads all files and returns the verdict: whether the device may go down.
     ///
-    /// The caller acts on it: `Publish` with [`Requester::next_request`] and [`Requester::publish`], `Failed` with
-    /// [`Requester::withdraw`]. A changed verdict is logged here.
+    /// The caller acts on it: on `Publish` it calls [`Requester::next_request`] and [`Requester::publish`], on
+    /// `Failed` it calls [`Requester::withdraw`]. A changed verdict is logged here.
     pub fn ask(&mut self) -> Gate {
         let verdict = self.verdict(clock::awake_millis());
         Gate { verdict, blocked_by: self.blocked_by(), release: self.release() }
     }
 
-    /// After a failed drain the next try need not wait: an operator's override stands for our request, drains are
-    /// switched off, or this device is in no cluster any more. Reads the report anew.
+    /// True if the next attempt after a failed drain need not wait for the pause: an operator's override is in effect
+    /// for this request, drains are switched off, or this device is no longer in a cluster. Reads the report.
     pub fn needs_no_pause(&self) -> bool {
         let forces = |report: &NodeDrainReport| {
             let forced = report.forcing.as_ref().map(|forcing| forcing.requested_by);
@@ -171,32 +173,38 @@ impl Requester {
             .is_some_and(|report| report.disabled.is_some() || report.member == Member::No || forces(&report))
     }
 
-    /// At `now_ms` of [`clock::awake_millis`]: while the machine is suspended zedkube is not away.
+    /// The verdict at `now_ms` of [`clock::awake_millis`], so that zedkube does not count as absent while the machine
+    /// is suspended.
     fn verdict(&mut self, now_ms: u64) -> Verdict {
-        let look = self.look();
-        self.observe(look.status);
-        let mut facts = self.facts(&look);
+        let files = self.snapshot();
+        self.observe(files.status);
+        let mut facts = self.facts(&files);
         let is_away = facts.row() == Row::Away;
-        facts.absent_ms = self.absence.observe(now_ms, is_away, look.report.as_ref());
+        facts.absent_ms = self.absence.observe(now_ms, is_away, files.report.as_ref());
         let verdict = schemas::gate(&facts);
-        (self.latest, self.pass) = (look.report, look.pass);
-        self.tell(verdict);
+        (self.latest, self.pass) = (files.report, files.pass);
+        self.log_if_new(verdict);
         verdict
     }
 
-    /// A new request for the caller's record. It stands only once [`Requester::publish`] has it; record it first,
-    /// so that it is recognised after a crash.
+    /// A new request for the caller's record. Record it before [`Requester::publish`], so that it is recognised after
+    /// a crash.
     #[must_use]
     pub fn next_request(&self) -> OwnRequest {
-        OwnRequest::new(clock::wall(), self.own.as_ref(), self.standing().map(|request| request.requested_at))
+        OwnRequest::new(
+            clock::wall(),
+            self.own.as_ref(),
+            self.published_request().map(|request| request.requested_at),
+        )
     }
 
-    /// Publishes the recorded request with its context (`reboot`, an image's id) and gives its time.
+    /// Publishes the recorded request with its context (`reboot`, or the id of an image), and returns its time.
     ///
-    /// On an error nothing stands for certain; the next verdict says whether to publish again.
+    /// After an error it is not certain whether the request is published; the next verdict tells whether to publish
+    /// again.
     pub fn publish(&mut self, own: OwnRequest, context: &str) -> Result<GoTime, PublishError> {
         self.own = Some(own);
-        // Whoever waited for zedkube before waited for something else.
+        // Waiting for zedkube counts from the publication of this request.
         self.absence = Absence::default();
         let requested_at = own.requested_at;
         let request =
@@ -211,20 +219,24 @@ impl Requester {
         Ok(requested_at)
     }
 
-    /// Takes the own request back. Gives whether one stood; an item that is not ours is left alone.
+    /// Withdraws the agent's own request. Returns true if it was published; a request of another process is left
+    /// alone.
     ///
-    /// After an error the request is still held for ours: withdraw again.
+    /// After an error the request still counts as the agent's own: withdraw it again.
     pub fn withdraw(&mut self) -> Result<bool, WithdrawError> {
         let Some(own) = self.own else {
             return Ok(false);
         };
-        let is_withdrawn = match self.read_standing().map_err(WithdrawError::Unreadable)? {
+        let is_withdrawn = match self.read_request().map_err(WithdrawError::Unreadable)? {
             Some(request) if own.has_made(request.requested_at) => {
                 tracing::info!("NodeDrainRequest withdrawn: {}, {}", request.context, request.requested_at);
                 self.publisher.unpublish(&TopicKey::global())?
             }
             Some(request) => {
-                tracing::warn!("NodeDrainRequest of {} is not ours and stays", request.requested_at);
+                tracing::warn!(
+                    "NodeDrainRequest of {} was not made by this agent: it is not withdrawn",
+                    request.requested_at
+                );
                 false
             }
             None => false,
@@ -234,22 +246,22 @@ impl Requester {
         Ok(is_withdrawn)
     }
 
-    /// The request made last and not taken back, for the operation record. It changes in [`Requester::publish`],
+    /// The agent's own request, for its record: made last and not withdrawn. It changes in [`Requester::publish`],
     /// [`Requester::withdraw`] and [`Requester::ask`].
     pub fn own(&self) -> Option<OwnRequest> {
         self.own
     }
 }
 
-/// What the files say at one moment.
+/// Snapshot of the files.
 struct FileState {
-    standing: Option<NodeDrainRequest>,
+    request: Option<NodeDrainRequest>,
     status: Option<NodeDrainStatus>,
     report: Option<NodeDrainReport>,
-    /// There is a report, perhaps one that cannot be read.
+    /// The report exists, even if it cannot be read.
     is_report_there: bool,
     zedkube: ZedkubeSeen,
-    /// An operator's word for the request that stands.
+    /// An operator's pass for the pending request.
     pass: Option<PassGate>,
     cluster: Option<EdgeNodeClusterConfig>,
 }
@@ -266,39 +278,40 @@ impl Requester {
         }
     }
 
-    /// In this order, because zedkube takes its lock, then writes the report, then the status: of one of ours that
-    /// starts meanwhile we never see a status without a report and a lock, which would look like EVE's.
-    fn look(&mut self) -> FileState {
-        let standing = self.standing();
+    /// Reads the files in this order because zedkube takes its lock, then writes the report, then the status. So a
+    /// zedkube of ours that starts meanwhile never shows a status without a report and a lock, which would look like
+    /// EVE's zedkube.
+    fn snapshot(&mut self) -> FileState {
+        let request = self.published_request();
         let status = self.read_status();
         let (report, is_report_there) = self.read_last_good(agent::ZEDKUBE, &self.report);
         let status = if is_report_there { status } else { eves_status(&self.status, status) };
         let zedkube = self.zedkube();
         let (cluster, _) = self.read_last_good(agent::ZEDAGENT, &self.cluster);
-        let pass = standing.as_ref().and_then(|request| self.pass_for(request));
-        FileState { standing, status, report, is_report_there, zedkube, pass, cluster }
+        let pass = request.as_ref().and_then(|request| self.pass_for(request));
+        FileState { request, status, report, is_report_there, zedkube, pass, cluster }
     }
 
-    fn facts(&self, look: &FileState) -> GateFacts {
+    fn facts(&self, files: &FileState) -> GateFacts {
         let settings = self.settings.current();
         let ours = self.own.map(|own| own.requested_at);
-        let report = look.report.as_ref();
+        let report = files.report.as_ref();
         let line = self.own_line(report);
         GateFacts {
             requester: self.asks_for,
             member: report.map(|report| report.member),
             disabled: report.is_some_and(|report| report.disabled.is_some()),
-            own_request: look.standing.as_ref().map(|request| request.requested_at),
+            own_request: files.request.as_ref().map(|request| request.requested_at),
             ours,
             answer: line.map(|line| line.answer),
-            // A zedkube from before requests had their own says it once for all.
+            // A zedkube from before outcomes were per request has one outcome for all.
             outcome: line.and_then(|line| line.outcome).or_else(|| report.and_then(|report| report.outcome)),
-            is_passed: look.pass.is_some(),
-            zedkube: look.zedkube,
-            status: look.status,
-            report_present: look.is_report_there,
+            is_passed: files.pass.is_some(),
+            zedkube: files.zedkube,
+            status: files.status,
+            report_present: files.is_report_there,
             seen_other_status_since_publish: self.seen.other(),
-            cluster_config_valid: look
+            cluster_config_valid: files
                 .cluster
                 .as_ref()
                 .filter(|config| config.initialized)
@@ -309,7 +322,7 @@ impl Requester {
         }
     }
 
-    /// What zedkube says of our request.
+    /// The line of zedkube's report about the agent's own request.
     fn own_line<'a>(&self, report: Option<&'a NodeDrainReport>) -> Option<&'a RequestLine> {
         report?.line_of(self.context.name(), self.own?.requested_at)
     }
@@ -323,16 +336,16 @@ impl Requester {
         }
     }
 
-    /// Our request as zedkube reads it: refused, or of another requester, it does not stand.
-    fn standing(&self) -> Option<NodeDrainRequest> {
-        self.read_standing().ok().flatten().filter(|request| request.requested_by == self.asks_for)
+    /// The published request, as zedkube reads it: one that is refused or names another requester does not count.
+    fn published_request(&self) -> Option<NodeDrainRequest> {
+        self.read_request().ok().flatten().filter(|request| request.requested_by == self.asks_for)
     }
 
-    fn read_standing(&self) -> Result<Option<NodeDrainRequest>, Refusal> {
+    fn read_request(&self) -> Result<Option<NodeDrainRequest>, Refusal> {
         read_item(self.context.root(), self.context.name(), Persistence::Volatile, &TopicKey::global())
     }
 
-    /// One that cannot be read is one all the same: somebody's zedkube is there.
+    /// The status. An unreadable file counts as UNKNOWN, because some zedkube wrote it.
     fn read_status(&self) -> Option<NodeDrainStatus> {
         match self.read_last_good(agent::ZEDKUBE, &self.status) {
             (None, true) => Some(NodeDrainStatus::default()),
@@ -340,7 +353,7 @@ impl Requester {
         }
     }
 
-    /// The item as the file has it now, of a file that is refused the last good value; and whether there is a file.
+    /// The item in the file, or the last good value if the file is refused; and whether there is a file.
     fn read_last_good<T: Topic>(&self, publisher: &str, last: &Subscription<T>) -> (Option<T>, bool) {
         let key = TopicKey::global();
         match read_item(self.context.root(), publisher, Persistence::Volatile, &key) {
@@ -352,7 +365,7 @@ impl Requester {
         }
     }
 
-    /// A lock that cannot be asked counts as held: then the device waits.
+    /// The presence of zedkube. If its lock cannot be read, it counts as running, so that the device waits.
     fn zedkube(&mut self) -> ZedkubeSeen {
         let root = self.context.root();
         let seen = presence(root, agent::ZEDKUBE);
@@ -373,14 +386,14 @@ impl Requester {
         }
     }
 
-    /// An operator's word for this request. One that cannot be read lets nobody pass.
+    /// An operator's pass for this request. A file that cannot be read lets no request pass.
     fn pass_for(&self, request: &NodeDrainRequest) -> Option<PassGate> {
         pass_for(&self.context, self.context.name(), request)
     }
 
-    /// What holds the operation back, and files that are refused; empty when nothing does.
+    /// The reason why the operation is held, with refused files; empty if it is not held.
     fn blocked_by(&self) -> String {
-        let Some(verdict) = self.told else {
+        let Some(verdict) = self.last_verdict else {
             return String::new();
         };
         let words = words::blocked_by(verdict, self.latest.as_ref());
@@ -391,20 +404,20 @@ impl Requester {
         let report = self.latest.as_ref();
         let pass = self.pass.as_ref().map(|pass| format!("{}: {}", pass.by, pass.reason));
         let by = pass.or_else(|| self.own_line(report).map(|line| line.by.clone())).unwrap_or_default();
-        self.told.map_or_else(String::new, |verdict| words::release(verdict, report, &by))
+        self.last_verdict.map_or_else(String::new, |verdict| words::release(verdict, report, &by))
     }
 
-    /// The files that are refused now, and why.
+    /// The files that are refused now, with the reason.
     fn refused(&self) -> Vec<Refusal> {
         let all =
             [self.requests.refused(), self.status.refused(), self.report.refused(), self.cluster.refused()];
         all.concat()
     }
 
-    /// Logs a verdict that is new.
-    fn tell(&mut self, verdict: Verdict) {
-        let is_new = self.told.is_none_or(|told| !words::is_same(told, verdict));
-        self.told = Some(verdict);
+    /// Logs a verdict that differs from the last one.
+    fn log_if_new(&mut self, verdict: Verdict) {
+        let is_new = self.last_verdict.is_none_or(|last| !words::is_same(last, verdict));
+        self.last_verdict = Some(verdict);
         if !is_new {
             return;
         }
@@ -414,7 +427,7 @@ impl Requester {
             }
             Verdict::Proceed(reason) => tracing::info!("nodedrain-step: proceed: {reason}"),
             Verdict::Publish => {
-                tracing::info!("nodedrain-step: no request of ours stands: asking for a drain");
+                tracing::info!("nodedrain-step: no request of this agent is published: requesting a drain");
             }
             Verdict::Defer(reason) => tracing::info!("nodedrain-step: deferred: {reason}"),
             Verdict::Failed(status) => tracing::warn!("nodedrain-step: {status}: {}", self.blocked_by()),
@@ -422,14 +435,14 @@ impl Requester {
     }
 }
 
-/// An operator's word for the request that an agent makes now: nodeagent has to know it, too.
+/// An operator's pass for the request that an agent has published; nodeagent checks it, too.
 pub fn standing_pass(context: &AgentContext, requester: &str) -> Option<PassGate> {
     let key = TopicKey::global();
     let request = read_item(context.root(), requester, Persistence::Volatile, &key).ok().flatten()?;
     pass_for(context, requester, &request)
 }
 
-/// One that cannot be read lets nobody pass.
+/// A file that cannot be read lets no request pass.
 fn pass_for(context: &AgentContext, requester: &str, request: &NodeDrainRequest) -> Option<PassGate> {
     let key = TopicKey::parse(requester).ok()?;
     let item = read_item::<PassGate>(context.root(), agent::EBB, Persistence::Volatile, &key);
@@ -444,13 +457,13 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The status where no zedkube of ours is: EVE's publishes from two threads, and may leave an older value in its file than
-/// it has told.
+/// The status if no zedkube of ours is running. EVE's zedkube publishes from two threads, so its file may hold an
+/// older value than its socket.
 fn eves_status(
-    told: &Subscription<NodeDrainStatus>,
-    filed: Option<NodeDrainStatus>,
+    sent: &Subscription<NodeDrainStatus>,
+    in_file: Option<NodeDrainStatus>,
 ) -> Option<NodeDrainStatus> {
-    if told.is_by_socket() { told.get(&TopicKey::global()).copied() } else { filed }
+    if sent.is_by_socket() { sent.get(&TopicKey::global()).copied() } else { in_file }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! When to try again: a drain that has failed, a write that has failed. Pure.
+//! The time of the next attempt after a failed drain or a failed write. Pure functions.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use schemas::Backoff;
 
 use crate::settings::Retry;
 
-/// After a failed write: a disk that stays full is tried every 30 s.
+/// The pause after a failed write: a full disk is tried every 30 s.
 const FAILED_WRITE: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
 
-/// The pause after so many failed writes or other effects in a row: 1 s, doubled up to 30 s.
+/// The pause after this number of failed writes or other effects in a row: 1 s, doubled up to 30 s.
 pub fn pause_after(failures: u32) -> Duration {
     FAILED_WRITE.after(failures)
 }
 
-/// The next try after a failure.
+/// The next attempt after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextTry {
-    /// From this moment on, in milliseconds of the boot clock.
+    /// From this time on, in milliseconds of the boot clock.
     At(u64),
-    /// Only for a new command.
+    /// Only after a new command.
     OnCommand,
 }
 
-/// When to ask again after a drain that failed at `failed_at_ms` (boot clock).
+/// The next attempt after a drain that failed at `failed_at_ms` (boot clock).
 ///
-/// Computed anew from the setting each time, so that a changed setting counts for a wait that has begun.
+/// Computed from the current setting each time, so that a changed setting also counts for a pause that has begun.
 pub fn next_try(failed_at_ms: u64, retry: Retry) -> NextTry {
     match retry {
         Retry::Never => NextTry::OnCommand,
@@ -37,7 +37,7 @@ pub fn next_try(failed_at_ms: u64, retry: Retry) -> NextTry {
 }
 
 impl NextTry {
-    /// Whether it is time.
+    /// True if the time of the attempt has come.
     pub fn is_due(self, now_ms: u64) -> bool {
         match self {
             Self::At(at) => at <= now_ms,
@@ -60,7 +60,7 @@ mod tests {
             (half_hour, 5_000 + 1_799_999, false),
             (half_hour, 5_000 + 1_800_000, true),
             (half_hour, u64::MAX, true),
-            // The boot clock never goes back; if it did, waiting is the safe side.
+            // The boot clock never goes back; if it did, waiting would be the safe side.
             (half_hour, 0, false),
             (Retry::Never, u64::MAX, false),
         ] {

@@ -1,12 +1,11 @@
-//! Settings: what an operator or a controller may change, read from layers, complete and within limits.
+//! The settings, which an operator or a controller may change: read from layers, complete, and within limits.
 //!
-//! Layers, later wins: compiled defaults, `ROOT/usr/lib/ebb/ebb.toml`, `ROOT/etc/ebb/ebb.toml`,
+//! Layers, later ones override earlier ones: compiled defaults, `ROOT/usr/lib/ebb/ebb.toml`, `ROOT/etc/ebb/ebb.toml`,
 //! `ROOT/etc/ebb/ebb.d/*.toml` by name, the controller's `ConfigItemValueMap` (EVE's keys), `--config`, `--set`.
-//! Rules are added up instead: those of all files count.
-//! Each layer is first a `fragment` (keys and values as written, with their lines); [`load`] puts one value after the
-//! other into [`Settings`], whose types (`keys`, `notation`) take it or say what they accept, and gives settings
-//! without a hole, the origin of every value, and every [`Problem`] at once.
-//! Defaults and meanings are those of `docs/settings.md` (`page`).
+//! Rules do not override each other: those of all files count. Each layer is first a `fragment` (keys and values as
+//! written, with their lines). [`load`] puts one value after the other into [`Settings`], whose types (`keys`,
+//! `notation`) accept it or refuse it with the accepted values. The result is complete settings, the origin of every
+//! value, and every [`Problem`]. Defaults and meanings are those of `docs/settings.md` (`page`).
 
 mod command;
 mod duration;

@@ -1,4 +1,4 @@
-//! The next try after a failure as a status shows it.
+//! The next attempt after a failure, as a status shows it.
 
 use jiff::SignedDuration;
 use schemas::GoTime;
@@ -7,18 +7,18 @@ use crate::clock::Moment;
 use crate::retry::{NextTry, next_try};
 use crate::settings::Retry;
 
-/// The next try, and the same as a time of the wall clock.
+/// The next attempt on the boot clock and on the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShownTry {
-    /// When, on the boot clock: decides.
+    /// The time on the boot clock, for decisions.
     pub at: NextTry,
-    /// When, on the wall clock; unset when only a new command tries again.
+    /// The time on the wall clock, for display; unset if only a new command leads to an attempt.
     pub shown: GoTime,
 }
 
 impl ShownTry {
-    /// The try after a failure at `failed_at_ms`. While the moment stays that of `known`, so does the time that is
-    /// shown: a status must not change with every look.
+    /// The attempt after a failure at `failed_at_ms`. While it is the attempt in `known`, the displayed time is kept,
+    /// so that the status does not change with every snapshot.
     pub fn after(known: Option<Self>, failed_at_ms: u64, retry: Retry, now: Moment) -> Self {
         let at = next_try(failed_at_ms, retry);
         if let Some(known) = known.filter(|known| known.at == at) {
@@ -62,7 +62,7 @@ mod tests {
         }
         let never = ShownTry::after(Some(first), 5_000, Retry::Never, at(13_000, later_wall));
         assert_eq!(never, ShownTry { at: NextTry::OnCommand, shown: GoTime::ZERO });
-        // A record that somebody wrote by hand.
+        // A record that was edited by hand.
         assert!(!ShownTry::after(None, u64::MAX, minutes(30), at(0, wall)).shown.is_zero());
     }
 }

@@ -1,4 +1,4 @@
-//! What the agents that hold operations back see of nodeagent.
+//! The state of nodeagent, as device-op and baseos see it.
 
 use pubsub::{Persistence, Presence, Root, TopicKey, presence, read_item};
 use schemas::{DeviceAction, DeviceActionState, agent};
@@ -6,10 +6,10 @@ use text::one_line;
 
 use crate::error_chain;
 
-/// So much of nodeagent's own words is repeated, in bytes.
+/// Limit in bytes for the texts of nodeagent that are shown.
 const MOST_WORDS: usize = 512;
 
-/// An agent runs ([`pubsub::presence()`]), or its lock cannot be asked.
+/// True if the agent runs ([`pubsub::presence()`]), or if that cannot be found out.
 pub fn is_running(root: &Root, agent: &str) -> bool {
     presence(root, agent).map_or_else(
         |error| {
@@ -20,19 +20,19 @@ pub fn is_running(root: &Root, agent: &str) -> bool {
     )
 }
 
-/// nodeagent as its files show it. Whether it runs is asked before its file is read: when it does not run, nothing can be
-/// written any more that the file does not show.
+/// Snapshot of nodeagent. The lock is checked before the file is read: if nodeagent does not run, its file cannot
+/// change any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAgentView {
-    /// It runs ([`pubsub::presence()`]), or its lock cannot be asked.
+    /// nodeagent runs ([`pubsub::presence()`]), or that cannot be found out.
     pub is_running: bool,
-    /// Its progress; nothing when the file cannot be read. Without a file it is idle.
+    /// nodeagent's DeviceAction; None if the file cannot be read. Without a file nodeagent is idle.
     pub action: Option<DeviceAction>,
 }
 
 impl NodeAgentView {
-    /// Whether it runs, then its file. What cannot be read counts as running, or as unknown; a last good value would say
-    /// Idle of a device that is going down.
+    /// Reads the lock, then the file. If the lock cannot be read, nodeagent counts as running. If the file cannot be
+    /// read, the action is unknown: the last good value could say Idle while the device is going down.
     pub fn read(root: &Root) -> Self {
         let is_running = is_running(root, agent::NODEAGENT);
         let key = TopicKey::global();
@@ -47,7 +47,8 @@ impl NodeAgentView {
         Self { is_running, action }
     }
 
-    /// The same without what it did in another boot, in a `/run` that was kept: that is not what it does now.
+    /// Replaces an action of another boot by an idle one: a `/run` that was kept over a boot does not show the
+    /// present.
     #[must_use]
     pub fn in_boot(self, boot_id: &str) -> Self {
         let is_now = |action: &DeviceAction| action.boot_id.is_empty() || action.boot_id == boot_id;
@@ -55,7 +56,7 @@ impl NodeAgentView {
         Self { action, ..self }
     }
 
-    /// How far it is; nothing when that cannot be read.
+    /// nodeagent's state; None if it cannot be read.
     pub fn state(&self) -> Option<DeviceActionState> {
         self.action.as_ref().map(|action| action.state)
     }

@@ -1,4 +1,4 @@
-//! Being told to stop.
+//! The request to stop, and the signals that make it.
 
 use std::io;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// So long an agent may take to end after it was told to. The project promises 2 s; the rest is for the process.
+/// Time limit for an agent to end after the request. The project promises 2 s; the rest is for the process.
 pub const STOP_LIMIT: Duration = Duration::from_millis(1800);
 
-/// The request to stop, shared by all who have to know. Once made it stands.
+/// The request to stop, shared by all tasks. Once made, it cannot be undone.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(CancellationToken);
 
@@ -28,49 +28,49 @@ impl SignalError {
     }
 }
 
-/// The agent was told to stop and did not end in [`STOP_LIMIT`]. What it had written is durable.
+/// The agent did not end within [`STOP_LIMIT`] after the request to stop. All that it had written is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("told to stop, but still busy after {} ms", STOP_LIMIT.as_millis())]
+#[error("requested to stop, but still busy after {} ms", STOP_LIMIT.as_millis())]
 pub struct Overdue;
 
 impl Stop {
-    /// A stop that nobody has asked for, and no signal does: for tests, and for agents that share a process.
+    /// A stop that no signal requests: for tests, and for agents that share a process.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A stop that SIGTERM and SIGINT ask for, from now on. Call it in a tokio runtime.
+    /// A stop that SIGTERM and SIGINT request from now on. Call it in a tokio runtime.
     pub fn on_signals() -> Result<Self, SignalError> {
         let mut terminate = signal(SignalKind::terminate()).map_err(SignalError::of("SIGTERM"))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(SignalError::of("SIGINT"))?;
         let stop = Self::new();
-        let told = stop.clone();
+        let stopping = stop.clone();
         tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
                 _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
             }
-            told.request();
+            stopping.request();
         });
         Ok(stop)
     }
 
-    /// Asks everybody to stop.
+    /// Requests all clones to stop.
     pub fn request(&self) {
         self.0.cancel();
     }
 
-    /// Whether somebody has asked.
+    /// True if a stop was requested.
     pub fn is_requested(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Returns when somebody asks, or has asked.
+    /// Returns when a stop is requested, or at once if it was.
     pub async fn requested(&self) {
         self.0.cancelled().await;
     }
 
-    /// Waits for `work`, but for at most [`STOP_LIMIT`] beyond the request to stop; then `work` is dropped.
+    /// Runs `work`, but at most [`STOP_LIMIT`] beyond the request to stop; then `work` is dropped.
     pub async fn limit<F: Future>(&self, work: F) -> Result<F::Output, Overdue> {
         let overdue = async {
             self.requested().await;

@@ -1,8 +1,8 @@
-//! A parent of the agents, for hosts without a service manager (`ebb run`).
+//! The parent process of the agents on hosts without a service manager (`ebb run`).
 //!
-//! It starts the agents as child processes, starts each again that ends, ends one that hangs, and ends all of them when it
-//! is told to stop. It decides nothing about drains; `keeper` decides when an agent is started again and when one
-//! counts as hung.
+//! The parent starts the agents as child processes, restarts each that ends, ends one that hangs, and ends all of
+//! them when it is requested to stop. It decides nothing about drains. `keeper` decides when an agent is restarted
+//! and when it counts as hung.
 
 mod keeper;
 mod reaping;
@@ -23,23 +23,23 @@ use crate::error_chain;
 use crate::signals::{STOP_LIMIT, SignalError, Stop};
 use keeper::{Children, Hung, Pause};
 
-/// So long the agents have after SIGTERM: their own limit, and as much again for a slow machine.
+/// Time limit for the agents to end after SIGTERM: their own limit, doubled for a slow machine.
 const PATIENCE: Duration = STOP_LIMIT.saturating_mul(2);
 
-/// So long a killed process is waited for. One that hangs in a disk that does not answer cannot be ended.
+/// Time limit for a killed process to end. A process that waits for a disk that does not answer cannot be ended.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Between two looks at the agents' touch files, which are touched every 25 s.
+/// Poll interval for the agents' touch files, which are touched every 25 s.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Between two looks when an agent was asked to end because it hangs.
+/// Poll interval while an agent that hangs was asked to end.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Agents as child processes, and what wakes their parent.
+/// The agents as child processes, and the events that wake their parent.
 pub struct Supervisor<S> {
     lock: AgentLock,
-    /// An agent was asked to end because it hangs.
-    waits_for_end: bool,
+    /// An agent that hangs was asked to end.
+    is_ending_hung: bool,
     start: S,
     keeper: Children,
     stop: Stop,
@@ -53,18 +53,18 @@ impl<S> fmt::Debug for Supervisor<S> {
 }
 
 impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
-    /// None of the agents runs yet. `start` makes the process of one. The lock is the parent's own: two parents would
-    /// fight over the agents' locks for ever.
+    /// A parent whose agents do not run yet. `start` creates the process of an agent. The lock is the parent's own,
+    /// because two parents would fight over the agents' locks for ever.
     ///
-    /// Call it in a tokio runtime of one thread, the main one: the kernel tells children of the end of the thread that
-    /// has started them.
+    /// Call it in a tokio runtime of one thread, the main one: the kernel notifies child processes of the end of the
+    /// thread that started them.
     ///
     /// # Errors
     /// A signal cannot be watched.
     pub fn new(agents: &[Agent], lock: AgentLock, start: S) -> Result<Self, SignalError> {
         Ok(Self {
             lock,
-            waits_for_end: false,
+            is_ending_hung: false,
             start,
             keeper: Children::new(agents),
             stop: Stop::on_signals()?,
@@ -74,11 +74,11 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
 
     /// Keeps the agents running until SIGTERM or SIGINT, then ends them all.
     pub async fn run(mut self) {
-        self.keep_until_told().await;
+        self.keep_until_stopped().await;
         self.end_all().await;
     }
 
-    async fn keep_until_told(&mut self) {
+    async fn keep_until_stopped(&mut self) {
         while !self.stop.is_requested() {
             for agent in self.keeper.due(clock::awake_millis()) {
                 self.start_agent(agent);
@@ -92,7 +92,7 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
         }
     }
 
-    /// Ends who hangs. As systemd's watchdog does it for the units; it is started again as after a crash.
+    /// Ends agents that hang, as systemd's watchdog does for its units. They are restarted as after a crash.
     fn end_hung(&mut self) {
         let root: &Root = self.lock.root();
         let touched = |agent: Agent| {
@@ -101,7 +101,7 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
             time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_nanos())
         };
         let hung = self.keeper.hung(touched, clock::awake_millis());
-        self.waits_for_end = !hung.is_empty();
+        self.is_ending_hung = !hung.is_empty();
         for Hung { agent, pid, silent_ms, signal } in hung {
             let (name, age) = (agent.name(), schemas::age(silent_ms));
             tracing::error!(
@@ -115,10 +115,10 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
         }
     }
 
-    /// Until a child may have ended, one is to be started, or somebody asks to stop.
+    /// Waits until a child may have ended, an agent is due to start, or a stop is requested.
     async fn wait(&mut self) {
         let pause = self.keeper.wake_at().map(|at_ms| at_ms.saturating_sub(clock::awake_millis()));
-        let look = if self.waits_for_end { LOOK_AGAIN } else { LOOK };
+        let look = if self.is_ending_hung { LOOK_AGAIN } else { LOOK };
         let paused =
             tokio::time::sleep(pause.map_or(look, |pause_ms| Duration::from_millis(pause_ms).min(look)));
         tokio::select! {
@@ -143,10 +143,10 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
         }
     }
 
-    /// Collects all that have ended.
+    /// Reaps all children that have ended.
     fn reap(&mut self) {
         while let Some((pid, how)) = reaping::next_ended() {
-            // Process 1 of a container inherits the orphans of its agents' commands.
+            // As process 1 of a container, the parent inherits the orphans of its agents' programs.
             let Some(ended) = self.keeper.ended(pid, how, clock::awake_millis()) else { continue };
             let name = ended.agent.name();
             let lived = Duration::from_millis(ended.lived_ms).as_secs();
@@ -174,7 +174,7 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
         }
     }
 
-    /// Asks all to end, and kills those that do not.
+    /// Asks all agents to end, and kills those that do not.
     async fn end_all(&mut self) {
         self.signal_all(Signal::SIGTERM);
         if self.all_ended_within(PATIENCE).await {
@@ -190,13 +190,15 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
         }
         self.signal_all(Signal::SIGKILL);
         if !self.all_ended_within(LAST_WAIT).await {
-            tracing::error!("a killed agent still hangs in the kernel; its lock stays taken until it ends");
+            tracing::error!(
+                "a killed agent has not ended (it may wait for a disk that does not answer); its lock is held until it ends"
+            );
         }
     }
 
     fn signal_all(&self, signal: Signal) {
         for (agent, pid) in self.keeper.running() {
-            // A child that has ended keeps its number until it is collected.
+            // A child that has ended keeps its process id until it is reaped.
             if let Err(error) = kill(pid, signal) {
                 tracing::warn!("cannot send {signal} to {}, process {pid}: {error}", agent.name());
             }

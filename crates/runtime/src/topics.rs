@@ -1,4 +1,4 @@
-//! Which topics there are: the folders and sockets below `/run` and `/persist/status`.
+//! Lists the topics of a device: the folders and sockets below `/run` and `/persist/status`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirEntry};
@@ -8,34 +8,34 @@ use std::path::Path;
 use pubsub::{Persistence, Root, TopicKey, TopicPlace, TopicSocket};
 use schemas::check_of;
 
-/// What every socket's file name ends with.
+/// The suffix of a socket's file name.
 const SOCKET_SUFFIX: &str = ".sock";
 
-/// What was found.
+/// The result of a search for topics.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// In the order of agent, topic, `/run` first.
+    /// The topics, sorted by agent and name; the one in `/run` comes first.
     pub topics: Vec<FoundTopic>,
     /// Folders that could not be read, each with the reason.
     pub problems: Vec<String>,
 }
 
-/// One topic.
+/// A topic.
 #[derive(Debug)]
 pub struct FoundTopic {
-    /// Where it is.
+    /// Its folder and socket.
     pub place: TopicPlace,
-    /// Files that are named as items; nothing where there is only a socket.
+    /// Number of files with the name of an item; None if there is only a socket.
     pub items: Option<usize>,
-    /// Its socket.
+    /// The state of its socket.
     pub socket: TopicSocket,
 }
 
-/// All topics, or those of one agent.
+/// Lists all topics, or those of one agent.
 ///
-/// `/run` has many folders that are no agent's. One of them counts as a topic if its agent has a lock or a touch file of
-/// agents or persistent topics, if it holds an item or a restart counter, if its socket is there, or if our schemas know
-/// its name.
+/// `/run` has many folders that belong to no agent. A folder counts as a topic in any of these cases: its agent has a
+/// lock, a touch file or persistent topics; the folder holds an item or a restart counter; its socket exists; or our
+/// schemas know its name.
 pub fn find(root: &Root, only: Option<&str>) -> Found {
     let mut found = Found::default();
     for agent in agents(root, &mut found.problems) {
@@ -46,14 +46,14 @@ pub fn find(root: &Root, only: Option<&str>) -> Found {
     found
 }
 
-/// Sockets of this agent that somebody serves, with what is known of him.
+/// The sockets of this agent that a process serves, with the process.
 pub fn served_of(root: &Root, agent: &str) -> Vec<(TopicPlace, TopicSocket)> {
     let topics = find(root, Some(agent)).topics.into_iter();
     let served = topics.filter(|topic| matches!(topic.socket, TopicSocket::Served(_)));
     served.map(|topic| (topic.place, topic.socket)).collect()
 }
 
-/// Names of folders that may be agents.
+/// The names of folders that may belong to an agent.
 fn agents(root: &Root, problems: &mut Vec<String>) -> BTreeSet<String> {
     let mut agents = BTreeSet::new();
     for folder in ["/run", "/persist/status"] {
@@ -66,7 +66,7 @@ fn of_agent(root: &Root, agent: &str, is_asked_for: bool, found: &mut Found) {
     let is_agent = is_agent(root, agent);
     let mut problems = Vec::new();
     let volatile = names(&root.agent_folder(agent, Persistence::Volatile), &mut problems);
-    // Most of what cannot be read there is no agent's.
+    // Most folders that cannot be read belong to no agent.
     if is_agent || is_asked_for {
         found.problems.append(&mut problems);
     }
@@ -80,7 +80,7 @@ fn of_agent(root: &Root, agent: &str, is_asked_for: bool, found: &mut Found) {
         else {
             continue;
         };
-        // The locks lie in the folder of agent `ebb`.
+        // The locks are in the folder of agent `ebb`.
         if volatile_place.folder() == root.lock_folder() {
             continue;
         }
@@ -97,9 +97,9 @@ fn of_agent(root: &Root, agent: &str, is_asked_for: bool, found: &mut Found) {
     }
 }
 
-/// What there is of one name.
+/// The files of one possible topic.
 struct Traces {
-    /// By its names it is a topic.
+    /// The name alone shows that it is a topic.
     is_sure: bool,
     folder: Option<Contents>,
     persistent: Option<Contents>,
@@ -119,7 +119,7 @@ impl Traces {
         topics
     }
 
-    /// There is a topic below /run.
+    /// True if there is a topic of this name below /run.
     const fn is_volatile(&self) -> bool {
         let is_served = matches!(self.socket, TopicSocket::Served(_));
         let has_socket = !matches!(self.socket, TopicSocket::Absent);
@@ -131,23 +131,24 @@ impl Traces {
     }
 }
 
-/// What is no topic's socket is none.
+/// The socket of a topic. A file that is not a topic's socket counts as missing.
 fn socket_at(place: &TopicPlace) -> TopicSocket {
     let socket = place.look_at_socket();
     if socket == TopicSocket::Foreign { TopicSocket::Absent } else { socket }
 }
 
-/// It says so itself: agents make these files, other programs do not.
+/// True if the folder has the files of an agent (lock, touch file or persistent topics), which other programs do not
+/// create.
 fn is_agent(root: &Root, agent: &str) -> bool {
     let status = root.agent_folder(agent, Persistence::Persistent);
     [root.lock(agent), root.touch(agent), status].iter().any(|path| may_exist(path))
 }
 
-/// What is in a folder, by name.
+/// The names in a folder.
 #[derive(Default)]
 struct Names {
     folders: BTreeSet<String>,
-    /// Without what they end with.
+    /// The names of the sockets, without their suffix.
     sockets: BTreeSet<String>,
 }
 
@@ -164,7 +165,7 @@ fn names(folder: &Path, problems: &mut Vec<String>) -> Names {
     names
 }
 
-/// What a topic's folder holds.
+/// The contents of a topic's folder.
 #[derive(Default)]
 struct Contents {
     items: usize,
@@ -183,11 +184,11 @@ fn contents(place: &TopicPlace, problems: &mut Vec<String>) -> Contents {
     contents
 }
 
-/// Looks at each entry of a folder; one that is not there has none.
-fn each(folder: &Path, problems: &mut Vec<String>, mut look: impl FnMut(&DirEntry)) {
+/// Calls `visit` for each entry of a folder; a missing folder has no entries.
+fn each(folder: &Path, problems: &mut Vec<String>, mut visit: impl FnMut(&DirEntry)) {
     let listed = fs::read_dir(folder).and_then(|entries| {
         for entry in entries {
-            look(&entry?);
+            visit(&entry?);
         }
         Ok(())
     });
@@ -199,7 +200,7 @@ fn each(folder: &Path, problems: &mut Vec<String>, mut look: impl FnMut(&DirEntr
     }
 }
 
-/// Whether something is there; what cannot be looked at may be.
+/// True if the path exists, or if that cannot be found out.
 pub fn may_exist(path: &Path) -> bool {
     match path.symlink_metadata() {
         Ok(_) => true,

@@ -1,4 +1,4 @@
-//! Keeping out of the way of EVE's zedbox, which kills its process when it meets a second publisher of its topics.
+//! Refuses to run beside EVE's zedbox, which kills its own process when it finds a second publisher of its topics.
 
 use std::path::PathBuf;
 
@@ -21,8 +21,8 @@ pub struct ZedboxError {
     pid: u32,
 }
 
-/// Refuses while `ROOT/run/zedbox.pid` names a living process that is zedbox, or may be: one whose name cannot be seen
-/// from here counts.
+/// Returns an error while `ROOT/run/zedbox.pid` names a running process that is zedbox, or that may be because its
+/// name cannot be read.
 pub fn check_zedbox(root: &Root) -> Result<(), ZedboxError> {
     let path = root.join("/run/zedbox.pid");
     let is_zedbox = |pid: &u32| is_alive(*pid) && process_name(*pid).is_none_or(|name| name == ZEDBOX);
@@ -36,7 +36,7 @@ pub fn check_zedbox(root: &Root) -> Result<(), ZedboxError> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A process of EVE's name, as a copy of `sleep`. Kill it.
+    /// A process with zedbox's name, as a copy of `sleep`. Kill it.
     pub(crate) fn start_zedbox(folder: &std::path::Path) -> std::process::Child {
         let program = folder.join(ZEDBOX);
         std::fs::copy("/bin/sleep", &program).unwrap();
@@ -56,7 +56,7 @@ pub(crate) mod tests {
         std::fs::create_dir(folder.path().join("run")).unwrap();
         let mut zedbox = start_zedbox(folder.path());
         let (eves, own) = (zedbox.id().to_string(), std::process::id().to_string());
-        // Linux has at most 2^22 processes, so the last one cannot exist.
+        // Linux has at most 2^22 processes, so the last id cannot exist.
         for (text, is_refused) in [
             (eves.as_str(), true),
             (own.as_str(), false), // The number was given to another program.

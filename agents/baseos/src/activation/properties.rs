@@ -1,20 +1,22 @@
-//! Invariants that hold whatever happens in whatever order, between any two writes of baseos and nodeagent.
+//! Invariants for random orders of events, between any two writes of baseos and nodeagent.
 
 use std::path::Path;
 
 use diagram::check_diagram;
 use proptest::prelude::*;
-use runtime::testing::{Around, SimAgent, SimFaults, any_around, any_run, explored, play_around};
+use runtime::testing::{
+    CommonEvent, SimAgent, SimFaults, any_common_event, any_run, explored, play_common_event,
+};
 use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus};
 
 use super::sim::{Plan, RETRY_MS, Sim, config};
 use super::*;
 use crate::facts::{Content, Running};
 
-/// What may happen around baseos.
+/// An event around baseos.
 #[derive(Clone, Debug)]
-enum Happening {
-    Around(Around),
+enum SimEvent {
+    Common(CommonEvent),
     Want(&'static str, u32, bool),
     Remove(&'static str),
     Garble(&'static str),
@@ -23,13 +25,13 @@ enum Happening {
     End(bool, Result<(), String>),
     NodeAgentDies,
     NodeAgentStarts,
-    /// nodeagent begins or ends something for device-op.
+    /// nodeagent begins or ends an operation for device-op.
     Other(DeviceActionState),
-    /// An operator's word stands in the report, or does not any more.
+    /// The operator's force appears in the report, or disappears.
     OperatorsWord(bool),
-    /// The process is killed, its command lives on.
+    /// baseos is killed, and its activate command goes on.
     Kill,
-    /// A command that was left running ends.
+    /// An activate command of an earlier process ends.
     LeftEnds,
     Freeze(bool),
     CanActivate(bool),
@@ -45,7 +47,7 @@ fn any_result() -> impl Strategy<Value = Result<(), String>> {
     prop::bool::weighted(0.7).prop_map(|ok| if ok { Ok(()) } else { Err("exit 1".to_owned()) })
 }
 
-fn any_happening() -> impl Strategy<Value = Happening> {
+fn any_event() -> impl Strategy<Value = SimEvent> {
     let answer = prop::sample::select(DrainStatus::ALL.as_slice());
     let states = [
         DeviceActionState::Idle,
@@ -55,61 +57,61 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         DeviceActionState::Failed,
     ];
     prop_oneof![
-        36 => any_around(&[1, 1000, RETRY_MS]).prop_map(Happening::Around),
+        36 => any_common_event(&[1, 1000, RETRY_MS]).prop_map(SimEvent::Common),
         4 => (any_uuid(), 1..3_u32, prop::bool::weighted(0.8))
-            .prop_map(|(uuid, counter, activate)| Happening::Want(uuid, counter, activate)),
-        1 => any_uuid().prop_map(Happening::Remove),
-        1 => any_uuid().prop_map(Happening::Garble),
-        1 => (any_uuid(), prop::bool::weighted(0.8)).prop_map(|(uuid, is)| Happening::Content(uuid, is)),
-        2 => answer.prop_map(Happening::Answer),
-        6 => Just(Happening::Answer(DrainStatus::Complete)),
-        6 => (prop::bool::weighted(0.9), any_result()).prop_map(|(current, result)| Happening::End(current, result)),
-        1 => Just(Happening::NodeAgentDies),
-        2 => Just(Happening::NodeAgentStarts),
-        2 => prop::sample::select(states.to_vec()).prop_map(Happening::Other),
-        1 => any::<bool>().prop_map(Happening::OperatorsWord),
-        2 => Just(Happening::Kill),
-        2 => Just(Happening::LeftEnds),
-        1 => prop::bool::weighted(0.3).prop_map(Happening::Freeze),
-        1 => prop::bool::weighted(0.8).prop_map(Happening::CanActivate),
-        1 => (0..4_u8).prop_map(Happening::Boot),
-        1 => prop::bool::weighted(0.2).prop_map(Happening::DryRun),
+            .prop_map(|(uuid, counter, activate)| SimEvent::Want(uuid, counter, activate)),
+        1 => any_uuid().prop_map(SimEvent::Remove),
+        1 => any_uuid().prop_map(SimEvent::Garble),
+        1 => (any_uuid(), prop::bool::weighted(0.8)).prop_map(|(uuid, is)| SimEvent::Content(uuid, is)),
+        2 => answer.prop_map(SimEvent::Answer),
+        6 => Just(SimEvent::Answer(DrainStatus::Complete)),
+        6 => (prop::bool::weighted(0.9), any_result()).prop_map(|(current, result)| SimEvent::End(current, result)),
+        1 => Just(SimEvent::NodeAgentDies),
+        2 => Just(SimEvent::NodeAgentStarts),
+        2 => prop::sample::select(states.to_vec()).prop_map(SimEvent::Other),
+        1 => any::<bool>().prop_map(SimEvent::OperatorsWord),
+        2 => Just(SimEvent::Kill),
+        2 => Just(SimEvent::LeftEnds),
+        1 => prop::bool::weighted(0.3).prop_map(SimEvent::Freeze),
+        1 => prop::bool::weighted(0.8).prop_map(SimEvent::CanActivate),
+        1 => (0..4_u8).prop_map(SimEvent::Boot),
+        1 => prop::bool::weighted(0.2).prop_map(SimEvent::DryRun),
     ]
 }
 
-/// Plays one happening; baseos itself moves only in its turns. The invariants are in the simulation.
-fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
-    match happening {
-        Happening::Around(around) => play_around(sim, around),
-        Happening::Want(uuid, counter, activate) => {
+/// Applies one event. baseos itself moves only in its turns. The simulation checks the invariants.
+fn play(sim: &mut Sim, event: SimEvent, boots: &mut u32) {
+    match event {
+        SimEvent::Common(event) => play_common_event(sim, event),
+        SimEvent::Want(uuid, counter, activate) => {
             let config = BaseOsConfig { activate, ..config(uuid, counter) };
             sim.configs.insert(uuid.to_owned(), Configured::Given(config));
         }
-        Happening::Remove(uuid) => {
+        SimEvent::Remove(uuid) => {
             sim.configs.remove(uuid);
         }
-        Happening::Garble(uuid) => {
+        SimEvent::Garble(uuid) => {
             sim.configs.insert(uuid.to_owned(), Configured::Unreadable);
         }
-        Happening::Content(uuid, is_loaded) => {
+        SimEvent::Content(uuid, is_loaded) => {
             let state = if is_loaded { SwState::LOADED } else { SwState::VERIFIED };
             sim.contents.insert(uuid.to_owned(), Content { state, error: String::new() });
         }
-        Happening::Answer(status) => sim.zedkube.answer(status),
-        Happening::End(current, result) => end(sim, current, result),
-        Happening::NodeAgentDies => (sim.nodeagent.is_running, sim.plan) = (false, Plan::Look),
-        Happening::NodeAgentStarts => sim.nodeagent.is_running = true,
-        Happening::Other(state) => other(sim, state),
-        Happening::OperatorsWord(stands) => sim.zedkube.needs_no_pause = stands,
-        Happening::Kill => {
+        SimEvent::Answer(status) => sim.zedkube.answer(status),
+        SimEvent::End(current, result) => end(sim, current, result),
+        SimEvent::NodeAgentDies => (sim.nodeagent.is_running, sim.plan) = (false, Plan::Look),
+        SimEvent::NodeAgentStarts => sim.nodeagent.is_running = true,
+        SimEvent::Other(state) => other(sim, state),
+        SimEvent::OperatorsWord(stands) => sim.zedkube.needs_no_pause = stands,
+        SimEvent::Kill => {
             sim.outlives = true;
             sim.reload();
             sim.outlives = false;
         }
-        Happening::LeftEnds => sim.left_running = None,
-        Happening::Freeze(is_frozen) => sim.frozen = is_frozen.then(|| "frozen".to_owned()),
-        Happening::CanActivate(can) => sim.policy.can_activate = can,
-        Happening::Boot(running) => {
+        SimEvent::LeftEnds => sim.left_running = None,
+        SimEvent::Freeze(is_frozen) => sim.frozen = is_frozen.then(|| "frozen".to_owned()),
+        SimEvent::CanActivate(can) => sim.policy.can_activate = can,
+        SimEvent::Boot(running) => {
             *boots += 1;
             sim.plan = Plan::Look;
             sim.power_cycle(&format!("boot {boots}"));
@@ -120,7 +122,7 @@ fn play(sim: &mut Sim, happening: Happening, boots: &mut u32) {
                 _ => Running::Version("old".to_owned()),
             };
         }
-        Happening::DryRun(dry_run) => sim.policy.dry_run = dry_run,
+        SimEvent::DryRun(dry_run) => sim.policy.dry_run = dry_run,
     }
 }
 
@@ -132,7 +134,7 @@ fn end(sim: &mut Sim, current: bool, result: Result<(), String>) {
     }
 }
 
-/// nodeagent takes a command of device-op only from Idle, and stays while an image is being activated.
+/// nodeagent takes a command of device-op only from Idle, and not while an image is being activated.
 fn other(sim: &mut Sim, state: DeviceActionState) {
     let Some(action) = &sim.nodeagent.action else { return };
     let is_free = action.state == DeviceActionState::Idle && sim.plan == Plan::Look;
@@ -144,12 +146,12 @@ fn other(sim: &mut Sim, state: DeviceActionState) {
     }
 }
 
-/// A device to which all this has happened. Whatever was left: it comes to rest.
-fn played(happenings: Vec<Happening>) -> Sim {
+/// A device after all these events, followed by quiet steps until it is at rest.
+fn played(events: Vec<SimEvent>) -> Sim {
     let mut sim = Sim::new();
     let mut boots = 1;
-    for happening in happenings {
-        play(&mut sim, happening, &mut boots);
+    for event in events {
+        play(&mut sim, event, &mut boots);
     }
     sim.faults = SimFaults::default();
     sim.left_running = None;
@@ -166,15 +168,15 @@ fn played(happenings: Vec<Happening>) -> Sim {
 fn the_state_diagram_shows_what_step_does() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/states-baseos.md");
     let mut boots = 1;
-    let play = |sim: &mut Sim, happening| play(sim, happening, &mut boots);
-    check_diagram(&page, &explored(Sim::new(), any_happening(), play));
+    let play = |sim: &mut Sim, event| play(sim, event, &mut boots);
+    check_diagram(&page, &explored(Sim::new(), any_event(), play));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn invariants_hold(happenings in any_run(any_happening())) {
-        played(happenings);
+    fn invariants_hold(events in any_run(any_event())) {
+        played(events);
     }
 }

@@ -1,5 +1,5 @@
-//! A small device around the machine: its files, zedkube's answer, nodeagent. Effects are done at once; each is
-//! checked against what must already be true when it is done.
+//! A simulated device around the state machine: its files, zedkube's answer, and nodeagent. Effects are carried out
+//! at once; each is checked against what must be true at that time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -17,7 +17,7 @@ use super::*;
 use crate::facts::{Content, Running};
 use crate::record::ActivationRecord;
 
-/// `baseos.timeout`.
+/// Value of `baseos.timeout`.
 pub(super) const TIMEOUT_MS: u64 = 600_000;
 
 pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
@@ -35,26 +35,26 @@ pub(super) struct Sim {
     pub(super) zedkube: SimZedkube<String>,
     pub(super) nodeagent: NodeAgentView,
     pub(super) refused: Vec<String>,
-    /// Activations that were written down: boot, image, counter.
+    /// Activations in the dry run's file: boot, image, counter.
     pub(super) lines: BTreeSet<(String, String, u32)>,
-    /// The activate command that runs.
+    /// Serial of the activate command that is running.
     pub(super) command: Option<u32>,
-    /// An activate command outlives the process that has started it, as under kill -9.
+    /// A killed baseos leaves its activate command running, as after kill -9.
     pub(super) outlives: bool,
-    /// One that has: until when it has time.
+    /// End of the time limit of an activate command that an earlier process left running.
     pub(super) left_running: Option<u64>,
     pub(super) frozen: Option<String>,
-    /// The gate said proceed in the look of the present step.
+    /// The gate was open in the snapshot of the current step.
     proceeded: bool,
-    /// nodeagent and the hold's file as that look saw them.
+    /// nodeagent and the file of BaseOsHold in the snapshot of the current step.
     looked_at: (NodeAgentView, BaseOsHold),
-    /// In that look an activate command was seen that an earlier process had left running.
+    /// The snapshot of the current step showed an activate command of an earlier process.
     was_left_running: bool,
-    /// What nodeagent, played by [`Sim::nodeagent_turn`], has decided and not yet written.
+    /// The action that nodeagent, played by [`Sim::nodeagent_turn`], has decided on and not written yet.
     pub(super) plan: Plan,
 }
 
-/// What nodeagent has decided and not yet written.
+/// The action that nodeagent has decided on and not written yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
     Look,
@@ -72,7 +72,7 @@ pub(super) fn config(uuid: &str, retry_update_counter: u32) -> BaseOsConfig {
 }
 
 impl Sim {
-    /// A member of a cluster, nobody wants an image, all contents are loaded.
+    /// A member of a cluster; no image is configured, and all contents are loaded.
     pub(super) fn new() -> Self {
         let retry = Retry::After(Duration::from_millis(RETRY_MS));
         let state = State::resume(None, BaseOsHold::default(), BTreeMap::new(), "boot-1");
@@ -113,7 +113,7 @@ impl Sim {
         self.run();
     }
 
-    /// zedkube answers the request that stands.
+    /// zedkube answers the pending request.
     pub(super) fn answer(&mut self, status: DrainStatus) {
         self.zedkube.answer(status);
         self.run();
@@ -126,13 +126,14 @@ impl Sim {
         self.run();
     }
 
-    /// nodeagent says so about the reboot into an image.
+    /// nodeagent reports this state about the reboot into an image.
     pub(super) fn nodeagent(&mut self, state: DeviceActionState) {
         self.nodeagent_about(state, 0);
         self.run();
     }
 
-    /// nodeagent says so about a reboot of this counter; one of none is into the image that is held.
+    /// nodeagent reports this state about a reboot with this counter; without a counter it is the reboot into the
+    /// image of BaseOsHold.
     pub(super) fn nodeagent_about(&mut self, state: DeviceActionState, counter: u32) {
         let is_idle = state == DeviceActionState::Idle;
         let was = self.nodeagent.action.as_ref().map(|action| action.content_tree_uuid.clone());
@@ -148,14 +149,14 @@ impl Sim {
         });
     }
 
-    /// The device goes down and comes up again: `/run` is empty.
+    /// The device boots: `/run` is empty.
     pub(super) fn boot(&mut self, boot_id: &str, running: Running) {
         self.power_cycle(boot_id);
         self.running = running;
         self.run();
     }
 
-    /// The same, before the first look.
+    /// The device boots, before the first step of baseos.
     pub(super) fn power_cycle(&mut self, boot_id: &str) {
         self.boot_id = boot_id.to_owned();
         self.configs.clear();
@@ -168,10 +169,10 @@ impl Sim {
         self.reload();
     }
 
-    /// D5: the gate, the hold, nodeagent, the record, and only then the command.
+    /// D5: the gate, BaseOsHold, nodeagent and the record come before the command.
     fn invariant_activate(&self, config: &BaseOsConfig) {
         assert!(!self.policy.dry_run, "a dry run activates");
-        assert!(self.proceeded, "activated without the gate's word");
+        assert!(self.proceeded, "activated although the gate is closed");
         let (nodeagent, hold) = &self.looked_at;
         assert_eq!(hold.state, BaseOsHoldState::Activating, "the hold was not on disk at the look");
         assert_eq!(hold.content_tree_uuid, config.content_tree_uuid);
@@ -186,9 +187,10 @@ impl Sim {
 
     fn invariant_a_hold_releases_only_what_the_gate_does(&self, hold: &BaseOsHold) {
         let releases = matches!(hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
-        // A command that was left running may have been ended in this very step, since its time was over.
+        // The activate command of an earlier process may have been killed in this very step, because its time was
+        // over.
         let is_running = matches!(self.state.phase, Phase::Activating { .. }) || self.was_left_running;
-        assert!(!releases || self.proceeded || is_running, "{hold:?} without the gate's word");
+        assert!(!releases || self.proceeded || is_running, "{hold:?} although the gate is closed");
     }
 
     fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
@@ -287,7 +289,7 @@ impl SimAgent for Sim {
         }
     }
 
-    /// Starting the command cannot fail: a program that is missing is a result of the command.
+    /// The start of the command cannot fail: a missing program is a result of the command.
     fn write_of(&self, effect: &Effect) -> SimWrite {
         match effect {
             Effect::Activate { .. } | Effect::EndLeftRunning => SimWrite::Never,
@@ -332,8 +334,8 @@ impl SimAgent for Sim {
         self.state = self.resumed();
     }
 
-    /// nodeagent as its specification has it, one file at a time: what it read may be old when it writes. Here it
-    /// has no command but the reboot into an image.
+    /// nodeagent as specified, one file per turn: another agent may have changed a file between its read and its
+    /// write. Its only command here is the reboot into an image.
     fn nodeagent_turn(&mut self) {
         let Some(action) = self.nodeagent.action.clone() else { return };
         if !self.nodeagent.is_running || (action.counter != 0 && action.state != DeviceActionState::Idle) {

@@ -1,4 +1,4 @@
-//! Rules of the specification, each named after the defect of EVE's that it avoids where there is one.
+//! The rules of the specification, each named after the EVE defect that it avoids, if there is one.
 
 use runtime::testing::SimAgent;
 use schemas::{
@@ -12,7 +12,7 @@ use crate::facts::{Content, Running};
 
 use DeviceActionState::{Acting, Failed, Idle, Taken};
 
-/// Image `a`, answered by zedkube: its command runs.
+/// The drain for image `a` is COMPLETE, and its activate command runs.
 fn activating() -> Sim {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
@@ -21,14 +21,14 @@ fn activating() -> Sim {
     sim
 }
 
-/// Image `a` is activated, and the device may boot into it.
+/// Image `a` is activated, and nodeagent may reboot into it.
 fn activated() -> Sim {
     let mut sim = activating();
     sim.end(Ok(()));
     sim
 }
 
-/// Nobody can tell which version runs.
+/// A device that does not name the running version.
 fn untold() -> Running {
     Running::Untold { system: String::new() }
 }
@@ -72,7 +72,7 @@ fn from_configuration_to_reboot() {
     assert_eq!(sim.zedkube.request, None, "and it is not activated again");
 }
 
-/// What EVE's agents look at. Partitions and all else are not ours to name: their zero values.
+/// The fields that EVE's agents read; all others, such as partitions, have the zero value.
 #[test]
 fn a_status_fills_its_own_fields_and_no_others() {
     let sim = activated();
@@ -134,7 +134,7 @@ fn d5_every_way_to_an_activation_leads_through_the_gate() {
     }
 }
 
-/// D18: EVE waits for ever for an edge that it did not see.
+/// D18: EVE waits for ever for a change that it has missed.
 #[test]
 fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
     let mut sim = Sim::new();
@@ -144,7 +144,7 @@ fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
     assert_eq!(activations(&sim), 1);
 }
 
-/// D21: each look of EVE's at a status that is old makes another request, and zedkube another drain.
+/// D21: each time that EVE reads an old status it publishes another request, and zedkube starts another drain.
 #[test]
 fn d21_a_request_that_stands_is_not_made_again() {
     let mut sim = Sim::new();
@@ -160,7 +160,7 @@ fn d21_a_request_that_stands_is_not_made_again() {
     assert_eq!((sim.zedkube.request, sim.zedkube.requests_made), (request, 1));
 }
 
-/// D9: EVE lets go on an edge, and what the drain says afterwards does not count.
+/// D9: EVE releases an image on one change of the status; a later status does not count.
 #[test]
 fn d9_a_verdict_that_falls_back_before_the_command_stops_it() {
     let mut sim = Sim::new();
@@ -226,7 +226,7 @@ fn an_unreadable_nodeagent_is_waited_for() {
     assert_eq!(activations(&sim), 1);
 }
 
-/// D11, as device-op: a failed drain is not the end.
+/// D11, as in device-op: after a failed drain there is another attempt.
 #[test]
 fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_counter() {
     let mut sim = Sim::new();
@@ -260,7 +260,7 @@ fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
         sim.run();
         assert!(sim.zedkube.request.is_some(), "{retry:?}");
         sim.answer(DrainStatus::Complete);
-        // An activation that failed needs a new counter all the same.
+        // A failed activation needs a new counter even so.
         sim.end(Err("exit status: 3"));
         sim.run();
         assert_eq!((sim.zedkube.request.clone(), activations(&sim)), (None, 1));
@@ -305,7 +305,7 @@ fn d14_an_image_reverted_while_its_command_runs_is_not_booted() {
     assert!(!sim.done.contains(&"Activated".to_owned()));
 }
 
-/// On a disk that takes nothing more, what a revert can undo is undone.
+/// On a disk that accepts no writes, the parts of a revert that need no write are done.
 #[test]
 fn d14_a_revert_that_cannot_be_recorded_still_takes_effect() {
     for begin in [activated, activated_on_a_disk_that_fails, waiting] {
@@ -313,13 +313,13 @@ fn d14_a_revert_that_cannot_be_recorded_still_takes_effect() {
         sim.faults.takes_no_record = true;
         sim.nodeagent_about(Taken, 0);
         sim.configs.remove("a");
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!(sim.hold.state, BaseOsHoldState::Deferred, "nodeagent must not go on");
         sim.nodeagent_about(Idle, 0);
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!(sim.zedkube.request, None, "the node is given back");
         sim.reload();
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!((sim.zedkube.request.clone(), sim.command), (None, None));
         assert!(!sim.statuses.values().any(|status| status.activated), "{:?}", sim.statuses);
         sim.faults.takes_no_record = false;
@@ -334,12 +334,12 @@ fn waiting() -> Sim {
     sim
 }
 
-/// Image `a` is activated, and something could not be recorded since.
+/// Image `a` is activated, and a later change of the record could not be written.
 fn activated_on_a_disk_that_fails() -> Sim {
     let mut sim = activated();
     sim.faults.takes_no_record = true;
     sim.configs.insert("a".to_owned(), Configured::Given(config("a", 2)));
-    sim.look_around();
+    sim.run_a_few_steps();
     sim
 }
 
@@ -396,13 +396,13 @@ fn a_refused_configuration_counts_for_nothing_and_is_shown() {
     sim.want(config("b", 1));
     assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "b", "others are served");
     assert!(sim.hold.blocked_by.ends_with(&format!("; {why}")), "{}", sim.hold.blocked_by);
-    // What was accepted stands while its configuration is refused.
+    // The accepted configuration stays in effect while its file is refused.
     sim.configs.insert("b".to_owned(), Configured::Refused(why.to_owned()));
     sim.restart();
     assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "b");
     sim.answer(DrainStatus::Complete);
     assert_eq!((activations(&sim), sim.hold.blocked_by.as_str()), (1, ""));
-    // A good one is taken.
+    // A good configuration replaces it.
     sim.end(Err("exit 1"));
     sim.want(config("a", 1));
     assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "a");
@@ -427,7 +427,7 @@ fn a_failed_activation_withdraws_the_request_and_says_why() {
     assert!(sim.zedkube.request.is_some(), "a new RetryUpdateCounter");
 }
 
-/// As a device operation that failed (D11): nodeagent could not reboot into the image.
+/// As a failed device operation (D11): nodeagent could not reboot into the image.
 #[test]
 fn a_reboot_that_fails_gives_the_node_back_and_is_tried_again_later() {
     let mut sim = activated();
@@ -474,7 +474,7 @@ fn a_boot_while_the_command_runs() {
     sim.boot("boot-2", version("a"));
     sim.want(config("a", 1));
     assert_eq!(shown(&sim, "a"), plain(true, "active"));
-    // Half an image is not one that runs.
+    // An image whose activation has no result may be half written: it is not the running one.
     let mut sim = activating();
     sim.boot("boot-2", untold());
     sim.want(config("a", 1));
@@ -548,7 +548,7 @@ fn two_images_that_are_both_wanted_do_not_take_turns_for_ever() {
     assert_eq!(shown(&sim, "a"), plain(false, ""));
 }
 
-/// D28: a COMPLETE that answered somebody else releases nobody.
+/// D28: a COMPLETE for one request does not release another image.
 #[test]
 fn d28_the_answer_to_one_image_releases_no_other() {
     let mut sim = Sim::new();
@@ -626,7 +626,7 @@ fn an_effect_that_fails_at_any_point_only_delays() {
     }
 }
 
-/// baseos is killed, and its command writes on.
+/// baseos is killed, and its activate command goes on writing.
 #[test]
 fn f4_an_activation_lasts_as_long_as_its_command_lives() {
     let mut sim = activating();
@@ -657,7 +657,7 @@ fn f4_an_activation_lasts_as_long_as_its_command_lives() {
     assert_eq!(activations(&sim), 1, "one after the other");
 }
 
-/// Every wait has a limit, also that for a command of which nobody will hear.
+/// Every wait has a time limit, also the wait for a command of an earlier process.
 #[test]
 fn f4_a_command_that_was_left_running_has_its_time_and_no_more() {
     let mut sim = activating();
@@ -670,7 +670,7 @@ fn f4_a_command_that_was_left_running_has_its_time_and_no_more() {
     assert_eq!(sim.hold.state, BaseOsHoldState::Failed);
 }
 
-/// Something still writes although the result is known: no second writer begins.
+/// Processes of a failed command still write: no second command begins beside them.
 #[test]
 fn f4_what_a_failed_activation_left_running_is_waited_for() {
     let mut sim = activating();
@@ -725,7 +725,7 @@ fn nothing_begins_during_a_freeze_and_the_node_is_given_back() {
     assert!(running.command.is_some(), "what runs goes on");
 }
 
-/// A device that cannot reboot must not empty its node for it again and again.
+/// A device that cannot reboot must not empty its node again and again.
 #[test]
 fn f13_no_drain_for_a_reboot_that_will_not_be() {
     let mut sim = Sim::new();

@@ -1,5 +1,5 @@
-//! A small device around the machine: its files, zedkube's answer, nodeagent. Effects are done at once; each is
-//! checked against what must already be true when it is done.
+//! A simulated device around the state machine: its files, zedkube's answer, and nodeagent. Effects are carried out
+//! at once; each is checked against what must be true at that time.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -19,36 +19,36 @@ pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
-    turning: SimLoop<DeviceOp>,
+    main_loop: SimLoop<DeviceOp>,
     pub(super) commands: BTreeMap<Kind, Commanded>,
     pub(super) counters: BTreeMap<Kind, Recorded>,
     pub(super) cancelled: BTreeMap<Kind, u32>,
     pub(super) freeze: Option<Freeze>,
-    /// What nodeagent began last; a boot does not empty it.
+    /// The operation that nodeagent began last; a boot does not empty it.
     pub(super) acted: Option<ActionRecord>,
     pub(super) record: SimRecord<OperationRecord>,
-    /// The record in `/run`, of a command without a record.
+    /// The record in `/run`, for a command without a record.
     volatile: Option<OperationRecord>,
     pub(super) shown: DeviceOpStatus,
     pub(super) command: Option<(Operation, String)>,
     pub(super) zedkube: SimZedkube<Operation>,
     pub(super) nodeagent: NodeAgentView,
     pub(super) refused: Vec<String>,
-    /// The gate said proceed in the look of the present step.
+    /// The gate was open in the snapshot of the current step.
     proceeded: bool,
-    /// nodeagent as that look saw it.
+    /// nodeagent in the snapshot of the current step.
     looked_at: NodeAgentView,
-    /// How nodeagent, played by [`Sim::nodeagent_turn`], goes on.
+    /// The next action of nodeagent, played by [`Sim::nodeagent_turn`].
     pub(super) plan: Plan,
 }
 
 impl Sim {
-    /// A member of a cluster, all counters recorded as 1, nobody commands anything.
+    /// A member of a cluster; all counters are recorded as 1, and no source gives a command.
     pub(super) fn new() -> Self {
         let retry = Retry::After(Duration::from_millis(RETRY_MS));
         let policy = Policy { retry, boot_id: "boot-1".to_owned() };
         let mut sim = Self {
-            turning: SimLoop::begin(State::resume(None, DeviceOpStatus::default(), None, "boot-1"), policy),
+            main_loop: SimLoop::begin(State::resume(None, DeviceOpStatus::default(), None, "boot-1"), policy),
             commands: all_kinds().map(|kind| (kind, Commanded::Absent)).collect(),
             counters: all_kinds().map(|kind| (kind, Recorded::Counter(1))).collect(),
             cancelled: BTreeMap::new(),
@@ -80,7 +80,7 @@ impl Sim {
         self.run();
     }
 
-    /// The same by any source, before device-op looks.
+    /// Writes a command of any source, before device-op's next step.
     pub(super) fn write(&mut self, kind: Kind, counter: u32, desired_state: bool) {
         self.commands.insert(kind, said(counter, desired_state));
     }
@@ -95,12 +95,12 @@ impl Sim {
         self.run();
     }
 
-    /// The record that counts.
-    fn kept(&self) -> Option<&OperationRecord> {
+    /// The record that is in effect.
+    fn record_in_effect(&self) -> Option<&OperationRecord> {
         self.volatile.as_ref().or(self.record.memory.as_ref())
     }
 
-    /// The record, without what it says of commands that are over.
+    /// The accepted commands that are not over.
     pub(super) fn pending(&self) -> Vec<Accepted> {
         let record = self.record.memory.clone().unwrap_or_default();
         record.handed_over.into_iter().chain(record.waiting).collect()
@@ -110,26 +110,26 @@ impl Sim {
         self.counters[&controllers(operation)]
     }
 
-    /// What became of the last command of this kind.
+    /// Counter and state of the last command of this kind.
     pub(super) fn line(&self, source: Source, operation: Operation) -> Option<(u32, schemas::CommandState)> {
         let line =
             self.shown.commands.iter().find(|line| (line.source, line.operation) == (source, operation));
         line.map(|line| (line.counter, line.state))
     }
 
-    /// zedkube answers the request that stands.
+    /// zedkube answers the pending request.
     pub(super) fn answer(&mut self, status: DrainStatus) {
         self.zedkube.answer(status);
         self.run();
     }
 
-    /// nodeagent says so about the operation that it was handed, or was handed last.
+    /// nodeagent reports this state about the operation handed over last.
     pub(super) fn nodeagent(&mut self, state: DeviceActionState) {
         let current = self.state.record.current().copied();
         self.nodeagent_about(state, current);
     }
 
-    /// The same without a look of device-op.
+    /// nodeagent reports this state, before device-op's next step.
     pub(super) fn nodeagent_ends(&mut self, state: DeviceActionState) {
         let current = self.state.record.current().copied();
         self.write_action(state, current);
@@ -161,13 +161,13 @@ impl Sim {
         }
     }
 
-    /// The device goes down and comes up again: `/run` is empty.
+    /// The device boots: `/run` is empty.
     pub(super) fn boot(&mut self, boot_id: &str) {
         self.power_cycle(boot_id);
         self.run();
     }
 
-    /// The same, before device-op's first look.
+    /// The device boots, before device-op's first step.
     pub(super) fn power_cycle(&mut self, boot_id: &str) {
         self.policy.boot_id = boot_id.to_owned();
         (self.zedkube.request, self.command, self.zedkube.answer) = (None, None, None);
@@ -178,8 +178,8 @@ impl Sim {
         self.reload();
     }
 
-    /// The command that stands by the files: ZedAgentStatus and DeviceOpStatus agree.
-    fn standing(&self) -> Option<Accepted> {
+    /// The command that nodeagent reads in the files: ZedAgentStatus and DeviceOpStatus agree.
+    fn published_command(&self) -> Option<Accepted> {
         let (operation, _) = self.command.as_ref()?;
         let is_handed_over = self.shown.state == schemas::DeviceOpState::HandedOver
             && self.shown.operation == Some(*operation);
@@ -197,7 +197,7 @@ impl Sim {
         });
     }
 
-    /// D16, unless the command is only recorded: on the first boot, or because it asks for nothing.
+    /// D16. Exception: the command is only recorded, on the first boot or because it asks for nothing.
     fn invariant_a_counter_never_runs_ahead_of_the_record(&self, kind: Kind, command: &DeviceOpsCmd) {
         let record = self.record.memory.clone().unwrap_or_default();
         let is_recorded = record.latest(kind).is_some_and(|accepted| accepted.counter == command.counter);
@@ -208,24 +208,25 @@ impl Sim {
     }
 
     fn invariant_a_command_is_released_and_recorded(&self, operation: Operation) {
-        let handed_over = self.kept().and_then(|record| record.handed_over);
+        let handed_over = self.record_in_effect().and_then(|record| record.handed_over);
         assert_eq!(handed_over.map(|handed_over| handed_over.operation), Some(operation));
         assert_eq!(self.shown.operation, Some(operation));
         assert_eq!(self.shown.state, schemas::DeviceOpState::HandedOver);
-        assert!(!self.kept().is_some_and(|record| record.is_done), "carried out once more");
+        assert!(!self.record_in_effect().is_some_and(|record| record.is_done), "carried out once more");
         let is_under_way = matches!(self.state.phase, Phase::Acting | Phase::Done | Phase::Recalling(_))
             || handed_over.is_some_and(|current| {
                 !matches!(progress(&self.looked_at, current), Progress::Other | Progress::Unknown)
             });
-        assert!(self.proceeded || is_under_way, "handed over without the gate's word");
+        assert!(self.proceeded || is_under_way, "handed over although the gate is closed");
     }
 
     fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
-        let action = self.nodeagent.action.as_ref().expect("nothing is withdrawn while nobody knows");
+        let action =
+            self.nodeagent.action.as_ref().expect("nothing is withdrawn while nodeagent cannot be read");
         assert_ne!(action.state, DeviceActionState::Acting, "withdrawn while Acting");
     }
 
-    fn invariant_the_device_goes_down_only_for_a_standing_request(&self, about: Option<Accepted>) {
+    fn invariant_the_device_goes_down_only_for_a_published_request(&self, about: Option<Accepted>) {
         let handed_over = self.record.disk.as_ref().and_then(|record| record.handed_over);
         let name = |accepted: Accepted| (accepted.kind(), accepted.counter);
         assert_eq!(handed_over.map(name), about.map(name), "not on disk");
@@ -237,13 +238,13 @@ impl Deref for Sim {
     type Target = SimLoop<DeviceOp>;
 
     fn deref(&self) -> &Self::Target {
-        &self.turning
+        &self.main_loop
     }
 }
 
 impl DerefMut for Sim {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.turning
+        &mut self.main_loop
     }
 }
 
@@ -292,7 +293,7 @@ impl SimAgent for Sim {
                 self.done.push("withdraw".to_owned());
             }
             Effect::Request { own, operation } => {
-                let recorded = self.kept().and_then(|record| record.request);
+                let recorded = self.record_in_effect().and_then(|record| record.request);
                 assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
                 self.zedkube.ask(*own, *operation);
                 self.done.push(format!("request {operation}"));
@@ -304,13 +305,13 @@ impl SimAgent for Sim {
                 self.done.push(format!("command {operation}"));
             }
             Effect::WakeAt(at_ms) => {
-                // A pause may have ended while the command was held by something else.
+                // A pause may have ended while another reason held the command.
                 assert!(self.now.boot_ms <= *at_ms || self.state.phase != Phase::Failed);
             }
         }
     }
 
-    /// As the shell does it: what is on disk already need not be written.
+    /// As in the shell: a record that is on disk already is not written.
     fn write_of(&self, effect: &Effect) -> SimWrite {
         let is_on_disk = |record: &OperationRecord| self.record.disk.as_ref() == Some(record);
         let is_written =
@@ -347,12 +348,13 @@ impl SimAgent for Sim {
         self.state = self.resumed();
     }
 
-    /// nodeagent as its specification has it, one file at a time: what it read may be old when it writes.
+    /// nodeagent as specified, one file per turn: another agent may have changed a file between its read and its
+    /// write.
     fn nodeagent_turn(&mut self) {
         if !self.nodeagent.is_running {
             return;
         }
-        let standing = self.standing();
+        let published = self.published_command();
         let Some(action) = self.nodeagent.action.clone() else { return };
         let about = action.command.map(|command| Accepted::new((action.source, command), action.counter));
         match (action.state, std::mem::replace(&mut self.plan, Plan::Look)) {
@@ -360,13 +362,13 @@ impl SimAgent for Sim {
                 self.write_action(DeviceActionState::Taken, Some(command));
             }
             (DeviceActionState::Idle, _) => {
-                self.plan = standing.map_or(Plan::Look, Plan::Take);
+                self.plan = published.map_or(Plan::Look, Plan::Take);
             }
             (DeviceActionState::Taken, Plan::Act) => {
-                self.invariant_the_device_goes_down_only_for_a_standing_request(about);
+                self.invariant_the_device_goes_down_only_for_a_published_request(about);
                 self.write_action(DeviceActionState::Acting, about);
             }
-            (DeviceActionState::Taken, _) if standing == about => self.plan = Plan::Act,
+            (DeviceActionState::Taken, _) if published == about => self.plan = Plan::Act,
             (DeviceActionState::Acting, _) => {
                 let ends = if self.now.boot_ms.is_multiple_of(2) {
                     DeviceActionState::Done
@@ -376,7 +378,7 @@ impl SimAgent for Sim {
                 self.write_action(ends, about);
             }
             (DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed, _) => {
-                if standing != about {
+                if published != about {
                     self.write_action(DeviceActionState::Idle, None);
                 }
             }
@@ -384,7 +386,7 @@ impl SimAgent for Sim {
     }
 }
 
-/// What nodeagent has decided and not yet written.
+/// The action that nodeagent has decided on and not written yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
     Look,
@@ -392,7 +394,7 @@ pub(super) enum Plan {
     Act,
 }
 
-/// The controller's command of this operation.
+/// The kind of the controller's command for this operation.
 pub(super) const fn controllers(operation: Operation) -> Kind {
     (Source::Controller, operation)
 }

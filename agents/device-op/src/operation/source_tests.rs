@@ -1,5 +1,5 @@
-//! Where commands come from: every source is compared with itself only, and each command is carried out once, or is
-//! refused with a word.
+//! Tests with several sources: a command is compared only with the counters of its own source, and each command is
+//! carried out once or refused with a reason.
 
 use runtime::freeze::Freeze;
 use runtime::testing::SimAgent;
@@ -13,7 +13,7 @@ use crate::facts::{Commanded, Recorded, all_kinds};
 use Operation::{Poweroff, Reboot, Shutdown};
 use Source::{Cluster, Controller, Host, Person};
 
-/// Drained, released, carried out; the device comes up again.
+/// The node is drained, the command is released and carried out, and the device boots.
 fn boots(sim: &mut Sim, boot_id: &str) {
     sim.answer(DrainStatus::Complete);
     sim.nodeagent(DeviceActionState::Acting);
@@ -24,8 +24,8 @@ fn blocked_by(sim: &Sim, part: &str) {
     assert!(sim.shown.blocked_by.contains(part), "{:?} has no {part:?}", sim.shown.blocked_by);
 }
 
-/// Seen on a real device: 1001 of the controller, `ebb reboot` takes 1002, and after the boot the controller's
-/// unchanged 1001 was done again.
+/// Seen on a real device: the controller had given 1001, `ebb reboot` took 1002, and after the boot the controller's
+/// unchanged 1001 was carried out again.
 #[test]
 fn what_one_source_says_does_not_make_anothers_command_new() {
     let mut sim = Sim::new();
@@ -36,14 +36,14 @@ fn what_one_source_says_does_not_make_anothers_command_new() {
     boots(&mut sim, "boot-3");
     sim.give(Reboot, 1001);
     assert_eq!((sim.zedkube.request, sim.pending()), (None, vec![]), "the controller's 1001 is done");
-    // And its own 1002 is another one than the person's.
+    // The controller's own 1002 is not the operator's 1002.
     sim.give(Reboot, 1002);
     assert!(sim.zedkube.request.is_some());
     let done = |source: Source| sim.shown.done.get(&source).and_then(|done| done.reboot);
     assert_eq!((done(Controller), done(Person), done(Cluster)), (Some(1001), Some(1002), None));
 }
 
-/// Also with one and the same counter, and whoever of them is looked at first.
+/// Also if both have the same counter, in any order of reading.
 #[test]
 fn two_sources_in_the_same_moment_are_served_by_one_operation() {
     for operation in Operation::ALL {
@@ -80,11 +80,13 @@ fn a_newer_counter_that_waits_for_the_end_is_done_with_it() {
     }
 }
 
-/// Seen on a real device that lost the command: nodeagent was done, and had let go, when the next counter came.
+/// Seen on a real device that lost the command: nodeagent was done and had released the command when the next counter
+/// came.
 #[test]
 fn what_is_commanded_after_the_end_is_not_done_with_it() {
     for operation in Operation::ALL {
-        // nodeagent's last word stands, but it does not run; it goes on to Idle; device-op sees all in one look.
+        // nodeagent's last status says Done, but nodeagent does not run. It goes on to Idle, and device-op sees all
+        // of that in one snapshot.
         for case in ["not running", "idle", "one look"] {
             let mut sim = Sim::new();
             sim.give(operation, 2);
@@ -152,7 +154,7 @@ fn what_one_source_takes_back_goes_on_for_the_other() {
     }
 }
 
-/// nodeagent's word about one source's command says nothing of another's with the same counter.
+/// nodeagent's status about one source's command says nothing about another source's command with the same counter.
 #[test]
 fn a_shutdown_that_was_done_for_one_source_is_not_taken_for_anothers() {
     let mut sim = Sim::new();
@@ -213,7 +215,8 @@ fn first_contact_is_judged_for_each_counter_file() {
     }
 }
 
-/// What stood before there were sources was the controller's and the person's in one: nobody can tell what is done.
+/// Commands that are older than the counters per source may be the controller's or the operator's, so it is not known
+/// which of them are done.
 #[test]
 fn an_upgrade_only_records_what_stands_and_goes_on_with_what_was_accepted() {
     for crashes_after in [None, Some(0), Some(1), Some(2), Some(3)] {
@@ -268,7 +271,7 @@ fn any_other_counter_is_a_new_command_and_the_same_never_is() {
     }
 }
 
-/// A folder that is moved away, or whose file system is gone, says nothing; a file that is removed takes back.
+/// A folder that was moved away, or whose file system is gone, is ignored; only a removed file is a take-back.
 #[test]
 fn a_sources_folder_that_vanishes_starts_repeats_and_loses_nothing() {
     for source in [Person, Controller, Cluster, Host] {
@@ -305,7 +308,8 @@ fn nothing_begins_while_commands_are_frozen() {
     }
 }
 
-/// A drain that runs is given up, what nodeagent has only taken is recalled, and what is Acting goes on.
+/// A freeze ends a drain that is in progress, recalls a command that nodeagent has only taken, and lets an operation
+/// go on that nodeagent is Acting on.
 #[test]
 fn a_freeze_stops_all_that_is_not_acting() {
     for (state, goes_on) in
@@ -357,7 +361,7 @@ fn the_end_of_a_freeze_wakes() {
     assert_eq!(effects, [Effect::WakeAt(sim.now.boot_ms + 5_000)]);
 }
 
-/// Nobody takes what was handed over: the node must not stay cordoned, with its slot, for ever.
+/// nodeagent does not take the command: the node must not stay cordoned, with its slot, for ever.
 #[test]
 fn what_nodeagent_does_not_take_fails_and_gives_the_node_back() {
     for (is_running, taken, why) in [
@@ -393,14 +397,14 @@ fn what_nodeagent_prepares_may_last() {
     sim.nodeagent(DeviceActionState::Taken);
     sim.sleep(10 * NOT_TAKEN_LIMIT_MS);
     assert!(sim.command.is_some(), "hooks, inhibitors, an activation");
-    // And the time begins anew when it goes away.
+    // The time begins again when nodeagent stops.
     sim.nodeagent.is_running = false;
     sim.run();
     sim.sleep(NOT_TAKEN_LIMIT_MS - 1);
     assert!(sim.command.is_some());
 }
 
-/// Every try empties the node.
+/// Every attempt empties the node.
 #[test]
 fn what_nodeagent_cannot_do_is_tried_less_and_less_often() {
     const DAY_MS: u64 = 24 * 3_600_000;
@@ -447,7 +451,7 @@ fn a_device_without_means_is_not_drained_for_nothing() {
 }
 
 mod without_record {
-    //! `ebb reboot --without-record`, on a `/persist` that takes nothing.
+    //! `ebb reboot --without-record`, on a `/persist` that accepts no writes.
 
     use super::*;
 
@@ -456,7 +460,7 @@ mod without_record {
         let command = DeviceOpsCmd { without_record: true, ..command };
         sim.commands.insert((Person, Reboot), Commanded::Given(command));
         for _ in 0..4 {
-            sim.look_around();
+            sim.run_a_few_steps();
         }
     }
 
@@ -475,18 +479,18 @@ mod without_record {
             assert!(sim.zedkube.request.is_some(), "{is_first_contact} {is_new_boot}");
             assert!(sim.shown.without_record);
             sim.zedkube.answer(DrainStatus::Complete);
-            sim.look_around();
-            sim.look_around();
+            sim.run_a_few_steps();
+            sim.run_a_few_steps();
             assert_eq!(sim.command.as_ref().unwrap().0, Reboot);
             assert_eq!((sim.shown.source, sim.shown.counter), (Person, 2));
             sim.reload();
-            sim.look_around();
+            sim.run_a_few_steps();
             assert!(sim.command.is_some(), "a restart goes on from the record in /run");
             assert_ne!(sim.counters[&(Person, Reboot)], Recorded::Counter(2), "nothing was recorded");
-            // Any other boot counts it as done: `/run` is empty.
+            // Any other boot counts the command as done: `/run` is empty.
             sim.power_cycle("boot-3");
             for _ in 0..4 {
-                sim.look_around();
+                sim.run_a_few_steps();
             }
             assert_eq!((sim.zedkube.request, sim.command.clone()), (None, None));
         }
@@ -501,10 +505,10 @@ mod without_record {
         assert_eq!(sim.shown.operation, Some(Reboot));
         assert_eq!(sim.line(Controller, Poweroff), Some((2, Waiting)));
         sim.write(controllers(Reboot), 9, true);
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!(sim.line(Controller, Reboot), None, "it could not be kept");
         assert_eq!(sim.recorded(Reboot), Recorded::Counter(1));
-        // Taken back, all is as before, and nothing has to be written.
+        // After the take-back nothing has changed, and nothing has to be written.
         sim.commands.insert((Person, Reboot), said(2, false));
         sim.faults.takes_no_record = false;
         sim.run();

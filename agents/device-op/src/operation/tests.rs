@@ -1,4 +1,4 @@
-//! Rules of the specification, each named after the defect of EVE's that it avoids where there is one.
+//! The rules of the specification, each named after the EVE defect that it avoids, if there is one.
 
 use runtime::testing::SimAgent;
 use schemas::{DeviceOpState, DrainStatus, Member, Operation, Source};
@@ -10,7 +10,7 @@ use crate::facts::{Commanded, Recorded};
 use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
 use Operation::{Poweroff, Reboot, Shutdown};
 
-/// A reboot 2 that zedkube has answered.
+/// A device whose reboot 2 has a COMPLETE of zedkube.
 fn released() -> Sim {
     let mut sim = Sim::new();
     sim.give(Reboot, 2);
@@ -44,7 +44,7 @@ fn a_device_that_is_no_member_asks_nobody() {
     assert_eq!(sim.done, ["record", "counter poweroff 2", "record", "command poweroff"]);
 }
 
-/// D1: in EVE a second command, or one at CORDONED, goes through.
+/// D1: in EVE a second command, or a command at CORDONED, is released.
 #[test]
 fn d1_no_status_in_progress_and_no_second_command_lets_it_through() {
     for status in DrainStatus::ALL.into_iter().filter(|status| !status.is_failed()) {
@@ -57,7 +57,7 @@ fn d1_no_status_in_progress_and_no_second_command_lets_it_through() {
     }
 }
 
-/// D2: what EVE has once deferred is later carried out without a drain.
+/// D2: an operation that EVE has deferred once is later carried out without a drain.
 #[test]
 fn d2_an_operation_that_was_deferred_still_needs_the_gate() {
     for operation in Operation::ALL {
@@ -74,7 +74,7 @@ fn d2_an_operation_that_was_deferred_still_needs_the_gate() {
     }
 }
 
-/// D3: a command of EVE's local profile server never asks for a drain.
+/// D3: a command of EVE's local profile server never requests a drain.
 #[test]
 fn d3_every_operation_asks_for_a_drain() {
     for operation in Operation::ALL {
@@ -87,7 +87,7 @@ fn d3_every_operation_asks_for_a_drain() {
     }
 }
 
-/// D9: EVE acts on an edge that an unrelated change of a status can make.
+/// D9: EVE acts on a change of the status that an unrelated change can cause.
 #[test]
 fn d9_only_what_the_gate_says_now_counts() {
     let mut sim = released();
@@ -105,7 +105,7 @@ fn d9_only_what_the_gate_says_now_counts() {
     assert!(sim.zedkube.request.is_some(), "the request stands throughout");
 }
 
-/// D18: EVE waits for ever for an edge that it did not see.
+/// D18: EVE waits for ever for a change that it has missed.
 #[test]
 fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
     let mut sim = Sim::new();
@@ -116,7 +116,7 @@ fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
     assert!(sim.done.contains(&"command reboot".to_owned()), "{:?}", sim.done);
 }
 
-/// D21: each look of EVE's at a status that is old makes another request, and zedkube another drain.
+/// D21: each time that EVE reads an old status it publishes another request, and zedkube starts another drain.
 #[test]
 fn d21_a_request_that_stands_is_not_made_again() {
     let mut sim = Sim::new();
@@ -139,7 +139,7 @@ fn once_nodeagent_acts_the_gate_is_not_asked() {
     assert!(sim.command.is_some());
 }
 
-/// D11: after a failed drain EVE is stuck for ever.
+/// D11: after a failed drain EVE never tries again.
 #[test]
 fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_command() {
     for failed in [DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
@@ -201,7 +201,8 @@ fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
         assert!(sim.zedkube.request.is_some(), "{retry:?}");
         sim.answer(DrainStatus::Complete);
         assert!(sim.command.is_some());
-        // What nodeagent cannot do is not helped by that: it would be tried without end.
+        // An operator's force does not help after a failure of nodeagent: the operation would be attempted without
+        // end.
         sim.nodeagent(Acting);
         sim.nodeagent(Failed);
         sim.nodeagent(Idle);
@@ -259,7 +260,7 @@ fn d11_a_crash_while_a_failed_operation_is_recalled_does_not_try_it_again_at_onc
     }
 }
 
-/// D14: EVE has no cancel.
+/// D14: EVE cannot cancel a command.
 #[test]
 fn d14_a_command_taken_back_before_the_release_leaves_nothing() {
     for take_back in [Sim::remove, |sim: &mut Sim, operation| sim.say(operation, 2, false)] {
@@ -291,7 +292,7 @@ fn d14_a_take_back_after_the_release_waits_for_nodeagent() {
     assert_eq!((dead.zedkube.request, dead.pending()), (None, vec![]), "Taken with a free lock");
 }
 
-/// On a disk that takes nothing more, what a take-back can undo is undone.
+/// On a disk that accepts no writes, the parts of a take-back that need no write are done.
 #[test]
 fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
     let waiting = || {
@@ -299,17 +300,17 @@ fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
         sim.give(Reboot, 2);
         sim
     };
-    // Whatever could not be recorded before: another command, how it went.
+    // Any change of the record that could not be written: another command, or the result of one.
     let not_recorded = |prepare: fn(&mut Sim)| {
         let mut sim = released();
         sim.faults.takes_no_record = true;
         prepare(&mut sim);
-        sim.look_around();
+        sim.run_a_few_steps();
         sim
     };
     let another = |sim: &mut Sim| {
         sim.commands.insert(controllers(Shutdown), said(2, true));
-        sim.look_around();
+        sim.run_a_few_steps();
         sim.commands.insert(controllers(Shutdown), Commanded::Absent);
     };
     let done = |sim: &mut Sim| sim.nodeagent_ends(Done);
@@ -319,13 +320,13 @@ fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
         sim.faults.takes_no_record = true;
         sim.commands.insert(controllers(Reboot), Commanded::Absent);
         for _ in 0..3 {
-            sim.look_around();
-            // It finds the command cleared.
+            sim.run_a_few_steps();
+            // nodeagent finds the command cleared.
             sim.nodeagent_turn();
         }
         assert_eq!((sim.command.clone(), sim.zedkube.request), (None, None), "{number}");
         sim.reload();
-        sim.look_around();
+        sim.run_a_few_steps();
         assert_eq!((sim.command.clone(), sim.zedkube.request), (None, None), "{number}");
         sim.faults.takes_no_record = false;
         sim.run();
@@ -359,14 +360,15 @@ fn d14_a_take_back_that_is_too_late_is_refused() {
         assert!(sim.zedkube.request.is_some());
         assert!(sim.shown.blocked_by.contains("too late"), "{}", sim.shown.blocked_by);
         assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::HandedOver));
-        // Should the device stay up, it is as if it had not been too late.
+        // If the device stays up, the take-back takes effect.
         sim.nodeagent(Failed);
         sim.nodeagent(Idle);
         assert_eq!((sim.command.clone(), sim.zedkube.request, sim.pending()), (None, None, vec![]));
     }
 }
 
-/// What is cleared too late is not given again: nodeagent may have failed meanwhile, and would begin anew.
+/// A command that was cleared too late is not published again: nodeagent may have failed meanwhile, and would begin
+/// it again.
 #[test]
 fn a_command_that_was_cleared_needs_the_gate_again() {
     let mut sim = released();
@@ -392,7 +394,7 @@ fn an_unreadable_nodeagent_is_waited_for() {
     assert_eq!(sim.zedkube.request, None);
 }
 
-/// D16: EVE's counter is recorded before the operation is.
+/// D16: EVE records the counter before the operation is done.
 #[test]
 fn d16_a_crash_or_a_full_disk_at_any_point_loses_no_command() {
     for operation in Operation::ALL {
@@ -411,18 +413,18 @@ fn d16_a_crash_or_a_full_disk_at_any_point_loses_no_command() {
     }
 }
 
-/// How far an operation was when the power went.
+/// The progress of an operation when the power was cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Before {
     Waiting,
     HandedOver,
-    /// nodeagent has taken it: hooks and inhibitors may last for minutes.
+    /// nodeagent has taken the command: hooks and inhibitors may last for minutes.
     Taken,
     /// nodeagent's own record is on disk.
     Acting,
 }
 
-/// A command must not be lost because nodeagent had taken it and not begun.
+/// A command must not be lost if nodeagent had taken it and not begun.
 #[test]
 fn d16_what_a_power_cut_leaves() {
     use schemas::CommandState as State;
@@ -455,14 +457,14 @@ fn d16_what_a_power_cut_leaves() {
         let done = sim.shown.done.get(&Source::Controller).and_then(|done| done.get(operation));
         assert_eq!(done, (expected == State::Done).then_some(2), "carried out, not merely accepted");
         assert_eq!(sim.zedkube.request.is_some(), is_still_due, "{operation}, {before:?}");
-        // Its item is gone with the boot; only `DesiredState` false takes it back now.
+        // The boot has removed its file; only `DesiredState` false takes it back now.
         sim.restart();
         assert_eq!(sim.zedkube.request.is_some(), is_still_due);
         sim.answer(DrainStatus::Complete);
         assert_eq!(sim.command.is_some(), is_still_due);
         sim.restart();
         assert_eq!(sim.command.is_some(), is_still_due, "this boot's hand-over is not the last boot's");
-        // Said again by a controller that says everything again after a boot: nothing begins anew.
+        // A controller publishes all commands again after a boot: none of them begins again.
         sim.give(operation, 2);
         assert_eq!(sim.command.is_some(), is_still_due, "{operation}, {before:?}");
         sim.say(operation, 2, false);
@@ -470,7 +472,7 @@ fn d16_what_a_power_cut_leaves() {
     }
 }
 
-/// A site that was just switched on does not switch itself off, and somebody is told.
+/// A device that was just switched on does not switch itself off, and that is shown.
 #[test]
 fn a_poweroff_that_the_power_came_before_has_failed_until_it_is_commanded_again() {
     let mut sim = Sim::new();
@@ -480,7 +482,7 @@ fn a_poweroff_that_the_power_came_before_has_failed_until_it_is_commanded_again(
     sim.boot("boot-2");
     assert_eq!(shown(&sim), (Some(Poweroff), 2, DeviceOpState::Failed));
     assert!(
-        sim.shown.blocked_by.contains("the power went first: command it again"),
+        sim.shown.blocked_by.contains("the power was cut before it began: command it again"),
         "{}",
         sim.shown.blocked_by
     );
@@ -497,7 +499,7 @@ fn a_poweroff_that_the_power_came_before_has_failed_until_it_is_commanded_again(
     assert!(sim.zedkube.request.is_some());
 }
 
-/// A record of an earlier command with the same counter proves nothing.
+/// An ActionRecord of an earlier command with the same counter proves nothing.
 #[test]
 fn only_the_boot_that_was_told_to_go_down_counts_as_the_proof() {
     let mut sim = Sim::new();
@@ -553,7 +555,7 @@ fn d16_what_is_done_is_not_carried_out_once_more() {
     }
 }
 
-/// zedkube takes its answer back when nodeagent has already begun.
+/// zedkube revokes its answer when nodeagent has already begun.
 #[test]
 fn d16_a_shutdown_that_is_recalled_too_late_is_not_carried_out_once_more() {
     for restarts in [false, true] {
@@ -568,7 +570,7 @@ fn d16_a_shutdown_that_is_recalled_too_late_is_not_carried_out_once_more() {
         if restarts {
             sim.reload();
         }
-        // It was done and let go between two looks.
+        // nodeagent carried it out and released it between two snapshots.
         let idle = DeviceAction { shutdown_done: Some(2), ..DeviceAction::default() };
         sim.nodeagent.action = Some(idle);
         sim.run();
@@ -582,7 +584,7 @@ fn d16_a_shutdown_that_is_recalled_too_late_is_not_carried_out_once_more() {
     }
 }
 
-/// Whatever took nodeagent's progress away: it must not find the command of an operation that is done.
+/// If nodeagent's progress is lost, nodeagent must not find the command of an operation that is done.
 #[test]
 fn a_nodeagent_that_forgot_does_not_begin_what_is_done() {
     let mut sim = Sim::new();
@@ -681,7 +683,7 @@ fn a_newer_command_of_the_same_kind_needs_no_second_drain() {
     assert_eq!(shown(&sim), (Some(Reboot), 3, DeviceOpState::Deferred));
 }
 
-/// D28: a COMPLETE that answered somebody else releases nobody.
+/// D28: a COMPLETE for one request does not release another one.
 #[test]
 fn d28_a_shutdown_that_is_done_hands_its_request_but_not_its_answer_to_the_next() {
     let mut sim = Sim::new();

@@ -1,4 +1,4 @@
-//! With a kernel that only writes down what it is asked.
+//! Tests with a kernel that only notes its calls.
 
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -11,7 +11,7 @@ use super::*;
 struct Paper {
     refusal: Option<String>,
     written: Mutex<Vec<String>>,
-    /// A sync waits until this is closed.
+    /// A sync waits until this channel is closed.
     holding: Mutex<Option<mpsc::Receiver<()>>>,
     syncing: Notify,
 }
@@ -80,7 +80,7 @@ async fn a_disk_that_is_gone_does_not_keep_the_device_up() {
     drop(release);
 }
 
-/// The next means has begun, or none is left: what is late must not happen any more.
+/// The next means has begun or none is left, so a late reboot(2) must not follow.
 #[tokio::test]
 async fn when_dropped_it_only_ends_its_sync() {
     let (release, holding) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! A bus of our own, and a stand-in for systemd-logind on it. Nothing of the machine's own is ever asked.
+//! A D-Bus of the test's own, with a stand-in for systemd-logind on it. The machine's own bus is never used.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,55 +18,55 @@ use zbus::message::{Message, Type};
 
 use super::{Inhibitor, PATH, SERVICE};
 
-/// Long enough for any machine: reached only by a failure.
+/// Time limit of a wait; it is reached only by a failure.
 const TOO_LONG: Duration = Duration::from_mins(1);
 
-/// A real `dbus-daemon` that serves as the system bus below a root. It ends with this value.
+/// A real `dbus-daemon` that serves as the system bus below a root. Dropping this value ends it.
 pub(crate) struct PrivateBus {
     _daemon: Child,
     address: String,
 }
 
-/// Plays logind on a bus.
+/// A stand-in for logind on a bus.
 pub(crate) struct StandIn {
     calls: mpsc::UnboundedReceiver<Call>,
     serving: JoinHandle<()>,
 }
 
-/// A call to take the device down, as it came in.
+/// A call that would take the device down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     /// The method and its argument: `Reboot false`, `RebootWithFlags 16`.
     pub(crate) words: String,
-    /// What `/persist/reboot-reason` said at that moment.
+    /// The contents of `/persist/reboot-reason` at the time of the call.
     pub(crate) reason: Option<String>,
 }
 
-/// What the stand-in does.
+/// The behaviour of the stand-in.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
-    /// Its answers to calls that take the device down, one after the other; then the call is obeyed.
+    /// The answers to calls that take the device down, one after the other; later calls succeed.
     pub(crate) answers: VecDeque<Reply>,
-    /// The inhibitors at one look after the other; then there are none. Nothing: it cannot list them.
+    /// The inhibitors at each `ListInhibitors`, one after the other; later there are none. None: the call fails.
     pub(crate) inhibitors: Option<VecDeque<Vec<Inhibitor>>>,
-    /// It answers methods with flags with this error: an older one.
+    /// Methods with flags fail with this error, as in an older logind.
     pub(crate) flags_error: Option<&'static str>,
 }
 
-/// One answer.
+/// An answer of the stand-in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reply {
-    /// With this error.
+    /// This D-Bus error.
     Refuse(&'static str),
-    /// Never.
+    /// No answer.
     Hang,
-    /// It goes away from the bus.
+    /// The stand-in leaves the bus.
     Vanish,
 }
 
 impl PrivateBus {
-    /// Starts a bus whose socket is where the system bus of `root` is. `services` is the folder of those that it can
-    /// start.
+    /// Starts a bus with its socket where the system bus of `root` is. `services` is the folder of the services that
+    /// the bus can start.
     pub(crate) async fn start(root: &Path, services: Option<&Path>) -> Self {
         let socket = root.join("run/dbus/system_bus_socket");
         std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
@@ -91,7 +91,7 @@ impl PrivateBus {
         Self { _daemon: daemon, address: format!("unix:path={}", socket.display()) }
     }
 
-    /// Puts a logind on it.
+    /// Starts a stand-in for logind on the bus.
     pub(crate) async fn with_logind(&self, root: &Path, script: Script) -> StandIn {
         let connection = in_time(Builder::address(self.address.as_str()).build()).await.unwrap();
         let stream = MessageStream::from(&connection);
@@ -111,7 +111,7 @@ async fn in_time<T>(event: impl Future<Output = T>) -> T {
     tokio::time::timeout(TOO_LONG, event).await.expect("waited too long")
 }
 
-/// Everybody may do everything, as only the test knows of this bus.
+/// A policy that allows everything, because only the test knows of this bus.
 fn config_text(socket: &Path, services: Option<&Path>) -> String {
     let services =
         services.map_or_else(String::new, |folder| format!("<servicedir>{}</servicedir>", folder.display()));
@@ -134,12 +134,12 @@ fn config_text(socket: &Path, services: Option<&Path>) -> String {
 }
 
 impl StandIn {
-    /// The next call that would take the device down.
+    /// Waits for the next call that would take the device down.
     pub(crate) async fn call(&mut self) -> Call {
         in_time(self.calls.recv()).await.expect("serves")
     }
 
-    /// The calls so far that nobody has asked for yet.
+    /// The calls received so far.
     pub(crate) fn calls(&mut self) -> Vec<Call> {
         std::iter::from_fn(|| self.calls.try_recv().ok()).collect()
     }
@@ -192,7 +192,7 @@ impl Server {
         }
     }
 
-    /// Says whether it stays.
+    /// True if the stand-in stays on the bus.
     async fn obey(&self, message: &Message, method: &str) -> bool {
         let argument = match method {
             "Reboot" | "PowerOff" => message.body().deserialize::<bool>().unwrap().to_string(),

@@ -1,4 +1,4 @@
-//! What needs no bus.
+//! Tests that need no bus.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Against a real bus with a stand-in for logind.
+//! Tests on a real bus with a stand-in for logind.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -26,7 +26,7 @@ async fn bus_with(script: Script) -> (TempDir, PrivateBus, StandIn) {
     (folder, bus, logind)
 }
 
-/// `kind` is the name of the outcome's variant; the words are parts of its text.
+/// `kind` is the name of the outcome's variant; `words` are parts of its text.
 #[track_caller]
 fn check_outcome(outcome: &Outcome, kind: &str, words: &[&str]) {
     let found = format!("{outcome:?}");
@@ -89,7 +89,8 @@ async fn an_inhibitor_that_stays_does_not_keep_a_drained_device_up() {
     check(Reboot, answers(&denied), &asked, "Failed", &[DENIED, "forbidden by", BLOCKED]).await;
 }
 
-/// Before systemd 257 logind lets root pass over inhibitors: they are looked up before it is asked.
+/// Before systemd 257 logind does not apply inhibitors to root, so nodeagent lists them before it requests the
+/// operation.
 #[tokio::test]
 async fn an_older_logind_is_asked_only_once_nothing_forbids_it() {
     let holder =

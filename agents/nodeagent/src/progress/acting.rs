@@ -1,13 +1,13 @@
-//! Past the point of no return: one means after the other.
+//! The steps past the point of no return: the means are used one after the other.
 
 use runtime::clock::Moment;
 use schemas::{ActionRecord, DeviceTrial, Operation, SCHEMA_VERSION};
 
-use super::{Event, Facts, MOST_TRIES, Outcome, Phase, Policy, State, Trial, stands};
+use super::{Event, Facts, MOST_TRIES, Outcome, Phase, Policy, State, Trial, is_still_in_effect};
 use crate::effect::Effect;
 use crate::standing::Command;
 
-/// From here on nothing can be taken back. The word goes first, then the proof, then the device.
+/// Passes the point of no return. Acting is published first, then the ActionRecord is written, then a means is used.
 pub(super) fn pass_no_return(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
     if let Some(command) = next.command.clone() {
         next.action.tries = next.tries_of(&command).saturating_add(1);
@@ -15,10 +15,10 @@ pub(super) fn pass_no_return(next: &mut State, facts: &Facts, now: Moment, polic
     }
     next.action.trial = None;
     let trial = Trial { dry_run: policy.dry_run, ..Trial::default() };
-    prove(next, trial, facts, now, policy)
+    record_then_begin(next, trial, facts, now, policy)
 }
 
-/// A means runs, or one is to be used.
+/// Handles an event while a means is in use or is to be used.
 pub(super) fn acting(
     next: &mut State,
     trial: Trial,
@@ -28,12 +28,12 @@ pub(super) fn acting(
 ) -> Vec<Effect> {
     match event {
         Event::Looked(facts) => {
-            // Only the words may be newer; nothing is taken back any more.
-            if stands(next, facts) {
+            // The command cannot be taken back any more; only its reason may have changed.
+            if is_still_in_effect(next, facts) {
                 next.command.clone_from(&facts.command);
             }
             match trial.until_ms {
-                None => prove(next, trial, facts, now, policy),
+                None => record_then_begin(next, trial, facts, now, policy),
                 Some(until_ms) if until_ms <= now.boot_ms => time_is_over(next, trial, facts, now, policy),
                 Some(_) => Vec::new(),
             }
@@ -45,8 +45,15 @@ pub(super) fn acting(
     }
 }
 
-/// A means is used once the proof is on disk: a later boot must not take the command for one that was never begun.
-fn prove(next: &mut State, trial: Trial, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+/// Writes the ActionRecord, and uses a means once the record is on disk: a later boot must not think that the command
+/// was never begun.
+fn record_then_begin(
+    next: &mut State,
+    trial: Trial,
+    facts: &Facts,
+    now: Moment,
+    policy: Policy,
+) -> Vec<Effect> {
     let Some(command) = next.command.clone() else {
         next.phase = Phase::Idle;
         return Vec::new();
@@ -84,7 +91,7 @@ fn record(next: &State, command: &Command) -> ActionRecord {
     }
 }
 
-/// The command has failed, and there is a proof of the opposite.
+/// True if the command has failed and an ActionRecord on disk says that it was begun.
 pub(super) fn is_proof_wrong(next: &State, facts: &Facts) -> bool {
     let has_failed = matches!(next.phase, Phase::Failed(_));
     let is_about = |record: &ActionRecord| {
@@ -94,12 +101,13 @@ pub(super) fn is_proof_wrong(next: &State, facts: &Facts) -> bool {
     has_failed && facts.proof.on_disk.as_ref().is_some_and(is_about)
 }
 
-/// The device is still up. A nodeagent before this one may have begun the means: then it gave no answer that we know of.
+/// The time of a means is over and the device is still up. If an earlier nodeagent began the means, its answer is not
+/// known.
 fn time_is_over(next: &mut State, trial: Trial, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
     let is_ours = trial.running.is_some();
     let stays_up = !operation(next).is_some_and(goes_down);
     if stays_up && !is_ours && next.action.tries < MOST_TRIES {
-        // Its end was not seen, and there is no other means for it.
+        // A shutdown has only one means, and its end was not seen: it is begun again.
         return pass_no_return(next, facts, now, policy);
     }
     let error = still_up(next, &trial, policy);
@@ -116,7 +124,7 @@ fn acted(
 ) -> Vec<Effect> {
     match outcome {
         Outcome::Started(begun) => {
-            // From here on, and not from when the means was asked: everything is being stopped in order.
+            // The time limit counts from here and not from the request: services are being stopped in order.
             begin_trial(next, Trial { begun: Some(begun.clone()), ..trial }, serial, now, policy);
             Vec::new()
         }
@@ -143,7 +151,8 @@ fn acted(
     }
 }
 
-/// A dry run that was switched on or off in between has other means, and all is begun anew.
+/// Goes on to the next means. If the dry run was switched on or off meanwhile, the means are other ones: it begins
+/// with the first.
 fn try_next(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<Effect> {
     let trial = if trial.dry_run == policy.dry_run {
         Trial { means: trial.means.saturating_add(1), ..trial }
@@ -153,7 +162,7 @@ fn try_next(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<
     begin(next, trial, now, policy)
 }
 
-/// Uses one means. The reason is left behind first: the device may be gone in the next moment.
+/// Begins to use one means. The reason is written first, because the device may be down in the next moment.
 fn begin(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<Effect> {
     let Some(command) = next.command.clone() else {
         next.phase = Phase::Idle;
@@ -170,8 +179,8 @@ fn begin(next: &mut State, trial: Trial, now: Moment, policy: Policy) -> Vec<Eff
     effects
 }
 
-/// A means has its whole time from now on. That is published, so that a restart does not use it once more; a dry run may
-/// be repeated at any time.
+/// Starts the full time limit of a means, and publishes it, so that a restarted nodeagent does not use the means
+/// again. A dry run is not published: it may be repeated at any time.
 fn begin_trial(next: &mut State, trial: Trial, serial: u32, now: Moment, policy: Policy) {
     let until_ms = now.boot_ms.saturating_add(u64::try_from(policy.still_up.as_millis()).unwrap_or(u64::MAX));
     let means = u32::try_from(trial.means).unwrap_or(u32::MAX);
@@ -197,7 +206,7 @@ fn still_up(next: &State, trial: &Trial, policy: Policy) -> String {
     }
 }
 
-/// Why a command is not begun once more.
+/// The reason why a command is not begun again.
 pub(super) fn too_often(command: &Command) -> String {
     format!(
         "cannot {}: it was begun {MOST_TRIES} times in this boot and the device is still up; see the log of nodeagent, \

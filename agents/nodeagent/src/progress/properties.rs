@@ -1,18 +1,18 @@
-//! Invariants that hold whatever happens in whatever order; they are checked in the simulation.
+//! Invariants for random orders of events; the simulation checks them.
 
 use std::path::Path;
 
 use diagram::check_diagram;
 use proptest::prelude::*;
-use runtime::testing::{Around, SimAgent, any_around, any_run, explored, play_around};
+use runtime::testing::{CommonEvent, SimAgent, any_common_event, any_run, explored, play_common_event};
 use schemas::Operation;
 
 use super::sim::{Sim, command};
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Happening {
-    Around(Around),
+enum SimEvent {
+    Common(CommonEvent),
     Command(Option<(Operation, u32)>),
     Activating(bool),
     Released(bool),
@@ -23,7 +23,7 @@ enum Happening {
     Boot(bool),
 }
 
-fn any_happening() -> impl Strategy<Value = Happening> {
+fn any_event() -> impl Strategy<Value = SimEvent> {
     let operation = prop::sample::select(Operation::ALL.as_slice());
     let outcome = prop::sample::select(vec![
         Outcome::Started("begun".to_owned()),
@@ -33,51 +33,51 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         Outcome::NoMeans,
     ]);
     prop_oneof![
-        20 => any_around(&[1, 1000, 300_000]).prop_map(Happening::Around),
-        4 => prop::option::weighted(0.7, (operation, 1..3_u32)).prop_map(Happening::Command),
-        2 => any::<bool>().prop_map(Happening::Activating),
-        2 => prop::bool::weighted(0.7).prop_map(Happening::Released),
-        3 => prop::bool::weighted(0.8).prop_map(Happening::Hooks),
-        4 => (prop::bool::weighted(0.8), outcome).prop_map(|(current, outcome)| Happening::Acted(current, outcome)),
-        1 => (any::<bool>(), any::<bool>()).prop_map(|(hooks, dry)| Happening::Settings(hooks, dry)),
-        1 => (0..2_usize).prop_map(Happening::Means),
-        1 => any::<bool>().prop_map(Happening::Boot),
+        20 => any_common_event(&[1, 1000, 300_000]).prop_map(SimEvent::Common),
+        4 => prop::option::weighted(0.7, (operation, 1..3_u32)).prop_map(SimEvent::Command),
+        2 => any::<bool>().prop_map(SimEvent::Activating),
+        2 => prop::bool::weighted(0.7).prop_map(SimEvent::Released),
+        3 => prop::bool::weighted(0.8).prop_map(SimEvent::Hooks),
+        4 => (prop::bool::weighted(0.8), outcome).prop_map(|(current, outcome)| SimEvent::Acted(current, outcome)),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(hooks, dry)| SimEvent::Settings(hooks, dry)),
+        1 => (0..2_usize).prop_map(SimEvent::Means),
+        1 => any::<bool>().prop_map(SimEvent::Boot),
     ]
 }
 
-fn play(sim: &mut Sim, happening: Happening) {
+fn play(sim: &mut Sim, event: SimEvent) {
     let serial = |sim: &Sim, current: bool| if current { sim.running.unwrap_or(0) } else { 0 };
-    match happening {
-        Happening::Around(around) => play_around(sim, around),
-        Happening::Command(standing) => {
-            sim.facts.command = standing.map(|(operation, counter)| command(operation, counter));
+    match event {
+        SimEvent::Common(event) => play_common_event(sim, event),
+        SimEvent::Command(in_effect) => {
+            sim.facts.command = in_effect.map(|(operation, counter)| command(operation, counter));
         }
-        Happening::Activating(is_activating) => sim.facts.is_activating = is_activating,
-        Happening::Released(is_released) => sim.facts.is_released = is_released,
-        Happening::Hooks(current) => {
+        SimEvent::Activating(is_activating) => sim.facts.is_activating = is_activating,
+        SimEvent::Released(is_released) => sim.facts.is_released = is_released,
+        SimEvent::Hooks(current) => {
             let serial = serial(sim, current);
             sim.send(&Event::HooksEnded { serial });
         }
-        Happening::Acted(current, outcome) => {
+        SimEvent::Acted(current, outcome) => {
             let serial = serial(sim, current);
             sim.send(&Event::Acted { serial, outcome });
         }
-        Happening::Settings(has_hooks, dry_run) => {
+        SimEvent::Settings(has_hooks, dry_run) => {
             sim.policy = Policy { has_hooks, dry_run, ..sim.policy };
         }
-        Happening::Means(count) => {
+        SimEvent::Means(count) => {
             sim.send(&Event::MeansFound(vec!["means".to_owned(); count]));
         }
-        Happening::Boot(is_second) => sim.boot(if is_second { "boot-2" } else { "boot-1" }),
+        SimEvent::Boot(is_second) => sim.boot(if is_second { "boot-2" } else { "boot-1" }),
     }
 }
 
-/// A device to which all this has happened.
-fn played(happenings: Vec<Happening>) -> Sim {
+/// A device after all these events.
+fn played(events: Vec<SimEvent>) -> Sim {
     let mut sim = Sim::new();
     sim.means = usize::MAX;
-    for happening in happenings {
-        play(&mut sim, happening);
+    for event in events {
+        play(&mut sim, event);
     }
     sim
 }
@@ -87,20 +87,20 @@ fn the_state_diagram_shows_what_step_does() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/states-nodeagent.md");
     let mut start = Sim::new();
     start.means = usize::MAX;
-    // A command that was begun too often: no short run comes that far.
+    // A command that was begun too often: a short run does not get that far.
     for _ in 0..MOST_TRIES {
         start.give(Some(command(Operation::Reboot, 1)));
         start.acted(Outcome::NoMeans);
         start.give(None);
     }
-    check_diagram(&page, &explored(start, any_happening(), play));
+    check_diagram(&page, &explored(start, any_event(), play));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn invariants_hold(happenings in any_run(any_happening())) {
-        played(happenings);
+    fn invariants_hold(events in any_run(any_event())) {
+        played(events);
     }
 }

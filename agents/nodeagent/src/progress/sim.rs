@@ -1,4 +1,5 @@
-//! A small device around the machine. Each effect is checked against what must already be true when it is done.
+//! A simulated device around the state machine. Each effect is checked against what must be true when it is carried
+//! out.
 
 use std::ops::{Deref, DerefMut};
 
@@ -11,24 +12,24 @@ use super::*;
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
     turning: SimLoop<NodeAgent>,
-    /// What the next look finds.
+    /// The next snapshot.
     pub(super) facts: Facts,
-    /// DeviceAction's file.
+    /// The file of DeviceAction.
     pub(super) action: DeviceAction,
-    /// NodeAgentStatus' file.
+    /// The file of NodeAgentStatus.
     pub(super) status: NodeAgentStatus,
-    /// The reason's file.
+    /// The file of the reason.
     pub(super) reason: Option<String>,
-    /// The proof as nodeagent knows it, and as its file is.
+    /// The ActionRecord as nodeagent knows it, and as in its file.
     pub(super) proof: DurableRecord,
     pub(super) boot_id: &'static str,
-    /// The hooks or means that run.
+    /// Serial of the hooks or the means that run.
     pub(super) running: Option<u32>,
-    /// The last means that was used was a dry run's.
+    /// The last means used was that of a dry run.
     acted_dry: bool,
-    /// So many means this device has.
+    /// The number of means of this device.
     pub(super) means: usize,
-    /// DeviceAction's file when the files were last read, and whether that look came after it.
+    /// The file of DeviceAction at the last snapshot, and that snapshot.
     looked: Option<(DeviceAction, Facts)>,
 }
 
@@ -74,21 +75,21 @@ impl Sim {
         SimAgent::sleep(self, u64::try_from(pause.as_millis()).unwrap());
     }
 
-    /// The hooks that run end.
+    /// The running hooks end.
     pub(super) fn end_hooks(&mut self) {
         let serial = self.running.take().expect("no hooks run");
         self.send(&Event::HooksEnded { serial });
         self.run();
     }
 
-    /// The means that runs answers.
+    /// The running means ends.
     pub(super) fn acted(&mut self, outcome: Outcome) {
         let serial = self.running.take().expect("no means runs");
         self.send(&Event::Acted { serial, outcome });
         self.run();
     }
 
-    /// The device goes down and comes up again; `/run` is kept.
+    /// The device boots; `/run` is kept.
     pub(super) fn boot(&mut self, boot_id: &'static str) {
         self.boot_id = boot_id;
         self.facts.command = None;
@@ -96,21 +97,21 @@ impl Sim {
         self.restart();
     }
 
-    /// The look was made when Taken was already on disk, and found the very command, and no activation.
-    fn invariant_acting_only_after_a_look_at_what_stands(&self, action: &DeviceAction) {
+    /// Taken was on disk before the snapshot, and the snapshot shows this very command and no activation.
+    fn invariant_acting_only_after_a_snapshot_with_the_command(&self, action: &DeviceAction) {
         if action.state != DeviceActionState::Acting || self.action.state == DeviceActionState::Acting {
             return;
         }
         let (on_disk, facts) = self.looked.as_ref().expect("looked at");
         assert_eq!(on_disk.state, DeviceActionState::Taken);
         assert_eq!((on_disk.command, on_disk.counter), (action.command, action.counter));
-        let standing = facts.command.as_ref().map(|command| (command.operation, command.counter));
-        assert_eq!(standing, action.command.map(|operation| (operation, action.counter)));
+        let in_effect = facts.command.as_ref().map(|command| (command.operation, command.counter));
+        assert_eq!(in_effect, action.command.map(|operation| (operation, action.counter)));
         assert!(!facts.is_activating, "an image is being activated");
-        assert!(facts.is_released, "what let it go does not any more");
+        assert!(facts.is_released, "the command is not released any more");
     }
 
-    /// Whoever sees that a shutdown is done finds that all is halted, also when we die after this very effect.
+    /// An agent that sees a done shutdown also sees `AllDomainsHalted`, even if nodeagent dies after this effect.
     fn invariant_halted_before_a_shutdown_is_done(&self, action: &DeviceAction) {
         let is_done = action.state == DeviceActionState::Done && action.command == Some(Operation::Shutdown);
         let was_done_before = self.action.shutdown_done == Some(action.counter);
@@ -136,7 +137,7 @@ impl Sim {
         assert!(!leaves_reason || self.reason.is_some(), "no reason is left for the next boot");
     }
 
-    /// Or else a restart would begin it once more.
+    /// Without the published trial, a restart would begin the means again.
     fn invariant_what_is_begun_is_in_its_file(&self, means: usize, dry_run: bool) {
         assert!(self.action.tries <= MOST_TRIES, "begun too often");
         let in_file = self.action.trial.as_ref().and_then(|trial| usize::try_from(trial.means).ok());
@@ -170,7 +171,7 @@ impl SimAgent for Sim {
     fn perform(&mut self, effect: &Effect) {
         match effect {
             Effect::Action(action) => {
-                self.invariant_acting_only_after_a_look_at_what_stands(action);
+                self.invariant_acting_only_after_a_snapshot_with_the_command(action);
                 self.invariant_halted_before_a_shutdown_is_done(action);
                 if action.state != self.action.state {
                     self.done.push(format!("{:?}", action.state));
@@ -179,7 +180,7 @@ impl SimAgent for Sim {
             }
             Effect::Status(status) => self.status = (**status).clone(),
             Effect::Record(record) => {
-                assert_eq!(self.action.state, DeviceActionState::Acting, "the word goes first");
+                assert_eq!(self.action.state, DeviceActionState::Acting, "Acting is published first");
                 if self.faults.takes_no_record {
                     self.proof.refused = Some((record.clone(), "ActionRecord: disk full".to_owned()));
                 } else {
@@ -213,7 +214,7 @@ impl SimAgent for Sim {
         }
     }
 
-    /// What runs beside the loop tells its own failures as its end.
+    /// A task beside the loop reports its failures in its event.
     fn write_of(&self, effect: &Effect) -> SimWrite {
         let is_file = matches!(effect, Effect::Action(_) | Effect::Status(_));
         if is_file { SimWrite::File } else { SimWrite::Never }
@@ -221,7 +222,7 @@ impl SimAgent for Sim {
 
     fn leave_undone(&mut self, _: &Effect) {}
 
-    /// From what is on disk, as the shell does it.
+    /// The state from the files, as in the shell.
     fn resumed(&self) -> State {
         let is_acting = self.action.state == DeviceActionState::Acting;
         let reason = self.reason.clone().filter(|_| is_acting);

@@ -1,4 +1,4 @@
-//! Rules of the specification, on a simulated device.
+//! The rules of the specification, on a simulated device.
 
 use runtime::testing::SimAgent;
 use schemas::{DrainRequester, DrainStatus, Operation, Source};
@@ -24,7 +24,7 @@ fn from_command_to_action() {
     }
 }
 
-/// D4: EVE's nodeagent has reboots of its own.
+/// D4: EVE's nodeagent starts reboots itself.
 #[test]
 fn d4_without_a_command_nothing_ever_happens() {
     let mut sim = Sim::new();
@@ -85,7 +85,7 @@ fn while_an_image_is_activated_the_device_stays_up() {
     assert_eq!(sim.action.state, DeviceActionState::Acting);
 }
 
-/// An agent that is dead cannot take its command back when its answer is.
+/// An agent that does not run cannot take its command back when its answer is revoked.
 #[test]
 fn a_command_waits_while_what_let_it_go_does_not() {
     for has_hooks in [false, true] {
@@ -214,7 +214,7 @@ fn what_a_device_does_not_have_is_passed_at_once_and_is_no_error() {
     assert_eq!(sim.action.error, "cannot reboot, no means is left: exit 1");
 }
 
-/// logind may have waited for an inhibitor: what is then stopped in order has its five minutes all the same.
+/// logind may have waited for an inhibitor: the services that it stops then have the full five minutes.
 #[test]
 fn the_five_minutes_begin_when_the_device_begins_to_go_down() {
     let mut sim = Sim::new();
@@ -285,7 +285,7 @@ fn a_shutdown_is_done_and_lasts_until_it_is_cleared() {
     assert!(!sim.status.all_domains_halted);
 }
 
-/// device-op may have taken its command back just too late, and gives it once more.
+/// device-op may have taken its command back just too late, and publishes it again.
 #[test]
 fn a_shutdown_that_is_done_is_not_done_again() {
     let mut sim = Sim::new();
@@ -371,7 +371,7 @@ fn whether_a_drain_is_in_progress_follows_every_look() {
     }
 }
 
-/// `/run` kept over a boot, with Acting in it, reboots the device in each boot once more.
+/// A `/run` that is kept over a boot, with Acting in it, must not reboot the device in each boot again.
 #[test]
 fn f9_what_another_boot_began_is_over() {
     for state in [Taken, Acting, Done, Failed] {
@@ -397,7 +397,7 @@ fn f9_what_another_boot_began_is_over() {
     }
 }
 
-/// A `device.command` that restarts only userspace is used again after each start of nodeagent.
+/// A `device.command` that restarts only userspace is used again after each start of nodeagent, up to a limit.
 #[test]
 fn f9_a_means_is_not_used_again_by_a_restart() {
     let mut sim = Sim::new();
@@ -412,7 +412,7 @@ fn f9_a_means_is_not_used_again_by_a_restart() {
     assert_eq!(sim.done.last().unwrap(), "act 0", "not yet");
     sim.sleep(SECOND);
     assert_eq!(sim.done.last().unwrap(), "act 1", "the rest of its time is over");
-    // The answer of the first process is lost, but not what it began.
+    // The answer of the first process is lost; that it began is not.
     sim.restart();
     sim.sleep(STILL_UP);
     sim.acted(Outcome::NoMeans);
@@ -420,7 +420,7 @@ fn f9_a_means_is_not_used_again_by_a_restart() {
     assert!(sim.action.error.ends_with("no answer, and the device is still up after 5 minutes"));
 }
 
-/// What logind has begun is given its whole time, also over a restart.
+/// An operation that logind has begun has its full time, also over a restart.
 #[test]
 fn the_time_of_what_was_begun_outlives_a_restart() {
     let mut sim = Sim::new();
@@ -464,7 +464,7 @@ fn f9_a_command_is_begun_three_times_in_one_boot() {
     }
 }
 
-/// A shutdown has one means, and nobody sees how it ended: it is begun anew, but not before its time.
+/// A shutdown has only one means, and its end was not seen: it is begun again, but not before its time is over.
 #[test]
 fn a_shutdown_whose_end_was_not_seen_is_begun_again_after_its_time() {
     let mut sim = Sim::new();
@@ -517,7 +517,7 @@ fn f10_without_a_proof_nothing_is_done_but_on_an_operators_word() {
     assert_eq!(again.action.state, Acting, "a disk that takes it again");
 }
 
-/// A crash between the word and the removal of the proof.
+/// A crash after Failed is published and before the record is removed.
 #[test]
 fn what_has_failed_leaves_no_proof() {
     let mut sim = Sim::new();

@@ -1,9 +1,9 @@
-//! The whole path, from the command in its file to the call that logind gets.
+//! The whole way from a command in its file to the call that logind receives.
 
 use super::*;
 use crate::logind::stand_in::{Call, PrivateBus, Reply, Script, StandIn};
 
-/// A running device with a bus and a logind of its own.
+/// A device on which nodeagent runs, with a bus and a logind of its own.
 async fn device(settings: &[(&str, &str)], script: Script) -> (Device, PrivateBus, StandIn) {
     let mut device = Device::switched_off(settings);
     let bus = PrivateBus::start(device.folder.path(), None).await;
@@ -73,7 +73,7 @@ async fn when_logind_refuses_and_nothing_else_is_there_it_says_why() {
     device.stop().await;
 }
 
-/// A device that is going down must not be cut short: neither by asking once more nor by the next means.
+/// A shutdown in progress must not be interrupted, neither by a second request nor by the next means.
 #[tokio::test]
 async fn restarted_on_the_way_down_it_asks_nobody_and_goes_on_waiting() {
     let settings = [("device.command", r#"["false"]"#)];
@@ -81,7 +81,7 @@ async fn restarted_on_the_way_down_it_asks_nobody_and_goes_on_waiting() {
     device.command(Some(Operation::Reboot), 7).await;
     logind.call().await;
     device.until_action(Acting).await;
-    // Acting goes on even if whoever commanded it is gone.
+    // Acting goes on even if the agent that released the command does not run any more.
     device.stop().await;
     device.command(None, 0).await;
     device.run().await;
@@ -92,7 +92,7 @@ async fn restarted_on_the_way_down_it_asks_nobody_and_goes_on_waiting() {
     assert_eq!(device.read("persist/reboot-reason"), "NORMAL: because", "the reason is kept");
 }
 
-/// Before anybody drains the node for a reboot.
+/// nodeagent publishes its means before the node is drained for a reboot.
 #[tokio::test]
 async fn a_logind_that_is_there_is_a_means() {
     let (mut device, _bus, _logind) = device(&[], Script::default()).await;
@@ -101,7 +101,7 @@ async fn a_logind_that_is_there_is_a_means() {
     device.stop().await;
 }
 
-/// D4: EVE's nodeagent has reboots of its own. Ours asks for nothing but what is commanded.
+/// D4: EVE's nodeagent starts reboots itself. Ours carries out only what is commanded.
 #[tokio::test]
 async fn d4_without_a_command_logind_is_never_asked() {
     let (mut device, _bus, mut logind) = device(&[], Script::default()).await;

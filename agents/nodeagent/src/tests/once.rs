@@ -1,4 +1,4 @@
-//! An action is of one boot, is proven on disk before it begins, and is not repeated by a restart.
+//! An ActionRecord is about one boot, is on disk before the action begins, and a restart does not repeat the action.
 
 use schemas::{ActionRecord, BootReason, Source};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const RECORD: &str = "persist/status/nodeagent/ActionRecord/global.json";
 
-/// A `device.command` that notes each call, and what is on disk then, and does nothing else.
+/// A `device.command` that notes each call and the files on disk at that time, and does nothing else.
 struct Calls {
     folder: TempDir,
     command: String,
@@ -24,7 +24,7 @@ impl Calls {
         Self { folder, command }
     }
 
-    /// A device with this command; below its root the command finds the record.
+    /// A device with this command, which finds the record below the device's root.
     fn device(&self) -> Device {
         let mut device = Device::switched_off(&[]);
         let command = self.command.replace("ROOT", &device.folder.path().display().to_string());
@@ -52,7 +52,7 @@ impl Calls {
 }
 
 impl Device {
-    /// nodeagent has looked, and looked again.
+    /// Waits until nodeagent has run at least two more steps.
     pub(super) async fn looks(&mut self) {
         for (status, in_progress) in [(DrainStatus::Cordoned, true), (DrainStatus::Complete, false)] {
             let requested_by = DrainRequester::DeviceOp;
@@ -149,7 +149,7 @@ async fn without_the_proof_the_device_is_touched_only_on_an_operators_word() {
     device.stop().await;
 }
 
-/// A device that has no means says so before anybody drains it.
+/// A device without means shows that before its node is drained.
 #[tokio::test]
 async fn which_means_there_are_is_said_before_anything_is_commanded() {
     for (settings, means) in [
@@ -168,7 +168,7 @@ async fn which_means_there_are_is_said_before_anything_is_commanded() {
     }
 }
 
-/// EVE's numbers and files.
+/// EVE's numbers and files for the reason.
 #[tokio::test]
 async fn the_next_boot_knows_why_when_and_how_often() {
     let mut device = Device::start(&[("device.command", r#"["true"]"#)]).await;
@@ -197,7 +197,7 @@ async fn the_next_boot_knows_why_when_and_how_often() {
             (status.reboot_reason.as_str(), status.reboot_time.is_zero()),
             (reason, reason.is_empty())
         );
-        // Another start in the same boot is no boot.
+        // A restart in the same boot is not counted as a boot.
         device.stop().await;
         device.run().await;
         device.looks().await;
@@ -211,7 +211,7 @@ async fn the_next_boot_knows_why_when_and_how_often() {
     assert!(!device.path("persist/boot-reason").exists());
 }
 
-/// What the watchdog of EVE leaves behind, and what nobody can read.
+/// The files that EVE's watchdog leaves behind, and files that cannot be read.
 #[tokio::test]
 async fn a_reason_that_others_left_is_told() {
     for (text, expected) in

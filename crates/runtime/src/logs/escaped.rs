@@ -1,10 +1,10 @@
-//! Text of others in a log: what they write must not look like a record of ours.
+//! Escapes text of other programs in a log, so that it cannot look like a record of ours.
 
 use std::fmt::{self, Write};
 
 use text::is_plain;
 
-/// Passes text on with line breaks and other characters escaped that are not plain.
+/// A writer that escapes line breaks and other control characters.
 pub(super) struct Escaped<'a, W>(pub(super) &'a mut W);
 
 impl<W: Write> Write for Escaped<'_, W> {

@@ -1,7 +1,7 @@
-//! The journal's native protocol: a record is one datagram of lines `FIELD=value`.
+//! The journal's native protocol: a record is one datagram with lines `FIELD=value`.
 //!
-//! The library for it sends from the thread that logs, and waits there for a journald that hangs; these records go
-//! through the queue as all others do. Field names are the library's: `MESSAGE`, `F_POD`.
+//! The `tracing-journald` library sends from the thread that logs, which blocks while journald hangs; these records
+//! go through the queue instead. The names of the fields are those of the library: `MESSAGE`, `F_POD`.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -17,12 +17,12 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::escaped::Escaped;
 
-/// Where journald listens.
+/// The socket of journald.
 const JOURNAL: &str = "/run/systemd/journal/socket";
-/// A datagram has at most this many bytes, well below what a socket takes by default (208 KiB); the rest is cut off.
+/// Limit for a datagram in bytes, well below the default limit of a socket (208 KiB); the rest is cut off.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// The way to journald. One record per write.
+/// The connection to journald. Each write sends one record.
 #[derive(Debug)]
 pub(super) struct Journal {
     socket: UnixDatagram,
@@ -30,7 +30,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Nothing where no journald listens.
+    /// Opens the connection; None if no journald listens.
     pub(super) fn open() -> Option<Self> {
         Self::at(Path::new(JOURNAL)).ok()
     }
@@ -38,7 +38,7 @@ impl Journal {
     fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        // An empty record, which journald passes over, says whether somebody listens.
+        // An empty record, which journald ignores, shows whether journald listens.
         match socket.send_to(&[], path) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             Ok(_) | Err(_) => {}
@@ -60,9 +60,9 @@ impl Write for Journal {
     }
 }
 
-/// One record in journald's form.
+/// A record in journald's form.
 pub(super) struct JournalRecord {
-    /// `SYSLOG_IDENTIFIER`.
+    /// The value of `SYSLOG_IDENTIFIER`.
     pub(super) agent: String,
 }
 
@@ -93,7 +93,7 @@ where
     }
 }
 
-/// syslog's numbers, as the library maps them.
+/// The priority as a number of syslog, as the library maps the levels.
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
@@ -104,7 +104,7 @@ fn priority(level: Level) -> u8 {
     }
 }
 
-/// Fields in journald's form: the message as `MESSAGE`, each other as `F_<NAME>`.
+/// The fields of a record in journald's form: the message as `MESSAGE`, each other field as `F_<NAME>`.
 #[derive(Debug)]
 pub(super) struct JournalFields;
 
@@ -140,7 +140,7 @@ fn put(writer: &mut Writer<'_>, name: &str, value: &dyn fmt::Debug) -> fmt::Resu
         let name = name.replace('.', "_").to_ascii_uppercase();
         write!(writer, "F_{name}=")?;
     }
-    // A line break would begin another field.
+    // A line break would begin a second field.
     write!(Escaped(writer), "{value:?}")?;
     writer.write_char('\n')
 }

@@ -1,5 +1,5 @@
-//! Log records on their way out. Whoever logs never waits: a reader that does not read (a full pipe, a journald that
-//! hangs) costs records, which are counted, and never a decision.
+//! The queue of log records. Logging never blocks: if the reader does not read (a full pipe, a journald that hangs),
+//! records are dropped and counted, and decisions go on.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Records that wait; more are dropped.
+/// Limit for records in the queue; further records are dropped.
 const MOST_RECORDS: usize = 1024;
-/// Bytes of all records that wait; more are dropped.
+/// Limit for the bytes of all records in the queue; further records are dropped.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// The records of one process. Clones are the same queue.
+/// The queue of one process. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue(Arc<Shared>);
 
@@ -29,25 +29,26 @@ struct Shared {
 struct State {
     records: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Dropped since the last time this was told.
+    /// Number of records dropped since it was last reported.
     dropped: u64,
-    /// One record is with the reader.
+    /// The thread is writing a record.
     is_writing: bool,
 }
 
 impl Queue {
-    /// Starts the thread that writes to `out`. `tell_dropped` says how many records were dropped, once it flows again.
+    /// Starts the thread that writes to `out`. It calls `report_dropped` with the number of dropped records once
+    /// records can be written again.
     pub(super) fn start(
         out: impl Write + Send + 'static,
-        tell_dropped: impl Fn(u64) + Send + 'static,
+        report_dropped: impl Fn(u64) + Send + 'static,
     ) -> io::Result<Self> {
         let queue = Self::default();
         let writer = queue.clone();
-        thread::Builder::new().name("log".to_owned()).spawn(move || writer.carry(out, tell_dropped))?;
+        thread::Builder::new().name("log".to_owned()).spawn(move || writer.carry(out, report_dropped))?;
         Ok(queue)
     }
 
-    /// Waits until all is written, but not longer than `limit`.
+    /// Waits until all records are written, for at most `limit`.
     pub(super) fn wait_until_written(&self, limit: Duration) {
         let is_busy = |state: &mut State| state.is_writing || !state.records.is_empty();
         drop(self.0.changed.wait_timeout_while(self.lock(), limit, is_busy));
@@ -66,10 +67,10 @@ impl Queue {
         self.0.changed.notify_all();
     }
 
-    fn carry(&self, mut out: impl Write, tell_dropped: impl Fn(u64)) {
+    fn carry(&self, mut out: impl Write, report_dropped: impl Fn(u64)) {
         loop {
             let record = self.next();
-            // A log that cannot be written is nothing that could be logged.
+            // A failed write of the log cannot be logged.
             out.write_all(&record).and_then(|()| out.flush()).unwrap_or_default();
             let mut state = self.lock();
             state.is_writing = false;
@@ -77,12 +78,13 @@ impl Queue {
             drop(state);
             self.0.changed.notify_all();
             if 0 < dropped {
-                tell_dropped(dropped);
+                report_dropped(dropped);
             }
         }
     }
 
-    /// The next record. Nothing is dropped while none waits, so there is always one before the number is told.
+    /// Waits for the next record. Records are dropped only while others are in the queue, so there is always a record
+    /// after which the number is reported.
     fn next(&self) -> Vec<u8> {
         let mut state = self.lock();
         loop {
@@ -139,7 +141,7 @@ mod tests {
             queue.write_all(format!("record {number}\n").as_bytes()).unwrap();
         }
         assert!(queue.lock().records.len() <= MOST_RECORDS);
-        // The end of a process does not wait for it either.
+        // The end of a process does not wait for the reader either.
         queue.wait_until_written(Duration::from_millis(1));
 
         let lines = BufReader::new(reader).lines().map(Result::unwrap);

@@ -1,56 +1,56 @@
-//! The gate's verdict with its words, as an agent decides by it and shows it.
+//! The gate's verdict and its texts, by which an agent decides and which it shows.
 
 use schemas::{ProceedReason, Verdict};
 
 use super::OwnRequest;
 
-/// What one look shows an agent of its way to a drain.
+/// Snapshot of the gate and of the agent's drain request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateReading {
-    /// What the gate says; nothing when it was not asked.
+    /// The gate; None if it was not read.
     pub gate: Option<Gate>,
-    /// After a failed drain the next try need not wait.
+    /// True if the next attempt after a failed drain need not wait for the pause.
     pub needs_no_pause: bool,
-    /// The drain request that is ours.
+    /// The agent's own drain request, if it is published.
     pub own: Option<OwnRequest>,
-    /// A drain request that could be made now.
+    /// The request that the agent would publish next.
     pub next: OwnRequest,
 }
 
 impl GateReading {
-    /// The gate was asked, and the device may go down.
+    /// True if the gate was read and the device may go down.
     pub fn is_open(&self) -> bool {
         self.gate.as_ref().is_some_and(Gate::is_open)
     }
 
-    /// What blocks, and what an operator can do about it.
+    /// The reason why the gate holds the operation, and what an operator can do about it.
     pub fn words(&self) -> (String, String) {
         self.gate.as_ref().map_or_else(
-            || ("the gate is being asked".to_owned(), String::new()),
+            || ("the gate is not checked yet".to_owned(), String::new()),
             |gate| (gate.blocked_by.clone(), gate.release.clone()),
         )
     }
 
-    /// What lets the operation go: what the open gate says, else what it said last, as it is `shown`.
+    /// The text that says why the operation is released: that of the open gate, otherwise the last one, `shown`.
     pub fn release(&self, shown: &str) -> String {
         let gate = self.gate.as_ref().filter(|gate| gate.is_open());
         gate.map_or_else(|| shown.to_owned(), |gate| gate.release.clone())
     }
 }
 
-/// What the gate says at one moment.
+/// The gate at the time of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// May the device go down?
+    /// The verdict: whether the device may go down.
     pub verdict: Verdict,
-    /// What blocks; empty when nothing does.
+    /// The reason why the operation is held; empty if it is not.
     pub blocked_by: String,
-    /// What an operator can do about it, or what has let the operation go.
+    /// Hint for the operator, or the reason why the operation is released.
     pub release: String,
 }
 
 impl Gate {
-    /// The device may go down.
+    /// True if the device may go down.
     pub fn is_open(&self) -> bool {
         match self.verdict {
             Verdict::Proceed(_) => true,
@@ -58,8 +58,8 @@ impl Gate {
         }
     }
 
-    /// It may because a request was answered. Such an answer serves only what that request was made for: the node may
-    /// have filled again since (D28).
+    /// True if the device may go down because a request was answered. Such an answer serves only the operation of
+    /// that request, because pods may have come back to the node since (D28).
     pub fn is_answer(&self) -> bool {
         match self.verdict {
             Verdict::Proceed(reason) => match reason {

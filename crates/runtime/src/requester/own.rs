@@ -1,47 +1,48 @@
-//! The request of this agent: which one is ours, and what was seen since.
+//! The agent's own drain request: how it is recognised, and which statuses were seen since it was published.
 
 use jiff::{SignedDuration, Timestamp};
 use schemas::{DrainStatus, GoTime};
 use serde::{Deserialize, Serialize};
 
-/// The request that an agent made, for its operation record: it is how the agent knows its own request again
-/// after a restart.
+/// The request that an agent made, for its operation record, by which the agent recognises its own request after a
+/// restart.
 ///
-/// Keep it durably before [`super::Requester::publish`], and again whenever [`super::Requester::own`] differs.
+/// Record it durably before [`super::Requester::publish`], and again whenever [`super::Requester::own`] differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct OwnRequest {
-    /// The time that identifies it.
+    /// The time of the request, which identifies it.
     pub requested_at: GoTime,
-    /// The time of the request that it replaces, or unset. After a crash between record and publication that
-    /// one still stands, and is ours as well.
+    /// The time of the request that it replaces, or unset. After a crash between record and publication, the replaced
+    /// request is still published and is the agent's own as well.
     pub replaces: GoTime,
-    /// A status changed after the publication, so that an answer of EVE's zedkube can be one to this request.
+    /// True if the status has changed since the publication. Only then can an answer of EVE's zedkube be an answer to
+    /// this request.
     pub seen_other_status: bool,
 }
 
 impl OwnRequest {
-    /// A request made now, in the place of `before`; `standing` is what the file holds.
-    pub(super) fn new(wall: Timestamp, before: Option<&Self>, standing: Option<GoTime>) -> Self {
+    /// A request made now that replaces `before`; `published` is the time in the request's file.
+    pub(super) fn new(wall: Timestamp, before: Option<&Self>, published: Option<GoTime>) -> Self {
         let ours = |time: &GoTime| before.is_some_and(|before| before.has_made(*time));
-        let replaces = standing.filter(ours).unwrap_or_default();
+        let replaces = published.filter(ours).unwrap_or_default();
         let mut requested_at = GoTime::from(wall);
-        // The time is the request's name. A wall clock that jumped back could give a name twice.
-        while ours(&requested_at) || standing == Some(requested_at) {
+        // The time identifies the request. After a wall clock jumped back, the same time could be used twice.
+        while ours(&requested_at) || published == Some(requested_at) {
             let later = requested_at.timestamp().checked_add(SignedDuration::from_nanos(1));
             requested_at = later.unwrap_or(Timestamp::UNIX_EPOCH).into();
         }
         Self { requested_at, replaces, seen_other_status: false }
     }
 
-    /// Whether a request of this time was made by us.
+    /// True if this agent made the request of this time.
     pub(super) fn has_made(&self, requested_at: GoTime) -> bool {
         !requested_at.is_zero() && [self.requested_at, self.replaces].contains(&requested_at)
     }
 }
 
-/// Whether another status than the present one was seen since the publication. Only EVE's zedkube makes that
-/// matter: its answers name no request.
+/// A memory of whether the status has changed since the publication. That matters only for EVE's zedkube, whose
+/// answers do not name a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     first: Option<DrainStatus>,
@@ -49,12 +50,12 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Just published: nothing was seen.
+    /// The request was just published: no status was seen.
     pub(super) fn since_publication() -> Self {
         Self { first: None, other: Some(false) }
     }
 
-    /// After a restart. What happened while this agent was away is not known, unless it was seen before.
+    /// After a restart: it is not known whether the status changed meanwhile, unless that was recorded before.
     pub(super) fn recorded(own: &OwnRequest) -> Self {
         Self { first: None, other: own.seen_other_status.then_some(true) }
     }
@@ -65,7 +66,7 @@ impl Seen {
         }
     }
 
-    /// As `schemas::gate` wants it: `None` is "not known".
+    /// The value for `schemas::gate`: `None` means not known.
     pub(super) fn other(self) -> Option<bool> {
         self.other
     }
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(second.requested_at, time("2026-08-22T16:00:00.000000001Z"));
         assert_eq!(second.replaces, first.requested_at);
 
-        // The second was never published: it is still the first that the third replaces.
+        // The second request was never published: the third replaces the first.
         let third = OwnRequest::new(wall, Some(&second), Some(first.requested_at));
         assert_eq!(third.requested_at, time("2026-08-22T16:00:00.000000002Z"));
         assert_eq!(third.replaces, first.requested_at);
@@ -98,7 +99,7 @@ mod tests {
         let foreign = time("2026-08-22T16:00:00.000000002Z");
         let fourth = OwnRequest::new(wall, Some(&second), Some(foreign));
         assert_eq!(fourth.requested_at, time("2026-08-22T16:00:00.000000003Z"));
-        assert!(fourth.replaces.is_zero(), "somebody else's request is overwritten, but not ours");
+        assert!(fourth.replaces.is_zero(), "a request of another process is overwritten, but is not ours");
 
         let back = OwnRequest::new(Timestamp::UNIX_EPOCH, Some(&second), None);
         assert_eq!(
@@ -113,7 +114,7 @@ mod tests {
         let own = OwnRequest { requested_at: time("2026-01-02T00:00:00Z"), ..OwnRequest::default() };
         assert!(own.has_made(time("2026-01-02T00:00:00Z")));
         assert!(!own.has_made(time("2026-01-01T00:00:00Z")));
-        assert!(!own.has_made(GoTime::ZERO), "a file without a time is nobody's");
+        assert!(!own.has_made(GoTime::ZERO), "a file without a time is not ours");
         let own = OwnRequest { replaces: time("2026-01-01T00:00:00Z"), ..own };
         assert!(own.has_made(time("2026-01-01T00:00:00Z")));
     }

@@ -1,4 +1,4 @@
-//! The requester against real files: zedkube's part is played by publishers in the same root.
+//! Tests of the requester on real files; publishers in the same root play zedkube.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,18 +11,19 @@ use super::*;
 use crate::agent::Agent;
 use crate::flags::{AgentFlags, Assignment};
 
-/// Reached only by a failure: longer than the slowest look, also where the clock is paused and jumps.
+/// Time limit that only a failure reaches: longer than the longest poll interval, also where the clock is paused and
+/// jumps.
 const TOO_LONG: Duration = Duration::from_mins(10);
 const MINUTE: u64 = 60_000;
 
-/// A device with device-op, and with files where zedkube's would be.
+/// A device with device-op, and with the files of zedkube.
 struct Device {
     folder: TempDir,
     agent: Agent,
     zedkube: Zedkube,
 }
 
-/// zedkube's publications. Its lock is held in `lock` while it "runs".
+/// zedkube's publishers. `lock` holds its lock while it "runs".
 struct Zedkube {
     root: Root,
     lock: Option<AgentLock>,
@@ -47,7 +48,7 @@ impl Device {
         self.folder.path().join("run/zedagent/NodeDrainRequest/global.json")
     }
 
-    fn standing(&self) -> Option<NodeDrainRequest> {
+    fn published_request(&self) -> Option<NodeDrainRequest> {
         let key = TopicKey::global();
         read_items(&self.zedkube.root, agent::ZEDAGENT, Persistence::Volatile).items.remove(&key)
     }
@@ -73,7 +74,7 @@ impl Zedkube {
         self.lock = None;
     }
 
-    /// Publishes as zedkube, also when it is EVE's, which has no lock of ours.
+    /// Publishes as zedkube, also as EVE's, which has no lock of ours.
     fn publish<T: Topic>(&self, value: &T) {
         let borrowed = self.lock.is_none().then(|| AgentLock::acquire(&self.root, agent::ZEDKUBE).unwrap());
         let lock = self.lock.as_ref().or(borrowed.as_ref()).unwrap();
@@ -108,7 +109,7 @@ fn report(requests: &[(&str, GoTime, DrainStatus)]) -> NodeDrainReport {
 
 type Change = fn(&Device);
 
-/// Publishes as the caller does, and gives what its record would hold.
+/// Publishes as the caller does, and returns the request in its record.
 fn ask(requester: &mut Requester) -> OwnRequest {
     let own = requester.next_request();
     assert_eq!(requester.publish(own, "reboot").unwrap(), own.requested_at);
@@ -123,12 +124,12 @@ async fn a_drain_from_request_to_answer() {
     device.zedkube.start();
     let mut requester = device.requester(None);
     assert_eq!(requester.verdict(0), Verdict::Publish);
-    assert_eq!(device.standing(), None, "a verdict changes nothing");
+    assert_eq!(device.published_request(), None, "a verdict changes nothing");
 
     let own = ask(&mut requester);
-    let standing = device.standing().unwrap();
-    assert_eq!((standing.requested_at, standing.context.as_str()), (own.requested_at, "reboot"));
-    assert_eq!(standing.requested_by, DrainRequester::DeviceOp);
+    let request = device.published_request().unwrap();
+    assert_eq!((request.requested_at, request.context.as_str()), (own.requested_at, "reboot"));
+    assert_eq!(request.requested_by, DrainRequester::DeviceOp);
     assert_eq!(requester.verdict(0), Verdict::Defer(DeferReason::Starting));
 
     device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Unknown)]);
@@ -143,12 +144,12 @@ async fn a_drain_from_request_to_answer() {
     assert!(requester.release().starts_with("zedkube answered"), "{}", requester.release());
 
     assert!(requester.withdraw().unwrap());
-    assert_eq!(device.standing(), None);
+    assert_eq!(device.published_request(), None);
     assert_eq!(requester.own(), None);
     assert_eq!(requester.verdict(3), Verdict::Publish);
 }
 
-/// D28: in EVE a COMPLETE releases whoever reads it first.
+/// D28: in EVE a COMPLETE releases the agent that reads it first.
 #[tokio::test]
 async fn d28_an_answer_to_somebody_else_releases_nobody() {
     let mut device = Device::new(&[]).await;
@@ -171,7 +172,7 @@ async fn d28_an_answer_to_somebody_else_releases_nobody() {
     assert!(requester.blocked_by().contains("Failed Drain: pod ns/db"), "{}", requester.blocked_by());
 }
 
-/// The file decides, as zedkube reads it; what this process remembers does not.
+/// The request's file decides, as zedkube reads it, and not the memory of this process.
 #[tokio::test]
 async fn a_request_that_does_not_stand_is_published_again() {
     let mut device = Device::new(&[]).await;
@@ -212,7 +213,7 @@ async fn only_an_own_item_is_deleted() {
         (None, hand, false),
         (made(other, GoTime::ZERO), hand, false),
         (made(hand_time, GoTime::ZERO), hand, true),
-        // A crash after the record of a new request and before its publication.
+        // A crash between the record of a new request and its publication.
         (made(other, hand_time), hand, true),
         (made(other, GoTime::ZERO), r#"{"RequestedBy":2}"#, false),
     ] {
@@ -224,7 +225,8 @@ async fn only_an_own_item_is_deleted() {
     }
 }
 
-/// zedkube goes on with the last good content, so the request is not withdrawn before the file is gone or good.
+/// zedkube goes on with the last good request, so the request is not withdrawn before its file is removed or good
+/// again.
 #[tokio::test]
 async fn a_request_that_cannot_be_read_is_not_forgotten() {
     let mut device = Device::new(&[]).await;
@@ -238,7 +240,7 @@ async fn a_request_that_cannot_be_read_is_not_forgotten() {
     assert_eq!(requester.own(), Some(own));
     device.write("run/zedagent/NodeDrainRequest/global.json", &good);
     assert!(requester.withdraw().unwrap());
-    assert_eq!((requester.own(), device.standing()), (None, None));
+    assert_eq!((requester.own(), device.published_request()), (None, None));
 }
 
 #[tokio::test]
@@ -252,7 +254,7 @@ async fn a_restart_goes_on_with_the_recorded_request() {
     let mut requester = device.requester(Some(own));
     assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered(None)));
     drop(requester);
-    // Without the record nobody knows whose request that is.
+    // Without the record it is not known whose request that is.
     assert_eq!(device.requester(None).verdict(0), Verdict::Publish);
 }
 
@@ -269,7 +271,7 @@ async fn no_drain_is_needed_outside_a_cluster_or_when_switched_off() {
     assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Disabled));
 }
 
-/// Whoever searches a log for the word must find each release of a node that was not drained, as a warning.
+/// The log has a warning with a word to search for at each release of a node that was not drained.
 #[tokio::test]
 async fn a_release_without_a_drain_is_a_warning() {
     use schemas::Outcome::{ApiUnreachable, Forced, NoSchedulablePeer};
@@ -287,7 +289,7 @@ async fn a_release_without_a_drain_is_a_warning() {
     }
 }
 
-/// D7: before zedkube of EVE's has published anything, its agents take the device down undrained.
+/// D7: before EVE's zedkube has published anything, EVE's agents take the device down undrained.
 #[tokio::test]
 async fn d7_an_absent_zedkube_is_waited_for_within_limits() {
     let mut device = Device::new(&[("drain.start.timeout", "10m")]).await;
@@ -305,7 +307,7 @@ async fn d7_an_absent_zedkube_is_waited_for_within_limits() {
     );
     assert!(requester.release().contains("start zedkube"), "{}", requester.release());
 
-    // It runs for an hour, then crashes: only what was seen as absence from look to look counts.
+    // zedkube runs for an hour, then crashes: only absence between two snapshots counts.
     device.zedkube.start();
     assert_eq!(requester.verdict(5 * MINUTE), Verdict::Defer(DeferReason::Starting));
     device.zedkube.stop();
@@ -319,7 +321,8 @@ async fn d7_an_absent_zedkube_is_waited_for_within_limits() {
     assert_eq!(requester.verdict(80 * MINUTE), Verdict::Proceed(ProceedReason::ZedkubeAway));
 }
 
-/// Somebody removes zedkube's files while it lives and serves: the device went down undrained after the time-out.
+/// A person removes zedkube's files while zedkube runs and serves its sockets. Seen on a device that then went down
+/// undrained after the time limit.
 #[tokio::test]
 async fn a_zedkube_whose_files_are_removed_is_not_away() {
     let device = Device::new(&[("drain.start.timeout", "10m")]).await;
@@ -344,7 +347,7 @@ async fn a_zedkube_whose_files_are_removed_is_not_away() {
     );
 }
 
-/// zedkube runs, and its loop shows no progress any more.
+/// zedkube runs, but its loop makes no progress any more.
 #[tokio::test]
 async fn a_zedkube_that_hangs_is_waited_for_until_an_operator_lets_the_request_pass() {
     let mut device = Device::new(&[("drain.start.timeout", "1s")]).await;
@@ -395,7 +398,7 @@ async fn a_zedkube_that_hangs_is_waited_for_until_an_operator_lets_the_request_p
     assert!(!requester.ask().is_open());
 }
 
-/// Each request waits its own time: what an earlier one had waited does not count.
+/// The waiting time counts per request: the time that an earlier request had waited does not count.
 #[tokio::test]
 async fn the_wait_for_zedkube_begins_with_the_request() {
     let device = Device::new(&[("drain.start.timeout", "10m")]).await;
@@ -413,7 +416,7 @@ async fn the_wait_for_zedkube_begins_with_the_request() {
     ask(&mut requester);
     assert_eq!(absent(&mut requester, 10), 0);
     assert_eq!(absent(&mut requester, 12), 2);
-    // Nor does a time in which nobody looked: another operation takes the request over.
+    // A time without snapshots does not count either: another operation takes the request over.
     ask(&mut requester);
     assert_eq!(absent(&mut requester, 1000), 0);
 }
@@ -428,7 +431,7 @@ async fn an_absent_zedkube_is_waited_for_without_limit_if_told_so() {
     assert_eq!(verdict, Verdict::Defer(DeferReason::Away { absent_ms: 1000 * MINUTE, limit_ms: None }));
 }
 
-/// D13, D28: an answer of EVE's names a number and no request.
+/// D13, D28: an answer of EVE's zedkube names a number and no request.
 #[tokio::test]
 async fn d13_eves_answer_counts_only_after_another_status() {
     let device = Device::new(&[]).await;
@@ -451,10 +454,10 @@ async fn d13_eves_answer_counts_only_after_another_status() {
 
     assert_eq!(device.requester(Some(recorded)).verdict(0), Verdict::Proceed(ProceedReason::EveComplete));
     let lost = OwnRequest { seen_other_status: false, ..recorded };
-    assert_eq!(device.requester(Some(lost)).verdict(0), Verdict::Publish, "unknown: ask anew");
+    assert_eq!(device.requester(Some(lost)).verdict(0), Verdict::Publish, "unknown: request again");
 }
 
-/// Two of its threads publish NodeDrainStatus, and its file may keep the older value.
+/// Two threads of EVE's zedkube publish NodeDrainStatus, and its file may keep the older value.
 #[tokio::test]
 async fn what_eves_zedkube_says_counts_and_not_what_its_file_holds() {
     let device = Device::new(&[]).await;
@@ -462,7 +465,7 @@ async fn what_eves_zedkube_says_counts_and_not_what_its_file_holds() {
     let lock = AgentLock::acquire(root, agent::ZEDKUBE).unwrap();
     let zedkube = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, &lock);
     let mut zedkube = zedkube.and_then(Publisher::served).unwrap();
-    // EVE's has no lock of ours.
+    // EVE's zedkube has no lock of ours.
     drop(lock);
     let (key, requested_by) = (TopicKey::global(), EVE_BY_US);
     let mut say = |status| zedkube.publish(&key, &NodeDrainStatus { status, requested_by }).unwrap();
@@ -498,7 +501,7 @@ async fn d21_eves_zedkube_is_not_asked_while_it_drains_for_another() {
     }
 }
 
-/// D7: EVE's NOTSUPPORTED may only mean that the configuration has not been read yet.
+/// D7: NOTSUPPORTED of EVE's zedkube may only mean that it has not read the configuration yet.
 #[tokio::test]
 async fn d7_eves_not_supported_needs_a_word_about_the_cluster() {
     let device = Device::new(&[]).await;
@@ -536,7 +539,7 @@ async fn a_report_that_is_refused_leaves_the_last_good_one() {
     assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered(None)));
 }
 
-/// What nobody can read must not look like EVE's zedkube, or like none at all: both may let the device go.
+/// A file that cannot be read must not look like EVE's zedkube, or like no zedkube: both may release the device.
 #[tokio::test]
 async fn what_cannot_be_read_releases_nobody() {
     let report = "run/zedkube/NodeDrainReport/global.json";
@@ -545,10 +548,10 @@ async fn what_cannot_be_read_releases_nobody() {
     let unknown = DeferReason::Draining(Some(DrainStatus::Unknown));
     let away = DeferReason::Away { absent_ms: 0, limit_ms: Some(10 * MINUTE) };
     for (is_running, files, expected) in [
-        // EVE's zedkube, by its status alone, whatever that says.
+        // EVE's zedkube, recognised by its status alone, whatever the status is.
         (false, &[(status, "{")][..], unknown),
         (false, &[(status, r#"{"Status":300}"#)], unknown),
-        // Ours, dead: its status is nobody's answer.
+        // Our zedkube has died: its status is no answer any more.
         (false, &[(status, complete), (report, "{")], away),
         (false, &[(report, "[]")], away),
         (true, &[(status, complete), (report, "{")], DeferReason::Draining(Some(DrainStatus::Complete))),
@@ -649,12 +652,12 @@ async fn a_pause_is_woken_by_the_report_alone() {
     }
 }
 
-/// The lock of zedkube makes no event.
+/// The lock of zedkube causes no event.
 #[tokio::test(start_paused = true)]
 async fn without_any_event_there_is_a_look_now_and_then() {
     let device = Device::new(&[]).await;
     let mut requester = device.requester(None);
-    assert!(tokio::time::timeout(LOOK * 2, requester.changed(Listen::ToGate)).await.is_ok());
+    assert!(tokio::time::timeout(POLL * 2, requester.changed(Listen::ToGate)).await.is_ok());
 }
 
 #[tokio::test]

@@ -1,18 +1,18 @@
-//! A verdict in words, for the status that an operator reads.
+//! The texts of a verdict, for the status that an operator reads.
 
 use schemas::{DeferReason, NodeDrainReport, Outcome, ProceedReason, Verdict};
 use text::one_line;
 
-/// So much of zedkube's own words is repeated, in bytes. Its sentences have a tenth of that; a report that somebody
-/// wrote by hand may hold a megabyte, and a status of ours has to fit a message.
+/// Limit in bytes for a text of zedkube that is shown. Its sentences have a tenth of that; a report that was written
+/// by hand may hold a megabyte, and a status has to fit into one message.
 const MOST_WORDS: usize = 1024;
 
-/// What holds the operation back: zedkube's own reason where it has one.
+/// The reason why the operation is held: zedkube's own reason if it has one.
 pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> String {
     let reason = said(report.map(|report| &report.reason));
     match verdict {
         Verdict::Proceed(_) => String::new(),
-        Verdict::Publish => "a drain of this node is being asked for".to_owned(),
+        Verdict::Publish => "a drain of this node is being requested".to_owned(),
         Verdict::Failed(status) => reason.map_or_else(
             || format!("the drain failed: {status}"),
             |reason| format!("the drain failed: {status}: {reason}"),
@@ -29,7 +29,8 @@ pub(super) fn blocked_by(verdict: Verdict, report: Option<&NodeDrainReport>) -> 
     }
 }
 
-/// What an operator can do, zedkube's own hint where it has one; or what has let the operation go, and `by` whose word.
+/// The hint for the operator, zedkube's own if it has one; or the reason why the operation is released, with `by`,
+/// the operator who forced it.
 pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, by: &str) -> String {
     let hint = said(report.map(|report| &report.hint));
     match verdict {
@@ -46,7 +47,7 @@ pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, by: &s
              drain; time alone does not"
                 .to_owned()
         }
-        // Without a hint the report has no more to say: `ebb status` is where these words are read.
+        // Without a hint the report has nothing to add: these texts are shown in `ebb status`.
         Verdict::Defer(DeferReason::Draining(_)) | Verdict::Failed(_) => hint.unwrap_or_default(),
         Verdict::Defer(DeferReason::EveBusy(_)) => "wait: the drain that runs has to end first".to_owned(),
         Verdict::Defer(DeferReason::EveStale(_) | DeferReason::EveClusterUnclear) => {
@@ -55,7 +56,7 @@ pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, by: &s
     }
 }
 
-/// What has let it go; of an operator's word also who gave it, and why.
+/// The reason why the operation is released; if an operator forced it, also the name and the reason.
 fn released(reason: ProceedReason, by: &str) -> String {
     let is_somebodys =
         matches!(reason, ProceedReason::Passed | ProceedReason::Answered(Some(Outcome::Forced)));
@@ -65,7 +66,7 @@ fn released(reason: ProceedReason, by: &str) -> String {
     reason.to_string()
 }
 
-/// Whether two verdicts differ in nothing but time that went by.
+/// True if two verdicts differ in the elapsed time only.
 pub(super) fn is_same(one: Verdict, other: Verdict) -> bool {
     match (one, other) {
         (
@@ -113,7 +114,7 @@ mod tests {
             (FAILED, Some(&said), "the drain failed: Failed Drain: db waits", "scale db"),
             (FAILED, None, "the drain failed: Failed Drain", ""),
             (AWAY, Some(&said), "zedkube does not run (5 s of 60 s)", "start zedkube"),
-            (Verdict::Publish, Some(&said), "a drain of this node is being asked for", ""),
+            (Verdict::Publish, Some(&said), "a drain of this node is being requested", ""),
             (ANSWERED, Some(&said), "", "zedkube answered the request: the node may go down"),
         ] {
             assert_eq!(blocked_by(verdict, report), reason, "{verdict:?}");

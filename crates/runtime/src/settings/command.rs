@@ -1,4 +1,4 @@
-//! Settings that are programs to start: argument lists, never a shell line.
+//! Settings that are programs with arguments: lists, never a shell line.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use super::notation::{AbsolutePath, Notation};
 
-/// So many arguments, and so many commands in a list of commands.
+/// Limit for the arguments of a command, and for the commands in a list.
 const MOST: usize = 64;
-/// So many bytes per argument.
+/// Limit in bytes for one argument.
 const LONGEST: usize = 4096;
 
-/// A program and its arguments, started directly: no shell reads them, so nothing needs quoting.
+/// A program and its arguments, started without a shell, so nothing needs quoting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The program: a path, or a name looked up in `PATH`.
     pub program: String,
-    /// What it is given.
+    /// The arguments.
     pub arguments: Vec<String>,
 }
 
-/// The items of a list that is not too long.
+/// The items of a list; None if it is too long.
 fn items(written: &Value) -> Option<&Vec<Value>> {
     written.as_array().filter(|items| items.len() <= MOST)
 }
@@ -60,7 +60,7 @@ impl Notation for Commands {
     }
 }
 
-/// Where the version of the running image is found.
+/// The source of the running image's version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionSource {
     /// The first line that a command prints.

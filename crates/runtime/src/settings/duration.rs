@@ -1,13 +1,13 @@
-//! Durations as people write them: `500ms`, `90s`, `5m`, `2h`, `1d`, `10y`.
+//! Durations in the notation of people: `500ms`, `90s`, `5m`, `2h`, `1d`, `10y`.
 
 use std::time::Duration;
 
-/// The units, largest first, in milliseconds. A year is 365 days: it only bounds how long to wait.
+/// The units in milliseconds, largest first. A year is 365 days, because it only limits waiting times.
 const UNITS: [(&str, u64); 6] =
     [("y", 365 * DAY), ("d", DAY), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 const DAY: u64 = 24 * 3_600_000;
 
-/// The duration that `text` names: one whole number and one unit, nothing else.
+/// Parses a duration: one whole number and one unit.
 ///
 /// `None` for anything else, also for a bare number (its unit would be a guess) and for more than 2^64 ms.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
@@ -18,9 +18,9 @@ pub(crate) fn parse(text: &str) -> Option<Duration> {
     number.checked_mul(*milliseconds).map(Duration::from_millis)
 }
 
-/// `duration` with the largest unit that divides it: 300 s is `5m`, 90 s is `90s`, zero is `0s`.
+/// The text of `duration` with the largest unit that divides it: 300 s is `5m`, 90 s is `90s`, zero is `0s`.
 ///
-/// What is below a millisecond is not shown.
+/// Fractions of a millisecond are left out.
 pub(crate) fn show(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
     if milliseconds == 0 {

@@ -1,4 +1,4 @@
-//! One layer as its writer left it: keys and values with their places, not judged yet.
+//! A layer as it was written: keys and values with their places, not checked yet.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ use super::problem::{Origin, Problem};
 use super::values::{of_controller, of_toml};
 use crate::flags::AgentFlags;
 
-/// The key of `[[rule]]`, which is no setting with one value: the rules of all layers count.
+/// The key of `[[rule]]`. It is not a setting with one value: the rules of all layers count.
 pub(crate) const RULE: &str = "rule";
 
-/// A settings file may be this long: many times what all settings need.
+/// Limit in bytes for a settings file: many times the size of all settings.
 const MOST_BYTES: u64 = 256 * 1024;
-/// So many files are read from `ebb.d`.
+/// Limit for the files in `ebb.d`.
 const MOST_FILES: usize = 256;
 
-/// A key, its value, and where they stand.
+/// A key, its value, and their place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
@@ -29,23 +29,23 @@ pub(crate) struct Entry {
     pub(crate) origin: Origin,
 }
 
-/// One of the rules of a file.
+/// A rule of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WrittenRule {
-    /// A `[[rule]]` with its own keys.
+    /// A `[[rule]]` with its keys.
     Table { origin: Origin, entries: Vec<Entry> },
-    /// Something else that stands in its place.
+    /// Another value under the key `rule`.
     Other { origin: Origin, value: Value },
 }
 
-/// One layer.
+/// A layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fragment {
-    /// What flags or the controller say, in their order.
+    /// The settings of the flags or of the controller, in their order.
     Entries(Vec<Entry>),
-    /// What a file says, in its order.
+    /// The settings and rules of a file, in its order.
     File { path: PathBuf, entries: Vec<Entry>, rules: Vec<WrittenRule> },
-    /// A file that cannot be used: nobody knows what it would have said.
+    /// A file that cannot be used, so its settings are not known.
     Unusable { path: PathBuf, problems: Vec<Problem> },
 }
 
@@ -64,7 +64,8 @@ pub(crate) fn fragments(
     fragments
 }
 
-/// The settings files that there are, or have to be, the lowest layer first; a folder that cannot be listed is one.
+/// The settings files that exist or have to exist, the lowest layer first; a folder that cannot be listed counts as
+/// one.
 pub fn settings_files(root: &Root, flags: &AgentFlags) -> Vec<PathBuf> {
     let path = |fragment| match fragment {
         Fragment::File { path, .. } | Fragment::Unusable { path, .. } => Some(path),
@@ -73,7 +74,7 @@ pub fn settings_files(root: &Root, flags: &AgentFlags) -> Vec<PathBuf> {
     fragments(root, flags, None).into_iter().filter_map(path).collect()
 }
 
-/// The paths whose change can change the settings.
+/// The paths to watch for changes of the settings.
 pub(crate) fn watched_paths(root: &Root, flags: &AgentFlags) -> Vec<PathBuf> {
     let standard = STANDARD_FILES.iter().chain([&DROP_IN_FOLDER]).map(|path| root.join(path));
     standard.chain(flags.config.iter().cloned()).collect()
@@ -82,14 +83,14 @@ pub(crate) fn watched_paths(root: &Root, flags: &AgentFlags) -> Vec<PathBuf> {
 const STANDARD_FILES: [&str; 2] = ["/usr/lib/ebb/ebb.toml", "/etc/ebb/ebb.toml"];
 const DROP_IN_FOLDER: &str = "/etc/ebb/ebb.d";
 
-/// Whether a file has to be there.
+/// The treatment of a missing file: an error or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     IsFine,
     IsAProblem,
 }
 
-/// The files of a drop-in folder by name; hidden files are an editor's.
+/// The files of a drop-in folder by name. Hidden files are left out, because editors create them.
 fn folder(path: &Path) -> Vec<Fragment> {
     let names = match toml_names(path) {
         Ok(names) => names,
@@ -132,8 +133,8 @@ fn unusable(path: &Path, reason: &str, accepted: &str) -> Fragment {
     Fragment::Unusable { path: path.to_owned(), problems: vec![Problem::with_file(origin, reason, accepted)] }
 }
 
-/// What a settings file says. A file with a single syntax error is not used at all: after a broken
-/// `[section]` its keys would land in another one.
+/// Parses a settings file. A file with a single syntax error is not used at all: after a broken `[section]` its keys
+/// would belong to another section.
 fn file_content(path: &Path, bytes: &[u8]) -> Fragment {
     let Ok(text) = std::str::from_utf8(bytes) else { return unusable(path, "it is not UTF-8", "TOML") };
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -156,7 +157,7 @@ fn line_origin(path: &Path, text: &str, offset: usize) -> Origin {
     Origin::File { path: path.to_owned(), line: Some(line) }
 }
 
-/// What stands below `rule`: tables, if it was written as `[[rule]]`.
+/// The values under the key `rule`: tables, if it is written as `[[rule]]`.
 fn written_rules(file: &DeTable<'_>, origin: &impl Fn(usize) -> Origin) -> Vec<WrittenRule> {
     let Some((name, value)) = file.iter().find(|(name, _)| name.get_ref() == RULE) else { return Vec::new() };
     let written_rule = |item: &Spanned<_>| written_rule(item.get_ref(), origin(item.span().start), origin);
@@ -170,7 +171,7 @@ fn written_rules(file: &DeTable<'_>, origin: &impl Fn(usize) -> Origin) -> Vec<W
     }
 }
 
-/// A table in a rule is no section: it is the value of its key, and none that a key takes.
+/// A table in a rule is not a section: it is the value of its key, and no key accepts it.
 fn written_rule(value: &DeValue<'_>, start: Origin, origin: &impl Fn(usize) -> Origin) -> WrittenRule {
     let Some(table) = value.as_table() else {
         return WrittenRule::Other { origin: start, value: of_toml(value) };
@@ -185,7 +186,7 @@ fn written_rule(value: &DeValue<'_>, start: Origin, origin: &impl Fn(usize) -> O
     WrittenRule::Table { origin: start, entries: lines.into_iter().map(entry).collect() }
 }
 
-/// Tables and dotted keys alike become dotted keys; rules are none. The parser bounds how deep tables can be nested.
+/// Turns tables and dotted keys into dotted keys, except rules. The parser limits how deep tables can be nested.
 fn flatten(
     entries: &mut Vec<Entry>,
     section: Option<&str>,
@@ -198,7 +199,7 @@ fn flatten(
             None if name.get_ref() == RULE => continue,
             None => name.get_ref().to_string(),
         };
-        // An empty section, left over after its keys were commented out, says nothing.
+        // An empty section, left after its keys were commented out, is ignored.
         let is_leftover = |inner: &DeTable<'_>| inner.is_empty() && row_of(&key).is_none();
         if let Some(inner) = value.get_ref().as_table().filter(|inner| !inner.is_empty()) {
             flatten(entries, Some(&key), inner, origin);
@@ -208,7 +209,7 @@ fn flatten(
     }
 }
 
-/// EVE's settings out of the controller's map; the others in it are none of ours.
+/// EVE's settings in the controller's map; its other settings are ignored.
 fn controllers(map: &ConfigItemValueMap) -> Fragment {
     let entry = |key: &'static str| {
         let item = map.global_settings.get(key)?;

@@ -1,7 +1,7 @@
-//! Every setting: its key, its type, and how it is written. What it means and its default stand in `docs/settings.md`.
+//! Every setting: its key, its type, and its notation. Meanings and defaults are in `docs/settings.md`.
 //!
-//! What a drain may do is [`session::Policy`] and [`drain::Policy`] themselves: the structs `…Keys` here give their
-//! fields the keys.
+//! The settings of a drain are [`session::Policy`] and [`drain::Policy`] themselves: the structs `…Keys` here give
+//! their fields the keys.
 #![expect(missing_docs, reason = "docs/settings.md has the meaning of each key")]
 
 use std::collections::BTreeSet;
@@ -23,11 +23,11 @@ use super::notation::{
 };
 use super::values::defaults;
 
-/// Every setting of every agent. An `Option` is left only where a setting has no default; then `None` means that
-/// nothing was set.
+/// The settings of all agents. An `Option` is used only where a setting has no default; `None` means that it is not
+/// set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// What a drain may do and how long it may take. Complete but for `beside_zedbox`, which is no setting.
+    /// The settings of a drain. Complete except for `beside_zedbox`, which is not a setting.
     #[serde(flatten, with = "DeviceKeys")]
     pub policy: session::Policy,
     #[serde(flatten)]
@@ -53,7 +53,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings with what follows from several of them: our durations win over EVE's numbers.
+    /// The settings after the rules that combine several of them: our durations override EVE's numbers.
     pub(crate) fn complete(mut self) -> Self {
         let Self { policy, eve, health, .. } = &mut self;
         policy.drain.attempt_timeout = eve.attempt_timeout.unwrap_or(eve.drain_timeout);
@@ -111,7 +111,7 @@ struct DeviceKeys {
     beside_zedbox: bool,
 }
 
-/// The keys of [`drain::Policy`]; what has none is the same on every device.
+/// The keys of [`drain::Policy`]; a field without a key is the same on every device.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "drain::Policy")]
 #[expect(clippy::struct_excessive_bools, reason = "the fields of drain::Policy")]
@@ -156,7 +156,7 @@ struct DrainKeys {
     deadline_freezes: bool,
 }
 
-/// Nobody waits for the end of a drain there.
+/// True: on a device no person waits for the end of a drain.
 fn on_a_device() -> bool {
     true
 }
@@ -204,7 +204,7 @@ pub(crate) struct RuleKeys {
     grace: Option<Duration>,
 }
 
-/// EVE's numbers, and our durations that win over them.
+/// EVE's settings with numbers, and our durations that override them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EveSettings {
     #[serde(rename = "kubernetes.drain.timeout", with = "Number::<HOUR, 1, MOST>")]
@@ -223,7 +223,7 @@ pub struct EveSettings {
     pub peer_window: Option<Duration>,
 }
 
-/// How long agents wait for a zedkube that is not running.
+/// The waiting time for a zedkube that is not running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainSettings {
     #[serde(rename = "drain.start.timeout", with = "Span::<1, { 30 * DAY }>")]
@@ -255,7 +255,7 @@ pub struct NodeSettings {
     pub name: Option<String>,
 }
 
-/// Where the slots of the group are kept.
+/// The place of the group's slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotSettings {
     #[serde(rename = "slots.group", with = "DnsLabel")]
@@ -264,7 +264,7 @@ pub struct SlotSettings {
     pub namespace: String,
 }
 
-/// What is asked before a drain.
+/// The health checks before a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthSettings {
     #[serde(rename = "health.command", with = "OrNone::<Command>")]

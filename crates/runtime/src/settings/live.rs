@@ -14,13 +14,14 @@ use super::load::{Loaded, load};
 use super::problem::Problem;
 use crate::flags::AgentFlags;
 
-/// A change counts when two looks this far apart agree on it: an editor that empties a file before it fills it, or
-/// a person's `echo >`, must not put the defaults into effect in between.
+/// A change takes effect when two snapshots at this interval agree on it: an editor that empties a file before it
+/// fills it, or a person's `echo >`, must not put the defaults into effect in between.
 const SETTLE: Duration = Duration::from_secs(1);
-/// So many looks at most, lest somebody who writes all the time keeps the settings old for ever.
+/// Limit for the number of snapshots, because a file that is written all the time must not keep the old settings for
+/// ever.
 const MOST_LOOKS: usize = 10;
 
-/// The settings of an agent, always the ones in effect. Clones follow independently.
+/// The settings of an agent, always those in effect. Each clone follows on its own.
 #[derive(Clone, Debug)]
 pub struct SettingsWatch(watch::Receiver<Arc<Loaded>>);
 
@@ -30,7 +31,7 @@ impl SettingsWatch {
         Self(watch::channel(Arc::new(loaded)).1)
     }
 
-    /// Loads the settings and follows them from now on; ends with the last clone. Call it in a tokio runtime.
+    /// Loads the settings and follows them; ends with the last clone. Call it in a tokio runtime.
     pub(crate) fn start(root: Root, flags: AgentFlags) -> Self {
         let mut sources = Sources::open(root, flags);
         let first = load(&sources.root, &sources.flags, sources.map());
@@ -46,12 +47,13 @@ impl SettingsWatch {
         Self(receiver)
     }
 
-    /// The settings in effect. Take them anew for each decision, attempt or action, as the setting says.
+    /// The settings in effect. Read them again for each decision, attempt or action, as `docs/settings.md` says for
+    /// the setting.
     pub fn current(&self) -> Arc<Settings> {
         Arc::clone(&self.0.borrow().settings)
     }
 
-    /// The same with origins and problems.
+    /// The settings in effect with origins and problems.
     pub fn loaded(&self) -> Arc<Loaded> {
         Arc::clone(&self.0.borrow())
     }
@@ -65,7 +67,7 @@ impl SettingsWatch {
     }
 }
 
-/// Where the layers that can change come from.
+/// The layers that can change.
 struct Sources {
     root: Root,
     flags: AgentFlags,
@@ -104,7 +106,7 @@ impl Sources {
         Loaded { refused, ..before.reload(&self.root, &self.flags, self.map()) }
     }
 
-    /// What two looks agree on.
+    /// The settings on which two snapshots agree.
     async fn settled(&self, before: &Loaded) -> Loaded {
         let mut last = self.look(before);
         for _ in 0..MOST_LOOKS {
@@ -148,9 +150,9 @@ fn log_changes(before: &Loaded, after: &Loaded) {
     log_problems(&after.problems, &before.problems);
 }
 
-/// The new ones; the old ones have been told.
-fn log_problems(problems: &[Problem], told: &[Problem]) {
-    for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+/// Logs the new problems; the old ones were logged before.
+fn log_problems(problems: &[Problem], logged: &[Problem]) {
+    for problem in problems.iter().filter(|problem| !logged.contains(problem)) {
         tracing::warn!("settings: {problem}");
     }
 }

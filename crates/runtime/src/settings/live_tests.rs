@@ -1,4 +1,4 @@
-//! Settings that change while they are followed, with real files.
+//! Tests of settings that change while an agent follows them, on real files.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use schemas::{ConfigItemType, ConfigItemValue};
 
 use super::*;
 
-/// Reached only by a failure. The clock of these tests is paused and jumps when nothing else is to do, so it is longer
-/// than the slowest look.
+/// Time limit that only a failure reaches. The clock of these tests is paused and jumps when no task can run, so the
+/// limit is longer than the longest interval.
 const TOO_LONG: Duration = Duration::from_mins(10);
 
 fn write(path: &Path, text: &str) {
@@ -18,7 +18,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Returns when the settings are as `expected` says.
+/// Waits until the settings satisfy the condition.
 async fn until(settings: &mut SettingsWatch, expected: impl Fn(&Loaded) -> bool) {
     let reached = async {
         while !expected(&settings.loaded()) {
@@ -35,7 +35,7 @@ async fn files_and_the_controller_are_followed() {
     let mut settings = SettingsWatch::start(root.clone(), AgentFlags::default());
     assert_eq!(settings.current().policy.attempts, 5);
 
-    // Neither the folder nor the file was there at the start.
+    // Neither the folder nor the file existed at the start.
     let file = folder.path().join("etc/ebb/ebb.d/10-ours.toml");
     write(&file, "drain.attempts = 7");
     until(&mut settings, |loaded| loaded.settings.policy.attempts == 7).await;
@@ -72,13 +72,13 @@ async fn a_map_of_the_controller_that_is_refused_is_told_and_the_last_good_one_c
     assert_eq!(settings.current().policy.drain.attempt_timeout, before);
     fs::remove_file(&file).unwrap();
     until(&mut settings, |loaded| loaded.refused.is_empty()).await;
-    // One that is there at the start.
+    // A file that exists at the start.
     write(&file, "[]");
     let mut settings = SettingsWatch::start(root, AgentFlags::default());
     until(&mut settings, |loaded| !loaded.refused.is_empty()).await;
 }
 
-/// An editor that empties the file first must not switch a safety off for a moment.
+/// An editor that empties the file first must not switch a safety setting off for a moment.
 #[tokio::test(start_paused = true)]
 async fn a_half_written_file_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();

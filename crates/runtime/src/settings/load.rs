@@ -1,4 +1,5 @@
-//! From layers to settings: later layers win, every mistake is listed, none stops an agent.
+//! Makes settings of the layers: later layers override earlier ones, every mistake is listed, and no mistake stops an
+//! agent.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,67 +18,68 @@ use super::rules::{RuleList, ShownRule};
 use super::values::{Values, as_flag, by_key, readings, with};
 use crate::flags::AgentFlags;
 
-/// So many problems are kept; a file full of garbage must not fill the log.
+/// Limit for the number of problems: a file full of garbage must not fill the log.
 const MOST_PROBLEMS: usize = 200;
 
-/// Settings that decide whether a device may go down undrained. A bad value of one of them becomes [`SAFE_WORD`]; a bad
-/// value of another one leaves the layer below in effect.
+/// Settings that decide whether a device may go down undrained. A bad value of one of these becomes [`SAFE_WORD`]; a
+/// bad value of any other setting leaves the layer below in effect.
 pub(crate) const SAFE: [&str; 3] = ["api-unreachable", "no-peer", "drain.start.on-timeout"];
 const SAFE_WORD: &str = "wait";
 
-/// The settings in effect, where each comes from, and every mistake that was found on the way.
+/// The settings in effect, the origin of each, and every mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// What code uses.
+    /// The settings.
     pub settings: Arc<Settings>,
-    /// By key; the value of a key that is missing here is the compiled default.
+    /// The origin of each setting by key; a key that is missing here has the compiled default.
     pub origins: BTreeMap<&'static str, Origin>,
-    /// Where each rule stands, by its name.
+    /// The origin of each rule, by its name.
     pub rule_origins: BTreeMap<String, Origin>,
-    /// In the order of the layers; at most 200.
+    /// The problems in the order of the layers; at most 200.
     pub problems: Vec<Problem>,
-    /// Keys with a new value that counts only after a restart of the agent.
+    /// Keys whose new value takes effect only after a restart of the agent.
     pub after_restart: Vec<&'static str>,
-    /// The controller's items that are refused as a whole: what they said before counts.
+    /// Items of the controller that are refused as a whole: their last good content stays in effect.
     pub refused: Vec<Refusal>,
 }
 
-/// One setting for a reader: `ebb config show`, and with `--json` as it is.
+/// A setting for display: `ebb config show`, and with `--json` as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownSetting {
     /// The key.
     pub key: &'static str,
-    /// The value in effect, as it would be given to `--set`.
+    /// The value in effect, in the form for `--set`.
     pub value: String,
-    /// Which layer it comes from.
+    /// The layer that it comes from.
     pub origin: String,
     /// The compiled default.
     pub default: &'static str,
-    /// What is accepted.
+    /// The accepted values.
     pub accepted: &'static str,
-    /// From when on a change counts.
+    /// When a change takes effect.
     pub live: &'static str,
-    /// What it does.
+    /// The meaning.
     pub meaning: &'static str,
 }
 
 /// Reads all layers: defaults, files, the controller's values, `--config`, `--set`.
 ///
-/// Never fails. A key with a bad value keeps the layer below, except the three that become `wait`; an unusable
-/// file counts as a bad value of those three. The caller decides about [`Loaded::bad_flags`].
+/// Never fails. A key with a bad value keeps the value of the layer below, except the three keys that become `wait`;
+/// an unusable file counts as a bad value of those three. The caller decides about [`Loaded::bad_flags`].
 pub fn load(root: &Root, flags: &AgentFlags, controller: Option<&ConfigItemValueMap>) -> Loaded {
     Layering::new(None).finish(fragments(root, flags, controller))
 }
 
 impl Loaded {
-    /// The same after a change. What is bad now keeps the value it had; what cannot change live keeps it, too.
+    /// Reads all layers again after a change. A setting that is bad now, or that cannot change while the agent runs,
+    /// keeps its value.
     #[must_use]
     pub fn reload(&self, root: &Root, flags: &AgentFlags, controller: Option<&ConfigItemValueMap>) -> Self {
         Layering::new(Some(self)).finish(fragments(root, flags, controller))
     }
 
-    /// The mistakes on the command line, for which a program exits with 2.
+    /// The mistakes on the command line, which lead to exit code 2.
     pub fn bad_flags(&self) -> Vec<Problem> {
         self.problems.iter().filter(|problem| problem.origin.is_flag()).cloned().collect()
     }
@@ -97,7 +99,7 @@ impl Loaded {
         ROWS.iter().map(shown).collect()
     }
 
-    /// Every rule with its values and origin, in the order in which they count.
+    /// Every rule with its values and origin, in the order in which the rules are tried.
     pub fn shown_rules(&self) -> Vec<ShownRule> {
         self.rule_list().shown()
     }
@@ -116,27 +118,27 @@ impl Loaded {
     }
 }
 
-/// What was in effect before a live change.
+/// The settings in effect before a live change.
 struct Before<'a> {
     loaded: &'a Loaded,
     values: Values,
     rules: RuleList,
 }
 
-/// Settings under construction.
+/// Settings while the layers are read.
 struct Layering<'a> {
     before: Option<Before<'a>>,
     settings: Settings,
-    /// The same by key.
+    /// The values of `settings` by key.
     values: Values,
     origins: BTreeMap<&'static str, Origin>,
-    /// All layers' rules count, so they are kept apart from the settings, of which the last wins.
+    /// The rules of all layers count, so they are kept apart from the settings, of which the last value counts.
     rules: RuleList,
     problems: Vec<Problem>,
 }
 
 impl<'a> Layering<'a> {
-    /// The compiled defaults.
+    /// Begins with the compiled defaults.
     fn new(before: Option<&'a Loaded>) -> Self {
         let settings = Settings::default();
         let before = before.map(|loaded| Before {
@@ -162,7 +164,7 @@ impl<'a> Layering<'a> {
                     self.enter_all(entries);
                     self.enter_rules(&path, rules);
                 }
-                Fragment::Unusable { path, problems } => self.pass_over(&path, problems),
+                Fragment::Unusable { path, problems } => self.skip_unusable(&path, problems),
             }
         }
         let after_restart = self.keep_what_needs_a_restart();
@@ -177,7 +179,7 @@ impl<'a> Layering<'a> {
             after_restart,
             refused: Vec::new(),
         };
-        loaded.say_what_holds(&values);
+        loaded.name_values_in_effect(&values);
         loaded
     }
 
@@ -198,7 +200,7 @@ impl<'a> Layering<'a> {
         }
     }
 
-    /// Puts a value that somebody wrote. A value of the command line is text, whatever it stands for.
+    /// Puts a value as it is written. A value on the command line is text, whatever type the setting has.
     fn put_written(&mut self, key: &'static str, value: &Value, origin: &Origin) -> Result<(), String> {
         let (value, literal) = match value.as_str().filter(|_| origin.is_flag()) {
             Some(text) => readings(text),
@@ -211,7 +213,7 @@ impl<'a> Layering<'a> {
         }
     }
 
-    /// Puts a value, or says what is accepted.
+    /// Puts a value, or returns the accepted values.
     fn put(&mut self, key: &'static str, value: Value, origin: &Origin) -> Result<(), String> {
         self.settings = with(&self.values, key, value)?;
         self.values = by_key(&self.settings);
@@ -234,7 +236,7 @@ impl<'a> Layering<'a> {
         self.problems.extend(problems.into_iter().take(room));
     }
 
-    /// After a bad value: what held before the change, else the safe word, else the layer below as it is.
+    /// After a bad value: the value from before the change; at a first start the safe word, or the layer below.
     fn make_safe(&mut self, key: &'static str, origin: &Origin) {
         if self.before.is_some() {
             self.keep(key);
@@ -243,9 +245,9 @@ impl<'a> Layering<'a> {
         }
     }
 
-    /// After an unusable file or folder: all that came from it stays, and at a first start the safe words hold, since
-    /// it may have said them.
-    fn pass_over(&mut self, path: &Path, problems: Vec<Problem>) {
+    /// After an unusable file or folder: its settings from before the change stay in effect. At a first start the
+    /// safe words take effect, because the file may have set them.
+    fn skip_unusable(&mut self, path: &Path, problems: Vec<Problem>) {
         self.complain(problems);
         let Some(before) = &self.before else {
             let origin = Origin::File { path: path.to_owned(), line: None };
@@ -273,24 +275,24 @@ impl<'a> Layering<'a> {
         changed
     }
 
-    /// Takes the value over that held before the change.
+    /// Puts the value from before the change.
     fn keep(&mut self, key: &'static str) {
         let Some(before) = &self.before else { return };
         let Some(value) = before.values.get(key).cloned() else { return };
         let origin = before.loaded.origin(key).clone();
-        // It was accepted before.
+        // The value was accepted before.
         self.put(key, value, &origin).unwrap_or_default();
     }
 
     fn put_safe_word(&mut self, key: &'static str, origin: &Origin) {
-        // A test proves that all three take it.
+        // A test shows that all three keys accept this word.
         self.put(key, SAFE_WORD.into(), origin).unwrap_or_default();
     }
 }
 
 impl Loaded {
-    /// Completes the problems once all layers are known.
-    fn say_what_holds(&mut self, values: &Values) {
+    /// Completes the problems with the values in effect, once all layers are read.
+    fn name_values_in_effect(&mut self, values: &Values) {
         let safe = SAFE.map(|key| format!("{key} = {}", self.in_effect(values, key))).join(", ");
         let rules = self.rule_list();
         let mut problems = std::mem::take(&mut self.problems);
@@ -311,12 +313,12 @@ fn is_of_a_rule(key: &str) -> bool {
     key.split('.').next() == Some(RULE)
 }
 
-/// What an unknown key could have been: the settings of its section, or the one that ends like it.
+/// The accepted values for an unknown key: the settings of its section, or the one with the same ending.
 fn known_keys(key: &str) -> String {
     if is_of_a_rule(key) || key.split('.').next_back() == Some(RULE) {
         return "rules as `[[rule]]` in a file, each with its keys below it".to_owned();
     }
-    // A key written below the last `[section]` instead of above the first one.
+    // A key that is written below the last `[section]` instead of above the first one.
     if let Some(row) = ROWS.iter().find(|row| key.ends_with(&format!(".{}", row.key))) {
         return format!("`{}`; it must stand above the first [section]", row.key);
     }

@@ -1,4 +1,4 @@
-//! Layers, origins, problems, and what holds after a mistake.
+//! Tests of layers, origins, problems, and the values in effect after a mistake.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::flags::Assignment;
 const VENDOR: &str = "usr/lib/ebb/ebb.toml";
 const MAIN: &str = "etc/ebb/ebb.toml";
 
-/// A device's settings in a folder.
+/// The settings files of a device in a folder.
 struct Device {
     folder: TempDir,
     flags: AgentFlags,
@@ -70,13 +70,13 @@ impl Device {
         before.reload(&Root::new(self.folder.path()), &self.flags, self.controller.as_ref())
     }
 
-    /// The problems, with paths below the root.
+    /// The problems, with paths relative to the root.
     fn told(&self, loaded: &Loaded) -> Vec<String> {
         let root = format!("{}/", self.folder.path().display());
         loaded.problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect()
     }
 
-    /// A value with its origin, below the root.
+    /// A value with its origin, relative to the root.
     fn value(&self, loaded: &Loaded, key: &str) -> String {
         let root = format!("{}/", self.folder.path().display());
         loaded.in_effect(&by_key(&*loaded.settings), key).replace(&root, "")
@@ -116,7 +116,7 @@ fn without_any_layer_the_defaults_hold() {
     assert_eq!(settings.policy.drain.keep_apps.len(), 5);
 }
 
-/// No value is a default, and none is said twice: a key that is mixed up with another one is found.
+/// Every value differs from its default and from the others, so that two keys that are mixed up are found.
 const EVERY_KEY: &str = r#"
     unhealthy-node = "force"
     api-unreachable = "wait"
@@ -238,7 +238,7 @@ fn words_of_zero_and_of_no_limit_have_their_meaning() {
     }
 }
 
-/// Each layer in turn says its number; the last that speaks wins.
+/// Each layer in turn sets its number; the last one counts.
 #[test]
 fn later_layers_win() {
     let key = "kubernetes.drain.timeout";
@@ -256,7 +256,7 @@ fn later_layers_win() {
     expect(&device, "2 (etc/ebb/ebb.toml:3)");
     device = device.with("etc/ebb/ebb.d/20-b.toml", &toml(4)).with("etc/ebb/ebb.d/10-a.toml", &toml(3));
     expect(&device, "4 (etc/ebb/ebb.d/20-b.toml:1)");
-    // What an editor leaves beside the files.
+    // Files that editors leave beside the settings.
     device = device.with("etc/ebb/ebb.d/.30-c.toml", "half").with("etc/ebb/ebb.d/30-c.toml~", &toml(99));
     expect(&device, "4 (etc/ebb/ebb.d/20-b.toml:1)");
     device = device.controlled(key, integer(5)).controlled("network.fallback.any.eth", text("enabled"));
@@ -305,7 +305,7 @@ fn our_durations_win_over_eves_numbers() {
     assert_eq!(settings.policy.drain.attempt_timeout, Duration::from_mins(90));
     assert_eq!(settings.policy.unreachable_timeout, Duration::from_secs(2));
     assert_eq!(settings.policy.peer_window, Duration::from_secs(3));
-    // `-` gives the number its say back.
+    // `-` makes the setting with the number count again.
     let settings = device.set("drain.attempt-timeout", "-").load().settings;
     assert_eq!(settings.policy.drain.attempt_timeout, Duration::from_hours(1));
 }
@@ -323,7 +323,7 @@ fn d26_nothing_overflows_at_any_allowed_value() {
     assert_eq!(settings.policy.drain.attempt_timeout, Duration::from_hours(4_294_967_295));
     assert_eq!(settings.policy.unreachable_timeout, Duration::from_secs(4_294_967_295));
     assert_eq!(settings.policy.peer_window, Duration::from_hours(24_000));
-    // The sum with any boot clock fits the milliseconds that decisions count in.
+    // The sum with any boot clock fits into the milliseconds that decisions use.
     let millis = u64::try_from(settings.policy.drain.attempt_timeout.as_millis()).unwrap();
     assert!(millis.checked_add(1000 * 365 * 86_400_000).is_some());
 }
@@ -488,7 +488,7 @@ fn a_bad_live_change_keeps_the_old_values() {
     assert_eq!((fourth.settings.policy.attempts, fourth.settings.policy.cordon_tries), (2, 10));
 }
 
-/// What stands in a folder that cannot be listed for the moment may be a safe word.
+/// A folder that cannot be listed for the moment may hold a file with a safe word.
 #[test]
 fn an_unusable_folder_keeps_what_came_from_its_files() {
     let drop_in = "etc/ebb/ebb.d/10-ours.toml";

@@ -1,4 +1,4 @@
-//! Settings that are texts of one form: names, label values, words of somebody else.
+//! Settings that are texts of a given form: names, label values, words of other programs.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::notation::{Notation, quoted};
 
-/// A form that a text can have.
+/// A form of a text.
 pub(crate) trait Form {
-    /// The form in words.
+    /// The description of the form.
     const WORDS: &str;
 
-    /// Whether the text has it.
+    /// True if the text has the form.
     fn fits(text: &str) -> bool;
 }
 
@@ -29,7 +29,7 @@ impl<F: Form> Notation for F {
     }
 }
 
-/// RFC 1123 label: what a namespace may be called. Lower-case letters, digits and `-`, 1 to 63 characters.
+/// RFC 1123 label, the form of a namespace's name: lower-case letters, digits and `-`, 1 to 63 characters.
 pub(crate) struct DnsLabel;
 
 impl Form for DnsLabel {
@@ -44,7 +44,7 @@ impl Form for DnsLabel {
     }
 }
 
-/// RFC 1123 subdomain: what a Node may be called. DNS labels joined by dots, at most 253 characters.
+/// RFC 1123 subdomain, the form of a Node's name: DNS labels joined by dots, at most 253 characters.
 pub(crate) struct NodeName;
 
 impl Form for NodeName {
@@ -55,7 +55,7 @@ impl Form for NodeName {
     }
 }
 
-/// What a rule is called: 1 to 63 characters that can be shown.
+/// The name of a rule: 1 to 63 characters that can be displayed.
 pub(crate) struct RuleName;
 
 impl Form for RuleName {
@@ -67,8 +67,8 @@ impl Form for RuleName {
     }
 }
 
-/// The kind of a controller as its manifest writes it: letters, digits and `-`, from a letter to a letter or digit, at
-/// most 63. The API server takes the same for the kind of a CustomResourceDefinition.
+/// The kind of a controller as in its manifest: letters, digits and `-`, from a letter to a letter or digit, at most
+/// 63. The API server accepts the same for the kind of a CustomResourceDefinition.
 pub(crate) struct OwnerKind;
 
 impl Form for OwnerKind {
@@ -83,10 +83,10 @@ impl Form for OwnerKind {
     }
 }
 
-/// So many bytes of a selector: it is compared with every pod.
+/// Limit in bytes for a selector, which is compared with every pod.
 const LONGEST_SELECTOR: usize = 4096;
 
-/// A label selector.
+/// A label selector, as `kubectl -l` takes it.
 pub(crate) struct PodSelector;
 
 impl Notation for PodSelector {
@@ -116,10 +116,10 @@ impl Notation for PodSelector {
     }
 }
 
-/// So many `app` labels at most: the list is compared with every pod.
+/// Limit for the number of `app` labels: the list is compared with every pod.
 const MOST_APPS: usize = 64;
 
-/// Label values, not empty, each at most 63 characters (Kubernetes' rule); `[]` is none.
+/// A list of label values, each not empty and at most 63 characters (Kubernetes' rule); `[]` is none.
 pub(crate) struct Apps;
 
 impl Notation for Apps {
@@ -140,7 +140,7 @@ impl Notation for Apps {
     }
 }
 
-/// Longhorn's setting `node-drain-policy`: one of its own words, of which EVE accepts the same five.
+/// Longhorn's setting `node-drain-policy`: one of the five words that Longhorn and EVE accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LonghornDrainPolicy(&'static str);
 
@@ -153,7 +153,7 @@ impl LonghornDrainPolicy {
         "always-allow",
     ];
 
-    /// Longhorn's word.
+    /// The word, for Longhorn.
     pub fn word(self) -> &'static str {
         self.0
     }

@@ -1,7 +1,7 @@
-//! How the values of settings are written: for each way of writing one small type, which also knows its limits.
+//! The notations of setting values: a small type for each notation, which also has its limits.
 //!
-//! `#[serde(with = "Span::<1, DAY>")]` makes a field of type `Duration` be written as `"90s"` and take nothing
-//! outside its limits. A refusal says what is accepted, in words.
+//! `#[serde(with = "Span::<1, DAY>")]` makes a field of type `Duration` be written as `"90s"` and refuse values
+//! outside its limits. A refusal is a text with the accepted values.
 
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -16,31 +16,31 @@ use serde_json::Value;
 
 use super::duration;
 
-/// A way of writing values of type [`Notation::Of`].
+/// A notation for values of type [`Notation::Of`].
 pub(crate) trait Notation {
     type Of;
 
-    /// The value that is written, or `None` if it is not accepted.
+    /// Parses a value; `None` if it is not accepted.
     fn read(written: &Value) -> Option<Self::Of>;
 
-    /// The value as a person would write it.
+    /// The value in this notation.
     fn write(value: &Self::Of) -> Value;
 
-    /// What is accepted, in words, where they are always the same.
+    /// The text with the accepted values, if it is constant.
     const ACCEPTED: &str = "";
 
-    /// What is accepted, in words.
+    /// The text with the accepted values.
     fn accepted() -> String {
         Self::ACCEPTED.to_owned()
     }
 
-    /// What is accepted instead of a value that was refused; more than [`Self::accepted`] where the value can be wrong
-    /// in many ways.
+    /// The text with the accepted values after this value was refused. It says more than [`Self::accepted`] if a
+    /// value can be wrong in many ways.
     fn accepted_instead(_refused: &Value) -> String {
         Self::accepted()
     }
 
-    /// Reads a field for serde: `#[serde(with = "…")]` calls it.
+    /// Parses a field for serde: `#[serde(with = "…")]` calls it.
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Of, D::Error> {
         let written = Value::deserialize(deserializer)?;
         Self::read(&written).ok_or_else(|| D::Error::custom(Self::accepted_instead(&written)))
@@ -52,10 +52,10 @@ pub(crate) trait Notation {
     }
 }
 
-/// The word for "nothing is set" where a setting has no default.
+/// The word for "not set", if a setting has no default.
 pub(crate) const NONE: &str = "-";
 
-/// A value that need not be set.
+/// A value that may be left unset.
 pub(crate) struct OrNone<N>(PhantomData<N>);
 
 impl<N: Notation> Notation for OrNone<N> {
@@ -122,11 +122,11 @@ pub(crate) const HOUR: u64 = 60 * MINUTE;
 pub(crate) const DAY: u64 = 24 * HOUR;
 pub(crate) const YEAR: u64 = 365 * DAY;
 
-/// The largest number of EVE's settings.
+/// The largest number in EVE's settings.
 pub(crate) const MOST: i64 = u32::MAX as i64;
 
-/// A duration as a bare number of hours or seconds: EVE's keys fix the unit. No value overflows: 2^32 hours are
-/// 2^44 seconds (EVE's own code overflows).
+/// A duration as a bare number of hours or seconds: EVE's keys fix the unit. No value overflows: 2^32 hours are 2^44
+/// seconds (EVE's own code overflows).
 pub(crate) struct Number<const UNIT: u64, const MIN: i64, const MAX: i64>;
 
 impl<const UNIT: u64, const MIN: i64, const MAX: i64> Notation for Number<UNIT, MIN, MAX> {
@@ -146,7 +146,7 @@ impl<const UNIT: u64, const MIN: i64, const MAX: i64> Notation for Number<UNIT, 
     }
 }
 
-/// A duration with its unit, from so many seconds to so many seconds.
+/// A duration with its unit, with limits in seconds.
 pub(crate) struct Span<const SHORTEST: u64, const LONGEST: u64>;
 
 impl<const SHORTEST: u64, const LONGEST: u64> Span<SHORTEST, LONGEST> {
@@ -171,7 +171,7 @@ impl<const SHORTEST: u64, const LONGEST: u64> Notation for Span<SHORTEST, LONGES
     }
 }
 
-/// A limit to a wait, where zero means that there is none.
+/// A time limit of a wait, where zero means no limit.
 pub(crate) struct Endless<const LONGEST: u64>;
 
 impl<const LONGEST: u64> Notation for Endless<LONGEST> {
@@ -190,13 +190,13 @@ impl<const LONGEST: u64> Notation for Endless<LONGEST> {
     }
 }
 
-/// When to try again by oneself, where zero means never.
+/// The pause before an attempt without a new command, where zero means no such attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
-    /// Written `0s`: only a new command starts another try.
+    /// Written `0s`: only a new command leads to another attempt.
     #[default]
     Never,
-    /// So long after the failure.
+    /// The pause after the failure.
     After(Duration),
 }
 
@@ -221,7 +221,7 @@ impl Notation for Retry {
     }
 }
 
-/// A limit to the refused evictions of a pod: a number, its own words, or none.
+/// A limit for the refused evictions of a pod: a number, a word of its own, or none.
 pub(crate) struct Retries<const MOST: i64>;
 
 impl<const MOST: i64> Notation for Retries<MOST> {
@@ -249,7 +249,7 @@ impl<const MOST: i64> Notation for Retries<MOST> {
     }
 }
 
-/// Linux' limit to a path, terminating NUL included.
+/// Linux' limit for a path in bytes, with the terminating NUL.
 const PATH_MAX: usize = 4096;
 
 /// A path that begins with `/`.
@@ -270,7 +270,7 @@ impl Notation for AbsolutePath {
     }
 }
 
-/// One of a few words: the enum's own, as its `Deserialize` knows them.
+/// A word of an enum, as its `Deserialize` knows them.
 pub(crate) struct Word<T>(PhantomData<T>);
 
 impl<T: DeserializeOwned + Serialize> Notation for Word<T> {
@@ -287,17 +287,17 @@ impl<T: DeserializeOwned + Serialize> Notation for Word<T> {
 
     fn accepted() -> String {
         let mut words: &[&str] = &[];
-        // The probe refuses every value: only the words matter.
+        // The probe refuses every value: only the words are used.
         T::deserialize(Probe(&mut words)).map_or_else(|_| quoted(words), |_| String::new())
     }
 }
 
-/// `` `a`, `b` ``
+/// The words in the form `` `a`, `b` ``.
 pub(crate) fn quoted(words: &[&str]) -> String {
     format!("`{}`", words.join("`, `"))
 }
 
-/// A deserializer without a value, which notes the words of the enum that asks for one.
+/// A deserializer without a value, which notes the words of the enum that is deserialized.
 struct Probe<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Probe<'_> {

@@ -1,7 +1,7 @@
-//! The tables of `docs/settings.md`: every key with its default and its meaning, as an operator reads them.
+//! The tables of `docs/settings.md`: every key with its default and its meaning for an operator.
 //!
-//! The page is compiled in, so that a default and a meaning stand in one place only. What a key accepts is up to its
-//! type in [`super::keys`]; a test compares it with the page.
+//! The page is compiled in, so that defaults and meanings are written in one place only. The accepted values are up
+//! to the key's type in [`super::keys`]; a test compares them with the page.
 
 use std::sync::LazyLock;
 
@@ -10,24 +10,24 @@ const PAGE: &str = include_str!("../../../../docs/settings.md");
 /// The heading of the chapter about the keys of a `[[rule]]`.
 const RULES: &str = "\n## Rules for single pods\n";
 
-/// One row of a table: a setting, or a key of a `[[rule]]`.
+/// A row of a table: a setting, or a key of a `[[rule]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The key in files, in `--set` and (EVE's) in the controller's map.
+    /// The key in files, in `--set`, and (EVE's keys) in the controller's map.
     pub(crate) key: &'static str,
-    /// EVE's controller may set it.
+    /// True if EVE's controller may set it.
     pub(crate) is_eve: bool,
-    /// The compiled default, written as for `--set`: `-` if nothing is set; `None` if every rule has to say it.
+    /// The compiled default in the form for `--set`: `-` if it is not set; `None` if every rule must give a value.
     pub(crate) default: Option<&'static str>,
-    /// What is accepted, in the words of the key's type.
+    /// The accepted values, in the words of the key's type.
     pub(crate) accepted: &'static str,
-    /// From when on a change counts: `yes`, `next attempt`, `next action` or [`NOT_LIVE`].
+    /// When a change takes effect: `yes`, `next attempt`, `next action` or [`NOT_LIVE`].
     pub(crate) live: &'static str,
-    /// One sentence for the operator.
+    /// The meaning in one sentence, for the operator.
     pub(crate) meaning: &'static str,
 }
 
-/// A change of such a setting counts from the next start of the agent on.
+/// A change of such a setting takes effect when the agent starts again.
 pub(crate) const NOT_LIVE: &str = "no";
 
 /// Every setting, in the order of the page.
@@ -47,7 +47,7 @@ fn rows(chapters: &'static str) -> Vec<Row> {
     chapters.lines().filter_map(row).collect()
 }
 
-/// ``| `key` (EVE) | `default` | accepted | live | meaning |``
+/// Parses ``| `key` (EVE) | `default` | accepted | live | meaning |``.
 fn row(line: &'static str) -> Option<Row> {
     let cells: Vec<&'static str> = line.strip_prefix("| `")?.strip_suffix(" |")?.split(" | ").collect();
     let &[name, default, accepted, live, meaning] = cells.as_slice() else { return None };

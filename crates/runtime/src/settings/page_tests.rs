@@ -1,5 +1,5 @@
-//! Every row of `docs/settings.md`: its default, both ends of what it says is accepted, what lies beyond them, wrong
-//! types, wrong units. So the page, the types and the limits are the same.
+//! Tests every row of `docs/settings.md`: its default, both ends of the accepted range, values beyond them, wrong
+//! types, wrong units. So the page, the types and the limits agree.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,14 +17,14 @@ use super::page::{NOT_LIVE, ROWS, RULE_ROWS, Row};
 use super::rules::Keyed;
 use super::values::{Values, as_flag, by_key, of_toml, readings, with};
 
-/// What rows of one kind take and refuse beside their limits, in TOML's notation.
+/// Accepted and refused values of one kind of rows, besides the limits, in TOML's notation.
 #[derive(Default)]
 struct Cases {
-    /// Each with how it is shown.
+    /// Accepted values, each with its form for display.
     accepted: Vec<(String, String)>,
-    /// Refused in files and in `--set`.
+    /// Values refused in files and in `--set`.
     refused: Vec<String>,
-    /// Refused in files only: in `--set` nothing has a type.
+    /// Values refused in files only: in `--set` values have no type.
     wrong_type: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ fn quoted(text: impl std::fmt::Display) -> String {
     format!("\"{text}\"")
 }
 
-/// Values of a kind that has no ends: what is accepted is shown as it is written.
+/// Cases for values without a range; accepted values are displayed as they are written.
 fn of_kind(accepted: &[&str], refused: &[&str]) -> Cases {
     let shown = |text: &&str| ((*text).to_owned(), text.trim_matches('"').to_owned());
     Cases {
@@ -82,7 +82,7 @@ fn of_kind(accepted: &[&str], refused: &[&str]) -> Cases {
     }
 }
 
-/// `from A to B` in the words of the page.
+/// The ends of a range `from A to B` on the page.
 fn ends(words: &str) -> (&str, &str) {
     let (_, ends) = words.split_once("from ").unwrap();
     let (first, last) = ends.split_once(" to ").unwrap();
@@ -109,7 +109,7 @@ fn span(words: &str) -> Cases {
     cases
 }
 
-/// What the words of the page mean.
+/// The cases for the text of a row of the page.
 fn cases(words: &str) -> Cases {
     let (words, is_optional) = match words.strip_suffix("; `-` for none") {
         Some(words) => (words, true),
@@ -166,19 +166,19 @@ fn cases(words: &str) -> Cases {
     cases
 }
 
-/// `text` as a file says it.
+/// The value of `text` in a file.
 fn in_file(text: &str) -> Value {
     of_toml(DeValue::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).get_ref())
 }
 
-/// `text` as `--set` says it: without quotes.
+/// The value of `text` in `--set`: without quotes.
 fn in_flag(text: &str) -> [Value; 2] {
     let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
     let (text, literal) = readings(bare);
     [text, literal.unwrap_or_default()]
 }
 
-/// The value shown if one of the readings is accepted.
+/// The displayed value, if one of the readings is accepted.
 fn read<T: Serialize + DeserializeOwned>(good: &Values, key: &str, readings: &[Value]) -> Option<String> {
     let read = |value: &Value| with::<T>(good, key, value.clone()).ok();
     readings.iter().find_map(read).map(|taken| as_flag(&by_key(&taken)[key]))
@@ -194,7 +194,7 @@ fn check_rows<T: Serialize + DeserializeOwned>(rows: &[Row], good: &T, has_flags
     }
     assert_eq!(sorted[0], sorted[1], "the page has every key, each once, and no other");
     for row @ Row { key, .. } in rows {
-        // Nothing takes a value that is not there.
+        // No setting accepts a missing value.
         let words = with::<T>(&good, key, Value::Null).err().unwrap();
         assert_eq!(words, row.accepted, "docs/settings.md, {key}: what is accepted");
         assert!(["yes", "next attempt", "next action", NOT_LIVE].contains(&row.live), "{key}");

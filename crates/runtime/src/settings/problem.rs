@@ -1,4 +1,4 @@
-//! Where a value comes from, and what is wrong with one.
+//! The origin of a value, and the mistakes in values.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use super::values::as_toml;
 
-/// Which layer a value comes from.
+/// The layer that a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Origin {
-    /// Compiled in.
+    /// The compiled default.
     Default,
-    /// A settings file, and the line in it; no line when the file as a whole is meant.
+    /// A settings file, and the line in it; no line if the problem is about the whole file.
     File {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: Option<usize>,
     },
     /// The controller's `ConfigItemValueMap`.
@@ -27,7 +27,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether the value comes from the file at `path`, or from one in the folder there.
+    /// True if the value comes from the file at `path`, or from a file in that folder.
     pub(crate) fn is_from(&self, path: &Path) -> bool {
         self.file().is_some_and(|own| own.starts_with(path))
     }
@@ -40,7 +40,7 @@ impl Origin {
         }
     }
 
-    /// Whether the value comes from the command line, where a mistake is exit 2.
+    /// True if the value comes from the command line, where a mistake leads to exit code 2.
     pub fn is_flag(&self) -> bool {
         match self {
             Self::Flag(_) => true,
@@ -49,7 +49,7 @@ impl Origin {
     }
 }
 
-/// `/etc/ebb/ebb.toml:12`, `default`, `controller`, `--set`.
+/// The forms are `/etc/ebb/ebb.toml:12`, `default`, `controller`, `--set`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -62,26 +62,26 @@ impl fmt::Display for Origin {
     }
 }
 
-/// So many characters of a bad value are shown; nobody needs more to find it.
+/// Limit in characters for a bad value that is shown.
 const MOST_SHOWN: usize = 120;
 
-/// One mistake in the settings: where, what, what would be accepted, and what holds instead.
+/// A mistake in the settings: its place, the value, the accepted values, and the value in effect instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Where it stands.
+    /// The place of the mistake.
     pub origin: Origin,
-    /// The setting; empty when a whole file is meant.
+    /// The setting; empty if the problem is about a whole file.
     pub key: String,
-    /// What was written there, shortened; for a whole file, what is wrong with it.
+    /// The value as written, shortened; for a whole file, the reason.
     pub value: String,
-    /// What is accepted.
+    /// The accepted values.
     pub accepted: String,
-    /// What holds instead, with its origin.
+    /// The value in effect instead, with its origin.
     pub in_effect: String,
 }
 
 impl Problem {
-    /// A value that its setting does not accept, or a key that no setting has.
+    /// A value that its setting does not accept, or a key that does not exist.
     pub(crate) fn with_value(origin: Origin, key: &str, value: &Value, accepted: String) -> Self {
         let bare = value.as_str().filter(|_| origin.is_flag()).map(|text| text.escape_debug().to_string());
         let written = bare.unwrap_or_else(|| as_toml(value));
@@ -103,7 +103,8 @@ impl Problem {
     }
 }
 
-/// `/etc/ebb/ebb.toml:3: drain.attempts = 0 is not accepted: a number from 1 to 100; in effect: 5 (default)`.
+/// The form is `/etc/ebb/ebb.toml:3: drain.attempts = 0 is not accepted; accepted: a number from 1 to 100; in effect:
+/// 5 (default)`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { origin, key, value, accepted, in_effect } = self;

@@ -1,4 +1,5 @@
-//! The rules of all files in their order: judged file by file, each rule as a whole.
+//! The rules of all files in their order. Each file is checked on its own, and each rule is accepted or refused as a
+//! whole.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,39 +16,39 @@ use super::page::{RULE_ROWS, Row};
 use super::problem::{Origin, Problem};
 use super::values::{as_flag, by_key, other, with};
 
-/// So many rules in all files together: every pod is held against each of them.
+/// Limit for the rules of all files: every pod is compared with each of them.
 const MOST_RULES: usize = 100;
 
-/// So many rules are named where it is said what holds.
+/// Limit for the rules that a text names.
 const MOST_NAMES: usize = 5;
 
-/// Rules in the order in which they count, each with its place.
+/// The rules in the order in which they are tried, with the origin of each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleList {
     pub(crate) rules: Vec<Rule>,
-    /// By the rule's name.
+    /// The origins by the rules' names.
     pub(crate) origins: BTreeMap<String, Origin>,
 }
 
-/// One rule for a reader: `ebb config show`, and the log.
+/// A rule for display: `ebb config show`, and the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShownRule {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Which file it comes from, and its line there.
+    /// The file and the line that it comes from.
     pub origin: String,
-    /// Its other keys with their values, in the order of the documentation; `-` where nothing is set.
+    /// The other keys with their values, in the order of the documentation; `-` for a value that is not set.
     pub values: Vec<(&'static str, String)>,
 }
 
-/// A rule as its keys are written.
+/// A rule in the form of its keys.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Keyed(#[serde(with = "RuleKeys")] pub(super) Rule);
 
 impl RuleList {
-    /// Adds the rules of one file and gives every mistake in them. A bad rule is left out as a whole. In a live change
-    /// it is the file's rules that are bad, and the file keeps those it had `before`.
+    /// Adds the rules of one file, and returns every mistake in them. A bad rule is left out as a whole. In a live
+    /// change, one bad rule makes the whole file bad, and the file keeps the rules that it had in `before`.
     pub(crate) fn add_file(
         &mut self,
         path: &Path,
@@ -63,7 +64,7 @@ impl RuleList {
         problems
     }
 
-    /// Adds the rules that the file at `path`, or the files of that folder, had before.
+    /// Adds the rules that the file at `path`, or the files in that folder, had before.
     pub(crate) fn keep(&mut self, path: &Path, before: &Self) {
         for rule in &before.rules {
             let origin = before.origins.get(&rule.name).filter(|origin| origin.is_from(path));
@@ -74,7 +75,7 @@ impl RuleList {
         }
     }
 
-    /// What holds of the file at `path`, in words.
+    /// The rules in effect of the file at `path`, as text.
     pub(crate) fn of_file(&self, path: &Path) -> String {
         let is_of_file =
             |rule: &&Rule| self.origins.get(&rule.name).is_some_and(|origin| origin.is_from(path));
@@ -86,7 +87,7 @@ impl RuleList {
         }
     }
 
-    /// Every rule in its order.
+    /// Every rule in its order, for display.
     pub(crate) fn shown(&self) -> Vec<ShownRule> {
         self.rules.iter().map(|rule| self.shown_rule(rule)).collect()
     }
@@ -101,7 +102,7 @@ impl RuleList {
         }
     }
 
-    /// Adds a rule, or gives everything that is wrong with it.
+    /// Adds a rule, or returns every mistake in it.
     fn add(&mut self, written: WrittenRule) -> Vec<Problem> {
         let (rule, origin) = match read(written) {
             Ok(read) => read,
@@ -130,7 +131,8 @@ impl RuleList {
     }
 }
 
-/// The rule that was written, with its place; or everything that is wrong with it, since half a rule is another rule.
+/// The rule with its origin, or every mistake in it. A rule with a mistake is refused, because half a rule would
+/// select other pods.
 fn read(written: WrittenRule) -> Result<(Rule, Origin), Vec<Problem>> {
     let (origin, entries) = match written {
         WrittenRule::Table { origin, entries } => (origin, entries),
@@ -153,7 +155,7 @@ fn read(written: WrittenRule) -> Result<(Rule, Origin), Vec<Problem>> {
     if problems.is_empty() { Ok((rule, origin)) } else { Err(problems) }
 }
 
-/// Puts one key into the rule, or says what is wrong with it.
+/// Puts one key into the rule, or returns the mistake.
 fn enter(rule: &mut Rule, Entry { key, value, origin }: &Entry) -> Option<Problem> {
     if !RULE_ROWS.iter().any(|row| row.key == key) {
         let known: Vec<&str> = RULE_ROWS.iter().map(|row| row.key).collect();
@@ -172,13 +174,13 @@ fn problem(origin: &Origin, key: &str, value: &Value, accepted: String) -> Probl
     Problem::with_value(origin.clone(), &format!("{RULE}.{key}"), value, accepted)
 }
 
-/// It skips, and has no condition at all.
+/// True for a rule that skips pods and has no condition at all.
 fn keeps_every_pod(rule: &Rule) -> bool {
     let selects_all = rule.selector.as_ref().is_none_or(|selector| selector.requirements.is_empty());
     rule.behaviour == Behaviour::Skip && selects_all && rule.namespace.is_none() && rule.owner_kind.is_none()
 }
 
-/// `databases (/etc/ebb/ebb.toml:12): selector = app=db, behaviour = drain, order = 10`.
+/// The form is `databases (/etc/ebb/ebb.toml:12): selector = app=db, behaviour = drain, order = 10`.
 impl fmt::Display for ShownRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let set = self.values.iter().filter(|(_, value)| value != NONE);

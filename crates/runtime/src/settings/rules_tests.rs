@@ -1,4 +1,4 @@
-//! `[[rule]]` in files: what is read, what is refused, and what holds after a mistake.
+//! Tests of `[[rule]]` in files: accepted and refused rules, and the rules in effect after a mistake.
 
 use super::*;
 
@@ -8,13 +8,13 @@ fn names(loaded: &Loaded) -> Vec<&str> {
     loaded.settings.policy.drain.rules.iter().map(|rule| rule.name.as_str()).collect()
 }
 
-/// The rules, with paths below the root.
+/// The rules, with paths relative to the root.
 fn shown(device: &Device, loaded: &Loaded) -> Vec<String> {
     let root = format!("{}/", device.folder.path().display());
     loaded.shown_rules().iter().map(|rule| rule.to_string().replace(&root, "")).collect()
 }
 
-/// Later layers do not replace: the first match counts.
+/// Rules of later layers do not replace earlier ones: the first match counts.
 #[test]
 fn all_files_count_in_their_order() {
     let rule = |name: &str| format!("[[rule]]\nname = \"{name}\"\n");
@@ -34,7 +34,7 @@ fn all_files_count_in_their_order() {
     assert_eq!(names(&device.load()), ["b", "a", "c", "d", "x", "y", "e", "f"], "another notation");
 }
 
-/// Half a rule would be another rule: without its selector one that skips would skip every pod.
+/// Half a rule would be a different rule: a rule that skips would skip every pod without its selector.
 #[test]
 fn a_bad_rule_is_left_out_as_a_whole() {
     let text = "[[rule]]\nname = \"one\"\n[[rule]]\nname = \"two\"\nselector = \"app=db cache\"\nbehaviour = \"skpi\"\n\

@@ -1,7 +1,8 @@
-//! Values as they are written: read from TOML, from the controller and from flags, judged by their setting, and shown.
+//! The values of settings: read from TOML, from the controller and from flags, checked by their setting, and
+//! displayed.
 //!
-//! A value is JSON's, because serde and the controller have that. What JSON does not have and no setting takes (a
-//! fraction, a date, a table) is an object whose only key is the text to show.
+//! A value has JSON's types, because serde and the controller use them. A TOML value that JSON does not have and no
+//! setting accepts (a fraction, a date, a table) becomes an object whose only key is the text to display.
 
 use schemas::{ConfigItemType, ConfigItemValue};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use toml::de::{DeInteger, DeValue};
 use super::keys::Settings;
 use super::page::ROWS;
 
-/// A value for each key.
+/// The values by key.
 pub(crate) type Values = Map<String, Value>;
 
 /// The compiled defaults.
@@ -25,7 +26,8 @@ pub(crate) fn defaults() -> Result<Settings, Error> {
     serde_json::from_value(Value::Object(values)).map(Settings::complete)
 }
 
-/// The values of `settings` (or of a rule) by key, each as it is shown: 86400 s are `1d`, however they were written.
+/// The values of `settings` (or of a rule) by key, in the form for display: 86400 s are `1d`, however they were
+/// written.
 pub(crate) fn by_key(settings: &impl Serialize) -> Values {
     match serde_json::to_value(settings) {
         Ok(Value::Object(values)) => values,
@@ -33,18 +35,18 @@ pub(crate) fn by_key(settings: &impl Serialize) -> Values {
     }
 }
 
-/// Settings (or a rule) that have the good `values`, but this `value` for `key`.
+/// Settings (or a rule) with the good `values`, and with `value` for `key`.
 ///
 /// # Errors
-/// The value is refused: what is accepted, in words.
+/// The value is refused; the error is the text with the accepted values.
 pub(crate) fn with<T: DeserializeOwned>(values: &Values, key: &str, value: Value) -> Result<T, String> {
     let mut values = values.clone();
     values.insert(key.to_owned(), value);
     serde_json::from_value(Value::Object(values)).map_err(|refused| refused.to_string())
 }
 
-/// How text without quotes can be read: as a text, or as the number, truth value or list that it looks like. A sign or a
-/// space is not part of a number.
+/// The two readings of a text without quotes: as text, and as the number, truth value or list that it looks like. A
+/// sign or a space is not part of a number.
 pub(crate) fn readings(text: &str) -> (Value, Option<Value>) {
     let literal = if text.bytes().all(|byte| byte.is_ascii_digit()) {
         text.parse::<i64>().ok().map(Value::from)
@@ -56,7 +58,7 @@ pub(crate) fn readings(text: &str) -> (Value, Option<Value>) {
     (text.into(), literal)
 }
 
-/// The value of a TOML file.
+/// The value of a TOML value.
 pub(crate) fn of_toml(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => text.as_ref().into(),
@@ -76,12 +78,12 @@ fn integer(number: &DeInteger<'_>) -> Value {
     }
 }
 
-/// A value that no setting takes.
+/// A value that no setting accepts.
 pub(crate) fn other(text: String) -> Value {
     Value::Object(Values::from_iter([(text, Value::Null)]))
 }
 
-/// The value of the controller.
+/// The value of an item of the controller.
 pub(crate) fn of_controller(item: &ConfigItemValue) -> Value {
     match item.item_type {
         ConfigItemType::INT => item.int_value.into(),
@@ -91,7 +93,7 @@ pub(crate) fn of_controller(item: &ConfigItemValue) -> Value {
     }
 }
 
-/// The value as it would be written in a TOML file.
+/// The value in the notation of TOML.
 pub(crate) fn as_toml(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
@@ -101,7 +103,7 @@ pub(crate) fn as_toml(value: &Value) -> String {
     }
 }
 
-/// The value as it would be given to `--set`.
+/// The value in the form for `--set`.
 pub(crate) fn as_flag(value: &Value) -> String {
     value.as_str().map_or_else(|| as_toml(value), str::to_owned)
 }

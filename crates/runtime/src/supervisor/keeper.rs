@@ -1,5 +1,5 @@
-//! When an agent is started again, and when one that hangs is ended. Pure: times are arguments, in milliseconds of a clock
-//! that stands still while the machine is suspended.
+//! Decides when an agent is restarted and when one that hangs is ended. Pure: times are arguments, in milliseconds of
+//! a clock that does not run during suspend.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use super::reaping::ExitKind;
 use crate::liveness::ENDED_AFTER;
 use crate::signals::STOP_LIMIT;
 
-/// The pause before an agent is started again.
+/// The pause before a restart.
 pub(super) type Pause = Duration;
 
-/// After the first failure; doubles with each further one.
+/// The pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Pause = Duration::from_secs(1);
 
-/// However often it has failed, and at once when its flags are wrong.
+/// Upper limit of the pause. It applies at once if the agent's flags are wrong.
 const LONGEST_PAUSE: Pause = Duration::from_mins(1);
 
-/// An agent that has lived so long had started well: its failures before do not count any more.
+/// An agent that has run for this time has started well: earlier failures do not count any more.
 const LIVED_WELL: Duration = Duration::from_mins(1);
 
-/// The agents and where each stands.
+/// The agents and the state of each.
 #[derive(Debug)]
 pub(super) struct Children(Vec<ChildState>);
 
@@ -40,16 +40,16 @@ enum State {
     Waits { until_ms: u64 },
 }
 
-/// The last sign of life of a process: a change of its touch file, whatever clock that shows.
+/// The last sign of life of a process: a change of its touch file, whatever time the file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Beat {
     touched: Option<u128>,
     at_ms: u64,
-    /// When it was asked to end because there was none for too long.
-    asked_ms: Option<u64>,
+    /// The time when it was asked to end because it gave no sign for too long.
+    term_sent_ms: Option<u64>,
 }
 
-/// An agent that hangs, and what to send to its process.
+/// An agent that hangs, and the signal for its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hung {
     pub(super) agent: Agent,
@@ -63,66 +63,67 @@ pub(super) struct Hung {
 pub(super) struct Ended {
     pub(super) agent: Agent,
     pub(super) lived_ms: u64,
-    /// It is started again after this.
+    /// The pause before it is restarted.
     pub(super) pause: Pause,
 }
 
 impl Children {
-    /// None runs yet, and all are due.
+    /// No agent is running yet, and all are due to start.
     pub(super) fn new(agents: &[Agent]) -> Self {
-        let kept = |&agent| ChildState { agent, failures: 0, state: State::Waits { until_ms: 0 } };
-        Self(agents.iter().map(kept).collect())
+        let child = |&agent| ChildState { agent, failures: 0, state: State::Waits { until_ms: 0 } };
+        Self(agents.iter().map(child).collect())
     }
 
-    /// Who is to be started now.
+    /// The agents that are due to start.
     pub(super) fn due(&self, now_ms: u64) -> Vec<Agent> {
         self.0
             .iter()
-            .filter(|kept| kept.starts_at().is_some_and(|at| at <= now_ms))
-            .map(|kept| kept.agent)
+            .filter(|child| child.starts_at().is_some_and(|at| at <= now_ms))
+            .map(|child| child.agent)
             .collect()
     }
 
-    /// When the next one is to be started; none while all run.
+    /// The time of the next start; None while all agents run.
     pub(super) fn wake_at(&self) -> Option<u64> {
         self.0.iter().filter_map(ChildState::starts_at).min()
     }
 
-    /// The processes that run.
+    /// The running processes.
     pub(super) fn running(&self) -> Vec<(Agent, Pid)> {
-        self.0.iter().filter_map(|kept| kept.pid().map(|pid| (kept.agent, pid))).collect()
+        self.0.iter().filter_map(|child| child.pid().map(|pid| (child.agent, pid))).collect()
     }
 
-    /// An agent runs as this process.
+    /// Notes that the agent runs as this process.
     pub(super) fn started(&mut self, agent: Agent, pid: Pid, now_ms: u64) {
-        if let Some(kept) = self.0.iter_mut().find(|kept| kept.agent == agent) {
-            let beat = Beat { touched: None, at_ms: now_ms, asked_ms: None };
-            kept.state = State::Runs { pid, since_ms: now_ms, beat };
+        if let Some(child) = self.0.iter_mut().find(|child| child.agent == agent) {
+            let beat = Beat { touched: None, at_ms: now_ms, term_sent_ms: None };
+            child.state = State::Runs { pid, since_ms: now_ms, beat };
         }
     }
 
-    /// Who hangs, as the times of the touch files tell: each is asked to end once, and killed when it does not.
+    /// The agents that hang, by the times of their touch files. Each is asked to end once, and killed if it does not.
     ///
-    /// An agent without a touch file is let alone: where the file cannot be made, it says nothing.
+    /// An agent without a touch file does not count as hung: where the file cannot be created, there is no sign of
+    /// life to miss.
     pub(super) fn hung(&mut self, touched: impl Fn(Agent) -> Option<u128>, now_ms: u64) -> Vec<Hung> {
-        self.0.iter_mut().filter_map(|kept| kept.look(touched(kept.agent)?, now_ms)).collect()
+        self.0.iter_mut().filter_map(|child| child.look(touched(child.agent)?, now_ms)).collect()
     }
 
-    /// No process could be made of an agent. Gives the pause before the next try.
+    /// Notes that the process of an agent could not be created. Returns the pause before the next attempt.
     pub(super) fn did_not_start(&mut self, agent: Agent, now_ms: u64) -> Pause {
-        let kept = self.0.iter_mut().find(|kept| kept.agent == agent);
-        kept.map_or(LONGEST_PAUSE, |kept| kept.fail(now_ms, None))
+        let child = self.0.iter_mut().find(|child| child.agent == agent);
+        child.map_or(LONGEST_PAUSE, |child| child.fail(now_ms, None))
     }
 
-    /// A process has ended; nothing when it is no agent.
+    /// Notes that a process has ended; None if it is not an agent.
     pub(super) fn ended(&mut self, pid: Pid, how: ExitKind, now_ms: u64) -> Option<Ended> {
-        let kept = self.0.iter_mut().find(|kept| kept.pid() == Some(pid))?;
-        let State::Runs { since_ms, .. } = kept.state else { return None };
+        let child = self.0.iter_mut().find(|child| child.pid() == Some(pid))?;
+        let State::Runs { since_ms, .. } = child.state else { return None };
         let lived_ms = now_ms.saturating_sub(since_ms);
         if LIVED_WELL <= Duration::from_millis(lived_ms) {
-            kept.failures = 0;
+            child.failures = 0;
         }
-        Some(Ended { agent: kept.agent, lived_ms, pause: kept.fail(now_ms, Some(how)) })
+        Some(Ended { agent: child.agent, lived_ms, pause: child.fail(now_ms, Some(how)) })
     }
 }
 
@@ -137,16 +138,16 @@ impl ChildState {
     fn look(&mut self, touched: u128, now_ms: u64) -> Option<Hung> {
         let State::Runs { pid, beat, .. } = &mut self.state else { return None };
         if beat.touched != Some(touched) {
-            *beat = Beat { touched: Some(touched), at_ms: now_ms, asked_ms: None };
+            *beat = Beat { touched: Some(touched), at_ms: now_ms, term_sent_ms: None };
             return None;
         }
         let since = |ms: u64| Duration::from_millis(now_ms.saturating_sub(ms));
-        let signal = match beat.asked_ms {
+        let signal = match beat.term_sent_ms {
             None if ENDED_AFTER <= since(beat.at_ms) => Signal::SIGTERM,
-            Some(asked_ms) if STOP_LIMIT <= since(asked_ms) => Signal::SIGKILL,
+            Some(term_sent_ms) if STOP_LIMIT <= since(term_sent_ms) => Signal::SIGKILL,
             None | Some(_) => return None,
         };
-        beat.asked_ms = Some(now_ms);
+        beat.term_sent_ms = Some(now_ms);
         let silent_ms = now_ms.saturating_sub(beat.at_ms);
         Some(Hung { agent: self.agent, pid: *pid, silent_ms, signal })
     }
@@ -168,7 +169,7 @@ impl ChildState {
     }
 }
 
-/// 1 s, 2 s, 4 s … 60 s.
+/// The pause after this number of failures: 1 s, 2 s, 4 s … 60 s.
 fn pause_after(failures: u32) -> Pause {
     let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
     FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE)

@@ -7,7 +7,7 @@ fn pid(number: i32) -> Pid {
     Pid::from_raw(number)
 }
 
-/// An agent that lives and ends as given, one life after the other: the pauses in seconds.
+/// Checks the pauses in seconds for one agent that runs and ends as listed, one time after the other.
 #[track_caller]
 fn check(lives: &[(u64, ExitKind)], expected: &[u64]) {
     let mut keeper = Children::new(&[Agent::Zedkube]);
@@ -33,9 +33,9 @@ fn check(lives: &[(u64, ExitKind)], expected: &[u64]) {
 fn how_long_an_agent_waits() {
     check(&[(0, CRASHED); 9], &[1, 2, 4, 8, 16, 32, 60, 60, 60]);
     check(&[(0, ExitKind::Exit(0)), (59, ExitKind::Exit(1))], &[1, 2]);
-    // It had lived long enough to forget what was before.
+    // The agent had run long enough that earlier failures do not count.
     check(&[(0, CRASHED), (0, CRASHED), (60, CRASHED), (0, CRASHED)], &[1, 2, 1, 2]);
-    // Wrong flags do not get right by themselves.
+    // Wrong flags do not become right by themselves.
     check(&[(0, BAD_FLAG), (0, BAD_FLAG), (60, BAD_FLAG)], &[60, 60, 60]);
 }
 
@@ -54,7 +54,7 @@ fn each_agent_for_itself() {
     keeper.started(Agent::Zedkube, pid(7), 0);
     assert_eq!(keeper.did_not_start(Agent::Baseos, 0), FIRST_PAUSE);
     assert_eq!(keeper.running(), [(Agent::Zedkube, pid(7))]);
-    assert_eq!(keeper.ended(pid(8), CRASHED, 0), None, "somebody else's orphan");
+    assert_eq!(keeper.ended(pid(8), CRASHED, 0), None, "an orphan that is no agent");
     assert_eq!(keeper.did_not_start(Agent::Baseos, 1000), FIRST_PAUSE * 2);
     assert_eq!((keeper.due(2999), keeper.due(3000)), (vec![], vec![Agent::Baseos]));
     assert!(keeper.ended(pid(7), CRASHED, 3000).is_some());
@@ -63,7 +63,7 @@ fn each_agent_for_itself() {
     assert_eq!(keeper.due(4000), [Agent::Zedkube, Agent::Baseos]);
 }
 
-/// A touch file that has had the same time for so many seconds, and what is done about it.
+/// The touch file keeps the same time for the listed seconds.
 #[test]
 fn an_agent_that_hangs_is_ended() {
     let mut keeper = Children::new(&[Agent::Zedkube, Agent::Baseos]);

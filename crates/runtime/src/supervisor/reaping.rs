@@ -1,4 +1,4 @@
-//! Collecting children that have ended, also those that are no agents.
+//! Reaps child processes that have ended, also those that are no agents.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// ExitKind a process ended.
+/// The way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExitKind {
-    /// By itself.
+    /// The process exited with this code.
     Exit(i32),
-    /// By a signal.
+    /// This signal ended it.
     Signal(Signal),
 }
 
-/// What an agent exits with for a mistake on its command line.
+/// The exit code of an agent for a mistake on its command line.
 const BAD_FLAG: i32 = 2;
 
 impl ExitKind {
-    /// Starting it again with the same flags will not do.
+    /// True if a restart with the same flags cannot succeed.
     pub(super) fn is_bad_flag(self) -> bool {
         self == Self::Exit(BAD_FLAG)
     }
@@ -35,10 +35,9 @@ impl fmt::Display for ExitKind {
     }
 }
 
-/// A child that has ended, of those that were not collected yet. Does not wait.
+/// Reaps one child process that has ended, if there is one. Does not wait.
 ///
-/// It asks for any child, not for the agents one by one: who is process 1 inherits orphans, and they would stay as
-/// zombies for ever.
+/// Any child is reaped, not only the agents: process 1 inherits orphans, which would stay zombies for ever.
 pub(super) fn next_ended() -> Option<(Pid, ExitKind)> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -46,10 +45,10 @@ pub(super) fn next_ended() -> Option<(Pid, ExitKind)> {
             Ok(WaitStatus::Signaled(pid, signal, _)) => return Some((pid, ExitKind::Signal(signal))),
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return None,
             Err(Errno::EINTR) => {}
-            // Without the flags that ask for it no child is shown as stopped or traced.
+            // Without the flags for it, waitpid reports no stopped or traced child.
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!("cannot collect children that have ended: {error}");
+                tracing::warn!("cannot reap child processes that have ended: {error}");
                 return None;
             }
         }

@@ -1,4 +1,4 @@
-//! Input files that are bad in every way that a file can be.
+//! Input files that are bad in every possible way.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -12,45 +12,45 @@ use super::device::{TestDevice, write};
 /// An input file of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// Where it is on the device.
+    /// The path on the device.
     pub path: &'a str,
-    /// A content that is good.
+    /// Good contents.
     pub good: &'a str,
     /// Contents of wrong types, and with numbers out of range.
     pub wrong: &'a [&'a str],
 }
 
-/// One way in which a file is bad.
+/// A way in which a file is bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadFile<'a> {
-    /// Nothing in it.
+    /// An empty file.
     Empty,
-    /// The first half of the good content.
+    /// The first half of the good contents.
     Half,
-    /// This text.
+    /// A file with this text.
     Text(&'a str),
-    /// Bytes that are no UTF-8.
+    /// A file with bytes that are not UTF-8.
     NotUtf8,
-    /// Lists in lists in lists.
+    /// A file with deeply nested lists.
     Deep,
-    /// The good content, and white space up to 2 MiB.
+    /// The good contents, and white space up to 2 MiB.
     Huge,
     /// A folder.
     Folder,
-    /// A pipe that nobody writes to.
+    /// A pipe without a writer.
     Pipe,
     /// A link to a good file.
     Link,
-    /// A link to nothing.
+    /// A link to a missing file.
     DanglingLink,
-    /// A good file that everybody may write to.
+    /// A good file that every user may write.
     WritableByAll,
-    /// A good file of somebody else.
+    /// A good file of another user.
     Foreign,
 }
 
 impl<'a> Input<'a> {
-    /// All ways for this file. Only root can give a file away.
+    /// All ways in which this file can be bad. Only root can give a file to another user.
     pub fn bad(&self) -> Vec<BadFile<'a>> {
         let mut all = vec![
             BadFile::Empty,
@@ -75,12 +75,12 @@ impl<'a> Input<'a> {
         all
     }
 
-    /// Puts the good content there, whatever was there before.
+    /// Writes the good contents, whatever was there before.
     pub fn put_good(&self, device: &TestDevice) {
         self.replace(device, |aside| write(aside, self.good.as_bytes()));
     }
 
-    /// Puts a bad file there in one step, so that nobody sees the good one absent; only a folder needs two.
+    /// Puts a bad file in place in one step, so that the file is never missing; only a folder needs two steps.
     pub fn put_bad(&self, device: &TestDevice, bad: BadFile<'_>) {
         self.replace(device, |aside| self.make(aside, bad));
     }
@@ -88,7 +88,7 @@ impl<'a> Input<'a> {
     fn replace(&self, device: &TestDevice, make: impl FnOnce(&Path)) {
         let path = device.path(self.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // Not a name that anybody reads.
+        // A name that no agent reads.
         let aside = path.with_file_name("aside");
         make(&aside);
         let is = |path: &Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());

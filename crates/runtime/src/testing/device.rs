@@ -1,4 +1,4 @@
-//! A device in a temporary folder, with one agent under test; zedkube is played by hand.
+//! A device in a temporary folder with one agent under test; the test writes zedkube's files.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,7 +14,8 @@ use crate::agent::{Agent, AgentContext, StartError};
 use crate::flags::{AgentFlags, Assignment};
 use crate::signals::Stop;
 
-/// Reached only by a failure: longer than the slowest look, also where the clock is paused and jumps.
+/// Time limit that only a failure reaches: longer than the longest poll interval, also where the clock is paused and
+/// jumps.
 pub const TOO_LONG: Duration = Duration::from_mins(10);
 
 /// The device, and the agent that runs on it.
@@ -28,7 +29,7 @@ pub struct TestDevice {
 }
 
 impl TestDevice {
-    /// A device in boot `boot-1`, a member of a cluster with a zedkube that runs. `name` is the agent under test.
+    /// A device in boot `boot-1`, a member of a cluster with a running zedkube. `name` is the agent under test.
     pub fn new(name: &'static str, settings: &[(&str, &str)]) -> Self {
         let assignment =
             |&(key, value): &(&str, &str)| Assignment { key: key.to_owned(), value: value.to_owned() };
@@ -41,7 +42,7 @@ impl TestDevice {
         device
     }
 
-    /// Below which everything is.
+    /// The root folder of the device.
     pub fn root(&self) -> Root {
         Root::new(self.folder.path())
     }
@@ -56,12 +57,12 @@ impl TestDevice {
         write(&self.path(path), text.as_bytes());
     }
 
-    /// What a file holds.
+    /// The contents of a file.
     pub fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
-    /// Starts the agent. `run` is its entry.
+    /// Starts the agent; `run` is its entry function.
     pub async fn run<F, W>(&mut self, run: F)
     where
         F: FnOnce(AgentContext, Stop) -> W,
@@ -75,19 +76,19 @@ impl TestDevice {
         self.running = Some((stop, task));
     }
 
-    /// Ends the agent; it has 2 s.
+    /// Stops the agent, which has 2 s.
     pub async fn stop(&mut self) {
         let (stop, task) = self.running.take().unwrap();
         stop.request();
         tokio::time::timeout(Duration::from_secs(2), task).await.expect("ends within 2 s").unwrap();
     }
 
-    /// The agent has neither ended nor panicked.
+    /// True if the agent has neither ended nor panicked.
     pub fn is_running(&self) -> bool {
         self.running.as_ref().is_some_and(|(_, task)| !task.is_finished())
     }
 
-    /// The device goes down and comes up again: `run` is empty but for zedkube's files. Start the agent anew.
+    /// The device boots: `run` is empty except for zedkube's files. The agent has to be started again.
     pub async fn boot(&mut self, boot_id: &str) {
         self.stop().await;
         for entry in fs::read_dir(self.path("run")).unwrap() {
@@ -97,7 +98,7 @@ impl TestDevice {
             }
         }
         self.write("proc/sys/kernel/random/boot_id", boot_id);
-        // zedkube's went with the others' locks.
+        // zedkube's lock file was removed with the others.
         if let Some(zedkube) = &self.zedkube {
             zedkube.keep().unwrap();
         }
@@ -108,12 +109,12 @@ impl TestDevice {
         self.zedkube = Some(AgentLock::acquire(&self.root(), agent::ZEDKUBE).unwrap());
     }
 
-    /// zedkube gives its lock back.
+    /// zedkube releases its lock.
     pub fn stop_zedkube(&mut self) {
         self.zedkube = None;
     }
 
-    /// zedkube's report, with its answer to the request of the agent under test, if one stands.
+    /// Publishes zedkube's report, with its answer to the request of the agent under test, if one is published.
     pub fn report(&self, answer: Option<DrainStatus>) {
         self.publish(agent::ZEDKUBE, &self.answered(answer));
     }
@@ -134,12 +135,12 @@ impl TestDevice {
         }
     }
 
-    /// The item `global` of a topic as its file has it, if that is good.
+    /// The item `global` of a topic in its file; None if the file is missing or bad.
     pub fn item<T: Topic>(&self, publisher: &str) -> Option<T> {
         pubsub::read_item(&self.root(), publisher, Persistence::Volatile, &TopicKey::global()).ok().flatten()
     }
 
-    /// Publishes the item `global` of a topic in the place of an agent that is not under test.
+    /// Publishes the item `global` of a topic on behalf of an agent that is not under test.
     pub fn publish<T: Topic>(&self, publisher: &str, value: &T) {
         let root = self.root();
         let borrowed = match &self.zedkube {
@@ -151,20 +152,20 @@ impl TestDevice {
         publisher.publish(&TopicKey::global(), value).unwrap();
     }
 
-    /// Follows a topic of this device.
+    /// Subscribes to a topic of this device.
     pub fn follow<T: Topic>(&self, publisher: &str) -> Subscription<T> {
         Subscription::open(&self.root(), publisher, Persistence::Volatile)
     }
 }
 
-/// Writes a file, in a folder that may be missing.
+/// Writes a file, and creates its folder if it is missing.
 pub(super) fn write(path: &Path, bytes: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     File::create(path).and_then(|mut file| file.write_all(bytes)).unwrap();
 }
 
-/// Becomes the agent. A program that another test has just forked holds a copy of the lock of an agent that has
-/// ended, until it is executed; no event tells when.
+/// Starts the agent once its lock is free. A program that another test has just forked holds a copy of a released
+/// lock until it executes; there is no event for that.
 async fn start(name: &str, flags: &AgentFlags) -> Agent {
     let starting = async {
         loop {
@@ -178,7 +179,7 @@ async fn start(name: &str, flags: &AgentFlags) -> Agent {
     tokio::time::timeout(TOO_LONG, starting).await.expect("the lock becomes free")
 }
 
-/// Waits until an item is as wanted, and gives it.
+/// Waits until an item satisfies the condition, and returns it.
 #[track_caller]
 pub fn until<T: Topic>(
     subscription: &mut Subscription<T>,

@@ -1,6 +1,6 @@
-//! What the files that several agents read must not hold: wrong types, and numbers out of range.
+//! Bad contents of the files that several agents read: wrong types, and numbers out of range.
 
-/// Path and wrong contents of the files that the gate depends on: zedkube's two, and EVE's about the cluster.
+/// Paths and bad contents of the files that the gate depends on: two of zedkube, and EVE's about the cluster.
 pub const GATE_INPUTS: [(&str, &[&str]); 3] = [
     (
         "run/zedkube/NodeDrainReport/global.json",
@@ -26,7 +26,7 @@ pub const GATE_INPUTS: [(&str, &[&str]); 3] = [
 /// Path of nodeagent's progress.
 pub const DEVICE_ACTION: &str = "run/nodeagent/DeviceAction/global.json";
 
-/// What it must not hold.
+/// Bad contents of nodeagent's progress.
 pub const WRONG_ACTIONS: [&str; 4] = [
     r#"{"State":"Sleeping"}"#,
     r#"{"State":3}"#,
@@ -34,7 +34,7 @@ pub const WRONG_ACTIONS: [&str; 4] = [
     r#"{"State":"Acting","Command":"reboot","Counter":-2}"#,
 ];
 
-/// What an own request must not hold: nothing of it is the request that was made.
+/// Bad contents of an agent's own request: none of them is the request that was made.
 pub const WRONG_REQUESTS: [&str; 5] = [
     r#"{"RequestedBy":2}"#,
     r#"{"RequestedBy":4}"#,

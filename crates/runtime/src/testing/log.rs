@@ -1,4 +1,4 @@
-//! What an agent logs while a test runs.
+//! Captures the log of an agent while a test runs.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::device::TOO_LONG;
 
-/// The log of this thread from now on, until it is dropped. A test of tokio's runs its agent on its own thread.
+/// The log of this thread, until it is dropped. A test of tokio runs its agent on its own thread.
 #[derive(Debug)]
 pub struct CapturedLog {
     text: Written,
@@ -17,7 +17,7 @@ pub struct CapturedLog {
 }
 
 impl CapturedLog {
-    /// Begins.
+    /// Begins to capture.
     pub fn begin() -> Self {
         let text = Written::default();
         let subscriber = tracing_subscriber::fmt()
@@ -28,12 +28,12 @@ impl CapturedLog {
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// What was logged until now, which is forgotten.
+    /// Returns the log until now, and clears it.
     pub fn take(&self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut *self.text.0.lock().unwrap())).into_owned()
     }
 
-    /// Waits until `text` is logged, and forgets what was logged until then.
+    /// Waits until `text` is logged, and clears the log until then.
     pub async fn until(&self, text: &str) {
         let mut said = String::new();
         let saying = async {

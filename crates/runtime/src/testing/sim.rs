@@ -1,4 +1,4 @@
-//! What the simulations of the pure machines have around them: zedkube's answer, the own request, a record that may
+//! The surroundings of the simulated state machines: zedkube's answer, the agent's own request, and a record that may
 //! not reach the disk.
 
 use std::collections::BTreeSet;
@@ -13,24 +13,24 @@ use crate::clock::Moment;
 use crate::machine::Machine;
 use crate::requester::{Gate, GateReading, Listen, OwnRequest};
 
-/// From one phase to another.
+/// A change of phase: from and to.
 pub type Transition = (String, String);
 
-/// zedkube as the gate sees it, and the request's file. `C` is what a request is made for.
+/// zedkube as the gate sees it, and the file of the request. `C` is the purpose of a request.
 #[derive(Clone, Debug)]
 pub struct SimZedkube<C> {
     requester: DrainRequester,
     /// Membership in its report.
     pub member: Member,
-    /// Its answer, and to which request.
+    /// Its answer, and the time of the request that it answers.
     pub answer: Option<(GoTime, DrainStatus)>,
-    /// The request's file.
+    /// The file of the request.
     pub request: Option<(GoTime, C)>,
-    /// What the requester remembers as its own.
+    /// The request that the requester has recorded as its own.
     pub own: Option<OwnRequest>,
-    /// Its report cuts the pause after a failed drain short.
+    /// An operator's override in its report ends the pause after a failed drain.
     pub needs_no_pause: bool,
-    /// So many requests were made.
+    /// Number of requests made.
     pub requests_made: i64,
 }
 
@@ -48,30 +48,30 @@ impl<C> SimZedkube<C> {
         }
     }
 
-    /// Answers the request that stands.
+    /// Answers the pending request.
     pub fn answer(&mut self, status: DrainStatus) {
         self.answer = self.request.as_ref().map(|(requested_at, _)| (*requested_at, status));
     }
 
-    /// The request that could be made now.
+    /// The request that would be made next.
     pub fn next_request(&self) -> OwnRequest {
         let second = 1_800_000_000 + self.requests_made + 1;
         let requested_at = jiff::Timestamp::from_second(second).unwrap().into();
         OwnRequest { requested_at, ..OwnRequest::default() }
     }
 
-    /// The request is made.
+    /// Publishes the request.
     pub fn ask(&mut self, own: OwnRequest, context: C) {
         self.requests_made += 1;
         (self.own, self.request) = (Some(own), Some((own.requested_at, context)));
     }
 
-    /// The request is withdrawn.
+    /// Withdraws the request.
     pub fn withdraw(&mut self) {
         (self.own, self.request) = (None, None);
     }
 
-    /// What an agent sees that listens to this.
+    /// The snapshot for an agent that listens to this.
     pub fn reading(&self, listen: Listen) -> GateReading {
         GateReading {
             gate: (listen == Listen::ToGate).then(|| self.gate()),
@@ -81,7 +81,7 @@ impl<C> SimZedkube<C> {
         }
     }
 
-    /// What the gate says.
+    /// The gate.
     pub fn gate(&self) -> Gate {
         let ours = self.own.map(|own| own.requested_at);
         let verdict = gate(&GateFacts {
@@ -112,12 +112,12 @@ impl<C> SimZedkube<C> {
     }
 }
 
-/// A record as the publisher remembers it, and as its file is: newer when a write failed only at its end.
+/// A record as the publisher remembers it, and as in its file, which is newer if a write failed at its end only.
 #[derive(Clone, Debug)]
 pub struct SimRecord<R> {
-    /// As the publisher remembers it.
+    /// The record as the publisher remembers it.
     pub memory: Option<R>,
-    /// As its file is.
+    /// The record in the file.
     pub disk: Option<R>,
 }
 
@@ -127,31 +127,31 @@ impl<R: Clone> SimRecord<R> {
         Self { memory: None, disk: None }
     }
 
-    /// It is written.
+    /// Writes the record.
     pub fn write(&mut self, record: Option<R>) {
         self.memory.clone_from(&record);
         self.disk = record;
     }
 
-    /// The process starts anew.
+    /// The process starts again.
     pub fn reload(&mut self) {
         self.memory.clone_from(&self.disk);
     }
 }
 
-/// When effects fail.
+/// The effects that fail.
 #[derive(Clone, Debug, Default)]
 pub struct SimFaults {
-    /// So many effects more are done, then one fails.
+    /// Number of further effects that succeed before one fails.
     pub after: Option<usize>,
-    /// The one that fails is done all the same: only its last sync failed.
+    /// True if the failing effect takes effect all the same, because only its last sync failed.
     pub when_done: bool,
-    /// The disk takes no record at all.
+    /// True if the disk accepts no record at all.
     pub takes_no_record: bool,
 }
 
 impl SimFaults {
-    /// Whether the next effect fails.
+    /// True if the next effect fails.
     pub fn next_fails(&mut self, is_record: bool) -> bool {
         if self.after == Some(0) {
             self.after = None;
@@ -162,28 +162,28 @@ impl SimFaults {
     }
 }
 
-/// Rounds in which an agent has to come to rest when nothing changes around it.
+/// Limit for the steps in which an agent has to come to rest when nothing changes around it.
 const MOST_ROUNDS: usize = 20;
 
-/// What the loop of an agent has around its machine, in a simulation.
+/// The main loop of an agent in a simulation.
 #[derive(Clone, Debug)]
 pub struct SimLoop<M: Machine> {
-    /// As the loop has it.
+    /// The state of the machine.
     pub state: M::State,
     /// The time.
     pub now: Moment,
     /// The settings.
     pub policy: M::Policy,
-    /// When effects fail.
+    /// The effects that fail.
     pub faults: SimFaults,
-    /// The effects that were done, in words.
+    /// The effects that were carried out, as text.
     pub done: Vec<String>,
-    /// The changes of phase that were seen, as a state diagram names them.
+    /// The changes of phase so far, as a state diagram names them.
     pub seen: BTreeSet<Transition>,
 }
 
 impl<M: Machine> SimLoop<M> {
-    /// A process that begins from this state, long after the boot.
+    /// A process that begins with this state, long after the boot.
     pub fn begin(state: M::State, policy: M::Policy) -> Self {
         let now = Moment { boot_ms: 1_000_000, wall: GoTime::ZERO };
         let faults = SimFaults::default();
@@ -191,65 +191,65 @@ impl<M: Machine> SimLoop<M> {
     }
 }
 
-/// Which part an effect has in faults.
+/// The way in which an effect can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimWrite {
-    /// It cannot fail.
+    /// The effect cannot fail.
     Never,
-    /// It may fail.
+    /// The effect may fail.
     File,
-    /// It may fail, and does on a disk that takes no record.
+    /// The effect may fail, and does on a disk that accepts no record.
     Record,
 }
 
-/// A pure machine with its device around it.
+/// A state machine with a simulated device.
 pub trait SimAgent: Debug + DerefMut<Target = SimLoop<Self::Machine>> {
     /// The machine.
     type Machine: Machine;
 
-    /// One look.
+    /// A snapshot.
     fn look(&mut self) -> <Self::Machine as Machine>::Event;
 
-    /// Does one effect, and checks what must be true before it.
+    /// Carries out an effect, and checks what must be true before it.
     fn perform(&mut self, effect: &<Self::Machine as Machine>::Effect);
 
-    /// Which part this effect has in faults.
+    /// The way in which this effect can fail.
     fn write_of(&self, effect: &<Self::Machine as Machine>::Effect) -> SimWrite;
 
-    /// What is left of an effect that has failed.
+    /// Does the part of a failed effect that takes effect all the same.
     fn leave_undone(&mut self, effect: &<Self::Machine as Machine>::Effect);
 
-    /// The state from what is on disk.
+    /// The state from the files.
     fn resumed(&self) -> <Self::Machine as Machine>::State;
 
     /// The phase of a state, as a state diagram names it.
     fn phase(state: &<Self::Machine as Machine>::State) -> String;
 
-    /// The process dies and starts again, before its first look.
+    /// The process dies and starts again, before its first snapshot.
     fn reload(&mut self);
 
-    /// nodeagent does one thing by the files as they are.
+    /// nodeagent takes one turn.
     fn nodeagent_turn(&mut self) {}
 
-    /// One look, one step. Says whether there was anything to do.
+    /// Reads a snapshot and runs a step. Returns true if there was anything to do.
     fn turn(&mut self) -> bool {
         self.turn_beside(&mut std::iter::repeat(false))
     }
 
-    /// One look, one step, while nodeagent does something wherever `nodeagent` says so.
+    /// Reads a snapshot and runs a step; nodeagent takes a turn before each effect for which `nodeagent` gives true.
     fn turn_beside(&mut self, nodeagent: &mut impl Iterator<Item = bool>) -> bool {
         let facts = self.look();
         self.step_beside(&facts, nodeagent).unwrap_or(true)
     }
 
-    /// An event comes from beside the loop, which sends it once more if an effect has failed. Says whether there was
-    /// anything to do.
+    /// Sends an event of a task beside the loop, and sends it again if an effect has failed. Returns true if there
+    /// was anything to do.
     fn send(&mut self, event: &<Self::Machine as Machine>::Event) -> bool {
         let first = self.step_beside(event, &mut std::iter::repeat(false));
         first.or_else(|| self.step_beside(event, &mut std::iter::repeat(false))).unwrap_or(true)
     }
 
-    /// One step with its effects. Says whether there were any; nothing when one has failed.
+    /// Runs a step with its effects. Returns true if there were any, and None if one has failed.
     fn step_beside(
         &mut self,
         event: &<Self::Machine as Machine>::Event,
@@ -276,14 +276,14 @@ pub trait SimAgent: Debug + DerefMut<Target = SimLoop<Self::Machine>> {
         Some(effects.iter().any(|effect| Self::Machine::wake_at(effect).is_none()))
     }
 
-    /// Looks until nothing changes any more.
+    /// Runs steps until nothing changes any more.
     fn run(&mut self) {
         let is_at_rest = (0..MOST_ROUNDS).any(|_| !self.turn());
         assert!(is_at_rest, "never at rest: {self:#?}");
     }
 
-    /// A few looks, for it does not come to rest on a disk that takes no record.
-    fn look_around(&mut self) {
+    /// Runs a few steps, for a disk that accepts no record, on which the agent does not come to rest.
+    fn run_a_few_steps(&mut self) {
         for _ in 0..5 {
             self.turn();
         }
@@ -301,7 +301,7 @@ pub trait SimAgent: Debug + DerefMut<Target = SimLoop<Self::Machine>> {
         self.run();
     }
 
-    /// nodeagent acts on what it finds, and the agent on that, until both have nothing to do.
+    /// nodeagent and the agent take turns until both have nothing to do.
     fn nodeagent_until_rest(&mut self) {
         for _ in 0..MOST_ROUNDS {
             self.nodeagent_turn();
