@@ -179,7 +179,7 @@ async fn serve(served: Served, mut socket: ListeningSocket, items: watch::Receiv
                     tokio::time::sleep(SERVE_AGAIN.first).await;
                 }
             },
-            Some(ended) = subscribers.subscribers.join_next_with_id() => subscribers.ended(ended),
+            Some(ended) = subscribers.tasks.join_next_with_id() => subscribers.ended(ended),
             () = sleep_until(socket.look) => {
                 if let Err(error) = socket.open() {
                     subscribers.tell(&error.to_string());
@@ -192,7 +192,7 @@ async fn serve(served: Served, mut socket: ListeningSocket, items: watch::Receiv
 /// All subscribers.
 #[derive(Debug, Default)]
 struct Subscribers {
-    subscribers: JoinSet<()>,
+    tasks: JoinSet<()>,
     /// The process that each task serves.
     peers: BTreeMap<Id, Option<u32>>,
     told: Option<Instant>,
@@ -208,7 +208,7 @@ impl Subscribers {
         if let Some(reason) = self.refusal(peer) {
             return self.tell(&format!("hung up on {peer} at `{}`: {reason}", served.path.display()));
         }
-        let task = self.subscribers.spawn(attend(connection, peer, served.clone(), items.clone()));
+        let task = self.tasks.spawn(attend(connection, peer, served.clone(), items.clone()));
         self.peers.insert(task.id(), peer.pid);
     }
 
