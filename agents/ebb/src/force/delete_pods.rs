@@ -134,7 +134,7 @@ async fn all_told(drain: &mut Drain, pod_fates: &mut PodFates) -> String {
     let seen = timeout(SOON, advance(drain, pod_fates, PodFates::is_lingering)).await;
     tracing::debug!(?seen, "looked for what was deleted");
     match drain.ended() {
-        Some(Ok(Outcome::Failed(failure))) if !pod_fates.is_told() => failure.to_string(),
+        Some(Ok(Outcome::Failed(failure))) if !pod_fates.is_answered() => failure.to_string(),
         Some(Err(failure)) => failure.to_string(),
         Some(Ok(Outcome::Failed(_) | Outcome::Drained | Outcome::NodeGone)) | None => String::new(),
     }

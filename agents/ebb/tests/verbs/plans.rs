@@ -20,7 +20,7 @@ async fn a_plan_names_what_is_in_the_way_and_changes_nothing() -> Result<()> {
     let expected = "\
 Node edge-a (not cordoned): 3 of 3 pods have to leave
 POD           OWNER             VERDICT  ORDER  VOLUMES  REASONS
-default/bare  -                 Evict    0      -        has no controller that would make it anew
+default/bare  -                 Evict    0      -        has no controller that would create it again
 shop/db-0     ReplicaSet/db-0   Evict    0      -        -
 shop/web-0    ReplicaSet/web-0  Evict    0      -        -
 In the way now:
