@@ -316,7 +316,7 @@ fn cordon_failure(node: &str, failure: ApiFailure) -> CordonFailure {
 
 fn contended(verb: &str, node: &str) -> ApiFailure {
     ApiFailure::Conflict {
-        text: format!("cannot {verb} node {node}: another client changed it in each of {TRIES} times"),
+        text: format!("cannot {verb} node {node}: another client changed it in each of {TRIES} tries"),
     }
 }
 

@@ -46,7 +46,7 @@ pub async fn set_node_drain_policy(cluster: &Cluster, policy: &str) -> Result<Dr
     }
     let patch = operation("patch");
     Err(ApiFailure::Conflict {
-        text: format!("cannot {patch}: another client changed it in each of {TRIES} times"),
+        text: format!("cannot {patch}: another client changed it in each of {TRIES} tries"),
     })
 }
 
