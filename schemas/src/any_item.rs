@@ -8,7 +8,7 @@ use crate::Topic;
 /// So many are named.
 const MOST_NAMED: usize = 8;
 
-/// How the name of a large field begins (EVE's `pubsub/large.go`).
+/// Prefix of the name of a large field (EVE's `pubsub/large.go`).
 const LARGE: &str = "pubsub-large-";
 
 /// Any JSON object: its fields in the order and with the names that the text has.

@@ -1,4 +1,4 @@
-//! How long to wait before what failed is tried again.
+//! Back-off: the pause before a failed call is tried again.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Backoff {
     /// After the first failure.
     pub first: Duration,
-    /// However many failures there were.
+    /// Longest pause, however many failures there were.
     pub longest: Duration,
 }
 

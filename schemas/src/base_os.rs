@@ -70,7 +70,7 @@ pub struct BaseOsStatus {
     pub partition_device: String,
     /// State of the partition: `updating`, `active`, …
     pub partition_state: String,
-    /// How far the image is.
+    /// State of the image.
     pub state: SwState,
     /// The image's error; empty if there is none.
     pub error: String,
@@ -108,7 +108,7 @@ pub struct ContentTreeStatus {
     pub content_id: String,
     /// Name of the content for people.
     pub display_name: String,
-    /// How far the content is.
+    /// State of the content.
     pub state: SwState,
     /// The content's error; empty if there is none.
     pub error: String,

@@ -1,4 +1,4 @@
-//! Where commands come from, and the freeze that holds all of them back.
+//! Sources of commands, and the freeze that holds all of them back.
 
 use std::fmt;
 
@@ -80,7 +80,7 @@ pub struct CommandFreeze {
     pub schema_version: u32,
     /// When the freeze was set, by the wall clock.
     pub since: GoTime,
-    /// When the freeze ends, by the wall clock; unset means: when somebody lifts it.
+    /// When the freeze ends, by the wall clock; unset means: when a person lifts it.
     pub until: GoTime,
     /// The person who set the freeze.
     pub by: String,

@@ -156,7 +156,7 @@ pub struct CommandLine {
     pub operation: Operation,
     /// Counter of the command.
     pub counter: u32,
-    /// How far the command is.
+    /// State of the command.
     pub state: CommandState,
     /// Reason of this state, and what to do about it; empty if there is nothing to say.
     #[serde(default)]

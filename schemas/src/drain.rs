@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::coded::{self, Code};
 use crate::{Agent, GoTime, Topic, agent};
 
-/// How far the drain of this node is, in EVE's words and numbers.
+/// State of this node's drain, with EVE's names and numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum DrainStatus {
@@ -257,7 +257,7 @@ impl Topic for NodeDrainRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeDrainStatus {
-    /// How far the drain is.
+    /// State of the drain.
     pub status: DrainStatus,
     /// The requester that this status answers; [`DrainRequester::None`] if there is no request.
     pub requested_by: DrainRequester,

@@ -14,7 +14,7 @@ use crate::{
     NodeDrainRequest, NodeDrainStatus, OwnCordon, PassGate, Topic, ZedAgentStatus, parse, to_bytes,
 };
 
-/// How the files of one topic are checked.
+/// The check of one topic's files.
 struct Known {
     rewrite: fn(&[u8]) -> Result<Vec<u8>, String>,
     schema: Schema,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus, Outcome};
 
-/// What to do when zedkube has been away for `drain.start.timeout`.
+/// Choice for the case that zedkube has been away for `drain.start.timeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnTimeout {
@@ -54,7 +54,7 @@ pub struct GateFacts {
     pub ours: Option<GoTime>,
     /// The report's answer to our request; `None` if the report does not list it.
     pub answer: Option<DrainStatus>,
-    /// How the drain behind that answer ended; `None` if the report does not say.
+    /// Outcome of the drain behind that answer; `None` if the report does not say.
     pub outcome: Option<Outcome>,
     /// An operator lets this one request pass: [`crate::PassGate::covers`].
     pub is_passed: bool,
@@ -69,7 +69,7 @@ pub struct GateFacts {
     pub seen_other_status_since_publish: Option<bool>,
     /// `Valid` of an initialised `EdgeNodeClusterConfig`; `None` without one. Used only beside EVE's zedkube.
     pub cluster_config_valid: Option<bool>,
-    /// How long zedkube has been away, in milliseconds, not counting suspend: [`Absence::observe`].
+    /// Time for which zedkube has been away, in milliseconds, not counting suspend: [`Absence::observe`].
     pub absent_ms: u64,
     /// `drain.start.timeout` in milliseconds.
     pub start_timeout_ms: u64,
@@ -98,7 +98,7 @@ pub enum Row {
     AtWork,
 }
 
-/// What the agent has to do next.
+/// Next action of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The device may go down.

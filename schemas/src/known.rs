@@ -39,7 +39,7 @@ const KNOWN: [(&str, Check); 24] = [
     known::<ZedAgentStatus>(),
 ];
 
-/// How to check an item of this topic; nothing for a topic that we do not know.
+/// The check for items of this topic; `None` for a topic that we do not know.
 pub fn check_of(topic: &str) -> Option<Check> {
     KNOWN.into_iter().find(|(name, _)| *name == topic).map(|(_, check)| check)
 }
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(KNOWN.map(|(name, _)| name).to_vec(), names);
     }
 
-    /// What a person publishes is written as the type's own agent would write it.
+    /// An item that a person publishes is written in the form in which the type's own agent would write it.
     #[test]
     fn samples_keep_their_bytes() {
         for path in files("samples") {

@@ -1,4 +1,4 @@
-//! What zedkube keeps about the cluster across boots.
+//! Membership in a cluster, as zedkube keeps it across boots.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

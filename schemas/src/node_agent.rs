@@ -135,7 +135,7 @@ pub struct ZedAgentStatus {
     pub maintenance_mode_reasons: Value,
     /// The controller refused this device's certificates.
     pub edge_node_certs_refused: bool,
-    /// How often a fallback to the other image was forced.
+    /// Number of forced fallbacks to the other image.
     pub force_fallback_counter: i64,
     /// Name of the local profile.
     pub current_profile: String,
@@ -179,7 +179,7 @@ pub struct RadioSilence {
     pub config_error: String,
 }
 
-/// How far nodeagent is with an action.
+/// State of an action in nodeagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum DeviceActionState {
     /// There is nothing to do.
@@ -208,7 +208,7 @@ pub struct DeviceAction {
     /// UUID of the image that the device reboots into; empty for a command of device-op.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
-    /// How far the action is.
+    /// State of the action.
     pub state: DeviceActionState,
     /// Reason why an accepted action waits; empty if it does not wait.
     pub blocked_by: String,
@@ -237,7 +237,7 @@ pub struct DeviceAction {
 }
 
 impl DeviceAction {
-    /// How often a command is begun in one boot, at most. A method may restart everything except the kernel, as a soft
+    /// Limit of tries of a command in one boot. A method may restart everything except the kernel, as a soft
     /// reboot does. The command is then still pending, and without a limit the device would reboot again and again.
     pub const MOST_TRIES: u32 = 3;
 }
@@ -291,7 +291,7 @@ pub struct ActionRecord {
     /// UUID of the image; empty for a command of device-op.
     #[serde(rename = "ContentTreeUUID")]
     pub content_tree_uuid: String,
-    /// How often the action was begun in that boot.
+    /// Number of tries of the action in that boot.
     pub tries: u32,
 }
 

@@ -22,7 +22,7 @@ pub enum Member {
     Unknown,
 }
 
-/// How a drain ended.
+/// Outcome of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Outcome {
     /// A fresh list from the API server proved that no pod has to leave any more.
@@ -77,11 +77,11 @@ pub struct NodeDrainReport {
     pub started_at: GoTime,
     /// When the drain ended; unset while it runs.
     pub finished_at: GoTime,
-    /// How the drain ended; null while it runs.
+    /// Outcome of the drain; null while it runs.
     pub outcome: Option<Outcome>,
     /// One plain sentence: why the drain is in this phase.
     pub reason: String,
-    /// What the operator can do next.
+    /// Hint for the operator.
     pub hint: String,
     /// Whether this device is part of a cluster.
     pub member: Member,
@@ -136,8 +136,8 @@ impl NodeDrainReport {
             .find(|request| request.publisher == publisher && request.requested_at == requested_at)
     }
 
-    /// The pods that have not left and should have, as `namespace/name`. A report that lists none proves nothing: nobody
-    /// may have looked.
+    /// The pods that should leave and have not, as `namespace/name`. An empty list does not mean that the node is
+    /// empty: the pods may not have been listed.
     pub fn left(&self) -> Vec<String> {
         let has_to_leave = self.pods.iter().filter(|pod| pod.verdict != "Leave");
         has_to_leave.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect()
@@ -251,7 +251,7 @@ pub struct PodLine {
     pub verdict: String,
     /// All reasons for the plan.
     pub reasons: Vec<String>,
-    /// How far the pod is.
+    /// Stage of the pod.
     pub stage: String,
     /// Time since when the pod is in this stage.
     pub since: GoTime,
@@ -267,13 +267,13 @@ pub struct PodLine {
 pub struct Blocked {
     /// `namespace/name` of the pod.
     pub pod: String,
-    /// What holds the pod: a budget, a webhook, a finalizer, a dead kubelet.
+    /// Cause: a budget, a webhook, a finalizer, a dead kubelet.
     pub cause: String,
     /// The budgets that select the pod.
     pub budgets: Vec<Budget>,
-    /// What causes the refusal (a migration, a last replica), if recognised.
+    /// Component behind the refusal (a migration, a last replica), if recognised.
     pub holder: String,
-    /// What the operator can do.
+    /// Hint for the operator.
     pub hint: String,
 }
 
@@ -336,7 +336,7 @@ pub struct RefusedInput {
 pub struct Preflight {
     /// When the last preflight ended.
     pub at: GoTime,
-    /// What a drain would fail with; most important first, at most 16.
+    /// Problems with which a drain would fail; most important first, at most 16.
     pub problems: Vec<PreflightProblem>,
     /// Whole days until our client certificate or token expires, rounded down; negative when it has expired; null if no
     /// expiry is known.
@@ -352,7 +352,7 @@ pub struct PreflightProblem {
     pub what: String,
     /// What failed.
     pub text: String,
-    /// What a person can do about it.
+    /// Hint for a person.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! Running one agent as this process.
+//! Runs one agent as this process.
 
 use std::process::ExitCode;
 
@@ -7,20 +7,21 @@ use schemas::Agent;
 
 use crate::screen;
 
-/// Runs the agent until it is told to stop. Exit code 0 then; 1 when it could not start or go on, 2 for a bad flag.
+/// Runs the agent until it is asked to stop. Exit code 0 after a stop, 1 if it could not start or go on, 2 for a bad
+/// flag.
 pub(crate) fn run(agent: Agent, flags: &AgentFlags) -> ExitCode {
     if let Err(error) = logs::init(flags.log_format, agent.name()) {
         return fail(&error, 1);
     }
     pubsub::begin_common_moments();
-    // One thread: with more of them each event wakes two. Whatever may block for long has a thread of its own.
+    // One thread only: with more, each event would wake two of them. Work that may block for long has its own thread.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, 1),
     };
     let code = runtime.block_on(run_until_stopped(agent, flags));
-    // A call in flight must not hold up the exit: whatever has to be durable is.
+    // Do not wait for calls in flight: everything that must be durable is written already.
     runtime.shutdown_background();
     code
 }
@@ -52,7 +53,7 @@ pub(crate) async fn work(agent: Agent, started: runtime::Agent, stop: Stop) -> a
 }
 
 fn fail(error: &(dyn std::error::Error + 'static), code: u8) -> ExitCode {
-    // What was logged comes first.
+    // Print the log lines before the error.
     logs::flush();
     screen::say_soon(&format!("error: {}", error_chain(error)));
     ExitCode::from(code)

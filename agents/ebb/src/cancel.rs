@@ -1,4 +1,4 @@
-//! `ebb cancel`: withdraws what a person asked for with `ebb request`, or takes back what a person commanded.
+//! `ebb cancel`: withdraws the request of `ebb request`, or takes a command back.
 
 use std::process::ExitCode;
 
@@ -11,44 +11,44 @@ use uuid::Uuid;
 use crate::operator::{OperatorFlags, reason};
 use crate::{operation, request, update};
 
-/// The word for a wish of `ebb update`.
+/// Name of `ebb update` as a value of COMMAND.
 const UPDATE: &str = "update";
 
-/// What `ebb cancel` takes.
+/// Arguments of `ebb cancel`.
 #[derive(Args, Debug)]
 pub(crate) struct CancelArguments {
-    /// The command to take back; without it the request of `ebb request` is withdrawn
+    /// Command to take back; without it the request of `ebb request` is withdrawn
     #[arg(value_name = "COMMAND", value_parser = command_parser())]
     command: Option<Command>,
-    /// Of an update: the image; not needed where a command from here wants only one
+    /// Image of the update to take back; may be left out if only one update is requested on this device
     #[arg(value_name = "IMAGE-UUID", requires = "command")]
     image: Option<Uuid>,
-    /// Whose command: person (the default), controller, cluster or host; another source's counts as done until a new one
-    /// comes. An image of another source is taken back there
+    /// Source of the command: person (the default), controller, cluster or host. A command of another source counts as
+    /// done until that source gives a new one; an image of another source can be taken back only there
     #[arg(long, value_name = "NAME", value_parser = source_parser(), requires = "command")]
     source: Option<Source>,
-    /// Why: shown here and in the journal
+    /// Reason, shown in the answer and in the journal
     #[arg(long, value_name = "TEXT", value_parser = reason, requires = "command")]
     reason: Option<String>,
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// What a person can command.
+/// A command that can be taken back.
 #[derive(Clone, Copy, Debug)]
 enum Command {
     Operation(Operation),
     Update,
 }
 
-/// Takes it back.
+/// Withdraws the request or takes the command back.
 pub(crate) fn run(arguments: &CancelArguments) -> anyhow::Result<ExitCode> {
     let (place, why) = (&arguments.place, arguments.reason.as_deref().unwrap_or_default());
     let source = arguments.source.unwrap_or(Source::Person);
     match (arguments.command, arguments.image) {
         (None, _) => request::withdraw(place),
         (Some(Command::Update), _) if source != Source::Person => {
-            bail!("an image that source {source} wants can be taken back there only")
+            bail!("an image that source {source} wants can be taken back only at that source")
         }
         (Some(Command::Update), image) => update::revert(image, why, place),
         (Some(Command::Operation(operation)), None) => operation::cancel((source, operation), why, place),

@@ -25,9 +25,9 @@ use crate::update::UpdateArguments;
 
 /// Agents that make sure that a clustered edge node is drained before it goes down.
 ///
-/// A controller asks for a reboot, a shutdown or an update; zedkube cordons the node and moves its pods away, and
-/// until it says COMPLETE the other agents hold the operation back. Everything is a file: look with
-/// `cat /run/zedkube/NodeDrainStatus/global.json | jq .`
+/// A controller asks for a reboot, a shutdown or an update. zedkube cordons the node and evicts its pods; the other
+/// agents hold the operation back until zedkube reports COMPLETE. All state is in files, for example: `cat
+/// /run/zedkube/NodeDrainStatus/global.json | jq .`
 #[derive(Debug, Parser)]
 #[command(name = "ebb", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -37,18 +37,18 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say in plain words where this node is and why
+    /// Show the drain state of this node and the reason for it
     Status(StatusArguments),
-    /// Say what a drain of nodes, or of this device, would do now, and what would block it; nothing is changed
+    /// Show what a drain of nodes, or of this device's node, would do now and what would block it; changes nothing
     #[command(args_override_self = true)]
     Plan(PlanArguments),
-    /// Cordon nodes and move their pods away, as `kubectl drain` does
+    /// Cordon nodes and evict their pods, as `kubectl drain` does
     #[command(args_override_self = true)]
     Drain(Box<DrainArguments>),
-    /// Let no new pods come to nodes
+    /// Mark nodes as unschedulable
     #[command(args_override_self = true)]
     Cordon(CordonArguments),
-    /// Let pods come to nodes again
+    /// Mark nodes as schedulable
     #[command(args_override_self = true)]
     Uncordon(UncordonArguments),
     /// Drain this node, then reboot the device; --cancel takes it back
@@ -59,92 +59,93 @@ pub(crate) enum Command {
     Poweroff(OperationArguments),
     /// Drain this node, then activate an image; --revert takes it back
     Update(UpdateArguments),
-    /// Drain this node and hold it drained, for work on the machine
+    /// Drain this node and keep it drained, for maintenance of the machine
     Request(RequestArguments),
-    /// Withdraw what `ebb request` asked for, or take a reboot, shutdown, poweroff or update back
+    /// Withdraw the request of `ebb request`, or take back a reboot, shutdown, poweroff or update
     Cancel(CancelArguments),
-    /// List the commands of all sources, and what has become of each
+    /// List the commands of all sources, each with its state
     Commands(CommandsArguments),
-    /// Let no command of any source begin until a time, or until `ebb unfreeze`
+    /// Hold back the commands of all sources, until a time or until `ebb unfreeze`
     Freeze(FreezeArguments),
-    /// Let commands begin again
+    /// End a freeze: the commands that it held back begin
     Unfreeze(UnfreezeArguments),
     /// Override the drain of this node: let the device go down WITHOUT one
     Force(ForceArguments),
-    /// Show or free the slots: which nodes of the group may be down for a drain
+    /// Show or release slots: they limit how many nodes of a group are down for a drain at once
     Slots(SlotsArguments),
     /// Show or check the settings of the agents
     Config(ConfigArguments),
-    /// Look at the topics of any agent, or write one: for debugging
+    /// Show the topics of any agent, or write their items (for debugging)
     Topic(TopicArguments),
-    /// Show the whole path on an in-memory cluster: a reboot command, a drain, the reboot
+    /// Demonstrate a reboot command, the drain and the reboot, on a cluster in memory
     #[cfg(feature = "demo")]
     Demo(DemoArguments),
     /// Run the agent that cordons and drains this node
     Zedkube(AgentFlags),
-    /// Run the agent that holds reboot, shutdown and poweroff back (EVE's zedagent)
+    /// Run the agent that holds back reboot, shutdown and poweroff until the node is drained (EVE's zedagent)
     #[command(name = "device-op", alias = "zedagent")]
     DeviceOp(AgentFlags),
-    /// Run the agent that carries reboot, shutdown and poweroff out
+    /// Run the agent that carries out reboot, shutdown and poweroff
     Nodeagent(AgentFlags),
-    /// Run the agent that holds new images back (EVE's baseosmgr)
+    /// Run the agent that holds back new images until the node is drained (EVE's baseosmgr)
     #[command(alias = "baseosmgr")]
     Baseos(AgentFlags),
-    /// Run the agents as child processes and restart them, where no service manager does
+    /// Run the agents as child processes and restart them, on hosts without a service manager
     Run(RunArguments),
     /// Run one agent as a child process of `ebb run`
     #[command(hide = true)]
     Child(ChildArguments),
 }
 
-/// What `ebb status` takes.
+/// Arguments of `ebb status`.
 #[derive(Args, Debug)]
 pub(crate) struct StatusArguments {
-    /// Folder that stands for `/`
+    /// Folder that is used as the root of the device's files (for tests and containers)
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
-    /// Print all that is known as one JSON object
+    /// Print the whole status as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What `ebb demo` takes.
+/// Arguments of `ebb demo`.
 #[cfg(feature = "demo")]
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {
-    /// Stay up, so that another terminal can look and cancel; Ctrl-C ends it
+    /// Keep running after the reboot, so that you can inspect and cancel from another terminal; Ctrl-C ends it
     #[arg(long)]
     pub(crate) hold: bool,
-    /// How many pods have to leave the node
+    /// Number of pods to evict from the node
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=500))]
     pub(crate) pods: u16,
 }
 
-/// The name of the link that makes the binary a plugin of kubectl.
+/// Name of the link that makes the binary a plugin of kubectl.
 const PLUGIN: &str = "kubectl-ebb";
 
-/// Verbs that stand in for kubectl's, with its exit code for arguments that make no sense.
+/// Verbs that imitate kubectl's. Like kubectl they exit with 1 for invalid arguments.
 const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
 
-/// What the arguments say; the first is the name under which the program was called.
+/// Parses the arguments; the first is the name under which the program was called.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     let definition = definition(called_as(&arguments));
     let matches = definition.try_get_matches_from(levels(multi_call(arguments)))?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command)
 }
 
-/// The exit code for arguments that make no sense.
+/// Exit code for invalid arguments.
 pub(crate) fn usage_code(arguments: &[OsString]) -> u8 {
     if is_kubectl_verb(arguments) { 1 } else { 2 }
 }
 
-/// All verbs and flags; help texts name the program as it was called.
+/// The definition of all verbs and flags. Its help texts name the program as it was called.
 fn definition(called_as: Option<&str>) -> clap::Command {
     let definition = Cli::command();
     if called_as == Some(PLUGIN) { definition.bin_name("kubectl ebb") } else { definition }
 }
 
-/// kubectl's `-v 2`, `-v2` and `--v 2` as `-v=2`: here the number may be left out, so it has to hang on the flag.
+/// Joins kubectl's `-v 2`, `-v2` and `--v 2` into `-v=2`. Our `-v` has an optional value, so clap accepts it only with
+/// `=`.
 fn levels(arguments: Vec<OsString>) -> Vec<OsString> {
     if !is_kubectl_verb(&arguments) {
         return arguments;
@@ -180,7 +181,7 @@ fn called_as(arguments: &[OsString]) -> Option<&str> {
     arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str())
 }
 
-/// The arguments as a subcommand when the binary was called through a link that is named after an agent.
+/// Inserts the name of the agent as the subcommand if the binary was called through a link with that name.
 fn multi_call(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if let Some(agent) = called_as(&arguments).and_then(Agent::from_name) {
         arguments.insert(1, OsString::from(agent.name()));

@@ -1,4 +1,4 @@
-//! `ebb commands`: every source's last command of each operation, and what has become of it.
+//! `ebb commands`: lists the last command of each source and operation with its state.
 
 use clap::Args;
 use device_op::facts::{Kind, all_kinds};
@@ -10,14 +10,14 @@ use serde::Serialize;
 use crate::operator::OperatorFlags;
 use crate::screen::table;
 
-/// What `ebb commands` takes.
+/// Arguments of `ebb commands`.
 #[derive(Args, Debug)]
 pub(crate) struct CommandsArguments {
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// One command; the list is the answer as JSON.
+/// One command of the list, also its JSON form.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Row {
@@ -28,21 +28,21 @@ struct Row {
     reason: String,
 }
 
-/// What is known of a command.
+/// State of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 enum State {
-    /// What device-op says.
+    /// State that DeviceOpStatus or device-op's record gives.
     Known(CommandState),
-    /// What it does not say, because it has not seen it, or forgot.
-    Else(Else),
+    /// State that only the counter files tell: device-op has not seen the command yet, or has no record of it any more.
+    Untracked(Untracked),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-enum Else {
-    /// It stands, and device-op has not taken it.
+enum Untracked {
+    /// The command is published, and device-op has not taken it.
     Given,
-    /// Its counter is recorded, and nobody knows any more what became of it.
+    /// The counter is recorded, so the command is over; its result is not known any more.
     Over,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
     let root = arguments.place.root()?;
     let mut rows: Vec<Row> = all_kinds().filter_map(|kind| row(&root, kind)).collect();
     rows.sort_by_key(|row| (row.source, row.operation));
-    arguments.place.answer(told(&rows).trim_end(), &rows)
+    arguments.place.answer(render(&rows).trim_end(), &rows)
 }
 
 fn row(root: &Root, kind: Kind) -> Option<Row> {
@@ -59,7 +59,7 @@ fn row(root: &Root, kind: Kind) -> Option<Row> {
     match OperationFiles::read(root, kind) {
         Ok(standing) => judge(&standing, kind),
         Err(refusal) => {
-            let (state, reason) = (State::Else(Else::Given), refusal.to_string());
+            let (state, reason) = (State::Untracked(Untracked::Given), refusal.to_string());
             Some(Row { source, operation, counter: 0, state, reason })
         }
     }
@@ -77,15 +77,15 @@ fn judge(standing: &OperationFiles, kind: Kind) -> Option<Row> {
     };
     if let Some(command) = given.filter(|command| !is_known(command.counter)) {
         let reason = "device-op has not taken it".to_owned();
-        return Some(row(command.counter, State::Else(Else::Given), reason));
+        return Some(row(command.counter, State::Untracked(Untracked::Given), reason));
     }
-    let over = |counter| row(counter, State::Else(Else::Over), String::new());
+    let over = |counter| row(counter, State::Untracked(Untracked::Over), String::new());
     known.or_else(|| standing.recorded.filter(|counter| *counter > 0).map(over))
 }
 
-fn told(rows: &[Row]) -> String {
+fn render(rows: &[Row]) -> String {
     if rows.is_empty() {
-        return "no command was ever given".to_owned();
+        return "no command has been given yet".to_owned();
     }
     let cells = |row: &Row| {
         let Row { source, operation, counter, state, reason } = row;
@@ -108,8 +108,8 @@ const fn word(state: State) -> &'static str {
         State::Known(CommandState::Done) => "done",
         State::Known(CommandState::TakenBack) => "taken back",
         State::Known(CommandState::Failed) => "failed",
-        State::Else(Else::Given) => "given",
-        State::Else(Else::Over) => "over",
+        State::Untracked(Untracked::Given) => "given",
+        State::Untracked(Untracked::Over) => "over",
     }
 }
 
@@ -161,10 +161,10 @@ mod tests {
             reason: "give another counter".to_owned(),
         };
         assert_eq!(
-            told(&[row]),
+            render(&[row]),
             "SOURCE      OPERATION  COUNTER  STATE          WHY\n\
              controller  reboot     1001     only recorded  give another counter\n"
         );
-        assert_eq!(told(&[]), "no command was ever given");
+        assert_eq!(render(&[]), "no command has been given yet");
     }
 }

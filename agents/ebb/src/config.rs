@@ -1,7 +1,7 @@
-//! `ebb config`: the settings that the agents of this device have, where each comes from, and what is wrong with them.
+//! `ebb config`: shows the settings of this device's agents, the origin of each, and the problems that were found.
 
 mod document;
-mod telling;
+mod text;
 
 use std::process::ExitCode;
 
@@ -16,10 +16,10 @@ use serde::Serialize;
 
 use crate::screen;
 
-/// What a program exits with for a mistake on the command line.
+/// Exit code for an invalid flag, the same as an agent's.
 const BAD_FLAG: u8 = 2;
 
-/// What `ebb config` takes.
+/// Arguments of `ebb config`.
 #[derive(Args, Debug)]
 pub(crate) struct ConfigArguments {
     #[command(subcommand)]
@@ -28,9 +28,9 @@ pub(crate) struct ConfigArguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Print every setting with its value and where it comes from; what is wrong comes first
+    /// Print every setting with its value and its origin; problems come first
     Show(View),
-    /// Print what is wrong with the settings; exit code 1 if anything is
+    /// Print the problems of the settings; exit code 1 if there are any
     Check(View),
 }
 
@@ -44,7 +44,7 @@ struct View {
     flags: AgentFlags,
 }
 
-/// Prints settings or problems. A bad flag is exit code 2, as it is for an agent.
+/// Prints settings or problems. Exit code 2 for an invalid flag, as for an agent.
 pub(crate) fn run(arguments: &ConfigArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::Show(view) => show(view),
@@ -58,7 +58,7 @@ fn show(view: &View) -> anyhow::Result<ExitCode> {
     if view.json {
         print(&document::of_settings(&loaded, running))?;
     } else {
-        screen::line(telling::settings(&loaded, &running).trim_end());
+        screen::line(text::settings(&loaded, &running).trim_end());
     }
     Ok(bad_flags(&loaded).unwrap_or(ExitCode::SUCCESS))
 }
@@ -70,14 +70,14 @@ fn check(view: &View) -> anyhow::Result<ExitCode> {
     if view.json {
         print(&document::of_problems(&loaded, &files, running))?;
     } else {
-        screen::line(telling::problems(&loaded, files.len(), &running).trim_end());
+        screen::line(text::problems(&loaded, files.len(), &running).trim_end());
     }
     let code = if loaded.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(bad_flags(&loaded).unwrap_or(code))
 }
 
-/// The settings as an agent that starts now would have them. A controller's file that cannot be read is one more
-/// problem.
+/// Loads the settings as an agent that starts now would. If the controller's file cannot be read, that is added to the
+/// problems.
 fn read(flags: &AgentFlags) -> Loaded {
     let root = flags.root();
     let controller =
@@ -91,15 +91,15 @@ fn read(flags: &AgentFlags) -> Loaded {
                 key: String::new(),
                 value: refusal.reason,
                 accepted: refusal.accepted,
-                in_effect: "nothing of what the controller says".to_owned(),
+                in_effect: "none of the controller's settings".to_owned(),
             });
             loaded
         }
     }
 }
 
-/// What the zedkube that runs says of the same places, with the values that it kept: a file that becomes bad while an agent
-/// runs changes nothing in that agent.
+/// The messages of the running zedkube about the same files, with the values that it kept: a file that becomes invalid
+/// while an agent runs changes nothing in that agent.
 fn running(root: &Root, loaded: &Loaded) -> Vec<String> {
     if loaded.problems.is_empty() || !peers::runs(root, Agent::Zedkube) {
         return Vec::new();

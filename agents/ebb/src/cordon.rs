@@ -1,4 +1,4 @@
-//! `ebb cordon NODE…`: `kubectl cordon`; who did it and why is written on the node.
+//! `ebb cordon NODE…`: `kubectl cordon`, which also writes owner and reason into annotations of the node.
 
 use std::process::ExitCode;
 
@@ -12,17 +12,18 @@ use crate::kubectl::DryRun;
 use crate::kubectl::nodes::NodeArguments;
 use crate::screen;
 
-/// What `ebb cordon` takes.
+/// Arguments of `ebb cordon`.
 #[derive(Args, Debug)]
 pub(crate) struct CordonArguments {
     #[command(flatten)]
     nodes: NodeArguments,
-    /// Why, for the annotation on the node
+    /// Reason, written into an annotation of the node
     #[arg(long, value_name = "TEXT", default_value = "ebb cordon")]
     reason: String,
 }
 
-/// Cordons the nodes. One that cannot be is named, and the others go on; then the exit code is 1.
+/// Cordons the nodes. If one cannot be cordoned, it is named, the others are cordoned all the same, and the exit code
+/// is 1.
 pub(crate) fn run(arguments: &CordonArguments) -> anyhow::Result<ExitCode> {
     let chosen = arguments.nodes.chosen("cordon")?;
     let mode = arguments.nodes.dry_run.mode;
@@ -56,7 +57,7 @@ async fn one(
     }
 }
 
-/// kubectl's line.
+/// kubectl's line for a cordoned node.
 pub(crate) fn cordoned(node: &str, before: PriorCordon, mode: DryRun) -> String {
     let already = if before == PriorCordon::Schedulable { "" } else { "already " };
     format!("node/{node} {already}cordoned{}", mode.suffix())

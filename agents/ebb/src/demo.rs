@@ -1,10 +1,11 @@
-//! `ebb demo`: the whole path on a cluster in memory, live, without network, rights or cluster of one's own.
+//! `ebb demo`: shows a drain from command to reboot, live, on a cluster in memory; needs no network, no rights and no
+//! real cluster.
 //!
-//! Four agents run in this process below a temporary root, against an API server that exists only here. A controller
-//! commands a reboot; the node is drained; the reboot is recorded (dry run), and not a moment before.
+//! Four agents run in this process below a temporary root, against an API server in memory. A controller commands a
+//! reboot, the node is drained, and only then the reboot is recorded (dry run).
 
-mod scene;
-mod story;
+mod fixture;
+mod walkthrough;
 
 use anyhow::Context;
 use runtime::{AgentFlags, Stop, logs};
@@ -14,10 +15,10 @@ use tokio::task::JoinSet;
 use crate::cli::DemoArguments;
 use crate::{agents, screen};
 
-use scene::Scene;
-use story::Story;
+use fixture::Fixture;
+use walkthrough::Walkthrough;
 
-/// Threads for four agents and a cluster.
+/// Worker threads for four agents and a cluster.
 const THREADS: usize = 4;
 
 /// Runs the demonstration.
@@ -36,20 +37,20 @@ pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<()> {
 }
 
 async fn show(arguments: &DemoArguments) -> anyhow::Result<()> {
-    let scene = Scene::set(arguments.pods)?;
+    let fixture = Fixture::set(arguments.pods)?;
     let stop = Stop::on_signals()?;
-    let mut agents = start_agents(&scene, &stop).await?;
-    let mut story = Story::begin(&scene)?;
-    let told = tokio::select! {
-        told = story.tell() => told,
+    let mut agents = start_agents(&fixture, &stop).await?;
+    let mut walkthrough = Walkthrough::begin(&fixture)?;
+    let result = tokio::select! {
+        ended = walkthrough.run() => ended,
         failed = first_failure(&mut agents) => Err(failed),
         () = stop.requested() => Ok(()),
     };
-    if told.is_ok() && arguments.hold && !stop.is_requested() {
-        story.hand_over();
+    if result.is_ok() && arguments.hold && !stop.is_requested() {
+        walkthrough.hand_over();
         tokio::select! {
             failed = first_failure(&mut agents) => return Err(failed),
-            told = story.follow() => told?,
+            ended = walkthrough.follow() => ended?,
             () = stop.requested() => {}
         }
     }
@@ -57,13 +58,13 @@ async fn show(arguments: &DemoArguments) -> anyhow::Result<()> {
     while agents.join_next().await.is_some() {}
     screen::line(&format!(
         "The folder stays for you to look at; remove it with: rm -r {}",
-        scene.root().path().display()
+        fixture.root().path().display()
     ));
-    told
+    result
 }
 
-async fn start_agents(scene: &Scene, stop: &Stop) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
-    let flags: AgentFlags = scene.flags();
+async fn start_agents(fixture: &Fixture, stop: &Stop) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
+    let flags: AgentFlags = fixture.flags();
     let mut running = JoinSet::new();
     for agent in Agent::ALL {
         let started = runtime::Agent::start(agent.wire_name(), &flags).await?;
@@ -72,7 +73,7 @@ async fn start_agents(scene: &Scene, stop: &Stop) -> anyhow::Result<JoinSet<anyh
     Ok(running)
 }
 
-/// Waits for an agent that ends by itself, which none should.
+/// Waits for an agent that ends by itself, which is always a failure.
 async fn first_failure(agents: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Error {
     match agents.join_next().await {
         Some(Ok(Err(error))) => error,

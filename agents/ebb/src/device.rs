@@ -1,4 +1,4 @@
-//! What the agents of this device know: their settings, and which Node they are.
+//! This device as its agents see it: their settings, and the Node object of this machine.
 
 use anyhow::Context;
 use cluster::identity::{Identity, identify};
@@ -17,19 +17,20 @@ use crate::screen;
 /// The settings of this device's agents.
 #[derive(Debug)]
 pub(crate) struct Device {
-    /// Below which everything of the device is.
+    /// Root folder of the device's files.
     pub(crate) root: Root,
-    /// The settings, complete.
+    /// The settings with all layers applied.
     pub(crate) settings: Settings,
-    /// How the agents would drain.
+    /// Policy by which the agents would drain this node.
     pub(crate) policy: Policy,
 }
 
 impl Device {
-    /// Reads the settings as the agents do, the controller's included, and says on stderr what does not count.
+    /// Loads the settings as the agents do, the controller's included, and prints a warning on stderr for each one that
+    /// is ignored.
     ///
     /// # Errors
-    /// Mistakes on the command line.
+    /// Invalid flags.
     pub(crate) fn read(flags: &AgentFlags) -> anyhow::Result<Self> {
         let root = flags.root();
         let (key, mut problems) = (TopicKey::global(), Vec::new());
@@ -51,10 +52,11 @@ impl Device {
         Ok(Self { policy: settings.policy.drain.clone(), root, settings })
     }
 
-    /// Connects as zedkube does; nothing is sent yet. `verb` is what the API server's audit log gets to see.
+    /// Finds the kubeconfig as zedkube does and makes a client; sends nothing yet. `verb` appears in the audit log of
+    /// the API server.
     ///
     /// # Errors
-    /// There is no kubeconfig, or a broken one.
+    /// There is no kubeconfig, or it is broken.
     pub(crate) async fn reach(&self, verb: &str) -> anyhow::Result<Cluster> {
         let candidates = below(&self.root).collect();
         let search =
@@ -62,17 +64,17 @@ impl Device {
         Ok(connect(&search, verb).await?.cluster)
     }
 
-    /// The Node that is this machine.
+    /// Finds the Node object of this machine.
     ///
     /// # Errors
-    /// No Node is, as far as anybody can tell. What EVE says of the device cannot be read: by the host name alone it
-    /// could be another one.
+    /// No Node can be identified as this machine. Or EVE's EdgeNodeInfo cannot be read: the host name alone is not
+    /// enough, it could match another Node.
     pub(crate) async fn own_node(&self, cluster: &Cluster) -> anyhow::Result<NodeView> {
         let node_name = self.settings.node.name.as_ref().map(|name| name.as_str().to_owned());
         let info: Option<EdgeNodeInfo> = match node_name {
             Some(_) => None,
             None => read_item(&self.root, agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global())
-                .context("nobody knows which Node is this machine; set node.name, or mend that file")?,
+                .context("cannot tell which Node is this machine; set node.name, or fix that file")?,
         };
         let identity = Identity {
             node_name,

@@ -1,8 +1,8 @@
-//! `ebb drain NODE…`: `kubectl drain` with kubectl's flags and texts, on our drain engine.
+//! `ebb drain NODE…`: `kubectl drain` with kubectl's flags and texts, done by our drain engine.
 //!
-//! All nodes are looked up, then cordoned, then drained; a node that cannot be is named, and the others go on. What is
-//! different from kubectl is on purpose: each change is told once, a blocked pod with who blocks it and what to do, and
-//! a node counts as drained only when a fresh list proves it.
+//! All nodes are looked up, then cordoned, then drained. If a node cannot be cordoned or drained, it is named, and the
+//! others go on. Intended differences from kubectl: each change is printed once, a blocked pod with the blocker and
+//! what to do about it, and a node counts as drained only after a final check with fresh lists.
 
 pub(crate) mod document;
 mod dry_run;
@@ -36,10 +36,10 @@ use options::Options;
 use panel::bars;
 use reporter::{NodeReporter, ReportStyle};
 
-/// How often the screen is refreshed when nothing happens: it shows the time, and reminds of what blocks.
+/// Interval of screen updates without an event: they show the elapsed time and repeat the blocked pods.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Drains the nodes. Exit code 0 when all of them are drained, 130 after Ctrl-C, else 1.
+/// Drains the nodes. Exit code 0 when all nodes are drained, 130 after Ctrl-C, else 1.
 pub(crate) fn run(arguments: &DrainArguments) -> anyhow::Result<ExitCode> {
     let options = Options::from(arguments)?;
     crate::in_runtime(async {
@@ -72,7 +72,7 @@ async fn real(
         command.interrupt();
         tokio::select! {
             () = command.run() => {}
-            _ = interrupts.next() => screen::say("interrupted again: what was under way is unknown"),
+            _ = interrupts.next() => screen::say("interrupted again: the results of the calls in flight are not known"),
         }
     }
     let all = command.sum_up();
@@ -96,11 +96,11 @@ fn nothing_was_changed(signal: Interrupt) -> ExitCode {
     signal.exit_code()
 }
 
-/// Everything between the names and the exit code.
+/// One run of `ebb drain`: all its nodes and the screen.
 #[derive(Debug)]
 struct Command {
     drainer: Drainer,
-    /// Whose cordon is taken back when a drain fails.
+    /// Owner whose cordon is lifted again when a drain fails; `None`: cordons stay.
     undo: Option<String>,
     parallel: usize,
     jobs: Vec<Job>,
@@ -108,7 +108,7 @@ struct Command {
 }
 
 impl Command {
-    /// Nothing has been changed.
+    /// Makes the command; sends nothing yet.
     fn new(cluster: &Cluster, nodes: &[NodeView], options: &Options, screen: Screen) -> Self {
         let policy = options.policy.clone();
         let style = ReportStyle {
@@ -126,7 +126,7 @@ impl Command {
         }
     }
 
-    /// Cordons all nodes, then drains them. May be dropped at any time; then [`Command::interrupt`] tidies up.
+    /// Cordons all nodes, then drains them. May be dropped at any time; after that call [`Command::interrupt`].
     async fn work(&mut self) {
         for job in &mut self.jobs {
             let prints = job.cordon(&self.drainer, self.undo.as_deref()).await;
@@ -135,7 +135,7 @@ impl Command {
         self.run().await;
     }
 
-    /// Everything stops at once, but for cordons that are to be taken back: [`Command::run`] does that.
+    /// Stops all drains at once. Only cordons that must be lifted again are still to do: [`Command::run`] does that.
     fn interrupt(&mut self) {
         self.screen.leave_bars();
         for job in &mut self.jobs {
@@ -144,7 +144,7 @@ impl Command {
         }
     }
 
-    /// Goes on until nothing is under way.
+    /// Runs until no job has anything left to do.
     async fn run(&mut self) {
         loop {
             self.begin_more();
@@ -152,17 +152,17 @@ impl Command {
                 self.screen.show(&bars(&self.jobs, Moment(boot_millis())), self.foot());
             }
             let Some(next) = self.next() else { break };
-            // Who waits must not hold on to the jobs while they are looked at.
+            // This future borrows the jobs, so it must end before they are read again.
             let change = tokio::time::timeout(REFRESH, next).await;
             match change {
-                Ok((place, change)) => self.take_in(place, &change),
-                Err(_) => (0..self.jobs.len()).for_each(|place| self.take_in(place, &Change::Drain)),
+                Ok((place, change)) => self.apply(place, &change),
+                Err(_) => (0..self.jobs.len()).for_each(|place| self.apply(place, &Change::Drain)),
             }
         }
         self.screen.show(&[], "");
     }
 
-    /// The last words of the command. Whether every node is drained.
+    /// Prints the nodes that are not drained. True if every node is drained.
     fn sum_up(&self) -> bool {
         let failed: Vec<&Job> = self.jobs.iter().filter(|job| !job.is_drained()).collect();
         let mut prints = Vec::new();
@@ -174,7 +174,7 @@ impl Command {
         failed.is_empty()
     }
 
-    /// The nodes, for the document.
+    /// The jobs, for the JSON document.
     fn jobs(&self) -> &[Job] {
         &self.jobs
     }
@@ -194,7 +194,7 @@ impl Command {
         }
     }
 
-    /// The next change of any job that is under way, and its place; `None` if none is.
+    /// Waits for the next change of any busy job; returns the index of the job with it. `None` if no job is busy.
     fn next(&mut self) -> Option<impl Future<Output = (usize, Change)>> {
         let busy = self.jobs.iter_mut().enumerate().filter(|(_, job)| job.is_busy());
         let busy: Vec<_> =
@@ -202,9 +202,9 @@ impl Command {
         (!busy.is_empty()).then(|| select_all(busy).map(|(change, ..)| change))
     }
 
-    fn take_in(&mut self, place: usize, change: &Change) {
+    fn apply(&mut self, place: usize, change: &Change) {
         if let Some(job) = self.jobs.get_mut(place) {
-            let prints = job.take_in(change, self.undo.as_deref());
+            let prints = job.apply(change, self.undo.as_deref());
             self.screen.print(&prints);
         }
     }

@@ -1,7 +1,7 @@
-//! `ebb force`: an operator's word that overrides a drain.
+//! `ebb force`: an operator overrides the drain of this node.
 //!
-//! It writes the override file of the node; zedkube takes it, and this says what became of it. `complete` lets the
-//! device go down WITHOUT a drain.
+//! The verb writes the override file of the node, waits until zedkube has taken it, and prints the result. `complete`
+//! lets the device go down WITHOUT a drain.
 
 mod delete_pods;
 mod result;
@@ -25,7 +25,7 @@ use result::OrderResult;
 
 pub(crate) use result::whose;
 
-/// What `ebb force` takes.
+/// Arguments of `ebb force`.
 #[derive(Args, Debug)]
 pub(crate) struct ForceArguments {
     #[command(subcommand)]
@@ -34,9 +34,9 @@ pub(crate) struct ForceArguments {
 
 #[derive(Debug, Subcommand)]
 enum Order {
-    /// Let the device go down although the node is NOT drained: the standing requests are answered COMPLETE
+    /// Let the device go down although the node is NOT drained: answer the active drain requests with COMPLETE
     Complete {
-        /// Whose request is answered; without it everybody's
+        /// Agent whose request is answered; default: all requests
         #[arg(long = "for", value_name = "AGENT")]
         requester: Option<Requester>,
         #[command(flatten)]
@@ -52,39 +52,40 @@ enum Order {
         #[command(flatten)]
         why: Why,
     },
-    /// Delete the pods of this node at once with grace 0: their containers may still run, and a volume be used twice
+    /// Delete the pods of this node at once with grace period 0: their containers may still run, and a volume may be
+    /// used twice
     DeletePods(Box<DeletePodsArguments>),
 }
 
 #[derive(Args, Debug)]
 struct Why {
-    /// Why: shown by `ebb status` and in the log
+    /// Reason, shown by `ebb status` and in the log
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// Whose request.
+/// Agent whose request is meant.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Requester {
-    /// A reboot, shutdown or poweroff
+    /// The request for a reboot, shutdown or poweroff
     DeviceOp,
-    /// An image
+    /// The request for a new image
     Baseos,
 }
 
-/// The answer as JSON.
+/// JSON form of the answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document<'a> {
     #[serde(rename = "Override")]
     order: &'a DrainOverride,
     #[serde(flatten)]
-    became: &'a OrderResult,
+    result: &'a OrderResult,
 }
 
-/// Gives the order and says what became of it. Exit code 1 if it was refused or not taken.
+/// Gives the order and prints the result. Exit code 1 if the order was refused or not taken.
 pub(crate) fn run(arguments: &ForceArguments) -> anyhow::Result<ExitCode> {
     let (status, requested_by, why) = match &arguments.order {
         Order::Complete { requester, why } => (DrainStatus::Complete, requested_by(*requester), why),
@@ -94,15 +95,15 @@ pub(crate) fn run(arguments: &ForceArguments) -> anyhow::Result<ExitCode> {
     };
     let order = DrainOverride { status, requested_by, reason: why.reason.clone(), by: peers::user() };
     let root = why.place.root()?;
-    let became = apply(&root, &order)?;
-    let document = Document { order: &order, became: &became };
-    why.place.answer(&became.line, &document)?;
-    if became.is_undrained {
+    let result = apply(&root, &order)?;
+    let document = Document { order: &order, result: &result };
+    why.place.answer(&result.line, &document)?;
+    if result.is_undrained {
         screen::say("WARNING: the device may go down now although this node is NOT drained");
     }
-    match became.taken {
+    match result.taken {
         Taken::Applied => Ok(ExitCode::SUCCESS),
-        Taken::Refused | Taken::Not => bail!("{}", became.hint),
+        Taken::Refused | Taken::Not => bail!("{}", result.hint),
     }
 }
 
@@ -115,26 +116,26 @@ fn requested_by(requester: Option<Requester>) -> DrainRequester {
 }
 
 fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<OrderResult> {
-    // Another `ebb force` must not write between our look at the folder and our file.
+    // Another `ebb force` must not write between our check of the folder and our file.
     let lock = peers::speak_as(root, agent::EBB)?;
-    journal(root, &told(order));
+    journal(root, &journal_text(order));
     if !peers::runs(root, Agent::Zedkube)
-        && let Some(became) = crate::in_runtime(apply_without_zedkube(root, order))?
+        && let Some(result) = crate::in_runtime(apply_without_zedkube(root, order))?
     {
-        return Ok(became);
+        return Ok(result);
     }
     peers::require(root, Agent::Zedkube)?;
     let mut file = OverrideFile::new(root)?;
     let before = peers::report(root);
     write(&mut file, order)?;
     drop(lock);
-    let became = crate::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })?;
-    if became.taken == Taken::Not
+    let result = crate::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })?;
+    if result.taken == Taken::Not
         && let Some(passed) = beside_hung(root, order, &file)?
     {
         return Ok(passed);
     }
-    Ok(became)
+    Ok(result)
 }
 
 fn write(file: &mut OverrideFile, order: &DrainOverride) -> anyhow::Result<()> {
@@ -145,11 +146,11 @@ fn write(file: &mut OverrideFile, order: &DrainOverride) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the order's file and takes it as zedkube would, with zedkube's lock held: this process is zedkube for one step.
-/// Nothing when zedkube has just started: then it takes the order itself.
+/// Writes the override file and applies it as zedkube would: this process holds zedkube's lock for one step. `None` if
+/// zedkube has just started and holds its lock: then zedkube takes the order.
 ///
 /// # Errors
-/// No zedkube of ours has run in this boot, so that nobody reads its answer; the file cannot be written.
+/// No zedkube of ours has run in this boot, so no agent would read the answer; or the file cannot be written.
 async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Result<Option<OrderResult>> {
     if peers::report(root).is_none() {
         bail!(
@@ -165,23 +166,25 @@ async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Re
     let zedkube = match runtime::Agent::start(agent::ZEDKUBE, &flags).await {
         Ok(zedkube) => zedkube,
         Err(StartError::Lock { source: LockError::Held { .. }, .. }) => return Ok(None),
-        Err(error) => return Err(error).context("cannot stand in for zedkube"),
+        Err(error) => return Err(error).context("cannot apply the order without zedkube"),
     };
     let mut file = OverrideFile::new(root)?;
     write(&mut file, order)?;
     if let Err(error) = zedkube::take_override(zedkube.context()).await {
         let fate =
-            if file.take_back() { "the order is taken back" } else { "the order may count all the same" };
+            if file.take_back() { "the order is taken back" } else { "zedkube may still apply the order" };
         return Err(error).context(fate);
     }
     Ok(Some(result::now(root, order, &file)))
 }
 
-/// An order to complete while zedkube hangs and takes no override: the requests that stand now pass the gate of each agent
-/// that asks. Nothing when the order is another one, or zedkube does not hang for `drain.start.timeout`.
+/// Applies an order to complete while zedkube hangs and takes no override: lets the active requests pass the gate of
+/// each agent that asks, without zedkube. `None` if it is another order, or if zedkube has hung for less than
+/// `drain.start.timeout`.
 ///
 /// # Errors
-/// The order cannot be taken back or written: then the override stays, and counts when zedkube looks.
+/// The order cannot be taken back, or the gate files cannot be written: then the override file stays, and zedkube
+/// applies it when it runs again.
 fn beside_hung(
     root: &Root,
     order: &DrainOverride,
@@ -196,7 +199,7 @@ fn beside_hung(
     if whose.is_empty() {
         return Ok(Some(OrderResult {
             taken: Taken::Not,
-            line: format!("{hangs}; no request stands that could pass beside it"),
+            line: format!("{hangs}; there is no request that could pass without it"),
             hint: "give the command (`ebb reboot`), then this order again; or restart zedkube, then give it again".to_owned(),
             is_undrained: false,
             left: Vec::new(),
@@ -217,7 +220,7 @@ fn beside_hung(
     }))
 }
 
-fn told(order: &DrainOverride) -> String {
+fn journal_text(order: &DrainOverride) -> String {
     format!(
         "kube override: Status {} RequestedBy {} by {}: {}",
         order.status.code(),

@@ -1,7 +1,7 @@
-//! `ebb freeze`, `ebb unfreeze`: the brake on the commands of all sources.
+//! `ebb freeze`, `ebb unfreeze`: hold back the commands of all sources.
 //!
-//! They write topic CommandFreeze of agent `ebb`, on `/persist`; device-op and baseos obey. What is being carried out goes
-//! on, an operator's `--now` passes.
+//! The verbs write topic CommandFreeze of agent `ebb`, on `/persist`; device-op and baseos obey it. An operation that
+//! is being carried out goes on, and `--now` lets one command pass.
 
 use std::process::ExitCode;
 
@@ -15,32 +15,32 @@ use schemas::{CommandFreeze, GoTime, SCHEMA_VERSION, agent};
 
 use crate::operator::{OperatorFlags, journal, reason};
 
-/// What `ebb freeze` takes.
+/// Arguments of `ebb freeze`.
 #[derive(Args, Debug)]
 pub(crate) struct FreezeArguments {
-    /// Until when, such as 2026-11-30T06:00:00Z; without it until `ebb unfreeze`
+    /// Time at which the freeze ends, such as 2026-11-30T06:00:00Z; default: it lasts until `ebb unfreeze`
     #[arg(long, value_name = "TIME", value_parser = until)]
     until: Option<Timestamp>,
-    /// Why: shown wherever a command waits for it
+    /// Reason, shown for each command that the freeze holds back
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// What `ebb unfreeze` takes.
+/// Arguments of `ebb unfreeze`.
 #[derive(Args, Debug)]
 pub(crate) struct UnfreezeArguments {
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// Puts the brake on, or changes its end and reason.
+/// Begins a freeze, or changes its end and reason.
 pub(crate) fn freeze(arguments: &FreezeArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.place.root()?;
     let wall = clock::wall();
     if let Some(until) = arguments.until.filter(|until| *until <= wall) {
-        bail!("{until} is over: it is {wall} by this device's clock; give a time that comes");
+        bail!("{until} has passed: it is {wall} by this device's clock; give a later time");
     }
     let freeze = CommandFreeze {
         schema_version: SCHEMA_VERSION,
@@ -53,17 +53,17 @@ pub(crate) fn freeze(arguments: &FreezeArguments) -> anyhow::Result<ExitCode> {
     Publisher::open(&root, agent::EBB, Persistence::Persistent, &lock)?
         .publish(&TopicKey::global(), &freeze)
         .context("commands are NOT frozen")?;
-    journal(&root, &format!("CommandFreeze: commands are frozen {}", told(&freeze)));
+    journal(&root, &format!("CommandFreeze: commands are frozen {}", summary(&freeze)));
     let line = format!(
-        "commands are frozen {}: none begins, of whatever source; what is being carried out goes on; `ebb unfreeze` ends \
-         it, `--now` passes one command",
-        told(&freeze)
+        "commands are frozen {}: no command of any source begins; an operation that is being carried out goes on; \
+         `ebb unfreeze` ends the freeze, `--now` lets one command pass",
+        summary(&freeze)
     );
     arguments.place.answer(&line, &freeze)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the brake off.
+/// Ends the freeze.
 pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.place.root()?;
     let freeze = read(&root);
@@ -74,22 +74,22 @@ pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode
     Publisher::<CommandFreeze>::open(&root, agent::EBB, Persistence::Persistent, &lock)?
         .unpublish(&TopicKey::global())
         .context("commands are still frozen")?;
-    // One that could not be read is gone all the same.
+    // An unreadable freeze is deleted as well.
     let freeze = freeze.ok().flatten().unwrap_or_default();
     journal(&root, &format!("CommandFreeze: taken off by {}", peers::user()));
-    let line = "commands are not frozen any more: those that waited begin, `ebb commands` lists them";
+    let line = "commands are not frozen any more: the held ones begin, `ebb commands` lists them";
     arguments.place.answer(line, &freeze)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The brake, if it is on at this time. One that cannot be read is none here: device-op says so in its status.
+/// The freeze, if it is active at this time. An unreadable one is ignored here: device-op reports it in its status.
 pub(crate) fn standing(root: &Root, wall: Timestamp) -> Option<CommandFreeze> {
     let freeze = read(root).ok().flatten();
     freeze.filter(|freeze| freeze.stands(GoTime::from(wall)))
 }
 
-/// `until 2026-11-30T06:00:00Z (by alice: stocktaking)`.
-pub(crate) fn told(freeze: &CommandFreeze) -> String {
+/// End, author and reason of a freeze: `until 2026-11-30T06:00:00Z (by alice: stocktaking)`.
+pub(crate) fn summary(freeze: &CommandFreeze) -> String {
     let CommandFreeze { until, by, reason, .. } = freeze;
     let until = until.set().map_or_else(
         || "until `ebb unfreeze`".to_owned(),

@@ -1,24 +1,24 @@
-//! What the verbs share that stand in for kubectl's: which nodes they are about, and values of flags as kubectl reads them
-//! (Go's `strconv` and `time`, and its own `--dry-run`).
+//! Parts that the verbs which imitate kubectl's share: the choice of nodes, and flag values as kubectl reads them (Go's
+//! `strconv` and `time`, and kubectl's own `--dry-run`).
 
 pub(crate) mod nodes;
 
 use std::time::Duration;
 
-/// What `--dry-run` says.
+/// Mode of `--dry-run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DryRun {
-    /// The real thing.
+    /// No dry run: changes are made.
     #[default]
     None,
-    /// Nothing is sent that could change anything; the answer comes from one look.
+    /// Only read requests are sent.
     Client,
-    /// The server is asked what it would say, and changes nothing.
+    /// Write requests are sent too, marked as dry run: the API server checks them and changes nothing.
     Server,
 }
 
 impl DryRun {
-    /// What kubectl puts behind each line.
+    /// Text that kubectl appends to each line.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -28,14 +28,14 @@ impl DryRun {
     }
 }
 
-/// What a `--dry-run` without a value becomes: no value that can be typed.
+/// Internal value of `--dry-run` without a value: a text that cannot be typed.
 pub(crate) const BARE_DRY_RUN: &str = "\0";
 
-/// What `--dry-run` says, and whether it said so in the old form, without a value.
+/// Value of `--dry-run`, and whether the flag was given in its old form, without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AskedDryRun {
     pub(crate) mode: DryRun,
-    /// kubectl takes it for `client`, and warns.
+    /// True for the old form: kubectl reads it as `client` and warns.
     pub(crate) is_bare: bool,
 }
 
@@ -46,7 +46,7 @@ impl AskedDryRun {
     }
 }
 
-/// `--dry-run[=none|client|server]`.
+/// Parses `--dry-run[=none|client|server]`.
 pub(crate) fn dry_run(text: &str) -> Result<AskedDryRun, String> {
     let mode = match text {
         "none" => DryRun::None,
@@ -62,13 +62,13 @@ pub(crate) fn dry_run(text: &str) -> Result<AskedDryRun, String> {
     Ok(AskedDryRun { mode, is_bare: false })
 }
 
-/// A switch as pflag has it: absent, `--x`, `--x=true`, `--x=false`.
+/// Value of a boolean flag as pflag has it: absent, `--x`, `--x=true`, `--x=false`.
 #[expect(clippy::option_option, reason = "clap's form of it")]
 pub(crate) fn is_on(switch: Option<Option<bool>>) -> bool {
     switch.is_some_and(|value| value.unwrap_or(true))
 }
 
-/// A truth value as Go's `strconv.ParseBool` reads it.
+/// Parses a boolean as Go's `strconv.ParseBool` does.
 pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -77,7 +77,7 @@ pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A duration as Go's `time.ParseDuration` reads it, without negative ones: `0`, `5m30s`, `300ms`, `1.5h`.
+/// Parses a duration as Go's `time.ParseDuration` does, but refuses negative ones: `0`, `5m30s`, `300ms`, `1.5h`.
 pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     let bare = text.strip_prefix('+').unwrap_or(text);
     if bare == "0" {
@@ -96,14 +96,14 @@ pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     if bare.is_empty() {
         return Err(malformed());
     }
-    // Go's durations end there, after 292 years.
+    // Longest duration in Go: 292 years.
     if nanos > i64::MAX.unsigned_abs().into() {
         return Err(too_long());
     }
     u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long())
 }
 
-/// One number with its unit in nanoseconds, and what stands behind it.
+/// Parses one number with its unit. Returns nanoseconds and the rest of the text.
 fn term(text: &str) -> Result<(u128, &str), String> {
     let (whole, rest) = digits(text);
     let (fraction, rest) = match rest.strip_prefix('.') {
@@ -138,7 +138,7 @@ fn unit_nanos(unit: &str) -> Result<u128, String> {
     }
 }
 
-/// The digits behind the point; those below a nanosecond do not count.
+/// Nanoseconds of the digits after the decimal point; a part below one nanosecond is cut off.
 fn fraction_nanos(digits: &str, unit: u128) -> u128 {
     let mut nanos = 0;
     let mut scale = unit;

@@ -1,8 +1,8 @@
 //! `ebb`: the agents and their command line in one binary.
 //!
-//! It parses, calls, and prints; decisions live in the crates it calls. Called through a link that is named after
-//! an agent, by its own name or by EVE's (`zedkube`, `device-op` or `zedagent`, `nodeagent`, `baseos` or `baseosmgr`) it is
-//! that agent.
+//! This crate parses arguments, calls other crates and prints; all decisions are made in the crates that it calls. When
+//! the binary is called through a link that has the name of an agent, ours or EVE's (`zedkube`, `device-op` or
+//! `zedagent`, `nodeagent`, `baseos` or `baseosmgr`), it runs that agent.
 
 mod agents;
 mod cancel;
@@ -40,12 +40,12 @@ use schemas::{Agent, Operation};
 
 use cli::Command;
 
-/// Threads of a verb that talks to a cluster: one for its loop, one for what blocks.
+/// Worker threads of a verb that talks to a cluster: one for its main loop, one for blocking work.
 const THREADS: usize = 2;
 
-/// Does what the arguments say (the first is the name under which the program was called); the result is the
-/// process's exit code: 0 done, 1 refused or failed, 2 for arguments that make no sense. The verbs that stand in for
-/// kubectl's have its code for the latter, 1; and 130 when Ctrl-C ended them.
+/// Runs the program with these arguments (the first is the name under which it was called) and returns the exit code of
+/// the process: 0 done, 1 refused or failed, 2 invalid arguments. The verbs that imitate kubectl's exit with 1 for
+/// invalid arguments, as kubectl does; 130 after Ctrl-C.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let code = run_verb(arguments);
     runtime::logs::flush();
@@ -93,18 +93,18 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
     })
 }
 
-/// Parses in a thread of its own: the description of all verbs takes 200 KiB of stack, which an agent would keep for as long
-/// as it runs.
+/// Parses the arguments in a separate thread: clap's description of all verbs takes 200 KiB of stack, which an agent
+/// would otherwise keep for as long as it runs.
 fn parse_aside(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     let taken = arguments.clone();
     match thread::Builder::new().spawn(move || cli::parse(taken)) {
         Ok(parsing) => parsing.join().unwrap_or_else(|panic| resume_unwind(panic)),
-        // Where there are no threads left, there is a stack all the same.
+        // No thread can be started: parse on the stack of this thread.
         Err(_) => cli::parse(arguments),
     }
 }
 
-/// Runs a verb's work to its end; calls that are still in flight then are given up.
+/// Runs the work of a verb to its end. Calls that are still in flight then are dropped.
 fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     if std::env::var_os(runtime::logs::FILTER_VARIABLE).is_some() {
         runtime::logs::init(Some(runtime::LogFormat::Text), "ebb")?;

@@ -1,4 +1,4 @@
-//! The program `ebb`. All of it is in the library, so that tests can run the same program.
+//! Entry point of the program `ebb`. Everything else is in the library, so that tests can run the same program.
 
 use std::process::ExitCode;
 

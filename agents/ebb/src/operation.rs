@@ -1,7 +1,7 @@
-//! `ebb reboot`, `ebb shutdown`, `ebb poweroff`: a command that a person gives on the device.
+//! `ebb reboot`, `ebb shutdown`, `ebb poweroff`: commands that a person gives on the device.
 //!
-//! They write topic DeviceOpsCmd of agent `ebb`, with counters of its own; device-op does the rest, the drain first. With
-//! `--cancel` the command is taken back.
+//! The verbs write topic DeviceOpsCmd of agent `ebb`, with its own counters; device-op drains the node and carries the
+//! command out. `--cancel` takes the command back.
 
 mod command;
 mod take_back;
@@ -23,39 +23,39 @@ use crate::operator::{OperatorFlags, because, journal, reason, warn_without_zedk
 use command::{ActiveCommand, give};
 use take_back::{OrderResult, take_back};
 
-/// What a person on the device says.
+/// Source of commands that are given with these verbs.
 const OPERATOR: Source = Source::Person;
 
-/// What the three verbs take.
+/// Arguments of the three verbs.
 #[derive(Args, Debug)]
 pub(crate) struct OperationArguments {
-    /// Why: shown here and in the journal
+    /// Reason, shown in the answer and in the journal
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
     /// Take the command back
     #[arg(long)]
     cancel: bool,
-    /// Begin although commands are frozen (`ebb freeze`); the drain is done all the same
+    /// Begin even while commands are frozen (`ebb freeze`); the node is still drained first
     #[arg(long, conflicts_with = "cancel")]
     now: bool,
-    /// Only for a reboot, where /persist is full or broken: keep the record in /run, so that any other boot counts as this
-    /// reboot; the drain is done all the same
+    /// Only for a reboot, when /persist is full or broken: keep the record in /run, so that any other boot counts as
+    /// this reboot; the node is still drained first
     #[arg(long, conflicts_with = "cancel")]
     without_record: bool,
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// What an operator says besides.
+/// Options of a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Words {
-    /// A freeze does not hold it.
+struct CommandOptions {
+    /// Begin even during a freeze.
     now: bool,
-    /// It needs no record on `/persist`.
+    /// Do without a record on `/persist`.
     without_record: bool,
 }
 
-/// The answer as JSON.
+/// JSON form of the answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document<'a> {
@@ -66,9 +66,9 @@ struct Document<'a> {
     ops_time: &'a str,
     reason: &'a str,
     by: String,
-    /// device-op has taken the command; null for a take-back.
+    /// True if device-op has taken the command; null for a take-back.
     accepted: Option<bool>,
-    /// What became of a take-back; null for a command.
+    /// Result of a take-back; null for a command.
     became: Option<OrderResult>,
 }
 
@@ -81,11 +81,11 @@ pub(crate) fn run(operation: Operation, arguments: &OperationArguments) -> anyho
     if arguments.without_record && operation != Operation::Reboot {
         bail!("--without-record is for a reboot only: any boot counts as it, and no {operation} is a boot");
     }
-    let words = Words { now: arguments.now, without_record: arguments.without_record };
-    order(operation, words, why, &arguments.place)
+    let options = CommandOptions { now: arguments.now, without_record: arguments.without_record };
+    order(operation, options, why, &arguments.place)
 }
 
-/// Takes a command back and says what became of it.
+/// Takes a command back and prints the result.
 pub(crate) fn cancel(kind: Kind, why: &str, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let (source, operation) = kind;
@@ -98,7 +98,9 @@ pub(crate) fn cancel(kind: Kind, why: &str, place: &OperatorFlags) -> anyhow::Re
     match taken.became {
         OrderResult::TakenBack => place.answer(&format!("{text} is taken back"), &document)?,
         OrderResult::Pending => place.answer(
-            &format!("the take-back of {text} is given; what became of it is not known yet: `ebb status` follows it"),
+            &format!(
+                "the take-back of {text} is given; its result is not known yet: `ebb status` follows it"
+            ),
             &document,
         )?,
         OrderResult::Unread => place.answer(
@@ -106,17 +108,22 @@ pub(crate) fn cancel(kind: Kind, why: &str, place: &OperatorFlags) -> anyhow::Re
             &document,
         )?,
         OrderResult::TooLate => {
-            place.answer(&format!("{text} can not be taken back"), &document)?;
+            place.answer(&format!("{text} cannot be taken back"), &document)?;
             bail!("too late: nodeagent is carrying {operation} out, and the device is going down");
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn order(operation: Operation, words: Words, why: &str, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
+fn order(
+    operation: Operation,
+    options: CommandOptions,
+    why: &str,
+    place: &OperatorFlags,
+) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let kind = (OPERATOR, operation);
-    let given = crate::in_runtime(give(&root, operation, words))?;
+    let given = crate::in_runtime(give(&root, operation, options))?;
     let command = &given.command;
     record(&root, kind, command.counter, "commanded", why);
     warn_without_zedkube(&root);
@@ -128,26 +135,26 @@ fn order(operation: Operation, words: Words, why: &str, place: &OperatorFlags) -
     if !given.is_accepted {
         place.answer(&format!("{text}, but device-op has not taken it yet"), &document)?;
         bail!(
-            "device-op has not taken {operation} {} in time: `ebb status` and its log say why; it stands, and is carried \
-             out when device-op takes it: `ebb cancel {operation}` takes it back",
+            "device-op has not taken {operation} {} in time: `ebb status` and its log say why; the command stays active, \
+             and is carried out when device-op takes it: `ebb cancel {operation}` takes it back",
             command.counter
         );
     }
     let line = format!(
         "{text}: {}{}; `ebb status` follows it, `ebb cancel {operation}` takes it back",
-        when(&root, words),
-        besides(&given, words)
+        when(&root, options),
+        besides(&given, options)
     );
     place.answer(&line, &document)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// When it is carried out, as far as that can be told now.
-fn when(root: &Root, words: Words) -> String {
-    if let Some(freeze) = freeze::standing(root, clock::wall()).filter(|_| !words.now) {
+/// When the command will be carried out, as far as it is known now.
+fn when(root: &Root, options: CommandOptions) -> String {
+    if let Some(freeze) = freeze::standing(root, clock::wall()).filter(|_| !options.now) {
         return format!(
             "once commands are not frozen any more ({}) and the node is drained",
-            freeze::told(&freeze)
+            freeze::summary(&freeze)
         );
     }
     undrained(root).map_or_else(
@@ -156,7 +163,7 @@ fn when(root: &Root, words: Words) -> String {
     )
 }
 
-/// Why zedkube would not drain this node now.
+/// Why zedkube would not drain this node now; `None` if it would.
 fn undrained(root: &Root) -> Option<String> {
     let report: Option<NodeDrainReport> =
         read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten();
@@ -167,13 +174,14 @@ fn undrained(root: &Root) -> Option<String> {
     (report.member == Member::No).then(|| "this device is in no cluster".to_owned())
 }
 
-/// What else the operator has to know.
-fn besides(given: &ActiveCommand, words: Words) -> String {
+/// Further facts for the operator: commands that go first, sources that want the same, no record.
+fn besides(given: &ActiveCommand, options: CommandOptions) -> String {
     let first = given.first.map(|(other, counter)| format!("; {other} {counter} goes first"));
     let served = given.served_too.iter();
-    let served = served
-        .map(|(source, counter)| format!("; {counter} of {source} asks for the same, and is done with it"));
-    let without = words
+    let served = served.map(|(source, counter)| {
+        format!("; {counter} of {source} asks for the same operation, and counts as done with it")
+    });
+    let without = options
         .without_record
         .then_some("; WITHOUT a record: any other boot counts as this one, a power cut, too");
     first.into_iter().chain(served).chain(without.map(str::to_owned)).collect()
@@ -209,11 +217,12 @@ fn now() -> String {
     GoTime::from(clock::wall()).to_string()
 }
 
-/// Writes the operator's command, made while nobody else can write one. The lock is held for that moment only: a program
-/// that stands as the controller is not in the way.
+/// Writes the command of the person. `make` is called under the lock of agent `ebb`, so that no other process can write
+/// between its check and the file; the lock is released right after, so that a program which acts as the controller can
+/// go on.
 ///
 /// # Errors
-/// Another `ebb` writes just now; the command cannot be made; the file cannot be written.
+/// Another `ebb` is writing; `make` fails; the file cannot be written.
 fn publish(
     root: &Root,
     operation: Operation,

@@ -1,5 +1,5 @@
-//! What the verbs of an operator share: where the device is and how the answer is printed, the reason that is given, the
-//! right to read and write what the agents keep, and the record in the device's journal.
+//! Parts that the operator's verbs share: the root folder and the output format, the reason, the check of access
+//! rights, and the entry in the device's journal.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,13 +17,13 @@ use serde::Serialize;
 
 use crate::screen;
 
-/// So many characters of a reason: it goes into a topic and into one line of a log.
+/// Longest reason in characters: it goes into a topic and into one line of a log.
 const LONGEST_REASON: usize = 500;
 
-/// Where the device is, and how the answer is printed.
+/// Root folder of the device, and format of the answer.
 #[derive(Args, Debug)]
 pub(crate) struct OperatorFlags {
-    /// Folder that stands for `/`
+    /// Folder that is used as the root of the device's files (for tests and containers)
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
     /// Print the answer as one JSON object
@@ -32,19 +32,19 @@ pub(crate) struct OperatorFlags {
 }
 
 impl OperatorFlags {
-    /// Below which everything is.
+    /// The root folder.
     ///
     /// # Errors
-    /// This process may not read and write what the agents keep there.
+    /// This process may not read and write the agents' files there.
     pub(crate) fn root(&self) -> anyhow::Result<Root> {
         let root = Root::new(&self.root);
         missing_right(&root).map_or(Ok(root), |missing| bail!("{missing}"))
     }
 
-    /// Prints the answer: the line for people, or the document.
+    /// Prints the answer: the line for people, or the JSON document.
     ///
     /// # Errors
-    /// The document cannot be JSON.
+    /// The document cannot be written as JSON.
     pub(crate) fn answer(&self, line: &str, document: &impl Serialize) -> anyhow::Result<()> {
         if self.json {
             screen::line(&serde_json::to_string_pretty(document)?);
@@ -55,7 +55,7 @@ impl OperatorFlags {
     }
 }
 
-/// What an operator gives as the reason: one line of 1 to 500 characters.
+/// Parses the reason of an operator: one line of 1 to 500 characters.
 pub(crate) fn reason(text: &str) -> Result<String, String> {
     let reason = text.trim();
     let fits = !reason.is_empty() && reason.chars().nth(LONGEST_REASON).is_none();
@@ -66,13 +66,13 @@ pub(crate) fn reason(text: &str) -> Result<String, String> {
     }
 }
 
-/// A reason behind what it is given for; nothing if none is given.
+/// The reason in brackets, to be appended to a sentence; empty without a reason.
 pub(crate) fn because(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
-/// Why this process may not look into the agents' folders, and what to run instead; nothing if it may. Without this each
-/// file would be told of on its own, as if something were wrong with it.
+/// Text for a user who may not read the agents' folders, with the command to use instead; `None` if access is allowed.
+/// Without this check every file would be reported as a problem of its own.
 pub(crate) fn missing_right(root: &Root) -> Option<String> {
     let writers = Agent::ALL.into_iter().map(Agent::wire_name).chain([agent::EBB]);
     let folders = writers.flat_map(|writer| {
@@ -90,13 +90,13 @@ pub(crate) fn missing_right(root: &Root) -> Option<String> {
     ))
 }
 
-/// The owner of a folder that this process may not look into. Of one that cannot be asked for it is root.
+/// Owner of a folder that this process may not read; root if the owner cannot be read either.
 fn owner_of_closed(folder: &Path) -> Option<u32> {
     let denied = fs::read_dir(folder).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
     denied.then(|| fs::metadata(folder).map_or(0, |folder| folder.uid()))
 }
 
-/// As a shell takes it, in one line.
+/// The word quoted for a shell, in one line.
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_@%+=:,./-".contains(letter);
@@ -106,14 +106,14 @@ fn quoted(word: &OsStr) -> String {
     format!("'{}'", text::plain(&word).replace('\'', r"'\''"))
 }
 
-/// Where journald listens.
+/// Socket of journald.
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// Writes what an operator did into the device's journal, under the name `ebb`: the topics have no field for who and why. Without a journal, and below another root than `/`, the line on the screen
-/// is all there is.
+/// Writes an action of an operator into the device's journal, under the name `ebb`, because the topics have no field
+/// for author and reason. Without a journal, or with another root than `/`, only the line on the screen remains.
 pub(crate) fn journal(root: &Root, text: &str) {
     if root.is_system() && Path::new(JOURNAL).exists() {
-        // It is set up already if the operator wants to see the log.
+        // An error means that logging is set up already, because the operator wants to see the log.
         if let Err(error) = logs::init(None, "ebb") {
             tracing::debug!("{error}");
         }
@@ -121,11 +121,11 @@ pub(crate) fn journal(root: &Root, text: &str) {
     tracing::info!("{text}");
 }
 
-/// Says on stderr that nobody will drain the node.
+/// Warns on stderr that the node will not be drained because zedkube does not run.
 pub(crate) fn warn_without_zedkube(root: &Root) {
     if !has_zedkube(root) {
         screen::say(
-            "Warning: zedkube does not run: nobody drains this node, and after `drain.start.timeout` the device may \
+            "Warning: zedkube does not run: this node is not drained, and after `drain.start.timeout` the device may \
              go down undrained; start it with `ebb zedkube`",
         );
     }

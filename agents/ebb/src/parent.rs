@@ -1,7 +1,7 @@
-//! `ebb run`: a parent of the four agents, for hosts without a service manager.
+//! `ebb run`: parent process of the four agents, for hosts without a service manager.
 //!
-//! It runs them as child processes of its own program, each with the hidden verb `child`. [`runtime::supervisor`] says
-//! when one is started again or ended. The children end when their parent dies, however it dies.
+//! It runs them as child processes of its own program, each with the hidden verb `child`. [`runtime::supervisor`]
+//! decides when one is restarted or stopped. The children end when their parent dies, in whatever way it dies.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -20,45 +20,45 @@ use schemas::Agent;
 
 use crate::{agents, screen};
 
-/// Who logs, and the name of the parent's lock and pid file, `ROOT/run/ebb/lock/ebb-run/pid`. Not `ebb`: that is the agent
-/// that asks for drains on the command line.
+/// Name of the parent in the log and of its lock and pid file, `ROOT/run/ebb/lock/ebb-run/pid`. Not `ebb`: that is the
+/// agent that asks for drains on the command line.
 const NAME: &str = "ebb-run";
 
-/// The program that runs, also after its file was replaced or removed: an update must not mix versions, nor leave the
+/// The running program, even after its file was replaced or removed: an update must not mix versions, nor leave the
 /// device without an agent.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// The hidden verb under which the program is a child.
+/// Hidden verb of a child process.
 const CHILD: &str = "child";
 
-/// What a service manager tells its service, and only that: systemd's `sd_notify`.
+/// Variables of systemd's `sd_notify` protocol, which are meant for the parent only and removed for children.
 const MEANT_FOR_THE_PARENT: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
-/// What `ebb run` takes.
+/// Arguments of `ebb run`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArguments {
-    /// Only these agents, where EVE's zedbox runs the others; all four by default
+    /// Agents to run, if EVE's zedbox runs the others; default: all four
     #[arg(value_name = "AGENT", value_parser = agent)]
     agents: Vec<Agent>,
     #[command(flatten)]
     flags: AgentFlags,
 }
 
-/// What the hidden verb takes.
+/// Arguments of the hidden verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ChildArguments {
-    /// Which agent
+    /// Agent to run
     #[arg(value_parser = agent)]
     agent: Agent,
-    /// The process that has started this one
+    /// Process id of the parent
     #[arg(long, value_name = "PID")]
     parent: i32,
     #[command(flatten)]
     flags: AgentFlags,
 }
 
-/// Keeps the agents running until SIGTERM or SIGINT. Exit code 0 then, and none of them is left; 1 when it could not
-/// start.
+/// Keeps the agents running until SIGTERM or SIGINT, then exits with 0 when all of them have ended; exits with 1 if it
+/// could not start.
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let flags = &arguments.flags;
     logs::init(flags.log_format, NAME)?;
@@ -79,7 +79,7 @@ impl RunArguments {
     }
 }
 
-/// The agent of this name, EVE's or ours.
+/// Parses the name of an agent, EVE's or ours.
 fn agent(name: &str) -> Result<Agent, String> {
     let names = || Agent::ALL.map(Agent::name).join(", ");
     Agent::from_name(name).ok_or_else(|| format!("no agent; the agents are {}", names()))
@@ -95,10 +95,11 @@ struct Children {
 impl Children {
     /// Children of this process with these flags.
     fn new(flags: &AgentFlags) -> Self {
-        Self { parent: Pid::this(), flags: words(flags) }
+        Self { parent: Pid::this(), flags: typed(flags) }
     }
 
-    /// Starts an agent. Whoever calls collects it; call it on a thread that lives as long as the process.
+    /// Starts an agent. The caller must reap the process, and must call this on a thread that lives as long as this
+    /// process (the parent-death signal is bound to the thread).
     fn start(&self, agent: Agent) -> io::Result<Pid> {
         let mut command = Command::new(THIS_PROGRAM);
         command.arg0("ebb").args(self.for_agent(agent)).stdin(Stdio::null());
@@ -115,14 +116,14 @@ impl Children {
     }
 }
 
-/// Runs an agent as the child of its parent: it is told to stop when that ends, however that ends.
+/// Runs an agent as a child process that gets SIGTERM when its parent ends, in whatever way it ends.
 pub(crate) fn run_child(arguments: &ChildArguments) -> ExitCode {
     let name = arguments.agent.name();
     if let Err(error) = end_with(Pid::from_raw(arguments.parent)) {
         screen::say(&format!("error: cannot start {name}: {error}"));
         return ExitCode::FAILURE;
     }
-    // For `top` and `pgrep`; the name is "exe" otherwise, from the path under which the program was started.
+    // Name for `top` and `pgrep`; it would be "exe" otherwise, from the path under which the program was started.
     if let Err(error) =
         CString::new(name).map_err(io::Error::from).and_then(|name| Ok(prctl::set_name(&name)?))
     {
@@ -131,31 +132,32 @@ pub(crate) fn run_child(arguments: &ChildArguments) -> ExitCode {
     agents::run(arguments.agent, &arguments.flags)
 }
 
-/// SIGTERM, not SIGKILL: an agent ends the command that it has started with itself.
+/// Asks the kernel for SIGTERM at the end of the parent. Not SIGKILL: an agent must be able to end the command that it
+/// has started.
 fn end_with(parent: Pid) -> Result<(), String> {
     prctl::set_pdeathsig(Signal::SIGTERM)
-        .map_err(|error| format!("cannot ask to be told of the end of process {parent}: {error}"))?;
-    // It may have ended before this was asked.
+        .map_err(|error| format!("cannot ask for a signal at the end of process {parent}: {error}"))?;
+    // The parent may have ended before the request above.
     if getppid() == parent {
         return Ok(());
     }
     Err(format!("process {parent} that has started it is gone"))
 }
 
-/// The flags as they are typed. Without `..`: a new flag must be placed here.
-fn words(flags: &AgentFlags) -> Vec<OsString> {
+/// The flags as they are typed. Written without `..`, so that a new flag is a compile error here.
+fn typed(flags: &AgentFlags) -> Vec<OsString> {
     let AgentFlags { root, config, kubeconfig, node, set, log_format, beside_zedbox } = flags;
-    let mut words = vec![flag("--root", root.as_os_str())];
-    words.extend(config.iter().map(|file| flag("--config", file.as_os_str())));
-    words.extend(kubeconfig.iter().map(|file| flag("--kubeconfig", file.as_os_str())));
-    words.extend(node.iter().map(|name| flag("--node", name.as_ref())));
-    words.extend(set.iter().map(|set| flag("--set", format!("{}={}", set.key, set.value).as_ref())));
-    words.extend(log_format.map(|format| flag("--log-format", format_name(format).as_ref())));
-    words.extend(beside_zedbox.then(|| "--beside-zedbox".into()));
-    words
+    let mut arguments = vec![flag("--root", root.as_os_str())];
+    arguments.extend(config.iter().map(|file| flag("--config", file.as_os_str())));
+    arguments.extend(kubeconfig.iter().map(|file| flag("--kubeconfig", file.as_os_str())));
+    arguments.extend(node.iter().map(|name| flag("--node", name.as_ref())));
+    arguments.extend(set.iter().map(|set| flag("--set", format!("{}={}", set.key, set.value).as_ref())));
+    arguments.extend(log_format.map(|format| flag("--log-format", format_name(format).as_ref())));
+    arguments.extend(beside_zedbox.then(|| "--beside-zedbox".into()));
+    arguments
 }
 
-/// One word, so that a value may begin with a dash.
+/// The flag as one word with `=`, so that its value may begin with a dash.
 fn flag(name: &str, value: &OsStr) -> OsString {
     let mut word = OsString::from(name);
     word.push("=");
@@ -196,8 +198,9 @@ mod tests {
         let of_run = std::iter::once(OsStr::new("run")).chain(typed.iter().copied());
         let flags = Run::try_parse_from(of_run).map_err(|error| error.to_string()).unwrap().arguments.flags;
         for agent in Agent::ALL {
-            let words = Children::new(&flags).for_agent(agent);
-            let child = Child::try_parse_from(words).map_err(|error| error.to_string()).unwrap().arguments;
+            let arguments = Children::new(&flags).for_agent(agent);
+            let child =
+                Child::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap().arguments;
             assert_eq!((child.agent, child.parent), (agent, Pid::this().as_raw()));
             assert_eq!(child.flags, flags, "{typed:?}");
         }
@@ -232,8 +235,9 @@ mod tests {
             (vec!["baseos", "nodeagent", "device-op"], vec![Agent::DeviceOp, nodeagent, baseos]),
             (vec!["baseosmgr", "zedagent", "baseos"], vec![Agent::DeviceOp, baseos]),
         ] {
-            let words = ["run"].into_iter().chain(typed.iter().copied());
-            let arguments = Run::try_parse_from(words).map_err(|error| error.to_string()).unwrap().arguments;
+            let arguments = ["run"].into_iter().chain(typed.iter().copied());
+            let arguments =
+                Run::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap().arguments;
             assert_eq!(arguments.chosen(), expected, "{typed:?}");
         }
         let error = Run::try_parse_from(["run", "zedbox"]).map(|_| ()).unwrap_err();

@@ -1,9 +1,9 @@
-//! `ebb plan [NODE…]`: what a drain would do now, and what would block it: of these nodes by `ebb drain`'s flags, of this
-//! device's node by the agents' settings.
+//! `ebb plan [NODE…]`: shows what a drain would do now and what would block it; for the named nodes with `ebb drain`'s
+//! flags, without a name for this device's node with the agents' settings.
 //!
-//! Nothing is changed: the server is asked about each pod in a dry run.
+//! Changes nothing: the API server is asked about each pod in dry-run mode.
 
-mod telling;
+mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,30 +23,30 @@ use crate::drain::document::{BlockedDocument, PodDocument, of_blocked, of_line};
 use crate::drain::options::{Options, policy};
 use crate::screen;
 
-/// What `ebb plan` takes.
+/// Arguments of `ebb plan`.
 #[derive(Args, Debug)]
 #[command(mut_arg("dry_run", |flag| flag.hide(true)))]
 pub(crate) struct PlanArguments {
     #[command(flatten)]
     drain: Box<DrainArguments>,
-    /// Print JSON, as -o json does
+    /// Print JSON, like -o json
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     device: DeviceFlags,
 }
 
-/// The agents' flags, for the plan of this device: `--kubeconfig` is among `ebb drain`'s.
+/// The agents' flags, for the plan of this device. `--kubeconfig` is among `ebb drain`'s.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Without NODE: this device's own drain")]
 struct DeviceFlags {
-    /// Folder that stands for `/`: everything is read below it
+    /// Folder that is used as the root of the device's files (for tests and containers)
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Settings file that wins over the installed ones; may be given more than once, the last wins
+    /// Settings file that overrides the installed ones; may be given more than once, the last wins
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
-    /// Name of the Node that is this machine
+    /// Name of the Node of this device
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
     /// One setting; may be given more than once, the last wins
@@ -54,25 +54,25 @@ struct DeviceFlags {
     set: Vec<Assignment>,
 }
 
-/// What would happen to the node.
+/// The plan for one node.
 #[derive(Clone, Debug)]
-pub(crate) struct Foreseen {
+pub(crate) struct NodePlan {
     pub(crate) snapshot: Snapshot,
     pub(crate) trial: Trial,
-    /// For each pod of the snapshot, its order and the volumes that would have to be detached.
+    /// For each pod of the snapshot, its order and the volumes that must be detached.
     pub(crate) extras: Vec<Extra>,
 }
 
-/// What a line of the engine does not tell.
+/// Facts about a pod that the drain engine's line does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extra {
-    /// Pods of a higher order leave later.
+    /// Pods with a higher order are evicted later.
     pub(crate) order: i32,
-    /// PersistentVolumes.
+    /// Names of its PersistentVolumes.
     pub(crate) volumes: Vec<String>,
 }
 
-/// Prints the plan. Exit code 0 when all pods would go, 1 when something forbids or blocks it.
+/// Prints the plan. Exit code 0 when all pods would leave, 1 when a pod is forbidden or blocked.
 pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     let nodes = &arguments.drain.nodes;
     let is_own = nodes.nodes.is_empty() && nodes.selector.as_ref().is_none_or(String::is_empty);
@@ -81,24 +81,24 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
         if arguments.json || arguments.drain.own.is_json() {
             screen::line(&json(&all).context("cannot write JSON")?);
         } else {
-            let texts: Vec<String> = all.iter().map(telling::tell).collect();
+            let texts: Vec<String> = all.iter().map(text::render).collect();
             screen::line(texts.join("\n").trim_end());
         }
-        let goes = all.iter().all(|foreseen| foreseen.obstacles().is_empty());
+        let goes = all.iter().all(|node_plan| node_plan.obstacles().is_empty());
         Ok(if goes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-/// One object for one node, else a list.
-fn json(all: &[Foreseen]) -> serde_json::Result<String> {
+/// JSON text: one object for one node, else a list.
+fn json(all: &[NodePlan]) -> serde_json::Result<String> {
     match all {
         [one] => serde_json::to_string_pretty(&document(one)),
         all => serde_json::to_string_pretty(&all.iter().map(document).collect::<Vec<_>>()),
     }
 }
 
-/// What `ebb drain` of these nodes would do with the same flags and the same kubeconfig.
-async fn of_nodes(arguments: &PlanArguments) -> anyhow::Result<Vec<Foreseen>> {
+/// The plan of `ebb drain` for these nodes, with the same flags and the same kubeconfig.
+async fn of_nodes(arguments: &PlanArguments) -> anyhow::Result<Vec<NodePlan>> {
     let device = &arguments.device;
     let is_given = [
         ("--root", device.root.is_some()),
@@ -116,13 +116,13 @@ async fn of_nodes(arguments: &PlanArguments) -> anyhow::Result<Vec<Foreseen>> {
     let (cluster, nodes) = arguments.drain.nodes.find("plan", &options.nodes).await?;
     let mut all = Vec::new();
     for node in nodes {
-        all.push(Foreseen::look(&cluster, &node.name, &options.policy).await?);
+        all.push(NodePlan::make(&cluster, &node.name, &options.policy).await?);
     }
     Ok(all)
 }
 
-/// What the agents of this device would do with its node.
-async fn of_device(arguments: &PlanArguments) -> anyhow::Result<Foreseen> {
+/// The plan of this device's agents for its own node.
+async fn of_device(arguments: &PlanArguments) -> anyhow::Result<NodePlan> {
     let PlanArguments { drain, device: flags, .. } = arguments;
     if policy(drain)? != policy(&DrainArguments::none()?)? || drain.nodes.context.is_some() {
         bail!(
@@ -141,11 +141,11 @@ async fn of_device(arguments: &PlanArguments) -> anyhow::Result<Foreseen> {
     let device = Device::read(&flags)?;
     let cluster = device.reach("plan").await?;
     let name = device.own_node(&cluster).await?.name;
-    Foreseen::look(&cluster, &name, &device.policy).await
+    NodePlan::make(&cluster, &name, &device.policy).await
 }
 
 impl DrainArguments {
-    /// As without any flag.
+    /// The values of all flags when none is given.
     fn none() -> Result<Self, clap::Error> {
         #[derive(Parser)]
         struct Alone {
@@ -156,9 +156,9 @@ impl DrainArguments {
     }
 }
 
-impl Foreseen {
-    /// Looks at the node, and asks about each pod.
-    async fn look(cluster: &Cluster, name: &str, policy: &Policy) -> anyhow::Result<Self> {
+impl NodePlan {
+    /// Takes a snapshot of the node and asks about each pod.
+    async fn make(cluster: &Cluster, name: &str, policy: &Policy) -> anyhow::Result<Self> {
         let snapshot = full_snapshot(cluster, name).await?;
         if snapshot.node.is_none() {
             bail!("Error from server (NotFound): nodes {name:?} not found");
@@ -178,21 +178,21 @@ impl Foreseen {
     }
 }
 
-/// `ebb plan --json`.
+/// JSON form of the plan of one node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
     name: String,
     cordoned: bool,
-    /// Who says that the cordon is his; null if nobody does.
+    /// Owner of the cordon; null if the node has no owner's annotation.
     cordoned_by: Option<String>,
-    /// Every pod would go now.
+    /// True if every pod would leave now.
     goes: bool,
     pods: Vec<PlannedDocument>,
     blocked: Vec<BlockedDocument>,
 }
 
-/// One pod.
+/// One pod of the plan.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PlannedDocument {
@@ -202,12 +202,12 @@ struct PlannedDocument {
     volumes: Vec<String>,
 }
 
-/// The plan of this node.
-fn document(foreseen: &Foreseen) -> Document {
-    let node = foreseen.snapshot.node.clone().unwrap_or_default();
-    let pods = foreseen.trial.lines.iter().zip(&foreseen.extras);
+/// The document of a plan.
+fn document(node_plan: &NodePlan) -> Document {
+    let node = node_plan.snapshot.node.clone().unwrap_or_default();
+    let pods = node_plan.trial.lines.iter().zip(&node_plan.extras);
     Document {
-        goes: foreseen.obstacles().is_empty(),
+        goes: node_plan.obstacles().is_empty(),
         pods: pods
             .map(|(line, extra)| PlannedDocument {
                 pod: of_line(line, false),
@@ -215,7 +215,7 @@ fn document(foreseen: &Foreseen) -> Document {
                 volumes: extra.volumes.clone(),
             })
             .collect(),
-        blocked: foreseen.trial.blocked.iter().map(of_blocked).collect(),
+        blocked: node_plan.trial.blocked.iter().map(of_blocked).collect(),
         name: node.name,
         cordoned: node.cordoned,
         cordoned_by: node.cordoned_by,

@@ -1,6 +1,6 @@
-//! `ebb request`: a person asks that this node be drained and held drained, for work on the machine.
+//! `ebb request`: asks zedkube to drain this node and to keep it drained, for maintenance of the machine.
 //!
-//! It writes topic NodeDrainRequest of agent `ebb`; zedkube answers. `ebb cancel` withdraws it.
+//! The verb writes topic NodeDrainRequest of agent `ebb`, which zedkube answers. `ebb cancel` withdraws it.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::operator::{OperatorFlags, journal, reason};
 use crate::screen;
 use crate::waiting::Interrupts;
 
-/// zedkube's lock makes no event.
+/// Interval of checks whether zedkube runs: a change of its lock makes no event.
 const LOOK_AT_LOCK: Duration = Duration::from_secs(2);
 
-/// What `ebb request` takes.
+/// Arguments of `ebb request`.
 #[derive(Args, Debug)]
 pub(crate) struct RequestArguments {
-    /// Why: shown by `ebb status`
+    /// Reason, shown by `ebb status`
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
     /// Wait for the answer; exit code 1 if the drain fails
@@ -36,7 +36,7 @@ pub(crate) struct RequestArguments {
     place: OperatorFlags,
 }
 
-/// The answer as JSON.
+/// JSON form of the answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document<'a> {
@@ -45,7 +45,7 @@ struct Document<'a> {
     by: String,
 }
 
-/// Asks, and with `--wait` waits for the answer.
+/// Publishes the request; with `--wait` waits for the answer.
 pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.place.root()?;
     let context = arguments.reason.clone().unwrap_or_else(|| format!("ebb:{}", peers::user()));
@@ -74,10 +74,10 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
 /// Publishes the request.
 ///
 /// # Errors
-/// zedkube does not run, or would not drain; a request stands; it cannot be written.
+/// zedkube does not run, or would not drain; a request is active already; the file cannot be written.
 fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
     peers::require(root, Agent::Zedkube)?;
-    // A report that cannot be read is zedkube's to mend, and it can be asked all the same.
+    // A report that cannot be read is no obstacle: zedkube writes it again, and can be asked all the same.
     let report: Result<Option<NodeDrainReport>, _> =
         read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global());
     let report = report.ok().flatten();
@@ -99,19 +99,20 @@ fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
     Ok(request)
 }
 
-/// Our request as it stands, if any.
+/// Our active request, if there is one.
 ///
 /// # Errors
 /// The file cannot be read.
 fn standing(root: &Root) -> anyhow::Result<Option<NodeDrainRequest>> {
-    read_item(root, agent::EBB, Persistence::Volatile, &TopicKey::global())
-        .context("nobody knows what is asked for now; remove that file: without it nothing is")
+    read_item(root, agent::EBB, Persistence::Volatile, &TopicKey::global()).context(
+        "cannot tell whether a drain is requested; remove that file: without it no drain is requested",
+    )
 }
 
 /// Withdraws the request.
 ///
 /// # Errors
-/// None stands, or not one of a person; it cannot be removed.
+/// No request is active, or it is not a person's; the file cannot be removed.
 pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let Some(request) = standing(&root)? else {
@@ -123,7 +124,7 @@ pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let NodeDrainRequest { requested_at, requested_by, context } = &request;
     if *requested_by != DrainRequester::None {
         bail!(
-            "the request in our folder is none of a person (RequestedBy {}); remove it by hand",
+            "the request in our folder is not a person's (RequestedBy {}); remove it by hand",
             requested_by.code()
         );
     }
@@ -133,9 +134,9 @@ pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     requests.unpublish(&TopicKey::global())?;
     journal(&root, &format!("NodeDrainRequest withdrawn: {context} of {requested_at} by {}", peers::user()));
     let follows = if peers::runs(&root, Agent::Zedkube) {
-        "zedkube gives the node back unless somebody else asks: see `ebb status`"
+        "zedkube returns the node to service unless another drain is requested: see `ebb status`"
     } else {
-        "zedkube does not run, and gives the node back when it starts"
+        "zedkube does not run, and returns the node to service when it starts"
     };
     let line = format!("the drain request ({context}) is withdrawn: {follows}");
     place.answer(&line, &Document { request: &request, by: peers::user() })?;
@@ -154,12 +155,12 @@ fn refuse_what_would_not_drain(report: &NodeDrainReport) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A request that failed may be made anew: its new time makes it another one.
+/// Refuses if a request is active already. After a failed drain it is allowed: the new time makes it a new request.
 fn refuse_standing(standing: &NodeDrainRequest, report: Option<&NodeDrainReport>) -> anyhow::Result<()> {
     let NodeDrainRequest { requested_at, requested_by, context } = standing;
     if *requested_by != DrainRequester::None {
         bail!(
-            "a file that is no request of a person stands in our folder (RequestedBy {}); remove it first",
+            "a file that is not a request of a person is in our folder (RequestedBy {}); remove it first",
             requested_by.code()
         );
     }
@@ -175,7 +176,8 @@ fn refuse_standing(standing: &NodeDrainRequest, report: Option<&NodeDrainReport>
     );
 }
 
-/// The time is the request's name: a wall clock that stands still or jumped back must not give the same one again.
+/// A new time for the request. The time identifies it, so if the wall clock stands still or was set back, the new time
+/// must still differ from the old one.
 fn new_name(wall: Timestamp, standing: Option<&NodeDrainRequest>) -> GoTime {
     let now = GoTime::from(wall);
     if standing.is_some_and(|standing| standing.requested_at == now) {
@@ -184,7 +186,7 @@ fn new_name(wall: Timestamp, standing: Option<&NodeDrainRequest>) -> GoTime {
     now
 }
 
-/// The answer of `--wait` as JSON.
+/// JSON form of the answer of `--wait`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AnswerDocument<'a> {
@@ -196,11 +198,11 @@ struct AnswerDocument<'a> {
     hint: &'a str,
 }
 
-/// Waits for the answer to the request and prints it; on the way each new phase is told on stderr. Exit code 0 for
-/// COMPLETE, 130 after Ctrl-C: then the request still stands.
+/// Waits for the answer to the request and prints it; prints each new phase on stderr. Exit code 0 for COMPLETE, 130
+/// after Ctrl-C (the request stays active).
 ///
 /// # Errors
-/// The drain failed; somebody withdrew the request.
+/// The drain failed, or the request was withdrawn or replaced.
 async fn follow(root: &Root, request: &NodeDrainRequest, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
     let mut reports: Subscription<NodeDrainReport> =
@@ -208,31 +210,31 @@ async fn follow(root: &Root, request: &NodeDrainRequest, place: &OperatorFlags) 
     let mut requests: Subscription<NodeDrainRequest> =
         Subscription::open(root, agent::EBB, Persistence::Volatile);
     let key = TopicKey::global();
-    let mut told = String::new();
+    let mut printed = String::new();
     loop {
         if let Some(report) = reports.get(&key) {
             let answer = report.line_of(agent::EBB, request.requested_at).map(|line| line.answer);
             if let Some(answer) = answer.filter(|answer| *answer != DrainStatus::Unknown) {
-                return tell(request, answer, report, place);
+                return print_answer(request, answer, report, place);
             }
         }
         if requests.get(&key).map(|standing| standing.requested_at) != Some(request.requested_at) {
-            bail!("somebody has withdrawn the request, or put another one in its place: see `ebb status`");
+            bail!("the request was withdrawn, or replaced by another one: see `ebb status`");
         }
-        tell_progress(root, reports.get(&key), &mut told);
+        print_phase(root, reports.get(&key), &mut printed);
         tokio::select! {
             () = reports.changed() => {}
             () = requests.changed() => {}
             () = tokio::time::sleep(LOOK_AT_LOCK) => {}
             interrupt = interrupts.next() => {
-                screen::say("not waiting any more: the request stands, `ebb cancel` withdraws it");
+                screen::say("not waiting any more: the request stays active, `ebb cancel` withdraws it");
                 return Ok(interrupt.exit_code());
             }
         }
     }
 }
 
-fn tell(
+fn print_answer(
     request: &NodeDrainRequest,
     answer: DrainStatus,
     report: &NodeDrainReport,
@@ -249,7 +251,7 @@ fn tell(
     }
     let line = match outcome {
         Some(Outcome::Drained) => {
-            format!("this node is drained ({reason}), and is held so until `ebb cancel` or the next boot")
+            format!("this node is drained ({reason}), and stays drained until `ebb cancel` or the next boot")
         }
         Some(_) | None => format!("COMPLETE, but NOT drained: {reason}"),
     };
@@ -257,19 +259,19 @@ fn tell(
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line for each phase, and one for a zedkube that went away.
-fn tell_progress(root: &Root, report: Option<&NodeDrainReport>, told: &mut String) {
+/// Prints one line for each new phase, and one when zedkube stops running.
+fn print_phase(root: &Root, report: Option<&NodeDrainReport>, printed: &mut String) {
     let phase = if peers::runs(root, Agent::Zedkube) {
         report.map_or("", |report| &report.phase)
     } else {
         "zedkube does not run"
     };
-    if phase == told || phase.is_empty() {
+    if phase == printed || phase.is_empty() {
         return;
     }
-    phase.clone_into(told);
+    phase.clone_into(printed);
     match report.filter(|report| report.phase == phase) {
         Some(report) => screen::say(&format!("{phase}: {}", report.reason)),
-        None => screen::say(&format!("{phase}: waiting until somebody starts it with `ebb zedkube`")),
+        None => screen::say(&format!("{phase}: waiting until it is started with `ebb zedkube`")),
     }
 }

@@ -1,4 +1,4 @@
-//! The one place that prints: data on stdout, everything else on stderr.
+//! All output to the terminal: data on stdout, everything else on stderr.
 
 mod bars;
 
@@ -9,33 +9,33 @@ use std::time::Duration;
 pub(crate) use bars::Bar;
 use bars::Bars;
 
-/// A reader has so long for the last line of an agent.
+/// Limit for printing the last line of an agent, if nothing reads its stderr.
 const SAY_LIMIT: Duration = Duration::from_millis(250);
 
-/// One line, and where it belongs.
+/// One line, with its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Print {
     /// Data: stdout.
     Out(String),
-    /// For people, beside the data: stderr.
+    /// Messages for people: stderr.
     Err(String),
 }
 
-/// Lines that scroll by, and below them, on a terminal, bars that stay.
+/// Lines that scroll, and on a terminal bars that stay below them.
 #[derive(Debug)]
 pub(crate) struct Screen {
     bars: Option<Bars>,
-    /// stdout is for a document, so lines of data are for people only.
+    /// True if stdout gets a JSON document: then lines of data go to stderr.
     is_for_people: bool,
 }
 
 impl Screen {
-    /// Bars only when stderr is a terminal.
+    /// A screen with bars if stderr is a terminal.
     pub(crate) fn new(is_for_people: bool) -> Self {
         Self { bars: io::stderr().is_terminal().then(Bars::new), is_for_people }
     }
 
-    /// Bars are shown, so what they say need not be repeated in lines.
+    /// True if bars are shown, so that their content need not be repeated in lines.
     pub(crate) fn has_bars(&self) -> bool {
         self.bars.is_some()
     }
@@ -52,14 +52,14 @@ impl Screen {
         }
     }
 
-    /// Shows the bars as they are now, and a line below them; no bars takes all away.
+    /// Shows exactly these bars, and a line below them; an empty list removes all.
     pub(crate) fn show(&mut self, bars: &[Bar], foot: &str) {
         if let Some(shown) = &mut self.bars {
             shown.show(bars, foot);
         }
     }
 
-    /// No bars from now on. Those that are there stay as they are, and lines go on below them.
+    /// Shows no bars from now on. The present ones stay on the screen, and lines go on below them.
     pub(crate) fn leave_bars(&mut self) {
         if let Some(bars) = self.bars.take() {
             bars.leave();
@@ -77,15 +77,15 @@ impl Screen {
 
 /// Prints one line of data.
 ///
-/// A reader that went away (`ebb status | head -1`) is no error; nobody is left to tell.
+/// A closed stdout (`ebb status | head -1`) is not an error.
 pub(crate) fn line(text: &str) {
     if let Err(error) = writeln!(io::stdout(), "{text}") {
         tracing::debug!("cannot print: {error}");
     }
 }
 
-/// Prints clap's answer (help, version, or what is wrong with the arguments) where it belongs; `code` is the exit code
-/// for what is wrong.
+/// Prints clap's answer (help, version, or an error about the arguments) on the right stream; `code` is the exit code
+/// for an error.
 pub(crate) fn answer(answer: &clap::Error, code: u8) -> ExitCode {
     if let Err(error) = answer.print() {
         tracing::debug!("cannot print: {error}");
@@ -93,37 +93,38 @@ pub(crate) fn answer(answer: &clap::Error, code: u8) -> ExitCode {
     if answer.use_stderr() { ExitCode::from(code) } else { ExitCode::SUCCESS }
 }
 
-/// Prints an error with its causes, each said once.
+/// Prints an error with its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
     say(&complaint(error));
 }
 
-/// An error with its causes; a few have a beginning of their own.
+/// Text of an error with its causes. kubectl's `Error from server` gets no prefix.
 pub(crate) fn complaint(error: &anyhow::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     let text = causes.join(": ");
     if text.starts_with("Error from server") { text } else { format!("error: {text}") }
 }
 
-/// As [`say`], but gives up when nobody reads: an agent that was told to stop has to end.
+/// Prints like [`say`], but gives up after 250 ms: an agent that was asked to stop must end even if nothing reads its
+/// stderr.
 pub(crate) fn say_soon(text: &str) {
-    let (done, said) = std::sync::mpsc::channel();
+    let (done, printed) = std::sync::mpsc::channel();
     let text = text.to_owned();
     std::thread::spawn(move || {
         say(&text);
         done.send(()).unwrap_or_default();
     });
-    said.recv_timeout(SAY_LIMIT).unwrap_or_default();
+    printed.recv_timeout(SAY_LIMIT).unwrap_or_default();
 }
 
-/// Prints one line for people, beside the data.
+/// Prints one line for people on stderr.
 pub(crate) fn say(text: &str) {
     if let Err(error) = writeln!(io::stderr(), "{text}") {
         tracing::debug!("cannot print: {error}");
     }
 }
 
-/// A table of text: columns of equal width below their heads, two spaces apart; no blanks at the end of a line.
+/// A table as text: columns of equal width below their heads, two spaces apart, without blanks at the end of a line.
 pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let head = head.map(str::to_owned);
     let all = || std::iter::once(&head).chain(rows);

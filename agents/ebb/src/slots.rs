@@ -1,4 +1,5 @@
-//! `ebb slots`: who may be down for a drain, in the ConfigMap that the nodes of this device's group share.
+//! `ebb slots`: shows and releases the slots in the ConfigMap that the nodes of this device's group share. A node needs
+//! a slot to go down for a drain.
 
 mod list;
 mod release;
@@ -17,10 +18,10 @@ use crate::device::Device;
 use crate::drain::span;
 use release::SlotOwner;
 
-/// So much of an annotation is shown, in bytes.
+/// Bytes of an annotation that are shown.
 const MOST_BYTES: usize = 100;
 
-/// What `ebb slots` takes.
+/// Arguments of `ebb slots`.
 #[derive(Args, Debug)]
 pub(crate) struct SlotsArguments {
     #[command(subcommand)]
@@ -29,16 +30,16 @@ pub(crate) struct SlotsArguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say who has a slot, and what those nodes look like now
+    /// List the nodes that hold a slot, and their state now
     List {
         #[command(flatten)]
         common: Box<Common>,
     },
-    /// Free the slot of a node that will not give it back itself
+    /// Release the slot of a node that will not release it itself
     Release {
         #[command(flatten)]
         which: SlotOwner,
-        /// Also a slot that is in use: two nodes may then be down at once
+        /// Also release a slot that is in use: two nodes may then be down at once
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -46,14 +47,14 @@ enum Verb {
     },
 }
 
-/// Which ConfigMap, and how the answer is printed.
+/// The ConfigMap, and the format of the answer.
 #[derive(Args, Debug)]
 #[command(mut_arg("log_format", |flag| flag.hide(true)), mut_arg("beside_zedbox", |flag| flag.hide(true)))]
 struct Common {
-    /// The group of nodes; else setting slots.group
+    /// Group of nodes; default: setting slots.group
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// The namespace of the ConfigMap; else setting slots.namespace
+    /// Namespace of the ConfigMap; default: setting slots.namespace
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
     /// Print the answer as one JSON object
@@ -75,7 +76,7 @@ impl Common {
     }
 }
 
-/// Shows or frees slots. Exit code 1 if the slots cannot be read or changed, or if a slot is in use.
+/// Lists or releases slots. Exit code 1 if the slots cannot be read or changed, or if a slot is in use.
 pub(crate) fn run(arguments: &SlotsArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::List { common } => crate::in_runtime(list::run(common)),
@@ -83,13 +84,13 @@ pub(crate) fn run(arguments: &SlotsArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The node of an entry, if it is still there.
+/// The node with this name, if it exists.
 fn node_of<'a>(name: &str, nodes: &'a [NodeView]) -> Option<&'a NodeView> {
     nodes.iter().find(|node| node.name == name)
 }
 
-/// `Ready, cordoned by zedkube`, `NotReady for 3m05s`.
-fn words(node: &NodeView) -> String {
+/// State of a node: `Ready, cordoned by zedkube`, `NotReady for 3m05s`.
+fn node_state(node: &NodeView) -> String {
     let owner = node.cordoned_by.as_ref().map(|owner| one_line(owner, MOST_BYTES));
     let cordon = match (node.cordoned, owner) {
         (true, Some(owner)) => format!(", cordoned by {owner}"),
@@ -142,7 +143,7 @@ mod tests {
             (node(false, false, None, Some(("ReadonlyFilesystem", 9))), true, "NotReady"),
             (node(true, false, None, Some(("ReadonlyFilesystem", 9))), false, "Ready"),
         ] {
-            assert_eq!((words(&node).as_str(), is_in_use(&node)), (expected, in_use), "{node:?}");
+            assert_eq!((node_state(&node).as_str(), is_in_use(&node)), (expected, in_use), "{node:?}");
         }
     }
 }

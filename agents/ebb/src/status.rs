@@ -1,6 +1,7 @@
-//! `ebb status`: where this node is and why, from the files that the agents write. Needs no agent and no cluster.
+//! `ebb status`: shows the drain state of this node and the reason, from the agents' files. Needs no running agent and
+//! no cluster.
 
-mod telling;
+mod text;
 
 use std::process::ExitCode;
 
@@ -17,10 +18,10 @@ use crate::cli::StatusArguments;
 use crate::operator::missing_right;
 use crate::{freeze, screen};
 
-/// What `ebb status` exits with when it may not read what the agents write.
+/// Exit code without the right to read the agents' files.
 const NO_RIGHTS: u8 = 4;
 
-/// Prints the status, in words or as JSON. Exit code 4 without the right to read it.
+/// Prints the status as text or as JSON. Exit code 4 without the right to read it.
 pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let root = Root::new(&arguments.root);
     if let Some(missing) = missing_right(&root) {
@@ -31,12 +32,12 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     if arguments.json {
         screen::line(&serde_json::to_string_pretty(&seen)?);
     } else {
-        screen::line(telling::tell(&seen, clock::wall()).trim_end());
+        screen::line(text::render(&seen, clock::wall()).trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Everything that `ebb status` knows; its JSON form is `ebb status --json`.
+/// All facts of `ebb status`, in the order of `ebb status --json`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct StatusView {
@@ -62,17 +63,17 @@ pub(crate) struct StatusView {
     pub(crate) refused: Vec<String>,
 }
 
-/// Whether an agent runs.
+/// State of an agent's process.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct AgentSeen {
     /// EVE's name.
     pub(crate) name: &'static str,
-    /// Its lock is held, its process lives, or a topic of it is served.
+    /// True if its lock is held, its process lives, or one of its topics is served.
     pub(crate) running: bool,
-    /// Its process, if it lives and is known.
+    /// Process id, if the process lives and is known.
     pub(crate) pid: Option<u32>,
-    /// For so many seconds its loop has shown no progress: more than 45 means that it hangs. Null if that is not known.
+    /// Seconds since its loop last showed progress: more than 45 means that it hangs. Null if not known.
     pub(crate) silent_seconds: Option<u64>,
 }
 
@@ -111,7 +112,7 @@ fn global<T: Topic>(root: &Root, agent: &str, refused: &mut Vec<String>) -> Opti
     }
 }
 
-/// NodeAgentStatus has the agent's name as its key.
+/// Reads `WaitDrainInProgress`. The key of NodeAgentStatus is the name of the agent.
 fn wait_drain(root: &Root, refused: &mut Vec<String>) -> Option<bool> {
     let read = read_items::<NodeAgentStatus>(root, agent::NODEAGENT, Persistence::Volatile);
     refused.extend(read.refused.iter().map(ToString::to_string));

@@ -1,7 +1,7 @@
-//! `ebb topic`: the topics of any agent, EVE's too, as a person sees them who debugs a device.
+//! `ebb topic`: shows and writes the topics of any agent, EVE's included, for debugging.
 //!
-//! Nothing here needs to know a topic's type: an item is any JSON object. What our schemas know is checked before it is
-//! written.
+//! The verbs do not need the type of a topic: an item is any JSON object. A value for a topic of our schemas is checked
+//! before it is written.
 
 mod get;
 mod list;
@@ -17,7 +17,7 @@ use pubsub::{Persistence, Root, TopicPlace, read_items_of};
 use runtime::topics::may_exist;
 use schemas::{AnyItem, agent};
 
-/// What `ebb topic` takes.
+/// Arguments of `ebb topic`.
 #[derive(Args, Debug)]
 pub(crate) struct TopicArguments {
     #[command(subcommand)]
@@ -30,7 +30,7 @@ enum Verb {
     List(list::ListArguments),
     /// Print the items of a topic, each as one line of JSON
     Get(get::GetArguments),
-    /// Print what a topic has, then each difference as it happens; Ctrl-C ends it
+    /// Print the items of a topic, then each change as it happens; Ctrl-C ends it
     Watch(watch::WatchArguments),
     /// Write an item in the name of an agent that does not run
     Publish(publish::PublishArguments),
@@ -38,8 +38,7 @@ enum Verb {
     Delete(publish::DeleteArguments),
 }
 
-/// Does what the verb says. Exit code 1 if it is refused, if something cannot be read, or if the wanted item is not
-/// there.
+/// Runs the verb. Exit code 1 if it is refused, if a file cannot be read, or if the item does not exist.
 pub(crate) fn run(arguments: &TopicArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::List(arguments) => list::run(arguments),
@@ -50,10 +49,10 @@ pub(crate) fn run(arguments: &TopicArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Where the device is.
+/// Root folder of the device.
 #[derive(Args, Debug)]
 struct Device {
-    /// Folder that stands for `/`
+    /// Folder that is used as the root of the device's files (for tests and containers)
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
@@ -64,19 +63,19 @@ impl Device {
     }
 }
 
-/// Which topic.
+/// Choice of a topic.
 #[derive(Args, Debug)]
 struct TopicChoice {
-    /// The topic, such as `zedkube/NodeDrainStatus`; `ebb topic list` has them all
+    /// Topic, such as `zedkube/NodeDrainStatus`; `ebb topic list` shows all
     #[arg(value_name = "AGENT/TOPIC", value_parser = name)]
     name: Name,
-    /// The one below /persist/status; without this the one below /run if it is there or neither is
+    /// Use the topic below /persist/status; default: the one below /run, unless only /persist/status has the topic
     #[arg(long)]
     persistent: bool,
 }
 
 impl TopicChoice {
-    /// Where it is.
+    /// Folder and socket of the topic.
     fn place(&self, root: &Root) -> anyhow::Result<TopicPlace> {
         let at = |persistence| TopicPlace::named(root, &self.name.agent, &self.name.topic, persistence);
         let (volatile, persistent) = (at(Persistence::Volatile)?, at(Persistence::Persistent)?);
@@ -85,7 +84,7 @@ impl TopicChoice {
     }
 }
 
-/// What stands before and after the slash, each of them a name.
+/// Agent and topic in `AGENT/TOPIC`, both checked as names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Name {
     agent: String,
@@ -101,8 +100,8 @@ fn name(text: &str) -> Result<Name, String> {
     Ok(Name { agent: agent::on_wire(agent).to_owned(), topic: topic.to_owned() })
 }
 
-/// Refuses to read a topic by socket when an item of it has one of EVE's large fields: each reading would leave files behind
-/// on the device.
+/// Refuses to read a topic by socket if an item has one of EVE's large fields: each reading would leave files on the
+/// device.
 fn refuse_large_fields(place: &TopicPlace) -> anyhow::Result<()> {
     if read_items_of::<AnyItem>(place).items.values().any(AnyItem::has_large_field) {
         bail!(
@@ -113,7 +112,7 @@ fn refuse_large_fields(place: &TopicPlace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line of JSON.
+/// The document as one line of JSON.
 fn compact(document: &impl serde::Serialize) -> anyhow::Result<String> {
     let text = serde_json::to_string(document).context("cannot write JSON")?;
     Ok(text::json(&text))

@@ -1,5 +1,5 @@
-//! `ebb uncordon NODE…`: `kubectl uncordon`, but it does not pull the ground from under a device's own drain. With `--self`
-//! this device's own node is given back at once, without the health gate of zedkube's return.
+//! `ebb uncordon NODE…`: `kubectl uncordon`, which keeps the cordon of a device's own drain. With `--self` this
+//! device's own node is uncordoned at once, without zedkube's health gate.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,10 +19,10 @@ use crate::kubectl::{DryRun, go_bool, is_on};
 use crate::operator::journal;
 use crate::screen;
 
-/// So much of what somebody else wrote is shown, in bytes.
+/// Bytes of another owner's text that are shown.
 const MOST_BYTES: usize = 200;
 
-/// What `ebb uncordon` takes.
+/// Arguments of `ebb uncordon`.
 #[derive(Args, Debug)]
 #[expect(
     clippy::option_option,
@@ -33,12 +33,14 @@ pub(crate) struct UncordonArguments {
     nodes: NodeArguments,
     #[command(flatten)]
     own: OwnNode,
-    /// Also lift the cordon of a device's own drain; with --self also somebody else's, whoever asks for a drain
+    /// Also lift the cordon of a device's own drain; with --self also the cordon of another owner, and even while a
+    /// drain is requested
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     force: Option<Option<bool>>,
 }
 
-/// Lifts the cordons. A node that cannot be or should not be is named, and the others go on; then the exit code is 1.
+/// Uncordons the nodes. If a node cannot or should not be uncordoned, it is named, the others go on, and the exit code
+/// is 1.
 pub(crate) fn run(arguments: &UncordonArguments) -> anyhow::Result<ExitCode> {
     let mode = arguments.nodes.dry_run.mode;
     if arguments.own.is_meant {
@@ -73,7 +75,7 @@ fn refuse_server(mode: DryRun) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `already ` if there was nothing to lift.
+/// Uncordons one node. Returns `already ` if it was not cordoned.
 async fn one(cluster: &Cluster, node: &NodeView, force: bool, mode: DryRun) -> Result<&'static str, String> {
     if !force && node.is_cordoned_by(ZEDKUBE) {
         return Err(format!(
@@ -99,30 +101,31 @@ async fn one(cluster: &Cluster, node: &NodeView, force: bool, mode: DryRun) -> R
     }
 }
 
-/// Flags that say which nodes are meant, and where.
+/// Flags that choose other nodes or another cluster, so they conflict with --self.
 const OTHERS: [&str; 3] = ["nodes", "selector", "context"];
 
-/// The device whose node is meant.
+/// Flags for this device's own node.
 #[derive(Args, Debug)]
 pub(crate) struct OwnNode {
-    /// This device's own node: lift the cordon of its zedkube and give the slot back, without the health gate
+    /// Uncordon this device's own node (a cordon of its zedkube) and release its slot, without waiting for the health
+    /// gate
     #[arg(long = "self", conflicts_with_all = OTHERS)]
     is_meant: bool,
-    /// With --self: folder that stands for `/`
+    /// With --self: folder that is used as the root of the device's files
     #[arg(long, value_name = "DIR", requires = "is_meant", conflicts_with_all = OTHERS)]
     root: Option<PathBuf>,
-    /// With --self: settings file that wins over the installed ones
+    /// With --self: settings file that overrides the installed ones
     #[arg(long, value_name = "FILE", requires = "is_meant", conflicts_with_all = OTHERS)]
     config: Vec<PathBuf>,
-    /// With --self: name of the Node that is this machine
+    /// With --self: name of the Node of this device
     #[arg(long, value_name = "NAME", requires = "is_meant", conflicts_with_all = OTHERS)]
     node: Option<String>,
 }
 
-/// Uncordons the node, then gives the slot back, as zedkube's own return does.
+/// Uncordons the node, then releases the slot, in the same order as zedkube.
 ///
 /// # Errors
-/// A request stands, or somebody else's cordon stays, and there is no `force`; a call failed.
+/// Without `force`: a drain is requested, or another owner's cordon stays. A call failed.
 async fn run_own(
     own: &OwnNode,
     kubeconfig: Option<PathBuf>,
@@ -158,7 +161,7 @@ async fn run_own(
     stays.map(|()| ExitCode::SUCCESS)
 }
 
-/// Whether something was lifted.
+/// Lifts the cordon; true if the node was changed.
 async fn lift(cluster: &Cluster, node: &NodeView, force: bool) -> anyhow::Result<bool> {
     let result = if force {
         uncordon_any(cluster, &node.name).await?
@@ -169,7 +172,7 @@ async fn lift(cluster: &Cluster, node: &NodeView, force: bool) -> anyhow::Result
         Uncordoned::Changed => Ok(true),
         Uncordoned::AnnotationRemoved | Uncordoned::NotOurs | Uncordoned::AlreadySchedulable => Ok(false),
         Uncordoned::StaysCordoned => bail!(
-            "node {:?} stays cordoned: annotation ebb.dev/keep-cordoned is on it, or somebody has cordoned it after \
+            "node {:?} stays cordoned: annotation ebb.dev/keep-cordoned is on it, or another user has cordoned it after \
              zedkube; --force lifts it all the same",
             node.name
         ),
@@ -182,7 +185,7 @@ fn line(name: &str, lifted: bool, mode: DryRun) -> String {
     format!("node/{name} {already}uncordoned{}", mode.suffix())
 }
 
-/// Somebody else's cordon stays.
+/// Refuses to lift the cordon of another owner, without `force`.
 fn foreign(node: &NodeView, force: bool) -> anyhow::Result<()> {
     if force || !node.cordoned || node.is_cordoned_by(ZEDKUBE) {
         return Ok(());
@@ -199,7 +202,7 @@ fn record(root: &Root, what: &str) {
     journal(root, &format!("{what} by {} (ebb uncordon --self)", peers::user()));
 }
 
-/// A node for which a request stands goes down soon.
+/// Refuses, without `force`, if a drain of this node is requested: the node goes down soon.
 fn refuse_standing(root: &Root, force: bool) -> anyhow::Result<()> {
     let askers: Vec<String> = peers::askers(root).iter().map(ToString::to_string).collect();
     if askers.is_empty() {

@@ -1,6 +1,6 @@
-//! `ebb update`: a wish for an image, given by a person on the device.
+//! `ebb update`: a person on the device requests an image.
 //!
-//! It writes topic BaseOsConfig of agent `ebb`; baseos does the rest, the drain first.
+//! The verb writes topic BaseOsConfig of agent `ebb`; baseos drains the node and activates the image.
 
 use std::process::ExitCode;
 
@@ -15,32 +15,32 @@ use uuid::Uuid;
 use crate::operator::{OperatorFlags, because, journal, reason, warn_without_zedkube};
 use crate::waiting::{SOON, until};
 
-/// So many characters of a version; EVE's have about 30.
+/// Longest version in characters; EVE's have about 30.
 const LONGEST_VERSION: usize = 255;
 
-/// What `ebb update` takes.
+/// Arguments of `ebb update`.
 #[derive(Args, Debug)]
 pub(crate) struct UpdateArguments {
-    /// The image: the UUID of its content tree
+    /// Image: the UUID of its content tree
     #[arg(value_name = "IMAGE-UUID")]
     image: Uuid,
-    /// The version that the image has when it runs
+    /// Version of the image, as the image reports it when it runs
     #[arg(long = "version", value_name = "V", value_parser = version, required_unless_present_any = ["revert", "retry"])]
     image_version: Option<String>,
-    /// Take the wish back, as `ebb cancel update` does
+    /// Take the update back, as `ebb cancel update` does
     #[arg(long, conflicts_with_all = ["retry", "image_version"])]
     revert: bool,
-    /// Allow another try after one that failed
+    /// Try the update again after it failed
     #[arg(long)]
     retry: bool,
-    /// Why: shown here and in the journal
+    /// Reason, shown in the answer and in the journal
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// The answer as JSON.
+/// JSON form of the answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document<'a> {
@@ -48,11 +48,11 @@ struct Document<'a> {
     config: &'a BaseOsConfig,
     reason: &'a str,
     by: String,
-    /// What baseos still shows of an image that was reverted; null for one that is wanted, or if it does not run.
+    /// State of baseos after a revert; null for a new update, or if baseos does not run.
     hold: Option<BaseOsHoldState>,
 }
 
-/// Writes the wish, or takes it back.
+/// Requests the image, or takes the request back.
 pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
     let why = arguments.reason.as_deref().unwrap_or_default();
     if arguments.revert {
@@ -77,12 +77,12 @@ pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the wish for this image back, or the only one that stands: `ebb update IMAGE --revert`, `ebb cancel update`. It
-/// has to be possible whenever a wish stands, whether baseos runs or not.
+/// Takes back the update to this image, or the only active one: `ebb update IMAGE --revert`, `ebb cancel update`. It
+/// must be possible whenever an update is requested, whether baseos runs or not.
 ///
 /// # Errors
-/// No wish from here stands, or several do and none is named; somebody else writes as the operator just now; a file cannot
-/// be read or written.
+/// No update is requested on this device, or several are and none is named; another process is writing as `ebb`; a file
+/// cannot be read or written.
 pub(crate) fn revert(image: Option<Uuid>, why: &str, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let runs = peers::runs(&root, Agent::Baseos);
@@ -108,11 +108,11 @@ fn key_of(image: Uuid) -> anyhow::Result<TopicKey> {
     Ok(TopicKey::parse(&image.hyphenated().to_string())?)
 }
 
-/// The image that a command from here wants.
+/// The only image that is requested on this device.
 fn only_wanted(root: &Root) -> anyhow::Result<TopicKey> {
     let read = read_items::<BaseOsConfig>(root, agent::EBB, Persistence::Volatile);
     if let Some(refusal) = read.refused.first() {
-        bail!("nobody knows which images are wanted, so name the one to take back: {refusal}");
+        bail!("cannot tell which images are wanted, so name the one to take back: {refusal}");
     }
     let wanted: Vec<_> = read.items.into_iter().filter(|(_, config)| config.activate).collect();
     match wanted.as_slice() {
@@ -134,9 +134,9 @@ fn only_wanted(root: &Root) -> anyhow::Result<TopicKey> {
     }
 }
 
-/// What is wanted of this image now, by a command from here.
+/// The present request for this image from this device.
 fn standing(root: &Root, key: &TopicKey) -> anyhow::Result<Option<BaseOsConfig>> {
-    read_item(root, agent::EBB, Persistence::Volatile, key).context("nobody knows what is wanted now")
+    read_item(root, agent::EBB, Persistence::Volatile, key).context("cannot tell which image is wanted now")
 }
 
 fn not_from_here(key: &TopicKey) -> String {
@@ -145,10 +145,10 @@ fn not_from_here(key: &TopicKey) -> String {
     )
 }
 
-/// The configuration that is to stand.
+/// The configuration to publish.
 ///
 /// # Errors
-/// It stands already, or there is none to change.
+/// The same configuration is published already, or there is none to change.
 fn wanted(
     arguments: &UpdateArguments,
     key: &TopicKey,
@@ -206,7 +206,7 @@ fn record(root: &Root, config: &BaseOsConfig, why: &str) {
     journal(root, &text);
 }
 
-/// What is left of an image that was reverted, once nothing is or after a while.
+/// State of baseos after a revert: as soon as it is idle, or after a timeout.
 fn after_revert(root: &Root, config: &BaseOsConfig) -> anyhow::Result<BaseOsHold> {
     let read = || {
         let hold =
@@ -222,7 +222,7 @@ fn after_revert(root: &Root, config: &BaseOsConfig) -> anyhow::Result<BaseOsHold
     })
 }
 
-/// What baseos still shows of an image that was reverted; nothing if it does not run.
+/// End of the sentence about a revert: the state of baseos, or that it does not run.
 fn follows(hold: Option<&BaseOsHold>) -> String {
     match hold {
         None => "; baseos does not run, and reads it when it starts".to_owned(),
@@ -235,7 +235,7 @@ fn hold_words(hold: &BaseOsHold) -> String {
     let state = match hold.state {
         BaseOsHoldState::Idle => "idle",
         BaseOsHoldState::Deferred => "held back",
-        BaseOsHoldState::Activating => "being activated, which nobody can stop",
+        BaseOsHoldState::Activating => "being activated, which cannot be stopped",
         BaseOsHoldState::Activated => "activated",
         BaseOsHoldState::Failed => "failed",
     };

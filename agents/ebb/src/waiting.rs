@@ -1,4 +1,4 @@
-//! Waiting: for what an agent makes of something that was written, and for Ctrl-C and SIGTERM while a verb works.
+//! Waits for an agent's reaction to a file, and for Ctrl-C and SIGTERM while a verb works.
 
 use std::io;
 use std::path::Path;
@@ -9,10 +9,10 @@ use pubsub::PathWatch;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
-/// How long an agent that runs may take to take something: it is a matter of milliseconds.
+/// Limit for the reaction of a running agent, which normally takes milliseconds.
 pub(crate) const SOON: Duration = Duration::from_secs(3);
 
-/// Looks until something is found, anew whenever one of the folders has changed; nothing when it takes too long.
+/// Calls `look` now and after each change in the folders until it returns a value; `None` after `limit`.
 pub(crate) async fn until<T, P: AsRef<Path>>(
     folders: impl IntoIterator<Item = P>,
     limit: Duration,
@@ -30,7 +30,7 @@ pub(crate) async fn until<T, P: AsRef<Path>>(
     timeout(limit, looking).await.ok()
 }
 
-/// Which signal came.
+/// A signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// SIGINT: Ctrl-C.
@@ -40,7 +40,7 @@ pub(crate) enum Interrupt {
 }
 
 impl Interrupt {
-    /// What the process exits with: 130 after Ctrl-C, as shells expect; 1 after SIGTERM.
+    /// Exit code of the process: 130 after Ctrl-C, as shells expect; 1 after SIGTERM.
     pub(crate) fn exit_code(self) -> ExitCode {
         match self {
             Self::Int => ExitCode::from(130),
@@ -49,7 +49,7 @@ impl Interrupt {
     }
 }
 
-/// Catches the signals from its making on.
+/// Catches the signals from its creation on.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     int: Signal,
@@ -65,7 +65,7 @@ impl Interrupts {
         Ok(Self { int: signal(SignalKind::interrupt())?, term: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one. May be dropped and called again.
+    /// Waits for the next signal. May be dropped and called again.
     pub(crate) async fn next(&mut self) -> Interrupt {
         tokio::select! {
             Some(()) = self.int.recv() => Interrupt::Int,

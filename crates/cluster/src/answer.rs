@@ -1,4 +1,4 @@
-//! The meaning of the API server's answer to an eviction or a deletion. This is the only place that decides it.
+//! Meaning of the API server's answer to an eviction or a deletion. No other module decides it.
 //!
 //! The status code alone is not enough: 429 has three meanings, 403 four, and a pod with two budgets gets a 500 that
 //! only its message distinguishes (M1 in `docs/reference/measured.md`).
@@ -45,28 +45,28 @@ impl Asked {
     }
 }
 
-/// Gives the meaning of an answer. `status` is the HTTP code, `retry_after` the header's value, `body` the whole body,
-/// JSON or not. Two results are checked further in [`crate::evict`]: after a 409, here [`Answer::Retry`], it looks
-/// whether the pod has been replaced; and [`Answer::NoEvictions`] counts only if the server's own list agrees, because
-/// any proxy can answer 404.
+/// Returns the meaning of an answer. `status` is the HTTP code, `retry_after` the header's value, `body` the whole
+/// body, JSON or not. Two results are checked further in [`crate::evict`]: after a 409, here [`Answer::Retry`], it
+/// checks whether the pod has been replaced; and [`Answer::NoEvictions`] counts only if the server's own list agrees,
+/// because any proxy can answer 404.
 pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: &str) -> Answer {
     if (200..300).contains(&status) {
         return Answer::Accepted;
     }
-    let said = Said::read(body);
+    let error = ErrorBody::read(body);
     if status >= 400
-        && let Some(text) = said.denial()
+        && let Some(text) = error.denial()
     {
         return Answer::Webhook { text };
     }
-    let after = retry_after.or_else(|| said.retry_after());
-    let text = said.text(status);
+    let after = retry_after.or_else(|| error.retry_after());
+    let text = error.text(status);
     match status {
-        404 => missing(asked, &said, text),
-        429 if said.has_cause(BUDGET) => Answer::Budget(BudgetRefusal { text: said.cause(BUDGET), after }),
+        404 => missing(asked, &error, text),
+        429 if error.has_cause(BUDGET) => Answer::Budget(BudgetRefusal { text: error.cause(BUDGET), after }),
         429 | 502..=504 => Answer::Throttled { after, text },
-        403 => forbidden(asked, &said, text),
-        500 if said.message().contains("more than one PodDisruptionBudget") => Answer::TwoBudgets,
+        403 => forbidden(asked, &error, text),
+        500 if error.message().contains("more than one PodDisruptionBudget") => Answer::TwoBudgets,
         401 => Answer::Denied { text: format!("the API server does not accept our credentials: {text}") },
         408..=410 | 500..=599 => Answer::Retry { text },
         400..=499 => Answer::Final { text },
@@ -77,8 +77,8 @@ pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: 
 /// 404: the pod or its namespace is gone; or the path itself is unknown, then no object is named. Another missing object
 /// (such as a budget that was deleted just now) does not mean that the server has no evictions: if it did, pods would be
 /// deleted past all budgets.
-fn missing(asked: Asked, said: &Said<'_>, text: String) -> Answer {
-    match (said.kind(), asked) {
+fn missing(asked: Asked, error: &ErrorBody<'_>, text: String) -> Answer {
+    match (error.kind(), asked) {
         ("pods" | "namespaces", _) => Answer::Gone,
         ("", Asked::Eviction) => Answer::NoEvictions,
         (_, Asked::Eviction) => Answer::Retry { text },
@@ -86,23 +86,23 @@ fn missing(asked: Asked, said: &Said<'_>, text: String) -> Answer {
     }
 }
 
-fn forbidden(asked: Asked, said: &Said<'_>, text: String) -> Answer {
-    if said.has_cause(NAMESPACE) {
+fn forbidden(asked: Asked, error: &ErrorBody<'_>, text: String) -> Answer {
+    if error.has_cause(NAMESPACE) {
         return Answer::NamespaceTerminating;
     }
-    if PASSING.iter().any(|sign| said.has_cause(sign) || said.message().contains(sign)) {
+    if PASSING.iter().any(|sign| error.has_cause(sign) || error.message().contains(sign)) {
         return Answer::Retry { text };
     }
     Answer::Denied { text: format!("{text}; {}", asked.right()) }
 }
 
 /// The body of an answer: a Status, or plain text.
-struct Said<'a> {
+struct ErrorBody<'a> {
     status: Option<Status>,
     body: &'a str,
 }
 
-impl<'a> Said<'a> {
+impl<'a> ErrorBody<'a> {
     fn read(body: &'a str) -> Self {
         Self { status: serde_json::from_str(body).ok(), body }
     }

@@ -12,8 +12,8 @@ use crate::inquire::inquire;
 use crate::relist::relist;
 use crate::wire::Cluster;
 
-/// Time limit of one fresh list: in a large cluster it has many pages, and no list may hang for ever.
-const LONGEST_LOOK: Duration = Duration::from_mins(10);
+/// Time limit of one relist: in a large cluster it has many pages, and no list may hang for ever.
+const RELIST_DEADLINE: Duration = Duration::from_mins(10);
 
 /// The calls of a drain that are in flight.
 ///
@@ -22,14 +22,14 @@ const LONGEST_LOOK: Duration = Duration::from_mins(10);
 #[derive(Debug)]
 pub(crate) struct Calls {
     cluster: Cluster,
-    proof: Arc<Cordoned>,
+    cordoned: Arc<Cordoned>,
     running: JoinSet<Event>,
 }
 
 impl Calls {
-    /// Creates it without calls. Every eviction needs the proof.
-    pub(crate) fn new(cluster: Cluster, proof: Cordoned) -> Self {
-        Self { cluster, proof: Arc::new(proof), running: JoinSet::new() }
+    /// Creates it without calls. Every eviction needs `cordoned`.
+    pub(crate) fn new(cluster: Cluster, cordoned: Cordoned) -> Self {
+        Self { cluster, cordoned: Arc::new(cordoned), running: JoinSet::new() }
     }
 
     /// Later calls use this connection. Calls in flight stay on theirs, and are answered.
@@ -37,44 +37,44 @@ impl Calls {
         self.cluster = cluster;
     }
 
-    /// Starts a call, or ends all. [`Effect::WakeAt`] is left to the caller, because this has no clock.
+    /// Starts a call, or ends all. The caller handles [`Effect::WakeAt`], because this struct has no clock.
     ///
-    /// `last` is the newest snapshot. A fresh list takes over its budgets, and what it knows of claims and volumes.
+    /// `last` is the newest snapshot. A relist takes over its budgets, and its known claims and volumes.
     pub(crate) fn perform(&mut self, effect: Effect, last: Option<&Arc<Snapshot>>) {
         match effect {
             Effect::Evict { attempt, pod, grace } => {
-                let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
+                let (cluster, cordoned) = (self.cluster.clone(), Arc::clone(&self.cordoned));
                 self.running.spawn(async move {
-                    let answer = evict(&cluster, &proof, &pod, grace).await;
+                    let answer = evict(&cluster, &cordoned, &pod, grace).await;
                     answered(attempt, pod, answer)
                 });
             }
             Effect::Delete { attempt, pod, grace } => {
-                let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
+                let (cluster, cordoned) = (self.cluster.clone(), Arc::clone(&self.cordoned));
                 self.running.spawn(async move {
-                    let answer = delete(&cluster, &proof, &pod, grace).await;
+                    let answer = delete(&cluster, &cordoned, &pod, grace).await;
                     answered(attempt, pod, answer)
                 });
             }
             Effect::Relist { attempt, volumes } => {
-                let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
+                let (cluster, cordoned) = (self.cluster.clone(), Arc::clone(&self.cordoned));
                 let last = last.cloned();
                 self.running.spawn(async move {
-                    let snapshot = relist(&cluster, proof.name(), last.as_deref(), volumes);
-                    let snapshot = match tokio::time::timeout(LONGEST_LOOK, snapshot).await {
+                    let snapshot = relist(&cluster, cordoned.name(), last.as_deref(), volumes);
+                    let snapshot = match tokio::time::timeout(RELIST_DEADLINE, snapshot).await {
                         Ok(snapshot) => snapshot.map(Arc::new).map_err(|failure| failure.to_string()),
                         Err(_) => Err(format!(
                             "the lists of the node's pods and attachments did not end within {} min",
-                            LONGEST_LOOK.as_secs() / 60
+                            RELIST_DEADLINE.as_secs() / 60
                         )),
                     };
                     Event::Relisted { attempt, result: snapshot }
                 });
             }
             Effect::Inquire { attempt, inquiry } => {
-                let (cluster, proof) = (self.cluster.clone(), Arc::clone(&self.proof));
+                let (cluster, cordoned) = (self.cluster.clone(), Arc::clone(&self.cordoned));
                 self.running.spawn(async move {
-                    let findings = inquire(&cluster, proof.name(), &inquiry).await;
+                    let findings = inquire(&cluster, cordoned.name(), &inquiry).await;
                     Event::Found { attempt, findings: Arc::new(findings) }
                 });
             }

@@ -1,4 +1,4 @@
-//! The clock by which the crate decides: `CLOCK_BOOTTIME`.
+//! Clock for the decisions of this crate: `CLOCK_BOOTTIME`.
 
 use std::time::Duration;
 

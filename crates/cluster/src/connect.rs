@@ -1,4 +1,4 @@
-//! The client: no retries of its own, every call under a deadline, as many connections as needed.
+//! Makes the client: no retries of its own, a deadline for every call, as many connections as needed.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Time limit for the beginning of an answer. It is for kube-runtime's lists and watches, which have no deadline of
-/// their own. All other calls have a shorter deadline, and their error says better what was waited for.
+/// their own. All other calls have a shorter deadline, and a better error text.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(65);
 
 const _: () = assert!(
@@ -47,8 +47,8 @@ const _: () = assert!(
 /// the same time. Otherwise a server that hangs would hold all watches for five minutes.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// Lets only some readings of a kubeconfig's files run at a time in this process. A reading that hangs (a network file
-/// system) cannot be ended, only left behind, and more of them would fill the process with threads. Credential plugins
+/// Limits how many readings of a kubeconfig's files run at a time in this process. A reading that hangs (a network file
+/// system) cannot be ended, only abandoned, and more of them would fill the process with threads. Credential plugins
 /// are not among them.
 static READING: Semaphore = Semaphore::const_new(8);
 
@@ -71,9 +71,9 @@ pub struct Connection {
 const ANEW: Duration = Duration::from_secs(10);
 
 impl Connection {
-    /// True if a new connection is needed: the kubeconfig or a file that it names has changed, another kubeconfig counts
-    /// now, or one side has refused the other's credentials, which may have been replaced meanwhile. Reads only sizes
-    /// and times of files.
+    /// True if a new connection is needed: the kubeconfig or a file that it names has changed, another kubeconfig has
+    /// precedence now, or one side has refused the other's credentials, which may have been replaced meanwhile. Reads
+    /// only sizes and times of files.
     pub fn is_outdated(&self, search: &Search) -> bool {
         self.is_outdated_at(search, boot_time())
     }
@@ -134,7 +134,7 @@ async fn validity_of(config: &Config, tokens: Option<&Tokens>) -> Option<Validit
     validity::of_user(&config.auth_info).into_iter().chain(token).min_by_key(|validity| validity.ends)
 }
 
-/// Gets the first token or certificate, so that a kubeconfig that cannot work is reported at once. Gives the end of a
+/// Gets the first token or certificate, so that a kubeconfig that cannot work is reported at once. Returns the end of a
 /// certificate.
 async fn begin(
     config: &mut Config,

@@ -1,4 +1,4 @@
-//! The cordon and its owner.
+//! Sets and lifts the cordon of a node, with its owner.
 //!
 //! Evictions need a [`Cordoned`]: a pod that leaves a schedulable node may come back at once.
 
@@ -21,7 +21,7 @@ use crate::operation::{DryRun, Operation, TRIES};
 use crate::views::annotation;
 use crate::wire::Cluster;
 
-/// FinalCheck that the node takes no new pods. Only [`cordon`] makes it, and every eviction needs it.
+/// Evidence that the node takes no new pods. Only [`cordon`] makes it, and every eviction needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cordoned {
     node: NodeView,
@@ -93,7 +93,7 @@ impl fmt::Display for Cordoned {
         match self.before {
             PriorCordon::Schedulable => write!(f, "node {} cordoned", self.node.name),
             PriorCordon::Ours => write!(f, "node {} already cordoned", self.node.name),
-            PriorCordon::Foreign => write!(f, "node {} already cordoned by somebody else", self.node.name),
+            PriorCordon::Foreign => write!(f, "node {} already cordoned by another owner", self.node.name),
         }
     }
 }
@@ -111,7 +111,7 @@ pub async fn cordon(
 }
 
 /// Tries what [`cordon`] would do; the server checks the patch and discards it (`dryRun=All`): two calls, or one for a
-/// node that is cordoned already. The result is no [`Cordoned`], so nothing can be evicted with it.
+/// node that is cordoned already. The result is not a [`Cordoned`], so it allows no eviction.
 pub async fn would_cordon(
     cluster: &Cluster,
     node: &str,
@@ -252,7 +252,7 @@ pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> 
     Err(contended("adopt the cordon of", node))
 }
 
-/// The node, and all statements about who owns its cordon. Managed fields are long and are read only here.
+/// The node, and all data about the owner of its cordon. Managed fields are long and are read only here.
 async fn read_claims(cluster: &Cluster, name: &str) -> Result<(Node, Claims), ApiFailure> {
     let whole: Value = read_node_as(cluster, name).await?;
     let annotation =
@@ -316,7 +316,7 @@ fn cordon_failure(node: &str, failure: ApiFailure) -> CordonFailure {
 
 fn contended(verb: &str, node: &str) -> ApiFailure {
     ApiFailure::Conflict {
-        text: format!("cannot {verb} node {node}: somebody else changed it each of {TRIES} times"),
+        text: format!("cannot {verb} node {node}: another client changed it in each of {TRIES} tries"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bearer tokens that change while a connection exists: from a file, or from a credential plugin.
 //!
-//! The boot clock decides when one is read again: a wall clock that was set back by a day must not keep an old token for
-//! a day.
+//! The boot clock decides when a token is read again: if the wall clock is set back by a day, an old token must not be
+//! kept for a day.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const EARLY: Duration = Duration::from_mins(1);
 /// Time limit for reading a token file.
 const READING: Duration = Duration::from_secs(5);
 
-/// The source of our credentials, besides a client certificate and what a kubeconfig contains itself.
+/// Source of our credentials, besides a client certificate and data in the kubeconfig itself.
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// No other source.
@@ -40,7 +40,7 @@ pub(crate) enum Origin {
     Plugin(Box<ExecConfig>),
 }
 
-/// Why there is no token. It never quotes a plugin's output or a file's content.
+/// Reason for which there is no token. It never quotes a plugin's output or a file's content.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NoToken(String);

@@ -47,7 +47,7 @@ impl DaemonSetRef {
     }
 }
 
-/// What is known about DaemonSets, by UID.
+/// Known DaemonSets, by UID.
 #[derive(Debug, Default)]
 pub(crate) struct DaemonSets(Mutex<BTreeMap<String, Known>>);
 
@@ -58,7 +58,7 @@ struct Known {
 }
 
 impl DaemonSets {
-    /// Copies what is known into the pod's view.
+    /// Copies the known state of its DaemonSet into the pod's view.
     pub(crate) fn fill_in(&self, pod: &mut PodView) {
         if let Some(owner) = DaemonSetRef::of(pod)
             && let Some(controller) = &mut pod.controller
@@ -91,7 +91,7 @@ impl DaemonSets {
 }
 
 impl Cluster {
-    /// Asks for the DaemonSets of these pods that are not known, and copies what is known into the views.
+    /// Asks for the DaemonSets of these pods that are not known, and copies the results into the views.
     pub(crate) async fn fill_in_owners(&self, pods: &mut [PodView]) {
         let mut due: Vec<_> = pods.iter().filter_map(DaemonSetRef::of).collect();
         due.sort();

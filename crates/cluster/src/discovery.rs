@@ -1,4 +1,4 @@
-//! Asks the server what it serves. A 404 alone is no proof, because any proxy in between can answer it.
+//! Asks the server which kinds it serves. A 404 alone is not enough, because any proxy in between can answer it.
 
 use http::Request;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use crate::failure::ApiFailure;
 use crate::operation::Operation;
 use crate::wire::Cluster;
 
-/// A list of what is served: the kinds and subresources of one group and version, or the groups.
+/// A list of the served kinds: the kinds and subresources of one group and version, or the groups.
 #[derive(Deserialize)]
 pub(crate) struct Served {
     kind: Kind,

@@ -1,4 +1,4 @@
-//! Drains one node, from the cordon to the final verification.
+//! Drains one node, from the cordon to the final check.
 
 use std::time::Duration;
 
@@ -88,8 +88,8 @@ impl Drainer {
         cordon(&self.cluster, node, &self.owner, &self.reason).await
     }
 
-    /// Cordons the node and evicts its pods, until a fresh list proves that no pod is left that should leave, or the
-    /// attempt has failed.
+    /// Cordons the node and evicts its pods, until the final check finds no pod that should leave, or the attempt has
+    /// failed.
     ///
     /// Nothing happens until [`Drain::next`] or [`Drain::outcome`] is awaited. Has to be called in a tokio runtime.
     pub fn drain(&self, node: &str) -> Drain {
@@ -120,7 +120,7 @@ impl Drainer {
     }
 }
 
-/// A drain that is going on.
+/// A running drain.
 ///
 /// The node stays cordoned in any case. Dropping this stops the drain at once and ends all calls in flight.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ impl std::fmt::Debug for Stage {
 }
 
 impl Drain {
-    /// Waits for the next change and gives the progress; `None` once the drain is over. Cancel-safe.
+    /// Waits for the next change and returns the progress; `None` once the drain is over. Cancel-safe.
     pub async fn next(&mut self) -> Option<Progress> {
         match &mut self.stage {
             Stage::Over(_) => return None,
@@ -188,8 +188,8 @@ impl Drain {
         }
     }
 
-    /// What the drain waits for besides its pods and volumes: a watch that has failed and not come back, a fresh list
-    /// that keeps failing, or a first snapshot that does not come. `None` if all is well or the drain is over.
+    /// Reason for waiting other than pods and volumes: a watch that has failed and not come back, a relist that keeps
+    /// failing, or a first snapshot that does not come. `None` if all is well or the drain is over.
     pub fn wait_reason(&self) -> Option<ApiFailure> {
         let of_looks = || match &self.state {
             State::Draining(attempt) | State::Verifying(attempt, _) => {
@@ -216,7 +216,7 @@ impl Drain {
         attempt(&self.state).map(|attempt| lines(attempt, now)).unwrap_or_default()
     }
 
-    /// All pods that do not leave, each with the reason and what a person can do.
+    /// All pods that do not leave, each with the cause and a hint.
     pub fn blocked(&self) -> Vec<Blocked> {
         let now = (self.drainer.clock)();
         attempt(&self.state).map(|attempt| blocked(attempt, now)).unwrap_or_default()
@@ -227,12 +227,12 @@ impl Drain {
         attempt(&self.state).map(volume_lines).unwrap_or_default()
     }
 
-    /// What another process needs to continue this attempt; `None` before it has begun.
+    /// Record with which another process can continue this attempt; `None` before it has begun.
     pub fn record(&self) -> Option<Record> {
         attempt(&self.state).map(drain::state::Attempt::record)
     }
 
-    /// The whole state, for everything that the other functions do not give.
+    /// The whole state, for facts that the other functions do not return.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -262,7 +262,7 @@ impl Drain {
     fn apply(&mut self, event: Event) {
         let now = (self.drainer.clock)();
         let (state, effects) = step(std::mem::take(&mut self.state), event, now, &self.drainer.policy);
-        // What relists have found out before need not be asked for again.
+        // Facts from earlier relists need not be asked for again.
         let known = attempt(&state).and_then(drain::state::Attempt::snapshot);
         for effect in effects {
             match effect {

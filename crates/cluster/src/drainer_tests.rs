@@ -61,7 +61,7 @@ async fn an_empty_node_is_proven_empty() {
     assert_eq!(drain_edge_a(&cluster, policy()).await, Ok(Outcome::Drained));
     let fresh: Vec<_> =
         fake.requests().recent().into_iter().filter(|r| r.verb == "list" && r.resource == "pods").collect();
-    assert_eq!(fresh.len(), 2, "the watch's list, and the proof");
+    assert_eq!(fresh.len(), 2, "the watch's list, and the final check");
 }
 
 #[tokio::test]

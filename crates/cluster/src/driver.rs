@@ -1,4 +1,4 @@
-//! Turns everything that an attempt sees and asks for into events of [`drain::step()`].
+//! Turns the input and output of an attempt into events of [`drain::step()`].
 //!
 //! Both callers of the step, [`crate::Drainer`] for a command and zedkube on a device, use a [`Driver`]. The watches on
 //! the node, the calls in flight, a watch that is refused for long, and the probe that finds out whether the API server
@@ -79,19 +79,19 @@ impl Driver {
         self.awaits_snapshot = awaits;
     }
 
-    /// Allows evictions from now on, because the node is cordoned. An earlier proof is kept until [`Effect::Abort`].
+    /// Allows evictions from now on, because the node is cordoned. An earlier `Cordoned` is kept until
+    /// [`Effect::Abort`].
     pub fn permit(&mut self, cordoned: &Cordoned) {
         if let (None, Some(watching)) = (&self.calls, &self.watching) {
             self.calls = Some(Calls::new(watching.cluster.clone(), cordoned.clone()));
         }
     }
 
-    /// Starts what the step asks for. An effect that cannot be sent, because there is no connection or no
-    /// [`Driver::permit`], gets an answer as well, because otherwise the step would wait for ever. [`Effect::WakeAt`] is
-    /// left to the caller.
+    /// Carries out an effect of the step. An effect that cannot be sent, because there is no connection or no
+    /// [`Driver::permit`], gets an answer too, because otherwise the step would wait for ever. The caller handles
+    /// [`Effect::WakeAt`].
     ///
-    /// `known` is the attempt's newest snapshot. A fresh list takes over its budgets, and what it knows of claims and
-    /// volumes.
+    /// `known` is the attempt's newest snapshot. A relist takes over its budgets, and its known claims and volumes.
     pub fn perform(&mut self, effect: Effect, known: Option<&Arc<Snapshot>>) {
         if effect == Effect::Abort {
             self.calls = None;
@@ -123,7 +123,7 @@ impl Driver {
         event
     }
 
-    /// The failure of a watch, if nothing has come from that watch since: the snapshot may be old.
+    /// Failure of a watch, if no event has come from that watch since: the snapshot may be out of date.
     pub fn last_error(&self) -> Option<ApiFailure> {
         self.watching.as_ref()?.informer.last_error()
     }
@@ -151,7 +151,7 @@ async fn watch_event(watching: Option<&mut Watching>, awaits_snapshot: bool) -> 
     }
 }
 
-/// True if the event may mean that the server is away: the watches do not report a throttled eviction or a failed list.
+/// True if the server may be away after this event: the watches do not report a throttled eviction or a failed list.
 fn raises_doubt(event: &Event) -> bool {
     matches!(
         event,

@@ -27,22 +27,22 @@ use crate::wire::{Cluster, EVICTION_DEADLINE, Reply};
 ///
 /// The caller has to compare the UID with a fresh snapshot first: a wrong UID uses up one disruption of the budget for
 /// two minutes.
-pub async fn evict(cluster: &Cluster, _proof: &Cordoned, pod: &PodId, grace: Option<Duration>) -> Answer {
+pub async fn evict(cluster: &Cluster, _cordoned: &Cordoned, pod: &PodId, grace: Option<Duration>) -> Answer {
     send(cluster, Asked::Eviction, pod, grace, DryRun::No).await
 }
 
-/// Deletes the pod from the cordoned node without asking any budget; its UID is the precondition.
-pub async fn delete(cluster: &Cluster, _proof: &Cordoned, pod: &PodId, grace: Option<Duration>) -> Answer {
+/// Deletes the pod from the cordoned node, bypassing all budgets; its UID is the precondition.
+pub async fn delete(cluster: &Cluster, _cordoned: &Cordoned, pod: &PodId, grace: Option<Duration>) -> Answer {
     send(cluster, Asked::Deletion, pod, grace, DryRun::No).await
 }
 
-/// Asks what the server would answer to an eviction now. It changes nothing, not even a budget's count, so it needs no
-/// cordon.
+/// Asks for the server's answer to an eviction now, as a dry run. It changes nothing, not even a budget's count, so it
+/// needs no cordon.
 pub async fn would_evict(cluster: &Cluster, pod: &PodId, grace: Option<Duration>) -> Answer {
     send(cluster, Asked::Eviction, pod, grace, DryRun::Yes).await
 }
 
-/// Asks what the server would answer to a deletion now. It changes nothing.
+/// Asks for the server's answer to a deletion now, as a dry run. It changes nothing.
 pub async fn would_delete(cluster: &Cluster, pod: &PodId, grace: Option<Duration>) -> Answer {
     send(cluster, Asked::Deletion, pod, grace, DryRun::Yes).await
 }
@@ -86,8 +86,8 @@ async fn post_eviction(
     cluster.call(&operation, eviction(pod, grace, dry_run), EVICTION_DEADLINE).await
 }
 
-/// Reads the server's own list of what it serves, before pods are deleted because there are no evictions: a proxy in
-/// between may answer 404 as well.
+/// Reads the server's list of served kinds before pods are deleted because there are no evictions: a proxy in between
+/// may answer 404 too.
 async fn without_evictions(cluster: &Cluster) -> Answer {
     match cluster.served("/api/v1").await {
         Ok(served) if served.has("pods") && !served.has("pods/eviction") => Answer::NoEvictions,
@@ -99,7 +99,7 @@ async fn without_evictions(cluster: &Cluster) -> Answer {
     }
 }
 
-/// The answer for a call without a reply: it is not known whether the server acted; the next snapshot will show it.
+/// Answer for a call without a reply: it is not known whether the server acted; the next snapshot will show it.
 fn unanswered(failure: ApiFailure) -> Answer {
     match failure {
         ApiFailure::Unreachable { text } => Answer::Throttled { after: None, text },

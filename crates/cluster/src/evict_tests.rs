@@ -4,21 +4,21 @@ use serde_json::json;
 use super::*;
 use crate::testing::{at, cordoned, json, last, still_cluster};
 
-/// A pod on `edge-a`, and the proof that it may be evicted.
+/// A pod on `edge-a`, and the `Cordoned` with which it may be evicted.
 async fn a_pod() -> (FakeCluster, Cluster, Cordoned, PodId) {
     let (fake, cluster) = still_cluster();
     fake.pod("web-1", "edge-a").unwrap();
     let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
     let pod = fake.edit("pods", "default", "web-1", |pod| pod["status"] = ready).unwrap().unwrap();
     let uid = pod.pointer("/metadata/uid").unwrap().as_str().unwrap().to_owned();
-    let proof = cordoned(&cluster).await;
-    (fake, cluster, proof, PodId { namespace: "default".to_owned(), name: "web-1".to_owned(), uid })
+    let cordoned = cordoned(&cluster).await;
+    (fake, cluster, cordoned, PodId { namespace: "default".to_owned(), name: "web-1".to_owned(), uid })
 }
 
 #[tokio::test]
 async fn an_eviction_as_it_is_sent() {
-    let (fake, cluster, proof, pod) = a_pod().await;
-    let answer = evict(&cluster, &proof, &pod, Some(Duration::from_millis(6_001))).await;
+    let (fake, cluster, cordoned, pod) = a_pod().await;
+    let answer = evict(&cluster, &cordoned, &pod, Some(Duration::from_millis(6_001))).await;
     assert_eq!(answer, Answer::Accepted);
     let sent = last(&fake, "create", "pods/eviction");
     assert_eq!((sent.namespace.as_str(), sent.name.as_str()), ("default", "web-1"));
@@ -35,16 +35,16 @@ async fn an_eviction_as_it_is_sent() {
 
 #[tokio::test]
 async fn an_eviction_with_the_pods_own_grace_names_none() {
-    let (fake, cluster, proof, pod) = a_pod().await;
-    assert_eq!(evict(&cluster, &proof, &pod, None).await, Answer::Accepted);
+    let (fake, cluster, cordoned, pod) = a_pod().await;
+    assert_eq!(evict(&cluster, &cordoned, &pod, None).await, Answer::Accepted);
     let sent = json(&last(&fake, "create", "pods/eviction").body);
     assert_eq!(sent["deleteOptions"], json!({"preconditions": {"uid": pod.uid}}));
 }
 
 #[tokio::test]
 async fn a_deletion_as_it_is_sent() {
-    let (fake, cluster, proof, pod) = a_pod().await;
-    assert_eq!(delete(&cluster, &proof, &pod, Some(Duration::from_secs(5))).await, Answer::Accepted);
+    let (fake, cluster, cordoned, pod) = a_pod().await;
+    assert_eq!(delete(&cluster, &cordoned, &pod, Some(Duration::from_secs(5))).await, Answer::Accepted);
     let sent = last(&fake, "delete", "pods");
     assert_eq!(sent.query, "");
     let expected = json!({
@@ -58,7 +58,7 @@ async fn a_deletion_as_it_is_sent() {
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing() {
-    let (fake, cluster, _proof, pod) = a_pod().await;
+    let (fake, cluster, _cordoned, pod) = a_pod().await;
     assert_eq!(would_evict(&cluster, &pod, None).await, Answer::Accepted);
     assert_eq!(would_delete(&cluster, &pod, None).await, Answer::Accepted);
     assert_eq!(last(&fake, "create", "pods/eviction").query, "fieldValidation=Strict&dryRun=All");
@@ -71,56 +71,56 @@ async fn a_dry_run_changes_nothing() {
 
 #[tokio::test]
 async fn after_a_conflict_the_pod_is_looked_at() {
-    let (fake, cluster, proof, pod) = a_pod().await;
+    let (fake, cluster, cordoned, pod) = a_pod().await;
     let stale = PodId { uid: "another".to_owned(), ..pod.clone() };
-    assert_eq!(evict(&cluster, &proof, &stale, None).await, Answer::Gone, "another pod has the name");
-    assert_eq!(delete(&cluster, &proof, &stale, None).await, Answer::Gone, "another pod has the name");
+    assert_eq!(evict(&cluster, &cordoned, &stale, None).await, Answer::Gone, "another pod has the name");
+    assert_eq!(delete(&cluster, &cordoned, &stale, None).await, Answer::Gone, "another pod has the name");
     let conflict = || Effect::Answer(Reply::json(409, &json!({"message": "conflict", "code": 409})));
     fake.faults().add(Fault::on("create", "pods/eviction", conflict()));
-    let answer = evict(&cluster, &proof, &pod, None).await;
+    let answer = evict(&cluster, &cordoned, &pod, None).await;
     assert!(matches!(answer, Answer::Retry { .. }), "still the same pod: {answer:?}");
     fake.faults().add(Fault::on("create", "pods/eviction", conflict()).times(2));
     fake.faults().add(Fault::on("get", "pods", Effect::Answer(Reply::timeout())));
-    let answer = evict(&cluster, &proof, &pod, None).await;
+    let answer = evict(&cluster, &cordoned, &pod, None).await;
     assert!(matches!(answer, Answer::Retry { .. }), "it is not known: {answer:?}");
     let missing = PodId { name: "missing".to_owned(), ..pod };
-    assert_eq!(evict(&cluster, &proof, &missing, None).await, Answer::Gone, "no pod has the name");
+    assert_eq!(evict(&cluster, &cordoned, &missing, None).await, Answer::Gone, "no pod has the name");
 }
 
 #[tokio::test]
 async fn refusals_come_through_with_their_bodies() {
-    let (fake, cluster, proof, pod) = a_pod().await;
+    let (fake, cluster, cordoned, pod) = a_pod().await;
     fake.budget("web-1", Limit::MinAvailable("1")).unwrap();
     fake.edit("poddisruptionbudgets", "default", "web-1", |budget| {
         budget["status"] =
             json!({"observedGeneration": 1, "expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1});
     })
     .unwrap();
-    let answer = evict(&cluster, &proof, &pod, None).await;
+    let answer = evict(&cluster, &cordoned, &pod, None).await;
     assert!(
         matches!(&answer, Answer::Budget(refusal) if refusal.text.contains("needs 1 healthy")),
         "{answer:?}"
     );
     fake.faults().add(Fault::on("create", "pods/eviction", Effect::Answer(Reply::too_many_requests())));
-    let answer = evict(&cluster, &proof, &pod, None).await;
+    let answer = evict(&cluster, &cordoned, &pod, None).await;
     let text = "Too many requests, please try again later.".to_owned();
     assert_eq!(answer, Answer::Throttled { after: Some(Duration::from_secs(1)), text });
 }
 
 #[tokio::test]
 async fn a_server_without_evictions_is_believed_only_by_its_own_list() {
-    let (fake, cluster, proof, pod) = a_pod().await;
+    let (fake, cluster, cordoned, pod) = a_pod().await;
     let lost = || Effect::Answer(Reply::text(404, "404 page not found\n"));
     fake.faults().add(Fault::on("create", "pods/eviction", lost()));
-    let answer = evict(&cluster, &proof, &pod, None).await;
+    let answer = evict(&cluster, &cordoned, &pod, None).await;
     assert!(matches!(&answer, Answer::Retry { text } if text.contains("says that it serves")), "{answer:?}");
     fake.faults().add(Fault::on("*", "*", lost()).always());
-    let answer = evict(&cluster, &proof, &pod, None).await;
+    let answer = evict(&cluster, &cordoned, &pod, None).await;
     assert!(matches!(&answer, Answer::Retry { text } if text.contains("get /api/v1")), "{answer:?}");
     fake.faults().clear();
     fake.faults().unserve("pods/eviction");
     fake.requests().clear();
-    assert_eq!(evict(&cluster, &proof, &pod, None).await, Answer::NoEvictions);
+    assert_eq!(evict(&cluster, &cordoned, &pod, None).await, Answer::NoEvictions);
     assert_eq!(would_evict(&cluster, &pod, None).await, Answer::NoEvictions);
     assert_eq!(fake.requests().count("ebb/", "*", "*"), 4);
     let left = fake.get("pods", "default", "web-1").unwrap();
@@ -129,23 +129,23 @@ async fn a_server_without_evictions_is_believed_only_by_its_own_list() {
 
 #[tokio::test]
 async fn without_an_answer_nothing_is_known() {
-    let (fake, cluster, proof, pod) = a_pod().await;
+    let (fake, cluster, cordoned, pod) = a_pod().await;
     for effect in [Effect::ResetBefore, Effect::ResetAfter] {
         fake.faults().add(Fault::on("create", "pods/eviction", effect));
-        let answer = evict(&cluster, &proof, &pod, None).await;
+        let answer = evict(&cluster, &cordoned, &pod, None).await;
         assert!(matches!(answer, Answer::Throttled { after: None, .. }), "{answer:?}");
     }
-    let answer = evict(&at("http://127.0.0.1:1"), &proof, &pod, None).await;
+    let answer = evict(&at("http://127.0.0.1:1"), &cordoned, &pod, None).await;
     assert!(matches!(answer, Answer::Throttled { after: None, .. }), "{answer:?}");
 }
 
 #[tokio::test]
 async fn a_name_that_would_be_another_path_is_not_sent() {
-    let (fake, cluster, proof, pod) = a_pod().await;
+    let (fake, cluster, cordoned, pod) = a_pod().await;
     fake.requests().clear();
     for (namespace, name) in [("default", "a/../b"), ("", "a"), ("default", "a?dryRun=All")] {
         let pod = PodId { namespace: namespace.to_owned(), name: name.to_owned(), ..pod.clone() };
-        let answer = evict(&cluster, &proof, &pod, None).await;
+        let answer = evict(&cluster, &cordoned, &pod, None).await;
         assert!(matches!(answer, Answer::Final { .. }), "{answer:?}");
     }
     assert_eq!(fake.requests().recent(), []);

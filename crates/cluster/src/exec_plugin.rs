@@ -1,8 +1,8 @@
 //! Runs credential plugins: the `exec` of a kubeconfig's user.
 //!
-//! They are run here and not by kube, which waits for a plugin without end and starts the next one beside it. Here one
-//! runs at a time, in its own process group, and is killed with all its children when its time is over or its answer is
-//! not needed any more.
+//! This crate runs them instead of kube, which waits for a plugin without end and starts the next one beside it. Here
+//! one runs at a time, in its own process group, and is killed with all its children when its time is over or its
+//! answer is not needed any more.
 
 use std::io::{IsTerminal, stderr};
 use std::process::Stdio;
@@ -60,7 +60,7 @@ pub(crate) async fn run(exec: &ExecConfig, limit: Duration) -> Result<Credential
     let program = exec.command.as_deref().ok_or("its credential plugin has no command")?;
     let named = |what: &str| format!("its credential plugin {what} (`{program}`)");
     if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
-        return Err(named("wants to ask a person (interactiveMode: Always), and nobody is there"));
+        return Err(named("wants to ask a person (interactiveMode: Always), but there is no terminal"));
     }
     let turn_and_run = async {
         let _turn = TURN.acquire().await.map_err(|_| named("cannot be started"))?;
@@ -108,7 +108,8 @@ fn information(exec: &ExecConfig) -> Result<String, String> {
     let mut spec = json!({"interactive": false});
     if exec.provide_cluster_info {
         let cluster = exec.cluster.as_ref().ok_or("wants to know the cluster, which is not described")?;
-        let cluster = serde_json::to_value(cluster).map_err(|_| "cannot be told of the cluster")?;
+        let cluster =
+            serde_json::to_value(cluster).map_err(|_| "cannot get the description of the cluster")?;
         if let Some(spec) = spec.as_object_mut() {
             spec.insert("cluster".to_owned(), cluster);
         }

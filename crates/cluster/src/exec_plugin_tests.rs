@@ -53,7 +53,7 @@ async fn what_a_plugin_answers() {
     }
     let asks = ExecConfig { interactive_mode: Some(ExecInteractiveMode::Always), ..plugin("true") };
     let why = run(&asks, Duration::from_mins(1)).await.map(drop).unwrap_err();
-    assert!(why.contains("nobody is there"), "{why}");
+    assert!(why.contains("there is no terminal"), "{why}");
 }
 
 /// However often a plugin hangs, the next try is run, and no process is left.

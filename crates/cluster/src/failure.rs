@@ -1,7 +1,7 @@
-//! The meaning of a failed call to the API server.
+//! Meaning of a failed call to the API server.
 //!
-//! Every failure is classified here or, for evictions, in [`crate::answer`]; no other module looks at status codes or at
-//! `kube::Error`. The texts are whole sentences for people: they name the operation, its object, and what is wrong. They
+//! Every failure is classified here or, for evictions, in [`crate::answer`]; no other module looks at status codes or
+//! at `kube::Error`. The texts are whole sentences for people: they name the operation, its object, and the error. They
 //! never contain a token, a key, or a part of an object.
 
 use std::error::Error;
@@ -153,9 +153,10 @@ fn shown(time: UnixTime) -> String {
     time.map_or_else(|| "an impossible time".to_owned(), |time| time.strftime("%F").to_string())
 }
 
-/// The Node authorizer's refusal to let a kubelet read a pod, claim or volume by name, because no pod bound to its node
-/// needs the object (any more): for this node the object is gone. It is not a missing right, and not a proof either:
-/// proofs are lists. For any other object, such as the slots, the same message means a missing right.
+/// True for the Node authorizer's refusal to let a kubelet read a pod, claim or volume by name, because no pod bound to
+/// its node needs the object (any more): for this node the object is gone. It is not a missing right, and the final
+/// check does not rely on it: it uses lists. For any other object, such as the slots, the same message means a missing
+/// right.
 fn is_not_ours(operation: &Operation<'_>, message: &str) -> bool {
     let of_pods = ["pods", "persistentvolumeclaims", "persistentvolumes", "volumeattachments"];
     operation.verb == "get"
@@ -196,7 +197,7 @@ pub(crate) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::SerdeError(_))
 }
 
-/// Why a JSON text cannot be read. It quotes no part of the text, because objects may contain secrets.
+/// Reason for which a JSON text cannot be read. It quotes no part of the text, because objects may contain secrets.
 pub(crate) fn json_text(error: &serde_json::Error) -> String {
     format!(
         "the answer is not the object that was asked for (line {}, column {})",
@@ -205,8 +206,8 @@ pub(crate) fn json_text(error: &serde_json::Error) -> String {
     )
 }
 
-/// Why a kubeconfig cannot be used. It quotes no part of the file, because the file contains keys and parsers like to
-/// quote.
+/// Reason for which a kubeconfig cannot be used. It quotes no part of the file, because the file contains keys and
+/// parsers like to quote.
 pub(crate) fn kubeconfig_text(error: &KubeconfigError) -> String {
     use KubeconfigError as E;
     match error {
@@ -227,7 +228,8 @@ pub(crate) fn kubeconfig_text(error: &KubeconfigError) -> String {
     }
 }
 
-/// Why credentials could not be obtained. It does not quote a plugin's output, which may be the credentials.
+/// Reason for which credentials could not be obtained. It does not quote a plugin's output, which may be the
+/// credentials.
 pub(crate) fn auth_text(error: &AuthError) -> &'static str {
     use AuthError as E;
     match error {

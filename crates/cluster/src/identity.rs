@@ -9,7 +9,7 @@ use drain::view::NodeView;
 
 use crate::node_facts::NodeFacts;
 
-/// What this machine knows about itself. Empty texts count as unknown.
+/// Facts about this machine. Empty texts count as unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Setting `node.name`: if set, no other Node is considered.
@@ -70,7 +70,7 @@ pub struct OtherMachine {
     pub theirs: String,
     /// The machine ID of this machine.
     pub ours: String,
-    /// What the Node's boot ID shows; never that it is this boot.
+    /// Meaning of the Node's boot ID; never that it is this boot.
     pub boot: OtherBoot,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for OtherMachine {
     }
 }
 
-/// Why no Node could be matched to this machine.
+/// Reason for which no Node could be matched to this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityProblem {
     /// None of the Nodes is this machine.

@@ -19,13 +19,13 @@ use builder::{Health, SnapshotBuilder};
 
 /// The snapshot of one node. Dropping it ends its watches.
 ///
-/// A feed has three watches: the Node, the pods bound to it, and all PodDisruptionBudgets; six calls until the first
-/// snapshot. Changes of pods on other nodes cost nothing.
+/// An informer has three watches: the Node, the pods bound to it, and all PodDisruptionBudgets; six calls until the
+/// first snapshot. Changes of pods on other nodes cost nothing.
 ///
 /// As soon as one of the pods has a claim, five more watches begin and stay, ten calls: PersistentVolumeClaims,
-/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. No snapshot is given until each of the first three
-/// has listed once, or was refused by the server for 30 s without a break, because a pod with volumes must not look like
-/// one without. What has been listed once stays known, whatever the server refuses later.
+/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. No snapshot is published until each of the first
+/// three has listed once, or was refused by the server for 30 s without a break, because a pod with volumes must not
+/// look like one without. Objects that were listed once stay known, whatever the server refuses later.
 #[derive(Debug)]
 pub struct Informer {
     snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
@@ -73,7 +73,7 @@ impl Informer {
         self.snapshots.borrow().clone()
     }
 
-    /// The failure of a watch, if nothing has come from that watch since: the snapshot may be old.
+    /// Failure of a watch, if no event has come from that watch since: the snapshot may be out of date.
     ///
     /// After a break a watch may send nothing until something changes, so this failure may be over; to be sure, ask the
     /// server ([`crate::get_node`]). Some refusals are only in the log: those that the snapshot itself contains, and
@@ -88,7 +88,7 @@ impl Informer {
     }
 }
 
-/// The failures of a [`Informer`]'s watches, to wait for.
+/// Failures of an [`Informer`]'s watches, to wait for.
 #[derive(Clone, Debug)]
 pub struct Failures(watch::Receiver<Health>);
 

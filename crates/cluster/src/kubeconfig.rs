@@ -34,7 +34,7 @@ pub struct Search {
     pub environment: Option<OsString>,
     /// Paths that are tried in order; missing files are skipped.
     pub candidates: Vec<PathBuf>,
-    /// At last: the service account of the pod that this process runs in, if it runs in one.
+    /// True to use at last the service account of the pod in which this process runs, if there is one.
     pub in_cluster: bool,
     /// The context of the kubeconfig to use; `None` = its current one.
     pub context: Option<String>,
@@ -111,7 +111,7 @@ impl Search {
         Self { trust: Trust::RootOrSelf, ..self }
     }
 
-    /// The place that counts now; `None` if there is no kubeconfig at all.
+    /// The first place that has a kubeconfig; `None` if none has.
     pub fn find(&self) -> Option<Origin> {
         if let Some(path) = &self.explicit {
             return Some(Origin::Files(vec![path.clone()]));
@@ -160,7 +160,7 @@ impl Origin {
         Ok(Description { config, tokens, seen })
     }
 
-    /// Checks what kube takes for granted and would panic without.
+    /// Checks conditions without which kube would panic.
     fn check(&self, config: &Config) -> Result<(), ApiFailure> {
         let url = &config.cluster_url;
         if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none_or(str::is_empty) {
@@ -303,8 +303,8 @@ fn current(kubeconfig: &mut Kubeconfig) -> Option<(Option<&mut Cluster>, Option<
     Some((cluster.and_then(|named| named.cluster.as_mut()), user.and_then(|named| named.auth_info.as_mut())))
 }
 
-/// Takes out what kube would read or run itself again and again. The order is that of kube and client-go: credentials in
-/// the kubeconfig itself come before a token file, and that before a plugin.
+/// Takes out token files and plugins, which kube would read or run itself again and again. The order is that of kube
+/// and client-go: credentials in the kubeconfig itself come before a token file, and that before a plugin.
 fn take_tokens(user: &mut AuthInfo, trust: Trust) -> credentials::Origin {
     let (file, plugin) = (user.token_file.take(), user.exec.take());
     let is_fixed = user.auth_provider.is_some()

@@ -2,23 +2,23 @@
 //!
 //! `drain` decides, this crate acts. Any kube user can drain a node with it ([`Drainer`]); the agents use the parts:
 //!
-//! | module | what the caller gets |
+//! | module | content |
 //! |---|---|
 //! | [`kubeconfig`] | the kubeconfig: found, loaded, and its changes on disk noticed |
 //! | [`mod@connect`] | a [`Cluster`]: a client without retries of its own, every call under a deadline |
 //! | [`bound_token`] | a token that is bound to a Node, renewed long before it expires |
-//! | [`failure`] | what a failed call means, as one value ([`ApiFailure`]) |
-//! | [`nodes`], [`identity`] | the Nodes, and which of them is this machine |
-//! | [`feed`], [`look`] | the snapshot of one node: from watches, or freshly listed |
+//! | [`failure`] | the meaning of a failed call, as one value ([`ApiFailure`]) |
+//! | [`nodes`], [`identity`] | the Nodes, and the one that is this machine |
+//! | [`informer`], [`mod@relist`] | the snapshot of one node: from watches, or freshly listed |
 //! | [`mod@inquire`] | the reasons why pods do not leave, as far as they can be found out |
-//! | [`mod@cordon`] | the cordon and its owner; the proof ([`Cordoned`]) without which no pod is evicted |
-//! | [`mod@preflight`] | everything that a drain needs, tried out before a drain is requested |
-//! | [`slots`] | which nodes may be down for a drain: read, written and watched in one ConfigMap |
+//! | [`mod@cordon`] | the cordon and its owner; [`Cordoned`], without which no pod is evicted |
+//! | [`mod@preflight`] | everything that a drain needs, tried before a drain is requested |
+//! | [`slots`] | the nodes that may be down for a drain: read, written and watched in one ConfigMap |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and the meaning of the server's answer |
-//! | [`mod@trial`] | what the API server would say to each eviction now, without a change |
-//! | [`driver`] | everything that an attempt sees and asks for, as events of `drain::step` |
-//! | [`drainer`] | all of it put together |
+//! | [`mod@trial`] | the API server's answer to each eviction now, as a dry run |
+//! | [`driver`] | input and output of an attempt, as events of `drain::step` |
+//! | [`drainer`] | a whole drain |
 //!
 //! Only [`answer`] and [`failure`] look at status codes; only this crate knows HTTP.
 
@@ -84,7 +84,7 @@ pub use trial::{Trial, trial};
 pub use trust::Trust;
 pub use wire::Cluster;
 
-/// The example of the README is a test.
+/// Runs the example of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

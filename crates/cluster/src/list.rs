@@ -13,10 +13,10 @@ use crate::wire::{Cluster, Reply};
 /// Most pages of one list: a server that never ends a list must not fill the memory.
 const MOST_PAGES: usize = 200;
 
-/// How many times a list is tried: it starts again if its next page has expired.
+/// Number of tries of a list: it starts again if its next page has expired.
 const TRIES: u32 = 3;
 
-/// The objects that a list asks for.
+/// Objects to list.
 #[derive(Clone, Debug)]
 pub(crate) enum Selection {
     /// The whole collection.
@@ -95,7 +95,7 @@ impl Cluster {
         let took = boot_time().since(begun);
         pace.learn(resource, (reply.is_ok() || took < deadline).then_some(took));
         if let Ok(reply) = &reply {
-            pace.hear(reply);
+            pace.note(reply);
         }
         reply
     }

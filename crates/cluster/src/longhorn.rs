@@ -27,9 +27,10 @@ pub enum DrainPolicy {
     Changed,
 }
 
-/// Sets Longhorn's policy for nodes that are drained (our setting `storage.longhorn.node-drain-policy`): it decides when
-/// Longhorn lets its instance-manager go. The possible values and their meaning are Longhorn's. One call if there is
-/// nothing to do, otherwise two; after a conflict it reads again at once. EVE's zedkube does the same.
+/// Sets Longhorn's policy for nodes that are drained (our setting `storage.longhorn.node-drain-policy`): it decides
+/// when Longhorn allows the eviction of its instance-manager. The possible values and their meaning are Longhorn's. One
+/// call if the value is set already, otherwise two; after a conflict it reads again at once. EVE's zedkube does the
+/// same.
 pub async fn set_node_drain_policy(cluster: &Cluster, policy: &str) -> Result<DrainPolicy, ApiFailure> {
     for _ in 0..TRIES {
         let Some(found) = get(cluster).await? else { return Ok(DrainPolicy::NotInstalled) };
@@ -45,7 +46,7 @@ pub async fn set_node_drain_policy(cluster: &Cluster, policy: &str) -> Result<Dr
     }
     let patch = operation("patch");
     Err(ApiFailure::Conflict {
-        text: format!("cannot {patch}: somebody else changed it each of {TRIES} times"),
+        text: format!("cannot {patch}: another client changed it in each of {TRIES} tries"),
     })
 }
 
@@ -73,7 +74,8 @@ async fn set(cluster: &Cluster, found: &Setting, policy: &str) -> Result<Option<
     call(cluster, &operation, request).await
 }
 
-/// Makes the call; `None` if Longhorn is not installed: whatever answers 404 here, there is nothing to set now.
+/// Makes the call; `None` if Longhorn is not installed: after a 404, whoever has sent it, there is no setting to
+/// change.
 async fn call(
     cluster: &Cluster,
     operation: &Operation<'_>,

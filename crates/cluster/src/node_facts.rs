@@ -17,20 +17,21 @@ const TIE_BREAKER: &str = "tie-breaker-node";
 /// EVE's label with the device's UUID.
 const NODE_UUID: &str = "node-uuid";
 
-/// A Node, trimmed, and what shows which machine it is.
+/// A Node, trimmed, and the fields that identify its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// The fields that decisions need. How long it has been unhealthy counts up to the answer that contained it.
+    /// Fields that decisions need. The duration of an unhealthy condition ends at the time of the answer that contained
+    /// it.
     pub view: NodeView,
     /// Label `node-uuid`, empty without one: EVE's UUID of the device.
     pub uuid_label: String,
     /// `status.nodeInfo.machineID`, from `/etc/machine-id` of the machine; empty if the kubelet has not reported it.
     pub machine_id: String,
-    /// The conditions that make it unhealthy, and since when.
+    /// Conditions that make it unhealthy, each with its start.
     pub(crate) faults: Vec<NodeFault>,
 }
 
-/// A condition in which the node's containers cannot be ended properly.
+/// A condition in which the node's containers may not be stopped properly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeFault {
     condition: &'static str,
@@ -39,7 +40,7 @@ pub(crate) struct NodeFault {
 }
 
 impl NodeFacts {
-    /// Trims the Node; how long it has been unhealthy is not worked out yet.
+    /// Trims the Node; the duration of an unhealthy condition is not computed yet.
     pub(crate) fn of(node: &Node) -> Self {
         let status = node.status.as_ref();
         let info = status.and_then(|status| status.node_info.as_ref());
@@ -64,15 +65,15 @@ impl NodeFacts {
         facts.seen_at(None)
     }
 
-    /// The view at this time of the API server's clock; if the time is not known, all troubles have just begun. Of two
-    /// troubles the longer one counts.
+    /// The view at this time of the API server's clock; if the time is not known, all conditions have just begun. Of
+    /// two conditions the longer one is used.
     pub(crate) fn at(&self, server_time: Option<Timestamp>) -> NodeView {
         let unhealthy = self.faults.iter().map(|fault| fault.at(server_time));
-        // Of two equal ones the last counts: not Ready.
+        // Of two equal ones the last is used: not Ready.
         NodeView { unhealthy: unhealthy.max_by_key(|unhealthy| unhealthy.lasting), ..self.view.clone() }
     }
 
-    /// The same, with the view at this time.
+    /// The same facts, with the view at this time.
     pub(crate) fn seen_at(self, server_time: Option<Timestamp>) -> Self {
         Self { view: self.at(server_time), ..self }
     }

@@ -36,8 +36,8 @@ async fn list(cluster: &Cluster, selection: &Selection) -> Result<Vec<NodeFacts>
     Ok(nodes.into_iter().map(|node| node.seen_at(now)).collect())
 }
 
-/// One Node, read consistently; `None` if the server says that it does not exist, by a Status that names this Node. Any
-/// other 404 is a failure.
+/// One Node, read consistently; `None` if the server answers that it does not exist, with a Status that names this
+/// Node. Any other 404 is a failure.
 pub async fn get_node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>, ApiFailure> {
     let found = find_node::<Node>(cluster, name).await?;
     Ok(found.map(|node| NodeFacts::of(&node).at(cluster.server_time())))
@@ -58,7 +58,7 @@ pub(crate) async fn read_node_as<T: DeserializeOwned>(
     find_node(cluster, name).await?.ok_or_else(missing)
 }
 
-/// One Node; `None` only if the API server itself says, by name, that it does not exist.
+/// One Node; `None` only if the API server itself answers, by name, that it does not exist.
 async fn find_node<T: DeserializeOwned>(cluster: &Cluster, name: &str) -> Result<Option<T>, ApiFailure> {
     let operation = Operation::on_cluster("get", "nodes", name);
     check_name(&operation)?;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// How many times a change of the version just read is tried when other clients change the object too. The kubelet
-/// writes its Node every few seconds, so one conflict is chance and ten in a row are not.
+/// Number of tries of a change of the version just read, if other clients change the object too. The kubelet writes its
+/// Node every few seconds, so one conflict is chance and ten in a row are not.
 pub(crate) const TRIES: u32 = 10;
 
 /// A verb on a resource, in the words of Kubernetes' RBAC rules, so that a person knows which right to grant after a

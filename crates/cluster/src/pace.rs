@@ -1,4 +1,4 @@
-//! Adapts to the server's pace: how long lists may take, and when a busy server must not be asked.
+//! Adapts to the server's speed: deadlines of lists, and pauses that a busy server asks for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub(crate) const LONGEST_PAGE: Duration = Duration::from_mins(1);
 /// Longest `Retry-After` that is obeyed: a wrong header must not cost a whole drain.
 const LONGEST_WISH: Duration = Duration::from_mins(1);
 
-/// What a connection has learned about the server's pace; shared by all its clones.
+/// Facts that a connection has learned about the server's speed; shared by all its clones.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Deadline of the next page of a resource, if it is longer than [`CALL_DEADLINE`].
@@ -33,7 +33,7 @@ impl Pace {
         self.patience().get(resource).copied().unwrap_or(CALL_DEADLINE)
     }
 
-    /// Notes how long a page of this resource took; `None` if it timed out.
+    /// Notes the duration of a page of this resource; `None` if it timed out.
     pub(crate) fn learn(&self, resource: &'static str, took: Option<Duration>) {
         let deadline = self.deadline(resource);
         match took {
@@ -49,7 +49,7 @@ impl Pace {
     }
 
     /// Notes the `Retry-After` of a server that is busy (429) or cannot serve (503).
-    pub(crate) fn hear(&self, reply: &Reply) {
+    pub(crate) fn note(&self, reply: &Reply) {
         let is_busy = matches!(reply.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         if let Some(retry_after) = reply.retry_after.filter(|_| is_busy) {
             self.not_before.fetch_max((boot_time() + retry_after.min(LONGEST_WISH)).0, Ordering::Relaxed);
@@ -61,7 +61,7 @@ impl Pace {
         tokio::time::sleep(self.left()).await;
     }
 
-    /// How much longer the server must not be asked.
+    /// Time for which the server must not be asked.
     fn left(&self) -> Duration {
         let not_before = Moment(self.not_before.load(Ordering::Relaxed));
         boot_time().until(not_before).min(LONGEST_WISH)
@@ -105,7 +105,7 @@ mod tests {
             (StatusCode::SERVICE_UNAVAILABLE, retry_after(86_400), 60),
         ] {
             let pace = Pace::default();
-            pace.hear(&reply(status, after));
+            pace.note(&reply(status, after));
             let left = pace.left().as_millis().div_ceil(1000);
             assert_eq!(left, expected, "{status} {after:?}");
         }

@@ -1,9 +1,9 @@
-//! The preflight: tries out what a drain needs, before a drain is requested.
+//! The preflight: tries everything that a drain needs, before a drain is requested.
 //!
 //! Rights are asked for with exactly the name, namespace and field selector that a drain uses (SelfSubjectAccessReview:
-//! by default every user may ask it about itself; SelfSubjectRulesReview leaves out what the node authorizer grants).
-//! Writes are tried with `dryRun=All`, because admission may refuse what rights allow. At most [`MOST_CALLS`] calls, one
-//! at a time, each with a deadline; nothing is changed.
+//! by default every user may ask it about itself; SelfSubjectRulesReview leaves out the grants of the node authorizer).
+//! Writes are tried with `dryRun=All`, because admission may refuse a change that the rights allow. At most
+//! [`MOST_CALLS`] calls, one at a time, each with a deadline; nothing is changed.
 
 use drain::cordon::field_manager;
 use kube::core::Request;
@@ -31,9 +31,9 @@ const SOON: i64 = 14;
 pub struct Problem {
     /// The check that failed.
     pub what: Check,
-    /// The failure, in words.
+    /// The failure as a sentence.
     pub text: String,
-    /// What a person can do.
+    /// Hint for a person.
     pub hint: &'static str,
 }
 

@@ -10,10 +10,10 @@ use crate::clock::Clock;
 use crate::nodes::get_node;
 use crate::wire::Cluster;
 
-/// How often the server is asked while there is doubt.
+/// Pause between two calls while the server may be away.
 const PERIOD: Duration = Duration::from_millis(1_500);
 
-/// Asks the server for the node, from the first doubt until it answers. It costs nothing while all is well.
+/// Asks the server for the node, from the first failed call until it answers. It costs nothing while all is well.
 #[derive(Debug)]
 pub(crate) struct Probe {
     cluster: Cluster,

@@ -1,4 +1,4 @@
-//! The snapshot of a node, listed directly from the server: fresh ones for verification, full ones for plans.
+//! Snapshots of a node that are listed directly from the server: relists for drains, full snapshots for plans.
 
 mod volumes;
 
@@ -15,19 +15,20 @@ use crate::operation::Operation;
 use crate::views::{PodFacts, budget_view};
 use crate::wire::Cluster;
 
-/// Lists the node and its pods as the server has them now: two calls, no cache.
+/// Lists the node and its pods from the server: two calls, no cache.
 ///
-/// With `volumes` also the attachments to the node (one call for each 500 VolumeAttachments of the cluster), and what
-/// the claims of its pods are bound to: at most two calls for each claim that the last snapshot does not contain, one
-/// for each of their CSI drivers. So a pod that stays keeps its volumes, and no other volume is taken for detached.
+/// With `volumes` also the attachments to the node (one call for each 500 VolumeAttachments of the cluster), and the
+/// volumes to which the claims of its pods are bound: at most two calls for each claim that the last snapshot does not
+/// contain, one for each of their CSI drivers. So a pod that stays keeps its volumes, and no other volume is mistaken
+/// for detached.
 ///
-/// Budgets prove nothing, so those of the caller's last snapshot are taken over; without one they are listed as well.
-/// Without `volumes` everything that is known of storage is taken over too. A DaemonSet whose answer is not known or too
-/// old costs one more call, and a list of more than 500 objects one for each 500.
+/// Budgets are not needed to confirm a drain, so those of the caller's last snapshot are taken over; without one they
+/// are listed too. Without `volumes` all known storage objects are taken over too. A DaemonSet whose answer is not
+/// known or too old costs one more call, and a list of more than 500 objects one for each 500.
 ///
 /// # Errors
 /// The first call that fails: a part of a snapshot is no result. Attachments that the server does not have, or refuses
-/// to list, are no failure; the snapshot says so.
+/// to list, are no failure; the snapshot contains the reason.
 pub async fn relist(
     cluster: &Cluster,
     node: &str,
@@ -59,9 +60,9 @@ pub async fn relist(
     Ok(Snapshot { node: found, pods, budgets, storage })
 }
 
-/// Lists everything that is known of a node, without watches: for dry runs and plans.
+/// Lists all facts about a node, without watches: for dry runs and plans.
 ///
-/// As a [`relist`] with volumes if a pod has a claim, otherwise without; and then one more call, to see whether
+/// It is a [`relist`] with volumes if a pod has a claim, otherwise without; and then one more call, to see whether
 /// another node takes pods.
 ///
 /// # Errors

@@ -1,11 +1,11 @@
-//! The slot table: which nodes may be down for a drain. It has one entry per node, in one ConfigMap that all nodes
+//! The slot table: the nodes that may be down for a drain. It has one entry per node, in one ConfigMap that all nodes
 //! share.
 //!
 //! ConfigMap `ebb-slots-<group>` has a key for each node that has a slot; the value is its entry ([`Holder`]). A node
 //! writes its own key only, always as a change of the version of the whole object that was read; so if two nodes want
 //! the last slot, one gets it (`docs/operations/slots.md`). An admission policy can confine a node to its key
-//! (`packaging/kubernetes`). This module decides nothing: `session` decides which node gets a slot, which has to wait,
-//! and which entry is abandoned.
+//! (`packaging/kubernetes`). This module makes no decision: `session` decides which node gets a slot, which has to
+//! wait, and which entry is abandoned.
 //!
 //! zedkube needs the rights to `get`, `patch`, `list` and `watch` the ConfigMap, which can be confined to it by
 //! `resourceNames`; `create`, which cannot, only if the ConfigMap does not exist; and `get` for the Lease of the same
@@ -104,20 +104,20 @@ pub struct Slots {
 pub struct Unreadable {
     /// The key: the name of a Node.
     pub node: String,
-    /// What is wrong with its value, as the end of a sentence about it. It quotes no part of the value.
+    /// Error in its value, as the end of a sentence about it. It quotes no part of the value.
     pub why: String,
 }
 
-/// Why the slot table could not be read or written.
+/// Reason for which the slot table could not be read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlotFailure {
     /// The ConfigMap does not have the version that the change was based on, or does not exist any more: read it again.
-    #[error("cannot change the slots: somebody else changed the ConfigMap in between")]
+    #[error("cannot change the slots: another client changed the ConfigMap in between")]
     Conflict,
     /// The annotation of the old version's Lease is not valid. It must not be guessed which nodes have a slot.
     #[error("{text}")]
     Unreadable {
-        /// The Lease and annotation, what is wrong with it, and what to do.
+        /// The Lease and annotation, the error in it, and what to do.
         text: String,
     },
     /// There is no ConfigMap, and our credentials may not create it.
@@ -248,8 +248,8 @@ fn missing(map: &SlotMap) -> SlotFailure {
     SlotFailure::Missing { text }
 }
 
-/// For a person's order: removes the entries of these nodes that are in `slots`, also those in the old version's Lease.
-/// One call for each of the two objects that has any.
+/// For an order of a person: removes the entries of these nodes that are in `slots`, also those in the old version's
+/// Lease. One call for each of the two objects that has any.
 ///
 /// # Errors
 /// [`SlotFailure::Conflict`] if one of the objects was changed since it was read.
@@ -279,7 +279,8 @@ pub async fn release_slots(
     }
 }
 
-/// For a person's order: frees all slots, also entries that cannot be read. After a conflict it reads again at once.
+/// For an order of a person: frees all slots, also entries that cannot be read. After a conflict it reads again at
+/// once.
 pub async fn clear_slots(cluster: &Cluster, map: &SlotMap) -> Result<(), SlotFailure> {
     for _ in 0..TRIES {
         match try_clear(cluster, map).await {

@@ -1,5 +1,5 @@
-//! The objects that a pod's volumes depend on: claims, volumes, attachments and drivers, as the API server sends them,
-//! and trimmed to what decisions need.
+//! The storage objects of a pod: claims, volumes, attachments and drivers, as the API server sends them, and trimmed to
+//! the fields that decisions need.
 //!
 //! Every field of an object may be missing, and each case has a defined meaning. Nothing here fails or panics.
 

@@ -49,7 +49,7 @@ impl<V: PartialEq> Store<V> {
         }
     }
 
-    /// True once a first list has come to its end.
+    /// True once a first list is complete.
     pub(crate) fn is_synced(&self) -> bool {
         self.current.is_some()
     }

@@ -37,7 +37,7 @@ pub(crate) fn live_cluster() -> (FakeCluster, Cluster) {
     (fake, cluster)
 }
 
-/// The proof that evictions need.
+/// Cordons the node, for evictions.
 pub(crate) async fn cordoned(cluster: &Cluster) -> Cordoned {
     cordon(cluster, "edge-a", "zedkube", "test").await.unwrap()
 }
@@ -130,7 +130,7 @@ pub(crate) fn storage_of(name: &str) -> Storage {
     }
 }
 
-/// Waits for something that must happen; panics after a minute.
+/// Waits for an event that must come; panics after a minute.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), what).await.expect("it did not happen within a minute")
 }

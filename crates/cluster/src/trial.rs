@@ -1,6 +1,7 @@
-//! What the API server would say to each eviction of a node now. Nothing is changed: for dry runs and plans.
+//! Asks for the API server's answer to each eviction of a node now, as dry runs: for `--dry-run` and plans. Nothing is
+//! changed.
 //!
-//! The pods are judged and tracked by the drain engine itself, so that a dry run says what a drain would say.
+//! The drain engine itself judges and tracks the pods, so that a dry run shows the same results as a drain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,21 +23,21 @@ use crate::inquire::inquire;
 use crate::relist::{full_snapshot, relist};
 use crate::wire::Cluster;
 
-/// What was found out.
+/// Result of a trial.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// One line for each pod; the stage says what the server answered: `Accepted`, `Blocked`, `Paused`, `Final`.
+    /// One line for each pod; its stage is the server's answer: `Accepted`, `Blocked`, `Paused`, `Final`.
     pub lines: Vec<Line>,
-    /// The pods that would not leave, with the reasons.
+    /// Pods that would not leave, with the reasons.
     pub blocked: Vec<Blocked>,
 }
 
 impl Trial {
-    /// What one look at the node shows; the API server is not asked about any pod. Budgets do not count, so nobody needs
-    /// the right to see them.
+    /// The verdicts on one snapshot of the node, without asking the API server about any pod. Budgets are not read, so
+    /// no right to list them is needed.
     ///
     /// # Errors
-    /// The node cannot be looked at.
+    /// The node or its pods cannot be listed.
     pub async fn judge(cluster: &Cluster, node: &str, policy: &Policy) -> Result<Self, ApiFailure> {
         let snapshot = relist(cluster, node, Some(&Snapshot::default()), false).await?;
         let lines = snapshot.pods.iter().zip(plan(&snapshot, policy)).map(|(pod, planned)| Line {
@@ -52,15 +53,16 @@ impl Trial {
         Ok(Self { lines: lines.collect(), blocked: Vec::new() })
     }
 
-    /// What a full look at the node shows, and the API server's word on each pod.
+    /// The verdicts on a full snapshot of the node, and the API server's answer for each pod.
     ///
     /// # Errors
-    /// The node cannot be looked at.
+    /// The node or its pods cannot be listed.
     pub async fn ask(cluster: &Cluster, node: &str, policy: &Policy) -> Result<Self, ApiFailure> {
         Ok(trial(cluster, full_snapshot(cluster, node).await?, policy).await)
     }
 
-    /// The pods that would not go now. One that is terminating for too long is among them: a drain would wait for it.
+    /// Pods that would not leave now. A pod that has been terminating for too long is among them: a drain would wait
+    /// for it.
     pub fn held(&self) -> Vec<&Line> {
         let is_held = |stage: &Stage| {
             matches!(stage, Stage::Blocked { .. } | Stage::Paused { .. } | Stage::Final { .. })
@@ -72,7 +74,7 @@ impl Trial {
     }
 }
 
-/// Asks about every pod of the snapshot that would be told to go, once.
+/// Asks once about every pod of the snapshot that would be evicted.
 pub async fn trial(cluster: &Cluster, snapshot: Snapshot, policy: &Policy) -> Trial {
     let Some(mut attempt) = begin(snapshot, policy) else {
         return Trial::default();
@@ -96,10 +98,10 @@ pub async fn trial(cluster: &Cluster, snapshot: Snapshot, policy: &Policy) -> Tr
     Trial { lines: lines(&attempt, NOW), blocked: blocked(&attempt, NOW) }
 }
 
-/// A trial takes no time.
+/// Time of a trial, in which no time passes.
 const NOW: Moment = Moment(0);
 
-/// The engine's first look at the snapshot, as if the node were cordoned. Its effects are not carried out.
+/// The first step of the drain engine with the snapshot, as if the node were cordoned. Its effects are not carried out.
 fn begin(snapshot: Snapshot, policy: &Policy) -> Option<Attempt> {
     let node = snapshot.node.map(|node| NodeView { cordoned: true, ..node });
     let snapshot = Arc::new(Snapshot { node, ..snapshot });
@@ -121,7 +123,7 @@ async fn ask(cluster: &Cluster, track: &Track, method: Method) -> Answer {
         return would_delete(cluster, pod, grace).await;
     }
     let answer = would_evict(cluster, pod, grace).await;
-    // A drain deletes such pods.
+    // A drain would delete such pods instead, so ask about the deletion.
     if matches!(answer, Answer::NamespaceTerminating | Answer::NoEvictions) {
         return would_delete(cluster, pod, grace).await;
     }
@@ -137,14 +139,14 @@ fn stage(answer: Answer) -> Stage {
         Answer::Webhook { text } => Stage::Blocked { cause: Cause::Webhook(text), next },
         Answer::Throttled { text, .. } | Answer::Retry { text } => Stage::Paused { text, next },
         Answer::Denied { text } | Answer::Final { text } => Stage::Final { text },
-        // Asked for the deletion instead, which knows neither.
+        // The deletion was asked about instead, and has neither answer.
         Answer::NamespaceTerminating | Answer::NoEvictions => {
             Stage::Final { text: "the API server neither evicts nor deletes the pod".to_owned() }
         }
     }
 }
 
-/// Which pods make the budgets unhealthy.
+/// Question: which pods make the budgets unhealthy?
 fn questions(blocked: &[Blocked]) -> Inquiry {
     let guards = blocked.iter().flat_map(|blocked| &blocked.budgets).map(|guard| &guard.budget);
     let queries = guards.filter_map(|budget| {

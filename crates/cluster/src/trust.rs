@@ -1,7 +1,7 @@
 //! Decides which files a kubeconfig and its credentials may be read from.
 //!
-//! A user who may write one of them chooses the cluster that is obeyed, and with an `exec` plugin the program that runs
-//! as root. kubectl reads any file; an agent that runs unattended checks owners and modes first.
+//! A user who may write one of them chooses the cluster that the agent obeys, and with an `exec` plugin the program
+//! that runs as root. kubectl reads any file; an agent that runs unattended checks owners and modes first.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ const MOST_LINKS: usize = 40;
 /// Permission bits that let users other than the owner write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Whose files may be read.
+/// Files that may be read, by owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// Any user's files, as for kubectl: for a person who names the file.
@@ -138,7 +138,7 @@ fn check_folder(folder: &Path) -> io::Result<()> {
     ))
 }
 
-/// Why another user may have written the file or folder; `None` if none may.
+/// Reason for which another user may have written the file or folder; `None` if no other user may.
 fn distrusted(metadata: &Metadata) -> Option<String> {
     if metadata.uid() != 0 && metadata.uid() != geteuid().as_raw() {
         return Some(format!("owned by user {}", metadata.uid()));

@@ -1,4 +1,4 @@
-//! Shared by all watches: they go on for ever, pause after failures, and classify failures.
+//! Shared parts of all watches: they go on for ever, pause after failures, and classify failures.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::store::Key;
 /// A failure of a watch. The watch goes on by itself.
 pub(crate) struct WatchError {
     pub(crate) failure: ApiFailure,
-    /// The server would give the same answer again.
+    /// True if the server would give the same answer again.
     pub(crate) is_refusal: bool,
 }
 
@@ -74,7 +74,8 @@ fn watch_error(resource: &'static str, error: &watcher::Error) -> WatchError {
     }
 }
 
-/// The pause that the server asks for in the Status of its failure. A pause in a header is noted by [`Wish`].
+/// The pause that the server asks for in the Status of its failure. A pause in a header is noted by
+/// [`crate::connections::RetryAfter`].
 fn asked_pause(error: &watcher::Error) -> Option<Duration> {
     let status = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))

@@ -1,4 +1,4 @@
-//! The connection to one cluster, and the only place where calls are made.
+//! The connection to one cluster. All calls are made here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,7 +37,7 @@ const LONGEST_ANSWER: usize = 256 * 1024 * 1024;
 /// Objects per page of a list: kubectl's and client-go's size.
 const PAGE: u32 = 500;
 
-/// A connection to one cluster. Cheap to clone; all clones share what was learned about the server.
+/// A connection to one cluster. Cheap to clone; all clones share the facts that were learned about the server.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -52,9 +52,9 @@ struct Shared {
     server_clock: ServerClock,
     daemon_sets: DaemonSets,
     pace: Pace,
-    /// One side has refused the other's credentials.
+    /// True if one side has refused the other's credentials.
     refused: AtomicBool,
-    /// When our credentials end.
+    /// End of our credentials.
     validity: Option<Validity>,
     /// The time before which the server asked not to be called again.
     retry_after: RetryAfter,
@@ -148,7 +148,7 @@ impl Cluster {
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Option<T>, ApiFailure> {
         let reply = self.call(operation, request, CALL_DEADLINE).await?;
-        self.pace().hear(&reply);
+        self.pace().note(&reply);
         match reply.object(operation) {
             Ok(found) => Ok(Some(found)),
             Err(ApiFailure::NotFound { .. }) => Ok(None),
@@ -183,7 +183,7 @@ impl Cluster {
         reply.map_err(|failure| self.name_the_server(failure))
     }
 
-    /// Adds the server's address to a failure: a person first wants to know which server does not answer.
+    /// Adds the server's address to a failure, because a person needs to know which server does not answer.
     fn name_the_server(&self, failure: ApiFailure) -> ApiFailure {
         match failure {
             ApiFailure::Unreachable { text } if !self.shared.server.is_empty() => {
@@ -220,7 +220,7 @@ impl Cluster {
     }
 }
 
-/// An answer of the server, whatever it means.
+/// An answer of the server, of any status.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -229,7 +229,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The object, or why there is none. An object counts as missing only if an API server's Status names it: a 404 from
+    /// The object, or the failure. An object counts as missing only if an API server's Status names it: a 404 from
     /// anything else (a proxy, a load balancer, an API server that is starting) does not count.
     pub(crate) fn object<T: DeserializeOwned>(&self, operation: &Operation<'_>) -> Result<T, ApiFailure> {
         let is_about_one = !operation.name.is_empty();
@@ -258,7 +258,7 @@ impl Reply {
             && field("/details/name") == Some(operation.name)
     }
 
-    /// The server has forgotten the version that was asked for (410).
+    /// True if the server has forgotten the requested version (410).
     pub(crate) fn is_expired(&self) -> bool {
         self.status == StatusCode::GONE
     }

@@ -1,26 +1,26 @@
-//! The API server's answer to one eviction or deletion, classified where the wire is.
+//! The API server's answer to one eviction or deletion, as classified by `cluster`.
 
 use std::time::Duration;
 
-/// The meaning of one answer to an eviction or deletion. `cluster::evict` is the only place that looks at status
-/// codes; everybody else reads this.
+/// Meaning of an answer to an eviction or deletion. Only `cluster::evict` looks at status codes; all other code uses
+/// this type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Accepted: the pod is going.
+    /// Accepted: the pod will terminate.
     Accepted,
-    /// The pod is not there any more, or another pod has its name.
+    /// The pod does not exist any more, or another pod has its name.
     Gone,
     /// A PodDisruptionBudget refuses, for now.
     Budget(BudgetRefusal),
-    /// More than one budget selects the pod, which the eviction API does not support. Stays so until a person
+    /// More than one budget selects the pod, which the eviction API does not support. This stays so until a person
     /// changes the budgets.
     TwoBudgets,
     /// An admission webhook refuses.
     Webhook {
-        /// The webhook's own words.
+        /// Message of the webhook.
         text: String,
     },
-    /// The pod's namespace is being deleted: evictions never work there, plain deletion does.
+    /// The pod's namespace is being deleted: evictions never work there, deletions do.
     NamespaceTerminating,
     /// The server does not know evictions: pods can only be deleted.
     NoEvictions,
@@ -42,18 +42,19 @@ pub enum Answer {
         /// The error, with the missing verb.
         text: String,
     },
-    /// The call failed in a way that will not pass in this attempt: the server does not understand the request.
+    /// The call failed in a way that will not pass in this attempt, for example because the server does not understand
+    /// the request.
     Final {
         /// The error.
         text: String,
     },
 }
 
-/// A budget's refusal.
+/// Refusal of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetRefusal {
-    /// The server's words, with the numbers.
+    /// Message of the server, with the numbers.
     pub text: String,
-    /// The server's Retry-After, set when the budget's status is not up to date yet.
+    /// Retry-After of the server, which it sends while the budget's status is not up to date.
     pub after: Option<Duration>,
 }

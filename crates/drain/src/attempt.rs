@@ -1,7 +1,8 @@
-//! One attempt to empty the node: the coordinator of the machines for pods, volumes, turns and relists.
+//! One attempt to drain the node: the coordinator of the machines for pods, volumes, turns and relists.
 //!
-//! The machines do not know each other. Whatever one of them needs of another goes through here: snapshots and answers
-//! come in ([`knowing`]), evictions go out ([`sending`]), clocks run ([`timing`]), and the end is judged ([`ending`]).
+//! The machines do not know each other; data that one of them needs from another goes through here. Snapshots and
+//! answers are applied in [`knowing`], evictions are sent in [`sending`], times are computed in [`timing`], and the end
+//! is decided in [`ending`].
 
 mod ending;
 mod knowing;
@@ -27,40 +28,40 @@ pub(crate) use self::knowing::Relisted;
 #[cfg(test)]
 pub(crate) use self::timing::{LATE_BINDING, REFRESH};
 
-/// Missing knowledge of volumes is reported only after this long.
+/// Unknown volumes are reported only after this long.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// One attempt to empty the node.
+/// One attempt to drain the node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     number: u32,
     started: Moment,
     deadline: Moment,
-    /// The newest knowledge of the node, from watches and relists; `None` until the first of them comes.
+    /// Latest state of the node, from watches and relists; `None` until the first snapshot comes.
     snapshot: Option<Arc<Snapshot>>,
-    /// When the last snapshot came.
+    /// Time of the last snapshot.
     seen: Moment,
-    /// The verdicts on the last snapshot, in its order.
+    /// Verdicts on the last snapshot, in its order.
     planned: Vec<Planned>,
     pods: Pods,
     volumes: Volumes,
     turns: Turns,
     relists: Relists,
-    /// When questions about blocked pods were last asked.
+    /// Time of the last inquiry about blocked pods.
     inquired: Option<Moment>,
     findings: Arc<Findings>,
-    /// Pods came after the first snapshot, or left that tolerate the cordon and so may come back.
+    /// True if pods came after the first snapshot, or left that tolerate the cordon and so may come back.
     arrivals: bool,
-    /// A snapshot has shown the node cordoned.
+    /// True if a snapshot has shown the node cordoned.
     seen_cordoned: bool,
     away_since: Option<Moment>,
-    /// How long the API server was away in this attempt before.
+    /// Sum of the earlier outages of the API server in this attempt.
     away_total: Duration,
     api_back: Option<Moment>,
 }
 
 impl Attempt {
-    /// A new attempt that has seen nothing yet.
+    /// A new attempt without a snapshot.
     pub(crate) fn new(number: u32, now: Moment, timeout: Duration, api_back: Option<Moment>) -> Self {
         Self {
             number,
@@ -94,8 +95,8 @@ impl Attempt {
         }
     }
 
-    /// The record from which another process can go on with this attempt. An outage that is not over yet is left out: its
-    /// time counts against the deadline.
+    /// Record with which another process can continue this attempt. A present outage is left out: its time counts
+    /// against the deadline.
     pub fn record(&self) -> Record {
         Record {
             started: self.started,
@@ -105,37 +106,37 @@ impl Attempt {
         }
     }
 
-    /// 1 for the first attempt; answers carry it, so that a late one is recognised.
+    /// Number of the attempt, from 1. Answers carry it, so that a late one can be recognised.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// When the attempt began.
+    /// Start of the attempt.
     pub fn started(&self) -> Moment {
         self.started
     }
 
-    /// When the attempt has failed. Moves on while the API server is away, if the policy says so.
+    /// Time at which the attempt fails. If the policy says so, it is moved by each outage of the API server.
     pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
-    /// The newest knowledge of the node; `None` until the first snapshot comes.
+    /// Latest state of the node; `None` until the first snapshot comes.
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.snapshot.as_ref()
     }
 
-    /// When the last snapshot came.
+    /// Time of the last snapshot.
     pub fn seen(&self) -> Moment {
         self.seen
     }
 
-    /// A snapshot has shown the node cordoned.
+    /// True if a snapshot has shown the node cordoned.
     pub fn has_seen_cordon(&self) -> bool {
         self.seen_cordoned
     }
 
-    /// The verdicts on the last snapshot, in its order.
+    /// Verdicts on the last snapshot, in its order.
     pub fn planned(&self) -> &[Planned] {
         &self.planned
     }
@@ -145,12 +146,12 @@ impl Attempt {
         self.pods.all()
     }
 
-    /// How many pods have left.
+    /// Number of pods that have left.
     pub fn gone(&self) -> u64 {
         self.pods.gone()
     }
 
-    /// The volumes of pods that leave or have left, and what a proof found attached to the node without a pod, by name.
+    /// Volumes of pods that leave or have left, and volumes without a pod that the final check found attached; by name.
     pub fn volumes(&self) -> &BTreeMap<String, VolumeTrack> {
         self.volumes.all()
     }
@@ -160,7 +161,7 @@ impl Attempt {
         self.turns.iter()
     }
 
-    /// The server does not know evictions.
+    /// True if the server does not support evictions.
     #[cfg(test)]
     pub(crate) fn no_evictions(&self) -> bool {
         self.pods.no_evictions()
@@ -171,43 +172,43 @@ impl Attempt {
         &self.findings
     }
 
-    /// Since when the API server is away.
+    /// Start of the present outage of the API server.
     pub fn away_since(&self) -> Option<Moment> {
         self.away_since
     }
 
-    /// When the API server last came back, in this attempt or shortly before it.
+    /// End of the last outage of the API server, in this attempt or shortly before it.
     pub fn api_back(&self) -> Option<Moment> {
         self.api_back
     }
 
-    /// Why the last fresh list told nothing, if it did not.
+    /// Error of the last relist, if it had no usable result.
     pub fn relist_error(&self) -> Option<&str> {
         self.relists.error()
     }
 
-    /// For a dry run, which sends nothing: the pod with this UID would be in this stage.
+    /// For a dry run, which sends no eviction: sets the stage that the pod with this UID would have.
     pub fn assume(&mut self, uid: &str, stage: Stage) {
         if let Some(track) = self.pods.get_mut(uid) {
             track.assume(stage);
         }
     }
 
-    /// Takes in findings about blocked pods.
+    /// Stores findings about blocked pods.
     pub fn find(&mut self, findings: Arc<Findings>) {
         self.findings = findings;
     }
 
-    /// Reasons for waiting besides pods and volumes, in words that do not change from second to second: a relist
-    /// that keeps failing, a first snapshot, or knowledge of volumes. `None` if all is well.
+    /// Reason for waiting other than pods and volumes: a relist that keeps failing, a missing first snapshot, or
+    /// unknown volumes. The text does not change from second to second. `None` if there is none.
     pub fn wait_reason(&self) -> Option<String> {
         if let Some(why) = self.relists.error() {
-            return Some(format!("a fresh look at the node told nothing, and is tried again: {why}"));
+            return Some(format!("a relist of the node gave no usable result, and is tried again: {why}"));
         }
         let asked = self.relists.asked();
         if self.snapshot.is_none() {
-            let text = "the watches have not shown the node, its pods and their volumes yet, so a fresh look is taken; \
-                        nothing is evicted before";
+            let text = "the watches have not shown the node, its pods and their volumes yet, so they are listed; \
+                        no pod is evicted before";
             return (asked > self.started).then(|| text.to_owned());
         }
         let latest = self.seen.max(asked);

@@ -1,10 +1,10 @@
-//! Which budgets guard a pod, and whether they would let it go now.
+//! Budgets of a pod, and whether they would allow its eviction now.
 
 use crate::policy::IN_FLIGHT_PER_BUDGET;
 use crate::view::{BudgetView, PodView};
 
-/// The budgets that guard the pod: same namespace, selector matches. A nil selector guards nothing, an empty one
-/// everything (`policy/v1`).
+/// Budgets of the pod: same namespace, and the selector matches. A missing selector selects no pod, an empty one all
+/// pods (`policy/v1`).
 pub(crate) fn guarding<'a>(
     pod: &'a PodView,
     budgets: &'a [BudgetView],
@@ -15,14 +15,14 @@ pub(crate) fn guarding<'a>(
     })
 }
 
-/// How many evictions under this budget may be in flight at a time: what it allows, within
-/// [`IN_FLIGHT_PER_BUDGET`]; at least one, because only the server knows all its rules (an unready pod may go
-/// although the budget is exhausted) and our copy of the status may be late.
+/// Limit of evictions in flight under this budget: as many as it allows, at most [`IN_FLIGHT_PER_BUDGET`]. At least
+/// one, because only the server knows all its rules (an unready pod may be evicted although the budget is used up), and
+/// our copy of the status may be late.
 pub(crate) fn in_flight_limit(budget: &BudgetView) -> usize {
     usize::try_from(budget.disruptions_allowed).unwrap_or(0).clamp(1, IN_FLIGHT_PER_BUDGET)
 }
 
-/// Which budgets in which version: differs as soon as one of them was written.
+/// Names and versions of budgets. Differs as soon as one of them was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint(Vec<(String, String)>);
 
@@ -33,12 +33,12 @@ impl Fingerprint {
     }
 }
 
-/// The fingerprint of all budgets that guard the pod.
+/// Fingerprint of all budgets of the pod.
 pub(crate) fn fingerprint(pod: &PodView, budgets: &[BudgetView]) -> Fingerprint {
     Fingerprint(guarding(pod, budgets).map(|budget| (budget.name.clone(), budget.version.clone())).collect())
 }
 
-/// Whether another try can succeed as far as the budgets' status tells: none refuses.
+/// True if no budget of the pod refuses, as far as their status tells.
 pub(crate) fn would_allow(pod: &PodView, budgets: &[BudgetView]) -> bool {
     guarding(pod, budgets).all(|budget| !budget.status_lags && budget.disruptions_allowed > 0)
 }

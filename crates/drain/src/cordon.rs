@@ -1,47 +1,48 @@
-//! Who owns a node's cordon, and so who may lift it.
+//! Ownership of a node's cordon, which decides who may lift it.
 //!
-//! A cordon is ours only if the node carries our name in annotation `ebb.dev/cordoned-by`. A cordon of another owner
-//! is used as it is and is never lifted: an operator who cordoned a node on purpose finds it cordoned after the
-//! reboot.
+//! A cordon is ours only if annotation `ebb.dev/cordoned-by` of the node has our name. A cordon of another owner is
+//! used as it is and never lifted: a node that an operator has cordoned on purpose is still cordoned after the reboot.
 
 use crate::view::NodeView;
 
-/// Annotation that names who cordoned the node: `zedkube`, or `ebb:<user>` for the command line.
+/// Annotation with the owner of the cordon: `zedkube`, or `ebb:<user>` for the command line.
 pub const CORDONED_BY: &str = "ebb.dev/cordoned-by";
 
-/// Annotation that says why the node was cordoned.
+/// Annotation with the reason of the cordon.
 pub const CORDON_REASON: &str = "ebb.dev/cordon-reason";
 
-/// Annotation of a person, with any value: on the way back the node stays cordoned.
+/// Annotation that a person may set, with any value: zedkube then leaves the node cordoned after the reboot.
 pub const KEEP_CORDONED: &str = "ebb.dev/keep-cordoned";
 
-/// Annotation that names the field manager whose cordon was adopted: that manager still owns `spec.unschedulable`.
+/// Annotation with the field manager whose cordon we adopted: that manager still owns `spec.unschedulable`.
 pub const ADOPTED_FROM: &str = "ebb.dev/cordon-adopted-from";
 
-/// The field manager under which zedkube writes to Nodes.
+/// Field manager under which zedkube writes to Nodes.
 const ZEDKUBE: &str = "ebb-zedkube";
 
-/// The field manager of the command line, and of versions that named none: the API server takes it from `ebb/0.1.0`.
+/// Field manager of the command line, and of versions that set none: the API server derives it from `ebb/0.1.0`.
 const COMMAND_LINE: &str = "ebb";
 
-/// The field manager under which `owner` writes: by it `metadata.managedFields` tells who set a field last.
+/// Field manager under which `owner` writes. `metadata.managedFields` shows by it who set a field last.
 pub fn field_manager(owner: &str) -> &'static str {
     if owner.starts_with("ebb:") { COMMAND_LINE } else { ZEDKUBE }
 }
 
-/// Signs on a node with our annotation that its cordon belongs to another owner by now.
+/// Signs on a node with our annotation that the cordon now belongs to another owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// The field managers that own `spec.unschedulable`: who changed it last. Empty where the server does not say.
+    /// Field managers that own `spec.unschedulable`: the clients that changed it last. Empty if the server does not
+    /// report them.
     pub managers: Vec<String>,
     /// Annotation [`ADOPTED_FROM`].
     pub adopted_from: Option<String>,
-    /// Annotation [`KEEP_CORDONED`] is there.
+    /// True if annotation [`KEEP_CORDONED`] exists.
     pub keep: bool,
 }
 
 impl Claims {
-    /// Another client changed `spec.unschedulable` after us: an uncordon and a cordon by hand leave our annotation.
+    /// True if another client changed `spec.unschedulable` after us: an uncordon and a cordon by hand leave our
+    /// annotation.
     fn is_cordon_of_others(&self, owner: &str) -> bool {
         let ours = |manager: &String| {
             [field_manager(owner), COMMAND_LINE].contains(&manager.as_str())
@@ -51,31 +52,31 @@ impl Claims {
     }
 }
 
-/// The changes on the node that our cordon needs.
+/// Change of the node that makes it cordoned by us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CordonChange {
     /// Set `spec.unschedulable` and both annotations, in one patch.
     Cordon,
-    /// Nothing: the node carries our cordon already.
+    /// No change: the node has our cordon already.
     AlreadyOurs,
-    /// Nothing: the node carries the cordon of another owner, and gets no annotation.
+    /// No change: the node has the cordon of another owner, and gets no annotation.
     AlreadyForeign,
 }
 
-/// The changes on the node that lifting our cordon needs.
+/// Change of the node that lifts our cordon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UncordonChange {
     /// Clear `spec.unschedulable` and both annotations, in one patch.
     Uncordon,
-    /// Clear the annotations: a person lifted our cordon.
+    /// Clear the annotations: a person has lifted our cordon.
     RemoveAnnotation,
     /// Clear the annotations and leave the cordon: a person wants it kept, or has cordoned the node after us.
     LeaveCordoned,
-    /// Nothing: the cordon, if any, is not ours.
+    /// No change: the cordon, if any, is not ours.
     Nothing,
 }
 
-/// The changes that `owner` has to make to have the node cordoned.
+/// The change that `owner` must make to have the node cordoned.
 pub fn cordon_change(node: &NodeView, owner: &str) -> CordonChange {
     match (node.cordoned, node.cordoned_by.as_deref() == Some(owner)) {
         (true, true) => CordonChange::AlreadyOurs,
@@ -84,7 +85,7 @@ pub fn cordon_change(node: &NodeView, owner: &str) -> CordonChange {
     }
 }
 
-/// The changes that `owner` has to make to lift its own cordon.
+/// The change that `owner` must make to lift its own cordon.
 pub fn uncordon_change(node: &NodeView, owner: &str, claims: &Claims) -> UncordonChange {
     match (node.cordoned, node.cordoned_by.as_deref() == Some(owner)) {
         (true, true) if claims.keep || claims.is_cordon_of_others(owner) => UncordonChange::LeaveCordoned,
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn a_cordon_that_somebody_made_or_wants_to_keep_stays() {
         use UncordonChange as U;
-        // Who owns spec.unschedulable, whose cordon was adopted, whether it is to be kept.
+        // Owners of spec.unschedulable, manager of the adopted cordon, keep-cordoned annotation.
         let cases: [(&[&str], Option<&str>, bool, U); 8] = [
             (&[], None, false, U::Uncordon),
             (&["ebb-zedkube"], None, false, U::Uncordon),

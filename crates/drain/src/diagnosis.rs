@@ -1,6 +1,6 @@
-//! Why a pod does not leave, and what a person can do about it.
+//! Reasons for which a pod does not leave, and hints for a person.
 //!
-//! A diagnosis never decides anything: during a live migration a budget looks just like a misconfigured one.
+//! No decision depends on a diagnosis: during a live migration a budget looks just like a misconfigured one.
 
 mod budgets;
 mod holders;
@@ -18,36 +18,37 @@ use crate::view::{BudgetView, PodId, PodView, Snapshot};
 /// One pod that is blocked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
-    /// Which pod.
+    /// Namespace, name and UID.
     pub pod: PodId,
-    /// Who or what blocks it, in one sentence.
+    /// Cause in one sentence.
     pub cause: String,
-    /// The budgets that guard it.
+    /// PodDisruptionBudgets of the pod.
     pub budgets: Vec<Guard>,
-    /// Who is behind the refusal, if recognised: a migration, a last replica, an owner that recreates the pod here.
+    /// Component that holds the pod, if recognised: a migration, a last replica, an owner that creates the pod again
+    /// here.
     pub holder: String,
     /// Hint for a person.
     pub hint: String,
-    /// Since when the pod is blocked.
+    /// Start of the block.
     pub since: Moment,
-    /// The eviction is not refused, but the pod's owner recreates it on this node.
+    /// True if the eviction is not refused, but the pod's owner creates it again on this node.
     pub returns: bool,
 }
 
 impl Blocked {
-    /// Who or what blocks the pod, and who is behind it if that was recognised.
+    /// The cause, and the holder if it was recognised.
     pub fn cause_and_holder(&self) -> String {
         let Self { cause, holder, .. } = self;
         if holder.is_empty() { cause.clone() } else { format!("{cause}; behind it is {holder}") }
     }
 }
 
-/// A budget that guards a blocked pod.
+/// A PodDisruptionBudget of a blocked pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     /// The budget, with its numbers.
     pub budget: BudgetView,
-    /// Its pods that are not Ready, each with its node and the reason, as far as that was found out.
+    /// Its pods that are not Ready, each with its node and the reason, as far as they were found.
     pub unhealthy: Vec<String>,
 }
 
@@ -76,7 +77,7 @@ fn one(
     let guards: Vec<Guard> =
         guarding(pod, &snapshot.budgets).map(|budget| guard(budget, &attempt.findings().budgets)).collect();
     let (cause, hint) = cause(attempt, track, planned, pod, &guards);
-    // A budget or a webhook may be a holder's way to keep the pod; nothing else is.
+    // Only refusals of a budget or a webhook can come from a holder.
     let is_held = matches!(track.refusal(), Some(Cause::Budget(_) | Cause::Webhook(_)));
     let held = holders::of(pod, attempt.findings()).filter(|_| is_held);
     let returns = matches!(track.refusal(), Some(Cause::Returns { .. }));
@@ -86,7 +87,7 @@ fn one(
     Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since, returns })
 }
 
-/// The pod should have ended long ago: it is overdue for so long.
+/// Diagnosis of a pod that should have ended long ago.
 fn stuck(track: &Track, pod: &PodView, overdue: Duration, is_node_ready: bool) -> Option<Blocked> {
     if overdue <= STUCK_AFTER {
         return None;
@@ -96,7 +97,9 @@ fn stuck(track: &Track, pod: &PodView, overdue: Duration, is_node_ready: bool) -
         let names = pod.finalizers.join(", ");
         (
             format!("{late}: held by finalizers {names}"),
-            format!("look at who has to remove {names}; removing it by hand skips that one's work"),
+            format!(
+                "find out which controller has to remove {names}; removing it by hand skips that controller's work"
+            ),
         )
     } else if is_node_ready {
         (
@@ -158,7 +161,7 @@ fn cause(
             )
         }
         (None, Stage::Final { text }) => {
-            (text.clone(), "mend the cause; the next attempt tries again".to_owned())
+            (text.clone(), "fix the cause; the next attempt tries again".to_owned())
         }
         (
             None,
@@ -180,7 +183,7 @@ fn two_budgets(guards: &[Guard]) -> (String, String) {
     (cause.to_owned(), hint)
 }
 
-/// `ReturnsToNode`: the pod's owner recreates it on this very node.
+/// `ReturnsToNode`: the pod's owner creates it again on this node.
 fn returning(pod: &PodView, track: &Track) -> Blocked {
     let owner = pod.owner();
     let times = track.returns();
@@ -203,7 +206,7 @@ fn returning(pod: &PodView, track: &Track) -> Blocked {
     Blocked {
         pod: pod.id.clone(),
         cause: format!(
-            "ReturnsToNode: {owner} has made it anew on this node {times} times since the drain began{slowly}"
+            "ReturnsToNode: {owner} has created it again on this node {times} times since the drain began{slowly}"
         ),
         holder: owner,
         hint,

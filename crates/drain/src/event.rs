@@ -12,27 +12,27 @@ use crate::view::{PodId, Snapshot};
 /// An input of the state machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Begin an attempt. The node has been cordoned just before.
+    /// Begin an attempt. The node has just been cordoned.
     Start {
-        /// The attempt's number.
+        /// Number of the attempt.
         attempt: u32,
-        /// When the API server last came back after it had been away, if it ever had.
+        /// Time when the API server came back from its last outage, if there was one.
         api_back: Option<Moment>,
     },
-    /// Go on with an attempt that another process began. The node is cordoned.
+    /// Continue an attempt that another process began. The node is cordoned.
     Resume {
-        /// The attempt's number.
+        /// Number of the attempt.
         attempt: u32,
-        /// When the API server last came back after it had been away, if it ever had.
+        /// Time when the API server came back from its last outage, if there was one.
         api_back: Option<Moment>,
-        /// The record that the other process left.
+        /// Record that the other process left.
         record: Box<Record>,
     },
     /// Stop at once.
     Cancel,
-    /// The watches show this snapshot now.
+    /// A new snapshot from the watches.
     Snapshot(Arc<Snapshot>),
-    /// An eviction or deletion was answered.
+    /// The answer to an eviction or deletion.
     Answer {
         /// The attempt that sent it.
         attempt: u32,
@@ -41,24 +41,24 @@ pub enum Event {
         /// The meaning of the answer.
         answer: Answer,
     },
-    /// The fresh list that [`Effect::Prove`] asked for: node and pods from the server, not from a watch, and what is
-    /// attached to the node, if that was asked for. A list that was not asked for is ignored.
+    /// The answer to [`Effect::Relist`]: node and pods listed from the server, not taken from a watch, and the node's
+    /// attachments, if they were asked for. A list that was not asked for is ignored.
     Relisted {
-        /// The attempt that asked.
+        /// Number of the attempt that asked.
         attempt: u32,
-        /// The snapshot, or why there is none: a whole sentence that names what failed.
+        /// The snapshot; or the error, as a whole sentence that names the call.
         result: Result<Arc<Snapshot>, String>,
     },
-    /// The findings that [`Effect::Inquire`] asked for.
+    /// Findings that [`Effect::Inquire`] asked for.
     Found {
-        /// The attempt that asked.
+        /// Number of the attempt that asked.
         attempt: u32,
         /// The findings.
         findings: Arc<Findings>,
     },
-    /// The server does not let us watch what every drain needs, so no snapshot will come.
+    /// The server refuses a watch that every drain needs, so no snapshot will come.
     Unseen {
-        /// Why, with the missing verb.
+        /// Reason, with the missing verb.
         why: String,
     },
     /// The API server does not answer any more.
@@ -69,34 +69,34 @@ pub enum Event {
     Tick,
 }
 
-/// An output of the state machine. Effects are carried out in the order in which they come.
+/// An output of the state machine. Effects must be carried out in the order in which they come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Evict the pod; its UID is the precondition. Answered by [`Event::Answer`].
     Evict {
         /// This attempt.
         attempt: u32,
-        /// Which pod.
+        /// Pod to evict.
         pod: PodId,
         /// Grace period to send; `None` = the pod's own.
         grace: Option<Duration>,
     },
     /// Delete the pod, with its UID as precondition. Answered by [`Event::Answer`].
     Delete {
-        /// This attempt.
+        /// Number of this attempt.
         attempt: u32,
-        /// Which pod.
+        /// Pod to delete.
         pod: PodId,
         /// Grace period to send; `None` = the pod's own.
         grace: Option<Duration>,
     },
-    /// List the node and its pods freshly. Answered by exactly one [`Event::Relisted`]; no other list of this attempt is
-    /// asked for before. The list must begin after this effect: an answer that was on its way already proves nothing.
+    /// List the node and its pods from the server. Answered by exactly one [`Event::Relisted`]; until then this attempt
+    /// asks for no other list. The list must begin after this effect: an older answer may be out of date.
     Relist {
         /// This attempt.
         attempt: u32,
-        /// Also list all VolumeAttachments of the node, and what the claims of its pods are bound to. True for a proof,
-        /// unless the policy does not wait for volumes.
+        /// Also list all VolumeAttachments of the node, and the volumes to which the claims of its pods are bound. True
+        /// in the final check, unless the policy does not wait for volumes.
         volumes: bool,
     },
     /// Find out why pods do not leave, for the report. Answered by [`Event::Found`].
@@ -106,25 +106,25 @@ pub enum Effect {
         /// The questions.
         inquiry: Arc<Inquiry>,
     },
-    /// Send [`Event::Tick`] then. A newer wake-up replaces an older one.
+    /// Send [`Event::Tick`] at this time. A newer wake-up replaces an older one.
     WakeAt(Moment),
-    /// Give up all calls that are in flight.
+    /// Drop all calls that are in flight.
     Abort,
 }
 
 /// The part of an attempt that survives a restart of the agent: a resumed attempt keeps its deadline and its history.
 ///
-/// All times are of this boot; after a reboot there is nothing to resume. Volumes are not kept: the proof finds whatever
-/// is still attached to the node.
+/// All times are of this boot; after a reboot there is no attempt to resume. Volumes are not kept: the final check
+/// finds all that are still attached to the node.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Record {
-    /// When the attempt began.
+    /// Start of the attempt.
     pub started: Moment,
-    /// When the attempt has failed.
+    /// Time at which the attempt fails.
     pub deadline: Moment,
-    /// How long the API server was away during the attempt.
+    /// Sum of the API server's outages during the attempt.
     pub away_total: Duration,
-    /// Since when each pod has been refused, by UID: a restart does not make it be deleted later.
+    /// First refusal of each pod, by UID, so that a restart does not delay its deletion.
     pub refused_since: BTreeMap<String, Moment>,
 }

@@ -13,13 +13,13 @@ pub(crate) const LONGHORN_COMPONENT: (&str, &str) = ("longhorn.io/component", "i
 /// Questions about pods that have been blocked for a while.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inquiry {
-    /// Budgets whose pods are to be looked at, at most [`MOST_BUDGETS`].
+    /// Budgets whose pods are to be checked, at most [`MOST_BUDGETS`].
     pub budgets: Vec<BudgetQuery>,
-    /// Virtual machines behind blocked pods, at most [`MOST_MACHINES`].
+    /// Virtual machines in blocked pods, at most [`MOST_MACHINES`].
     pub machines: Vec<MachineQuery>,
     /// Namespace of a blocked instance manager of Longhorn.
     pub longhorn: Option<String>,
-    /// Whether kube-controller-manager works: a refused eviction may be its silence.
+    /// True to check whether kube-controller-manager works: without it, budgets allow no eviction.
     pub controller_manager: bool,
 }
 
@@ -58,7 +58,7 @@ impl Inquiry {
     }
 }
 
-/// The virtual machine that the pod runs: KubeVirt's launcher pods are controlled by it.
+/// The virtual machine in this pod: it is the controller of KubeVirt's launcher pods.
 pub(crate) fn machine(pod: &PodView) -> Option<MachineQuery> {
     let owner = pod.controller.as_ref()?;
     let is_machine = owner.kind == "VirtualMachineInstance" && owner.api_version.starts_with("kubevirt.io/");
@@ -69,7 +69,7 @@ pub(crate) fn machine(pod: &PodView) -> Option<MachineQuery> {
     })
 }
 
-/// The pod serves this node's Longhorn volumes.
+/// True if the pod serves this node's Longhorn volumes.
 pub(crate) fn is_instance_manager(pod: &PodView) -> bool {
     let (label, value) = LONGHORN_COMPONENT;
     pod.labels.get(label).is_some_and(|found| found == value)
@@ -81,21 +81,21 @@ pub const MOST_BUDGETS: usize = 5;
 /// Limit of virtual machines per inquiry.
 pub const MOST_MACHINES: usize = 5;
 
-/// The question which pods of this budget are not healthy.
+/// Question: which pods of this budget are not healthy?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetQuery {
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Its selector.
+    /// Selector of the budget.
     pub selector: Selector,
 }
 
-/// The question how far the migration of this KubeVirt VirtualMachineInstance is.
+/// Question: in which state is the migration of this KubeVirt VirtualMachineInstance?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineQuery {
-    /// UID of the pod that runs it.
+    /// UID of the pod in which it runs.
     pub pod: String,
     /// Namespace.
     pub namespace: String,
@@ -103,31 +103,31 @@ pub struct MachineQuery {
     pub name: String,
 }
 
-/// Findings about blocked pods. A question that was not answered has its reason in `trouble`.
+/// Findings about blocked pods. For a question without an answer `trouble` has the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// The unhealthy pods of the budgets asked for.
+    /// Unhealthy pods of the budgets.
     pub budgets: Vec<BudgetPods>,
-    /// The virtual machines asked for.
+    /// Virtual machines.
     pub machines: Vec<MachineView>,
-    /// Longhorn on this node, if asked for.
+    /// Longhorn on this node.
     pub longhorn: Option<LonghornView>,
-    /// The leader of kube-controller-manager, if it has a lease.
+    /// Leader of kube-controller-manager, if it has a lease.
     pub controller_manager: Option<LeaseView>,
-    /// Questions that were not answered, and why.
+    /// Reasons for questions without an answer.
     pub trouble: Vec<String>,
 }
 
-/// The pods of one budget.
+/// Pods of one budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetPods {
     /// Namespace of the budget.
     pub namespace: String,
     /// Name of the budget.
     pub name: String,
-    /// The pods that are not Ready, at most [`MOST_UNHEALTHY`].
+    /// Pods that are not Ready, at most [`MOST_UNHEALTHY`].
     pub unhealthy: Vec<UnhealthyPod>,
-    /// How many more are not Ready.
+    /// Number of further pods that are not Ready.
     pub more: usize,
 }
 
@@ -139,31 +139,31 @@ pub const MOST_UNHEALTHY: usize = 5;
 pub struct UnhealthyPod {
     /// Name; the namespace is the budget's.
     pub name: String,
-    /// Its node; empty while it is on none.
+    /// Name of its node; empty if it is not bound.
     pub node: String,
-    /// Why, in a few words: `CrashLoopBackOff`, `0/3 nodes are available: …`.
+    /// Reason in a few words: `CrashLoopBackOff`, `0/3 nodes are available: …`.
     pub why: String,
 }
 
 /// A KubeVirt VirtualMachineInstance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineView {
-    /// UID of the pod that runs it.
+    /// UID of the pod in which it runs.
     pub pod: String,
     /// `namespace/name`.
     pub name: String,
-    /// `status.evacuationNodeName` names this node: KubeVirt has been asked to move it away.
+    /// True if `status.evacuationNodeName` names this node: KubeVirt has been asked to move it away.
     pub evacuating: bool,
-    /// How its migration is.
+    /// State of its migration.
     pub migration: Migration,
-    /// Why it cannot be migrated (condition `LiveMigratable` is False); empty if it can.
+    /// Reason why it cannot be migrated (condition `LiveMigratable` is False); empty if it can.
     pub not_migratable: String,
 }
 
 /// A live migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Migration {
-    /// No migration has been begun.
+    /// No migration has begun.
     #[default]
     None,
     /// The machine is being migrated to the node with this name.
@@ -174,12 +174,12 @@ pub enum Migration {
     Completed,
 }
 
-/// Longhorn, as far as it holds up the drain of this node.
+/// State of Longhorn that holds up the drain of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LonghornView {
     /// Value of its setting `node-drain-policy`.
     pub drain_policy: String,
-    /// Longhorn is moving replicas away from this node (`status.autoEvicting`).
+    /// True if Longhorn is moving replicas away from this node (`status.autoEvicting`).
     pub evicting: bool,
 }
 
@@ -188,6 +188,6 @@ pub struct LonghornView {
 pub struct LeaseView {
     /// The holder's identity.
     pub holder: String,
-    /// For how long the lease has not been renewed, by the API server's clock.
+    /// Time since the last renewal of the lease, by the API server's clock.
     pub silent: Duration,
 }

@@ -1,4 +1,4 @@
-//! kubectl's words for what a drain may not do, and for what it warns of, reason by reason.
+//! kubectl's texts for pods that forbid a drain, and for its warnings, grouped by reason.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use crate::view::PodId;
 /// One pod with its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Judged<'a> {
-    /// Which pod.
+    /// Namespace, name and UID.
     pub pod: &'a PodId,
-    /// What is to become of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// Reasons of the verdict.
     pub reasons: &'a [Reason],
 }
 
-/// What forbids the drain, one sentence for each reason: `cannot delete …: ns/a, ns/b`.
+/// One sentence for each reason that forbids the drain: `cannot delete …: ns/a, ns/b`.
 pub fn refusals<'a>(pods: impl IntoIterator<Item = Judged<'a>>) -> Vec<String> {
     let refused = pods.into_iter().filter(|pod| pod.verdict == Verdict::Refuse);
     by_words(refused, refusal)
@@ -25,13 +25,13 @@ pub fn refusals<'a>(pods: impl IntoIterator<Item = Judged<'a>>) -> Vec<String> {
         .collect()
 }
 
-/// What there is to warn of, one part for each reason: `ignoring DaemonSet-managed Pods: ns/a, ns/b`.
+/// One part for each warning: `ignoring DaemonSet-managed Pods: ns/a, ns/b`.
 pub fn warnings<'a>(pods: impl IntoIterator<Item = Judged<'a>>) -> Vec<String> {
     let others = pods.into_iter().filter(|pod| pod.verdict != Verdict::Refuse);
     by_words(others, warning).into_iter().map(|(words, pods)| format!("{words}: {pods}")).collect()
 }
 
-/// Several errors as one, as kubectl writes them.
+/// Several errors in one text, as kubectl writes them.
 pub fn aggregate(errors: &[String]) -> String {
     match errors {
         [error] => error.clone(),
@@ -39,7 +39,7 @@ pub fn aggregate(errors: &[String]) -> String {
     }
 }
 
-/// All reasons of all pods, each with the pods that it is about.
+/// All reasons of all pods, each with its pods.
 fn by_words<'a>(
     pods: impl Iterator<Item = Judged<'a>>,
     words: fn(&Reason) -> Option<String>,
@@ -61,7 +61,7 @@ fn refusal(reason: &Reason) -> Option<String> {
             Some("Pods with local storage (use --delete-emptydir-data to override)".to_owned())
         }
         Reason::NoController => Some("Pods that declare no controller (use --force to override)".to_owned()),
-        // These permit something, they do not forbid.
+        // These reasons do not forbid a drain.
         Reason::Mirror
         | Reason::Finished
         | Reason::KeptApp(_)
@@ -79,7 +79,7 @@ fn warning(reason: &Reason) -> Option<String> {
         Reason::OrphanOfDaemonSet(name) => Some(format!("daemonsets.apps {name:?} not found")),
         Reason::EmptyDir => Some("deleting Pods with local storage".to_owned()),
         Reason::NoController => Some("deleting Pods that declare no controller".to_owned()),
-        // kubectl has no such labels; a pod that stays because of one must be said.
+        // kubectl has no such labels; a pod that stays because of one must be shown.
         Reason::Label(value) => Some(format!("Pods with label {DRAIN_LABEL}={value}")),
         Reason::UnknownLabel(_) => Some(reason.to_string()),
         Reason::Mirror

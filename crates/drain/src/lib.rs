@@ -1,29 +1,32 @@
-//! Every decision about draining one node.
+//! All decisions about draining one node.
 //!
 //! Pure: no I/O, no clock, no logging, no Kubernetes client. Three things are decided here:
 //!
 //! - [`plan()`]: which pods leave the node, which stay, which forbid the drain, and why;
-//! - [`step()`]: what to do next in one drain attempt, as ordered [`Effect`]s;
+//! - [`step()`]: the next actions of a drain attempt, as ordered [`Effect`]s;
 //! - [`cordon`]: who owns the node's cordon, and so who may lift it.
 //!
-//! `step` drives one [`state::Attempt`], which coordinates small machines. Each owns its own state, and none knows another:
+//! `step` drives one [`state::Attempt`], which coordinates small machines. Each owns its own state, and none knows
+//! another:
 //!
-//! | module | question |
+//! | module | content |
 //! |---|---|
-//! | [`view`], [`storage`], [`findings`] | what is known of the cluster |
-//! | [`policy`], [`rule`] | what the operator allows and wants |
-//! | `event` | what goes into the state machine, and what it wants done |
-//! | `pod` | the stages of one pod, and what moves it from one to the next |
+//! | [`view`], [`storage`], [`findings`] | the known state of the cluster |
+//! | [`policy`], [`rule`] | settings of the operator |
+//! | `event` | input and output of the state machine |
+//! | `pod` | the stages of one pod, and the changes between them |
 //! | `pods` | all pods that have to leave: who has left, who comes back, when refusals become a deletion |
-//! | [`volumes`] | which volumes there are, and when each is detached |
-//! | `turns` | whose turn it is among the pods with attached volumes |
-//! | `relist` | fresh lists: asked for one at a time, joined in order with what the watches show |
-//! | `attempt` | the coordinator: what comes in, who is told to go, when to look again, whether it is over |
-//! | [`mod@plan`], `budget`, [`retry`], [`outage`] | rules without a state: verdicts, budgets, back-off, when a server counts as away |
-//! | [`diagnosis`], [`progress`], [`trouble`], [`pod_fates`], [`kubectl`] | why pods stay and what became of them, in words and numbers; nothing is decided by them |
+//! | [`volumes`] | volumes of the pods, and when each is detached |
+//! | `turns` | order of the pods with attached volumes |
+//! | `relist` | fresh lists: requested one at a time, merged in order with the watches |
+//! | `attempt` | the coordinator: applies events, sends evictions, sets the next wake-up, decides the end |
+//! | [`mod@plan`], `budget`, [`retry`], [`outage`] | rules without a state: verdicts, budgets, back-off, when a server
+//! counts as away |
+//! | [`diagnosis`], [`progress`], [`stuck_pods`], [`pod_fates`], [`kubectl`] | texts and numbers for people: why pods
+//! stay, and what happened to them; no decision depends on them |
 //!
-//! `cluster` makes the views from Kubernetes objects and carries the effects out; `session` drives [`step()`] on a device.
-//! Time is an argument ([`Moment`]).
+//! `cluster` makes the views from Kubernetes objects and carries the effects out; `session` drives [`step()`] on a
+//! device. Time is an argument ([`Moment`]).
 
 pub mod answer;
 pub mod cordon;
@@ -53,7 +56,7 @@ mod relist;
 mod step;
 mod turns;
 
-/// The state of a drain, and what it is made of.
+/// State of a drain, and its parts.
 pub mod state {
     pub use crate::attempt::Attempt;
     pub use crate::outcome::{Failure, Outcome};
@@ -75,7 +78,7 @@ pub use step::{State, step};
 pub use time::Moment;
 pub use view::{BudgetView, PodId, PodView, Snapshot};
 
-/// The example of the README is a test.
+/// Runs the example of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,21 +1,21 @@
-//! When an API server that fails counts as away.
+//! Decides when an API server whose calls fail counts as away.
 //!
 //! One failed call is no outage: the election of an etcd leader or the restart of one server behind a load balancer
 //! costs a 503 or a broken connection, and the next call works. An outage stops the clocks of an attempt and makes its
-//! proof wait for the scheduler ([`crate::policy::STALE_SCHEDULER`]), so it has to be one: the scheduler was found stale
-//! after the server had been away for 30 s, and not after 1 s (M5 in `docs/reference/measured.md`).
+//! final check wait for the scheduler ([`crate::policy::STALE_SCHEDULER`]), so it must be a real one: the scheduler was
+//! found stale after the server had been away for 30 s, and not after 1 s (M5 in `docs/reference/measured.md`).
 
 use std::time::Duration;
 
 use crate::time::Moment;
 
-/// Calls have to fail in a row for this long.
+/// Calls must fail in a row for this long before the server counts as away.
 const AWAY_AFTER: Duration = Duration::from_secs(3);
 
-/// So many calls have to fail in a row.
+/// This many calls must fail in a row before the server counts as away.
 const AWAY_FAILURES: u32 = 2;
 
-/// The calls that have failed in a row, and whether the server counts as away.
+/// Failed calls in a row, and whether the server counts as away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outage {
     since: Option<Moment>,
@@ -24,7 +24,7 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// A call has failed. True if the server counts as away from now on.
+    /// Notes a failed call. True if the server counts as away from now on.
     pub fn failed(&mut self, now: Moment) -> bool {
         let since = *self.since.get_or_insert(now);
         self.failures = self.failures.saturating_add(1);
@@ -32,18 +32,18 @@ impl Outage {
         counts && !std::mem::replace(&mut self.is_away, true)
     }
 
-    /// The server counts as away, whoever has found it out.
+    /// Counts the server as away at once, because another component has found it out.
     pub fn count(&mut self, now: Moment) {
         self.since.get_or_insert(now);
         self.is_away = true;
     }
 
-    /// A call was answered. True if the server is back after it had counted as away.
+    /// Notes an answered call. True if the server is back after it had counted as away.
     pub fn answered(&mut self) -> bool {
         std::mem::take(self).is_away
     }
 
-    /// The server counts as away.
+    /// True if the server counts as away.
     pub fn is_away(&self) -> bool {
         self.is_away
     }

@@ -1,7 +1,7 @@
-//! Which pods leave the node, which stay, and which forbid the drain.
+//! Decides which pods leave the node, which stay, and which forbid the drain.
 //!
-//! The table is `kubectl drain`'s, with two differences: all reasons are kept (kubectl shows the last one only),
-//! and a DaemonSet that cannot be read counts as present (kubectl fails).
+//! The rules are `kubectl drain`'s, with two differences: all reasons are kept (kubectl shows only the last one), and a
+//! DaemonSet that cannot be read counts as present (kubectl fails).
 
 use std::fmt;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::policy::Policy;
 use crate::rule::{Behaviour, Rule};
 use crate::view::{Existence, PodId, PodView, Snapshot};
 
-/// Label by which a pod says what a drain should do with it.
+/// Label of a pod that sets its handling in a drain.
 pub const DRAIN_LABEL: &str = "ebb.dev/drain";
 
-/// The verdict on one pod.
+/// Verdict on one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The pod must leave, by eviction.
     Evict,
-    /// The pod must leave, but ends by itself: no eviction is sent until it has finished.
+    /// The pod must leave, but ends by itself: no eviction is sent.
     Await,
     /// The pod stays, and does not hold up the drain.
     Leave,
@@ -27,7 +27,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The pod has to be gone before the node counts as drained.
+    /// True if the pod must be gone before the node counts as drained.
     pub const fn must_leave(self) -> bool {
         match self {
             Self::Evict | Self::Await | Self::Refuse => true,
@@ -46,30 +46,30 @@ impl Verdict {
     }
 }
 
-/// Why a pod got its verdict.
+/// Reason of a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The kubelet's static pod.
+    /// Static pod of the kubelet.
     Mirror,
     /// The pod has finished.
     Finished,
-    /// Belongs to a DaemonSet, whose controller would put it back at once.
+    /// Belongs to a DaemonSet, whose controller would create it again at once.
     DaemonSet,
     /// Belongs to a DaemonSet that is gone.
     OrphanOfDaemonSet(String),
-    /// Has local data that an eviction deletes.
+    /// Has local data, which an eviction deletes.
     EmptyDir,
-    /// The pod has no controller that would recreate it elsewhere.
+    /// Has no controller that would create it again elsewhere.
     NoController,
-    /// The pod's `app` label is on the list of apps that stay.
+    /// Its `app` label is on the list of apps that stay.
     KeptApp(String),
-    /// Terminating for longer than the policy waits.
+    /// Has been terminating for longer than the policy waits.
     TerminatingTooLong,
-    /// The pod's label `ebb.dev/drain` has this value.
+    /// Its label `ebb.dev/drain` has this value.
     Label(String),
-    /// Label `ebb.dev/drain` has an unknown value, which is ignored.
+    /// Its label `ebb.dev/drain` has an unknown value, which is ignored.
     UnknownLabel(String),
-    /// The rule of this name matches the pod.
+    /// The rule with this name matches the pod.
     Rule(String),
     /// The pod selector does not select it.
     NotSelected,
@@ -83,7 +83,7 @@ impl fmt::Display for Reason {
             Self::DaemonSet => write!(f, "managed by a DaemonSet"),
             Self::OrphanOfDaemonSet(name) => write!(f, "its DaemonSet {name} does not exist"),
             Self::EmptyDir => write!(f, "has local data in an emptyDir volume"),
-            Self::NoController => write!(f, "has no controller that would make it anew"),
+            Self::NoController => write!(f, "has no controller that would create it again"),
             Self::KeptApp(app) => write!(f, "app {app} stays until volumes are detached"),
             Self::TerminatingTooLong => write!(f, "terminating for longer than the drain waits"),
             Self::Label(value) => write!(f, "label {DRAIN_LABEL}={value}"),
@@ -97,35 +97,35 @@ impl fmt::Display for Reason {
     }
 }
 
-/// One pod, its verdict, and all reasons for it.
+/// One pod with its verdict and all reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// Which pod.
+    /// Namespace, name and UID.
     pub id: PodId,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why; for [`Verdict::Evict`] the warnings, for [`Verdict::Refuse`] what the policy would have to allow.
+    /// Reasons; for [`Verdict::Evict`] the warnings, for [`Verdict::Refuse`] what the policy would have to allow.
     pub reasons: Vec<Reason>,
-    /// Pods of a higher order leave after all of the lower ones; 0 without a rule.
+    /// Pods with a higher order leave after all pods with a lower one; 0 without a rule.
     pub order: i32,
     /// Grace period to send; `None` = the pod's own.
     pub grace: Option<Duration>,
 }
 
 impl Planned {
-    /// The pod has to be gone before the node counts as drained.
+    /// True if the pod must be gone before the node counts as drained.
     pub fn must_leave(&self) -> bool {
         self.verdict.must_leave()
     }
 }
 
-/// The verdict on every pod of the snapshot, in the snapshot's order.
+/// Verdicts on all pods of the snapshot, in the snapshot's order.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Vec<Planned> {
     snapshot.pods.iter().map(|pod| judge(pod, policy)).collect()
 }
 
-/// The verdict on one pod. Filters in kubectl's order: what stays comes first, then what the policy must allow, then
-/// what the operator said about this pod.
+/// Verdict on one pod. The filters have kubectl's order: first pods that stay, then what the policy must allow, then
+/// the operator's label or rule.
 pub fn judge(pod: &PodView, policy: &Policy) -> Planned {
     let rule = policy.rules.iter().find(|rule| rule.matches(pod));
     let (verdict, reasons) = verdict(pod, policy, rule);
@@ -139,8 +139,8 @@ pub fn judge(pod: &PodView, policy: &Policy) -> Planned {
 }
 
 fn verdict(pod: &PodView, policy: &Policy, rule: Option<&Rule>) -> (Verdict, Vec<Reason>) {
-    let told = told(pod, rule);
-    if let Some(reason) = stays(pod, policy, &told) {
+    let chosen = override_of(pod, rule);
+    if let Some(reason) = stays(pod, policy, &chosen) {
         return (Verdict::Leave, vec![reason]);
     }
     let (mut allowed, mut refused) = (Vec::new(), Vec::new());
@@ -167,7 +167,7 @@ fn verdict(pod: &PodView, policy: &Policy, rule: Option<&Rule>) -> (Verdict, Vec
     if !refused.is_empty() {
         return (Verdict::Refuse, refused);
     }
-    match told {
+    match chosen {
         Override { behaviour: Behaviour::WaitCompleted, why: Some(reason) } => (Verdict::Await, vec![reason]),
         Override { why: Some(reason @ Reason::UnknownLabel(_)), .. } => {
             allowed.push(reason);
@@ -177,8 +177,8 @@ fn verdict(pod: &PodView, policy: &Policy, rule: Option<&Rule>) -> (Verdict, Vec
     }
 }
 
-/// Why the pod stays whatever else is true of it.
-fn stays(pod: &PodView, policy: &Policy, told: &Override) -> Option<Reason> {
+/// Reason for which the pod stays, whatever else is true of it.
+fn stays(pod: &PodView, policy: &Policy, chosen: &Override) -> Option<Reason> {
     if policy.pod_selector.as_ref().is_some_and(|selector| !selector.selects(&pod.labels)) {
         return Some(Reason::NotSelected);
     }
@@ -191,17 +191,17 @@ fn stays(pod: &PodView, policy: &Policy, told: &Override) -> Option<Reason> {
     {
         return Some(Reason::TerminatingTooLong);
     }
-    told.why.clone().filter(|_| told.behaviour == Behaviour::Skip)
+    chosen.why.clone().filter(|_| chosen.behaviour == Behaviour::Skip)
 }
 
-/// The operator's wish for the pod, by its label or by a rule.
+/// The operator's setting for the pod, from its label or a rule.
 struct Override {
     behaviour: Behaviour,
     why: Option<Reason>,
 }
 
-/// The pod's label counts first, then the first rule that matches.
-fn told(pod: &PodView, rule: Option<&Rule>) -> Override {
+/// The setting for the pod: its label comes before the first rule that matches.
+fn override_of(pod: &PodView, rule: Option<&Rule>) -> Override {
     let by_rule = || Override {
         behaviour: rule.map_or(Behaviour::Drain, |rule| rule.behaviour),
         why: rule.map(|rule| Reason::Rule(rule.name.clone())),

@@ -1,6 +1,7 @@
-//! One pod that has to leave the node: its stages, and what moves it from one stage to the next.
+//! One pod that has to leave the node: its stages, and the changes between them.
 //!
-//! Only this module changes a [`Stage`]. `docs/reference/states-drain.md` has the diagram; a test holds it to the code.
+//! Only this module changes a [`Stage`]. `docs/reference/states-drain.md` has the diagram; a test compares it with the
+//! code.
 
 mod incoming;
 mod outgoing;
@@ -12,35 +13,34 @@ use crate::plan::Planned;
 use crate::time::Moment;
 use crate::view::{BudgetView, Phase, PodId, PodView, Terminating};
 
-/// From the third time on that an owner recreates its pods on this node they are evicted slowly.
+/// Number of returns from which on an owner's pods are evicted slowly.
 pub(crate) const MOST_RETURNS: u32 = 3;
 
-/// The pause before the eviction of a pod that came back [`MOST_RETURNS`] times.
+/// Pause before the eviction of a pod that came back [`MOST_RETURNS`] times.
 pub(crate) const RETURN_PAUSE: Duration = Duration::from_mins(1);
 
-/// A pod that is still there this long after its grace is over is called stuck. The kubelet itself needs some of this
-/// time.
+/// Time after the grace period from which on a pod counts as stuck. The kubelet itself needs some of this time.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// Where a pod is on its way off the node.
+/// Stage of a pod that has to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It may be told to go as soon as order, budgets, concurrency and turns allow it.
+    /// The pod may be evicted as soon as order, budgets, concurrency and turns allow it.
     Waiting,
     /// An eviction or deletion was sent and is not answered yet.
     Sent,
     /// The eviction was refused for now.
     Blocked {
-        /// Who refused it.
+        /// Reason of the refusal.
         cause: Cause,
-        /// The next try; earlier if a budget or the pod changes.
+        /// Time of the next try; it is tried earlier if a budget or the pod changes.
         next: Moment,
     },
     /// The server was busy, or the call failed.
     Paused {
         /// The error.
         text: String,
-        /// The next try.
+        /// Time of the next try.
         next: Moment,
     },
     /// The server accepted the eviction or deletion; no snapshot shows the pod terminating yet.
@@ -74,7 +74,7 @@ impl Stage {
         }
     }
 
-    /// The API server was asked to let the pod go, whatever it has answered.
+    /// True if an eviction or deletion was sent, whatever the answer.
     pub const fn is_asked(&self) -> bool {
         match self {
             Self::Waiting | Self::Awaiting | Self::Refused => false,
@@ -87,7 +87,7 @@ impl Stage {
         }
     }
 
-    /// When the eviction is tried again, if that is known.
+    /// Time of the next try, if it is known.
     pub fn next_try(&self) -> Option<Moment> {
         match self {
             Self::Blocked { next, .. } | Self::Paused { next, .. } if *next != Moment::NEVER => Some(*next),
@@ -103,46 +103,47 @@ impl Stage {
         }
     }
 
-    /// When a refused or failed eviction is tried again.
+    /// Time of the next try of a refused or failed eviction.
     fn next(&self) -> Option<Moment> {
         if let Self::Blocked { next, .. } | Self::Paused { next, .. } = self { Some(*next) } else { None }
     }
 
-    /// A person may have to do something before this pod leaves.
+    /// True if a person may have to act before this pod leaves.
     pub fn is_blocked(&self) -> bool {
         matches!(self, Self::Blocked { .. } | Self::Refused | Self::Final { .. })
     }
 }
 
-/// Who blocks an eviction.
+/// Cause of a refused eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A PodDisruptionBudget; the server's words.
+    /// A PodDisruptionBudget, with the server's message.
     Budget(String),
     /// More than one budget selects the pod, which the eviction API does not support.
     TwoBudgets,
-    /// An admission webhook; its words.
+    /// An admission webhook, with its message.
     Webhook(String),
-    /// The server does not refuse, but the pod's owner recreates it on this node each time, so it is evicted slowly.
+    /// The server does not refuse, but the pod's owner creates it again on this node each time, so it is evicted
+    /// slowly.
     Returns {
-        /// How often.
+        /// Number of returns.
         times: u32,
     },
 }
 
-/// How a pod is told to go.
+/// How a pod is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeletionMethod {
     /// By eviction.
     #[default]
     Eviction,
-    /// By deletion: evictions do not work for this pod, or the policy does not want them.
+    /// By deletion, because evictions do not work for this pod, or the policy does not want them.
     Deletion,
     /// By deletion, because its eviction was refused for too long.
     Escalation,
 }
 
-/// The controller of a pod, as far as a drain needs it.
+/// Controller of a pod, with the fields that a drain needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
     kind: String,
@@ -156,10 +157,10 @@ struct Denied {
     times: u32,
 }
 
-/// The state of a pod and its budgets when its last eviction was sent. As soon as one of them changes, the server may
-/// answer otherwise.
+/// State of a pod and its budgets when its last eviction was sent. As soon as one of them changes, the server may
+/// answer differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct SentUnder {
+struct LastSent {
     budgets: Fingerprint,
     phase: Phase,
     ready: bool,
@@ -178,76 +179,76 @@ pub struct Track {
     tries: u32,
     owner: Option<Owner>,
     order: i32,
-    /// How long the pod may take to end: the grace that is sent, else its own.
+    /// Time that the pod has to terminate: the grace period that is sent, else its own.
     grace: Duration,
-    /// The grace that is sent; `None` = the pod's own.
+    /// Grace period to send; `None` = the pod's own.
     grace_sent: Option<Duration>,
     by: DeletionMethod,
-    /// The pod has volumes that are attached to the node, or may be.
+    /// True if the pod has volumes that are attached to the node, or may be.
     is_stateful: bool,
     /// Names of its volumes that can be attached to a node.
     volumes: Vec<String>,
-    /// Since when it is not known what the pod's claims are bound to. The pod is not evicted before that is known.
+    /// Start of the time during which the volumes of the pod's claims are not known. The pod is not evicted before they
+    /// are.
     volumes_unknown: Option<Moment>,
-    /// The pod's turn among the pods with attached volumes has begun.
+    /// True once the pod's turn among the pods with attached volumes has begun.
     had_turn: bool,
-    /// Since when every try was refused.
+    /// Time of the first refusal in a row.
     refused_since: Option<Moment>,
-    /// Who refused the last try; kept while the next one is on its way.
+    /// Cause of the last refusal; kept while the next try is in flight.
     refusal: Option<Cause>,
     denied: Option<Denied>,
-    sent_under: Option<SentUnder>,
-    /// When the pod was turned to deletion because its eviction had been refused for too long.
+    last_sent: Option<LastSent>,
+    /// Time when the pod changed to deletion because its eviction was refused for too long.
     escalated: Option<Moment>,
-    /// When the pod was last deleted with grace 0.
+    /// Time when the pod was last deleted with grace period 0.
     killed: Option<Moment>,
-    /// The pod is terminating with a longer grace than the policy asks for.
+    /// True if the pod is terminating with a longer grace period than the policy wants.
     shortens: bool,
-    /// When a shorter grace was last asked for.
+    /// Time when a shorter grace period was last sent.
     shortened: Option<Moment>,
-    /// How often the pod's owner has recreated it on this node.
+    /// Number of times that the pod's owner has created it again on this node.
     returns: u32,
-    /// A snapshot has shown that whoever made the pod has written `spec.nodeName`.
+    /// True if a snapshot has shown that the creator of the pod has written `spec.nodeName`.
     names_node: bool,
-    /// The server's last answer was 404 or "another pod has this name", and no fresh list that was asked for since then
-    /// shows the pod. It is not asked again: an eviction with an old UID uses up a place of its budget, which stays used
-    /// for 2 minutes.
-    said_gone: bool,
+    /// True if the server's last answer was 404 or "another pod has this name", and no later relist shows the pod. It
+    /// is not evicted again: an eviction with an old UID uses up a place of its budget for 2 minutes.
+    reported_gone: bool,
 }
 
 /// Reading a pod.
 impl Track {
-    /// Which pod.
+    /// Namespace, name and UID.
     pub fn id(&self) -> &PodId {
         &self.id
     }
 
-    /// Where the pod is on its way.
+    /// Stage of the pod.
     pub fn stage(&self) -> &Stage {
         &self.stage
     }
 
-    /// Since when the pod is in its stage.
+    /// Start of the present stage.
     pub fn since(&self) -> Moment {
         self.since
     }
 
-    /// How often an eviction or deletion was sent.
+    /// Number of evictions and deletions that were sent.
     pub fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// How the pod is told to go.
+    /// How the pod is removed.
     pub fn by(&self) -> DeletionMethod {
         self.by
     }
 
-    /// The grace that is sent; `None` = the pod's own.
+    /// Grace period to send; `None` = the pod's own.
     pub fn grace_sent(&self) -> Option<Duration> {
         self.grace_sent
     }
 
-    /// Pods of a higher order leave later.
+    /// Pods with a higher order leave later.
     pub(crate) fn order(&self) -> i32 {
         self.order
     }
@@ -257,12 +258,12 @@ impl Track {
         self.owner.as_ref().map(|owner| owner.uid.as_str())
     }
 
-    /// Since when every try was refused.
+    /// Time of the first refusal in a row.
     pub(crate) fn refused_since(&self) -> Option<Moment> {
         self.refused_since
     }
 
-    /// Who refuses the pod; while it is asked about again just now, who refused it last.
+    /// Cause of the refusal. While the next try is in flight, the cause of the last one.
     pub(crate) fn refusal(&self) -> Option<&Cause> {
         if let Stage::Blocked { cause, .. } = &self.stage {
             return Some(cause);
@@ -270,17 +271,17 @@ impl Track {
         self.refusal.as_ref().filter(|_| matches!(self.stage, Stage::Waiting | Stage::Sent))
     }
 
-    /// How often the pod's owner has recreated it on this node.
+    /// Number of times that the pod's owner has created it again on this node.
     pub(crate) fn returns(&self) -> u32 {
         self.returns
     }
 
-    /// Whoever made the pod has written `spec.nodeName`.
+    /// True if the creator of the pod has written `spec.nodeName`.
     pub(crate) fn names_node(&self) -> bool {
         self.names_node
     }
 
-    /// The pod has volumes that are attached to the node, or may be.
+    /// True if the pod has volumes that are attached to the node, or may be.
     pub(crate) fn is_stateful(&self) -> bool {
         self.is_stateful
     }
@@ -290,42 +291,42 @@ impl Track {
         &self.volumes
     }
 
-    /// Since when it is not known what the pod's claims are bound to.
+    /// Start of the time during which the volumes of the pod's claims are not known.
     pub(crate) fn volumes_unknown(&self) -> Option<Moment> {
         self.volumes_unknown
     }
 
-    /// How long the pod may take to end.
+    /// Time that the pod has to terminate.
     pub(crate) fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// An eviction or deletion is in flight.
+    /// True while an eviction or deletion is in flight.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.stage == Stage::Sent
     }
 
-    /// The pod was told to go, or is terminating.
+    /// True if an eviction or deletion is in flight or accepted, or the pod is terminating.
     pub(crate) fn is_on_its_way(&self) -> bool {
         self.is_in_flight() || self.is_leaving()
     }
 
-    /// The server has accepted that the pod goes.
+    /// True if the server has accepted the eviction or deletion, or the pod is terminating.
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self.stage, Stage::Accepted | Stage::Terminating)
     }
 
-    /// Nothing that this attempt does makes the pod leave.
+    /// True if no action of this attempt can make the pod leave.
     pub(crate) fn is_immovable(&self) -> bool {
         matches!(self.stage, Stage::Refused | Stage::Final { .. })
     }
 
-    /// When the pod was turned to deletion because its eviction had been refused for too long.
+    /// Time when the pod changed to deletion because its eviction was refused for too long.
     pub(crate) fn escalated(&self) -> Option<Moment> {
         self.escalated
     }
 
-    /// The pod is refused, and its next try would be an eviction again.
+    /// True if the pod is refused, and its next try would be an eviction again.
     pub(crate) fn may_escalate(&self) -> bool {
         let is_refused = matches!(
             self.stage,
@@ -334,30 +335,30 @@ impl Track {
         is_refused && self.by == DeletionMethod::Eviction
     }
 
-    /// Names of the budgets that guarded the pod when its last eviction was sent.
+    /// Names of the pod's budgets when its last eviction was sent.
     pub(crate) fn budgets(&self) -> impl Iterator<Item = &str> {
-        self.sent_under.iter().flat_map(|sent| sent.budgets.names())
+        self.last_sent.iter().flat_map(|sent| sent.budgets.names())
     }
 
-    /// The pod's eviction is in flight, or accepted and not yet visible in the status of its budgets.
+    /// True if the pod's eviction is in flight, or accepted and not yet visible in the status of its budgets.
     pub(crate) fn uses_budgets(&self, pod: &PodView, budgets: &[BudgetView]) -> bool {
-        let is_invisible = |sent: &SentUnder| sent.budgets == fingerprint(pod, budgets);
-        self.is_in_flight() || (self.is_leaving() && self.sent_under.as_ref().is_some_and(is_invisible))
+        let is_invisible = |sent: &LastSent| sent.budgets == fingerprint(pod, budgets);
+        self.is_in_flight() || (self.is_leaving() && self.last_sent.as_ref().is_some_and(is_invisible))
     }
 
-    /// Since when the server says that the pod is gone, while the watches still show it.
-    pub(crate) fn said_gone_since(&self) -> Option<Moment> {
-        (self.stage == Stage::Accepted && self.said_gone).then_some(self.since)
+    /// Time when the server answered that the pod is gone, while the watches still show it.
+    pub(crate) fn reported_gone_since(&self) -> Option<Moment> {
+        (self.stage == Stage::Accepted && self.reported_gone).then_some(self.since)
     }
 
-    /// When the pod is told to go again without any event.
+    /// Time of the next try without an event.
     pub(crate) fn next_try(&self) -> Option<Moment> {
         self.stage.next()
     }
 
-    /// For how long a terminating pod should have been gone: by the API server's clock when that is known, else counted
-    /// from when it was first seen terminating. `None` for a live pod and while its grace lasts. `seen` is the time of
-    /// the last snapshot.
+    /// Time since a terminating pod should have been gone: by the API server's clock if that is known, else counted
+    /// from when it was first seen terminating. `None` for a live pod and during its grace period. `seen` is the time
+    /// of the last snapshot.
     pub(crate) fn overdue(&self, pod: &PodView, seen: Moment, now: Moment) -> Option<Duration> {
         let Terminating { grace, overdue, left } = pod.terminating?;
         match (overdue.is_zero(), left.is_zero()) {
@@ -367,7 +368,7 @@ impl Track {
         }
     }
 
-    /// When a terminating pod will have been overdue for so long.
+    /// Time when a terminating pod will have been overdue for `limit`.
     pub(crate) fn overdue_at(&self, pod: &PodView, seen: Moment, limit: Duration) -> Option<Moment> {
         let Terminating { grace, overdue, left } = pod.terminating?;
         Some(match (overdue.is_zero(), left.is_zero()) {
@@ -380,7 +381,7 @@ impl Track {
 
 /// Changing a pod. Snapshots and answers are in `incoming`, evictions and deletions in `outgoing`.
 impl Track {
-    /// The pod is seen for the first time. `returns`: how often its owner has recreated it on this node.
+    /// A pod that is new in a snapshot. `returns`: number of times that its owner has created it again on this node.
     pub(crate) fn new(
         planned: &Planned,
         pod: &PodView,
@@ -413,23 +414,24 @@ impl Track {
             refused_since,
             refusal: None,
             denied: None,
-            sent_under: None,
+            last_sent: None,
             escalated: None,
             killed: None,
             shortens: false,
             shortened: None,
             returns,
             names_node: false,
-            said_gone: false,
+            reported_gone: false,
         }
     }
 
-    /// A fresh list that was asked for at `asked` was taken in: it knows better than an earlier "gone" of the server.
+    /// Notes that a relist was applied which was asked for at `asked`: it is newer than an earlier "gone" of the
+    /// server.
     pub(crate) fn relisted(&mut self, asked: Moment) {
-        self.said_gone &= self.since > asked;
+        self.reported_gone &= self.since > asked;
     }
 
-    /// Which volumes the pod has. `is_known`: what its claims are bound to was found out.
+    /// Sets the volumes of the pod. `is_known`: the volumes of all its claims are known.
     pub(crate) fn learn_volumes(
         &mut self,
         is_known: bool,
@@ -442,34 +444,34 @@ impl Track {
         self.volumes = names;
     }
 
-    /// Begins the pod's turn among the pods with attached volumes; false if it needs none or has it.
+    /// Begins the pod's turn among the pods with attached volumes. False if it needs none, or has begun already.
     pub(crate) fn begin_turn(&mut self) -> bool {
         let begins = !self.needs_no_turn();
         self.had_turn |= begins;
         begins
     }
 
-    /// The pod's eviction was refused, so its turn is over and another one may begin.
+    /// Ends the turn after a refused eviction, so that another one can begin.
     pub(crate) fn end_turn(&mut self) {
         self.had_turn = false;
     }
 
-    /// The pod's turn has begun, or it needs none.
+    /// True if the pod's turn has begun, or if it needs none.
     pub(crate) fn needs_no_turn(&self) -> bool {
         !self.is_stateful || self.had_turn
     }
 
-    /// The pod's owner recreates it somewhere when it is gone.
-    pub(crate) fn is_made_anew(&self) -> bool {
+    /// True if the pod's owner creates it again after it is gone.
+    pub(crate) fn is_recreated(&self) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.kind != "Job")
     }
 
-    /// Sets the stage that a dry run was told.
+    /// Sets the stage that a dry run has found.
     pub(crate) fn assume(&mut self, stage: Stage) {
         self.stage = stage;
     }
 
-    /// The clocks stood still for so long.
+    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
     pub(crate) fn delay(&mut self, away: Duration) {
         self.refused_since = self.refused_since.map(|since| since + away);
         self.escalated = self.escalated.map(|since| since + away);

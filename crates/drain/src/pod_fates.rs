@@ -1,4 +1,4 @@
-//! What became of each pod of a node that was told to empty itself at once.
+//! Result for each pod of a node whose pods are all deleted at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,33 +8,33 @@ use crate::progress::Line;
 use crate::state::Stage;
 use crate::view::PodId;
 
-/// The pods that were on the node in the beginning. One that comes later is another one's business: an owner that puts
-/// pods back on this node must not keep the command busy.
+/// Pods that were on the node at the beginning. Pods that come later are not followed: an owner that creates pods again
+/// on this node must not keep the command busy.
 #[derive(Debug, Default)]
 pub struct PodFates {
-    /// By UID; `None` as long as nothing was seen.
+    /// By UID; `None` until the first snapshot.
     pods: Option<BTreeMap<String, Pod>>,
 }
 
 #[derive(Debug)]
 struct Pod {
-    /// As it was last seen.
+    /// Line of the last snapshot that showed the pod.
     line: Line,
     is_gone: bool,
 }
 
-/// What became of a pod.
+/// Result for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The API server has deleted it, or was told to and it is gone.
+    /// The API server has deleted it, or has accepted the deletion and the pod is gone.
     Deleted,
-    /// It has left by itself.
+    /// The pod has left by itself.
     Gone,
-    /// It was not deleted.
+    /// Its deletion was refused.
     Refused,
-    /// It was not told to go, or the answer has not come: nobody knows.
+    /// No deletion was sent, or its answer has not come: the result is not known.
     Unanswered,
-    /// It does not have to leave.
+    /// The pod does not have to leave.
     Stays,
 }
 
@@ -51,18 +51,18 @@ impl Fate {
     }
 }
 
-/// One pod, and what became of it.
+/// One pod with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFate {
-    /// Which pod.
+    /// Namespace, name and UID.
     pub pod: PodId,
-    /// What became of it.
+    /// The result.
     pub fate: Fate,
-    /// Why, or what is known besides; may be empty.
+    /// Reason or further facts; may be empty.
     pub detail: String,
 }
 
-/// How many pods have which fate.
+/// Number of pods with each result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     deleted: usize,
@@ -73,7 +73,7 @@ pub struct Counts {
 }
 
 impl PodFates {
-    /// Takes a look at the node in.
+    /// Applies the lines of a snapshot.
     pub fn see(&mut self, lines: Vec<Line>) {
         let Some(pods) = &mut self.pods else {
             let seen = |line: Line| (line.id.uid.clone(), Pod { line, is_gone: false });
@@ -90,29 +90,29 @@ impl PodFates {
         }
     }
 
-    /// Some pod has no answer yet, or nothing was seen.
+    /// True if a pod has no answer yet, or if no snapshot has come.
     pub fn is_pending(&self) -> bool {
-        !self.is_told()
+        !self.is_answered()
     }
 
-    /// Every pod that has to leave has its answer.
-    pub fn is_told(&self) -> bool {
+    /// True if every pod that has to leave has its answer.
+    pub fn is_answered(&self) -> bool {
         self.pods.as_ref().is_some_and(|pods| pods.values().all(|pod| fate(pod) != Fate::Unanswered))
     }
 
-    /// Some pod that was deleted is still seen.
+    /// True if a deleted pod still exists.
     pub fn is_lingering(&self) -> bool {
         self.pods.iter().flat_map(BTreeMap::values).any(|pod| fate(pod) == Fate::Deleted && !pod.is_gone)
     }
 
-    /// All pods, by name.
+    /// All pods, sorted by name.
     pub fn pods(&self) -> Vec<PodFate> {
         let mut pods: Vec<&Pod> = self.pods.iter().flat_map(BTreeMap::values).collect();
         pods.sort_by(|a, b| a.line.id.cmp(&b.line.id));
-        pods.into_iter().map(told).collect()
+        pods.into_iter().map(pod_fate).collect()
     }
 
-    /// The numbers.
+    /// Number of pods with each result.
     pub fn counts(&self) -> Counts {
         let count = |wanted| {
             let pod_fates = self.pods.iter().flat_map(BTreeMap::values).map(fate);
@@ -129,12 +129,12 @@ impl PodFates {
 }
 
 impl Counts {
-    /// Containers of pods that the cluster knows no longer may still run.
+    /// True if containers may still run whose pods do not exist in the cluster any more.
     pub fn may_run(self) -> bool {
         self.deleted > 0 || self.unanswered > 0
     }
 
-    /// Some pod that has to leave was not deleted, as far as is known.
+    /// True if a pod that has to leave was not deleted, as far as is known.
     pub fn is_incomplete(self) -> bool {
         self.refused > 0 || self.unanswered > 0
     }
@@ -151,7 +151,7 @@ impl fmt::Display for Counts {
 }
 
 impl fmt::Display for PodFate {
-    /// `deleted shop/db-0`, `refused shop/db-0: why`.
+    /// `deleted shop/db-0`, `refused shop/db-0: reason`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pod, fate, detail } = self;
         let word = match fate {
@@ -181,7 +181,7 @@ fn fate(pod: &Pod) -> Fate {
     }
 }
 
-fn told(pod: &Pod) -> PodFate {
+fn pod_fate(pod: &Pod) -> PodFate {
     let fate = fate(pod);
     PodFate { pod: pod.line.id.clone(), fate, detail: detail(pod, fate) }
 }

@@ -58,7 +58,7 @@ fn what_became_of_a_pod() {
             "deleted shop/db: its object is still there: its finalizers hold it, if it does not go",
         ),
         (vec![vec![sent("db", Stage::Accepted)], vec![]], true, false, "deleted shop/db"),
-        // It was terminating before anything was sent.
+        // The pod was terminating before the first deletion was sent.
         (
             vec![vec![Line { tries: 0, ..line("db", Some(Stage::Terminating)) }]],
             false,
@@ -77,7 +77,7 @@ fn what_became_of_a_pod() {
             vec![vec![forbidden]],
             true,
             false,
-            "refused shop/db: the policy does not allow its eviction: has no controller that would make it anew",
+            "refused shop/db: the policy does not allow its eviction: has no controller that would create it again",
         ),
         (vec![vec![busy]], false, false, "unanswered shop/db: busy"),
         (vec![vec![stays()]], true, false, "stays shop/db: static pod of the kubelet"),
@@ -87,7 +87,7 @@ fn what_became_of_a_pod() {
         let pods: Vec<String> = pod_fates.pods().iter().map(ToString::to_string).collect();
         assert_eq!(pods, [text]);
         assert_eq!(
-            (pod_fates.is_told(), pod_fates.is_pending(), pod_fates.is_lingering()),
+            (pod_fates.is_answered(), pod_fates.is_pending(), pod_fates.is_lingering()),
             (told, !told, lingers),
             "{text}"
         );
@@ -97,13 +97,13 @@ fn what_became_of_a_pod() {
 #[test]
 fn nothing_seen_is_not_nothing_there() {
     assert!(after(vec![]).is_pending());
-    assert!(after(vec![vec![]]).is_told());
+    assert!(after(vec![vec![]]).is_answered());
 }
 
 #[test]
 fn a_pod_that_comes_later_is_not_waited_for() {
     let pod_fates = after(vec![vec![sent("a", Stage::Sent)], vec![line("b", Some(Stage::Waiting))]]);
-    assert!(pod_fates.is_told() && pod_fates.pods().len() == 1);
+    assert!(pod_fates.is_answered() && pod_fates.pods().len() == 1);
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! The pods that have to leave the node, and what is remembered of those that have left.
+//! The pods that have to leave the node, and the history of those that have left.
 //!
-//! Pods may come back: their owner recreates them on this very node, past the cordon. That happens when a pod's template
-//! names the node (`spec.nodeName`, no scheduler is asked) or tolerates the cordon. Such a drain would never end; so from
-//! the third return on the owner's pods are evicted slowly, and a person is told.
+//! Pods may come back: their owner creates them again on this node in spite of the cordon. That happens when the pod's
+//! template names the node (`spec.nodeName`, so no scheduler is asked) or tolerates the cordon. Such a drain would
+//! never end; so from the third return on the owner's pods are evicted slowly, and the report shows it.
 //!
-//! Counted are rounds, not pods: pods of one owner that come together, before one of them was told to go, have come back
-//! once.
+//! Rounds are counted, not pods: pods of one owner that come together, before one of them was evicted, count as one
+//! return.
 
 mod escalation;
 
@@ -19,49 +19,49 @@ use crate::policy::Policy;
 use crate::time::Moment;
 use crate::view::{PodView, Snapshot};
 
-use self::escalation::{Budget, Moves};
+use self::escalation::{Budget, BudgetHistory};
 
 /// The pods that have to leave.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Pods {
     /// By UID.
     tracks: BTreeMap<String, Track>,
-    /// How many pods have left.
+    /// Number of pods that have left.
     gone: u64,
-    /// How often each owner has recreated its pods on this node, by the owner's UID.
+    /// Returns of each owner's pods to this node, by the owner's UID.
     returns: BTreeMap<String, Returns>,
-    /// Recent moves of each budget; kept only if the policy escalates.
-    moves: BTreeMap<Budget, Moves>,
-    /// Since when pods were refused in the process before this one, by UID.
+    /// Recent events of each budget; kept only if the policy escalates.
+    history: BTreeMap<Budget, BudgetHistory>,
+    /// First refusal of pods in the previous process, by UID.
     refused_before: BTreeMap<String, Moment>,
-    /// The server does not know evictions.
+    /// True if the server does not support evictions.
     no_evictions: bool,
 }
 
-/// How often an owner has recreated its pods on this node.
+/// Returns of one owner's pods to this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Returns {
-    /// Rounds so far. 0: the pods that were there from the beginning.
+    /// Rounds so far. 0: only the pods that were there from the beginning.
     rounds: u32,
-    /// A pod of the last round is leaving or has left: one that comes now begins the next round.
+    /// True if a pod of the last round is leaving or has left: a pod that comes now begins the next round.
     is_left: bool,
 }
 
 impl Returns {
-    /// A pod of this round is on its way out, or has left.
+    /// Notes that a pod of this round is leaving, or has left.
     fn note_left(&mut self, round: u32) {
         self.is_left |= round == self.rounds;
     }
 }
 
-/// Whether pods that a snapshot shows for the first time may have come back.
+/// Whether pods that are new in a snapshot may have come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Newcomers {
     /// The first snapshot: all pods are new.
     First,
-    /// A scheduler may have bound them from a cache that did not have the cordon yet.
+    /// A scheduler may have bound them from a cache without the cordon.
     MayBeLate,
-    /// They are pods that came in spite of the cordon.
+    /// They have come in spite of the cordon.
     PastTheCordon,
 }
 
@@ -91,29 +91,29 @@ impl Pods {
         self.tracks.get_mut(uid)
     }
 
-    /// How many pods have left.
+    /// Number of pods that have left.
     pub(crate) fn gone(&self) -> u64 {
         self.gone
     }
 
-    /// The server does not know evictions.
+    /// True if the server does not support evictions.
     pub(crate) fn no_evictions(&self) -> bool {
         self.no_evictions
     }
 
-    /// A pod has been told to go, or has gone.
+    /// True if an eviction was sent, or a pod has left.
     pub(crate) fn is_begun(&self) -> bool {
         self.gone > 0 || self.iter().any(|track| track.tries() > 0)
     }
 
-    /// Since when each refused pod is refused, by UID.
+    /// First refusal of each refused pod, by UID.
     pub(crate) fn refused_since(&self) -> BTreeMap<String, Moment> {
         let refused = |(uid, track): (&String, &Track)| Some((uid.clone(), track.refused_since()?));
         self.tracks.iter().filter_map(refused).collect()
     }
 
-    /// Takes a snapshot in: pods that it does not show any more have left, new ones are followed, and all others learn how
-    /// they are seen. True if a pod came that was not there at the beginning, or that may come back once it has left.
+    /// Applies a snapshot: pods that are missing in it have left, new ones are added, all others are updated. True if a
+    /// pod came that was not there at the beginning, or one that may come back after it has left.
     pub(crate) fn see(
         &mut self,
         snapshot: &Snapshot,
@@ -140,7 +140,7 @@ impl Pods {
         may_return
     }
 
-    /// Drops the pods that the snapshot does not hold any more, or that may stay after all.
+    /// Removes the pods that are not in the snapshot any more, or that may stay now.
     fn forget_the_gone(&mut self, snapshot: &Snapshot, planned: &[Planned]) {
         let present: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.id.uid.as_str()).collect();
         let leaving = planned.iter().filter(|planned| planned.must_leave());
@@ -157,7 +157,7 @@ impl Pods {
         self.tracks.retain(|uid, _| leaving.contains(uid.as_str()));
     }
 
-    /// In which round of its owner this pod, which is new here, has come back; 0 if it has not.
+    /// Round of its owner in which this new pod has come back; 0 if it has not come back.
     fn returns(&mut self, pod: &PodView) -> u32 {
         let Some(owner) = pod.controller.as_ref().map(|owner| owner.uid.as_str()) else {
             return 0;
@@ -175,7 +175,7 @@ impl Pods {
         returns.rounds
     }
 
-    /// Takes the answer to the eviction or deletion of the pod with this UID in.
+    /// Applies the answer to the eviction or deletion of the pod with this UID.
     pub(crate) fn answer(
         &mut self,
         uid: &str,
@@ -195,19 +195,19 @@ impl Pods {
         }
     }
 
-    /// A fresh list that was asked for then was taken in.
+    /// Notes that a fresh list was applied which was asked for at this time.
     pub(crate) fn relisted(&mut self, asked: Moment) {
         self.tracks.values_mut().for_each(|track| track.relisted(asked));
     }
 
-    /// The attempt does not wait for this pod any more.
+    /// Stops waiting for this pod.
     pub(crate) fn give_up(&mut self, uid: &str) {
         self.tracks.remove(uid);
     }
 
-    /// The clocks stood still for so long.
+    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
     pub(crate) fn delay(&mut self, away: Duration) {
         self.tracks.values_mut().for_each(|track| track.delay(away));
-        self.moves.values_mut().for_each(|moves| moves.delay(away));
+        self.history.values_mut().for_each(|history| history.delay(away));
     }
 }

@@ -1,4 +1,4 @@
-//! What a drain may do and how long it may take.
+//! Options and time limits of a drain.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rule::Rule;
 
-/// The `app` labels that stay on the node: Longhorn's helpers must live until the volumes are detached.
+/// Values of the `app` label whose pods stay on the node: Longhorn's helpers must live until the volumes are detached.
 /// Source: EVE's pod selector in `zedkube/drain.go`.
 pub const LONGHORN_APPS: [&str; 5] = [
     "csi-attacher",
@@ -18,160 +18,158 @@ pub const LONGHORN_APPS: [&str; 5] = [
     "longhorn-driver-deployer",
 ];
 
-/// At most so many evictions in flight under one budget: the API server resolves write conflicts on a budget in
-/// steps of 500 ms, so more gains nothing (M7).
+/// Limit of evictions in flight under one budget: the API server resolves write conflicts on a budget in steps of 500
+/// ms, so more would not be faster (M7).
 pub const IN_FLIGHT_PER_BUDGET: usize = 3;
 
-/// How long after the API server came back the scheduler may still bind pods to a cordoned node from its stale
-/// cache. Measured: up to 44 s after an outage of 30 s (M5).
+/// Time after an outage of the API server during which the scheduler may still bind pods to a cordoned node from its
+/// stale cache. Measured: up to 44 s after an outage of 30 s (M5).
 pub const STALE_SCHEDULER: Duration = Duration::from_mins(1);
 
-/// A refusal for want of a right (401, 403) counts when it has lasted for this long, and was repeated
-/// [`REFUSAL_TIMES`]. API servers refuse for moments after a restart, until they have read their roles, and while
-/// tokens rotate.
+/// A refusal for a missing right (401, 403) counts only after this time and [`REFUSAL_TIMES`] refusals. API servers
+/// refuse for moments after a restart, until they have read their roles, and while tokens rotate.
 pub const REFUSAL_LASTS: Duration = Duration::from_secs(30);
 
-/// A refusal counts when it was heard at least so often in a row: one answer of one server behind a load balancer proves
-/// nothing.
+/// A refusal counts only after this many in a row: a single answer may come from one bad server behind a load balancer.
 pub const REFUSAL_TIMES: u32 = 3;
 
-/// A node counts as unhealthy when it has been so for this long (MCM's literal).
+/// A node counts as unhealthy after this time in an unhealthy condition (MCM's value).
 pub const UNHEALTHY_AFTER: Duration = Duration::from_mins(5);
 
-/// How pods are told to go.
+/// How pods are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// By eviction, which respects budgets.
     #[default]
     Evict,
-    /// By deletion with the pod's own grace: past all budgets (`--disable-eviction`).
+    /// By deletion with the pod's own grace period: bypasses all budgets (`--disable-eviction`).
     Delete,
-    /// By deletion with grace 0, all at once, without waiting for volumes (`--force-delete`): the pod's containers may
-    /// still run when it is made anew elsewhere.
+    /// By deletion with grace period 0, all at once, without waiting for volumes (`--force-delete`): containers may
+    /// still run when their pod is created again elsewhere.
     ForceDelete,
 }
 
-/// How long a refused pod is only evicted.
+/// Limit for evicting a refused pod; after it the pod is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaxRetries {
-    /// Until the attempt's deadline.
+    /// No limit: the pod is only evicted until the attempt's deadline.
     #[default]
     Unlimited,
-    /// After this many times [`Policy::retry`] of refusals the pod is deleted, with its own grace.
+    /// The pod is deleted, with its own grace period, after refusals for this many times [`Policy::retry`].
     Times(u32),
-    /// As late as possible: one retry before the attempt's deadline.
+    /// The pod is deleted as late as possible: one retry before the attempt's deadline.
     Auto,
 }
 
 impl MaxRetries {
-    /// The word for [`Self::Auto`], in settings and on the command line.
+    /// Word for [`Self::Auto`], in settings and on the command line.
     pub const AUTO: &str = "auto";
 }
 
-/// What is done when the node is unhealthy for long.
+/// Handling of a node that is unhealthy for a long time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnhealthyNode {
-    /// Nothing else than otherwise.
+    /// No special handling.
     #[default]
     Off,
-    /// Its pods are deleted with grace 0, as with [`Method::ForceDelete`].
+    /// Its pods are deleted with grace period 0, as with [`Method::ForceDelete`].
     Force,
 }
 
-/// How pods with attached volumes leave.
+/// Handling of pods with attached volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stateful {
-    /// At most so many at a time, 1 to 64.
+    /// Number of such pods to evict at a time, 1 to 64.
     pub parallel: usize,
-    /// Which of them first, by priority.
+    /// Order by priority.
     pub order: StatefulOrder,
 }
 
-/// Which pods with attached volumes leave first.
+/// Order in which pods with attached volumes leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StatefulOrder {
-    /// Those of the highest priority (MCM).
+    /// Highest priority first (MCM).
     #[default]
     HighestFirst,
-    /// Those of the lowest priority (the kubelet's graceful shutdown).
+    /// Lowest priority first (the kubelet's graceful shutdown).
     LowestFirst,
 }
 
-/// How volumes are waited for.
+/// Time limits for volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volumes {
-    /// So long may a detach take; zero = volumes are not waited for at all.
+    /// Limit for detaching a volume; zero = do not wait for volumes at all.
     pub detach_timeout: Duration,
-    /// So long may the attaching elsewhere take before the next pod leaves; zero = it is not waited for.
+    /// Limit for attaching it elsewhere, before the next pod leaves; zero = do not wait for that.
     pub reattach_timeout: Duration,
-    /// What a volume means that is not detached in time.
+    /// Consequence of a volume that is not detached in time.
     pub on_detach_timeout: OnDetachTimeout,
 }
 
-/// What a volume means that is not detached in time.
+/// Consequence of a volume that is not detached in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum OnDetachTimeout {
-    /// The drain of the node fails in the end.
+    /// The drain of the node fails in the end
     #[default]
     Fail,
-    /// The drain succeeds and names the volume.
+    /// The drain succeeds, with a warning that names the volume
     Proceed,
 }
 
-/// What a drain may do and how long it may take. No option is left open: `runtime` settings or flags fill all.
+/// Options and time limits of a drain. No field has a default of its own: `runtime` settings or flags fill all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a choice of its own, with a setting or flag of its own"
 )]
 pub struct Policy {
-    /// Pods without controller, and pods of vanished DaemonSets, may be evicted.
+    /// Evict pods without a controller, and pods of DaemonSets that are gone.
     pub force: bool,
-    /// Pods of DaemonSets stay, with a warning; else they forbid the drain.
+    /// Leave pods of DaemonSets on the node, with a warning; otherwise they forbid the drain.
     pub ignore_daemonsets: bool,
-    /// Pods with emptyDir volumes may be evicted, and lose that data.
+    /// Evict pods with emptyDir volumes, whose data is then lost.
     pub delete_emptydir_data: bool,
-    /// Grace period sent with each eviction; `None` leaves it to the pod.
+    /// Grace period to send with each eviction; `None` = the pod's own.
     pub grace_period: Option<Duration>,
-    /// A pod that is terminating longer than its grace and this is not waited for; `None` waits for all.
+    /// Do not wait for a pod that is still terminating this long after its grace period; `None` = wait for all.
     pub skip_wait_for_delete: Option<Duration>,
-    /// Values of the `app` label that stay on the node.
+    /// Values of the `app` label whose pods stay on the node.
     pub keep_apps: BTreeSet<String>,
-    /// Pods with other labels are not looked at (`--pod-selector`); `None` = all.
+    /// Drain only pods with these labels (`--pod-selector`); `None` = all.
     pub pod_selector: Option<Selector>,
-    /// Rules for some pods; the first that matches counts.
+    /// Rules for some pods; the first that matches is used.
     pub rules: Vec<Rule>,
-    /// How pods are told to go.
+    /// How pods are removed.
     pub method: Method,
-    /// How long a refused pod is only evicted.
+    /// Limit for evicting a refused pod; after it the pod is deleted.
     pub max_retries: MaxRetries,
-    /// What is done when the node is unhealthy for over [`UNHEALTHY_AFTER`].
+    /// Handling of a node that is unhealthy for more than [`UNHEALTHY_AFTER`].
     pub unhealthy_node: UnhealthyNode,
-    /// How pods with attached volumes leave.
+    /// Handling of pods with attached volumes.
     pub stateful: Stateful,
-    /// How volumes are waited for.
+    /// Time limits for volumes.
     pub volumes: Volumes,
-    /// Evictions in flight at a time, 1 to 256.
+    /// Number of evictions in flight at a time, 1 to 256.
     pub concurrency: usize,
-    /// A refused eviction is tried again this often, if its budget's status does not change before.
+    /// Pause before a refused eviction is tried again; it is tried earlier if the status of its budget changes.
     pub retry: Duration,
-    /// An attempt that has not ended by then has failed.
+    /// Duration after which an attempt fails.
     pub attempt_timeout: Duration,
-    /// Two clean lists must lie this far apart when pods kept coming.
+    /// Shortest time between the two clean lists that are needed if pods came during the drain.
     pub settle: Duration,
-    /// So long may the API server be away in one attempt, in sum, before the attempt fails.
+    /// Limit for the sum of the API server's outages in one attempt; after it the attempt fails.
     pub freeze_limit: Duration,
-    /// The attempt's deadline stands still while the API server is away, as on a device, where nobody waits and the
-    /// servers may be down for an update. Else it is wall time, as a command's `--timeout`.
+    /// Stop the attempt's deadline while the API server is away. True on a device, where no person waits for the command
+    /// and the servers may be down for an update; false for a command, whose `--timeout` is wall time.
     pub deadline_freezes: bool,
 }
 
 impl Policy {
-    /// The defaults on a device: EVE's, and those of `docs/settings.md` where EVE has none.
+    /// Defaults on a device: EVE's, and those of `docs/settings.md` where EVE has none.
     pub fn device() -> Self {
         Self {
             force: true,
@@ -200,7 +198,7 @@ impl Policy {
         }
     }
 
-    /// kubectl's defaults: nothing is forced, nothing is ignored, no time limit.
+    /// kubectl's defaults: no `--force`, nothing ignored, no time limit.
     pub fn kubectl() -> Self {
         Self {
             force: false,

@@ -1,4 +1,4 @@
-//! Numbers and lines for people: how far a drain is, and what each pod is doing.
+//! Numbers and lines for people: progress of a drain, and the state of each pod.
 
 use crate::attempt::Attempt;
 use crate::plan::{Planned, Reason, Verdict};
@@ -8,10 +8,10 @@ use crate::time::Moment;
 use crate::view::{PodId, PodView, Terminating};
 use crate::volumes::{StorageIndex, VolumeStage, VolumeTrack};
 
-/// How far the drain is, in pods that have to leave.
+/// Progress of the drain, in pods that have to leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// All pods that had to leave so far.
+    /// Pods that have had to leave so far.
     pub total: u64,
     /// Pods that have left.
     pub gone: u64,
@@ -19,9 +19,9 @@ pub struct Progress {
     pub terminating: u64,
     /// Pods that a budget, a webhook, the policy or the server refuses.
     pub blocked: u64,
-    /// Pods whose turn has not come, whose answer is awaited, or for which the server was busy.
+    /// Pods that wait for their turn, for an answer, or for a busy server.
     pub waiting: u64,
-    /// Still there: `total - gone`.
+    /// Pods that are left: `total - gone`.
     pub left: u64,
     /// Volumes of pods that have left, and that are still attached to the node.
     pub volumes: u64,
@@ -30,21 +30,21 @@ pub struct Progress {
 /// One pod of the node, for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Which pod.
+    /// Namespace, name and UID.
     pub id: PodId,
-    /// `Kind/name` of its controller, empty without one.
+    /// `Kind/name` of its controller; empty without one.
     pub owner: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// Reasons of the verdict.
     pub reasons: Vec<Reason>,
     /// The pod's stage; `None` for pods that stay.
     pub stage: Option<Stage>,
-    /// Since when the pod is in that stage.
+    /// Start of that stage.
     pub since: Moment,
-    /// How often an eviction was sent.
+    /// Number of evictions that were sent.
     pub tries: u32,
-    /// One plain sentence, empty if there is nothing to say.
+    /// One plain sentence; may be empty.
     pub detail: String,
 }
 
@@ -56,7 +56,7 @@ pub fn attempt(state: &State) -> Option<&Attempt> {
     }
 }
 
-/// How far the drain is.
+/// Progress of the attempt.
 pub fn progress(attempt: &Attempt) -> Progress {
     let count =
         |of: fn(&Stage) -> bool| as_number(attempt.pods().values().filter(|track| of(track.stage())).count());
@@ -74,12 +74,12 @@ pub fn progress(attempt: &Attempt) -> Progress {
     }
 }
 
-/// One volume that is waited for, for the report.
+/// One volume that the drain waits for, for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLine {
-    /// Name of the PersistentVolume, or as [`VolumeTrack::volume`] says.
+    /// Name of the PersistentVolume, or another name as described at [`VolumeTrack::volume`].
     pub volume: String,
-    /// The CSI driver, empty if it is not known.
+    /// The CSI driver; empty if it is not known.
     pub driver: String,
     /// `namespace/name` of the claim; empty if no pod was seen with it.
     pub claim: String,
@@ -87,14 +87,14 @@ pub struct VolumeLine {
     pub pod: PodId,
     /// State of the volume: `Detaching`, `DetachTimedOut`, `Attaching` (elsewhere), `NotAttachedElsewhere`.
     pub stage: &'static str,
-    /// Since when the volume is in that state.
+    /// Start of that state.
     pub since: Moment,
-    /// Why the volume is still attached, empty if it is not.
+    /// Reason for which the volume is still attached; empty if it is not.
     pub detail: String,
 }
 
 impl VolumeLine {
-    /// The volume's claim in words; without a claim its driver, and that no pod was seen with it.
+    /// The claim of the volume; without a claim its driver, and that no pod was seen with it.
     pub fn of(&self) -> String {
         match (self.claim.as_str(), self.driver.as_str()) {
             ("", "") => "no pod was seen with it".to_owned(),
@@ -104,7 +104,7 @@ impl VolumeLine {
     }
 }
 
-/// One line per volume that is waited for, or was for too long.
+/// One line for each volume that the drain waits for, or has waited for too long.
 pub fn volume_lines(attempt: &Attempt) -> Vec<VolumeLine> {
     let Some(snapshot) = attempt.snapshot() else {
         return Vec::new();
@@ -134,7 +134,7 @@ fn volume_line(attempt: &Attempt, volume: &VolumeTrack, index: &StorageIndex<'_>
     })
 }
 
-/// One line per pod that the last snapshot shows, in its order.
+/// One line for each pod of the last snapshot, in its order.
 pub fn lines(attempt: &Attempt, now: Moment) -> Vec<Line> {
     let pods = attempt.snapshot().map(|snapshot| snapshot.pods.as_slice()).unwrap_or_default();
     pods.iter().zip(attempt.planned()).map(|(pod, planned)| line(attempt, pod, planned, now)).collect()
@@ -154,7 +154,7 @@ fn line(attempt: &Attempt, pod: &PodView, planned: &Planned, now: Moment) -> Lin
     }
 }
 
-/// A refused pod counts from its first refusal, not from its last try.
+/// For a refused pod the time of its first refusal, not of its last try.
 fn shown_since(track: &Track) -> Moment {
     let refused = track.refused_since().filter(|_| matches!(track.stage(), Stage::Blocked { .. }));
     refused.unwrap_or_else(|| track.since())
@@ -171,7 +171,7 @@ fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> Strin
                 .to_owned()
         }
         Stage::Blocked { cause: Cause::Returns { times }, .. } => {
-            format!("made anew on this node {times} times: evicted slowly")
+            format!("created again on this node {times} times: evicted slowly")
         }
         Stage::Terminating => terminating(attempt, track, pod, now),
         Stage::Awaiting => "waiting until it has finished by itself".to_owned(),

@@ -1,9 +1,9 @@
-//! Fresh lists from the server ("relists"): one at a time, in order with what the watches show, and what became of those
-//! that told nothing.
+//! Fresh lists from the server ("relists"): one at a time, merged in order with the watches; and the failures of
+//! relists.
 //!
-//! A relist is a consistent read, but it takes time: what a watch has shown since the relist was asked for may be newer.
-//! So the relist remembers what the watches showed when it was asked for, and whatever they have changed since counts
-//! more than the relist ([`merge`]). Only one is on its way at a time, so an answer is always that relist's.
+//! A relist is a consistent read, but it takes time: changes that a watch has shown since the relist was asked for may
+//! be newer. So the relist remembers the watches' snapshot from when it was asked for, and a later change in the
+//! watches overrides the relist ([`merge`]). Only one relist is in flight at a time, so an answer always belongs to it.
 
 mod merge;
 
@@ -16,50 +16,51 @@ use crate::storage::{AttachmentView, Attachments};
 use crate::time::Moment;
 use crate::view::Snapshot;
 
-/// When nothing can go on without a relist, relists may fail for this long before the attempt does. The same time that the
-/// API server may be away by default.
-const VAIN_LIMIT: Duration = Duration::from_mins(30);
+/// If no work can go on without a relist, the attempt fails after relists have failed for this long. Equal to the
+/// default of the longest outage of the API server.
+const FAILURE_LIMIT: Duration = Duration::from_mins(30);
 
-/// Bookkeeping of an attempt's relists, and of the watches.
+/// State of an attempt's relists, and of the watches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Relists {
-    on_its_way: Option<Relist>,
-    /// When the last relist was asked for.
+    in_flight: Option<Relist>,
+    /// Time when the last relist was asked for.
     asked: Moment,
-    /// Nothing is sent to the cluster before a relist has come: the API server was away, and what is known is old.
-    is_owed: bool,
-    /// The last relist showed something attached that the watches do not show: they may be late, or the relist was.
-    is_at_odds: bool,
-    /// The last relists told nothing.
-    in_vain: Option<InVain>,
+    /// True if no eviction may be sent before a relist has come: the API server was away, so the known state is out of
+    /// date.
+    is_required: bool,
+    /// True if the last relist showed an attachment that the watches do not show: either of them may be late.
+    is_contradicted: bool,
+    /// The last relists failed: they had no usable result.
+    failed: Option<FailedRelists>,
     /// The last snapshot of the watches alone.
     watched: Option<Arc<Snapshot>>,
 }
 
-/// A relist that is on its way.
+/// A relist in flight.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Relist {
-    /// It has to show that the node is drained.
+    /// True for the final check: it must show that the node is drained.
     pub(crate) is_final_check: bool,
-    /// It also lists what is attached to the node, and what the claims of its pods are bound to.
+    /// True if it also lists the node's attachments, and the volumes to which the claims of its pods are bound.
     pub(crate) volumes: bool,
-    /// It was asked for before the API server went away: its answer is old.
+    /// True if it was asked for before the API server went away: its answer is out of date.
     is_stale: bool,
-    /// The snapshot of the watches when it was asked for.
+    /// Snapshot of the watches when it was asked for.
     watched_before: Option<Arc<Snapshot>>,
 }
 
-/// Relists that told nothing, in a row.
+/// Relists without a usable result, in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct InVain {
-    /// The first of them came then.
+struct FailedRelists {
+    /// Time of the first of them.
     since: Moment,
     times: u32,
-    /// Why the last one told nothing.
+    /// Error of the last one.
     why: String,
-    /// Since when the server refuses to list attachments (401, 403), with every relist.
+    /// Start of the server's refusals (401, 403) to list attachments, if every relist since then was refused.
     refused_since: Option<Moment>,
-    /// The next relist is asked for then.
+    /// Time for the next relist.
     next: Moment,
 }
 
@@ -67,47 +68,47 @@ impl Relists {
     /// Notes that a relist is asked for.
     pub(crate) fn ask(&mut self, is_final_check: bool, volumes: bool, now: Moment) {
         let watched_before = self.watched.clone();
-        self.on_its_way = Some(Relist { is_final_check, volumes, is_stale: false, watched_before });
+        self.in_flight = Some(Relist { is_final_check, volumes, is_stale: false, watched_before });
         self.asked = now;
     }
 
-    /// When the last relist was asked for.
+    /// Time when the last relist was asked for.
     pub(crate) fn asked(&self) -> Moment {
         self.asked
     }
 
-    /// When a relist may be asked for; `None` while one is on its way.
+    /// Earliest time for a relist; `None` while one is in flight.
     pub(crate) fn free(&self) -> Option<Moment> {
-        let next = self.in_vain.as_ref().map_or(Moment(0), |vain| vain.next);
-        self.on_its_way.is_none().then_some(next)
+        let next = self.failed.as_ref().map_or(Moment(0), |failed| failed.next);
+        self.in_flight.is_none().then_some(next)
     }
 
-    /// Nothing is sent to the cluster before a relist has come.
-    pub(crate) fn is_owed(&self) -> bool {
-        self.is_owed
+    /// True if no eviction may be sent before a relist has come.
+    pub(crate) fn is_required(&self) -> bool {
+        self.is_required
     }
 
-    /// The API server was away and is back: nothing is sent before a relist that was asked for from now on.
-    pub(crate) fn owe(&mut self) {
-        self.is_owed = true;
-        if let Some(relist) = &mut self.on_its_way {
+    /// The API server is back after an outage: no eviction is sent before a relist that is asked for from now on.
+    pub(crate) fn require(&mut self) {
+        self.is_required = true;
+        if let Some(relist) = &mut self.in_flight {
             relist.is_stale = true;
         }
-        self.in_vain = None;
+        self.failed = None;
     }
 
-    /// The relist that is answered now; `None` if none was asked for, or its answer is old.
+    /// Takes the relist that is answered now; `None` if none was asked for, or its answer is out of date.
     pub(crate) fn answered(&mut self) -> Option<Relist> {
-        self.on_its_way.take().filter(|relist| !relist.is_stale)
+        self.in_flight.take().filter(|relist| !relist.is_stale)
     }
 
-    /// The relist told nothing: the next one follows after a back-off, 0.5 s at first and 20 s at most.
-    pub(crate) fn note_vain(&mut self, why: String, is_refusal: bool, now: Moment) {
-        let before = self.in_vain.take();
-        let times = before.as_ref().map_or(0, |vain| vain.times).saturating_add(1);
-        let refused_before = before.as_ref().and_then(|vain| vain.refused_since);
-        self.in_vain = Some(InVain {
-            since: before.map_or(now, |vain| vain.since),
+    /// Notes a relist without a usable result: the next one follows after a back-off, 0.5 s at first and 20 s at most.
+    pub(crate) fn note_failure(&mut self, why: String, is_refusal: bool, now: Moment) {
+        let before = self.failed.take();
+        let times = before.as_ref().map_or(0, |failed| failed.times).saturating_add(1);
+        let refused_before = before.as_ref().and_then(|failed| failed.refused_since);
+        self.failed = Some(FailedRelists {
+            since: before.map_or(now, |failed| failed.since),
             times,
             why,
             refused_since: is_refusal.then(|| refused_before.unwrap_or(now)),
@@ -115,33 +116,33 @@ impl Relists {
         });
     }
 
-    /// The relist tells enough to be taken in. The snapshot that is known with it: that of the relist, except where the
-    /// watches have shown something newer. `known` is what was known before.
-    pub(crate) fn take_in(
+    /// Applies a relist. Returns the new known state: that of the relist, except where the watches have shown a later
+    /// change. `known` is the state before.
+    pub(crate) fn apply(
         &mut self,
         relist: &Relist,
         found: &Snapshot,
         known: Option<&Snapshot>,
     ) -> Arc<Snapshot> {
-        self.in_vain = None;
-        self.is_owed = false;
-        self.is_at_odds = relist.volumes && self.shows_more_attached(found);
+        self.failed = None;
+        self.is_required = false;
+        self.is_contradicted = relist.volumes && self.shows_more_attached(found);
         let nothing = Snapshot::default();
         let before = relist.watched_before.as_deref().unwrap_or(&nothing);
         let watched = self.watched.as_deref().unwrap_or(before);
         Arc::new(merge::snapshot(before, watched, found, known, relist.volumes))
     }
 
-    /// Takes a snapshot of the watches, and tells what is known with it. `known` is what was known before.
+    /// Applies a snapshot of the watches. Returns the new known state; `known` is the state before.
     ///
-    /// Of the pods only what the watches show otherwise than before is news: a watch that lags behind the last relist goes
-    /// on to show pods that the relist has shown to be gone.
+    /// Only pods that have changed in the watches override the known state: a watch that lags behind the last relist
+    /// still shows pods which the relist has shown to be gone.
     pub(crate) fn watch(&mut self, mut snapshot: Arc<Snapshot>, known: Option<&Snapshot>) -> Arc<Snapshot> {
         let before = self.watched.replace(Arc::clone(&snapshot));
         let Some(known) = known else {
             return snapshot;
         };
-        // Where the watches are not asked about volumes, relists tell.
+        // If the watches do not cover volumes, keep what relists have shown.
         if snapshot.storage.attachments == Attachments::NotAsked
             && known.storage.attachments != Attachments::NotAsked
         {
@@ -155,8 +156,8 @@ impl Relists {
         snapshot
     }
 
-    /// The contradiction, if there is one, when the server says that the node does not exist. `is_known`: this drain has
-    /// seen the node cordoned.
+    /// The contradiction, if there is one, when the server says that the node does not exist. `is_known`: this drain
+    /// has seen the node cordoned.
     pub(crate) fn contradiction(&self, found: &Snapshot, is_known: bool) -> Option<String> {
         let says = "the API server says that the node does not exist";
         if !found.pods.is_empty() {
@@ -169,19 +170,19 @@ impl Relists {
         }
     }
 
-    /// The watches show other pods than are known from the last relist: they are late, however busy they are.
+    /// True if the watches show other pods than the last relist: they are late, even if they show many changes.
     pub(crate) fn is_watch_late(&self, known: &Snapshot) -> bool {
         let Some(watched) = &self.watched else { return false };
         known.pods.iter().map(|pod| &pod.id).ne(watched.pods.iter().map(|pod| &pod.id))
     }
 
-    /// The watches tell what is attached to the node, and the last relist agrees.
+    /// True if the watches cover the node's attachments, and the last relist agrees with them.
     pub(crate) fn is_watching_attachments(&self) -> bool {
         let is_asked = |watched: &Arc<Snapshot>| watched.storage.attachments != Attachments::NotAsked;
-        self.watched.as_ref().is_some_and(is_asked) && !self.is_at_odds
+        self.watched.as_ref().is_some_and(is_asked) && !self.is_contradicted
     }
 
-    /// The relist shows something attached to its node that the watches do not show.
+    /// True if the relist shows an attachment of its node that the watches do not show.
     fn shows_more_attached(&self, found: &Snapshot) -> bool {
         let (Some(watched), Some(node)) = (&self.watched, &found.node) else { return false };
         let listed = watched.node.as_ref().map(|node| node.volumes_attached.as_slice()).unwrap_or_default();
@@ -201,23 +202,23 @@ impl Relists {
         found.iter().any(|attachment| attachment.node == node.name && !is_known(attachment))
     }
 
-    /// Why the last relist told nothing.
+    /// Error of the last relist, if it had no usable result.
     pub(crate) fn error(&self) -> Option<&str> {
-        self.in_vain.as_ref().map(|vain| vain.why.as_str())
+        self.failed.as_ref().map(|failed| failed.why.as_str())
     }
 
-    /// How often and since when relists have told nothing.
+    /// Number and start of the failed relists in a row.
     pub(crate) fn failures(&self) -> Option<(u32, Moment)> {
-        self.in_vain.as_ref().map(|vain| (vain.times, vain.since))
+        self.failed.as_ref().map(|failed| (failed.times, failed.since))
     }
 
-    /// When the server's refusal to list attachments counts.
-    pub(crate) fn refusal_counts(&self) -> Option<Moment> {
-        Some(self.in_vain.as_ref()?.refused_since? + REFUSAL_LASTS)
+    /// Time from which on the server's refusal to list attachments counts.
+    pub(crate) fn refusal_counts_from(&self) -> Option<Moment> {
+        Some(self.failed.as_ref()?.refused_since? + REFUSAL_LASTS)
     }
 
-    /// When relists have failed for too long, for an attempt that cannot go on without.
-    pub(crate) fn vain_counts(&self) -> Option<Moment> {
-        Some(self.in_vain.as_ref()?.since + VAIN_LIMIT)
+    /// Time from which on failed relists fail an attempt that cannot go on without one.
+    pub(crate) fn failures_count_from(&self) -> Option<Moment> {
+        Some(self.failed.as_ref()?.since + FAILURE_LIMIT)
     }
 }

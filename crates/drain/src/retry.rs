@@ -1,41 +1,41 @@
-//! Back-off: when a call that failed is tried again.
+//! Back-off: the pauses before a failed call is tried again.
 
 use std::time::Duration;
 
-/// First pause after a busy server or a broken connection; doubles up to [`LONGEST`].
+/// First pause after an answer of a busy server or a broken connection; doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Longest pause: a server that is busy for long is asked this often.
+/// Longest pause between two tries while the server stays busy.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Upper limit of a server's `Retry-After`: a wrong header must not cost the whole attempt.
+/// Upper limit for a server's `Retry-After`: a wrong header must not use up the whole attempt.
 const LONGEST_WISH: Duration = Duration::from_mins(5);
 
-/// A pause is spread by a quarter of this at most: enough to part pods, and no number that overflows.
+/// Pauses are spread by up to a quarter of this at most: enough to separate pods, and small enough not to overflow.
 const LONGEST_SPREAD: Duration = Duration::from_hours(1);
 
-/// No refused pod is asked about again sooner, whatever the policy says: a policy without a pause must not turn in a loop.
+/// Shortest pause for a refused pod, whatever the policy says: a policy without a pause must not cause a busy loop.
 pub(crate) const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
-/// The pause before try number `tries + 1`: what the server asked for, else doubling from 0.5 s to 20 s; in both
-/// cases spread.
+/// Pause before try number `tries + 1`: the server's `Retry-After`, else doubling from 0.5 s to 20 s; spread in both
+/// cases.
 pub fn pause(tries: u32, after: Option<Duration>, uid: &str) -> Duration {
     let doubled = || SHORTEST.saturating_mul(1 << tries.saturating_sub(1).min(6)).min(LONGEST);
     spread_out(after.map_or_else(doubled, retry_after), tries, uid)
 }
 
-/// The server's `Retry-After`, cut to what is followed. Our own settings are not cut.
+/// The server's `Retry-After`, limited. Our own settings are not limited.
 pub fn retry_after(after: Duration) -> Duration {
     after.min(LONGEST_WISH)
 }
 
-/// Longer by up to a quarter, so that pods refused together do not come back together. By how much is taken from the
-/// pod's UID: decisions stay repeatable.
+/// The pause, extended by up to a quarter, so that pods which were refused together are not tried again together. The
+/// extension is derived from the pod's UID, so that decisions are repeatable.
 pub(crate) fn spread_out(pause: Duration, tries: u32, uid: &str) -> Duration {
     pause.saturating_add(pause.min(LONGEST_SPREAD).mul_f64(spread(uid, tries) / 4.0))
 }
 
-/// A number in 0..1 out of the UID and the count of tries (FNV-1a).
+/// A number in 0..1, derived from the UID and the count of tries (FNV-1a).
 fn spread(uid: &str, tries: u32) -> f64 {
     let hash = uid
         .bytes()

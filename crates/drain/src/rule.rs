@@ -1,4 +1,4 @@
-//! Rules by which an operator tells some pods from others.
+//! Rules of an operator for the drain of some pods.
 
 use std::time::Duration;
 
@@ -9,48 +9,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::view::PodView;
 
-/// What a rule does with the pods that it selects.
+/// Handling of the pods that a rule selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
-    /// They leave, as all others do.
+    /// They are evicted like all others.
     #[default]
     Drain,
-    /// They stay, and nobody waits for them.
+    /// They stay, and the drain does not wait for them.
     Skip,
-    /// They end by themselves, and are waited for.
+    /// They end by themselves; the drain waits for that.
     WaitCompleted,
 }
 
 impl Behaviour {
-    /// The behaviour that is written like this, in a `[[rule]]` and in the label of a pod.
+    /// Parses the word that is used in a `[[rule]]` and in the label of a pod.
     pub fn of_word(word: &str) -> Option<Self> {
         let word: StrDeserializer<'_, NotAWord> = word.into_deserializer();
         Self::deserialize(word).ok()
     }
 }
 
-/// One rule. The first one that matches a pod counts.
+/// One rule. The first rule that matches a pod is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name, for messages.
+    /// Name, for messages.
     pub name: String,
-    /// Which labels the pods have; `None` = any.
+    /// Labels of the pods; `None` = any.
     pub selector: Option<Selector>,
-    /// Their namespace; `None` = any.
+    /// Namespace of the pods; `None` = any.
     pub namespace: Option<String>,
-    /// Kind of their controller, such as `StatefulSet`; `None` = any, also none.
+    /// Kind of their controller, such as `StatefulSet`; `None` = any kind, or no controller.
     pub owner_kind: Option<String>,
-    /// What is done with them.
+    /// Handling of the pods.
     pub behaviour: Behaviour,
-    /// Pods of a higher order leave when all of the lower ones are gone and their volumes detached; 0 without a rule.
+    /// Pods of a higher order leave after all pods of the lower ones are gone and their volumes are detached; 0 without
+    /// a rule.
     pub order: i32,
-    /// Grace period sent with their eviction; `None` leaves it to the policy or the pod.
+    /// Grace period to send with their eviction; `None` = the policy's or the pod's own.
     pub grace: Option<Duration>,
 }
 
 impl Rule {
-    /// Whether the rule is about this pod.
+    /// True if the rule applies to this pod.
     pub fn matches(&self, pod: &PodView) -> bool {
         let kind = pod.controller.as_ref().map(|controller| controller.kind.as_str());
         self.selector.as_ref().is_none_or(|selector| selector.selects(&pod.labels))

@@ -1,7 +1,7 @@
-//! The state machine of one drain attempt.
+//! State machine of one drain attempt.
 //!
-//! Level-triggered: each event brings the attempt up to date, then [`advance`] or [`prove`] looks at the whole of it.
-//! `docs/reference/states-drain.md` has the diagram; a test holds it to the code.
+//! Level-triggered: each event updates the attempt, then [`advance`] or [`verify`] decides from the whole attempt.
+//! `docs/reference/states-drain.md` has the diagram; a test compares it with the code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,50 +12,50 @@ use crate::outcome::{Failure, Outcome};
 use crate::policy::Policy;
 use crate::time::Moment;
 
-/// Proofs lie at least this far apart.
-const PROOF_SPACING: Duration = Duration::from_secs(1);
+/// Shortest time between two lists of the final check.
+const FINAL_CHECK_SPACING: Duration = Duration::from_secs(1);
 
-/// Where the drain of the node is.
+/// State of the drain of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum State {
-    /// Nothing to do.
+    /// No attempt has begun.
     #[default]
     Idle,
-    /// Pods are being moved away.
+    /// Pods are being evicted.
     Draining(Attempt),
-    /// The node looks empty; fresh lists have to prove it.
+    /// Final check: all pods seem to be gone, and fresh lists must confirm it.
     Verifying(Attempt, FinalCheck),
-    /// Over. The attempt stays for the report.
+    /// The attempt has ended. It is kept for the report.
     Ended(Attempt, Outcome),
 }
 
-/// How far the proof is that the node is empty.
+/// Progress of the final check, which confirms that the node is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinalCheck {
-    /// When the next fresh list may be asked for.
+    /// Earliest time for the next fresh list.
     next: Moment,
-    /// The first of the clean lists in a row.
+    /// Time of the first clean list, if all lists since then were clean.
     clean_since: Option<Moment>,
 }
 
 impl FinalCheck {
-    /// A clean list has come, and another one has to follow.
+    /// True if one clean list has come and a second one must follow.
     pub fn is_half_done(&self) -> bool {
         self.clean_since.is_some()
     }
 }
 
-/// The consequence of an event for the attempt that runs.
+/// Consequence of an event for the running attempt.
 enum Next {
-    /// The attempt is up to date; look at the whole of it.
+    /// The attempt is updated; decide from its whole state.
     GoOn,
-    /// A fresh list shows the node clean.
+    /// A fresh list of the final check has shown the node empty.
     Clean,
-    /// It is over.
+    /// The attempt has ended.
     End(Outcome),
 }
 
-/// The next state, and what to do.
+/// Applies an event. Returns the next state and the effects.
 pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     match event {
         Event::Start { attempt, api_back } => {
@@ -69,7 +69,7 @@ pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State,
         Event::Snapshot(snapshot) => {
             update(state, now, policy, |attempt, _| attempt.watched(snapshot, now, policy))
         }
-        // While the end is proven no pod is left that an answer or findings could be about.
+        // During the final check no pod is left that an answer or findings could be about.
         Event::Answer { attempt: number, uid, answer } => update(state, now, policy, |attempt, check| {
             if check.is_none() && number == attempt.number() {
                 attempt.answered(&uid, answer, now, policy);
@@ -80,14 +80,14 @@ pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State,
                 attempt.find(findings);
             }
         }),
-        Event::Relisted { attempt: number, result: look } => go_on(state, now, policy, |attempt, _| {
+        Event::Relisted { attempt: number, result } => go_on(state, now, policy, |attempt, _| {
             if number == attempt.number() {
-                relisted(attempt.relisted(look, now, policy))
+                relisted(attempt.relisted(result, now, policy))
             } else {
                 Next::GoOn
             }
         }),
-        // An attempt that has seen the node once goes on with what it knows.
+        // An attempt that already has a snapshot continues with it.
         Event::Unseen { why } => go_on(state, now, policy, |attempt, _| match attempt.snapshot() {
             None => Next::End(Outcome::Failed(Failure::Unseen(why))),
             Some(_) => Next::GoOn,
@@ -107,12 +107,12 @@ fn relisted(relisted: Relisted) -> Next {
     match relisted {
         Relisted::NodeGone => Next::End(Outcome::NodeGone),
         Relisted::Uncordoned => Next::End(Outcome::Failed(Failure::Uncordoned)),
-        Relisted::TakenIn { proves: true } => Next::Clean,
-        Relisted::TakenIn { proves: false } | Relisted::InVain => Next::GoOn,
+        Relisted::Applied { proves: true } => Next::Clean,
+        Relisted::Applied { proves: false } | Relisted::Failed => Next::GoOn,
     }
 }
 
-/// Begins an attempt, unless one runs already: one drain at a time.
+/// Begins an attempt, unless another one runs: a node has one drain at a time.
 fn begin(state: State, attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     match state {
         State::Idle | State::Ended(..) => advance(attempt, now, policy),
@@ -132,7 +132,8 @@ fn update(
     })
 }
 
-/// Changes the attempt that runs, and looks at the whole of it. Without one nothing changes: an outcome is final.
+/// Changes the running attempt and decides from its whole state. Without a running attempt nothing changes: an outcome
+/// is final.
 fn go_on(
     state: State,
     now: Moment,
@@ -155,7 +156,7 @@ fn go_on(
     }
 }
 
-/// Looks at the whole attempt: over, to be proven, or more to send.
+/// Decides from the whole attempt: end it, begin the final check, or send more evictions.
 fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     if !attempt.is_away() {
         attempt.tick(now, policy);
@@ -180,7 +181,7 @@ fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Ef
     (State::Draining(attempt), effects)
 }
 
-/// Stays in Verifying, and asks for the next fresh list when it is due.
+/// Continues the final check, and asks for the next fresh list when it is due.
 fn verify(mut attempt: Attempt, mut check: FinalCheck, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     if let Some(failure) = attempt.failure(now, policy) {
         return end(attempt, Outcome::Failed(failure));
@@ -188,7 +189,7 @@ fn verify(mut attempt: Attempt, mut check: FinalCheck, now: Moment, policy: &Pol
     let mut effects = Vec::new();
     let due = |attempt: &Attempt, check: &FinalCheck| Some(attempt.relist_free()?.max(check.next));
     if due(&attempt, &check).is_some_and(|due| due <= now) {
-        check.next = now + PROOF_SPACING;
+        check.next = now + FINAL_CHECK_SPACING;
         effects.push(attempt.ask(true, now, policy));
     }
     let next = due(&attempt, &check).unwrap_or(Moment::NEVER);
@@ -196,17 +197,17 @@ fn verify(mut attempt: Attempt, mut check: FinalCheck, now: Moment, policy: &Pol
     (State::Verifying(attempt, check), effects)
 }
 
-/// A fresh list proves the node drained: enough, or once more later?
+/// Handles a clean list in the final check: the drain ends, or a second list must follow later.
 fn clean(attempt: Attempt, mut check: FinalCheck, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     if let Some(failure) = attempt.failure(now, policy) {
         return end(attempt, Outcome::Failed(failure));
     }
     if attempt.is_away() {
-        // An answer from before the outage: the clocks stand still and nothing is concluded.
+        // The answer was sent before the outage: ignore it, because all clocks stand still during an outage.
         return verify(attempt, check, now, policy);
     }
     let clean_since = *check.clean_since.get_or_insert(now);
-    let settled = if attempt.needs_second_proof() { clean_since + policy.settle } else { clean_since };
+    let settled = if attempt.needs_second_check() { clean_since + policy.settle } else { clean_since };
     let enough = settled.max(attempt.scheduler_is_fresh_at());
     if enough <= now {
         return end(attempt, Outcome::Drained);

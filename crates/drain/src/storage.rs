@@ -1,34 +1,34 @@
-//! Views of what a pod's volumes hang on: claims, volumes, attachments.
+//! Views of the storage objects of a pod: claims, volumes, attachments.
 
-/// The known facts about volumes. `cluster` fills them in as soon as a pod of the node has a claim, and in each proof.
+/// Known storage objects. `cluster` fills them in as soon as a pod of the node has a claim, and in each final check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
-    /// PersistentVolumeClaims; at least those that pods of the node name. A claim that does not exist is listed as
-    /// well, unbound: a claim that is not listed has not been asked for yet.
+    /// PersistentVolumeClaims; at least those of the node's pods. A claim that does not exist is listed too, as
+    /// unbound: a claim that is not listed has not been looked up yet.
     pub claims: Vec<ClaimView>,
-    /// Why claims cannot be read, if they cannot: then nothing tells which volumes a pod has.
+    /// Error if claims cannot be read: then the volumes of a pod are unknown.
     pub claims_unreadable: Option<String>,
-    /// PersistentVolumes; at least those that these claims are bound to.
+    /// PersistentVolumes; at least those to which these claims are bound.
     pub volumes: Vec<VolumeView>,
     /// CSI drivers that never attach (`CSIDriver.spec.attachRequired: false`).
     pub drivers_without_attach: Vec<String>,
     /// VolumeAttachments: all of this node, and at least those of the volumes above.
     pub attachments: Attachments,
-    /// Another node is Ready and takes pods. `None`: not known.
+    /// True if another node is Ready and accepts pods; `None` if it is not known.
     pub peer_takes_pods: Option<bool>,
 }
 
-/// The known VolumeAttachments.
+/// Known VolumeAttachments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Attachments {
-    /// They were not asked for: no pod of the node has had a claim yet.
+    /// Not requested yet: no pod of the node has had a claim.
     #[default]
     NotAsked,
-    /// The API server does not have them: only `node.status.volumesAttached` tells.
+    /// The API server does not have this kind: only `node.status.volumesAttached` shows what is attached.
     NotServed,
-    /// They cannot be read, so nothing proves that a volume is detached.
+    /// They cannot be read, for this reason, so it cannot be confirmed that a volume is detached.
     Unreadable(String),
-    /// The existing ones.
+    /// All that exist.
     Listed(Vec<AttachmentView>),
 }
 
@@ -41,7 +41,7 @@ pub struct ClaimView {
     pub name: String,
     /// UID of the controlling owner; a generic ephemeral volume's claim is owned by its pod.
     pub owner: Option<String>,
-    /// `spec.volumeName`; empty as long as the claim is not bound.
+    /// `spec.volumeName`; empty if the claim is not bound.
     pub volume: String,
 }
 
@@ -64,7 +64,7 @@ pub struct CsiSource {
 }
 
 impl CsiSource {
-    /// The name that the volume has in `node.status.volumesAttached` and `volumesInUse`.
+    /// Name of the volume in `node.status.volumesAttached` and `volumesInUse`.
     pub fn attached_name(&self) -> String {
         format!("kubernetes.io/csi/{}^{}", self.driver, self.handle)
     }
@@ -73,7 +73,7 @@ impl CsiSource {
 /// A VolumeAttachment, trimmed to what decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttachmentView {
-    /// Its own name.
+    /// Name of the VolumeAttachment itself.
     pub name: String,
     /// `spec.attacher`: the CSI driver that attaches and detaches.
     pub driver: String,
@@ -83,6 +83,6 @@ pub struct AttachmentView {
     pub node: String,
     /// `status.attached`. Stays true while the volume is being detached.
     pub attached: bool,
-    /// The driver's error while detaching; empty if there is none.
+    /// Error of the driver while detaching; empty if there is none.
     pub detach_error: String,
 }

@@ -1,4 +1,4 @@
-//! Which pods do not leave, and what does not work with each: for lines that people read. Nothing is decided by it.
+//! Pods that do not leave, and the problem of each, for lines that people read. No decision depends on it.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +11,50 @@ use crate::view::PodId;
 /// One pod that does not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckPod {
-    /// Which pod.
+    /// Namespace, name and UID.
     pub pod: PodId,
-    /// What does not work.
+    /// Kind of the problem.
     pub kind: StuckKind,
-    /// Who or what is in the way.
+    /// Cause of the problem.
     pub cause: String,
     /// What a person can do; empty if nothing is known.
     pub hint: String,
-    /// Since when.
+    /// Start of the problem.
     pub since: Moment,
-    /// When its eviction is tried again, if that is known.
+    /// Time of the next eviction, if it is known.
     pub next: Option<Moment>,
 }
 
-/// What does not work.
+/// Kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StuckKind {
     /// Its eviction is refused, and tried again.
     Refused,
     /// Its eviction is refused, and not tried again.
     Final,
-    /// It has been told to go, and does not.
+    /// Its eviction was accepted, and it does not terminate.
     Stuck,
-    /// Its eviction is accepted each time, and its owner makes it anew on this node.
+    /// Its eviction is accepted each time, and its owner creates it again on this node.
     Returns,
 }
 
 impl StuckPod {
-    /// What tells one trouble from another: numbers that only count on make no new one.
+    /// Identifies the problem: kind and cause without digits, so that a changed number does not make it a new problem.
     pub fn sign(&self) -> String {
         let words: String = self.cause.chars().filter(|letter| !letter.is_ascii_digit()).collect();
         format!("{:?} {words}", self.kind)
     }
 
-    /// The same is wrong with the other pod, so one line serves both.
+    /// True if the other pod has the same problem, so that one line serves both.
     pub fn is_same(&self, other: &Self) -> bool {
         self.kind == other.kind && self.cause == other.cause && self.hint == other.hint
     }
 }
 
-/// Every pod that does not leave, in the order of the lines. What the policy forbids is no trouble: it ends the drain,
-/// and is told then.
+/// Every pod that does not leave, in the order of the lines. Pods that the policy forbids to evict are left out: they
+/// end the drain, and are shown then.
 pub fn stuck_pods(lines: &[Line], blocked: &[Blocked]) -> Vec<StuckPod> {
-    // There may be a thousand of them.
+    // A map, because there may be a thousand blocked pods.
     let blocked: BTreeMap<&str, &Blocked> =
         blocked.iter().map(|blocked| (blocked.pod.uid.as_str(), blocked)).collect();
     let of = |line: &Line| blocked.get(line.id.uid.as_str()).copied();

@@ -1,4 +1,4 @@
-//! One attempt, told as events and the effects they must bring: what the tests of this crate share.
+//! Shared parts of the tests of this crate: an attempt that gets events and must answer with effects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,16 +48,16 @@ impl Bench {
         self.send(Event::Snapshot(Arc::new(snapshot)))
     }
 
-    /// Answers the look that is on its way. A server that was asked about attachments has told of them: of none, if the
+    /// Answers the relist in flight. If attachments were asked for, the answer has them: an empty list, if the
     /// snapshot says nothing.
-    pub(crate) fn proof(&mut self, mut snapshot: Snapshot) -> Vec<Effect> {
+    pub(crate) fn answer_relist(&mut self, mut snapshot: Snapshot) -> Vec<Effect> {
         if snapshot.storage.attachments == Attachments::NotAsked {
             snapshot.storage.attachments = Attachments::Listed(vec![]);
         }
         self.send(Event::Relisted { attempt: 1, result: Ok(Arc::new(snapshot)) })
     }
 
-    /// The watches have been silent for so long that a fresh look is asked for.
+    /// The watches have been silent for so long that a relist is asked for.
     pub(crate) fn silence(&mut self) -> Vec<Effect> {
         self.after(crate::attempt::REFRESH)
     }
@@ -146,10 +146,10 @@ pub(crate) fn refusal() -> Answer {
     Answer::Budget(BudgetRefusal { text: "needs 1 healthy pods and has 1 currently".into(), after: None })
 }
 
-/// A proof: a fresh look that also asks about attachments.
+/// A final check: a relist that also lists attachments.
 pub(crate) const RELIST: Effect = Effect::Relist { attempt: 1, volumes: true };
 
-/// A fresh look in place of a silent watch.
+/// A relist in place of a silent watch.
 pub(crate) const REFRESH: Effect = Effect::Relist { attempt: 1, volumes: false };
 
 mod attempt;

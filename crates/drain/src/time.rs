@@ -1,33 +1,33 @@
-//! The time that decides: milliseconds of `CLOCK_BOOTTIME`.
+//! Time for decisions: milliseconds of `CLOCK_BOOTTIME`.
 
 use std::ops::Add;
 use std::time::Duration;
 
 /// A point in time: milliseconds since this boot, suspend included (`CLOCK_BOOTTIME`).
 ///
-/// It never jumps, it can be stored, and it survives a restart of the agent; it means nothing in another
-/// boot. The wall clock, which is wrong on many devices until NTP answers, decides nothing.
+/// It never jumps, can be stored, and survives a restart of the agent; it has no meaning in another boot. No decision
+/// uses the wall clock, which is wrong on many devices until NTP answers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// The end of time: for waits without an end.
+    /// A time that never comes, for waits without an end.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// Duration since `earlier`; zero if that is in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment that lies so long before this one; at the earliest the boot.
+    /// The moment this long before `self`; never before the boot.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// How long until `later`; zero if it has passed.
+    /// Duration until `later`; zero if it has passed.
     pub fn until(self, later: Self) -> Duration {
         later.since(self)
     }

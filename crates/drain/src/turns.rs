@@ -1,7 +1,7 @@
-//! The turns of pods with attached volumes, which leave one after another.
+//! Turns of pods with attached volumes, which leave one after another.
 //!
-//! A pod with attached volumes has its turn from its eviction until its volumes are attached elsewhere, or until the
-//! policy does not wait any longer. A refusal ends a turn: one blocked pod must not hold up the others.
+//! A pod's turn lasts from its eviction until its volumes are attached elsewhere, or until a time limit of the policy.
+//! A refusal ends the turn, so that one blocked pod does not hold up the others.
 
 use std::time::Duration;
 
@@ -9,48 +9,48 @@ use crate::policy::Policy;
 use crate::time::Moment;
 use crate::view::PodId;
 
-/// The turns that are not over.
+/// The turns that have not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Turns(Vec<Turn>);
 
-/// The turn of one pod. Others only read it: [`Turns`] hands none out to be changed.
+/// Turn of one pod. Other modules can only read it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) pod: PodId,
     /// Names of the pod's volumes.
     pub(crate) volumes: Vec<String>,
-    /// The pod's owner recreates it elsewhere, as far as one can tell, so its volumes will be attached there.
+    /// True if the pod's owner probably creates it again elsewhere, so that its volumes will be attached there.
     pub(crate) reattaches: bool,
-    /// The pod has to be gone and its volumes detached by then, or the next pod's turn comes.
+    /// Time limit for the end of the pod and the detaching of its volumes; after it the next pod's turn comes.
     limit: Moment,
-    /// Since when its volumes are detached.
+    /// Time when its volumes were detached.
     detached: Option<Moment>,
 }
 
-/// The conditions that a turn waits for, as the last snapshot shows them.
+/// Conditions that a turn waits for, from the last snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
-    /// The pod is still there; true if it is on its way out.
+    /// `Some` while the pod exists; true if it is terminating or about to.
     pub(crate) pod: Option<bool>,
-    /// A volume of the pod is still being detached.
+    /// True while a volume of the pod is being detached.
     pub(crate) detaches: bool,
-    /// A volume of the pod is detached and may be attached to another node, which has not happened yet.
+    /// True while a detached volume of the pod is expected on another node.
     pub(crate) attaches: bool,
 }
 
-/// How a turn ends.
+/// Reason for the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The pod was refused: it needs another turn.
     Refused,
-    /// All is done, or the pod and its volumes took too long.
+    /// The turn is complete, or the pod and its volumes took too long.
     Over,
     /// No other node has attached the volumes in time.
     NotReattached,
 }
 
 impl Turn {
-    /// The turn waits until another node has this volume.
+    /// True if the turn waits until another node has attached this volume.
     pub(crate) fn awaits_reattach_of(&self, volume: &str) -> bool {
         self.detached.is_some() && self.volumes.iter().any(|name| name == volume)
     }
@@ -71,17 +71,17 @@ impl Turn {
 }
 
 impl Turns {
-    /// All that are not over.
+    /// All turns that have not ended.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Turn> {
         self.0.iter()
     }
 
-    /// Another pod with attached volumes may leave.
+    /// True if another pod with attached volumes may leave.
     pub(crate) fn has_room(&self, policy: &Policy) -> bool {
         self.0.len() < policy.stateful.parallel
     }
 
-    /// Begins the turn of this pod, which may take `grace` to end.
+    /// Begins the turn of this pod, which has `grace` to terminate.
     pub(crate) fn begin(
         &mut self,
         pod: PodId,
@@ -91,12 +91,12 @@ impl Turns {
         now: Moment,
         policy: &Policy,
     ) {
-        // MCM's limit: the grace and the detach time-out together.
+        // The same limit as MCM's: grace period and detach time-out together.
         let limit = now + grace + policy.volumes.detach_timeout;
         self.0.push(Turn { pod, volumes, reattaches, limit, detached: None });
     }
 
-    /// Ends the turns that are over.
+    /// Ends turns, and returns each with its reason.
     pub(crate) fn settle(
         &mut self,
         waits: impl Fn(&Turn) -> Waits,
@@ -114,7 +114,7 @@ impl Turns {
         ended
     }
 
-    /// When the next turn is over without any event.
+    /// Earliest time at which a turn ends without an event.
     pub(crate) fn next_end(&self, policy: &Policy) -> Option<Moment> {
         let end = |turn: &Turn| match turn.detached {
             Some(since) => since + policy.volumes.reattach_timeout,
@@ -123,7 +123,7 @@ impl Turns {
         self.0.iter().map(end).min()
     }
 
-    /// The clocks stood still for so long.
+    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
     pub(crate) fn delay(&mut self, away: Duration) {
         for turn in &mut self.0 {
             turn.limit = turn.limit + away;

@@ -1,7 +1,7 @@
-//! Trimmed views of Kubernetes objects: just what decisions need.
+//! Trimmed views of Kubernetes objects, with only the fields that decisions need.
 //!
-//! `cluster` makes them. Whatever is missing in an object has a named default here, so that no decision
-//! meets an `Option` it has to guess about.
+//! `cluster` makes them. A field that is missing in an object gets a documented default here, so that decisions do not
+//! have to handle an `Option`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use selector::Selector;
 
 use crate::storage::Storage;
 
-/// Identifies one pod for ever, by its UID: a StatefulSet's pod returns under the same name with another UID.
+/// Identifies one pod by its UID: a StatefulSet's pod returns under the same name, but with another UID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodId {
     /// Namespace.
@@ -40,25 +40,25 @@ pub enum Phase {
     Succeeded,
     /// Ended badly.
     Failed,
-    /// Missing or not known to us.
+    /// Missing, or a value that we do not know.
     #[default]
     Unknown,
 }
 
-/// Whether an owner that a pod names is still there.
+/// Whether the owner of a pod exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existence {
     /// The API server has it.
     Present,
     /// The API server answered 404.
     Missing,
-    /// It was not asked for, or cannot be read (no rights, no answer). Treated as present: leaving a DaemonSet's
-    /// pod is safe, since its controller would put it back at once.
+    /// Not looked up, or not readable (no rights, no answer). Treated as present: leaving a DaemonSet's pod is safe,
+    /// since its controller would create it again at once.
     #[default]
     Unknown,
 }
 
-/// The owner reference with `controller: true`.
+/// Owner reference with `controller: true`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controller {
     /// `apiVersion`, such as `apps/v1`.
@@ -69,102 +69,101 @@ pub struct Controller {
     pub name: String,
     /// UID.
     pub uid: String,
-    /// Whether it is still there; looked up for DaemonSets only.
+    /// Whether the owner exists; looked up for DaemonSets only.
     pub existence: Existence,
 }
 
 impl Controller {
-    /// Kubernetes' own DaemonSet. A third party's kind of the same name is an ordinary owner.
+    /// True for Kubernetes' own DaemonSet. A kind of the same name in another API group is an ordinary owner.
     pub fn is_daemon_set(&self) -> bool {
         self.kind == "DaemonSet" && self.api_version == "apps/v1"
     }
 }
 
-/// A volume of a pod that a PersistentVolumeClaim provides.
+/// A PersistentVolumeClaim that a pod uses as a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodClaim {
     /// Name of the claim in the pod's namespace; `<pod>-<volume>` for a generic ephemeral volume.
     pub name: String,
-    /// A generic ephemeral volume: the claim counts only if the pod owns it.
+    /// True for a generic ephemeral volume: then the claim counts only if the pod owns it.
     pub ephemeral: bool,
 }
 
-/// A pod that is on its way out (`metadata.deletionTimestamp` is set).
+/// Deletion state of a pod whose `metadata.deletionTimestamp` is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terminating {
     /// `deletionGracePeriodSeconds`.
     pub grace: Duration,
-    /// How far the API server's clock was past `deletionTimestamp` (request time + grace) when the view was made;
-    /// zero before that.
+    /// Time since `deletionTimestamp` (request time + grace) by the API server's clock when the view was made; zero
+    /// before that time.
     pub overdue: Duration,
-    /// How far the API server's clock was before `deletionTimestamp` when the view was made; zero after that, and when that
-    /// clock is not known.
+    /// Time until `deletionTimestamp` by the API server's clock when the view was made; zero after that time, or if
+    /// that clock is not known.
     pub left: Duration,
 }
 
-/// A pod, trimmed to what decisions need.
+/// A pod, trimmed to the fields that decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a field of the object, and any of them goes with any other"
 )]
 pub struct PodView {
-    /// Which pod.
+    /// Namespace, name and UID.
     pub id: PodId,
     /// `status.phase`.
     pub phase: Phase,
-    /// Condition `Ready` is True.
+    /// True if condition `Ready` is True.
     pub ready: bool,
-    /// Bound to its node without a scheduler (no condition `PodScheduled`): its creator has written `spec.nodeName`. Known only until the kubelet writes the pod's status, which sets that condition as well.
+    /// True if the pod was bound to its node without a scheduler (no condition `PodScheduled`), because its creator has
+    /// written `spec.nodeName`. Known only until the kubelet writes the pod's status, which sets that condition too.
     pub names_node: bool,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Annotation `kubernetes.io/config.mirror` is there, with any value: the kubelet's own static pod.
+    /// True if annotation `kubernetes.io/config.mirror` exists, with any value: a static pod of the kubelet.
     pub mirror: bool,
-    /// The controlling owner, if any.
+    /// Owner reference with `controller: true`, if any.
     pub controller: Option<Controller>,
-    /// Has an `emptyDir` volume, also one in memory.
+    /// True if it has an `emptyDir` volume, on disk or in memory.
     pub empty_dir: bool,
     /// `spec.terminationGracePeriodSeconds`; Kubernetes' default is 30 s.
     pub grace: Duration,
-    /// On its way out.
+    /// Deletion state; `None` for a pod that is not being deleted.
     pub terminating: Option<Terminating>,
-    /// Finalizers that hold the object.
+    /// Finalizers of the object.
     pub finalizers: Vec<String>,
-    /// `spec.priority`, as the admission plugin filled it in; 0 where there is none.
+    /// `spec.priority`, as the admission plugin has filled it in; 0 if missing.
     pub priority: i32,
-    /// Tolerates the taint of a cordoned node: the scheduler may put such a pod back.
+    /// True if it tolerates the taint of a cordoned node: the scheduler may bind such a pod to the node again.
     pub tolerates_cordon: bool,
-    /// The claims that its volumes name, generic ephemeral volumes included.
+    /// Claims of its volumes, generic ephemeral volumes included.
     pub claims: Vec<PodClaim>,
 }
 
 impl PodView {
-    /// The pod has finished, well or badly.
+    /// True if the pod has finished, successfully or not.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// `Kind/name` of the controlling owner, empty without one.
+    /// `Kind/name` of the controller; empty without one.
     pub fn owner(&self) -> String {
         self.controller.as_ref().map(|c| format!("{}/{}", c.kind, c.name)).unwrap_or_default()
     }
 }
 
-/// A PodDisruptionBudget, trimmed to what decisions need.
+/// A PodDisruptionBudget, trimmed to the fields that decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetView {
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// `metadata.resourceVersion`: changes with every write, so that no change of the status is missed.
+    /// `metadata.resourceVersion`. It changes with every write, so no change of the status is missed.
     pub version: String,
-    /// Which pods it guards. `None` guards nothing, an empty selector guards all pods of the namespace
-    /// (`policy/v1`).
+    /// Selector of the pods. `None` selects no pod, an empty selector selects all pods of the namespace (`policy/v1`).
     pub selector: Option<Selector>,
-    /// The spec's generation is newer than the one that the status speaks of, so the server refuses all evictions
-    /// for now.
+    /// True if the status is for an older generation of the spec: the server then refuses all evictions.
     pub status_lags: bool,
     /// `status.expectedPods`.
     pub expected_pods: i32,
@@ -174,67 +173,67 @@ pub struct BudgetView {
     pub desired_healthy: i32,
     /// `status.disruptionsAllowed`.
     pub disruptions_allowed: i32,
-    /// No controller has ever written a status.
+    /// True if no controller has ever written a status.
     pub never_observed: bool,
-    /// The spec uses `maxUnavailable`, for which the disruption controller needs the pods' controllers.
+    /// True if the spec uses `maxUnavailable`, for which the disruption controller needs the pods' controllers.
     pub max_unavailable: bool,
-    /// Why the disruption controller could not work the budget out (condition `DisruptionAllowed`, reason
-    /// `SyncFailed`); empty if it could.
+    /// Error of the disruption controller when it computed the budget (condition `DisruptionAllowed`, reason
+    /// `SyncFailed`); empty if there is none.
     pub sync_failure: String,
-    /// Pods whose eviction was accepted and not yet seen by the disruption controller.
+    /// Pods whose eviction was accepted and which the disruption controller has not handled yet.
     pub disrupted_pods: Vec<String>,
 }
 
-/// A node, trimmed to what decisions need.
+/// A node, trimmed to the fields that decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeView {
     /// Name.
     pub name: String,
     /// UID.
     pub uid: String,
-    /// `spec.unschedulable` is set, or the taint that the node controller makes of it.
+    /// True if `spec.unschedulable` is set, or the taint that the node controller derives from it.
     pub cordoned: bool,
     /// Annotation `ebb.dev/cordoned-by`.
     pub cordoned_by: Option<String>,
-    /// Condition Ready is True.
+    /// True if condition Ready is True.
     pub ready: bool,
-    /// Label `tie-breaker-node=true`: a node that only votes and never takes pods (EVE).
+    /// True with label `tie-breaker-node=true`: a node that only votes and never gets pods (EVE).
     pub tie_breaker: bool,
-    /// `status.nodeInfo.bootID`, empty when the kubelet has not said.
+    /// `status.nodeInfo.bootID`; empty if the kubelet has not reported it.
     pub boot_id: String,
-    /// The condition that makes the node unhealthy (not Ready, or a read-only file system), and for how long.
+    /// Condition that makes the node unhealthy (not Ready, or a read-only file system), with its duration.
     pub unhealthy: Option<Unhealthy>,
-    /// Names in `status.volumesAttached`. Emptied before a detach has even begun (M6).
+    /// Names in `status.volumesAttached`. The list is emptied even before a detach has begun (M6).
     pub volumes_attached: Vec<String>,
-    /// Names in `status.volumesInUse`: the kubelet has them mounted still.
+    /// Names in `status.volumesInUse`: volumes that the kubelet still has mounted.
     pub volumes_in_use: Vec<String>,
 }
 
 impl NodeView {
-    /// The node is cordoned, and this owner says that the cordon is its own.
+    /// True if the node is cordoned with an annotation that names this owner.
     pub fn is_cordoned_by(&self, owner: &str) -> bool {
         self.cordoned && self.cordoned_by.as_deref() == Some(owner)
     }
 }
 
-/// A condition of the node in which its containers cannot be stopped properly.
+/// A condition of the node in which its containers may not be stopped properly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unhealthy {
     /// `NotReady` or `ReadonlyFilesystem`.
     pub condition: String,
-    /// For how long, by the API server's clock, when the view was made.
+    /// Duration of the condition by the API server's clock, when the view was made.
     pub lasting: Duration,
 }
 
-/// A snapshot: all that is known of one node at one time.
+/// A snapshot: the state of one node and its pods at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The node; `None` when the API server has no such node.
+    /// The node; `None` if it does not exist.
     pub node: Option<NodeView>,
-    /// The pods bound to it.
+    /// Pods that are bound to the node.
     pub pods: Vec<PodView>,
     /// All PodDisruptionBudgets of the cluster.
     pub budgets: Vec<BudgetView>,
-    /// The known facts about volumes; none as long as no pod of the node has a claim.
+    /// Known volumes; empty as long as no pod of the node has a claim.
     pub storage: Storage,
 }

@@ -1,8 +1,8 @@
-//! Volumes of pods that leave: which there are, and when each is detached.
+//! Volumes of pods that leave, and when each is detached.
 //!
-//! Always judged by state, never by events. A volume is attached to a node as long as a VolumeAttachment says so or
-//! `node.status.volumesAttached` has its exact name; the latter alone is emptied before the detach has even begun
-//! (M6 in `docs/reference/measured.md`).
+//! Decided by state, never by events. A volume counts as attached to a node as long as a VolumeAttachment exists or
+//! `node.status.volumesAttached` has its exact name; the latter alone is emptied before the detach has even begun (M6
+//! in `docs/reference/measured.md`).
 
 mod index;
 
@@ -18,38 +18,38 @@ use crate::view::{PodId, PodView, Snapshot};
 use self::index::NodeVolume;
 pub use self::index::{Attachment, PodVolume, StorageIndex};
 
-/// One volume of pods that leave, or that a proof found attached to the node without a pod. Others only read it:
-/// `Volumes` hands none out to be changed.
+/// A volume of pods that leave, or one without a pod that the final check found attached to the node. Other modules can
+/// only read it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeTrack {
     /// Name of the PersistentVolume. Where that is not known: the name of the VolumeAttachment, or the one in
     /// `node.status.volumesAttached`.
     pub volume: String,
-    /// The CSI driver, empty if it is not known.
+    /// The CSI driver; empty if it is not known.
     pub driver: String,
-    /// Its name in `node.status.volumesAttached`; `None` when only a VolumeAttachment can tell.
+    /// Its name in `node.status.volumesAttached`; `None` if only a VolumeAttachment can show it.
     attached_name: Option<String>,
     /// `namespace/name` of the claim; empty if no pod was seen with the volume.
     pub claim: String,
-    /// The last pod that was seen to use the volume; all its names are empty if none was.
+    /// The last pod that was seen with the volume; all fields are empty if there was none.
     pub pod: PodId,
     /// Order of the pods that use the volume; the last of all if no pod was seen with it.
     pub order: i32,
-    /// Where the volume is on its way.
+    /// Stage of the volume.
     pub stage: VolumeStage,
-    /// Since when the volume is in its stage.
+    /// Start of the stage.
     pub since: Moment,
-    /// The volume was not attached to another node within the policy's time: a warning.
+    /// True if the volume was not attached to another node within the policy's time: a warning.
     pub is_late: bool,
 }
 
 impl VolumeTrack {
-    /// The volume is still attached, and no pod here uses it.
+    /// True if the volume is still attached, and no pod here uses it.
     pub fn is_attached(&self) -> bool {
         matches!(self.stage, VolumeStage::Detaching | VolumeStage::TimedOut)
     }
 
-    /// The end of the attempt waits for the volume, and so do pods of a higher order.
+    /// True if the end of the attempt and pods of a higher order wait for the volume.
     pub(crate) fn is_awaited(&self, policy: &Policy) -> bool {
         match self.stage {
             VolumeStage::Detaching => true,
@@ -58,26 +58,26 @@ impl VolumeTrack {
         }
     }
 
-    /// Why the volume is not detached, as far as the cluster says.
+    /// Reason for which the volume is not detached, as far as the cluster shows it.
     pub(crate) fn obstacle(&self, index: &StorageIndex<'_>) -> String {
         index.obstacle(&self.volume, self.attached_name.as_deref())
     }
 
-    /// In words: `pv-1 of shop/data, driver csi.example`; without a claim if no pod was seen with the volume.
+    /// Text: `pv-1 of shop/data, driver csi.example`; without a claim if no pod was seen with the volume.
     pub(crate) fn named(&self) -> String {
         let claim = if self.claim.is_empty() { String::new() } else { format!(" of {}", self.claim) };
         let driver = if self.driver.is_empty() { String::new() } else { format!(", driver {}", self.driver) };
         format!("{}{claim}{driver}", self.volume)
     }
 
-    /// The stage after a new snapshot.
+    /// Applies a new snapshot.
     fn see(&mut self, is_used: bool, attachment: Attachment, now: Moment) {
         let stage = match (is_used, attachment, self.stage) {
             (true, _, _) => VolumeStage::InUse,
             (false, Attachment::No, _) => VolumeStage::Detached,
             (false, Attachment::Yes, VolumeStage::TimedOut) => VolumeStage::TimedOut,
             (false, Attachment::Yes, _) => VolumeStage::Detaching,
-            // Nothing new is known: what was proven stays so.
+            // No new facts: a detached volume stays detached.
             (false, Attachment::Unknown, VolumeStage::Detached | VolumeStage::TimedOut) => self.stage,
             (false, Attachment::Unknown, VolumeStage::InUse | VolumeStage::Detaching) => {
                 VolumeStage::Detaching
@@ -89,62 +89,62 @@ impl VolumeTrack {
         self.stage = stage;
     }
 
-    /// When the volume's time to detach is over; `None` if it is not being detached.
+    /// Time limit of the detach; `None` if the volume is not being detached.
     fn expires(&self, policy: &Policy) -> Option<Moment> {
         (self.stage == VolumeStage::Detaching).then(|| self.since + policy.volumes.detach_timeout)
     }
 }
 
-/// Where a volume is on its way.
+/// Stage of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeStage {
     /// A pod of the node uses it.
     InUse,
-    /// Its last user here is gone, and it is still attached here.
+    /// Its last pod here is gone, and it is still attached here.
     Detaching,
-    /// It is being detached for longer than the policy waits.
+    /// The volume has been detaching for longer than the policy waits.
     TimedOut,
-    /// It is not attached here.
+    /// The volume is not attached here.
     Detached,
 }
 
-/// The volumes that a drain waits for, or will have to.
+/// Volumes that a drain waits for now or later.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Volumes {
     /// By name.
     tracks: BTreeMap<String, VolumeTrack>,
-    /// Why it cannot be seen whether the volumes of pods that leave are detached.
-    blind: Option<String>,
+    /// Error if the volumes of pods that leave cannot be read.
+    read_error: Option<String>,
 }
 
-/// The volumes of a pod that has to leave, as a snapshot shows them.
+/// Volumes of a pod that has to leave, from a snapshot.
 #[derive(Debug)]
 pub(crate) struct VolumesOfPod {
     pub(crate) uid: String,
-    /// It is known what the pod's claims are bound to.
+    /// True if the volumes of all the pod's claims are known.
     pub(crate) is_known: bool,
-    /// At least one of them is attached to the node, or may be.
+    /// True if at least one of them is attached to the node, or may be.
     pub(crate) is_attached: bool,
     pub(crate) names: Vec<String>,
 }
 
 impl Volumes {
-    /// All of them, by name.
+    /// All volumes, by name.
     pub(crate) fn all(&self) -> &BTreeMap<String, VolumeTrack> {
         &self.tracks
     }
 
-    /// All of them.
+    /// All volumes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &VolumeTrack> {
         self.tracks.values()
     }
 
-    /// Why it cannot be seen whether the volumes of pods that leave are detached.
-    pub(crate) fn blind(&self) -> Option<&str> {
-        self.blind.as_deref()
+    /// Error if the volumes of pods that leave cannot be read.
+    pub(crate) fn read_error(&self) -> Option<&str> {
+        self.read_error.as_deref()
     }
 
-    /// Takes a new snapshot in, and tells which volumes each pod has that has to leave.
+    /// Applies a new snapshot. Returns the volumes of each pod that has to leave.
     pub(crate) fn see(
         &mut self,
         snapshot: &Snapshot,
@@ -157,7 +157,7 @@ impl Volumes {
         }
         let pods = || snapshot.pods.iter().zip(planned);
         let mut leaving = pods().filter(|(_, planned)| planned.must_leave());
-        self.blind = leaving.find_map(|(pod, _)| blindness(pod, &snapshot.storage));
+        self.read_error = leaving.find_map(|(pod, _)| read_error(pod, &snapshot.storage));
         let index = StorageIndex::of(snapshot);
         let (mut users, mut of_pods) = (BTreeSet::new(), Vec::new());
         for (pod, planned) in pods() {
@@ -199,8 +199,8 @@ impl Volumes {
         track.attached_name = attached_name.or_else(|| track.attached_name.take());
     }
 
-    /// A proof has shown that no pod has to leave: what is attached to the node now and belongs to no pod that stays is
-    /// waited for, from now on, whoever attached it and whenever.
+    /// The final check has shown that no pod has to leave: from now on waits for all volumes that are attached to the
+    /// node and belong to no pod that stays, whoever has attached them.
     pub(crate) fn await_leftovers(
         &mut self,
         snapshot: &Snapshot,
@@ -226,7 +226,7 @@ impl Volumes {
         }
     }
 
-    /// Gives up the wait for volumes whose time to detach is over.
+    /// Stops waiting for volumes whose time to detach is over.
     pub(crate) fn expire(&mut self, now: Moment, policy: &Policy) {
         for volume in self.tracks.values_mut() {
             if volume.expires(policy).is_some_and(|at| at <= now) {
@@ -235,26 +235,26 @@ impl Volumes {
         }
     }
 
-    /// When the next volume's time to detach is over.
+    /// Earliest time limit of a detach.
     pub(crate) fn next_expiry(&self, policy: &Policy) -> Option<Moment> {
         self.iter().filter_map(|volume| volume.expires(policy)).min()
     }
 
-    /// No other node has attached this volume within the policy's time.
+    /// Notes that no other node has attached this volume within the policy's time.
     pub(crate) fn note_late(&mut self, name: &str) {
         if let Some(volume) = self.tracks.get_mut(name) {
             volume.is_late = true;
         }
     }
 
-    /// The clocks stood still for so long.
+    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
     pub(crate) fn delay(&mut self, away: Duration) {
         self.tracks.values_mut().for_each(|volume| volume.since = volume.since + away);
     }
 }
 
-/// Why it cannot be seen whether the pod's volumes are detached; `None` if it can.
-fn blindness(pod: &PodView, storage: &Storage) -> Option<String> {
+/// Error that keeps us from reading whether the pod's volumes are detached; `None` if there is none.
+fn read_error(pod: &PodView, storage: &Storage) -> Option<String> {
     if pod.claims.is_empty() {
         return None;
     }
@@ -264,7 +264,7 @@ fn blindness(pod: &PodView, storage: &Storage) -> Option<String> {
     }
 }
 
-/// The volumes that are attached to the node and belong to no pod that stays.
+/// Volumes that are attached to the node and belong to no pod that stays.
 fn leftovers(snapshot: &Snapshot, planned: &[Planned]) -> Vec<NodeVolume> {
     let index = StorageIndex::of(snapshot);
     let staying = snapshot.pods.iter().zip(planned).filter(|(_, planned)| !planned.must_leave());

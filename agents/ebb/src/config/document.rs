@@ -7,38 +7,38 @@ use runtime::Loaded;
 use runtime::settings::{Origin, Problem, ShownRule, ShownSetting};
 use serde::Serialize;
 
-/// `ebb config show --json`.
+/// JSON form of `ebb config show`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct SettingsDocument {
     problems: Vec<ProblemDocument>,
-    /// What the zedkube that runs says of these problems, with the values that it kept.
+    /// Messages of the running zedkube about these problems, with the values that it kept.
     running: Vec<String>,
     settings: Vec<ShownSetting>,
-    /// In the order in which they count.
+    /// Rules in order of precedence.
     rules: Vec<RuleDocument>,
 }
 
-/// `ebb config check --json`.
+/// JSON form of `ebb config check`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct ProblemsDocument {
     problems: Vec<ProblemDocument>,
-    /// What the zedkube that runs says of these problems, with the values that it kept.
+    /// Messages of the running zedkube about these problems, with the values that it kept.
     running: Vec<String>,
-    /// The files that were read, the lowest layer first.
+    /// Files that were read, the lowest layer first.
     files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ProblemDocument {
-    /// `controller`, a flag, or the file.
+    /// `controller`, the flag, or the path of the file.
     origin: String,
     file: Option<PathBuf>,
-    /// Counted from 1; null if the whole file is meant.
+    /// Line number from 1; null if the problem is about the whole file.
     line: Option<usize>,
-    /// Empty if the whole file is meant.
+    /// Key of the setting; empty if the problem is about the whole file.
     key: String,
     value: String,
     accepted: String,
@@ -53,7 +53,7 @@ struct RuleDocument {
     values: BTreeMap<&'static str, String>,
 }
 
-/// Every setting.
+/// The document with every setting.
 pub(super) fn of_settings(loaded: &Loaded, running: Vec<String>) -> SettingsDocument {
     SettingsDocument {
         problems: problems(loaded),
@@ -63,7 +63,7 @@ pub(super) fn of_settings(loaded: &Loaded, running: Vec<String>) -> SettingsDocu
     }
 }
 
-/// Every problem.
+/// The document with every problem.
 pub(super) fn of_problems(loaded: &Loaded, files: &[PathBuf], running: Vec<String>) -> ProblemsDocument {
     ProblemsDocument { problems: problems(loaded), running, files: files.to_vec() }
 }

@@ -1,4 +1,4 @@
-//! The JSON document of `ebb drain -o json`: an array with one object for each node.
+//! JSON document of `ebb drain -o json`: an array with one object for each node.
 
 use drain::Verdict;
 use drain::diagnosis::{Blocked, Guard};
@@ -16,19 +16,19 @@ pub(crate) struct Document {
     pub(crate) name: String,
     /// `Drained`, `NodeGone`, `Failed`, `CordonFailed`, `Interrupted`; after a dry run `WouldDrain` or `WouldFail`.
     pub(crate) outcome: &'static str,
-    /// Why, empty when nothing failed.
+    /// Reason of a failure; empty if nothing failed.
     pub(crate) failure: String,
-    /// From the start of the drain to its end; 0 if it never started.
+    /// Duration of the drain in seconds; 0 if it never started.
     pub(crate) seconds: f64,
-    /// Somebody had cordoned the node before this command.
+    /// True if the node was cordoned already before this command.
     pub(crate) cordoned_before: bool,
-    /// The cordon of this command has been taken back.
+    /// True if this command has lifted its own cordon again.
     pub(crate) uncordoned: bool,
     /// Every pod that was seen on the node.
     pub(crate) pods: Vec<PodDocument>,
-    /// Those that do not leave.
+    /// Pods that do not leave.
     pub(crate) blocked: Vec<BlockedDocument>,
-    /// What there was to warn of.
+    /// Warnings that were printed.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct BlockedDocument {
     name: String,
     uid: String,
     cause: String,
-    /// Who is behind it, empty if nobody was recognised.
+    /// Owner of whatever holds the pod, as far as recognised; empty if unknown.
     holder: String,
     hint: String,
     budgets: Vec<BudgetDocument>,
 }
 
-/// A budget that guards a blocked pod, with its numbers.
+/// A PodDisruptionBudget of a blocked pod, with its numbers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BudgetDocument {
@@ -76,7 +76,7 @@ pub(crate) struct BudgetDocument {
     unhealthy: Vec<String>,
 }
 
-/// A node after the command.
+/// The document of a node after the command.
 pub(crate) fn of_job(job: &Job) -> Document {
     let (outcome, failure) = match &job.ending {
         Some(Ending::Drained) => ("Drained", String::new()),
@@ -99,7 +99,7 @@ pub(crate) fn of_job(job: &Job) -> Document {
     }
 }
 
-/// A pod as it was last seen.
+/// The document of a pod as it was last seen.
 pub(crate) fn of_line(line: &Line, is_gone: bool) -> PodDocument {
     let stage = line.stage.as_ref().map(Stage::name);
     PodDocument {
@@ -114,7 +114,7 @@ pub(crate) fn of_line(line: &Line, is_gone: bool) -> PodDocument {
     }
 }
 
-/// A pod that does not leave.
+/// The document of a blocked pod.
 pub(crate) fn of_blocked(blocked: &Blocked) -> BlockedDocument {
     BlockedDocument {
         namespace: blocked.pod.namespace.clone(),

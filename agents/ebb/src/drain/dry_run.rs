@@ -1,4 +1,4 @@
-//! `ebb drain --dry-run`: what would happen, in one pass. Nothing is changed.
+//! `ebb drain --dry-run`: shows what a drain would do, from one snapshot. Changes nothing.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use drain::view::NodeView;
 use drain::{Moment, Verdict};
 
 use super::document::{Document, of_blocked, of_line};
-use super::ending::told;
+use super::ending::problem_lines;
 use super::ending::unable;
 use super::options::Options;
 use super::reporter::judged;
@@ -19,18 +19,18 @@ use crate::cordon::cordoned;
 use crate::kubectl::DryRun;
 use crate::screen::{Print, Screen};
 
-/// What would happen to one node.
+/// Forecast for one node.
 #[derive(Debug, Default)]
-pub(crate) struct Foreseen {
+pub(crate) struct NodeForecast {
     name: String,
     was_cordoned: bool,
     trial: Trial,
     warnings: Vec<String>,
-    /// Why it would not be drained; empty if it would be.
+    /// Why the node would not be drained; empty if it would be.
     failure: String,
 }
 
-/// Looks at all nodes. Exit code 0 when all of them would be drained, else 1.
+/// Makes the forecast for all nodes. Exit code 0 when all of them would be drained, else 1.
 pub(crate) async fn run(
     options: &Options,
     (cluster, nodes): (Cluster, Vec<NodeView>),
@@ -38,30 +38,30 @@ pub(crate) async fn run(
     let screen = Screen::new(options.is_json);
     let mut all = Vec::new();
     for node in nodes {
-        let (foreseen, print) = cordon(&cluster, node, options).await;
+        let (forecast, print) = cordon(&cluster, node, options).await;
         screen.print(&[print]);
-        all.push(foreseen);
+        all.push(forecast);
     }
-    for foreseen in all.iter_mut().filter(|foreseen| foreseen.failure.is_empty()) {
-        foreseen.look(&cluster, options).await;
-        screen.print(&foreseen.prints(options));
+    for forecast in all.iter_mut().filter(|forecast| forecast.failure.is_empty()) {
+        forecast.fill(&cluster, options).await;
+        screen.print(&forecast.prints(options));
     }
-    let failed: Vec<&Foreseen> = all.iter().filter(|foreseen| !foreseen.failure.is_empty()).collect();
+    let failed: Vec<&NodeForecast> = all.iter().filter(|forecast| !forecast.failure.is_empty()).collect();
     if !failed.is_empty() {
         let mut prints = vec![Print::Err("There are pending nodes to be drained:".to_owned())];
         prints.extend(failed.iter().map(|failed| Print::Err(format!(" {}", failed.name))));
         screen.print(&prints);
     }
     if options.is_json {
-        super::print(&all.iter().map(Foreseen::document).collect::<Vec<_>>())?;
+        super::print(&all.iter().map(NodeForecast::document).collect::<Vec<_>>())?;
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn cordon(cluster: &Cluster, node: NodeView, options: &Options) -> (Foreseen, Print) {
+async fn cordon(cluster: &Cluster, node: NodeView, options: &Options) -> (NodeForecast, Print) {
     let mode = options.dry_run;
-    let mut foreseen =
-        Foreseen { name: node.name.clone(), was_cordoned: node.cordoned, ..Foreseen::default() };
+    let mut forecast =
+        NodeForecast { name: node.name.clone(), was_cordoned: node.cordoned, ..NodeForecast::default() };
     let before = if node.cordoned { PriorCordon::Foreign } else { PriorCordon::Schedulable };
     let before = match mode {
         DryRun::Server => would_cordon(cluster, &node.name, &options.owner, &options.reason).await,
@@ -70,15 +70,15 @@ async fn cordon(cluster: &Cluster, node: NodeView, options: &Options) -> (Forese
     let print = match before {
         Ok(before) => Print::Out(cordoned(&node.name, before, mode)),
         Err(failure) => {
-            foreseen.failure = failure.to_string();
+            forecast.failure = failure.to_string();
             Print::Err(format!("error: unable to cordon node {:?}: {failure}", node.name))
         }
     };
-    (foreseen, print)
+    (forecast, print)
 }
 
-impl Foreseen {
-    async fn look(&mut self, cluster: &Cluster, options: &Options) {
+impl NodeForecast {
+    async fn fill(&mut self, cluster: &Cluster, options: &Options) {
         let trial = match options.dry_run {
             DryRun::Server => Trial::ask(cluster, &self.name, &options.policy).await,
             DryRun::Client | DryRun::None => Trial::judge(cluster, &self.name, &options.policy).await,
@@ -106,7 +106,7 @@ impl Foreseen {
         let is_refused = self.trial.lines.iter().any(|line| line.verdict == Verdict::Refuse);
         if !is_refused {
             prints.extend(self.trial.lines.iter().filter_map(|line| going(line, suffix)));
-            prints.extend(told(
+            prints.extend(problem_lines(
                 &stuck_pods(&self.trial.lines, &self.trial.blocked),
                 Moment(0),
                 options.policy.retry,
@@ -144,8 +144,12 @@ fn going(line: &Line, suffix: &str) -> Option<Print> {
     }
 }
 
-/// The pods that the server would not let go now.
+/// Text about the pods that the API server would not let go now; empty if there are none.
 fn held(trial: &Trial) -> String {
     let held: Vec<String> = trial.held().into_iter().map(|line| line.id.to_string()).collect();
-    if held.is_empty() { String::new() } else { format!("these pods would not go now: {}", held.join(", ")) }
+    if held.is_empty() {
+        String::new()
+    } else {
+        format!("these pods would not be evicted now: {}", held.join(", "))
+    }
 }

@@ -1,4 +1,4 @@
-//! What is said of pods that do not leave while a node is drained, and of how its drain ended.
+//! Lines about pods that do not leave while a node is drained, and about the result of its drain.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use drain::{Failure, Moment, PodId};
 use super::reporter::{NodeDrainView, judged};
 use crate::screen::Print;
 
-/// Pods of one group that are named when a drain has failed; the document has all of them.
+/// Pods of one group that are named when a drain has failed; the JSON document has all of them.
 const MOST_LEFT: usize = 50;
 
-/// Pods that are named one by one in a line; the others are counted.
+/// Pods that are named in a line; more are only counted.
 const MOST_NAMES: usize = 10;
 
-/// How it ended.
+/// Result of the drain of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Proven: nothing is left that should leave.
+    /// Drained: the final check has found no pod that should leave.
     Drained,
-    /// The node is not in the cluster any more.
+    /// The Node object does not exist any more.
     NodeGone,
-    /// It did not work.
+    /// The drain failed.
     Failed(Failure),
-    /// It was not even cordoned, so nothing was evicted.
+    /// The node could not be cordoned, so no pod was evicted.
     NotCordoned(String),
-    /// Somebody stopped it.
+    /// A signal stopped the drain.
     Interrupted,
 }
 
 impl Ending {
-    /// The node is not drained.
+    /// True if the node is not drained.
     pub(crate) fn is_failure(&self) -> bool {
         match self {
             Self::Drained | Self::NodeGone => false,
@@ -43,7 +43,7 @@ impl Ending {
     }
 }
 
-/// Why the drain failed, in one sentence; in kubectl's words where the policy forbids it.
+/// Reason of the failure in one sentence; in kubectl's words if the policy forbids the drain.
 pub(crate) fn why(failure: &Failure, view: &NodeDrainView) -> String {
     if *failure == Failure::Deadline {
         return format!("global timeout reached: {failure}");
@@ -55,7 +55,7 @@ pub(crate) fn why(failure: &Failure, view: &NodeDrainView) -> String {
     failure.to_string()
 }
 
-/// What is said when the drain of a node has failed.
+/// Lines about a failed drain.
 pub(crate) fn failed(name: &str, failure: &Failure, view: &NodeDrainView) -> Vec<Print> {
     let why = why(failure, view);
     let mut prints = Vec::new();
@@ -74,13 +74,13 @@ pub(crate) fn unable(name: &str, why: &str) -> String {
     format!("error: unable to drain node {name:?} due to error: {why}, continuing command...")
 }
 
-/// What is said when somebody stops the drain of a node.
+/// Lines about a drain that a signal stopped.
 pub(crate) fn interrupted(name: &str, view: &NodeDrainView) -> Vec<Print> {
     let progress = view.progress;
-    let how_far = if view.is_pictured {
+    let how_far = if view.has_snapshot {
         format!("{} of {} pods are gone", progress.gone, progress.total)
     } else {
-        "nothing had been seen of it yet".to_owned()
+        "its pods have not been listed yet".to_owned()
     };
     let head = format!("interrupted: the drain of node {name:?} has been stopped; {how_far}");
     let left = left(view);
@@ -88,7 +88,7 @@ pub(crate) fn interrupted(name: &str, view: &NodeDrainView) -> Vec<Print> {
     std::iter::once(Print::Err(format!("{head}{tail}"))).chain(left).collect()
 }
 
-/// The pods that are still there, those with the same trouble in one line.
+/// Lines about the pods that are still on the node, pods with equal text in one line.
 fn left(view: &NodeDrainView) -> Vec<Print> {
     let blocked = view.blocked_by_uid();
     let mut groups: Vec<(String, Vec<&PodId>)> = Vec::new();
@@ -103,11 +103,11 @@ fn left(view: &NodeDrainView) -> Vec<Print> {
     groups.into_iter().map(line).map(Print::Err).collect()
 }
 
-/// Where the pod is, why, and what a person can do.
+/// Stage of a pod, the cause, and the hint.
 fn state(line: &Line, blocked: Option<&Blocked>) -> String {
     let stage = line.stage.as_ref().unwrap_or(&Stage::Waiting);
     let (stage, cause, hint) = match (blocked, stage) {
-        // It was refused, and has just been sent again, or waits for that.
+        // The eviction was refused and has just been sent again, or waits for its next try.
         (Some(blocked), Stage::Sent | Stage::Waiting) => ("Blocked", &blocked.cause, blocked.hint.as_str()),
         (Some(blocked), stage) => (stage.name(), &blocked.cause, blocked.hint.as_str()),
         (None, stage) => (stage.name(), &line.detail, ""),
@@ -117,7 +117,8 @@ fn state(line: &Line, blocked: Option<&Blocked>) -> String {
     format!("{stage}{cause}{hint}")
 }
 
-/// The pause before the next try, `retry` if that is about it or nothing else is known.
+/// Pause before the next try. Returns `retry` for a pause that is `retry` give or take a quarter (the random spread),
+/// and if no pause is known.
 fn pause(stuck_pod: &StuckPod, now: Moment, retry: Duration) -> Duration {
     let Some(pause) = stuck_pod.next.map(|next| next.since(now)) else { return retry };
     if pause >= retry / 4 * 3 && pause <= retry.saturating_mul(5) / 4 {
@@ -128,8 +129,8 @@ fn pause(stuck_pod: &StuckPod, now: Moment, retry: Duration) -> Duration {
     Duration::from_millis((millis / precision).max(1).saturating_mul(precision))
 }
 
-/// Lines about these troubles, when they are new. `retry` is the usual pause after a refusal.
-pub(crate) fn told(stuck_pods: &[StuckPod], now: Moment, retry: Duration) -> Vec<Print> {
+/// Lines about new problems. `retry` is the usual pause after a refusal.
+pub(crate) fn problem_lines(stuck_pods: &[StuckPod], now: Moment, retry: Duration) -> Vec<Print> {
     lines(stuck_pods, |names, first| match first.kind {
         StuckKind::Refused => {
             let pause = pause(first, now, retry);
@@ -141,14 +142,14 @@ pub(crate) fn told(stuck_pods: &[StuckPod], now: Moment, retry: Duration) -> Vec
     })
 }
 
-/// Lines about these troubles, when they were told before.
-pub(crate) fn told_again(stuck_pods: &[StuckPod], now: Moment) -> Vec<Print> {
+/// Lines that repeat problems which were printed before.
+pub(crate) fn reminder_lines(stuck_pods: &[StuckPod], now: Moment) -> Vec<Print> {
     lines(stuck_pods, |names, first| {
         format!("still waiting for pods {names}, for {}: {}", span(now.since(first.since)), first.cause)
     })
 }
 
-/// Those with the same cause and hint share a line.
+/// One line for each group of pods with the same cause and hint.
 fn lines(stuck_pods: &[StuckPod], line: impl Fn(&str, &StuckPod) -> String) -> Vec<Print> {
     let mut groups: Vec<Vec<&StuckPod>> = Vec::new();
     for stuck_pod in stuck_pods {
@@ -170,7 +171,7 @@ fn lines(stuck_pods: &[StuckPod], line: impl Fn(&str, &StuckPod) -> String) -> V
     prints
 }
 
-/// `ns/a, ns/b and 3 more`: at most so many by name.
+/// `ns/a, ns/b and 3 more`: names at most `most` pods.
 pub(crate) fn names(pods: &[&PodId], most: usize) -> String {
     let named: Vec<String> = pods.iter().take(most).map(ToString::to_string).collect();
     let named = named.join(", ");
@@ -180,7 +181,7 @@ pub(crate) fn names(pods: &[&PodId], most: usize) -> String {
     }
 }
 
-/// A span for people, in whole seconds: `45s`, `2m05s`, `1h02m`.
+/// A duration for people, in whole seconds: `45s`, `2m05s`, `1h02m`.
 pub(crate) fn span(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),

@@ -42,8 +42,8 @@ fn pods_with_the_same_trouble_share_a_line() {
         "error when waiting for pods shop/e to terminate: held by finalizers x",
         "  hint: look at x",
     ];
-    assert_eq!(texts(told(&stuck_pods, Moment(0), Duration::from_secs(5))), expected);
-    let again = texts(told_again(&stuck_pods[..1], Moment(65_000)));
+    assert_eq!(texts(problem_lines(&stuck_pods, Moment(0), Duration::from_secs(5))), expected);
+    let again = texts(reminder_lines(&stuck_pods[..1], Moment(65_000)));
     assert_eq!(again, ["still waiting for pods shop/a, for 1m05s: budget db", "  hint: scale up"]);
 }
 
@@ -66,7 +66,7 @@ fn a_pod_that_comes_back_is_no_error_of_its_eviction() {
         let view = NodeDrainView { lines, blocked: vec![blocked], ..NodeDrainView::default() };
         let expected = ["pods shop/a have come back: ReturnsToNode: why"];
         assert_eq!(
-            texts(told(&stuck_pods(&view.lines, &view.blocked), Moment(0), Duration::from_secs(5))),
+            texts(problem_lines(&stuck_pods(&view.lines, &view.blocked), Moment(0), Duration::from_secs(5))),
             expected,
             "{stage:?}"
         );
@@ -89,7 +89,11 @@ fn the_pause_that_is_told_is_the_real_one() {
             ..stuck_pod("a", StuckKind::Refused, "busy", "")
         };
         let expected = format!("error when evicting pods shop/a (will retry after {expected}): busy");
-        assert_eq!(texts(told(&[stuck_pod], Moment(1_000), Duration::from_secs(5))), [expected], "{next:?}");
+        assert_eq!(
+            texts(problem_lines(&[stuck_pod], Moment(1_000), Duration::from_secs(5))),
+            [expected],
+            "{next:?}"
+        );
     }
     let stage = Stage::Paused { text: "busy".into(), next: Moment(7) };
     let view = NodeDrainView { lines: vec![line("a", Some(stage))], ..NodeDrainView::default() };

@@ -1,4 +1,4 @@
-//! One node, from its name to its end.
+//! One node of `ebb drain`, from cordon to result.
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ use super::ending::{Ending, failed, interrupted};
 use super::reporter::{NodeDrainView, NodeReporter};
 use crate::screen::Print;
 
-/// Changes that are taken in before the screen is looked after again.
+/// Number of changes that are applied before the screen is updated again.
 const MOST_CHANGES: usize = 64;
 
-/// What is done with one node, and what is known of it.
+/// Work on one node: its stage, and the last state of its drain.
 pub(crate) struct Job {
     cluster: Cluster,
     pub(crate) name: String,
-    /// Somebody had cordoned it before this command.
+    /// True if the node was cordoned already before this command.
     pub(crate) was_cordoned: bool,
     pub(crate) view: NodeDrainView,
     pub(crate) reporter: NodeReporter,
@@ -32,20 +32,20 @@ pub(crate) struct Job {
     pub(crate) began: Option<Moment>,
     pub(crate) ended: Option<Moment>,
     stage: Stage,
-    /// What was told of why nothing can be seen.
-    blind_because: String,
+    /// Last message about a watch that does not work, so that each is printed once.
+    watch_problem: String,
 }
 
-/// What has changed.
+/// A change of a job.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// The drain has gone on, or some time has passed.
+    /// The drain has made progress, or some time has passed.
     Drain,
-    /// The cordon has been taken back, or could not be.
+    /// The call that lifts the cordon has ended.
     Uncordoned(Result<Uncordoned, ApiFailure>),
 }
 
-/// Where the node is.
+/// Stage of the work on a node.
 enum Stage {
     Named,
     Cordoning,
@@ -62,7 +62,7 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// Nothing has been done.
+    /// A job that has not started.
     pub(crate) fn new(cluster: &Cluster, node: &NodeView, reporter: NodeReporter) -> Self {
         Self {
             cluster: cluster.clone(),
@@ -75,11 +75,11 @@ impl Job {
             began: None,
             ended: None,
             stage: Stage::Named,
-            blind_because: String::new(),
+            watch_problem: String::new(),
         }
     }
 
-    /// Cordons the node. One that cannot be is not drained (kubectl goes on).
+    /// Cordons the node. If that fails, the node is not drained (kubectl goes on).
     pub(crate) async fn cordon(&mut self, drainer: &Drainer, undo: Option<&str>) -> Vec<Print> {
         self.stage = Stage::Cordoning;
         match drainer.cordon(&self.name).await {
@@ -97,27 +97,27 @@ impl Job {
         }
     }
 
-    /// Nothing is left on the node that should leave.
+    /// True if no pod that should leave is left on the node.
     pub(crate) fn is_drained(&self) -> bool {
         self.ending.as_ref().is_some_and(|ending| !ending.is_failure())
     }
 
-    /// It is cordoned and waits for its turn.
+    /// True if the node is cordoned and its drain has not started.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Cordoned(_))
     }
 
-    /// Its pods are being moved away.
+    /// True while its pods are being evicted.
     pub(crate) fn is_draining(&self) -> bool {
         matches!(self.stage, Stage::Draining(_))
     }
 
-    /// Something is under way that [`Job::advance`] waits for.
+    /// True while [`Job::advance`] has something to wait for.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.stage, Stage::Draining(_) | Stage::Uncordoning(_))
     }
 
-    /// Begins to drain it, if it is cordoned.
+    /// Starts the drain, if the node is cordoned.
     pub(crate) fn begin(&mut self, drainer: &Drainer) {
         let Stage::Cordoned(cordoned) = &self.stage else {
             return;
@@ -131,7 +131,7 @@ impl Job {
         match &mut self.stage {
             Stage::Draining(drain) => {
                 drain.next().await;
-                // Many changes come together; one look is enough for them.
+                // Many changes come at once: collect them, so that one update of the screen shows them all.
                 for _ in 0..MOST_CHANGES {
                     if drain.next().now_or_never().flatten().is_none() {
                         break;
@@ -146,39 +146,39 @@ impl Job {
         }
     }
 
-    /// What is new after a change, or after some time without one, and what follows from it.
-    pub(crate) fn take_in(&mut self, change: &Change, undo: Option<&str>) -> Vec<Print> {
+    /// Applies a change, or the passing of time, and returns the new lines.
+    pub(crate) fn apply(&mut self, change: &Change, undo: Option<&str>) -> Vec<Print> {
         match change {
-            Change::Drain => self.look(undo),
+            Change::Drain => self.refresh(undo),
             Change::Uncordoned(result) => self.uncordoned(result),
         }
     }
 
-    fn look(&mut self, undo: Option<&str>) -> Vec<Print> {
+    fn refresh(&mut self, undo: Option<&str>) -> Vec<Print> {
         let Stage::Draining(drain) = &mut self.stage else {
             return Vec::new();
         };
         self.view = NodeDrainView::of(drain, now());
         let mut prints = Vec::new();
-        // A watch that breaks mends itself, which nobody has to be told once something is known.
-        let wait_reason = match attempt(drain.state()).filter(|_| self.view.is_pictured) {
+        // Once there is a snapshot, do not print that a watch broke: it is opened again without the user.
+        let wait_reason = match attempt(drain.state()).filter(|_| self.view.has_snapshot) {
             Some(attempt) => attempt.wait_reason(),
             None => drain.wait_reason().map(|failure| failure.text().to_owned()),
         };
         if let Some(why) = wait_reason.filter(|_| drain.ended().is_none()) {
-            prints.extend(blind(&self.name, self.view.is_pictured, &mut self.blind_because, &why));
+            prints.extend(watch_problem(&self.name, self.view.has_snapshot, &mut self.watch_problem, &why));
         }
         let ended = drain.ended().cloned();
         prints.extend(self.reporter.see(&self.view));
         if let Some(result) = ended {
             let ending = ending(result);
-            prints.extend(last_words(&self.name, &ending, &self.view));
+            prints.extend(ending_lines(&self.name, &ending, &self.view));
             self.end(ending, undo);
         }
         prints
     }
 
-    /// The cordon has been taken back, or could not be.
+    /// The call that lifts the cordon has ended: returns its lines.
     fn uncordoned(&mut self, result: &Result<Uncordoned, ApiFailure>) -> Vec<Print> {
         self.stage = Stage::Over;
         let name = &self.name;
@@ -188,11 +188,11 @@ impl Job {
                 vec![Print::Out(format!("node/{name} uncordoned"))]
             }
             Ok(Uncordoned::AnnotationRemoved) => {
-                vec![Print::Err(format!("node/{name} has been uncordoned by somebody else"))]
+                vec![Print::Err(format!("node/{name} was already uncordoned by another user"))]
             }
             Ok(Uncordoned::StaysCordoned) => {
                 vec![Print::Err(format!(
-                    "node/{name} stays cordoned: somebody else has cordoned it or wants it kept"
+                    "node/{name} stays cordoned: another user has cordoned it, or annotation ebb.dev/keep-cordoned is on it"
                 ))]
             }
             Ok(Uncordoned::NotOurs | Uncordoned::AlreadySchedulable | Uncordoned::NodeGone) => Vec::new(),
@@ -203,11 +203,11 @@ impl Job {
         }
     }
 
-    /// Somebody wants to stop, at once.
+    /// Stops at once; lifts the cordon of this command if `undo` asks for it.
     pub(crate) fn interrupt(&mut self, undo: Option<&str>) -> Vec<Print> {
         let (touched, cordon) = match &self.stage {
             Stage::Named => (false, "has not been touched"),
-            Stage::Cordoning => (true, "may have been cordoned: look with kubectl get node"),
+            Stage::Cordoning => (true, "may be cordoned: check with kubectl get node"),
             Stage::Cordoned(_) | Stage::Draining(_) => (true, "stays cordoned"),
             Stage::Uncordoning(_) | Stage::Over => return Vec::new(),
         };
@@ -219,7 +219,7 @@ impl Job {
         prints
     }
 
-    /// Over, but for a cordon of this command that is to be taken back.
+    /// Ends the job with this result, but first lifts the cordon of this command if it must be lifted after a failure.
     fn end(&mut self, ending: Ending, undo: Option<&str>) {
         self.ended = Some(now());
         let undo = undo.filter(|_| ending.is_failure() && !self.was_cordoned);
@@ -243,18 +243,18 @@ fn ending(result: Result<Outcome, CordonFailure>) -> Ending {
     }
 }
 
-/// Not all that the drain needs, or nothing at all (`is_known` false), can be seen of the node: each reason is told once.
-fn blind(name: &str, is_known: bool, told: &mut String, why: &str) -> Option<Print> {
-    if told == why {
+/// Line about a watch that does not work: some lists are missing, or all of them (`has_snapshot` false). Each reason is
+/// printed once.
+fn watch_problem(name: &str, has_snapshot: bool, printed: &mut String, why: &str) -> Option<Print> {
+    if printed == why {
         return None;
     }
-    why.clone_into(told);
-    let what = if is_known { "not all can be seen of" } else { "nothing can be seen of" };
-    let yet = if is_known { "" } else { " yet" };
-    Some(Print::Err(format!("{what} node {name:?}{yet} (will retry): {why}")))
+    why.clone_into(printed);
+    let (what, yet) = if has_snapshot { ("some objects of node", "") } else { ("node", " yet") };
+    Some(Print::Err(format!("{what} {name:?} cannot be watched{yet} (will retry): {why}")))
 }
 
-fn last_words(name: &str, ending: &Ending, view: &NodeDrainView) -> Vec<Print> {
+fn ending_lines(name: &str, ending: &Ending, view: &NodeDrainView) -> Vec<Print> {
     match ending {
         Ending::Drained => vec![Print::Out(format!("node/{name} drained"))],
         Ending::NodeGone => vec![Print::Err(format!("node/{name} is not in the cluster any more"))],

@@ -1,4 +1,5 @@
-//! The flags of `ebb drain`, kubectl's under their names and with their defaults, then our own, and what they mean together.
+//! Flags of `ebb drain`: first kubectl's with their names and defaults, then our own; and the policy that they make
+//! together.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use runtime::peers::user;
 use crate::kubectl::nodes::{Chosen, NodeArguments};
 use crate::kubectl::{DryRun, go_bool, go_duration, is_on};
 
-/// What `ebb drain` takes.
+/// Arguments of `ebb drain`.
 #[derive(Args, Debug)]
 pub(crate) struct DrainArguments {
     #[command(flatten)]
@@ -29,81 +30,83 @@ pub(crate) struct DrainArguments {
     reason = "clap's form of pflag's switches: absent, `--force`, `--force=false`"
 )]
 pub(crate) struct KubectlFlags {
-    /// Also evict pods without a controller, which nobody makes anew, and pods of DaemonSets that are gone
+    /// Continue even if there are pods without a controller, which are not created again, or pods whose DaemonSet is
+    /// gone
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     pub(crate) force: Option<Option<bool>>,
-    /// Leave pods of DaemonSets where they are instead of refusing to drain
+    /// Ignore pods of DaemonSets, instead of refusing to drain
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     pub(crate) ignore_daemonsets: Option<Option<bool>>,
-    /// Also evict pods with emptyDir volumes, whose data is lost
+    /// Continue even if there are pods with emptyDir volumes, whose data is lost
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     pub(crate) delete_emptydir_data: Option<Option<bool>>,
-    /// Seconds that each pod gets to end; negative = what the pod itself says
+    /// Seconds given to each pod to terminate gracefully; negative = the pod's own value
     #[arg(long, value_name = "SECONDS", default_value_t = -1, allow_negative_numbers = true)]
     pub(crate) grace_period: i64,
-    /// Give a node up after this long, such as 5m30s; 0 = never
+    /// Time to wait for a node before giving up, such as 5m30s; 0 = no limit
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = go_duration)]
     pub(crate) timeout: Duration,
-    /// Drain only pods with these labels: `app=web,!keep`
+    /// Drain only pods with these labels, such as `app=web,!keep`
     #[arg(long, value_name = "SELECTOR")]
     pub(crate) pod_selector: Option<String>,
-    /// Delete pods instead of evicting them: past all PodDisruptionBudgets
+    /// Delete pods instead of evicting them: this bypasses all PodDisruptionBudgets
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     pub(crate) disable_eviction: Option<Option<bool>>,
-    /// Do not wait for pods that are terminating for more than SECONDS beyond their grace; 0 = wait for all
+    /// Do not wait for pods that still exist SECONDS after the end of their grace period; 0 = wait for all
     #[arg(long, value_name = "SECONDS", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) skip_wait_for_delete_timeout: i64,
 }
 
-/// What kubectl does not have.
+/// Flags that kubectl does not have.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Beyond kubectl")]
 #[expect(clippy::option_option, reason = "clap's form of pflag's switches: absent, `--x`, `--x=false`")]
 pub(crate) struct OwnFlags {
-    /// Drain so many nodes at a time
+    /// Number of nodes to drain at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) parallel: u16,
-    /// Take the cordon back when a node's drain fails or is interrupted; only a cordon that this command has set
+    /// Uncordon a node again when its drain fails or is interrupted; only if this command has cordoned it
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     pub(crate) uncordon_on_failure: Option<Option<bool>>,
-    /// Evictions in flight at a time, per node
+    /// Number of evictions in flight at a time, for each node
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) concurrency: u16,
-    /// Try a refused eviction again after this long; a budget that changes is used at once
+    /// Pause before a refused eviction is tried again; after a change of the pod's budget it is tried at once
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = go_duration)]
     pub(crate) retry: Duration,
-    /// Delete a pod, with its own grace, when it was refused for N times --retry; `auto` = as late as --timeout
+    /// Delete a pod, with its own grace period, when it was refused for N times --retry; `auto` = as late as --timeout
     /// allows
     #[arg(long, value_name = "N|auto")]
     pub(crate) max_retries: Option<String>,
-    /// Kill all pods at once with grace 0: containers may still run when the pod is made anew elsewhere
+    /// Delete all pods at once with grace period 0: containers may still run when their pods are created again
+    /// elsewhere
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     pub(crate) force_delete: Option<Option<bool>>,
-    /// Pods with attached volumes that leave at a time
+    /// Number of pods with attached volumes to evict at a time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) stateful_parallel: u16,
-    /// So long may the detaching of a volume take; 0 = do not wait for volumes
+    /// Time to wait for a volume to be detached; 0 = do not wait for volumes
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = go_duration)]
     pub(crate) detach_timeout: Duration,
-    /// So long may a volume take to be attached elsewhere before the next pod leaves; 0 = do not wait for it
+    /// Time to wait for a volume to be attached elsewhere before the next pod is evicted; 0 = do not wait
     #[arg(long, value_name = "DURATION", default_value = "90s", value_parser = go_duration)]
     pub(crate) reattach_timeout: Duration,
-    /// What a volume means that is not detached in time
+    /// What to do when a volume is not detached in time
     #[arg(long, value_enum, value_name = "WORD", default_value_t = OnDetachTimeout::Fail)]
     pub(crate) on_detach_timeout: OnDetachTimeout,
-    /// Why, for the annotation on the node
+    /// Reason, written into an annotation of the node
     #[arg(long, value_name = "TEXT", default_value = "ebb drain")]
     pub(crate) reason: String,
-    /// What is printed on stdout
+    /// Format of the output on stdout
     #[arg(short = 'o', long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
     pub(crate) output: Output,
-    /// Also tell each step of each pod; kubectl's levels are understood: 0 = no, all others = yes
+    /// Also print each step of each pod; kubectl's levels are accepted: 0 = no, all others = yes
     #[arg(short = 'v', long, alias = "v", value_name = "LEVEL", num_args = 0..=1, require_equals = true)]
     pub(crate) verbose: Option<Option<u8>>,
 }
 
 impl OwnFlags {
-    /// How volumes are waited for.
+    /// How the drain waits for volumes.
     pub(crate) fn volumes(&self) -> Volumes {
         Volumes {
             detach_timeout: self.detach_timeout,
@@ -112,47 +115,47 @@ impl OwnFlags {
         }
     }
 
-    /// stdout is for JSON.
+    /// True if stdout gets one JSON document.
     pub(crate) fn is_json(&self) -> bool {
         self.output == Output::Json
     }
 }
 
-/// What stdout is for.
+/// Format of stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// kubectl's lines.
+    /// Lines, as kubectl prints them.
     Text,
     /// One JSON document at the end; the lines go to stderr.
     Json,
 }
 
-/// Everything that `ebb drain` has to know.
+/// All options of `ebb drain`, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// Which nodes.
+    /// Nodes to drain.
     pub(crate) nodes: Chosen,
-    /// How each is drained.
+    /// Policy of each drain.
     pub(crate) policy: Policy,
-    /// Whether anything is changed.
+    /// Whether this is a dry run.
     pub(crate) dry_run: DryRun,
-    /// Nodes drained at a time.
+    /// Number of nodes to drain at a time.
     pub(crate) parallel: usize,
-    /// A cordon that this command has set is taken back when the drain fails.
+    /// Lift the cordon again when the drain fails, if this command has set it.
     pub(crate) uncordon_on_failure: bool,
-    /// Who owns the cordon.
+    /// Owner of the cordon.
     pub(crate) owner: String,
-    /// Why, for the annotation.
+    /// Reason, for the annotation.
     pub(crate) reason: String,
-    /// stdout is for one JSON document.
+    /// stdout gets one JSON document.
     pub(crate) is_json: bool,
-    /// Each step of each pod is told.
+    /// Print each step of each pod.
     pub(crate) is_verbose: bool,
 }
 
 impl Options {
     /// # Errors
-    /// Flags that contradict each other, and values that make no sense; in kubectl's words where it has some.
+    /// Flags that contradict each other, and invalid values; in kubectl's words where kubectl has the same check.
     pub(crate) fn from(arguments: &DrainArguments) -> anyhow::Result<Self> {
         Ok(Self {
             nodes: arguments.nodes.chosen("drain")?,
@@ -168,12 +171,12 @@ impl Options {
     }
 }
 
-/// Who a cordon set on the command line belongs to: `ebb:<user>`, the number of a user without a name.
+/// Owner of a cordon that is set on the command line: `ebb:<user>`, with the user's number if the user has no name.
 pub(crate) fn owner() -> String {
     format!("ebb:{}", user())
 }
 
-/// How the flags say that a node is drained.
+/// The drain policy of these flags.
 ///
 /// # Errors
 /// As [`Options::from`].
@@ -200,20 +203,20 @@ pub(crate) fn policy(arguments: &DrainArguments) -> anyhow::Result<Policy> {
     })
 }
 
-/// kubectl's 0 kills; here that has a name of its own.
+/// The grace period. kubectl's 0 kills pods; here that needs its own flag, `--force-delete`.
 fn grace_period(arguments: &DrainArguments) -> anyhow::Result<Option<Duration>> {
     match (arguments.kubectl.grace_period, is_on(arguments.own.force_delete)) {
         (0, true) | (..0, _) => Ok(None),
         (0, false) => bail!(
-            "--grace-period=0 kills pods without letting them end, and their containers may still run when they \
-             are made anew elsewhere: add --force-delete if that is what you want, or give at least 1"
+            "--grace-period=0 kills pods without letting them end, and their containers may still run when the pods \
+             are created again elsewhere: add --force-delete if that is what you want, or give at least 1"
         ),
         (_, true) => bail!("--force-delete is grace period 0: leave --grace-period out"),
         (given, false) => Ok(seconds(given)),
     }
 }
 
-/// Positive ones.
+/// A number of seconds, if it is positive.
 fn seconds(number: i64) -> Option<Duration> {
     u64::try_from(number).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }

@@ -10,7 +10,7 @@ struct Program {
     arguments: DrainArguments,
 }
 
-/// What these flags mean, or the whole message.
+/// The options of these flags, or the whole error message.
 fn options(flags: &str) -> Result<Options, String> {
     let words = ["drain", "edge-a"].into_iter().chain(flags.split_whitespace());
     let program = Program::try_parse_from(words).map_err(|error| error.to_string())?;

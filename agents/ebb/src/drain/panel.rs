@@ -1,4 +1,4 @@
-//! The bars at the foot of the terminal: one for each node under way, and below them what blocks.
+//! Bars at the bottom of the terminal: one for each node that is being drained, with its blocked pods below it.
 
 use drain::Moment;
 use drain::stuck_pods::stuck_pods;
@@ -8,7 +8,7 @@ use super::job::Job;
 use super::reporter::NodeDrainView;
 use crate::screen::Bar;
 
-/// Blocked pods that are named below the bars.
+/// Blocked pods that are named below the bars, of all nodes together.
 const MOST_BLOCKED: usize = 3;
 
 /// The bars as they are now.
@@ -37,7 +37,7 @@ fn bar(job: &Job, now: Moment, room: &mut usize) -> Bar {
     }
 }
 
-/// How far it is, in words.
+/// Progress of a drain as text.
 fn state(view: &NodeDrainView, now: Moment) -> String {
     let progress = view.progress;
     let counts = [
@@ -51,8 +51,8 @@ fn state(view: &NodeDrainView, now: Moment) -> String {
     let text = format!("{}/{} pods gone{}", progress.gone, progress.total, counts.collect::<String>());
     match view.away_since {
         Some(since) => format!("the API server does not answer for {}; {text}", span(now.since(since))),
-        None if !view.is_pictured => "looking".to_owned(),
-        None if view.is_verifying => format!("{text}, making sure"),
+        None if !view.has_snapshot => "listing".to_owned(),
+        None if view.is_verifying => format!("{text}, final check"),
         None => text,
     }
 }
@@ -67,16 +67,16 @@ mod tests {
     fn how_far_it_is_in_words() {
         let progress =
             Progress { total: 9, gone: 2, terminating: 1, blocked: 3, waiting: 3, left: 7, volumes: 1 };
-        let seen = NodeDrainView { progress, is_pictured: true, ..NodeDrainView::default() };
+        let seen = NodeDrainView { progress, has_snapshot: true, ..NodeDrainView::default() };
         let done = Progress { total: 2, gone: 2, ..Progress::default() };
         let cases = [
-            (NodeDrainView::default(), "looking"),
+            (NodeDrainView::default(), "listing"),
             (seen.clone(), "2/9 pods gone, 1 terminating, 3 blocked, 3 waiting, 1 volumes detaching"),
             (
                 NodeDrainView { away_since: Some(Moment(1_000)), progress: done, ..seen.clone() },
                 "the API server does not answer for 9s; 2/2 pods gone",
             ),
-            (NodeDrainView { is_verifying: true, progress: done, ..seen }, "2/2 pods gone, making sure"),
+            (NodeDrainView { is_verifying: true, progress: done, ..seen }, "2/2 pods gone, final check"),
         ];
         for (view, expected) in cases {
             assert_eq!(state(&view, Moment(10_000)), expected);

@@ -1,6 +1,6 @@
-//! What is told about one node while it is drained: each change of a pod once, what blocks it now and then.
+//! Reporter of the drain of one node: prints each change of a pod once, and repeats blocked pods now and then.
 //!
-//! Pure: what is seen of the drain ([`NodeDrainView`]) goes in, lines come out.
+//! Pure: the state of the drain ([`NodeDrainView`]) goes in, lines come out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,44 +14,44 @@ use drain::state::{DeletionMethod, Stage, State};
 use drain::stuck_pods::{StuckPod, stuck_pods};
 use drain::{Moment, PodId, Reason, Verdict};
 
-use super::ending::{told, told_again};
+use super::ending::{problem_lines, reminder_lines};
 use crate::screen::Print;
 
-/// A pod that stays blocked is told of again after this long.
+/// Pause between two lines about the same blocked pod.
 const REMINDER: Duration = Duration::from_mins(1);
 
-/// All that people are told about one node.
+/// State of the drain of one node, as far as it is printed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeDrainView {
-    /// How far the drain is.
+    /// Number of pods and volumes in each stage.
     pub(crate) progress: Progress,
     /// One line for each pod that is on the node.
     pub(crate) lines: Vec<Line>,
-    /// The pods that do not leave, with the reasons.
+    /// Pods that do not leave, with the reasons.
     pub(crate) blocked: Vec<Blocked>,
-    /// The volumes that are waited for.
+    /// Volumes that the drain waits for.
     pub(crate) volumes: Vec<VolumeLine>,
-    /// How each pod that has to leave is told to go, by UID.
+    /// How each pod that has to leave is removed (evicted or deleted), by UID.
     pub(crate) by: BTreeMap<String, DeletionMethod>,
-    /// Something has been seen of the node.
-    pub(crate) is_pictured: bool,
-    /// All that had to leave is gone; fresh lists have to prove it.
+    /// True once a first snapshot of the node has come.
+    pub(crate) has_snapshot: bool,
+    /// True during the final check: all pods that had to leave are gone, and fresh lists must confirm it.
     pub(crate) is_verifying: bool,
-    /// The API server does not answer, since then.
+    /// Start of the current outage of the API server, if there is one.
     pub(crate) away_since: Option<Moment>,
-    /// The node is not in the cluster any more.
+    /// True if the Node object does not exist any more.
     pub(crate) is_node_gone: bool,
-    /// By the clock of `since` in lines.
+    /// Time of this view, by the same clock as `since` in the lines.
     pub(crate) now: Moment,
 }
 
 impl NodeDrainView {
-    /// The blocked pods by UID: there may be a thousand of them.
+    /// The blocked pods by UID. A map, because there may be a thousand of them.
     pub(crate) fn blocked_by_uid(&self) -> BTreeMap<&str, &Blocked> {
         self.blocked.iter().map(|blocked| (blocked.pod.uid.as_str(), blocked)).collect()
     }
 
-    /// What the drain shows now.
+    /// The state of the drain now.
     pub(crate) fn of(drain: &Drain, now: Moment) -> Self {
         let attempt = attempt(drain.state());
         let snapshot = attempt.and_then(drain::state::Attempt::snapshot);
@@ -62,7 +62,7 @@ impl NodeDrainView {
             blocked: drain.blocked(),
             volumes: drain.volumes(),
             by: tracks.map(|(uid, track)| (uid.clone(), track.by())).collect(),
-            is_pictured: snapshot.is_some(),
+            has_snapshot: snapshot.is_some(),
             is_verifying: matches!(drain.state(), State::Verifying(..)),
             away_since: attempt.and_then(drain::state::Attempt::away_since),
             is_node_gone: snapshot.is_some_and(|snapshot| snapshot.node.is_none()),
@@ -71,20 +71,20 @@ impl NodeDrainView {
     }
 }
 
-/// How a story is told.
+/// Options of the reporter: which lines it prints, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportStyle {
-    /// How pods are told to go, if nothing else is known.
+    /// How pods are removed as long as the drain has not chosen for the single pod.
     pub(crate) method: Method,
-    /// The pause after a refusal.
+    /// Pause after a refused eviction.
     pub(crate) retry: Duration,
-    /// Each stage of each pod is told.
+    /// Print each stage of each pod (`-v`).
     pub(crate) is_verbose: bool,
-    /// What still blocks is told again each minute, because nothing else keeps it in sight.
+    /// Repeat blocked pods each minute: without bars there is no other place on the screen that keeps showing them.
     pub(crate) reminds: bool,
 }
 
-/// What is known of one node, and what was told.
+/// Pods and volumes of one node as last seen, and the lines that were printed about them.
 #[derive(Debug)]
 pub(crate) struct NodeReporter {
     style: ReportStyle,
@@ -100,12 +100,12 @@ pub(crate) struct NodeReporter {
 pub(crate) struct Pod {
     pub(crate) line: Line,
     pub(crate) is_gone: bool,
-    /// How it was told to go.
+    /// How the pod was removed (evicted or deleted), once that was printed.
     going: Option<DeletionMethod>,
-    told: Option<Reported>,
+    reported: Option<Reported>,
 }
 
-/// A trouble that was told, and when.
+/// A problem that was printed, and when.
 #[derive(Clone, Debug)]
 struct Reported {
     sign: String,
@@ -113,7 +113,7 @@ struct Reported {
 }
 
 impl NodeReporter {
-    /// Nothing has been seen yet.
+    /// A reporter that has not seen anything yet.
     pub(crate) fn new(style: ReportStyle) -> Self {
         Self {
             style,
@@ -125,19 +125,19 @@ impl NodeReporter {
         }
     }
 
-    /// Every pod that was ever seen on the node, by name.
+    /// Every pod that was ever seen on the node, sorted by name.
     pub(crate) fn pods(&self) -> Vec<&Pod> {
         let mut pods: Vec<&Pod> = self.pods.values().collect();
         pods.sort_by(|a, b| a.line.id.cmp(&b.line.id));
         pods
     }
 
-    /// All that was warned of.
+    /// All warnings that were printed.
     pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What is new.
+    /// Takes the state of the drain and returns the lines that are new.
     pub(crate) fn see(&mut self, view: &NodeDrainView) -> Vec<Print> {
         let mut prints = self.warn(view);
         for line in &view.lines {
@@ -163,7 +163,7 @@ impl NodeReporter {
         }))
     }
 
-    /// Warnings about pods that were not known, or not known like this.
+    /// Warnings about pods that are new, or whose verdict or reasons have changed.
     fn warn(&mut self, view: &NodeDrainView) -> Vec<Print> {
         let is_known = |line: &&Line| {
             let known = self.pods.get(&line.id.uid);
@@ -186,12 +186,12 @@ impl NodeReporter {
         }
     }
 
-    /// The pod's own way: told to go, and with `-v` each stage.
+    /// Lines about the progress of one pod: its eviction or deletion, and with `-v` each stage.
     fn step(&mut self, line: &Line, by: DeletionMethod, prints: &mut Vec<Print>) {
         let before = self.pods.get(&line.id.uid);
         let is_new_stage = before.is_none_or(|pod| pod.line.stage != line.stage);
         let going = before.and_then(|pod| pod.going);
-        // One that somebody else deletes has been told by nobody here.
+        // A pod that was deleted by others has no tries: this drain has not evicted it.
         let goes = line.tries > 0 && line.stage.as_ref().is_some_and(Stage::is_asked);
         if goes && going != Some(by) {
             prints.push(Print::Out(begun(&line.id, by)));
@@ -203,11 +203,11 @@ impl NodeReporter {
             prints.extend(self.stage(line, before.is_none()));
         }
         let going = if goes { Some(by) } else { going };
-        let told = before.and_then(|pod| pod.told.clone());
+        let reported = before.and_then(|pod| pod.reported.clone());
         if before.is_some_and(|pod| pod.line == *line && pod.going == going) {
             return;
         }
-        self.pods.insert(line.id.uid.clone(), Pod { line: line.clone(), is_gone: false, going, told });
+        self.pods.insert(line.id.uid.clone(), Pod { line: line.clone(), is_gone: false, going, reported });
     }
 
     fn stage(&self, line: &Line, is_new: bool) -> Option<Print> {
@@ -223,7 +223,7 @@ impl NodeReporter {
         Some(Print::Err(format!("  {pod}: {}{detail}", stage.name())))
     }
 
-    /// Pods that are not there any more.
+    /// Lines about pods that are gone.
     fn depart(&mut self, view: &NodeDrainView, prints: &mut Vec<Print>) {
         let here: BTreeSet<&str> = view.lines.iter().map(|line| line.id.uid.as_str()).collect();
         let usual = if self.style.method == Method::Evict {
@@ -247,7 +247,7 @@ impl NodeReporter {
                 prints.push(Print::Err(format!("pod {} is gone", pod.line.id)));
                 continue;
             }
-            // Quick ones are told to go and gone between two looks.
+            // A pod may be evicted and gone between two views: then both lines come now.
             if pod.going.is_none() {
                 prints.push(Print::Out(begun(&pod.line.id, usual)));
             }
@@ -271,34 +271,34 @@ impl NodeReporter {
         }
     }
 
-    /// What blocks: when it begins or changes, then once a minute.
+    /// Lines about blocked pods: when the reason is new or has changed, then once a minute.
     fn stuck_pod(&mut self, view: &NodeDrainView, prints: &mut Vec<Print>) {
         let (mut new, mut old): (Vec<StuckPod>, Vec<StuckPod>) = (Vec::new(), Vec::new());
         for stuck_pod in stuck_pods(&view.lines, &view.blocked) {
             let Some(pod) = self.pods.get_mut(&stuck_pod.pod.uid) else { continue };
             let sign = stuck_pod.sign();
-            match &pod.told {
-                Some(told) if told.sign == sign => {
-                    if !self.style.reminds || view.now.since(told.at) < REMINDER {
+            match &pod.reported {
+                Some(reported) if reported.sign == sign => {
+                    if !self.style.reminds || view.now.since(reported.at) < REMINDER {
                         continue;
                     }
                     old.push(stuck_pod);
                 }
                 Some(_) | None => new.push(stuck_pod),
             }
-            pod.told = Some(Reported { sign, at: view.now });
+            pod.reported = Some(Reported { sign, at: view.now });
         }
-        prints.extend(told(&new, view.now, self.style.retry));
-        prints.extend(told_again(&old, view.now));
+        prints.extend(problem_lines(&new, view.now, self.style.retry));
+        prints.extend(reminder_lines(&old, view.now));
     }
 }
 
-/// A line as kubectl's words want it.
+/// The line in the form that kubectl's texts need.
 pub(crate) fn judged(line: &Line) -> Judged<'_> {
     Judged { pod: &line.id, verdict: line.verdict, reasons: &line.reasons }
 }
 
-/// `--skip-wait-for-delete-timeout` is over for it.
+/// True if the pod was skipped because of `--skip-wait-for-delete-timeout`.
 fn is_given_up(line: &Line) -> bool {
     line.verdict == Verdict::Leave && line.reasons.contains(&Reason::TerminatingTooLong)
 }
@@ -311,7 +311,7 @@ fn begun(pod: &PodId, by: DeletionMethod) -> String {
     }
 }
 
-/// kubectl's line, and the namespace that it leaves out.
+/// kubectl's line, with the namespace, which kubectl leaves out.
 fn ended(pod: &PodId, by: DeletionMethod) -> String {
     let how = match by {
         DeletionMethod::Eviction => "evicted",

@@ -1,4 +1,4 @@
-//! Stories: what is seen one after another, and what is told of it.
+//! Sequences of views of a drain, and the lines that are printed for them.
 
 use drain::Reason;
 use drain::diagnosis::Blocked;
@@ -8,7 +8,7 @@ use drain::state::Cause;
 use super::*;
 use crate::drain::testing::{line, pod};
 
-/// One look: the time in seconds, the pods, what blocks them.
+/// One view: the time in seconds, the pods, and the causes that block them.
 struct Look {
     at: u64,
     lines: Vec<Line>,
@@ -30,7 +30,7 @@ fn view(look: Look) -> NodeDrainView {
     let blocked = |(name, cause): (&str, &str)| Blocked {
         pod: pod(name),
         cause: cause.into(),
-        hint: format!("mend {cause}"),
+        hint: format!("fix {cause}"),
         ..Blocked::default()
     };
     NodeDrainView {
@@ -42,8 +42,8 @@ fn view(look: Look) -> NodeDrainView {
     }
 }
 
-/// All that is told, `O` for stdout and `E` for stderr before each line.
-fn tell(mut reporter: NodeReporter, looks: Vec<Look>) -> Vec<String> {
+/// All printed lines, each with `O` (stdout) or `E` (stderr) before it.
+fn printed(mut reporter: NodeReporter, looks: Vec<Look>) -> Vec<String> {
     let text = |print| match print {
         Print::Out(text) => format!("O {text}"),
         Print::Err(text) => format!("E {text}"),
@@ -72,13 +72,13 @@ fn each_change_of_a_pod_is_told_once() {
         look(6, Vec::new()),
         look(7, Vec::new()),
     ];
-    assert_eq!(tell(plain(), looks), ["O evicting pod shop/a", "O pod/a evicted from shop namespace"]);
+    assert_eq!(printed(plain(), looks), ["O evicting pod shop/a", "O pod/a evicted from shop namespace"]);
 }
 
 #[test]
 fn a_pod_that_is_quick_is_told_in_full() {
     let looks = vec![look(0, vec![line("a", Some(Stage::Waiting))]), look(1, Vec::new())];
-    assert_eq!(tell(plain(), looks), ["O evicting pod shop/a", "O pod/a evicted from shop namespace"]);
+    assert_eq!(printed(plain(), looks), ["O evicting pod shop/a", "O pod/a evicted from shop namespace"]);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_pod_that_comes_back_under_its_name_is_another_pod() {
     let again = Line { id: PodId { uid: "second".into(), ..pod("a") }, ..line("a", Some(Stage::Sent)) };
     let looks = vec![look(0, vec![line("a", Some(Stage::Terminating))]), look(1, vec![again])];
     let expected = ["O evicting pod shop/a", "O evicting pod shop/a", "O pod/a evicted from shop namespace"];
-    assert_eq!(tell(plain(), looks), expected);
+    assert_eq!(printed(plain(), looks), expected);
 }
 
 #[test]
@@ -94,12 +94,12 @@ fn what_somebody_else_deletes_is_not_said_to_be_evicted() {
     let ending = || vec![Line { tries: 0, ..line("a", Some(Stage::Terminating)) }];
     let looks = vec![look(0, ending()), look(1, ending()), look(2, Vec::new())];
     let expected = ["E pod shop/a is being deleted already: waiting for its end", "E pod shop/a is gone"];
-    assert_eq!(tell(plain(), looks), expected);
+    assert_eq!(printed(plain(), looks), expected);
     // With a shorter grace it is asked for.
     let asked = vec![line("a", Some(Stage::Sent))];
     let looks = vec![look(0, ending()), look(1, asked), look(2, Vec::new())];
     let expected = [expected[0], "O evicting pod shop/a", "O pod/a evicted from shop namespace"];
-    assert_eq!(tell(plain(), looks), expected);
+    assert_eq!(printed(plain(), looks), expected);
 }
 
 #[test]
@@ -111,18 +111,18 @@ fn a_pod_that_is_not_waited_for_any_longer_is_said() {
         look(2, vec![left]),
     ];
     let expected = ["O evicting pod shop/a", "E pod \"a\" is terminating for too long, skipping"];
-    assert_eq!(tell(plain(), looks), expected);
+    assert_eq!(printed(plain(), looks), expected);
 }
 
 #[test]
 fn a_deletion_is_called_one() {
     let a = || vec![line("a", Some(Stage::Sent))];
     let looks = vec![Look { by: vec![("a", DeletionMethod::Deletion)], ..look(0, a()) }, look(1, Vec::new())];
-    assert_eq!(tell(plain(), looks), ["O deleting pod shop/a", "O pod/a deleted from shop namespace"]);
+    assert_eq!(printed(plain(), looks), ["O deleting pod shop/a", "O pod/a deleted from shop namespace"]);
     for method in [Method::Delete, Method::ForceDelete] {
         let looks = vec![look(0, a()), look(1, Vec::new())];
-        let told = tell(NodeReporter::new(ReportStyle { method, ..style() }), looks);
-        assert_eq!(told, ["O deleting pod shop/a", "O pod/a deleted from shop namespace"]);
+        let lines = printed(NodeReporter::new(ReportStyle { method, ..style() }), looks);
+        assert_eq!(lines, ["O deleting pod shop/a", "O pod/a deleted from shop namespace"]);
     }
     let looks = vec![
         blocked(0, &[("a", "budget")]),
@@ -132,11 +132,11 @@ fn a_deletion_is_called_one() {
     let expected = [
         "O evicting pod shop/a",
         "E error when evicting pods shop/a (will retry after 5s): budget",
-        "E   hint: mend budget",
+        "E   hint: fix budget",
         "O deleting pod shop/a: its eviction was refused for too long",
         "O pod/a deleted from shop namespace",
     ];
-    assert_eq!(tell(plain(), looks), expected);
+    assert_eq!(printed(plain(), looks), expected);
 }
 
 #[test]
@@ -154,22 +154,22 @@ fn what_blocks_is_told_at_first_when_it_changes_and_once_a_minute() {
         "O evicting pod shop/a",
         "O evicting pod shop/b",
         "E error when evicting pods shop/a, shop/b (will retry after 5s): budget has 1",
-        "E   hint: mend budget has 1",
+        "E   hint: fix budget has 1",
         "E error when evicting pods shop/b (will retry after 5s): webhook",
-        "E   hint: mend webhook",
+        "E   hint: fix webhook",
         "E still waiting for pods shop/a, for 1m00s: budget has 2",
-        "E   hint: mend budget has 2",
+        "E   hint: fix budget has 2",
         "E still waiting for pods shop/b, for 1m05s: webhook",
-        "E   hint: mend webhook",
+        "E   hint: fix webhook",
     ];
-    assert_eq!(tell(plain(), looks), expected);
+    assert_eq!(printed(plain(), looks), expected);
 }
 
 #[test]
 fn where_bars_keep_it_in_sight_nothing_is_repeated() {
     let looks = vec![blocked(0, &[("a", "budget")]), blocked(600, &[("a", "budget")])];
-    let told = tell(NodeReporter::new(ReportStyle { reminds: false, ..style() }), looks);
-    assert_eq!(told.len(), 3, "{told:?}");
+    let lines = printed(NodeReporter::new(ReportStyle { reminds: false, ..style() }), looks);
+    assert_eq!(lines.len(), 3, "{lines:?}");
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn warnings_are_told_when_a_pod_is_new_or_judged_anew() {
         "E Warning: deleting Pods that declare no controller: shop/b",
     ];
     let mut reporter = plain();
-    let told: Vec<Print> = looks.into_iter().flat_map(|look| reporter.see(&view(look))).collect();
-    assert_eq!(told, expected.map(|text| Print::Err(text[2..].to_owned())));
+    let lines: Vec<Print> = looks.into_iter().flat_map(|look| reporter.see(&view(look))).collect();
+    assert_eq!(lines, expected.map(|text| Print::Err(text[2..].to_owned())));
     assert_eq!(reporter.warnings().len(), 3);
     let gone: Vec<_> = reporter.pods().iter().map(|pod| (pod.line.id.name.as_str(), pod.is_gone)).collect();
     assert_eq!(gone, [("a", false), ("b", false), ("ds", true)]);
@@ -204,7 +204,7 @@ fn a_pod_that_ends_by_itself_is_not_evicted() {
     ];
     let expected =
         ["E waiting for pod shop/job to finish by itself", "E pod shop/job has finished and is gone"];
-    assert_eq!(tell(plain(), looks), expected);
+    assert_eq!(printed(plain(), looks), expected);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn verbose_tells_each_stage() {
         "E error when evicting pods shop/a (will retry after 5s): busy",
         "E   shop/a: Terminating",
     ];
-    assert_eq!(tell(NodeReporter::new(ReportStyle { is_verbose: true, ..style() }), looks), expected);
+    assert_eq!(printed(NodeReporter::new(ReportStyle { is_verbose: true, ..style() }), looks), expected);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn volumes_are_told_when_nothing_else_is_left() {
         ..NodeDrainView::default()
     };
     let mut reporter = plain();
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for view in [
         at(vec![volume("Detaching", "")]),
         at(vec![volume("Detaching", "")]),
@@ -260,21 +260,21 @@ fn volumes_are_told_when_nothing_else_is_left() {
         at(vec![volume("Attaching", "")]),
         at(vec![volume("NotAttachedElsewhere", "")]),
     ] {
-        told.extend(reporter.see(&view));
+        lines.extend(reporter.see(&view));
     }
     let expected = [
         "all pods are gone; waiting for their volumes to be detached: pv-1 (shop/data-db-0)",
         "Warning: volume pv-1 (shop/data-db-0) is still attached to the node: the kubelet has it mounted",
         "Warning: volume pv-1 (shop/data-db-0) has not been attached to another node in time",
     ];
-    assert_eq!(told, expected.map(|text| Print::Err(text.to_owned())));
+    assert_eq!(lines, expected.map(|text| Print::Err(text.to_owned())));
 }
 
 #[test]
 fn an_api_server_that_is_away_is_told_once() {
     let mut reporter = plain();
     let away = |since| NodeDrainView { away_since: since, ..NodeDrainView::default() };
-    let told: Vec<_> = [None, Some(Moment(1)), Some(Moment(1)), None, None]
+    let lines: Vec<_> = [None, Some(Moment(1)), Some(Moment(1)), None, None]
         .into_iter()
         .flat_map(|since| reporter.see(&away(since)))
         .collect();
@@ -282,5 +282,5 @@ fn an_api_server_that_is_away_is_told_once() {
         "error: the API server does not answer; the drain goes on when it does",
         "the API server answers again",
     ];
-    assert_eq!(told, expected.map(|text| Print::Err(text.to_owned())));
+    assert_eq!(lines, expected.map(|text| Print::Err(text.to_owned())));
 }

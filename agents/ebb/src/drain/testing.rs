@@ -9,7 +9,7 @@ pub(crate) fn pod(name: &str) -> PodId {
     PodId { namespace: "shop".into(), name: name.into(), uid: name.into() }
 }
 
-/// A pod that has to leave, and was told to if its stage can come from that.
+/// A pod that has to leave. It has one try if its stage can only come from an eviction.
 pub(crate) fn line(name: &str, stage: Option<Stage>) -> Line {
     let is_asked = !matches!(stage, None | Some(Stage::Waiting | Stage::Awaiting | Stage::Refused));
     Line {

@@ -1,7 +1,8 @@
 //! `ebb force delete-pods`: MCM's ForceDeletePods for this device's own node.
 //!
-//! All pods that a drain would have to move are deleted at once with grace 0, by the drain engine's own way of doing
-//! that (`ebb drain --force-delete`) and the device's policy. Nobody waits for their end, for volumes, or for a proof.
+//! All pods that a drain would evict are deleted at once with grace period 0. The drain engine does it as for `ebb
+//! drain --force-delete`, with the policy of the device, but the verb does not wait for the end of the pods, for
+//! volumes, or for the final check.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,14 +28,14 @@ use crate::operator::{journal, reason};
 use crate::screen;
 use crate::waiting::{Interrupt, Interrupts, SOON};
 
-/// So long all answers together may take. An API server that is away or busy is asked again until then.
+/// Limit for the answers to all deletions together. An API server that is away or busy is asked again until then.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// What it takes.
+/// Arguments of `ebb force delete-pods`.
 #[derive(Args, Debug)]
 #[command(mut_arg("log_format", |flag| flag.hide(true)), mut_arg("beside_zedbox", |flag| flag.hide(true)))]
 pub(super) struct DeletePodsArguments {
-    /// Why: shown in the journal
+    /// Reason, written to the journal
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     /// Print the answer as one JSON object
@@ -44,19 +45,19 @@ pub(super) struct DeletePodsArguments {
     flags: AgentFlags,
 }
 
-/// The answer as JSON.
+/// JSON form of the answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document<'a> {
     node: &'a str,
     reason: &'a str,
     by: String,
-    /// Why not all could be told to go; empty if nothing came in between.
+    /// Why not every deletion was answered; empty if all were.
     failure: String,
     pods: Vec<PodDocument<'a>>,
 }
 
-/// One pod as JSON.
+/// JSON form of one pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct PodDocument<'a> {
@@ -74,7 +75,7 @@ impl<'a> From<&'a PodFate> for PodDocument<'a> {
     }
 }
 
-/// Deletes the pods and says what became of each. Exit code 1 if one of them that has to leave was not deleted.
+/// Deletes the pods and prints the result of each. Exit code 1 if a pod that has to leave was not deleted.
 pub(super) fn run(arguments: &DeletePodsArguments) -> anyhow::Result<ExitCode> {
     let device = Device::read(&arguments.flags)?;
     crate::in_runtime(async {
@@ -91,18 +92,18 @@ pub(super) fn run(arguments: &DeletePodsArguments) -> anyhow::Result<ExitCode> {
         let mut drain = drainer.drain_cordoned(cordoned);
         let mut pod_fates = PodFates::default();
         let (failure, interrupt) = tokio::select! {
-            failure = all_told(&mut drain, &mut pod_fates) => (failure, None),
+            failure = all_answered(&mut drain, &mut pod_fates) => (failure, None),
             interrupt = interrupts.next() => ("interrupted by a signal".to_owned(), Some(interrupt)),
         };
-        // Dropped, so that nothing more is sent while people read.
+        // Dropped here, so that no further call is sent while the result is printed.
         drop(drain);
         note(&format!("{}{}", pod_fates.counts(), and(&failure)));
-        tell(arguments, &node.name, &pod_fates, failure, interrupt)
+        print_result(arguments, &node.name, &pod_fates, failure, interrupt)
     })
 }
 
-/// The proof that the engine needs. It cordons nothing: a pod that is killed on a node that takes pods may be back
-/// before the command ends.
+/// The `Cordoned` value that the drain engine requires. The verb refuses a node that is not cordoned instead of
+/// cordoning it: a pod that is killed on a schedulable node may be back before the command ends.
 async fn still_cordoned(cluster: &Cluster, drainer: &Drainer, node: &NodeView) -> anyhow::Result<Cordoned> {
     let refuse = || {
         format!(
@@ -116,25 +117,25 @@ async fn still_cordoned(cluster: &Cluster, drainer: &Drainer, node: &NodeView) -
     }
     let cordoned = drainer.cordon(&node.name).await?;
     if cordoned.before() == PriorCordon::Schedulable {
-        // Somebody has lifted it since: nobody wanted ours.
+        // The cordon was lifted since our check, so the call above has set a new one, which was not asked for: lift it.
         uncordon(cluster, &node.name, &owner()).await?;
         bail!(refuse());
     }
     Ok(cordoned)
 }
 
-/// Goes on until every pod that was there in the beginning has its answer, then for a short while until those that were
-/// deleted are seen to be gone. Why it ended before, if it did.
-async fn all_told(drain: &mut Drain, pod_fates: &mut PodFates) -> String {
+/// Drives the drain until every pod of the first snapshot has an answer, then for a short time until the deleted pods
+/// are gone. Returns the reason if not all were answered, else an empty text.
+async fn all_answered(drain: &mut Drain, pod_fates: &mut PodFates) -> String {
     if timeout(LONGEST, advance(drain, pod_fates, PodFates::is_pending)).await.is_err() {
         let trouble = drain.wait_reason().map(|trouble| format!(": {}", trouble.text()));
         return format!("no answer within {} s{}", LONGEST.as_secs(), trouble.unwrap_or_default());
     }
-    // Whether they are gone by then or not is told either way.
+    // The result is printed whether the pods are gone by then or not.
     let seen = timeout(SOON, advance(drain, pod_fates, PodFates::is_lingering)).await;
     tracing::debug!(?seen, "looked for what was deleted");
     match drain.ended() {
-        Some(Ok(Outcome::Failed(failure))) if !pod_fates.is_told() => failure.to_string(),
+        Some(Ok(Outcome::Failed(failure))) if !pod_fates.is_answered() => failure.to_string(),
         Some(Err(failure)) => failure.to_string(),
         Some(Ok(Outcome::Failed(_) | Outcome::Drained | Outcome::NodeGone)) | None => String::new(),
     }
@@ -151,7 +152,7 @@ async fn advance(drain: &mut Drain, pod_fates: &mut PodFates, goes_on: impl Fn(&
     }
 }
 
-fn tell(
+fn print_result(
     arguments: &DeletePodsArguments,
     node: &str,
     pod_fates: &PodFates,
@@ -173,17 +174,17 @@ fn tell(
     if counts.may_run() {
         screen::say(
             "WARNING: grace 0 takes pods out of the cluster, not off this machine: their CONTAINERS MAY STILL RUN here,\n\
-             and when they are made anew elsewhere a VOLUME MAY BE USED TWICE. Switch this machine off, or make sure\n\
+             and when they are created again elsewhere a VOLUME MAY BE USED TWICE. Switch this machine off, or make sure\n\
              that the containers are gone (`crictl ps`), before you rely on the new ones.",
         );
     }
     if let Some(interrupt) = interrupt {
-        screen::say("interrupted: what was not answered yet may have been deleted all the same");
+        screen::say("interrupted: pods without an answer may have been deleted nevertheless");
         return Ok(interrupt.exit_code());
     }
     if is_failure || counts.is_incomplete() {
         bail!(
-            "not all pods of node {node} are deleted{text}; mend what refuses them and give the order again"
+            "not all pods of node {node} are deleted{text}; fix what refuses them, then run this command again"
         );
     }
     Ok(ExitCode::SUCCESS)

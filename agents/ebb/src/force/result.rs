@@ -1,4 +1,4 @@
-//! What became of an order, from the file's name and zedkube's report.
+//! Result of an override order, from the name of its file and zedkube's report.
 
 use pubsub::{Persistence, Root};
 use runtime::drain_order::{OverrideFile, Taken};
@@ -8,28 +8,28 @@ use serde::Serialize;
 
 use crate::waiting::{SOON, until};
 
-/// Pods that are named one by one.
+/// Pods that are named in the line; more are only counted.
 const MOST_LEFT: usize = 10;
 
-/// What became of an order.
+/// Result of an override order.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct OrderResult {
-    /// What zedkube did with the file.
+    /// What zedkube did with the override file.
     pub(super) taken: Taken,
-    /// The same in words.
+    /// The result as a sentence.
     #[serde(rename = "Text")]
     pub(super) line: String,
-    /// What an operator can do if it was not applied.
+    /// What an operator can do if the order was not applied.
     pub(super) hint: String,
-    /// The device may go down, and was not drained.
+    /// True if the device may go down now without a drain.
     #[serde(rename = "NotDrained")]
     pub(super) is_undrained: bool,
-    /// Pods that are left on the node.
+    /// Pods that are still on the node.
     pub(super) left: Vec<String>,
 }
 
-/// Waits until zedkube has taken the file and shows what follows; for 3 s at most.
+/// Waits until zedkube has taken the file and its report shows the result; for 3 s at most.
 pub(super) async fn wait(
     root: &Root,
     order: &DrainOverride,
@@ -48,18 +48,18 @@ pub(super) async fn wait(
         };
         is_shown.then_some(())
     };
-    // Whether it was shown or time is up: what is there now is told.
+    // Print the result in any case, also after a timeout.
     let is_shown = until(folders, SOON, look).await.is_some();
-    tell(file.settle(), order, file, &report(root).unwrap_or_default(), is_shown)
+    result_of(file.settle(), order, file, &report(root).unwrap_or_default(), is_shown)
 }
 
-/// What became of it by now.
+/// The result by now, without waiting.
 pub(super) fn now(root: &Root, order: &DrainOverride, file: &OverrideFile) -> OrderResult {
     let report = report(root).unwrap_or_default();
-    tell(file.settle(), order, file, &report, order.is_shown_by(&report))
+    result_of(file.settle(), order, file, &report, order.is_shown_by(&report))
 }
 
-fn tell(
+fn result_of(
     taken: Taken,
     order: &DrainOverride,
     file: &OverrideFile,
@@ -68,7 +68,7 @@ fn tell(
 ) -> OrderResult {
     let path = file.path();
     let path = path.display();
-    let became = OrderResult {
+    let result = OrderResult {
         taken,
         line: String::new(),
         hint: String::new(),
@@ -76,17 +76,17 @@ fn tell(
         left: Vec::new(),
     };
     match taken {
-        Taken::Applied if is_shown || order.is_shown_by(report) => applied(order, report, became),
+        Taken::Applied if is_shown || order.is_shown_by(report) => applied(order, report, result),
         Taken::Applied => OrderResult {
             line: "the override is applied, but the report does not show yet what follows: `ebb status` does"
                 .to_owned(),
             is_undrained: order.is_against_drains(),
-            ..became
+            ..result
         },
         Taken::Refused => OrderResult {
             line: "the override is refused".to_owned(),
-            hint: refusal(report, file).unwrap_or_else(|| "zedkube's log says why".to_owned()),
-            ..became
+            hint: refusal(report, file).unwrap_or_else(|| "see zedkube's log for the reason".to_owned()),
+            ..result
         },
         Taken::Not => OrderResult {
             line: "zedkube has not taken the override, so it was taken back: nothing was forced".to_owned(),
@@ -95,16 +95,16 @@ fn tell(
                  and give the order again",
                 SOON.as_secs()
             ),
-            ..became
+            ..result
         },
     }
 }
 
-fn applied(order: &DrainOverride, report: &NodeDrainReport, became: OrderResult) -> OrderResult {
+fn applied(order: &DrainOverride, report: &NodeDrainReport, result: OrderResult) -> OrderResult {
     let left = report.left();
     if let (Some(DrainOrder::Complete(_)), Some(spent)) = (order.order(), &report.spent_order) {
         let is_undrained = order.completed(report).any(|line| line.outcome != Some(Outcome::Drained));
-        return OrderResult { line: spent.text.clone(), is_undrained, left, ..became };
+        return OrderResult { line: spent.text.clone(), is_undrained, left, ..result };
     }
     let (whose, are_left) = (whose(order.requested_by, "everybody"), left_words(report));
     let line = match (order.order(), &report.forcing) {
@@ -122,10 +122,11 @@ fn applied(order: &DrainOverride, report: &NodeDrainReport, became: OrderResult)
         }
         (_, _) => format!("{whose} request is answered COMPLETE: this node is NOT drained; {are_left}"),
     };
-    OrderResult { line, is_undrained: order.is_against_drains(), left, ..became }
+    OrderResult { line, is_undrained: order.is_against_drains(), left, ..result }
 }
 
-/// Whose requests are meant: `device-op's`, or with `others` = `everybody`, where no agent is named, `everybody's`.
+/// Possessive for the agent of the request: `device-op's`; without an agent the possessive of `others`, such as
+/// `everybody's`.
 pub(crate) fn whose(requested_by: DrainRequester, others: &str) -> String {
     match requested_by.agent() {
         Some(agent) => format!("{agent}'s"),
@@ -133,7 +134,7 @@ pub(crate) fn whose(requested_by: DrainRequester, others: &str) -> String {
     }
 }
 
-/// The pods that are left on the node, in words.
+/// The pods that are still on the node, as a sentence.
 fn left_words(report: &NodeDrainReport) -> String {
     let pods = report.left();
     let unlisted = usize::try_from(report.omitted.pods).unwrap_or(usize::MAX);
@@ -148,7 +149,7 @@ fn left_words(report: &NodeDrainReport) -> String {
     }
 }
 
-/// Why the file was refused, as the report says.
+/// The reason for which zedkube refused the file, from its report.
 fn refusal(report: &NodeDrainReport, file: &OverrideFile) -> Option<String> {
     let path = file.path().display().to_string();
     let ours = report.refused.iter().find(|refused| refused.path.starts_with(&path));

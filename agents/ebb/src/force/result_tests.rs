@@ -1,4 +1,4 @@
-//! What is told of an order, from the file's fate and the report.
+//! The result of an order, from its file and the report.
 
 use schemas::{Disabled, DrainStatus, Forcing, GoTime, PodLine, RefusedInput, RequestLine, SpentOrder};
 
@@ -23,10 +23,10 @@ fn answered(requested_by: DrainRequester) -> NodeDrainReport {
     NodeDrainReport { requests: vec![line], outcome: Some(Outcome::Forced), ..report(2) }
 }
 
-fn told(taken: Taken, order: &DrainOverride, report: &NodeDrainReport) -> OrderResult {
+fn result_after(taken: Taken, order: &DrainOverride, report: &NodeDrainReport) -> OrderResult {
     let folder = tempfile::tempdir().unwrap();
     let file = OverrideFile::new(&Root::new(folder.path())).unwrap();
-    tell(taken, order, &file, report, false)
+    result_of(taken, order, &file, report, false)
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn an_order_that_was_applied_says_that_nothing_was_drained() {
         ),
         (order(DrainStatus::NotRequested, all), report(2), "drains are switched on again".to_owned()),
     ] {
-        let became = told(Taken::Applied, &order, &report);
-        assert_eq!(became.line, expected);
-        assert_eq!(became.is_undrained, order.status != DrainStatus::NotRequested, "{order:?}");
+        let result = result_after(Taken::Applied, &order, &report);
+        assert_eq!(result.line, expected);
+        assert_eq!(result.is_undrained, order.status != DrainStatus::NotRequested, "{order:?}");
     }
 }
 
@@ -77,17 +77,18 @@ fn an_order_that_came_too_late_says_that_there_was_nothing_to_force() {
         report.requests[0].outcome = Some(outcome);
         let spent_order = Some(SpentOrder { text: text.clone(), ..SpentOrder::default() });
         let report = NodeDrainReport { spent_order, outcome: Some(outcome), ..report };
-        let became = told(Taken::Applied, &order(DrainStatus::Complete, DrainRequester::None), &report);
-        assert_eq!((became.line.as_str(), became.is_undrained), (text.as_str(), is_undrained));
+        let result =
+            result_after(Taken::Applied, &order(DrainStatus::Complete, DrainRequester::None), &report);
+        assert_eq!((result.line.as_str(), result.is_undrained), (text.as_str(), is_undrained));
     }
 }
 
 #[test]
 fn what_the_report_does_not_show_yet_is_not_claimed() {
     for (status, is_undrained) in [(DrainStatus::Complete, true), (DrainStatus::NotSupported, true)] {
-        let became = told(Taken::Applied, &order(status, DrainRequester::None), &report(2));
-        assert!(became.line.contains("the report does not show yet"), "{became:?}");
-        assert_eq!(became.is_undrained, is_undrained);
+        let result = result_after(Taken::Applied, &order(status, DrainRequester::None), &report(2));
+        assert!(result.line.contains("the report does not show yet"), "{result:?}");
+        assert_eq!(result.is_undrained, is_undrained);
     }
 }
 
@@ -101,14 +102,14 @@ fn a_refused_order_has_its_reason() {
     };
     for end in ["", ".refused"] {
         let report = NodeDrainReport { refused: vec![refused(end)], ..NodeDrainReport::default() };
-        let became = tell(Taken::Refused, &DrainOverride::default(), &file, &report, true);
+        let result = result_of(Taken::Refused, &DrainOverride::default(), &file, &report, true);
         assert_eq!(
-            (became.line.as_str(), became.hint.as_str()),
+            (result.line.as_str(), result.hint.as_str()),
             ("the override is refused", "left over from before")
         );
     }
-    let became = told(Taken::Refused, &DrainOverride::default(), &NodeDrainReport::default());
-    assert_eq!(became.hint, "zedkube's log says why");
+    let result = result_after(Taken::Refused, &DrainOverride::default(), &NodeDrainReport::default());
+    assert_eq!(result.hint, "see zedkube's log for the reason");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which nodes a verb is about.
+//! The nodes that a verb is about.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -16,22 +16,23 @@ use zedkube::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 use super::{AskedDryRun, BARE_DRY_RUN, dry_run};
 use crate::screen;
 
-/// The arguments of every verb that is about nodes.
+/// Arguments of every verb that is about nodes.
 #[derive(Args, Debug)]
 pub(crate) struct NodeArguments {
-    /// Nodes: NAME or node/NAME
+    /// Nodes, each as NAME or node/NAME
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
-    /// The nodes with these labels instead: `role=edge,!spare`
+    /// Choose nodes by label instead of by name, such as `role=edge,!spare`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
-    /// Kubeconfig file; else KUBECONFIG, ~/.kube/config, the files of k3s
+    /// Kubeconfig file; default: KUBECONFIG, then ~/.kube/config, then the files of k3s
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig; else its current one
+    /// Context of the kubeconfig; default: its current context
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Only say what would happen: `client` by one look, `server` by asking the server as well
+    /// Only print what would happen: `client` sends read requests only, `server` also asks the API server in dry-run
+    /// mode
     #[arg(
         long,
         value_name = "MODE",
@@ -42,19 +43,19 @@ pub(crate) struct NodeArguments {
         value_parser = dry_run
     )]
     pub(crate) dry_run: AskedDryRun,
-    /// Objects per answer of long lists; 0 = all in one
+    /// Return long lists in chunks of N objects; 0 = all objects at once
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) chunk_size: u32,
-    /// Nothing: nodes have no namespace. kubectl takes it as well
+    /// Ignored: nodes have no namespace. Accepted because kubectl accepts it
     #[arg(short = 'n', long = "namespace", value_name = "NAME", hide = true)]
     _namespace: Option<String>,
-    /// Nothing but a warning: each call has a time limit of its own
+    /// Ignored with a warning: each call has its own time limit
     #[arg(long, value_name = "DURATION", hide = true)]
     request_timeout: Option<String>,
 }
 
 impl NodeArguments {
-    /// The nodes that the arguments choose, not yet looked up.
+    /// The nodes as the arguments name them, not yet looked up.
     ///
     /// # Errors
     /// As [`Chosen::from`].
@@ -62,10 +63,10 @@ impl NodeArguments {
         Chosen::from(verb, &self.nodes, self.selector.as_deref())
     }
 
-    /// The cluster, and the nodes as it has them now. Nothing is changed.
+    /// Connects to the cluster and reads the nodes. Changes nothing.
     ///
     /// # Errors
-    /// No way to the cluster, or a node that does not exist.
+    /// There is no usable kubeconfig, or a node does not exist.
     pub(crate) async fn find(&self, verb: &str, chosen: &Chosen) -> anyhow::Result<(Cluster, Vec<NodeView>)> {
         if let Some(warning) = self.dry_run.warning() {
             screen::say(warning);
@@ -85,20 +86,20 @@ impl NodeArguments {
     }
 }
 
-/// The nodes that the arguments choose.
+/// The choice of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Chosen {
-    /// These, in this order, each once.
+    /// Nodes by name, in this order, without duplicates.
     Names(Vec<String>),
-    /// Those with these labels.
+    /// Nodes that match this label selector.
     Selected(Selector),
 }
 
 impl Chosen {
-    /// From `NODE…` and `--selector` of a verb.
+    /// Makes the choice from `NODE…` and `--selector` of a verb.
     ///
     /// # Errors
-    /// Both or none, something that is no node, or a selector that does not parse; in kubectl's words.
+    /// Both or neither is given, an argument is not a node, or the selector is invalid; in kubectl's words.
     pub(crate) fn from(verb: &str, names: &[String], selector: Option<&str>) -> anyhow::Result<Self> {
         let selector = selector.filter(|selector| !selector.is_empty());
         match (names, selector) {
@@ -120,10 +121,10 @@ impl Chosen {
         }
     }
 
-    /// The nodes as the server has them now.
+    /// Reads the nodes from the API server.
     ///
     /// # Errors
-    /// A node does not exist, all of which are named; or the server cannot be asked.
+    /// Nodes do not exist (the error names all of them), or the call failed.
     pub(crate) async fn resolve(&self, cluster: &Cluster) -> anyhow::Result<Vec<NodeView>> {
         match self {
             Self::Names(names) => by_name(cluster, names).await,
@@ -149,7 +150,7 @@ async fn by_name(cluster: &Cluster, names: &[String]) -> anyhow::Result<Vec<Node
     Ok(found)
 }
 
-/// Nodes that do not exist; kubectl begins such a line in its own way.
+/// Nodes that do not exist. The text begins as kubectl's does, without `error:`.
 #[derive(Debug)]
 pub(crate) struct Missing(Vec<String>);
 
@@ -161,10 +162,10 @@ impl std::fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// The name in `NAME`, `node/NAME`, `nodes/NAME` or `no/NAME`.
+/// The node name in `NAME`, `node/NAME`, `nodes/NAME` or `no/NAME`.
 pub(crate) fn node_name(argument: &str) -> anyhow::Result<String> {
     match argument.split_once('/') {
-        None if argument.is_empty() => bail!("a node without a name"),
+        None if argument.is_empty() => bail!("the name of a node is empty"),
         None | Some(("node" | "nodes" | "no", _)) => {
             let name = argument.split_once('/').map_or(argument, |(_, name)| name);
             if name.is_empty() || name.contains('/') {
@@ -178,7 +179,8 @@ pub(crate) fn node_name(argument: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Connects by the way of a person: `--kubeconfig`, `KUBECONFIG`, `~/.kube/config`, then k3s' own files. Nothing is sent yet. `verb` is what the API server's audit log gets to see.
+/// Makes a client from the kubeconfig of the user: `--kubeconfig`, `KUBECONFIG`, `~/.kube/config`, then k3s' own files.
+/// Sends nothing yet. `verb` appears in the audit log of the API server.
 async fn reach(kubeconfig: Option<&Path>, context: Option<&str>, verb: &str) -> Result<Cluster, ApiFailure> {
     let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let own = home.map(|home| home.join(".kube/config"));
@@ -188,7 +190,7 @@ async fn reach(kubeconfig: Option<&Path>, context: Option<&str>, verb: &str) -> 
     Ok(connect(&search, verb).await?.cluster)
 }
 
-/// Where a verb on a node looks below a root: an administrator's kubeconfig, then the kubelet's own.
+/// Kubeconfig files below a root folder, for a verb about nodes: first those of an administrator, then the kubelet's.
 pub(crate) fn below(root: &Root) -> impl Iterator<Item = PathBuf> {
     ADMINISTRATOR_KUBECONFIGS.into_iter().chain(KUBELET_KUBECONFIGS).map(|path| root.join(path))
 }
@@ -215,7 +217,7 @@ mod tests {
             (&["deployment/a"], None, Err("expected resource of type node, got \"deployment\"")),
             (&["node/"], None, Err("must have a single resource and name, got \"node/\"")),
             (&["node/a/b"], None, Err("must have a single resource and name")),
-            (&[""], None, Err("a node without a name")),
+            (&[""], None, Err("the name of a node is empty")),
         ];
         for (given, selector, expected) in cases {
             let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();

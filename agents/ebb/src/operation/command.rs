@@ -1,4 +1,4 @@
-//! Giving a command: with a counter that this operator's commands have not used.
+//! Gives a command, with a counter that no earlier command of a person has used.
 
 use std::time::Duration;
 
@@ -9,57 +9,66 @@ use pubsub::Root;
 use runtime::peers;
 use schemas::{Agent, DeviceOpsCmd, Operation, Source};
 
-use super::{OPERATOR, Words, publish};
+use super::{CommandOptions, OPERATOR, publish};
 use crate::waiting::{SOON, until};
 
-/// How long device-op may take to record the first counter. It has to be awake and to sync two files.
+/// Limit for device-op to record the first counter: it must wake up and sync two files.
 const FIRST_COUNTER: Duration = Duration::from_secs(10);
 
-/// A command that stands now.
+/// A command that is active now.
 #[derive(Debug)]
 pub(super) struct ActiveCommand {
     pub(super) command: DeviceOpsCmd,
-    /// device-op has it in its record.
+    /// True if device-op has taken it: it is in device-op's record.
     pub(super) is_accepted: bool,
-    /// device-op took it for an old one.
+    /// True if device-op took it for an old command, recorded the counter, and will not carry it out.
     is_only_recorded: bool,
-    /// Another operation that is served before it.
+    /// Another operation that device-op serves before it.
     pub(super) first: Option<(Operation, u32)>,
-    /// Other sources that have commanded the same.
+    /// Other sources that want the same operation.
     pub(super) served_too: Vec<(Source, u32)>,
 }
 
 /// Gives the command.
 ///
 /// # Errors
-/// device-op does not run; somebody else writes as the operator just now; the same operation is pending; no counter is
-/// left; a file cannot be read or written.
-pub(super) async fn give(root: &Root, operation: Operation, words: Words) -> anyhow::Result<ActiveCommand> {
+/// device-op does not run; another process is writing as `ebb`; the same operation is pending; no counter is left; a
+/// file cannot be read or written.
+pub(super) async fn give(
+    root: &Root,
+    operation: Operation,
+    options: CommandOptions,
+) -> anyhow::Result<ActiveCommand> {
     peers::require(root, Agent::DeviceOp)?;
     let kind = (OPERATOR, operation);
-    let standing = read(root, kind, words)?;
-    // Of a command that is overwritten here nobody may ever have recorded the counter.
+    let standing = read(root, kind, options)?;
+    // The counter of a command that is overwritten here may never have been recorded, so read it before.
     let least = standing.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
-    if standing.recorded.is_none() && !words.without_record {
+    if standing.recorded.is_none() && !options.without_record {
         let first = DeviceOpsCmd { counter: 0, ..DeviceOpsCmd::default() };
         publish(root, operation, |_| Ok(first))?;
         wait_for_first_counter(root, kind).await?;
     }
-    let mut given = give_once(root, kind, words, least).await?;
+    let mut given = give_once(root, kind, options, least).await?;
     if given.is_only_recorded {
-        // device-op has just begun to tell sources apart, and took it for one that stood before.
-        given = give_once(root, kind, words, least).await?;
+        // device-op has just begun to keep counters by source, and took the command for an old one: give it again.
+        given = give_once(root, kind, options, least).await?;
     }
     Ok(given)
 }
 
-/// With a counter of at least this.
-async fn give_once(root: &Root, kind: Kind, words: Words, least: u32) -> anyhow::Result<ActiveCommand> {
+/// Gives the command once, with a counter of at least `least`.
+async fn give_once(
+    root: &Root,
+    kind: Kind,
+    options: CommandOptions,
+    least: u32,
+) -> anyhow::Result<ActiveCommand> {
     let command = publish(root, kind.1, |ops_time| {
-        let standing = read(root, kind, words)?;
+        let standing = read(root, kind, options)?;
         let next = standing.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
         let counter = next.max(least);
-        let Words { now, without_record } = words;
+        let CommandOptions { now, without_record } = options;
         Ok(DeviceOpsCmd { counter, desired_state: true, ops_time, now, without_record })
     })?;
     let counter = command.counter;
@@ -79,21 +88,22 @@ async fn give_once(root: &Root, kind: Kind, words: Words, least: u32) -> anyhow:
     })
 }
 
-/// What stands now, if a command may be given on top of it.
-fn read(root: &Root, kind: Kind, words: Words) -> anyhow::Result<OperationFiles> {
-    let standing = OperationFiles::read(root, kind).context("nobody knows what is commanded now")?;
-    // On a disk that cannot be read that is what the operator's word is for.
-    if let Some(refusal) = standing.refused.as_ref().filter(|_| !words.without_record) {
-        bail!("nobody knows what is pending, device-op neither: {refusal}");
+/// Reads the files of the command. Refuses if a new command may not be given now.
+fn read(root: &Root, kind: Kind, options: CommandOptions) -> anyhow::Result<OperationFiles> {
+    let standing = OperationFiles::read(root, kind).context("cannot tell which command is pending")?;
+    // With `--without-record` a disk that cannot be read is expected, and no reason to refuse.
+    if let Some(refusal) = standing.refused.as_ref().filter(|_| !options.without_record) {
+        bail!("cannot tell what is pending, and device-op cannot either: {refusal}");
     }
-    // With more words it is more than what is pending, and goes on with the same drain.
-    if words == Words::default() {
+    // A command with more options than the pending one is allowed: it continues the same drain.
+    if options == CommandOptions::default() {
         refuse_pending(&standing, kind)?;
     }
     Ok(standing)
 }
 
-/// A command on top of one that is pending would only begin its drain anew. After a failure it is a new try.
+/// Refuses a command that is pending already: giving it again would only restart its drain. After a failure it is
+/// allowed, as a new try.
 fn refuse_pending(standing: &OperationFiles, kind: Kind) -> anyhow::Result<()> {
     let (_, operation) = kind;
     let (counter, words) = match standing.of(kind) {
@@ -107,7 +117,8 @@ fn refuse_pending(standing: &OperationFiles, kind: Kind) -> anyhow::Result<()> {
     );
 }
 
-/// The first command that a device ever sees is only recorded: it may be an old one.
+/// Waits until device-op has recorded the first counter. device-op only records the first command that it ever sees,
+/// because that may be an old one.
 async fn wait_for_first_counter(root: &Root, kind: Kind) -> anyhow::Result<()> {
     let recorded = || OperationFiles::read(root, kind).ok()?.recorded;
     if until(OperationFiles::folders(root, kind.0), FIRST_COUNTER, recorded).await.is_none() {

@@ -1,5 +1,5 @@
-//! Taking a command back. The operator's own is published as no longer wanted; another source's is named to device-op,
-//! for which its counter then counts as done.
+//! Takes a command back. A person's command is published as no longer wanted; for a command of another source device-op
+//! gets a CancelCommand, and its counter then counts as done.
 
 use anyhow::{Context, bail};
 use device_op::facts::Kind;
@@ -16,21 +16,21 @@ use crate::waiting::{SOON, until};
 #[derive(Debug)]
 pub(super) struct TakenBack {
     pub(super) counter: u32,
-    /// When it was given.
+    /// Time at which it was given.
     pub(super) ops_time: String,
     pub(super) became: OrderResult,
 }
 
-/// What became of a take-back.
+/// Result of a take-back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum OrderResult {
-    /// Nothing of the command is left.
+    /// The command is cancelled.
     TakenBack,
-    /// nodeagent has passed the point of no return.
+    /// Too late: nodeagent has passed the point of no return.
     TooLate,
-    /// Not known yet: nodeagent has to let go of the command first.
+    /// Not known yet: nodeagent has to release the command first.
     Pending,
-    /// device-op does not run.
+    /// device-op does not run, so it has not read the take-back.
     Unread,
 }
 
@@ -43,14 +43,15 @@ impl From<standing::TakenBack> for OrderResult {
     }
 }
 
-/// Takes the command back, whether device-op runs or not: it has to be possible whenever a command stands.
+/// Takes the command back, even if device-op does not run: it must be possible whenever a command is active.
 ///
 /// # Errors
-/// No such command stands, or only another source's; somebody else writes as the operator just now; a file cannot be
-/// read or written.
+/// The command is not active, or only another source's is; another process is writing as `ebb`; a file cannot be read
+/// or written.
 pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Result<TakenBack> {
-    let standing = OperationFiles::read(root, kind)
-        .context("nobody knows what to take back; remove that file: without it nothing is commanded")?;
+    let standing = OperationFiles::read(root, kind).context(
+        "cannot tell which command to take back; remove that file: without it no command is pending",
+    )?;
     let counter = standing.counter_to_take_back(kind).or_else(|error| {
         let others = if kind.0 == OPERATOR { others(root, kind.1) } else { Vec::new() };
         if others.is_empty() { Err(error.into()) } else { bail!("{}", not_ours(kind.1, &others)) }
@@ -84,7 +85,7 @@ fn cancel(root: &Root, (source, operation): Kind, counter: u32, why: &str) -> an
     Ok(())
 }
 
-/// The commands of other sources that stand.
+/// Active commands of other sources for this operation.
 fn others(root: &Root, operation: Operation) -> Vec<(Source, u32)> {
     let stands = |source| {
         let kind = (source, operation);

@@ -1,19 +1,19 @@
-//! Bars at the foot of a terminal, redrawn in place on stderr.
+//! Bars at the bottom of a terminal, redrawn in place on stderr.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How far one thing is.
+/// Progress of one thing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bar {
-    /// What it is about; a bar keeps its place by this.
+    /// Name before the bar.
     pub(crate) name: String,
-    /// So much is done …
+    /// Amount that is done.
     pub(crate) done: u64,
-    /// … of this.
+    /// Total amount.
     pub(crate) total: u64,
-    /// What stands behind the bar.
+    /// Text after the bar.
     pub(crate) text: String,
-    /// Lines below it.
+    /// Lines below the bar.
     pub(crate) below: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Bars {
     rows: Vec<(Kind, ProgressBar)>,
 }
 
-/// What a row of the screen is.
+/// Kind of a row on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Bar,
@@ -37,12 +37,12 @@ impl Bars {
         Self { all: MultiProgress::new(), rows: Vec::new() }
     }
 
-    /// Runs `print` with the bars out of the way.
+    /// Runs `print` while the bars are hidden.
     pub(crate) fn above(&self, print: impl FnOnce()) {
         self.all.suspend(print);
     }
 
-    /// Shows exactly these, and `foot` below them.
+    /// Shows exactly these bars, and `foot` below them.
     pub(crate) fn show(&mut self, bars: &[Bar], foot: &str) {
         let of_bar = |bar: &Bar| std::iter::once(Kind::Bar).chain(vec![Kind::Below; bar.below.len()]);
         let foots = (!bars.is_empty()).then_some(Kind::Foot);
@@ -52,7 +52,7 @@ impl Bars {
         for bar in bars {
             if let Some(row) = rows.next() {
                 row.set_prefix(bar.name.clone());
-                // Nothing of nothing would be shown as done.
+                // With a length of 0 the bar would be shown as complete.
                 row.set_length(bar.total.max(1));
                 row.set_position(bar.done);
                 row.set_message(bar.text.clone());
@@ -66,19 +66,19 @@ impl Bars {
         }
     }
 
-    /// Leaves on the screen what is there, and never touches it again.
+    /// Leaves the bars on the screen and never touches them again.
     ///
-    /// After Ctrl-C the terminal has written `^C` somewhere below, and nobody knows any more where the rows are.
+    /// After Ctrl-C the terminal has written `^C` somewhere below, so the place of the rows is unknown.
     pub(crate) fn leave(self) {
         self.all.set_draw_target(ProgressDrawTarget::hidden());
     }
 
-    /// Rows of these kinds, empty if there were others before.
+    /// Makes the rows for these kinds; keeps the present rows if their kinds are the same.
     fn lay_out(&mut self, kinds: &[Kind]) {
         if self.rows.iter().map(|(kind, _)| kind).eq(kinds) {
             return;
         }
-        // First off the screen, then forgotten: a row that ends on the screen stays there.
+        // Clear the screen before the rows are removed: a row that ends on the screen stays there.
         if let Err(error) = self.all.clear() {
             tracing::debug!("cannot clear the terminal: {error}");
         }
@@ -93,13 +93,13 @@ impl Bars {
 }
 
 impl Drop for Bars {
-    /// Whatever happens, the terminal is left clean.
+    /// Removes all bars, so that the terminal is clean however the command ends.
     fn drop(&mut self) {
         self.show(&[], "");
     }
 }
 
-/// Lines are cut at the edge of the terminal. A template that does not parse shows indicatif's own.
+/// Style of a row. Lines are cut at the edge of the terminal. If a template is invalid, indicatif's default is used.
 fn style(kind: Kind) -> ProgressStyle {
     let template = match kind {
         Kind::Bar => "{prefix} [{bar:24}] {wide_msg}",

@@ -10,44 +10,44 @@ use serde::Serialize;
 use session::slot_survey::{is_in_use, survey};
 use text::one_line;
 
-use super::{Common, MOST_BYTES, node_of, words};
+use super::{Common, MOST_BYTES, node_of, node_state};
 use crate::screen::{self, table};
 
-/// The columns of the table.
+/// Columns of the table.
 const HEAD: [&str; 5] = ["NODE", "SLOT", "BOOT", "RENEWAL", "NOW"];
 
-/// So many characters of a boot id tell one boot from another.
+/// Characters of a boot id that are shown; they suffice to tell boots apart.
 const SHORT_BOOT: usize = 8;
 
-/// `ebb slots list --json`.
+/// JSON form of `ebb slots list`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document {
     group: String,
     /// `namespace/name`.
     config_map: String,
-    /// Setting `slots.limit`; 0 is no limit.
+    /// Setting `slots.limit`; 0 = no limit.
     limit: u32,
-    /// Nodes that count against it: holders that exist, and nodes that are down.
+    /// Number of nodes that count against the limit: holders that exist, and nodes that are down.
     taken: usize,
     holders: Vec<Entry>,
     /// Keys whose values cannot be read. Such an entry counts while its node is out of service.
     unreadable: Vec<Damaged>,
-    /// Nodes without an entry that count as well: NotReady for less than `slots.down-max`.
+    /// Nodes without an entry that count too: they are NotReady for less than `slots.down-max`.
     down: Vec<Down>,
 }
 
-/// One entry.
+/// One holder.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
     #[serde(flatten)]
     holder: Holder,
-    /// `held`; `passed over`: another node has taken this slot for free; `old`: in the Lease of versions before.
+    /// `held`; `passed over`: another node has taken over this slot; `old`: an entry in the Lease of earlier versions.
     slot: &'static str,
-    /// What its node looks like now.
+    /// State of its node now.
     now: String,
-    /// Its node is down, or cordoned by zedkube.
+    /// True if its node is down, or cordoned by zedkube.
     in_use: bool,
 }
 
@@ -71,20 +71,20 @@ struct Down {
     now: String,
 }
 
-/// Prints who has a slot.
+/// Prints the holders of slots.
 pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let device = common.device()?;
     let map = zedkube::slot_map(&device.settings);
     let cluster = device.reach("slots").await?;
     let slots = read_slots(&cluster, &map).await?;
-    // After the slots: a node that joined and took a slot in between would look as if it were gone.
+    // List the nodes after the slots: otherwise a node that joined and took a slot in between would seem to be gone.
     let nodes: Vec<NodeView> = list_nodes(&cluster).await?.into_iter().map(|facts| facts.view).collect();
     let limits = &device.settings.policy;
     let document = document(&map, &slots, &nodes, limits.slots_limit, limits.down_max);
     if common.json {
         screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
     } else {
-        screen::line(tell(&document).trim_end());
+        screen::line(render(&document).trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -93,7 +93,7 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_m
     let survey = survey(&zedkube::slot_table(slots.clone()), nodes, down_max);
     let seen = |name: &str| {
         let node = node_of(name, nodes);
-        let now = node.map_or_else(|| "gone: it counts no more".to_owned(), words);
+        let now = node.map_or_else(|| "gone: not counted".to_owned(), node_state);
         (now, node.is_some_and(is_in_use))
     };
     let entry = |holder: &Holder, slot| {
@@ -107,8 +107,11 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_m
         let (now, in_use) = seen(node);
         Damaged { node: node.clone(), why: why.clone(), now, in_use }
     };
-    let down =
-        |node: &&NodeView| Down { node: node.name.clone(), node_uid: node.uid.clone(), now: words(node) };
+    let down = |node: &&NodeView| Down {
+        node: node.name.clone(),
+        node_uid: node.uid.clone(),
+        now: node_state(node),
+    };
     Document {
         group: map.group.clone(),
         config_map: format!("{}/{}", map.namespace, map.name()),
@@ -120,10 +123,10 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_m
     }
 }
 
-fn tell(document: &Document) -> String {
+fn render(document: &Document) -> String {
     let Document { group, config_map, limit, taken, holders, unreadable, down } = document;
     let of = if *limit == 0 { "no limit (slots.limit = 0)".to_owned() } else { format!("limit {limit}") };
-    let who = if holders.is_empty() && unreadable.is_empty() { "nobody has a slot; " } else { "" };
+    let who = if holders.is_empty() && unreadable.is_empty() { "no node has a slot; " } else { "" };
     let head = format!("{who}group {group}: {taken} taken, {of} (ConfigMap {config_map})\n");
     let of_holder = |entry: &Entry| {
         let Holder { node, boot_id, renewal, .. } = &entry.holder;
@@ -140,7 +143,7 @@ fn tell(document: &Document) -> String {
     if rows.is_empty() { head } else { head + &table(HEAD, &rows) }
 }
 
-/// Anybody who may write the ConfigMap may have written something else.
+/// The beginning of a boot id without special characters: other writers of the ConfigMap may have written any text.
 fn short(boot_id: &str) -> String {
     let plain = boot_id.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-');
     let short: String = plain.take(SHORT_BOOT).collect();

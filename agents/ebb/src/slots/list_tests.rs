@@ -47,7 +47,7 @@ fn who_has_a_slot_and_who_counts_besides() {
         node("edge-e", None, Some("ebb:alice")),
     ];
     // edge-b holds one and is down: it counts once. edge-d is down for too long, edge-e is merely cordoned.
-    insta::assert_snapshot!(tell(&listed(&["edge-a", "edge-b", "edge-x"], &nodes, 2)));
+    insta::assert_snapshot!(render(&listed(&["edge-a", "edge-b", "edge-x"], &nodes, 2)));
 }
 
 #[test]
@@ -75,15 +75,15 @@ fn entries_that_are_not_as_usual() {
         ..Slots::default()
     };
     // edge-b has lost its slot; edge-c is in service, so that nonsense in its entry does not count.
-    insta::assert_snapshot!(tell(&document(&map(), &slots, &nodes, 1, Duration::from_mins(30))));
+    insta::assert_snapshot!(render(&document(&map(), &slots, &nodes, 1, Duration::from_mins(30))));
 }
 
 #[test]
 fn what_counts() {
     let (up, down) = (node("edge-a", None, None), node("edge-b", Some(1), None));
     let cases: [(&[&str], &[&NodeView], usize, &str); 5] = [
-        (&[], &[&up], 0, "nobody has a slot; group line-3: 0 taken, limit 1 "),
-        (&[], &[&up, &down], 1, "nobody has a slot; group line-3: 1 taken, limit 1 "),
+        (&[], &[&up], 0, "no node has a slot; group line-3: 0 taken, limit 1 "),
+        (&[], &[&up, &down], 1, "no node has a slot; group line-3: 1 taken, limit 1 "),
         (&["edge-b"], &[&up, &down], 1, "group line-3: 1 taken, limit 1 "),
         (&["edge-a", "edge-a"], &[&up], 1, "group line-3: 1 taken, limit 1 "),
         (&["edge-x"], &[&up], 0, "group line-3: 0 taken, limit 1 "),
@@ -92,9 +92,9 @@ fn what_counts() {
         let nodes: Vec<NodeView> = nodes.iter().copied().cloned().collect();
         let document = listed(holders, &nodes, 1);
         assert_eq!(document.taken, taken, "{holders:?} {nodes:?}");
-        assert!(tell(&document).starts_with(start), "{}", tell(&document));
+        assert!(render(&document).starts_with(start), "{}", render(&document));
     }
-    assert!(tell(&listed(&[], &[], 0)).contains("0 taken, no limit (slots.limit = 0)"));
+    assert!(render(&listed(&[], &[], 0)).contains("0 taken, no limit (slots.limit = 0)"));
 }
 
 #[test]

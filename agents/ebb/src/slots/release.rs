@@ -10,39 +10,39 @@ use runtime::peers;
 use serde::Serialize;
 use session::slot_survey::is_in_use;
 
-use super::{Common, node_of, words};
+use super::{Common, node_of, node_state};
 use crate::kubectl::nodes::node_name;
 use crate::operator::journal;
 use crate::screen;
 
-/// Whose slot.
+/// The slot to release.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(super) struct SlotOwner {
-    /// The node that has the slot
+    /// Node that holds the slot
     #[arg(value_name = "NODE")]
     holder: Option<String>,
-    /// All slots of the group, also when they cannot be understood
+    /// Release all slots of the group, even if their entries cannot be read
     #[arg(long)]
     all: bool,
 }
 
-/// The answer as JSON.
+/// JSON form of the answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document {
-    /// Nodes that had a slot; empty if nobody could tell who had.
+    /// Nodes that held a slot; empty if the entries could not be read.
     released: Vec<String>,
-    /// Their slots were in use, as far as can be told.
+    /// Nodes among them whose slot was in use, as far as it is known.
     in_use: Vec<String>,
     by: String,
     text: String,
 }
 
-/// Frees the slots.
+/// Releases the slots.
 ///
 /// # Errors
-/// The node has none; a slot is in use and there is no `--force`; the slots cannot be read or changed.
+/// The node holds no slot; a slot is in use and `--force` is not given; the slots cannot be read or changed.
 pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyhow::Result<ExitCode> {
     let device = common.device()?;
     let map = zedkube::slot_map(&device.settings);
@@ -60,12 +60,12 @@ pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyh
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was done.
+/// Result of a release.
 #[derive(Debug, Default)]
 struct Released {
     nodes: Vec<String>,
     in_use: Vec<String>,
-    /// Something was changed.
+    /// True if an entry was removed.
     is_change: bool,
 }
 
@@ -76,8 +76,8 @@ impl Released {
 
     fn line(&self) -> String {
         let done = match (self.is_change, self.nodes.as_slice()) {
-            (false, _) => return "nobody has a slot".to_owned(),
-            (true, []) => "all slots are free; nobody could tell who had them".to_owned(),
+            (false, _) => return "no node has a slot".to_owned(),
+            (true, []) => "all slots are free; it is not known which nodes had them".to_owned(),
             (true, [node]) => format!("the slot of {node} is free"),
             (true, nodes) => format!("the slots of {} are free", nodes.join(", ")),
         };
@@ -130,14 +130,15 @@ async fn matching(
         if force { Ok(()) } else { refuse(&in_use(meant, &nodes(cluster).await?)) }
     };
     let removed = take_slots_away(cluster, map, is_meant, judge).await?;
-    // With --force the nodes are looked at after the fact, and only for the words: it works without any rights to them.
+    // With --force the nodes are listed only afterwards, for the text: so it works without the right to list nodes.
     let nodes =
         if force && !removed.is_empty() { nodes(cluster).await.unwrap_or_default() } else { Vec::new() };
     let in_use = in_use(&removed, &nodes);
     Ok(Released::of(removed, in_use))
 }
 
-/// Nobody can tell who has a slot, so any node that is out of service may be one that has.
+/// Releases all slots of a ConfigMap that cannot be read. The holders are unknown, so any node that is out of service
+/// may be one.
 async fn unreadable(cluster: &Cluster, map: &SlotMap, why: &str, force: bool) -> anyhow::Result<Released> {
     let out = if force { Vec::new() } else { out(&nodes(cluster).await?) };
     refuse(&out).with_context(|| why.to_owned())?;
@@ -159,7 +160,7 @@ fn out(nodes: &[NodeView]) -> Vec<String> {
 }
 
 fn named(node: &NodeView) -> String {
-    format!("{} is {}", node.name, words(node))
+    format!("{} is {}", node.name, node_state(node))
 }
 
 fn refuse(in_use: &[String]) -> anyhow::Result<()> {
@@ -167,8 +168,8 @@ fn refuse(in_use: &[String]) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "the slot is in use: {}; another node could go down beside it. zedkube gives it back by itself when the node is \
-         in service again; `ebb uncordon --self` there does it at once, --force here frees it all the same",
+        "the slot is in use: {}; another node could go down at the same time. zedkube releases it by itself when the node \
+         is in service again; `ebb uncordon --self` on that node releases it at once, --force releases it now",
         in_use.join("; ")
     );
 }

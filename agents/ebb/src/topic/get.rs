@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use super::{Device, TopicChoice, compact, refuse_large_fields};
 use crate::screen;
 
-/// So long the publisher may take to tell all that it has.
+/// Limit for the publisher to send all its items.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What `ebb topic get` takes.
+/// Arguments of `ebb topic get`.
 #[derive(Args, Debug)]
 pub(super) struct GetArguments {
     #[command(flatten)]
@@ -29,14 +29,14 @@ pub(super) struct GetArguments {
     /// Print only the value of this item
     #[arg(value_parser = TopicKey::parse)]
     key: Option<TopicKey>,
-    /// Ask the publisher on its socket, for 10 s at most, instead of reading the files
+    /// Read from the publisher's socket, for 10 s at most, instead of from the files
     #[arg(long)]
     socket: bool,
     #[command(flatten)]
     device: Device,
 }
 
-/// One item of many.
+/// One item, when all are printed.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Line<'a> {
@@ -44,7 +44,7 @@ struct Line<'a> {
     value: &'a AnyItem,
 }
 
-/// Prints the items. Exit code 1 if the wanted one is not there, or one of all could not be read.
+/// Prints the items. Exit code 1 if the item does not exist, or if an item could not be read.
 pub(super) fn run(arguments: &GetArguments) -> anyhow::Result<ExitCode> {
     let place = arguments.which.place(&arguments.device.root())?;
     let read = if arguments.socket {
@@ -63,7 +63,7 @@ fn print_one(place: &TopicPlace, key: &TopicKey, read: &Items<AnyItem>) -> anyho
         screen::line(&value_text(value));
         return Ok(ExitCode::SUCCESS);
     }
-    tell_refused(&read.refused);
+    print_refused(&read.refused);
     let (agent, topic) = (place.agent(), place.topic());
     let key = text::word(key.as_str());
     bail!(
@@ -75,22 +75,22 @@ fn print_all(read: &Items<AnyItem>) -> anyhow::Result<ExitCode> {
     for (key, value) in &read.items {
         screen::line(&compact(&Line { key: key.as_str(), value })?);
     }
-    tell_refused(&read.refused);
+    print_refused(&read.refused);
     Ok(if read.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell_refused(refused: &[Refusal]) {
+fn print_refused(refused: &[Refusal]) {
     for refusal in refused {
         screen::say(&format!("error: {}", text::plain(&refusal.to_string())));
     }
 }
 
-/// A value as its publisher writes it.
+/// The value as text, in the form in which its publisher writes it.
 pub(super) fn value_text(value: &AnyItem) -> String {
     text::json(&String::from_utf8_lossy(&to_bytes(value)))
 }
 
-/// What the files hold now.
+/// Reads the items from the files.
 fn by_files(place: &TopicPlace, key: Option<&TopicKey>) -> anyhow::Result<Items<AnyItem>> {
     if !may_exist(&place.folder()) {
         bail!(
@@ -109,7 +109,7 @@ fn by_files(place: &TopicPlace, key: Option<&TopicKey>) -> anyhow::Result<Items<
     Ok(read)
 }
 
-/// One item, however many there are beside it.
+/// Reads the file of one item only, because there may be many others.
 fn by_file(place: &TopicPlace, key: &TopicKey) -> Result<Option<AnyItem>, Refusal> {
     let path = place.item(key);
     let Some(text) = read_checked(&path, MAX_FILE_BYTES, Owner::RootOrSelf)? else {
@@ -121,7 +121,7 @@ fn by_file(place: &TopicPlace, key: &TopicKey) -> Result<Option<AnyItem>, Refusa
     parse(&text).map(Some).map_err(refusal)
 }
 
-/// What the publisher says that it has.
+/// Reads the items from the publisher's socket.
 async fn by_socket(place: &TopicPlace, patience: Duration) -> anyhow::Result<Items<AnyItem>> {
     refuse_large_fields(place)?;
     let peer = publisher_of(place)?;
@@ -130,7 +130,7 @@ async fn by_socket(place: &TopicPlace, patience: Duration) -> anyhow::Result<Ite
     if timeout(patience, told_all).await.is_err() {
         let who = peer.and_then(|peer| peer.pid).map_or_else(String::new, |pid| format!(" (process {pid})"));
         bail!(
-            "the publisher of {place}{who} has not told all that it has within {} s; it may hang, or serve another \
+            "the publisher of {place}{who} has not sent all its items within {} s; it may hang, or serve another \
              user only; without --socket the files are read",
             patience.as_secs()
         );
@@ -138,7 +138,7 @@ async fn by_socket(place: &TopicPlace, patience: Duration) -> anyhow::Result<Ite
     Ok(Items { items: subscription.items().clone(), refused: subscription.refused() })
 }
 
-/// Who serves the topic.
+/// The process that serves the topic.
 fn publisher_of(place: &TopicPlace) -> anyhow::Result<Option<Peer>> {
     let (path, hint) = (place.socket(), "without --socket the files are read");
     let shown = text::path(&path);
@@ -147,9 +147,13 @@ fn publisher_of(place: &TopicPlace) -> anyhow::Result<Option<Peer>> {
             bail!("{shown} is served by user {}; accepted: root and our own user; {hint}", peer.user)
         }
         TopicSocket::Served(peer) => Ok(peer),
-        TopicSocket::Absent => bail!("nobody serves {place}: there is no socket {shown}; {hint}"),
-        TopicSocket::Stale => bail!("nobody serves {place} any more: nobody listens at {shown}; {hint}"),
-        TopicSocket::Foreign => bail!("nobody serves {place}: {shown} is no socket of a topic; {hint}"),
+        TopicSocket::Absent => bail!("no process serves {place}: there is no socket {shown}; {hint}"),
+        TopicSocket::Stale => {
+            bail!("no process serves {place} any more: no process listens at {shown}; {hint}")
+        }
+        TopicSocket::Foreign => {
+            bail!("no process serves {place}: {shown} is not a socket of a topic; {hint}")
+        }
         TopicSocket::Unreachable(reason) => Err(anyhow::anyhow!(reason))
             .with_context(|| format!("cannot dial {shown} (are you root?); {hint}")),
     }
@@ -161,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// A publisher that accepts nobody: what it would say never comes.
+    /// A publisher that never accepts a connection, so its items never come.
     #[tokio::test]
     async fn a_silent_publisher_is_not_waited_for_for_ever() {
         use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
@@ -174,8 +178,10 @@ mod tests {
         bind(silent.as_raw_fd(), &UnixAddr::new(&place.socket()).unwrap()).unwrap();
         listen(&silent, Backlog::new(8).unwrap()).unwrap();
         let error = by_socket(&place, Duration::from_millis(50)).await.unwrap_err().to_string();
-        let start =
-            format!("the publisher of T of zedkube (process {}) has not told all", std::process::id());
+        let start = format!(
+            "the publisher of T of zedkube (process {}) has not sent all its items",
+            std::process::id()
+        );
         assert!(error.starts_with(&start), "{error}");
     }
 }

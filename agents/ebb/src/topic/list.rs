@@ -12,13 +12,13 @@ use serde::Serialize;
 use super::{Device, compact};
 use crate::screen::{self, table};
 
-/// The columns of the table.
+/// Columns of the table.
 const HEAD: [&str; 6] = ["AGENT", "TOPIC", "PERSISTENT", "ITEMS", "SOCKET", "PROCESS"];
 
-/// What `ebb topic list` takes.
+/// Arguments of `ebb topic list`.
 #[derive(Args, Debug)]
 pub(super) struct ListArguments {
-    /// Only this agent's
+    /// Show only the topics of this agent
     agent: Option<String>,
     /// Print one JSON array
     #[arg(long)]
@@ -27,37 +27,37 @@ pub(super) struct ListArguments {
     device: Device,
 }
 
-/// One topic, as `--json` has it.
+/// One topic, as in `--json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
     agent: String,
     topic: String,
-    /// It is below /persist/status.
+    /// True if the topic is below /persist/status.
     persistent: bool,
-    /// Files that are named as items, good or not; null where there is only a socket.
+    /// Number of files that are named as items, valid or not; null if there is only a socket.
     items: Option<usize>,
     socket: State,
-    /// Why the socket is Unreachable; empty otherwise.
+    /// Error of an Unreachable socket; empty otherwise.
     socket_error: String,
-    /// The agent's process: whoever serves the socket, else whoever holds the agent's lock.
+    /// Process of the agent: the one that serves the socket, else the one that holds the agent's lock.
     pid: Option<u32>,
-    /// Somebody serves the socket or holds the agent's lock.
+    /// True if a process serves the socket or holds the agent's lock.
     running: bool,
-    /// Our schemas know the topic.
+    /// True if the topic is one of our schemas.
     known: bool,
 }
 
-/// A topic's socket.
+/// State of a topic's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 enum State {
-    /// There is none.
+    /// There is no socket file.
     Absent,
-    /// Its file is there, and nobody listens.
+    /// The file exists, but no process listens.
     Stale,
-    /// Somebody serves it.
+    /// A process serves it.
     Served,
-    /// It cannot be dialled.
+    /// The socket cannot be dialled.
     Unreachable,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
 
 fn entry(root: &Root, topic: &FoundTopic) -> Entry {
     let place = &topic.place;
-    // A lock that cannot be asked says nothing; the socket may.
+    // If the lock cannot be read, the socket may still show the process.
     let holder = lock_holder(root, place.agent()).ok().flatten();
     let (socket, socket_error, peer) = match &topic.socket {
         TopicSocket::Absent | TopicSocket::Foreign => (State::Absent, String::new(), None),

@@ -1,5 +1,5 @@
-//! `ebb topic publish` and `ebb topic delete`: items written and removed in the name of an agent, which must not run: two
-//! publishers of one topic would undo each other's work.
+//! `ebb topic publish` and `ebb topic delete`: write and remove items in the name of an agent, which must not run: two
+//! publishers of one topic would overwrite each other.
 
 use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
@@ -20,25 +20,25 @@ use super::TopicChoice;
 use crate::operator::{OperatorFlags, journal};
 use crate::screen;
 
-/// Stands for stdin.
+/// Value that means "read from stdin".
 const STDIN: &str = "-";
 
-/// What `ebb topic publish` takes.
+/// Arguments of `ebb topic publish`.
 #[derive(Args, Debug)]
 pub(super) struct PublishArguments {
     #[command(flatten)]
     which: TopicChoice,
-    /// The item
+    /// Key of the item
     #[arg(value_parser = TopicKey::parse)]
     key: TopicKey,
-    /// Its value, a JSON object; without it, or with `-`, it is read from stdin
+    /// Value of the item, a JSON object; without it, or with `-`, it is read from stdin
     #[arg(value_name = "JSON")]
     value: Option<String>,
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// The answer as JSON.
+/// JSON form of the answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document<'a> {
@@ -47,7 +47,7 @@ struct Document<'a> {
     persistent: bool,
     key: &'a str,
     file: String,
-    /// False if the file had an equal value already.
+    /// False if the file already had an equal value.
     changed: bool,
     by: String,
 }
@@ -66,7 +66,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Writes the item. Exit code 1 if the agent runs or the value is none of this topic.
+/// Writes the item. Exit code 1 if the agent runs or the value is invalid for this topic.
 pub(super) fn publish(arguments: &PublishArguments) -> anyhow::Result<ExitCode> {
     let (key, answer) = (&arguments.key, &arguments.place);
     let place = arguments.which.place(&answer.root()?)?;
@@ -83,11 +83,11 @@ pub(super) fn publish(arguments: &PublishArguments) -> anyhow::Result<ExitCode> 
     }
     let is_new = !may_exist(&place.folder());
     let has_changed = write(&place, key, &item)?;
-    answer.answer(&told(&place, key, has_changed, is_new), &Document::new(&place, key, has_changed))?;
+    answer.answer(&summary(&place, key, has_changed, is_new), &Document::new(&place, key, has_changed))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says whether the file has changed.
+/// Writes the item; true if the file has changed.
 fn write(place: &TopicPlace, key: &TopicKey, item: &AnyItem) -> anyhow::Result<bool> {
     let lock = speak_for(place)?;
     let has_changed = Publisher::of(place.clone(), &lock)?.publish(key, item)? == Published::Written;
@@ -98,10 +98,10 @@ fn write(place: &TopicPlace, key: &TopicKey, item: &AnyItem) -> anyhow::Result<b
     Ok(has_changed)
 }
 
-fn told(place: &TopicPlace, key: &TopicKey, has_changed: bool, is_new: bool) -> String {
+fn summary(place: &TopicPlace, key: &TopicKey, has_changed: bool, is_new: bool) -> String {
     let (name, path) = (text::word(key.as_str()), text::path(&place.item(key)));
     if !has_changed {
-        return format!("item {name} of {place} is so already in {path}: nothing is written");
+        return format!("item {name} of {place} has this value already in {path}: nothing is written");
     }
     let new = if is_new { "; the topic is new" } else { "" };
     format!("item {name} of {place} is published in {path}{new}")
@@ -120,9 +120,9 @@ fn from_stdin() -> anyhow::Result<Vec<u8>> {
 /// A value that may be written.
 #[derive(Debug)]
 struct Checked {
-    /// For a topic that we know as its agent writes it.
+    /// The value; for a topic of our schemas in the form in which its agent writes it.
     item: AnyItem,
-    /// What was given and is not in it.
+    /// Fields of the input that the value does not have.
     left_out: Vec<String>,
 }
 
@@ -135,19 +135,19 @@ fn checked(topic: &str, text: &[u8]) -> anyhow::Result<Checked> {
     Ok(Checked { left_out: given.left_out(&item), item })
 }
 
-/// What `ebb topic delete` takes.
+/// Arguments of `ebb topic delete`.
 #[derive(Args, Debug)]
 pub(super) struct DeleteArguments {
     #[command(flatten)]
     which: TopicChoice,
-    /// The item
+    /// Key of the item
     #[arg(value_parser = TopicKey::parse)]
     key: TopicKey,
     #[command(flatten)]
     place: OperatorFlags,
 }
 
-/// Removes the item, good or not. Exit code 1 if the agent runs or there is no such item.
+/// Removes the item, valid or not. Exit code 1 if the agent runs or there is no such item.
 pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     let (key, answer) = (&arguments.key, &arguments.place);
     let place = arguments.which.place(&answer.root()?)?;
@@ -164,16 +164,17 @@ pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The item, or the backup that would bring it back.
+/// True if the item exists, or a backup that would restore it.
 fn is_there(place: &TopicPlace, key: &TopicKey) -> bool {
     let backup = place.folder().join(format!("{}.bak", key.file_name()));
     may_exist(&place.item(key)) || place.persistence() == Persistence::Persistent && may_exist(&backup)
 }
 
-/// Becomes the agent until the lock is dropped.
+/// Takes the agent's lock, to write in its name until the lock is dropped.
 ///
 /// # Errors
-/// It runs: its lock is held, or one of its sockets is served (EVE's agents have no lock of ours). The lock cannot be made.
+/// The agent runs: its lock is held, or one of its sockets is served (EVE's agents do not take our lock). Or the lock
+/// cannot be made.
 fn speak_for(place: &TopicPlace) -> anyhow::Result<AgentLock> {
     let (root, agent) = (place.root(), place.agent());
     if let Some(Holder { pid }) = lock_holder(root, agent)? {
@@ -195,7 +196,7 @@ fn running(agent: &str, pid: Option<u32>) -> String {
     let process = pid.map_or_else(String::new, |pid| format!(" as process {pid}"));
     let agent = shown(agent);
     format!(
-        "{agent} runs{process}, and what is written beside it would not last: stop it first, or ask it for what you want \
+        "{agent} runs{process}, and would overwrite the change: stop it first, or ask it for what you want \
          (`ebb request`, `ebb force`, `ebb reboot`, `ebb update`)"
     )
 }

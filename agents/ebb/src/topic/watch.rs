@@ -19,24 +19,24 @@ use super::{Device, TopicChoice, compact, refuse_large_fields};
 use crate::screen;
 use crate::waiting::{Interrupt, Interrupts};
 
-/// Refused items make no difference that is yielded: so often it is looked for them.
+/// Interval of checks for refused items: the subscription makes no event for them.
 const LOOK_AT_REFUSED: Duration = Duration::from_secs(1);
 
-/// What `ebb topic watch` takes.
+/// Arguments of `ebb topic watch`.
 #[derive(Args, Debug)]
 pub(super) struct WatchArguments {
     #[command(flatten)]
     which: TopicChoice,
-    /// Print only what becomes of this item
+    /// Print only changes of this item
     #[arg(value_parser = TopicKey::parse)]
     key: Option<TopicKey>,
     /// Follow the socket, as EVE's agents do
     #[arg(long, conflicts_with = "files")]
     socket: bool,
-    /// Follow the files; this is so without --socket
+    /// Follow the files (the default)
     #[arg(long)]
     files: bool,
-    /// Print each difference as one JSON object on a line of its own
+    /// Print each change as one JSON object on a line of its own
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -44,7 +44,8 @@ pub(super) struct WatchArguments {
 }
 
 impl WatchArguments {
-    /// Files are what the two flags leave: whoever edits one by hand is seen, and EVE's sockets leave files behind.
+    /// Source of the changes. The default is files: they also show changes that were made by hand, and reading EVE's
+    /// sockets leaves files behind.
     const fn via(&self) -> Via {
         if self.socket && !self.files { Via::Socket } else { Via::Files }
     }
@@ -59,7 +60,7 @@ impl WatchArguments {
     }
 }
 
-/// One difference, as `--json` has it.
+/// One change, as in `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Line<'a> {
@@ -69,12 +70,12 @@ struct Line<'a> {
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a AnyItem>,
-    /// How often the publisher has restarted.
+    /// Number of restarts of the publisher.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
 }
 
-/// Follows the topic to the end of this process. Exit code 0 after Ctrl-C, and when nobody reads any more.
+/// Follows the topic until the process ends. Exit code 0 after Ctrl-C and when stdout is closed.
 pub(super) fn run(arguments: &WatchArguments) -> anyhow::Result<ExitCode> {
     let place = arguments.which.place(&arguments.device.root())?;
     if arguments.via() == Via::Socket {
@@ -87,14 +88,14 @@ async fn follow(arguments: &WatchArguments, place: &TopicPlace) -> anyhow::Resul
     let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
     let mut subscription = Subscription::<AnyItem>::of(place, arguments.via());
     warn_if_absent(place, arguments.via());
-    let mut told = BTreeSet::new();
+    let mut printed = BTreeSet::new();
     loop {
         let change = tokio::select! {
             change = subscription.next() => Some(change),
             () = tokio::time::sleep(LOOK_AT_REFUSED) => None,
             interrupt = interrupts.next() => return Ok(end(interrupt)),
         };
-        tell_refused(subscription.refused(), &mut told);
+        print_refused(subscription.refused(), &mut printed);
         if let Some(change) = change.filter(|change| arguments.wants(change)) {
             let line = line(&change, clock::wall(), arguments.json)?;
             if !print(&line) {
@@ -104,7 +105,7 @@ async fn follow(arguments: &WatchArguments, place: &TopicPlace) -> anyhow::Resul
     }
 }
 
-/// Ctrl-C is how one leaves.
+/// Exit code after a signal: 0 for Ctrl-C, which is the normal way to end the verb.
 fn end(interrupt: Interrupt) -> ExitCode {
     match interrupt {
         Interrupt::Int => ExitCode::SUCCESS,
@@ -112,12 +113,12 @@ fn end(interrupt: Interrupt) -> ExitCode {
     }
 }
 
-/// Whoever waits in vain wants to know for what.
+/// Warns if the topic does not exist yet, because the verb then waits without printing anything.
 fn warn_if_absent(place: &TopicPlace, via: Via) {
     let (folder, socket) = (place.folder(), place.socket());
     let text = if via == Via::Socket {
         let is_served = matches!(place.look_at_socket(), TopicSocket::Served(_));
-        (!is_served).then(|| format!("nobody serves {} yet", text::path(&socket)))
+        (!is_served).then(|| format!("no process serves {} yet", text::path(&socket)))
     } else {
         (!may_exist(&folder)).then(|| format!("there is no folder {} yet", text::path(&folder)))
     };
@@ -126,13 +127,13 @@ fn warn_if_absent(place: &TopicPlace, via: Via) {
     }
 }
 
-/// Each refusal once, and again after it was gone.
-fn tell_refused(refused: Vec<Refusal>, told: &mut BTreeSet<Refusal>) {
+/// Prints each refusal once, and again if it comes back after it was gone.
+fn print_refused(refused: Vec<Refusal>, printed: &mut BTreeSet<Refusal>) {
     let refused: BTreeSet<Refusal> = refused.into_iter().collect();
-    for refusal in refused.difference(told) {
+    for refusal in refused.difference(printed) {
         screen::say(&format!("error: {}", text::plain(&refusal.to_string())));
     }
-    *told = refused;
+    *printed = refused;
 }
 
 fn line(change: &Change<AnyItem>, now: Timestamp, json: bool) -> anyhow::Result<String> {
@@ -156,7 +157,7 @@ fn line(change: &Change<AnyItem>, now: Timestamp, json: bool) -> anyhow::Result<
     Ok(format!("{time} {word}{rest}"))
 }
 
-/// Prints a line at once. Says whether somebody still reads: `ebb topic watch | head -1` has to end.
+/// Prints a line at once. False if stdout is closed: `ebb topic watch | head -1` has to end.
 fn print(line: &str) -> bool {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()

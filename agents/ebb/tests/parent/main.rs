@@ -1,4 +1,4 @@
-//! Where the agents run: below `ebb run`, as real processes, and under the units of `packaging/`.
+//! Ways to run the agents: below `ebb run`, as real processes, and under the units of `packaging/`.
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic")]
 

@@ -17,13 +17,13 @@ use serde_json::Value;
 /// EVE's names of the agents.
 pub(crate) const AGENTS: [&str; 4] = [agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR];
 
-/// How long anything may take that normally takes a second or two: the machine may be busy.
+/// Limit for steps that normally take a second or two: the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Between two looks at a lock.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What the parent says of a process that has ended.
+/// Words of the parent about a process that has ended.
 const ENDED: &str = " ended after ";
 
 /// Agents that run, with their processes.
@@ -122,7 +122,7 @@ impl Parent {
         }
     }
 
-    /// Whether this process becomes the agent; not when it ends before.
+    /// Waits until this process runs as the agent; false if it ends before.
     fn gets_lock(&mut self, agent: &str, pid: i64) -> Result<bool> {
         let mut looks = PATIENCE.as_millis() / LOOK.as_millis();
         loop {
@@ -176,7 +176,7 @@ impl Parent {
 }
 
 impl Drop for Parent {
-    /// What cannot be killed has ended.
+    /// A process that cannot be killed has ended already.
     fn drop(&mut self) {
         if let (Ok(None), Ok(pid)) = (self.child.try_wait(), self.pid()) {
             if kill(pid, Signal::SIGTERM).is_ok() {

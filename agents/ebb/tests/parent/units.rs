@@ -21,7 +21,7 @@ const SERVICES: [(&str, &str, u32); 4] = [
 
 const TARGET: &str = "ebb.target";
 
-/// Where the part of a unit begins that all have.
+/// First line of the part that all units share.
 const COMMON: &str = "# The same in all four units.";
 
 fn folder() -> PathBuf {

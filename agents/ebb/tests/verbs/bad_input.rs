@@ -140,7 +140,7 @@ async fn a_timeout_holds_while_the_server_is_away() -> Result<()> {
     Ok(())
 }
 
-/// What is set for downloads must not keep a device from its own cluster.
+/// A proxy that is set for downloads must not keep a device from its own cluster.
 #[tokio::test]
 async fn a_proxy_of_the_environment_is_not_read_whatever_it_says() -> Result<()> {
     let site = Site::quick()?;
@@ -185,7 +185,7 @@ async fn a_drain_that_sees_nothing_says_why_and_goes_on_when_it_does() -> Result
     let mut child = site.start("drain edge-a")?;
     let mut err = BufReader::new(child.stderr.take().context("no stderr")?).lines();
     let line = err.next_line().await?.unwrap_or_default();
-    let expected = "nothing can be seen of node \"edge-a\" yet (will retry): cannot list pods: not now (503)";
+    let expected = "node \"edge-a\" cannot be watched yet (will retry): cannot list pods: not now (503)";
     assert!(line.starts_with(expected), "{line}");
     site.cluster.faults().clear();
     let said = site.finish(child).await?;

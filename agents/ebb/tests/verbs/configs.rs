@@ -140,7 +140,10 @@ async fn what_the_running_zedkube_kept_is_said() -> Result<()> {
 
     let _zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
     let said = device.ebb(&["config", "check"]).await?;
-    assert!(said.out.ends_with(&format!("The zedkube that runs says:\nrunning: {reason}\n")), "{said:?}");
+    assert!(
+        said.out.ends_with(&format!("Messages of the running zedkube:\nrunning: {reason}\n")),
+        "{said:?}"
+    );
     let document = device.json(&["config", "show"]).await?;
     assert_eq!(document["Running"], json!([reason]));
     Ok(())

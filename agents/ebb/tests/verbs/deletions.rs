@@ -125,7 +125,7 @@ async fn what_is_not_deleted_is_told_with_the_reason() -> Result<()> {
     let said = delete_pods(&site, "--node edge-a --json").await?;
     let document: Value = serde_json::from_str(&said.out)?;
     assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.err.contains("not all pods of node edge-a are deleted; mend what refuses them"), "{said:?}");
+    assert!(said.err.contains("not all pods of node edge-a are deleted; fix what refuses them"), "{said:?}");
     assert_eq!((&document["Node"], &document["Reason"]), (&json!("edge-a"), &json!("dead-kubelet")));
     assert!(document["By"].as_str().is_some_and(|by| !by.is_empty()));
     let pods = document["Pods"].as_array().cloned().unwrap_or_default();
@@ -210,7 +210,7 @@ async fn somebody_who_stops_it_is_told_what_is_known() -> Result<()> {
     let said = site.stop(child, Signal::SIGINT).await?;
     assert!(said.code == 130 && said.out.starts_with("unanswered shop/web-0\n"), "{said:?}");
     assert!(
-        said.err.contains("WARNING") && said.err.contains("may have been deleted all the same"),
+        said.err.contains("WARNING") && said.err.contains("may have been deleted nevertheless"),
         "{said:?}"
     );
     Ok(())

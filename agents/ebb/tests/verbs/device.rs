@@ -1,4 +1,4 @@
-//! A device: a root folder, the agents that live below it as real processes, and what its files say.
+//! A device: a root folder, real agent processes that work below it, and the content of its files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -124,7 +124,7 @@ impl Device {
         read_item(&self.root, agent, Persistence::Volatile, &key).ok().flatten()
     }
 
-    /// What an agent keeps on `/persist`.
+    /// A file that an agent keeps on `/persist`.
     pub(crate) fn record<T: Topic>(&self, agent: &str) -> Option<T> {
         read_item(&self.root, agent, Persistence::Persistent, &TopicKey::global()).ok().flatten()
     }

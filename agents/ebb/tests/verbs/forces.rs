@@ -133,7 +133,7 @@ async fn a_refusal_is_told_with_its_reason() -> Result<()> {
 async fn a_zedkube_that_does_not_look_is_told() -> Result<()> {
     let device = Device::new()?;
     let zedkube = Zedkube::new(&device)?;
-    // What earlier orders left is not taken for the fate of this one.
+    // Files of earlier orders are not mistaken for the result of this one.
     for end in [".applied", ".refused"] {
         device.write(&format!("/persist/kube-status/force-NodeDrainStatus-global.json{end}"), "{}")?;
     }
@@ -208,7 +208,7 @@ async fn beside_a_zedkube_that_hangs_the_request_that_stands_passes() -> Result<
     let touch = device.root.touch(agent::ZEDKUBE);
     device.write("/run/ebb/lock/zedkube/touch", "00000000000000000000\n")?;
     std::fs::File::options().write(true).open(touch)?.set_modified(std::time::SystemTime::UNIX_EPOCH)?;
-    let part = "no request stands that could pass beside it";
+    let part = "there is no request that could pass without it";
     let said = device.ebb(&["force", "complete", "--reason", "too early"]).await?;
     assert!(said.code == 1 && said.out.contains(part), "{said:?}");
     assert!(!file(&device).exists(), "an order that was told as failed must not count later");

@@ -143,14 +143,19 @@ async fn nothing_is_commanded_that_nobody_would_do() -> Result<()> {
     assert_eq!(commanded(&device, Operation::Reboot), None);
 
     for (path, part) in [
-        ("/persist/status/ebb/shutdownConfig", "nobody knows what is pending, device-op neither: refused"),
-        ("/run/ebb/DeviceOpsCmd/shutdown.json", "nobody knows what is commanded now: refused"),
+        (
+            "/persist/status/ebb/shutdownConfig",
+            "cannot tell what is pending, and device-op cannot either: refused",
+        ),
+        ("/run/ebb/DeviceOpsCmd/shutdown.json", "cannot tell which command is pending: refused"),
     ] {
         device.write(path, "{\"Counter\":1}")?;
         std::fs::set_permissions(device.path(path), std::fs::Permissions::from_mode(0o666))?;
         device.refuses(&["shutdown"], 1, part).await?;
     }
-    device.refuses(&["cancel", "shutdown"], 1, "nobody knows what to take back; remove that file").await
+    device
+        .refuses(&["cancel", "shutdown"], 1, "cannot tell which command to take back; remove that file")
+        .await
 }
 
 /// A file of root's would be refused by an agent of another user, or could not be read by it.
@@ -176,8 +181,8 @@ async fn an_agent_of_another_user_is_named() -> Result<()> {
     Ok(())
 }
 
-/// It was six lines that said nothing of the reason, a wrong headline, and exit code 0; and the advice to remove files with
-/// which nothing is wrong.
+/// Regression: six lines without the reason, a wrong headline, exit code 0, and the advice to remove files with
+/// which there was no problem.
 #[tokio::test]
 async fn without_rights_each_verb_says_so_in_one_line() -> Result<()> {
     const NOBODY: u32 = 65534;
@@ -218,7 +223,7 @@ async fn without_rights_each_verb_says_so_in_one_line() -> Result<()> {
     Ok(())
 }
 
-/// Who may not look into the folders of an agent that runs as another user than root is told that user.
+/// If an agent runs as another user than root, the refusal names that user.
 #[tokio::test]
 async fn the_user_whose_the_agents_files_are_is_named() -> Result<()> {
     let device = Device::new()?;
@@ -270,7 +275,7 @@ async fn a_take_back_is_possible_without_device_op_and_says_when_it_is_too_late(
     device.publish(agent::NODEAGENT, "global", &action)?;
     device.start_device_op().await?;
     let said = device.ebb(&["reboot", "--cancel"]).await?;
-    assert_eq!((said.code, said.out.as_str()), (1, "reboot 2 can not be taken back\n"), "{said:?}");
+    assert_eq!((said.code, said.out.as_str()), (1, "reboot 2 cannot be taken back\n"), "{said:?}");
     assert!(said.err.starts_with("error: too late: nodeagent is carrying reboot out"), "{said:?}");
     Ok(())
 }
@@ -296,7 +301,10 @@ async fn an_operator_commands_beside_a_controller() -> Result<()> {
     device.refuses(&["reboot", "--cancel"], 1, part).await?;
 
     let said = device.ebb(&["reboot"]).await?;
-    assert!(said.out.contains("; 1001 of controller asks for the same, and is done with it; "), "{said:?}");
+    assert!(
+        said.out.contains("; 1001 of controller asks for the same operation, and counts as done with it; "),
+        "{said:?}"
+    );
     assert_eq!(commanded(&device, Operation::Reboot), Some((1, true)), "a counter of its own");
     let listed = device.ebb(&["commands"]).await?;
     assert_eq!(
@@ -316,7 +324,7 @@ async fn an_operator_commands_beside_a_controller() -> Result<()> {
     until_shown(&device, DeviceOpState::Idle).await?;
     let rows = device.json(&["commands"]).await?;
     assert_eq!((&rows[1]["Counter"], &rows[1]["State"]), (&json!(1001), &json!("TakenBack")), "{rows}");
-    // It counts as done until a new one comes.
+    // The command counts as done until a new one comes.
     give(1001)?;
     give(1002)?;
     until_shown(&device, DeviceOpState::Deferred).await?;
@@ -329,7 +337,7 @@ async fn an_operator_commands_beside_a_controller() -> Result<()> {
 #[tokio::test]
 async fn the_first_command_of_a_controller_is_said_to_be_only_recorded() -> Result<()> {
     let mut device = Device::new()?;
-    assert_eq!(device.ebb(&["commands"]).await?.out, "no command was ever given\n");
+    assert_eq!(device.ebb(&["commands"]).await?.out, "no command has been given yet\n");
     device.start_device_op().await?;
     until_shown(&device, DeviceOpState::Idle).await?;
     device.write("/run/controller/DeviceOpsCmd/shutdown.json", "{\"Counter\":9,\"DesiredState\":true}")?;
@@ -352,7 +360,7 @@ async fn a_freeze_holds_all_but_an_operators_now() -> Result<()> {
     device.write("/persist/status/ebb/CommandFreeze/global.json", "{\"Until\":\"2001-01-01T00:00:00Z\"}")?;
     let status = device.ebb(&["status"]).await?;
     assert!(!status.out.contains("FROZEN"), "that time is over: {status:?}");
-    device.refuses(&["freeze", "--until", "2001-01-01T00:00:00Z", "--reason", "x"], 1, "is over").await?;
+    device.refuses(&["freeze", "--until", "2001-01-01T00:00:00Z", "--reason", "x"], 1, "has passed").await?;
     device.refuses(&["freeze", "--until", "tomorrow", "--reason", "x"], 2, "a time with its zone").await?;
     let said = device.ebb(&["freeze", "--until", "2199-01-01T00:00:00Z", "--reason", "stocktaking"]).await?;
     let words = "commands are frozen until 2199-01-01T00:00:00Z (by root: stocktaking)";
@@ -390,7 +398,7 @@ async fn a_freeze_holds_all_but_an_operators_now() -> Result<()> {
     Ok(())
 }
 
-/// What the operator reads is what will happen.
+/// The answer says what will really happen.
 #[tokio::test]
 async fn a_command_that_would_not_drain_says_so() -> Result<()> {
     let mut device = Device::new()?;
@@ -415,7 +423,7 @@ async fn a_persist_that_takes_nothing() -> Result<()> {
     let folder = device.path("/persist/status/zedagent/OperationRecord");
     std::fs::remove_dir_all(&folder)?;
     device.write("/persist/status/zedagent/OperationRecord", "in the way")?;
-    device.refuses(&["reboot"], 1, "nobody knows what is pending, device-op neither").await?;
+    device.refuses(&["reboot"], 1, "cannot tell what is pending, and device-op cannot either").await?;
     device.refuses(&["shutdown", "--without-record"], 1, "--without-record is for a reboot only").await?;
     let said = device.ebb(&["reboot", "--without-record"]).await?;
     assert!(said.code == 0 && said.out.contains("; WITHOUT a record: any other boot counts"), "{said:?}");

@@ -181,7 +181,7 @@ async fn bad_files_and_a_lease_that_does_not_answer() -> Result<()> {
     std::fs::remove_file(device.path("/etc/ebb/ebb.toml"))?;
     device.write("/run/zedagent/EdgeNodeInfo/global.json", "{")?;
     let said = give_back(&site, &device, "").await?;
-    assert!(said.code == 1 && said.err.contains("nobody knows which Node is this machine"), "{said:?}");
+    assert!(said.code == 1 && said.err.contains("cannot tell which Node is this machine"), "{said:?}");
     assert!(site.is_cordoned("edge-a") && site.changes().is_empty(), "{said:?}");
 
     site.forbid("get", "configmaps");

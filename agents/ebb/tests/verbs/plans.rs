@@ -20,10 +20,10 @@ async fn a_plan_names_what_is_in_the_way_and_changes_nothing() -> Result<()> {
     let expected = "\
 Node edge-a (not cordoned): 3 of 3 pods have to leave
 POD           OWNER             VERDICT  ORDER  VOLUMES  REASONS
-default/bare  -                 Evict    0      -        has no controller that would make it anew
+default/bare  -                 Evict    0      -        has no controller that would create it again
 shop/db-0     ReplicaSet/db-0   Evict    0      -        -
 shop/web-0    ReplicaSet/web-0  Evict    0      -        -
-In the way now:
+These pods would block the drain now:
   shop/db-0: PodDisruptionBudget: The disruption budget db-0 needs 1 healthy pods and has 1 currently
     budget shop/db-0: 1 of 1 pods are healthy, 1 have to be, 0 may be disrupted
     hint: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget

@@ -44,14 +44,14 @@ async fn a_node_is_drained_for_a_person_and_given_back() -> Result<()> {
     let said = device.ebb(&["request", "--reason", "fan swap", "--wait"]).await?;
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.starts_with("this node is drained (") && said.out.lines().count() == 1, "{said:?}");
-    assert!(said.out.ends_with("is held so until `ebb cancel` or the next boot\n"), "{said:?}");
+    assert!(said.out.ends_with("stays drained until `ebb cancel` or the next boot\n"), "{said:?}");
     let standing = request(&device).context("no request stands")?;
     assert_eq!((standing.requested_by, standing.context.as_str()), (DrainRequester::None, "fan swap"));
     assert!(site.is_cordoned("edge-a") && site.cluster.pods_on("edge-a").is_empty());
 
     device.refuses(&["request"], 1, "a drain is requested already (fan swap, ").await?;
     let said = device.ebb(&["cancel"]).await?;
-    let start = "the drain request (fan swap) is withdrawn: zedkube gives the node back";
+    let start = "the drain request (fan swap) is withdrawn: zedkube returns the node to service";
     assert!(said.code == 0 && said.out.starts_with(start), "{said:?}");
     assert_eq!(request(&device), None);
     device.until("the node is given back", || (!site.is_cordoned("edge-a")).then_some(())).await?;
@@ -87,7 +87,7 @@ async fn waiting_can_be_given_up_and_a_failure_is_told() -> Result<()> {
     let document: Value = serde_json::from_str(&said.out)?;
     assert_eq!((said.code, &document["Answer"], &document["Outcome"]), (1, &json!(8), &json!("DrainFailed")));
     assert!(said.err.contains("error: this node is not drained; "), "{said:?}");
-    // It still stands, and may be made anew.
+    // The request is still active, and may be repeated.
     let first = request(&device).map(|request| request.requested_at);
     device.json(&["request", "--reason", "again"]).await?;
     assert_ne!(request(&device).map(|request| request.requested_at), first);
@@ -103,7 +103,7 @@ async fn a_request_that_is_withdrawn_is_not_waited_for() -> Result<()> {
     device.until("it is accepted", || (status(&device) == Some(DrainStatus::Cordoned)).then_some(())).await?;
     device.ebb(&["cancel"]).await?;
     let said = device.finish(child).await?;
-    assert!(said.code == 1 && said.err.contains("error: somebody has withdrawn the request"), "{said:?}");
+    assert!(said.code == 1 && said.err.contains("error: the request was withdrawn"), "{said:?}");
     Ok(())
 }
 
@@ -140,16 +140,16 @@ async fn nothing_is_asked_that_nobody_would_answer() -> Result<()> {
 
     let foreign = NodeDrainRequest { requested_by: DrainRequester::Update, ..NodeDrainRequest::default() };
     device.publish(agent::EBB, "global", &foreign)?;
-    device.refuses(&["request"], 1, "is no request of a person").await?;
-    device.refuses(&["cancel"], 1, "none of a person (RequestedBy 3); remove it by hand").await?;
+    device.refuses(&["request"], 1, "is not a request of a person").await?;
+    device.refuses(&["cancel"], 1, "is not a person's (RequestedBy 3); remove it by hand").await?;
     device.write("/run/ebb/NodeDrainRequest/global.json", "{")?;
     for verb in ["request", "cancel"] {
-        device.refuses(&[verb], 1, "nobody knows what is asked for now; remove that file").await?;
+        device.refuses(&[verb], 1, "cannot tell whether a drain is requested; remove that file").await?;
     }
     Ok(())
 }
 
-/// It was waited out for a whole day, five times, on a node that stayed cordoned.
+/// Regression: the attempts waited for a whole day, five times, on a node that stayed cordoned.
 #[tokio::test]
 async fn a_right_that_stays_refused_fails_the_attempt_and_is_named() -> Result<()> {
     let site = Site::quick()?;

@@ -1,4 +1,4 @@
-//! What a person sees whose stderr is a terminal.
+//! The screen when stderr is a terminal.
 
 use std::fs::File;
 use std::io::Read;

@@ -25,7 +25,7 @@ pub(crate) struct Site {
     pub(crate) folder: TempDir,
 }
 
-/// What the program said.
+/// Output and exit code of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -192,7 +192,7 @@ impl Site {
         Ok(())
     }
 
-    /// Who has a slot of the group `default` now.
+    /// The nodes that hold a slot of the group `default` now.
     pub(crate) fn holders(&self) -> Vec<String> {
         let map = self.cluster.get("configmaps", "kube-system", "ebb-slots-default").unwrap_or_default();
         let data = map.get("data").and_then(Value::as_object).cloned().unwrap_or_default();

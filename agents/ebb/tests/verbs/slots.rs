@@ -17,7 +17,7 @@ async fn who_has_a_slot() -> Result<()> {
     let site = Site::passive()?;
     let said = site.ebb(&words(&site, "list")).await?;
     let nobody =
-        "nobody has a slot; group default: 0 taken, limit 1 (ConfigMap kube-system/ebb-slots-default)\n";
+        "no node has a slot; group default: 0 taken, limit 1 (ConfigMap kube-system/ebb-slots-default)\n";
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, nobody, ""));
     assert_eq!(site.cluster.get("configmaps", "kube-system", NAME), None, "a look makes no ConfigMap");
 
@@ -30,7 +30,7 @@ async fn who_has_a_slot() -> Result<()> {
 group default: 2 taken, limit 2 (ConfigMap kube-system/ebb-slots-default)
 NODE    SLOT  BOOT      RENEWAL  NOW
 edge-a  held  0f3c21aa  17       Ready, cordoned by zedkube
-edge-b  held  0f3c21aa  17       gone: it counts no more
+edge-b  held  0f3c21aa  17       gone: not counted
 edge-c  down  -         -        NotReady
 ";
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, expected, ""));
@@ -65,7 +65,7 @@ async fn which_map_is_meant() -> Result<()> {
         ),
         ("list --set slots.group=line-3 --set slots.namespace=fleet", 0, "group line-3: 1 taken"),
         ("list --set slots.group=x --group line-3 --namespace fleet", 0, "group line-3: 1 taken"),
-        ("list --group line-3", 0, "nobody has a slot; group line-3: 0 taken"),
+        ("list --group line-3", 0, "no node has a slot; group line-3: 0 taken"),
         ("list --group Line_3", 1, "slots.group = Line_3 is not accepted"),
         ("list --namespace ../../api", 1, "slots.namespace = ../../api is not accepted"),
         ("release edge-a --group line-3", 1, "node edge-a has no slot of group line-3"),
@@ -120,7 +120,7 @@ async fn a_slot_in_use_is_released_only_by_force() -> Result<()> {
 async fn what_is_released_is_told() -> Result<()> {
     let site = Site::passive()?;
     let said = site.ebb(&words(&site, "release --all")).await?;
-    assert_eq!((said.code, said.out.as_str()), (0, "nobody has a slot\n"));
+    assert_eq!((said.code, said.out.as_str()), (0, "no node has a slot\n"));
     assert_eq!(site.changes(), [""; 0]);
     site.hold(&["edge-a", "edge-b"])?;
     let said = site.ebb(&words(&site, "release edge-c")).await?;
@@ -133,7 +133,7 @@ async fn what_is_released_is_told() -> Result<()> {
         (&document["InUse"], &document["Text"]),
         (&json!([]), &json!("the slots of edge-a, edge-b are free"))
     );
-    // What a Node that was made anew since has left counts while the new one is out of service.
+    // The entry of a Node that was deleted and created again counts while the new Node is out of service.
     site.hold(&["edge-a"])?;
     site.cluster.delete("nodes", "", "edge-a");
     site.cluster.node("edge-a")?;
@@ -191,7 +191,7 @@ async fn an_annotation_that_nobody_can_read() -> Result<()> {
     let said = site.ebb(&words(&site, "release --all --force")).await?;
     assert_eq!(
         (said.code, said.out.as_str()),
-        (0, "all slots are free; nobody could tell who had them\n"),
+        (0, "all slots are free; it is not known which nodes had them\n"),
         "{said:?}"
     );
     assert_eq!(site.ebb(&words(&site, "list")).await?.code, 0);

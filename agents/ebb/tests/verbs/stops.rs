@@ -75,7 +75,7 @@ async fn a_signal_while_a_cordon_is_under_way_leaves_no_doubt() -> Result<()> {
         let seen = ["edge-a", "edge-b", "edge-c"].map(|node| site.is_cordoned(node));
         assert_eq!((said.code, seen), (130, [cordoned, cordoned, false]), "{said:?}");
         assert!(said.err.contains("node/edge-c has not been touched\n"), "{said:?}");
-        let doubt = "node/edge-b may have been cordoned: look with kubectl get node\n";
+        let doubt = "node/edge-b may be cordoned: check with kubectl get node\n";
         assert_eq!(said.err.contains(doubt), cordoned, "{said:?}");
         assert_eq!(said.out.contains("node/edge-b uncordoned\n"), !cordoned, "{said:?}");
     }

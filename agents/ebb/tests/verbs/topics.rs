@@ -46,7 +46,7 @@ fn key(text: &str) -> Result<TopicKey> {
     Ok(TopicKey::parse(text)?)
 }
 
-/// What a running `ebb topic watch` says.
+/// Output of a running `ebb topic watch`.
 struct Watch {
     child: Child,
     out: Lines<BufReader<ChildStdout>>,
@@ -99,7 +99,7 @@ async fn every_topic_is_listed() -> Result<()> {
     device.write("/persist/status/zedkube/Membership/global.json.bak", "{}")?;
     device.write("/run/oldagent/Gone/restarted", "1")?;
     drop(std::os::unix::net::UnixListener::bind(device.path("/run/oldagent/Gone.sock"))?);
-    // What is no topic: another program's folders and sockets, files beside, links, odd names.
+    // Entries that are not topics: another program's folders and sockets, files beside, links, odd names.
     for path in [
         "/run/systemd/units/x",
         "/run/zedkube/file",
@@ -153,9 +153,7 @@ async fn an_agent_that_runs_is_seen_and_not_written_for() -> Result<()> {
         (&json!("Served"), &json!(pid), &json!(true))
     );
 
-    let part = format!(
-        "nodeagent runs as process {pid}, and what is written beside it would not last: stop it first"
-    );
+    let part = format!("nodeagent runs as process {pid}, and would overwrite the change: stop it first");
     let before = fs::read(&file)?;
     device.refuses(&["topic", "publish", "nodeagent/NodeAgentStatus", "nodeagent", "{}"], 1, &part).await?;
     device.refuses(&["topic", "publish", "nodeagent/Other", "global", "{}"], 1, &part).await?;
@@ -178,7 +176,7 @@ async fn an_agent_without_a_lock_of_ours_is_known_by_its_sockets() -> Result<()>
     let lock = AgentLock::acquire(&device.root, "zedclient")?;
     let words = word_publisher(&device, &lock)?;
     drop(lock);
-    let part = format!("zedclient runs as process {}, and what", std::process::id());
+    let part = format!("zedclient runs as process {}, and would overwrite", std::process::id());
     device.refuses(&["topic", "publish", "zedclient/Other", "k", "{}"], 1, &part).await?;
     device.write("/run/zedclient/Other/k.json", "{}")?;
     device.refuses(&["topic", "delete", "zedclient/Other", "k"], 1, &part).await?;
@@ -216,7 +214,7 @@ async fn items_are_printed_as_json_lines() -> Result<()> {
         (&["nobody/Topic", "k"], "Topic of nobody is not there"),
         (&["any/Empty", "k"], "has no item k"),
         (&["any/Only", "x"], "has no item x"),
-        (&["any/Topic", "--socket"], "nobody serves Topic of any: there is no socket"),
+        (&["any/Topic", "--socket"], "no process serves Topic of any: there is no socket"),
     ] {
         device.refuses(&[&["topic", "get"], words].concat(), 1, part).await?;
     }
@@ -312,7 +310,7 @@ async fn a_watch_follows_a_socket_also_when_it_comes_late() -> Result<()> {
     let device = Device::new()?;
     let mut watch = Watch::start(&device, &["zedclient/Word", "--socket"])?;
     let warning = watch.err.next_line().await?.unwrap_or_default();
-    assert!(warning.starts_with("Warning: nobody serves ") && warning.contains("Word.sock"), "{warning}");
+    assert!(warning.starts_with("Warning: no process serves ") && warning.contains("Word.sock"), "{warning}");
     let lock = AgentLock::acquire(&device.root, "zedclient")?;
     let mut words = word_publisher(&device, &lock)?;
     assert_eq!(watch.next().await?, "synced");
@@ -380,7 +378,7 @@ async fn a_topic_that_we_know_is_written_as_its_agent_does() -> Result<()> {
     assert_eq!(device.item(agent::ZEDKUBE, "global"), Some(status(DrainStatus::Cordoned)));
 
     let said = device.ebb(&[&publish[..], &[r#"{"RequestedBy":2,"Status":5}"#]].concat()).await?;
-    assert!(said.code == 0 && said.out.contains("is so already in"), "{said:?}");
+    assert!(said.code == 0 && said.out.contains("has this value already in"), "{said:?}");
     let said = device.ebb(&[&publish[..], &[r#"{"Statsu":4,"RequestedBy":2}"#]].concat()).await?;
     assert!(said.code == 0 && said.err.starts_with("Warning: field `Statsu` is left out"), "{said:?}");
     let before = fs::read(&file)?;

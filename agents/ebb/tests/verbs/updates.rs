@@ -68,7 +68,7 @@ async fn what_is_not_from_here_is_not_changed() -> Result<()> {
     device.publish(agent::EBB, IMAGE, &last)?;
     device.refuses(&["update", IMAGE, "--retry"], 1, "has used the last retry counter, 4294967295").await?;
     device.write(&format!("/run/ebb/BaseOsConfig/{IMAGE}.json"), "[]")?;
-    device.refuses(&["update", IMAGE, "--revert"], 1, "nobody knows what is wanted now: refused").await
+    device.refuses(&["update", IMAGE, "--revert"], 1, "cannot tell which image is wanted now: refused").await
 }
 
 /// The same as `ebb update IMAGE --revert`, and the image need not be named where there is only one.
@@ -116,7 +116,7 @@ async fn an_update_that_cannot_be_cancelled_here_is_not() -> Result<()> {
         (
             &["cancel", "update", "--source", "controller"][..],
             1,
-            "source controller wants can be taken back there only",
+            "source controller wants can be taken back only at that source",
         ),
         (&["cancel", "reboot", IMAGE], 1, "a reboot has no image"),
         (&["cancel", "update", "x"], 2, "invalid value 'x' for '[IMAGE-UUID]'"),

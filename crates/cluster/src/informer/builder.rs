@@ -1,4 +1,4 @@
-//! The snapshot builder: makes snapshots from the updates of the watches.
+//! Builds snapshots from the updates of the watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::views::PodFacts;
 use crate::watches::WatchError;
 use crate::wire::Cluster;
 
-/// How often unanswered questions about DaemonSets, and lasting refusals, are checked.
-const LOOKS: Duration = Duration::from_secs(5);
+/// Interval of checks for unanswered questions about DaemonSets, and for lasting refusals.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Most updates that are applied before a snapshot is made of them.
 const AT_ONCE: usize = 1_000;
@@ -38,7 +38,7 @@ pub(super) struct Health {
     pub(super) refused: BTreeMap<Source, ApiFailure>,
 }
 
-/// The objects that the watches have shown, and the receivers of snapshots.
+/// Objects that the watches have shown, and the receivers of snapshots.
 pub(super) struct SnapshotBuilder {
     cluster: Cluster,
     clock: Clock,
@@ -49,8 +49,8 @@ pub(super) struct SnapshotBuilder {
     budgets: Store<BudgetView>,
     /// Set as soon as a pod has had a claim.
     storage: Option<StorageStores>,
-    /// Something other than storage has changed since the last snapshot.
-    has_news: bool,
+    /// True if an object other than storage has changed since the last snapshot.
+    has_changed: bool,
     /// DaemonSets that are being asked for, by UID.
     asking: BTreeSet<String>,
     questions: JoinSet<String>,
@@ -75,7 +75,7 @@ impl SnapshotBuilder {
             pods: Store::default(),
             budgets: Store::default(),
             storage: None,
-            has_news: false,
+            has_changed: false,
             asking: BTreeSet::new(),
             questions: JoinSet::new(),
             snapshots,
@@ -85,16 +85,16 @@ impl SnapshotBuilder {
 
     pub(super) async fn run(mut self) {
         let mut updates = of_node(&self.cluster, &self.name);
-        let mut looks = tokio::time::interval(LOOKS);
+        let mut checks = tokio::time::interval(CHECK_INTERVAL);
         loop {
             let changed = tokio::select! {
                 Some(update) = updates.next() => self.apply_all(update, &mut updates),
                 Some(answered) = self.questions.join_next() => {
                     self.asking.remove(&answered.unwrap_or_default());
-                    self.has_news = true;
+                    self.has_changed = true;
                     true
                 }
-                _ = looks.tick() => self.count_refusals(),
+                _ = checks.tick() => self.count_refusals(),
             };
             self.ask_for_owners();
             self.ask_for_storage(&mut updates);
@@ -123,7 +123,7 @@ impl SnapshotBuilder {
             Err(watch_error) => return self.note(source, watch_error),
         };
         if is_sign_of_life {
-            self.refusals.lift(source);
+            self.refusals.clear(source);
             // No receiver waits for this change.
             self.health.send_if_modified(|health| {
                 health.failing.remove(&source);
@@ -143,7 +143,7 @@ impl SnapshotBuilder {
                 return self.storage.as_mut().is_some_and(|storage| storage.apply(change));
             }
         };
-        self.has_news |= changed;
+        self.has_changed |= changed;
         changed
     }
 
@@ -154,9 +154,9 @@ impl SnapshotBuilder {
         if is_refusal {
             self.refusals.note(source, &failure, (self.clock)());
         } else {
-            self.refusals.lift(source);
+            self.refusals.clear(source);
         }
-        // These two are not waited for: unknown is the safe assumption, and a list that comes later counts at once.
+        // The snapshot does not wait for these two: unknown is the safe assumption, and a later list counts at once.
         let is_optional = is_refusal && matches!(source, Source::Drivers | Source::Peers);
         let storage = self.storage.as_mut().filter(|_| is_optional);
         let mut changed = storage.is_some_and(|storage| storage.refuse(source, &failure));
@@ -174,7 +174,7 @@ impl SnapshotBuilder {
     /// Notes refusals that have lasted long enough. True if they change the snapshot.
     fn count_refusals(&mut self) -> bool {
         let mut changed = false;
-        for (source, failure) in self.refusals.ripe((self.clock)()) {
+        for (source, failure) in self.refusals.due((self.clock)()) {
             tracing::warn!("{failure}");
             let storage = self.storage.as_mut();
             changed |= storage.is_some_and(|storage| storage.refuse(source, &failure));
@@ -210,9 +210,9 @@ impl SnapshotBuilder {
         }
     }
 
-    /// Publishes a snapshot, if one can be made. The first one waits for the questions about DaemonSets, because a pod
-    /// must not look like one that stays until that is known. Once a pod has a claim, each snapshot waits until the
-    /// volumes are known.
+    /// Publishes a snapshot, if one can be made. The first one waits for the answers about DaemonSets, because until
+    /// then a pod must not look like one that stays. Once a pod has a claim, each snapshot waits until the volumes are
+    /// known.
     fn publish(&mut self) {
         let synced = self.node.is_synced() && self.pods.is_synced() && self.budgets.is_synced();
         let is_settled = self.storage.as_ref().is_none_or(StorageStores::is_settled);
@@ -224,8 +224,8 @@ impl SnapshotBuilder {
         let is_news =
             |last: &Option<Arc<Snapshot>>| last.as_ref().is_none_or(|last| last.storage != snapshot.storage);
         // Claims and attachments of other nodes change all the time and make no new snapshot.
-        if self.has_news || is_news(&self.snapshots.borrow()) {
-            self.has_news = false;
+        if self.has_changed || is_news(&self.snapshots.borrow()) {
+            self.has_changed = false;
             self.snapshots.send_replace(Some(Arc::new(snapshot)));
         }
     }

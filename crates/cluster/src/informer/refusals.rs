@@ -1,6 +1,6 @@
 //! Counts refusals of watches.
 //!
-//! One refusal proves nothing: an API server that has just started has not read its roles yet, and tokens rotate.
+//! A single refusal is not enough: an API server that has just started has not read its roles yet, and tokens rotate.
 //! Refusals count when they last.
 
 use std::collections::BTreeMap;
@@ -20,33 +20,35 @@ struct Refusal {
     failure: ApiFailure,
     since: Moment,
     times: u32,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Refusals {
     /// Notes one more refusal of this watch.
     pub(super) fn note(&mut self, source: Source, failure: &ApiFailure, now: Moment) {
-        let new = || Refusal { failure: failure.clone(), since: now, times: 0, is_told: false };
+        let new = || Refusal { failure: failure.clone(), since: now, times: 0, is_reported: false };
         let refusal = self.0.entry(source).or_insert_with(new);
         refusal.times = refusal.times.saturating_add(1);
         // A refusal with another text is reported again.
-        refusal.is_told &= refusal.failure == *failure;
+        refusal.is_reported &= refusal.failure == *failure;
         refusal.failure = failure.clone();
     }
 
-    /// Ends the count for this watch, because it has shown something or fails for another reason.
-    pub(super) fn lift(&mut self, source: Source) {
+    /// Ends the count for this watch, because an event has come or it fails for another reason.
+    pub(super) fn clear(&mut self, source: Source) {
         self.0.remove(&source);
     }
 
     /// The refusals that count now and were not returned before.
-    pub(super) fn ripe(&mut self, now: Moment) -> Vec<(Source, ApiFailure)> {
+    pub(super) fn due(&mut self, now: Moment) -> Vec<(Source, ApiFailure)> {
         let counts = |refusal: &Refusal| {
-            refusal.times >= REFUSAL_TIMES && now.since(refusal.since) >= REFUSAL_LASTS && !refusal.is_told
+            refusal.times >= REFUSAL_TIMES
+                && now.since(refusal.since) >= REFUSAL_LASTS
+                && !refusal.is_reported
         };
-        let ripe = self.0.iter_mut().filter(|(_, refusal)| counts(refusal));
-        ripe.map(|(source, refusal)| {
-            refusal.is_told = true;
+        let due = self.0.iter_mut().filter(|(_, refusal)| counts(refusal));
+        due.map(|(source, refusal)| {
+            refusal.is_reported = true;
             (*source, refusal.failure.clone())
         })
         .collect()
@@ -66,14 +68,14 @@ mod tests {
         let mut refusals = Refusals::default();
         for at in [0, 500, 20_000] {
             refusals.note(Source::Pods, &denied("no"), Moment(at));
-            assert_eq!(refusals.ripe(Moment(at)), []);
+            assert_eq!(refusals.due(Moment(at)), []);
         }
-        assert_eq!(refusals.ripe(Moment(29_999)), []);
-        assert_eq!(refusals.ripe(Moment(30_000)), [(Source::Pods, denied("no"))], "without another try");
+        assert_eq!(refusals.due(Moment(29_999)), []);
+        assert_eq!(refusals.due(Moment(30_000)), [(Source::Pods, denied("no"))], "without another try");
         refusals.note(Source::Pods, &denied("no"), Moment(40_000));
-        assert_eq!(refusals.ripe(Moment(40_000)), [], "told once");
+        assert_eq!(refusals.due(Moment(40_000)), [], "reported once");
         refusals.note(Source::Pods, &denied("other"), Moment(41_000));
-        assert_eq!(refusals.ripe(Moment(41_000)), [(Source::Pods, denied("other"))]);
+        assert_eq!(refusals.due(Moment(41_000)), [(Source::Pods, denied("other"))]);
     }
 
     #[test]
@@ -81,12 +83,12 @@ mod tests {
         let mut refusals = Refusals::default();
         refusals.note(Source::Claims, &denied("no"), Moment(0));
         refusals.note(Source::Claims, &denied("no"), Moment(31_000));
-        assert_eq!(refusals.ripe(Moment(31_000)), [], "only twice");
-        refusals.lift(Source::Claims);
+        assert_eq!(refusals.due(Moment(31_000)), [], "only twice");
+        refusals.clear(Source::Claims);
         for at in [32_000, 33_000, 34_000] {
             refusals.note(Source::Claims, &denied("no"), Moment(at));
         }
-        assert_eq!(refusals.ripe(Moment(61_999)), []);
-        assert_eq!(refusals.ripe(Moment(62_000)).len(), 1);
+        assert_eq!(refusals.due(Moment(61_999)), []);
+        assert_eq!(refusals.due(Moment(62_000)).len(), 1);
     }
 }

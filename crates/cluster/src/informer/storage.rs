@@ -1,4 +1,4 @@
-//! The store of everything that the watches have shown about volumes.
+//! Store of all objects that the watches have shown about volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use crate::failure::ApiFailure;
 use crate::storage::{named_claims, without_attachments};
 use crate::store::{Key, Store};
 
-/// Most claims that are remembered after their pods have gone. If there are more, those are forgotten that no pod of the
+/// Limit of claims that are remembered after their pods have gone. Above it, claims are forgotten that no pod of the
 /// node names any more and whose volume is not attached here.
 const MOST_REMEMBERED: usize = 1_000;
 
-/// The stores of the five storage watches, and what pods of the node have used since the watches began.
+/// The stores of the five storage watches, and the objects that pods of the node have used since the watches began.
 #[derive(Debug)]
 pub(super) struct StorageStores {
     node: String,
@@ -59,7 +59,7 @@ impl<V: PartialEq> Watched<V> {
         is_new
     }
 
-    /// The watch has listed once, or was refused for long enough.
+    /// True if the watch has listed once, or was refused for long enough.
     fn is_settled(&self) -> bool {
         self.store.is_synced() || self.refusal.is_some()
     }
@@ -157,7 +157,7 @@ impl StorageStores {
     }
 }
 
-/// The objects that pods of the node name or have named, as they are or as they were last seen. Watches are not
+/// Objects that pods of the node name or have named, in their present or last known state. Watches are not
 /// synchronized, so a claim may seem gone while its pod is still there.
 #[derive(Debug, Default)]
 struct Used {

@@ -1,4 +1,4 @@
-//! The watches of a feed, as one stream of updates.
+//! The watches of an informer, as one stream of updates.
 
 use drain::BudgetView;
 use drain::storage::{AttachmentView, ClaimView, VolumeView};

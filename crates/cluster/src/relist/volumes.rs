@@ -1,4 +1,4 @@
-//! Reads what pods' volumes depend on directly from the server: claims and volumes by name, attachments by a list.
+//! Reads the storage objects of pods directly from the server: claims and volumes by name, attachments by a list.
 //!
 //! Only objects that the pods name are read, so the size of the cluster costs nothing. VolumeAttachments alone have no
 //! selector by node; their list is trimmed page by page.
@@ -28,8 +28,8 @@ use crate::wire::Cluster;
 const AT_A_TIME: usize = 8;
 
 /// Lists the VolumeAttachments to this node and, to any node, of these volumes: one call for each 500 of the cluster. A
-/// refusal is an answer, and so is a server without VolumeAttachments if it says so itself; everything else that fails
-/// is a failure.
+/// refusal is an answer, and so is a server without VolumeAttachments if its own list of kinds confirms it; any other
+/// error is a failure.
 pub(super) async fn attachments(
     cluster: &Cluster,
     node: &str,
@@ -54,8 +54,8 @@ pub(super) async fn attachments(
     }
 }
 
-/// Reads what the claims of these pods are bound to: at most two calls for each claim that `known` does not show as
-/// bound, and one for each CSI driver. Attachments are not read.
+/// Reads the volumes to which the claims of these pods are bound: at most two calls for each claim that `known` does
+/// not show as bound, and one for each CSI driver. Attachments are not read.
 pub(super) async fn of_pods(
     cluster: &Cluster,
     pods: &[PodView],

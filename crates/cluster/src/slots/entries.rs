@@ -9,8 +9,7 @@ pub const LONGEST: usize = 64 * 1024;
 /// Most entries that one entry may name as passed over, and most holders in the old version's Lease.
 pub const MOST: usize = 1_000;
 
-/// Reads the entry under this key; or says what is wrong with its value, as the end of a sentence about it. It quotes no
-/// part of the value.
+/// Reads the entry under this key. The error is the end of a sentence about its value, and quotes no part of it.
 pub(super) fn read(node: &str, text: &str) -> Result<Holder, String> {
     check_length(text)?;
     let holder: Holder = serde_json::from_str(text).map_err(|error| {
@@ -20,7 +19,7 @@ pub(super) fn read(node: &str, text: &str) -> Result<Holder, String> {
     Ok(holder)
 }
 
-/// Makes the text that [`read`] reads as this entry, or says why that is impossible.
+/// Makes the text that [`read`] reads as this entry. The error is the reason for which that is impossible.
 pub(super) fn write(node: &str, holder: &Holder) -> Result<String, String> {
     check(node, holder)?;
     let text = serde_json::to_string(holder).map_err(|_| "cannot be written as JSON".to_owned())?;

@@ -1,15 +1,15 @@
-//! Entries taken out of the slots for a person, or by a node for itself, while others change them too.
+//! Removes entries from the slot table, for a person or for a node itself, while other clients change the table too.
 
 use super::{SlotFailure, SlotMap, Slots, read_slots, release_slots};
 use crate::failure::ApiFailure;
 use crate::wire::Cluster;
 
-/// So often a change is tried when others change the ConfigMap too.
+/// Number of tries of a change, if other clients change the ConfigMap too.
 const TRIES: usize = 10;
 
 impl Slots {
-    /// The nodes that have an entry: one that can be read, one that cannot, or one in the Lease of before. Sorted, each
-    /// once.
+    /// Names of the nodes with an entry: a readable one, an unreadable one, or one in the old version's Lease. Sorted,
+    /// without duplicates.
     fn names(&self) -> Vec<String> {
         let old = self.old.iter().flat_map(|old| &old.holders);
         let readable = self.holders.iter().chain(old).map(|holder| &holder.node);
@@ -21,8 +21,8 @@ impl Slots {
     }
 }
 
-/// Takes out the entry of this device's own node. Whether there was one. What it has in the Lease of before stays: a node
-/// may not write there, and in service it counts for five minutes at most.
+/// Removes the entry of this device's own node; true if there was one. Its entry in the old version's Lease stays: a
+/// node may not write there, and once the node is in service that entry counts for five minutes at most.
 ///
 /// # Errors
 /// The ConfigMap cannot be read or changed.
@@ -32,11 +32,11 @@ pub async fn give_back_slot(cluster: &Cluster, map: &SlotMap, node: &str) -> Res
     Ok(!removed.is_empty())
 }
 
-/// Takes out the entries of the nodes that are meant, after they were judged; gives their names. Every try reads and
-/// judges anew, so that only what was judged is taken out.
+/// Removes the entries of the nodes that `is_meant` selects, after `judge` has allowed it; returns their names. Every
+/// try reads and judges again, so that only entries are removed that were judged.
 ///
 /// # Errors
-/// The judgement; the slots cannot be read, or were changed by others each time.
+/// The error of `judge`; or the slots cannot be read, or were changed by other clients in every try.
 pub async fn take_slots_away<E: From<SlotFailure>>(
     cluster: &Cluster,
     map: &SlotMap,

@@ -13,10 +13,10 @@ use crate::store::Store;
 use crate::watches::{WatchError, follow, trimmed};
 use crate::wire::Cluster;
 
-/// Reports when the ConfigMap may have changed. Dropping it ends the watch.
+/// Reports that the ConfigMap may have changed. Dropping it ends the watch.
 ///
-/// The watch costs one list and one watch of the one ConfigMap. After a failure it goes on by itself, at most 30 s after
-/// the server is back. It keeps only the ConfigMap's version, however often that changes.
+/// The watch costs one list and one watch of the one ConfigMap. After a failure it goes on by itself, at most 30 s
+/// after the server is back. It keeps only the ConfigMap's version, however often that changes.
 #[derive(Debug)]
 pub struct SlotWatch {
     changes: watch::Receiver<()>,
@@ -63,7 +63,7 @@ async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>) {
     let mut events = pin!(follow(api, only, CONFIGMAPS, cluster.retry_after().clone()));
     let entry = |found: &ConfigMap| ((String::new(), found.name_any()), found.resource_version());
     let mut versions = Store::default();
-    let mut is_told = false;
+    let mut is_logged = false;
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
@@ -71,15 +71,15 @@ async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>) {
                     changes.send_replace(());
                 }
             }
-            Err(trouble) => tell(&trouble, &mut is_told),
+            Err(trouble) => log_failure(&trouble, &mut is_logged),
         }
     }
 }
 
 /// Logs a failure. A refusal lasts until a person changes it, so it is worth one warning.
-fn tell(trouble: &WatchError, is_told: &mut bool) {
+fn log_failure(trouble: &WatchError, is_logged: &mut bool) {
     let WatchError { failure, is_refusal } = trouble;
-    if *is_refusal && !std::mem::replace(is_told, true) {
+    if *is_refusal && !std::mem::replace(is_logged, true) {
         tracing::warn!("the slot table cannot be watched, so a free slot is noticed late: {failure}");
     } else {
         tracing::debug!("{failure}");

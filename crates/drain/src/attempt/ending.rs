@@ -1,4 +1,4 @@
-//! Whether there is more to do in an attempt, and why it has failed.
+//! Decides whether an attempt has more to do, and why it has failed.
 
 use crate::outcome::Failure;
 use crate::pod::{Stage, Track};
@@ -9,34 +9,36 @@ use crate::volumes::{StorageIndex, VolumeStage, VolumeTrack};
 use super::Attempt;
 
 impl Attempt {
-    /// Pods have to leave, or volumes of those that have left are still attached.
+    /// True if pods have to leave, or volumes of those that have left are still attached.
     pub(crate) fn has_more_to_do(&self, now: Moment, policy: &Policy) -> bool {
         self.has_pods_left() || self.awaits_volumes(now, policy)
     }
 
-    /// Any pod that is known has to leave.
+    /// True if a known pod has to leave.
     pub fn has_pods_left(&self) -> bool {
         !self.pods().is_empty()
     }
 
-    /// Volumes are being detached. With grace 0 they are not waited for.
+    /// True if the attempt waits for volumes to be detached. It does not with grace period 0.
     fn awaits_volumes(&self, now: Moment, policy: &Policy) -> bool {
         !self.is_forced(now, policy) && self.volumes.iter().any(|volume| volume.is_awaited(policy))
     }
 
-    /// Pods may be told to go: the node is there and was seen cordoned, and what is known is not old. Where the watch says
-    /// that the node is gone, only a relist may believe that.
+    /// True if evictions may be sent: the node exists and was seen cordoned, and the known state is not out of date. If
+    /// the watch reports that the node is gone, a relist must confirm it first.
     pub(crate) fn may_act(&self) -> bool {
         let is_seen = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.node.is_some());
-        is_seen && !self.is_away() && self.seen_cordoned && !self.relists.is_owed()
+        is_seen && !self.is_away() && self.seen_cordoned && !self.relists.is_required()
     }
 
-    /// A clean relist proves less: pods came during the drain or may come back, so a second one has to follow.
-    pub(crate) fn needs_second_proof(&self) -> bool {
+    /// True if one clean relist is not enough: pods came during the drain or may come back, so a second one must
+    /// follow.
+    pub(crate) fn needs_second_check(&self) -> bool {
         self.arrivals
     }
 
-    /// Why the attempt has failed, if it has. A deadline is never success, whatever else is true.
+    /// Reason for which the attempt has failed, if it has. An attempt never succeeds after its deadline, whatever else
+    /// is true.
     pub(crate) fn failure(&self, now: Moment, policy: &Policy) -> Option<Failure> {
         if let Some(since) = self.away_since {
             let is_over = !policy.deadline_freezes && self.deadline <= now;
@@ -57,12 +59,12 @@ impl Attempt {
         if self.is_stuck(now, policy) {
             return Some(Failure::Stuck);
         }
-        self.blind(now, policy)
+        self.unreadable_volumes(now, policy)
             .or_else(|| self.relists_failed(now, policy))
             .or_else(|| self.volumes_failed(now, policy))
     }
 
-    /// The reason when the deadline has passed: pods are left, else volumes, else only the proof is missing.
+    /// Reason of a failure at the deadline: pods are left, else volumes, else only the final check is missing.
     fn at_the_deadline(&self, now: Moment, policy: &Policy) -> Failure {
         if self.has_pods_left() {
             return Failure::Deadline;
@@ -75,16 +77,16 @@ impl Attempt {
         let since =
             failures.map(|(times, since)| format!(" ({times} times in {} s)", now.since(since).as_secs()));
         let nothing = if self.snapshot.is_none() {
-            "nothing has been seen of the node yet"
+            "no snapshot of the node has come yet"
         } else {
-            "no fresh look has shown it yet"
+            "no relist has confirmed it yet"
         };
         let why = self.wait_reason().unwrap_or_else(|| nothing.to_owned());
         Failure::Unproven(format!("the time is over; {why}{}", since.unwrap_or_default()))
     }
 
-    /// Nothing that is left can move: all pods of the lowest order are refused for good, and the others wait for them. With
-    /// grace 0 no pod waits for an order.
+    /// True if no pod that is left can be evicted: all pods of the lowest order are refused for good, and the others
+    /// wait for them. With grace period 0 no pod waits for an order.
     fn is_stuck(&self, now: Moment, policy: &Policy) -> bool {
         let lowest = self.pods.iter().map(Track::order).min();
         let is_forced = self.is_forced(now, policy);
@@ -92,37 +94,37 @@ impl Attempt {
         lowest.is_some() && first.all(Track::is_immovable)
     }
 
-    /// A drain that cannot prove its end does not begin to move pods.
-    fn blind(&self, now: Moment, policy: &Policy) -> Option<Failure> {
-        let why = self.volumes.blind().filter(|_| self.must_see(now, policy))?;
+    /// Fails before pods are evicted if the volumes cannot be read, because the final check could not succeed.
+    fn unreadable_volumes(&self, now: Moment, policy: &Policy) -> Option<Failure> {
+        let why = self.volumes.read_error().filter(|_| self.must_see(now, policy))?;
         Some(Failure::Blind(why.to_owned()))
     }
 
-    /// Relists tell nothing, and the attempt cannot go on without.
+    /// Fails if relists have no usable result and the attempt cannot continue without one.
     fn relists_failed(&self, now: Moment, policy: &Policy) -> Option<Failure> {
         let why = self.relists.error()?.to_owned();
         if self.refusal_fails_at(now, policy).is_some_and(|at| at <= now) {
             return Some(Failure::Blind(why));
         }
-        self.vain_fails_at().filter(|at| *at <= now).map(|_| Failure::Unproven(why))
+        self.useless_relists_fail_at().filter(|at| *at <= now).map(|_| Failure::Unproven(why))
     }
 
-    /// When the attempt fails if its relists go on to tell nothing.
-    pub(super) fn fails_in_vain_at(&self, now: Moment, policy: &Policy) -> Option<Moment> {
-        [self.refusal_fails_at(now, policy), self.vain_fails_at()].into_iter().flatten().min()
+    /// Time at which the attempt fails if its relists keep failing.
+    pub(super) fn relists_fail_at(&self, now: Moment, policy: &Policy) -> Option<Moment> {
+        [self.refusal_fails_at(now, policy), self.useless_relists_fail_at()].into_iter().flatten().min()
     }
 
     fn refusal_fails_at(&self, now: Moment, policy: &Policy) -> Option<Moment> {
-        self.relists.refusal_counts().filter(|_| self.must_see(now, policy))
+        self.relists.refusal_counts_from().filter(|_| self.must_see(now, policy))
     }
 
-    fn vain_fails_at(&self) -> Option<Moment> {
+    fn useless_relists_fail_at(&self) -> Option<Moment> {
         let nothing_goes_on =
             self.snapshot.is_none() || self.pods.iter().all(|track| track.volumes_unknown().is_some());
-        self.relists.vain_counts().filter(|_| nothing_goes_on)
+        self.relists.failures_count_from().filter(|_| nothing_goes_on)
     }
 
-    /// Volumes were not detached in time, and no pod is left that could leave before them.
+    /// Fails if volumes were not detached in time and no pod is left that must leave before them.
     fn volumes_failed(&self, now: Moment, policy: &Policy) -> Option<Failure> {
         let in_stage = |stage| self.volumes.iter().filter(move |volume| volume.stage == stage);
         let order = in_stage(VolumeStage::TimedOut).map(|volume| volume.order).min()?;
@@ -132,7 +134,7 @@ impl Attempt {
         fails.then(|| Failure::Volumes(self.named(in_stage(VolumeStage::TimedOut))))
     }
 
-    /// The volumes in words: name, claim, driver, and what holds each.
+    /// Text for each volume: name, claim, driver, and what holds it.
     fn named<'a>(&self, volumes: impl Iterator<Item = &'a VolumeTrack>) -> Vec<String> {
         let Some(snapshot) = &self.snapshot else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Snapshots and answers that come in.
+//! Applies snapshots and answers.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use crate::view::Snapshot;
 
 use super::Attempt;
 
-/// The result of a relist.
+/// Result of a relist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relisted {
-    /// It told nothing, or nothing that counts any more.
-    InVain,
-    /// Node, watch and the list of pods agree: the node does not exist any more.
+    /// No usable result, or the answer is out of date.
+    Failed,
+    /// The API server, the watch and the list of pods agree: the node does not exist any more.
     NodeGone,
     /// The node is schedulable again.
     Uncordoned,
-    /// It was taken in. `proves`: it was asked for as a proof, and no pod in it has to leave.
-    TakenIn { proves: bool },
+    /// The relist was applied. `proves`: the final check has asked for it, and no pod in it has to leave.
+    Applied { proves: bool },
 }
 
 impl Attempt {
-    /// Takes in a snapshot of the watches.
+    /// Applies a snapshot of the watches.
     pub(crate) fn watched(&mut self, snapshot: Arc<Snapshot>, now: Moment, policy: &Policy) {
         let known = self.relists.watch(snapshot, self.snapshot.as_deref());
-        self.take_in(known, now, policy);
+        self.apply(known, now, policy);
     }
 
-    /// Takes in the answer to the eviction or deletion of the pod with this UID.
+    /// Applies the answer to the eviction or deletion of the pod with this UID.
     pub(crate) fn answered(&mut self, uid: &str, answer: Answer, now: Moment, policy: &Policy) {
         self.pods.answer(uid, answer, self.snapshot.as_deref(), now, policy);
     }
@@ -49,7 +49,7 @@ impl Attempt {
         Effect::Relist { attempt: self.number, volumes }
     }
 
-    /// Takes in the answer to the relist that is on its way.
+    /// Applies the answer to the relist in flight.
     pub(crate) fn relisted(
         &mut self,
         answer: Result<Arc<Snapshot>, String>,
@@ -57,52 +57,57 @@ impl Attempt {
         policy: &Policy,
     ) -> Relisted {
         let Some(relist) = self.relists.answered() else {
-            return Relisted::InVain;
+            return Relisted::Failed;
         };
         let found = match answer {
             Ok(found) => found,
-            Err(why) => return self.in_vain(why, false, now),
+            Err(why) => return self.relist_failed(why, false, now),
         };
         let Some(node) = &found.node else {
             return match self.relists.contradiction(&found, self.seen_cordoned) {
-                Some(why) => self.in_vain(why, false, now),
+                Some(why) => self.relist_failed(why, false, now),
                 None => Relisted::NodeGone,
             };
         };
-        // A watch may lag behind our cordon; the server itself does not.
+        // A watch may lag behind our cordon, but not the server itself.
         if !node.cordoned {
             return Relisted::Uncordoned;
         }
         if relist.volumes && found.storage.attachments == Attachments::NotAsked {
-            return self.in_vain("it did not tell what is attached to the node".to_owned(), false, now);
+            return self.relist_failed(
+                "it does not list what is attached to the node".to_owned(),
+                false,
+                now,
+            );
         }
         if let Some(why) = refused(&found.storage).filter(|_| relist.volumes && self.must_see(now, policy)) {
-            return self.in_vain(why.to_owned(), true, now);
+            return self.relist_failed(why.to_owned(), true, now);
         }
-        let known = self.relists.take_in(&relist, &found, self.snapshot.as_deref());
+        let known = self.relists.apply(&relist, &found, self.snapshot.as_deref());
         self.pods.relisted(self.relists.asked());
-        self.take_in(Arc::clone(&known), now, policy);
+        self.apply(Arc::clone(&known), now, policy);
         let is_empty = !plan(&found, policy).iter().any(Planned::must_leave);
-        let proves = relist.is_final_check && is_empty && self.tells_enough(&relist, &found, now, policy);
+        let proves =
+            relist.is_final_check && is_empty && self.has_needed_volumes(&relist, &found, now, policy);
         if proves {
             self.volumes.await_leftovers(&known, &self.planned, now, policy);
         }
-        Relisted::TakenIn { proves }
+        Relisted::Applied { proves }
     }
 
-    fn in_vain(&mut self, why: String, is_refusal: bool, now: Moment) -> Relisted {
-        self.relists.note_vain(why, is_refusal, now);
-        Relisted::InVain
+    fn relist_failed(&mut self, why: String, is_refusal: bool, now: Moment) -> Relisted {
+        self.relists.note_failure(why, is_refusal, now);
+        Relisted::Failed
     }
 
-    /// The relist tells as much of volumes as the policy wants to know, now that it is taken in.
-    fn tells_enough(&self, relist: &Relist, found: &Snapshot, now: Moment, policy: &Policy) -> bool {
-        let is_told = matches!(found.storage.attachments, Attachments::Listed(_) | Attachments::NotServed);
-        !self.volumes_count(now, policy) || (relist.volumes && (is_told || !self.must_see(now, policy)))
+    /// True if the relist, which was just applied, has all facts about volumes that the policy needs.
+    fn has_needed_volumes(&self, relist: &Relist, found: &Snapshot, now: Moment, policy: &Policy) -> bool {
+        let is_listed = matches!(found.storage.attachments, Attachments::Listed(_) | Attachments::NotServed);
+        !self.volumes_count(now, policy) || (relist.volumes && (is_listed || !self.must_see(now, policy)))
     }
 
-    /// Takes in what is known now.
-    fn take_in(&mut self, snapshot: Arc<Snapshot>, now: Moment, policy: &Policy) {
+    /// Applies the latest known state.
+    fn apply(&mut self, snapshot: Arc<Snapshot>, now: Moment, policy: &Policy) {
         let planned = plan(&snapshot, policy);
         let newcomers = match &self.snapshot {
             None => Newcomers::First,

@@ -1,4 +1,4 @@
-//! Which pods are told to go now, and whose turn it is.
+//! Chooses the pods to evict now, and keeps the turns of pods with attached volumes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl Attempt {
             track.give_up_evictions();
         }
         if pod.terminating.is_some() {
-            // On its way out: neither its turn nor its budgets count any more.
+            // The pod is terminating: turn and budgets do not matter any more.
             return track.is_shortening_due(now, policy).then(|| track.shorten(self.number, now));
         }
         let may = track.is_due(now)
@@ -78,7 +78,7 @@ impl Attempt {
         Some(effect)
     }
 
-    /// Pods without attached volumes first, in the snapshot's order; then those with, by priority.
+    /// First the pods without attached volumes, in the snapshot's order; then those with, by priority.
     fn in_turn<'a>(&self, snapshot: &'a Snapshot, policy: &Policy) -> Vec<&'a PodView> {
         let is_stateful = |pod: &PodView| self.pods.get(&pod.id.uid).is_some_and(Track::is_stateful);
         let (mut last, mut pods): (Vec<&PodView>, Vec<&PodView>) =
@@ -91,15 +91,15 @@ impl Attempt {
         pods
     }
 
-    /// The order whose pods may leave now: the lowest of all that are still here, or whose volumes are.
+    /// The order whose pods may leave now: the lowest of all pods and awaited volumes that are left.
     fn current_order(&self, policy: &Policy) -> i32 {
         let awaited = self.volumes.iter().filter(|volume| volume.is_awaited(policy));
         let volumes = awaited.map(|volume| volume.order);
         self.pods.iter().map(Track::order).chain(volumes).min().unwrap_or(0)
     }
 
-    /// Begins the turns of pods that are on their way, also of those that were terminating before the drain began, and
-    /// ends the turns that are over.
+    /// Begins the turns of pods that are leaving, also of those that were terminating before the drain began, and ends
+    /// turns.
     pub(crate) fn settle_turns(&mut self, now: Moment, policy: &Policy) {
         let Some(snapshot) = self.snapshot.clone() else {
             return;
@@ -144,18 +144,18 @@ impl Attempt {
             && track.begin_turn()
         {
             let (pod, volumes) = (track.id().clone(), track.volumes().to_vec());
-            self.turns.begin(pod, volumes, track.is_made_anew(), track.grace(), now, policy);
+            self.turns.begin(pod, volumes, track.is_recreated(), track.grace(), now, policy);
         }
     }
 }
 
-/// The volumes of the turn in this stage.
+/// Names of the turn's volumes in this stage.
 fn in_stage<'a>(turn: &'a Turn, volumes: &'a Volumes, stage: VolumeStage) -> impl Iterator<Item = &'a str> {
     let known = turn.volumes.iter().filter_map(|name| volumes.all().get(name));
     known.filter(move |volume| volume.stage == stage).map(|volume| volume.volume.as_str())
 }
 
-/// The detached volumes of the turn that no other node has attached yet.
+/// Detached volumes of the turn that no other node has attached yet.
 fn unattached<'a>(
     turn: &'a Turn,
     volumes: &'a Volumes,
@@ -164,7 +164,8 @@ fn unattached<'a>(
     in_stage(turn, volumes, VolumeStage::Detached).filter(|volume| !index.is_elsewhere(volume))
 }
 
-/// The pod is recreated, some node takes it, and it can be seen when its volumes are attached there.
+/// True if the pod is created again, another node accepts it, and attachments can be read, so that its volumes may be
+/// seen attached elsewhere.
 fn may_reattach(turn: &Turn, snapshot: &Snapshot, policy: &Policy) -> bool {
     turn.reattaches
         && !policy.volumes.reattach_timeout.is_zero()
@@ -172,7 +173,7 @@ fn may_reattach(turn: &Turn, snapshot: &Snapshot, policy: &Policy) -> bool {
         && matches!(snapshot.storage.attachments, Attachments::Listed(_))
 }
 
-/// How many evictions each budget has taken that its status does not show yet.
+/// Evictions that each budget has allowed and that its status does not show yet.
 struct BudgetUse<'a>(BTreeMap<(&'a str, &'a str), usize>);
 
 impl<'a> BudgetUse<'a> {
@@ -189,7 +190,7 @@ impl<'a> BudgetUse<'a> {
         taken
     }
 
-    /// Takes a place under every budget of the pod, if all have one.
+    /// Uses one place of every budget of the pod, if all have one.
     fn take(&mut self, pod: &'a PodView, snapshot: &'a Snapshot) -> bool {
         let has_room = guarding(pod, &snapshot.budgets).all(|budget| {
             let key = (budget.namespace.as_str(), budget.name.as_str());

@@ -1,4 +1,4 @@
-//! The clocks of an attempt: when it has to be looked at again, what an outage does to it, and when force begins.
+//! Times of an attempt: the next wake-up, the effect of an outage, and the start of force.
 
 use std::time::Duration;
 
@@ -12,42 +12,43 @@ use crate::volumes::VolumeStage;
 
 use super::Attempt;
 
-/// A watch that shows nothing new for so long may be dead: a relist checks it.
+/// A watch that shows no change for this long may be dead: a relist checks it.
 pub(crate) const REFRESH: Duration = Duration::from_secs(30);
 
-/// Volumes that no watch tells of are listed after half of the time that they are waited for already, but no sooner than
-/// [`SOONEST`] and no later than [`LATEST`] after the last relist: a quick detach is seen quickly, a slow one costs few
-/// calls.
+/// Volumes that are not covered by a watch are listed at a growing interval: half of the time that they have been
+/// waited for, but not less than [`SOONEST`] and not more than [`LATEST`] after the last relist. So a quick detach is
+/// seen quickly, and a slow one costs few calls.
 const SOONEST: Duration = Duration::from_secs(1);
 
 /// See [`SOONEST`].
 const LATEST: Duration = Duration::from_secs(15);
 
-/// A watch shows the node without our cordon for so long: the watch is late, or somebody has lifted the cordon.
+/// If a watch shows the node without our cordon for this long, the watch is late or the cordon was lifted: a relist
+/// decides.
 const UNCORDONED: Duration = Duration::from_secs(2);
 
-/// The server says that a pod is gone, and a watch still shows it after so long: the watch is late.
+/// If a watch still shows a pod this long after the server said that it is gone, the watch is late: a relist is asked
+/// for.
 const GONE: Duration = Duration::from_secs(2);
 
-/// Pods that are seen for the first time within this time after the cordon were bound before it, or from a scheduler's
-/// cache that did not have it yet. Measured: up to 1.7 s; the rest is for the watch. After an outage it is
-/// [`STALE_SCHEDULER`].
+/// Pods that are first seen within this time after the cordon were bound before it, or by a scheduler whose cache did
+/// not have it yet. Measured: up to 1.7 s; the rest is for the watch. After an outage it is [`STALE_SCHEDULER`].
 pub(crate) const LATE_BINDING: Duration = Duration::from_secs(5);
 
-/// Questions are asked about a pod that has been refused for so long. None as long as all goes well: a budget that lets the
-/// pods go one by one within seconds is not worth a call.
+/// Time of refusals after which an inquiry about a pod begins. There is none while all goes well: a budget that allows
+/// the evictions one by one within seconds is not worth a call.
 const INQUIRE_AFTER: Duration = Duration::from_secs(10);
 
-/// Questions are asked at most this often.
+/// Shortest time between two inquiries.
 const INQUIRE_EVERY: Duration = Duration::from_secs(30);
 
-/// The API server tells its time in whole seconds: a pod counts as overdue by the clock alone only so much later, so that
-/// the next snapshot does not say otherwise.
+/// The API server reports times in whole seconds, so a pod counts as overdue only this much later; otherwise the next
+/// snapshot could contradict.
 const CLOCK_SLACK: Duration = Duration::from_secs(1);
 
 /// Changes by time.
 impl Attempt {
-    /// Brings everything up to date that changes by time alone.
+    /// Updates everything that changes by time alone.
     pub(crate) fn tick(&mut self, now: Moment, policy: &Policy) {
         self.volumes.expire(now, policy);
         self.leave_the_overdue(now, policy);
@@ -55,12 +56,13 @@ impl Attempt {
         self.pods.escalate(self.deadline, now, policy);
     }
 
-    /// The API server does not answer any more.
+    /// Notes that the API server does not answer any more.
     pub(crate) fn go_away(&mut self, now: Moment) {
         self.away_since.get_or_insert(now);
     }
 
-    /// The API server answers again. All clocks stood still while it was away; the deadline only if the policy says so.
+    /// Notes that the API server answers again. All clocks stood still while it was away; the deadline only if the
+    /// policy says so.
     pub(crate) fn come_back(&mut self, now: Moment, policy: &Policy) {
         let Some(since) = self.away_since.take() else {
             return;
@@ -71,13 +73,13 @@ impl Attempt {
             self.deadline = self.deadline + away;
         }
         self.api_back = Some(now);
-        self.relists.owe();
+        self.relists.require();
         self.pods.delay(away);
         self.volumes.delay(away);
         self.turns.delay(away);
     }
 
-    /// Gives up the wait for pods that are overdue for too long. Judged by the clock: where nothing changes no snapshot
+    /// Stops waiting for pods that are overdue for too long. Decided by the clock, because without a change no snapshot
     /// comes.
     fn leave_the_overdue(&mut self, now: Moment, policy: &Policy) {
         let Some(snapshot) = self.snapshot.clone().filter(|_| policy.skip_wait_for_delete.is_some()) else {
@@ -93,13 +95,13 @@ impl Attempt {
         }
     }
 
-    /// When the wait for the pod is given up; `None` for one that is not waited for, or without end.
+    /// Time when the attempt stops waiting for the pod; `None` for a pod without such a limit.
     fn given_up_at(&self, pod: &PodView, policy: &Policy) -> Option<Moment> {
         let limit = policy.skip_wait_for_delete? + CLOCK_SLACK;
         self.pods.get(&pod.id.uid)?.overdue_at(pod, self.seen, limit)
     }
 
-    /// The questions about blocked pods that are due.
+    /// The inquiry about blocked pods, if it is due.
     pub(crate) fn inquire(&mut self, now: Moment) -> Option<Inquiry> {
         if self.next_inquiry()? > now {
             return None;
@@ -125,9 +127,9 @@ fn is_refused(track: &Track) -> bool {
     matches!(track.stage(), Stage::Blocked { .. })
 }
 
-/// When something is due.
+/// Due times.
 impl Attempt {
-    /// When the attempt has to be looked at again without any event.
+    /// Time of the next wake-up without an event.
     pub(crate) fn wake_time(&self, now: Moment, policy: &Policy) -> Moment {
         let end = self.end_time(now, policy);
         if self.is_away() {
@@ -149,55 +151,55 @@ impl Attempt {
         end.min(next)
     }
 
-    /// When the attempt fails if nothing else happens.
+    /// Time when the attempt fails if no event comes.
     pub(crate) fn end_time(&self, now: Moment, policy: &Policy) -> Moment {
         let Some(since) = self.away_since else {
-            let vain = self.fails_in_vain_at(now, policy);
-            return vain.map_or(self.deadline, |vain| vain.min(self.deadline));
+            let fails_at = self.relists_fail_at(now, policy);
+            return fails_at.map_or(self.deadline, |at| at.min(self.deadline));
         };
         let limit = since + policy.freeze_limit.saturating_sub(self.away_total) + Duration::from_millis(1);
         if policy.deadline_freezes { limit } else { limit.min(self.deadline) }
     }
 
-    /// When a relist may be asked for; `None` while one is on its way, or the API server is away.
+    /// Earliest time for a relist; `None` while one is in flight, or while the API server is away.
     pub(crate) fn relist_free(&self) -> Option<Moment> {
         self.relists.free().filter(|_| !self.is_away())
     }
 
-    /// When the next relist is due; `None` while one is on its way.
+    /// Time of the next relist; `None` while one is in flight.
     pub(crate) fn relist_due(&self) -> Option<Moment> {
         let (free, asked) = (self.relists.free()?, self.relists.asked());
         let is_gone = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.node.is_none());
-        if self.relists.is_owed() || is_gone {
+        if self.relists.is_required() || is_gone {
             return Some(free);
         }
         let is_uncordoned = self.snapshot.is_some() && !self.seen_cordoned;
         let is_late = self.snapshot.as_ref().is_some_and(|known| self.relists.is_watch_late(known));
         let heard = if is_late { asked } else { self.seen.max(asked) };
         let silent = heard + if is_uncordoned { UNCORDONED } else { REFRESH };
-        let gone = self.pods.iter().filter_map(Track::said_gone_since);
+        let gone = self.pods.iter().filter_map(Track::reported_gone_since);
         let gone = gone.map(|since| since.max(asked) + GONE).min();
-        let untold = self
-            .untold_since()
+        let unknown = self
+            .unknown_since()
             .map(|since| since.max(asked) + (asked.since(since) / 2).clamp(SOONEST, LATEST));
-        Some([gone, untold].into_iter().flatten().fold(silent, Moment::min).max(free))
+        Some([gone, unknown].into_iter().flatten().fold(silent, Moment::min).max(free))
     }
 
-    /// Since when there is something to know of volumes that no watch tells: what the claims of a pod are bound to, or
+    /// Start of the time during which facts about volumes are missing that no watch reports: the volume of a claim, or
     /// whether a volume is detached.
-    fn untold_since(&self) -> Option<Moment> {
-        let is_told = self.relists.is_watching_attachments();
+    fn unknown_since(&self) -> Option<Moment> {
+        let is_watched = self.relists.is_watching_attachments();
         let detaching = self.volumes.iter().filter(|volume| volume.stage == VolumeStage::Detaching);
-        let detaching = detaching.filter(|_| !is_told).map(|volume| volume.since);
+        let detaching = detaching.filter(|_| !is_watched).map(|volume| volume.since);
         detaching.chain(self.pods.iter().filter_map(Track::volumes_unknown)).min()
     }
 
-    /// A clean relist counts only from then on: after an outage the scheduler may go on to bind pods for a while.
+    /// Time from which on a clean relist counts: after an outage the scheduler may still bind pods for a while.
     pub(crate) fn scheduler_is_fresh_at(&self) -> Moment {
         self.api_back.map_or(Moment(0), |back| back + STALE_SCHEDULER)
     }
 
-    /// A scheduler may have bound a pod that is new now before it knew of the cordon.
+    /// True if a scheduler may have bound a new pod before it knew of the cordon.
     pub(super) fn may_bind_late(&self, now: Moment) -> bool {
         now < self.scheduler_is_fresh_at() || now < self.started + LATE_BINDING
     }
@@ -205,29 +207,30 @@ impl Attempt {
 
 /// Conditions that depend on the time.
 impl Attempt {
-    /// The API server is away.
+    /// True while the API server is away.
     pub(crate) fn is_away(&self) -> bool {
         self.away_since.is_some()
     }
 
-    /// Pods are deleted with grace 0 now: an operator asks for it, or has allowed it for an unhealthy node.
+    /// True if pods are deleted with grace period 0 now: an operator asks for it, or has allowed it for an unhealthy
+    /// node.
     pub(crate) fn is_forced(&self, now: Moment, policy: &Policy) -> bool {
         policy.method == Method::ForceDelete || self.forced_from(policy).is_some_and(|from| from <= now)
     }
 
-    /// When an unhealthy node's pods begin to be deleted with grace 0.
+    /// Time from which on the pods of an unhealthy node are deleted with grace period 0.
     fn forced_from(&self, policy: &Policy) -> Option<Moment> {
         let unhealthy = self.snapshot.as_ref()?.node.as_ref()?.unhealthy.as_ref();
         let lasting = unhealthy.filter(|_| policy.unhealthy_node == UnhealthyNode::Force)?.lasting;
         Some(self.seen + UNHEALTHY_AFTER.saturating_sub(lasting))
     }
 
-    /// Volumes are waited for: not without a detach time-out, and not with grace 0.
+    /// True if the attempt waits for volumes: not with a detach time-out of zero, and not with grace period 0.
     pub(super) fn volumes_count(&self, now: Moment, policy: &Policy) -> bool {
         !policy.volumes.detach_timeout.is_zero() && !self.is_forced(now, policy)
     }
 
-    /// The end of the drain depends on seeing whether volumes are detached.
+    /// True if the drain cannot succeed without reading whether volumes are detached.
     pub(super) fn must_see(&self, now: Moment, policy: &Policy) -> bool {
         policy.volumes.on_detach_timeout == OnDetachTimeout::Fail && !self.is_forced(now, policy)
     }

@@ -1,4 +1,4 @@
-//! Hints from a budget's numbers.
+//! Hints from the numbers of a budget.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use super::Guard;
 use crate::findings::Findings;
 use crate::view::BudgetView;
 
-/// A leader renews its lease every few seconds; one that has not for so long is dead or cut off.
+/// A leader renews its lease every few seconds; after this time without a renewal it is dead or cut off.
 const SILENT: Duration = Duration::from_mins(1);
 
-/// The hint about all budgets of a refused pod.
+/// Hint about all budgets of a refused pod.
 pub(super) fn hint(guards: &[Guard], findings: &Findings) -> String {
     let mut hints: Vec<String> = guards.iter().map(|guard| of_budget(guard, findings)).collect();
     if hints.is_empty() {
@@ -26,8 +26,8 @@ pub(super) fn hint(guards: &[Guard], findings: &Findings) -> String {
     hints.join("; ")
 }
 
-/// All its pods are healthy, and yet it allows nothing: waiting alone does not help (MCM's test for a misconfigured
-/// budget).
+/// True if all pods of the budget are healthy and yet it allows no disruption, so that waiting alone does not help
+/// (MCM's test for a misconfigured budget).
 pub(super) fn is_misconfigured(budget: &BudgetView) -> bool {
     !budget.status_lags
         && budget.expected_pods > 0
@@ -36,7 +36,7 @@ pub(super) fn is_misconfigured(budget: &BudgetView) -> bool {
         && budget.disrupted_pods.is_empty()
 }
 
-/// The hint about one budget, by its numbers (`kubectl get pdb` shows the same).
+/// Hint about one budget, from its numbers (`kubectl get pdb` shows the same).
 fn of_budget(guard: &Guard, findings: &Findings) -> String {
     let budget = &guard.budget;
     let name = format!("budget {}/{}", budget.namespace, budget.name);

@@ -1,15 +1,15 @@
-//! Systems that keep a pod with a budget or a webhook until they have moved what is in it.
+//! Systems that hold a pod with a budget or a webhook until they have moved its content.
 
 use crate::findings::{Findings, LonghornView, MachineView, Migration, is_instance_manager, machine};
 use crate::view::PodView;
 
-/// Who keeps the pod, and what a person can do.
+/// The holder of a pod, and a hint.
 pub(super) struct Held {
     pub(super) holder: String,
     pub(super) hint: String,
 }
 
-/// KubeVirt for a virtual machine, Longhorn for an instance manager.
+/// The holder: KubeVirt for a virtual machine, Longhorn for an instance manager.
 pub(super) fn of(pod: &PodView, findings: &Findings) -> Option<Held> {
     if let Some(query) = machine(pod) {
         let name = format!("{}/{}", query.namespace, query.name);
@@ -19,7 +19,7 @@ pub(super) fn of(pod: &PodView, findings: &Findings) -> Option<Held> {
     is_instance_manager(pod).then(|| of_longhorn(findings.longhorn.as_ref()))
 }
 
-/// While a machine migrates, its budget refuses: that is the way to success, not a misconfiguration.
+/// KubeVirt as holder. While a machine migrates, its budget refuses: that is normal, not a misconfiguration.
 fn of_machine(name: &str, found: Option<&MachineView>) -> Held {
     let held = |holder: String, hint: &str| Held { holder, hint: hint.to_owned() };
     let Some(machine) = found else {
@@ -39,7 +39,7 @@ fn of_machine(name: &str, found: Option<&MachineView>) -> Held {
         ),
         Migration::Failed(why) => held(
             format!("KubeVirt: the migration of virtual machine {name} failed: {why}"),
-            "mend the cause; KubeVirt tries again by itself",
+            "fix the cause; KubeVirt tries again by itself",
         ),
         Migration::None | Migration::Completed if machine.evacuating => held(
             format!("KubeVirt: virtual machine {name} waits for its migration"),
@@ -52,7 +52,7 @@ fn of_machine(name: &str, found: Option<&MachineView>) -> Held {
     }
 }
 
-/// Longhorn's own policy, by its setting `node-drain-policy`.
+/// Longhorn as holder, with a hint for its setting `node-drain-policy`.
 fn of_longhorn(found: Option<&LonghornView>) -> Held {
     let Some(LonghornView { drain_policy, evicting }) = found else {
         return Held {

@@ -176,7 +176,7 @@ fn a_returning_pod_is_named_from_the_first_time_and_slow_from_the_third() {
         let blocked = only(&bench);
         says(
             &blocked.cause,
-            &[&format!("ReturnsToNode: ReplicaSet/ has made it anew on this node {times} times")],
+            &[&format!("ReturnsToNode: ReplicaSet/ has created it again on this node {times} times")],
         );
         assert_eq!(blocked.cause.contains("evicted slowly from now on"), is_slow, "{times}");
         assert_eq!(blocked.holder, "ReplicaSet/", "{times}");
@@ -263,7 +263,7 @@ fn kubevirt_is_recognised_by_the_state_of_its_migration() {
             "stop the virtual machine",
         ),
         (machine(failed(), true, "host disk"), "cannot be migrated: host disk", "stop the virtual machine"),
-        (machine(failed(), true, ""), "failed: no memory", "mend"),
+        (machine(failed(), true, ""), "failed: no memory", "fix"),
         (machine(Migration::None, true, ""), "waits for its migration", "a few machines at a time"),
         (machine(Migration::Completed, false, ""), "virtual machine a/vm", "virt-controller"),
     ];

@@ -1,4 +1,4 @@
-//! How snapshots and answers change a pod's stage.
+//! Changes of a pod's stage by snapshots and answers.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::retry::{SHORTEST_RETRY, pause, retry_after, spread_out};
 use crate::time::Moment;
 use crate::view::{BudgetView, PodView, Terminating};
 
-use super::{Cause, DeletionMethod, Denied, SentUnder, Stage, Track};
+use super::{Cause, DeletionMethod, Denied, LastSent, Stage, Track};
 
-/// Two budgets on one pod stay two until a person changes them, so the eviction is tried again this seldom.
+/// Pause after a refusal because of two budgets. It is long, because they stay two until a person changes them.
 const TWO_BUDGETS_RETRY: Duration = Duration::from_mins(1);
 
 impl Track {
-    /// A new snapshot shows the pod, and it has to leave. `is_begun`: the attempt has told a pod to go already.
+    /// Applies a snapshot that shows the pod, which has to leave. `is_begun`: the attempt has already sent an eviction.
     pub(crate) fn see(
         &mut self,
         planned: &Planned,
@@ -30,7 +30,7 @@ impl Track {
         self.grace = planned.grace.unwrap_or(pod.grace);
         self.names_node |= pod.names_node;
         self.shortens = shortens(planned, pod);
-        // A terminating pod that the policy does not allow to evict forbids only the beginning of a drain.
+        // If a pod that the policy does not allow to evict is terminating, it forbids only the beginning of a drain.
         let is_ending = pod.terminating.is_some() && (is_begun || planned.verdict != Verdict::Refuse);
         if is_ending {
             self.enter(self.seen_terminating(), now);
@@ -46,7 +46,8 @@ impl Track {
         }
     }
 
-    /// The stage of a pod that is seen terminating: a failed request for a shorter grace is remembered.
+    /// Stage of a pod that a snapshot shows terminating. Keeps a pause after a failed request for a shorter grace
+    /// period.
     fn seen_terminating(&self) -> Stage {
         if self.shortens && matches!(self.stage, Stage::Paused { .. }) {
             return self.stage.clone();
@@ -54,11 +55,11 @@ impl Track {
         Stage::Terminating
     }
 
-    /// The snapshot shows a live pod, and that is a reason to tell it to go again.
+    /// True if the snapshot of a live pod gives a reason to evict it again.
     fn is_freed(&self, pod: &PodView, budgets: &[BudgetView], now: Moment, policy: &Policy) -> bool {
         match &self.stage {
-            // The server has forgotten the eviction. If it has said that the pod is gone, the watch is late instead.
-            Stage::Accepted if self.said_gone => false,
+            // The server has lost the eviction. But if it has answered that the pod is gone, the watch is late instead.
+            Stage::Accepted if self.reported_gone => false,
             Stage::Accepted | Stage::Terminating => now.since(self.since) >= policy.retry,
             Stage::Blocked { cause: Cause::Budget(_) | Cause::TwoBudgets, .. } => {
                 self.may_be_answered_otherwise(pod, budgets)
@@ -73,21 +74,21 @@ impl Track {
         }
     }
 
-    /// A budget of the pod was written since its last eviction was sent, and none refuses now; or the pod has changed.
+    /// True if a budget of the pod was written since its last eviction and none refuses now, or if the pod has changed.
     fn may_be_answered_otherwise(&self, pod: &PodView, budgets: &[BudgetView]) -> bool {
-        let is_same = |sent: &SentUnder| sent.budgets == fingerprint(pod, budgets);
-        let is_written = !self.sent_under.as_ref().is_some_and(is_same);
+        let is_same = |sent: &LastSent| sent.budgets == fingerprint(pod, budgets);
+        let is_written = !self.last_sent.as_ref().is_some_and(is_same);
         self.has_changed(pod) || (is_written && would_allow(pod, budgets))
     }
 
-    /// The pod has another phase or readiness than when its last eviction was sent. No budget holds a finished pod, and
-    /// with `unhealthyPodEvictionPolicy: AlwaysAllow` none holds one that is not ready.
+    /// True if phase or readiness of the pod have changed since its last eviction. No budget holds a finished pod, and
+    /// with `unhealthyPodEvictionPolicy: AlwaysAllow` none holds a pod that is not ready.
     fn has_changed(&self, pod: &PodView) -> bool {
-        self.sent_under.as_ref().is_some_and(|sent| (sent.phase, sent.ready) != (pod.phase, pod.ready))
+        self.last_sent.as_ref().is_some_and(|sent| (sent.phase, sent.ready) != (pod.phase, pod.ready))
     }
 
-    /// Takes the answer to the eviction or deletion that is in flight. True if the pod's budgets had room for it: an
-    /// eviction was accepted while the pod was ready. `pod` and `budgets` are those of the last snapshot.
+    /// Applies the answer to the eviction or deletion in flight. True if an eviction was accepted while the pod was
+    /// ready, so its budgets had room for it. `pod` and `budgets` are those of the last snapshot.
     pub(crate) fn answer(
         &mut self,
         answer: Answer,
@@ -96,7 +97,7 @@ impl Track {
         now: Moment,
         policy: &Policy,
     ) -> bool {
-        // Seen terminating already, or given up: the snapshot is newer than the answer.
+        // The pod is terminating already, or was given up: the snapshot is newer than the answer.
         if !self.is_in_flight() {
             return false;
         }
@@ -104,14 +105,14 @@ impl Track {
             let before = self.denied.unwrap_or(Denied { since: now, times: 0 });
             Denied { times: before.times.saturating_add(1), ..before }
         });
-        self.said_gone = answer == Answer::Gone;
+        self.reported_gone = answer == Answer::Gone;
         let is_let_go = answer == Answer::Accepted
             && self.by == DeletionMethod::Eviction
             && pod.is_some_and(|pod| pod.ready);
         let is_outdated = matches!(answer, Answer::Budget(_))
             && pod.is_some_and(|pod| self.may_be_answered_otherwise(pod, budgets));
         let stage = if is_outdated {
-            // The budget changed while the refusal was on its way: ask again at once.
+            // The budget changed while the refusal was on its way: try again at once.
             self.refused_since.get_or_insert(now);
             Stage::Waiting
         } else {
@@ -129,7 +130,7 @@ impl Track {
         is_let_go
     }
 
-    /// The stage of a live pod after the answer.
+    /// Stage of a live pod after the answer.
     fn answered(&mut self, answer: Answer, now: Moment, policy: &Policy) -> Stage {
         let (tries, uid) = (self.tries, self.id.uid.as_str());
         let paused = |text, after| Stage::Paused { text, next: now + pause(tries, after, uid) };
@@ -164,8 +165,8 @@ impl Track {
         }
     }
 
-    /// The stage of a terminating pod after the answer to the request for a shorter grace. No answer fails the drain,
-    /// since the pod is on its way out anyway. `stage` is that of a live pod.
+    /// Stage of a terminating pod after the answer to the request for a shorter grace period. No answer fails the
+    /// drain, since the pod terminates anyway. `stage` is that of a live pod.
     fn answered_terminating(&mut self, stage: Stage, now: Moment, policy: &Policy) -> Stage {
         let paused = |text| Stage::Paused { text, next: now + policy.retry.max(SHORTEST_RETRY) };
         match stage {
@@ -174,7 +175,7 @@ impl Track {
             Stage::Blocked { cause: Cause::TwoBudgets | Cause::Returns { .. }, .. } => {
                 paused("the API server does not shorten its grace".to_owned())
             }
-            // Asked for again at once, by deletion.
+            // Sent again at once, as a deletion.
             Stage::Waiting => {
                 self.shortened = None;
                 Stage::Terminating
@@ -190,16 +191,16 @@ impl Track {
 }
 
 impl Denied {
-    /// The server has denied the call so often and for so long that it is no passing moment of the server.
+    /// True if the server has denied the call so often and for so long that it is no temporary state of the server.
     fn lasts(self, now: Moment) -> bool {
         self.times >= REFUSAL_TIMES && now.since(self.since) >= REFUSAL_LASTS
     }
 }
 
-/// The policy asks for a shorter grace than the terminating pod has. The server takes only a shorter one, and asks no
-/// budget then.
+/// True if the policy wants a shorter grace period than the terminating pod has. The server accepts only a shorter one,
+/// and checks no budget then.
 fn shortens(planned: &Planned, pod: &PodView) -> bool {
-    // Seconds are sent, rounded up: half a second less is no shorter one.
+    // The value is sent in whole seconds, rounded up: half a second less would not be shorter.
     let is_shorter = |(grace, terminating): (Duration, Terminating)| {
         terminating.grace.checked_sub(grace).is_some_and(|less| less >= Duration::from_secs(1))
     };

@@ -1,4 +1,4 @@
-//! When a pod is told to go, and how.
+//! Evictions and deletions of a pod: when they are due, and in which form.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use crate::retry::SHORTEST_RETRY;
 use crate::time::Moment;
 use crate::view::{BudgetView, PodView};
 
-use super::{DeletionMethod, SentUnder, Stage, Track};
+use super::{DeletionMethod, LastSent, Stage, Track};
 
 impl Track {
-    /// Evictions do not work, or are not wanted.
+    /// Changes the pod from eviction to deletion, because evictions do not work or are not wanted.
     pub(crate) fn give_up_evictions(&mut self) {
         if self.by == DeletionMethod::Eviction {
             self.by = DeletionMethod::Deletion;
         }
     }
 
-    /// The pod may be told to go now, as far as it alone is concerned.
+    /// True if the pod may be evicted now, as far as its own state tells.
     pub(crate) fn is_due(&self, now: Moment) -> bool {
         let is_time = self.stage == Stage::Waiting || self.stage.next().is_some_and(|next| next <= now);
         is_time && self.volumes_unknown.is_none()
     }
 
-    /// Tells the pod to go.
+    /// Sends the eviction or deletion.
     pub(crate) fn send(
         &mut self,
         attempt: u32,
@@ -34,12 +34,12 @@ impl Track {
         now: Moment,
     ) -> Effect {
         let budgets = fingerprint(pod, budgets);
-        self.sent_under = Some(SentUnder { budgets, phase: pod.phase, ready: pod.ready });
+        self.last_sent = Some(LastSent { budgets, phase: pod.phase, ready: pod.ready });
         self.sent(attempt, now)
     }
 
-    /// A terminating pod is to be asked for a shorter grace now; again after a while, since the request may have been
-    /// lost.
+    /// True if a shorter grace period must be sent for the terminating pod now; repeated after a while, since the
+    /// request may have been lost.
     pub(crate) fn is_shortening_due(&self, now: Moment, policy: &Policy) -> bool {
         let is_time = if self.stage == Stage::Terminating {
             is_long_ago(self.shortened, policy.retry.max(SHORTEST_RETRY), now)
@@ -49,14 +49,14 @@ impl Track {
         self.shortens && is_time
     }
 
-    /// Asks for the policy's grace in place of the longer one that the pod has.
+    /// Sends the policy's grace period, which is shorter than the pod's present one.
     pub(crate) fn shorten(&mut self, attempt: u32, now: Moment) -> Effect {
         self.shortened = Some(now);
         self.sent(attempt, now)
     }
 
-    /// The pod is to be deleted with grace 0 now; one that is terminating already is deleted again after a while, since
-    /// the answer may have been lost.
+    /// True if the pod must be deleted with grace period 0 now. A pod that is terminating already is deleted again
+    /// after a while, since the answer may have been lost.
     pub(crate) fn is_kill_due(&self, now: Moment, policy: &Policy) -> bool {
         match &self.stage {
             Stage::Waiting | Stage::Blocked { .. } => true,
@@ -68,14 +68,14 @@ impl Track {
         }
     }
 
-    /// Deletes the pod with grace 0.
+    /// Deletes the pod with grace period 0.
     pub(crate) fn kill(&mut self, attempt: u32, now: Moment) -> Effect {
         self.killed = Some(now);
         self.mark_sent(now);
         Effect::Delete { attempt, pod: self.id.clone(), grace: Some(Duration::ZERO) }
     }
 
-    /// The eviction was refused for too long: the pod is deleted from now on, with its own grace.
+    /// The eviction was refused for too long: delete the pod from now on, with its own grace period.
     pub(crate) fn escalate(&mut self, now: Moment) {
         self.by = DeletionMethod::Escalation;
         self.escalated = Some(now);

@@ -1,9 +1,11 @@
-//! When a pod that is refused again and again is deleted instead of evicted.
+//! Deletes a pod whose eviction is refused again and again.
 //!
-//! With its own grace period: a deletion with grace 0 (as MCM's) can leave two live copies of a StatefulSet's pod.
+//! The deletion has the pod's own grace period: with grace period 0 (as MCM does it) two copies of a StatefulSet's pod
+//! may run at once.
 //!
-//! Only refusals in a row count: a budget that lets another pod go works, so the count begins anew for all its pods. And
-//! pods of one budget are deleted one at a time, [`Policy::retry`] apart: the budget is there to keep the others up.
+//! Only refusals in a row count: a budget that allows the eviction of another pod works, so the count restarts for all
+//! its pods. And pods of one budget are deleted one at a time, [`Policy::retry`] apart, because the budget exists to
+//! keep the others up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,20 +17,20 @@ use crate::view::Snapshot;
 
 use super::Pods;
 
-/// A budget, by namespace and name.
+/// Namespace and name of a budget.
 pub(super) type Budget = (String, String);
 
-/// Recent moves of a budget.
+/// Recent events of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Moves {
-    /// When it last let a pod go.
+pub(super) struct BudgetHistory {
+    /// Time of the last eviction that it allowed.
     let_go: Option<Moment>,
-    /// When one of its pods was last turned to deletion.
+    /// Time when one of its pods last changed from eviction to deletion.
     escalated: Option<Moment>,
 }
 
-impl Moves {
-    /// The clocks stood still for so long.
+impl BudgetHistory {
+    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
     pub(super) fn delay(&mut self, away: Duration) {
         self.let_go = self.let_go.map(|at| at + away);
         self.escalated = self.escalated.map(|at| at + away);
@@ -36,17 +38,17 @@ impl Moves {
 }
 
 impl Pods {
-    /// The pod's eviction was accepted while it was ready, so its budgets had room for it.
+    /// Notes that the pod's eviction was accepted while it was ready, so its budgets had room for it.
     pub(super) fn note_let_go(&mut self, uid: &str, now: Moment, policy: &Policy) {
         if policy.max_retries != MaxRetries::Unlimited {
             for budget in self.tracks.get(uid).map(budgets).unwrap_or_default() {
-                self.moves.entry(budget).or_default().let_go = Some(now);
+                self.history.entry(budget).or_default().let_go = Some(now);
             }
         }
     }
 
-    /// Notes the budgets that let a pod go which another client has evicted, as their `disruptedPods` tell. Budgets that
-    /// are gone are forgotten. `last` is the snapshot before this one.
+    /// Notes the budgets that have allowed an eviction by another client, as their `disruptedPods` show. Forgets
+    /// budgets that are gone. `last` is the snapshot before this one.
     pub(crate) fn see_budgets(
         &mut self,
         last: Option<&Snapshot>,
@@ -59,27 +61,27 @@ impl Pods {
         };
         let known: BTreeMap<_, _> =
             last.budgets.iter().map(|budget| ((&budget.namespace, &budget.name), budget)).collect();
-        let mut present: BTreeMap<Budget, Moves> = BTreeMap::new();
+        let mut present: BTreeMap<Budget, BudgetHistory> = BTreeMap::new();
         for budget in &snapshot.budgets {
             let key = (budget.namespace.clone(), budget.name.clone());
-            let mut moves = self.moves.get(&key).copied().unwrap_or_default();
+            let mut history = self.history.get(&key).copied().unwrap_or_default();
             let before = known.get(&(&budget.namespace, &budget.name));
             let is_new = |pod: &String| before.is_some_and(|before| !before.disrupted_pods.contains(pod));
             if budget.disrupted_pods.iter().any(is_new) {
-                moves.let_go = Some(now);
+                history.let_go = Some(now);
             }
-            if moves != Moves::default() {
-                present.insert(key, moves);
+            if history != BudgetHistory::default() {
+                present.insert(key, history);
             }
         }
-        self.moves = present;
+        self.history = present;
     }
 
-    /// Turns to deletion the pods that have been refused for too long. `deadline` is the attempt's.
+    /// Changes pods that have been refused for too long from eviction to deletion. `deadline` is the attempt's.
     pub(crate) fn escalate(&mut self, deadline: Moment, now: Moment, policy: &Policy) {
         let uids: Vec<String> = self.tracks.keys().cloned().collect();
         for uid in uids {
-            // Judged again for each pod: one that turns to deletion holds the others of its budget.
+            // Computed again for each pod: a pod that changes to deletion delays the others of its budget.
             let is_due =
                 |track: &Track| self.escalates_at(track, deadline, policy).is_some_and(|due| due <= now);
             if !self.tracks.get(&uid).is_some_and(is_due) {
@@ -88,13 +90,13 @@ impl Pods {
             if let Some(track) = self.tracks.get_mut(&uid) {
                 track.escalate(now);
                 for budget in budgets(track) {
-                    self.moves.entry(budget).or_default().escalated = Some(now);
+                    self.history.entry(budget).or_default().escalated = Some(now);
                 }
             }
         }
     }
 
-    /// When the next pod is turned to deletion.
+    /// Time when the next pod changes to deletion.
     pub(crate) fn next_escalation(&self, deadline: Moment, policy: &Policy) -> Option<Moment> {
         self.iter().filter_map(|track| self.escalates_at(track, deadline, policy)).min()
     }
@@ -102,8 +104,8 @@ impl Pods {
     fn escalates_at(&self, track: &Track, deadline: Moment, policy: &Policy) -> Option<Moment> {
         let since = track.refused_since().filter(|_| track.may_escalate())?;
         let budgets = budgets(track);
-        let moves = || budgets.iter().filter_map(|budget| self.moves.get(budget));
-        let let_go = moves().filter_map(|moves| moves.let_go).max();
+        let history = || budgets.iter().filter_map(|budget| self.history.get(budget));
+        let let_go = history().filter_map(|history| history.let_go).max();
         let since = let_go.map_or(since, |let_go| since.max(let_go));
         let (due, apart) = match policy.max_retries {
             MaxRetries::Unlimited => return None,
@@ -112,18 +114,18 @@ impl Pods {
             }
             MaxRetries::Auto => (deadline.before(self.time_for_all(track, policy)), policy.retry),
         };
-        let last = moves().filter_map(|moves| moves.escalated).map(|last| last + apart).max();
+        let last = history().filter_map(|history| history.escalated).map(|last| last + apart).max();
         let ends = |other: &Track| other.escalated().map(|at| at + other.grace() + STUCK_AFTER);
         Some(self.others(track).filter_map(ends).chain(last).fold(due, Moment::max))
     }
 
-    /// As long as it takes to delete all pods that are refused under the same budgets, one after another.
+    /// Time to delete all refused pods of the same budgets one after another.
     fn time_for_all(&self, track: &Track, policy: &Policy) -> Duration {
         let waiting = self.others(track).filter(|other| other.may_escalate()).count();
         policy.retry.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(1))
     }
 
-    /// The other pods under one of its budgets.
+    /// Other pods of its budgets.
     fn others<'a>(&'a self, track: &'a Track) -> impl Iterator<Item = &'a Track> {
         let shares = |other: &Track| track.budgets().any(|name| other.budgets().any(|other| other == name));
         self.iter().filter(move |other| {
@@ -132,7 +134,7 @@ impl Pods {
     }
 }
 
-/// The budgets that guarded the pod when its last eviction was sent.
+/// Budgets of the pod when its last eviction was sent.
 fn budgets(track: &Track) -> Vec<Budget> {
     track.budgets().map(|name| (track.id().namespace.clone(), name.to_owned())).collect()
 }

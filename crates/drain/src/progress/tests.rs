@@ -102,7 +102,7 @@ fn a_pod_that_returns_says_how_often() {
     for uid in ["0", "1", "2", "3"] {
         bench.snapshot(with(vec![pod(uid)]));
     }
-    assert_eq!(line_of(&bench, "3").detail, "made anew on this node 3 times: evicted slowly");
+    assert_eq!(line_of(&bench, "3").detail, "created again on this node 3 times: evicted slowly");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn volumes_from_the_last_user_to_the_next_node() {
 fn only_volumes_of_a_turn_are_being_attached() {
     let mut bench = Bench::start();
     let store = |attachments| storage(&["1", "2", "3"], attachments);
-    // The second pod was not attached: nobody waits for it.
+    // The second pod was not attached: the drain does not wait for it.
     let pods = vec![using("1", &["1"]), using("2", &["2"]), using("3", &["3"])];
     bench.snapshot(snapshot(pods.clone(), store(vec![here("1"), here("3")])));
     bench.snapshot(snapshot(pods[2..].to_vec(), store(vec![here("3")])));

@@ -1,13 +1,14 @@
-//! A fresh list joined with what the watches have shown since it was asked for.
+//! Merges a fresh list with the changes that the watches have shown since it was asked for.
 
 use std::collections::BTreeMap;
 
 use crate::storage::{AttachmentView, Attachments, ClaimView, Storage};
 use crate::view::{NodeView, PodView, Snapshot};
 
-/// The fresh list `found`, except where the watches show something else now (`watched`) than when it was asked for
-/// (`before`): that is newer, or as good. What is attached counts as attached if either says so: an attachment may be made
-/// anew under its old name. `known` is what was known before; `volumes`: the list has volumes as well.
+/// Merges the fresh list `found` with the watches: where their snapshot (`watched`) differs from the one when the list
+/// was asked for (`before`), it is newer or equally good. A volume counts as attached if either says so, because an
+/// attachment may be created again under its old name. `known` is the state before; `volumes`: the list covers volumes
+/// too.
 pub(super) fn snapshot(
     before: &Snapshot,
     watched: &Snapshot,
@@ -29,7 +30,7 @@ pub(super) fn snapshot(
 }
 
 fn node(before: Option<&NodeView>, watched: Option<&NodeView>, found: Option<&NodeView>) -> Option<NodeView> {
-    // That the node is gone is no news of its volumes; another list will tell.
+    // A node that is gone says nothing about its volumes; another list will.
     let Some(watched) = watched.filter(|_| watched != before) else {
         return found.cloned();
     };
@@ -41,7 +42,7 @@ fn node(before: Option<&NodeView>, watched: Option<&NodeView>, found: Option<&No
     Some(node)
 }
 
-/// The pods that were `found`, except where `watched` shows another state of one than `before`.
+/// The pods of `found`, overridden by each pod whose state in `watched` differs from `before`.
 pub(super) fn pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -> Vec<PodView> {
     let by_uid = |pods: &[PodView]| -> BTreeMap<String, PodView> {
         pods.iter().map(|pod| (pod.id.uid.clone(), pod.clone())).collect()
@@ -61,7 +62,7 @@ pub(super) fn pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -
     pods
 }
 
-/// The watches know best, then the fresh list; what neither tells of is as it was.
+/// Volumes: first the watches, then the fresh list, then the state before.
 fn storage(before: &Snapshot, watched: &Snapshot, found: &Snapshot, known: &Storage) -> Storage {
     let (fresh, watched) = (&found.storage, &watched.storage);
     let mut storage =
@@ -81,8 +82,8 @@ fn storage(before: &Snapshot, watched: &Snapshot, found: &Snapshot, known: &Stor
     storage
 }
 
-/// Of each object the last version that is told.
-fn newest<T: Clone, K: Ord>(told: [&[T]; 3], key: impl Fn(&T) -> K) -> Vec<T> {
-    let all: BTreeMap<K, T> = told.into_iter().flatten().map(|one| (key(one), one.clone())).collect();
+/// The last known version of each object.
+fn newest<T: Clone, K: Ord>(versions: [&[T]; 3], key: impl Fn(&T) -> K) -> Vec<T> {
+    let all: BTreeMap<K, T> = versions.into_iter().flatten().map(|one| (key(one), one.clone())).collect();
     all.into_values().collect()
 }

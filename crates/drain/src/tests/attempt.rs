@@ -1,4 +1,4 @@
-//! Scenarios of one attempt, told as events and the effects they must bring.
+//! Scenarios of one attempt: events, and the effects that must follow.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn evicts_waits_proves_and_ends() {
     assert_eq!(bench.snapshot(with(vec![terminating("2")])), []);
     assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
     assert_eq!(bench.outcome(), None, "an empty watch proves nothing");
-    assert_eq!(bench.proof(with(vec![])), [Effect::Abort]);
+    assert_eq!(bench.answer_relist(with(vec![])), [Effect::Abort]);
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -30,7 +30,7 @@ fn evicts_waits_proves_and_ends() {
 fn an_empty_node_needs_one_fresh_list() {
     let mut bench = Bench::start();
     assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -38,7 +38,7 @@ fn an_empty_node_needs_one_fresh_list() {
 fn a_fresh_list_that_shows_a_pod_goes_on() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![]));
-    assert_eq!(evicted(&bench.proof(with(vec![pod("1")]))), ["1"]);
+    assert_eq!(evicted(&bench.answer_relist(with(vec![pod("1")]))), ["1"]);
     assert_eq!(bench.outcome(), None);
 }
 
@@ -57,10 +57,10 @@ fn pods_that_kept_coming_need_two_clean_lists_apart() {
     bench.snapshot(with(vec![pod("1")]));
     bench.snapshot(with(vec![pod("2")]));
     assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
-    assert_eq!(bench.proof(with(vec![])), []);
+    assert_eq!(bench.answer_relist(with(vec![])), []);
     assert_eq!(bench.after(bench.policy.settle.checked_sub(Duration::from_millis(1)).unwrap()), []);
     assert_eq!(bench.after(Duration::from_millis(1)), [RELIST]);
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -69,10 +69,10 @@ fn after_an_outage_the_proof_waits_for_the_schedulers_stale_cache() {
     let back = Moment(1_000_000);
     let mut bench = Bench::with(Policy::device(), Some(back));
     bench.snapshot(with(vec![]));
-    assert_eq!(bench.proof(with(vec![])), [], "clean, but too early");
+    assert_eq!(bench.answer_relist(with(vec![])), [], "clean, but too early");
     assert_eq!(bench.after(STALE_SCHEDULER.checked_sub(Duration::from_millis(1)).unwrap()), []);
     assert_eq!(bench.after(Duration::from_millis(1)), [RELIST]);
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -91,7 +91,7 @@ fn an_uncordon_before_the_first_snapshot_is_found_by_a_fresh_look() {
     assert_eq!(bench.snapshot(schedulable()), []);
     assert_eq!(bench.after(Duration::from_millis(1_999)), []);
     assert_eq!(bench.after(Duration::from_millis(1)), [REFRESH]);
-    bench.proof(schedulable());
+    bench.answer_relist(schedulable());
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Uncordoned)));
 }
 
@@ -100,10 +100,10 @@ fn a_pod_that_may_come_back_needs_two_clean_lists() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![PodView { tolerates_cordon: true, ..pod("1") }]));
     bench.snapshot(with(vec![]));
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), None);
     assert_eq!(bench.after(bench.policy.settle), [RELIST]);
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -124,7 +124,7 @@ fn a_vanished_node_is_believed_only_from_a_fresh_look() {
     let gone = Snapshot { node: None, ..with(vec![]) };
     assert_eq!(bench.snapshot(gone.clone()), [REFRESH]);
     assert_eq!(bench.outcome(), None);
-    bench.proof(gone);
+    bench.answer_relist(gone);
     assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
 }
 
@@ -138,13 +138,13 @@ fn the_deadline_is_a_failure_in_every_state() {
     let mut proving = Bench::with(policy.clone(), None);
     proving.snapshot(with(vec![]));
     proving.now = proving.now + minute;
-    proving.proof(with(vec![]));
+    proving.answer_relist(with(vec![]));
     let mut blind = Bench::with(policy, None);
     blind.after(minute);
     assert_eq!(draining.outcome(), Some(Outcome::Failed(Failure::Deadline)));
     for (bench, expected) in [
-        (proving, "the time is over; no fresh look has shown it yet"),
-        (blind, "the time is over; nothing has been seen of the node yet"),
+        (proving, "the time is over; no relist has confirmed it yet"),
+        (blind, "the time is over; no snapshot of the node has come yet"),
     ] {
         let failure = Failure::Unproven(expected.into());
         assert_eq!(bench.outcome(), Some(Outcome::Failed(failure)), "no pod is left that anybody knows of");
@@ -162,7 +162,7 @@ fn clocks_stand_still_while_the_api_is_away() {
     assert_eq!(bench.outcome(), None);
     let effects = bench.send(Event::ApiBack);
     assert_eq!(effects, [REFRESH], "what is known is old: looked freshly before anything is sent");
-    assert_eq!(evicted(&bench.proof(with(vec![pod("1")]))), ["1"], "sent again");
+    assert_eq!(evicted(&bench.answer_relist(with(vec![pod("1")]))), ["1"], "sent again");
     bench.after(Duration::from_secs(59));
     assert_eq!(bench.outcome(), None);
     bench.after(Duration::from_secs(1));
@@ -332,7 +332,7 @@ fn cancel_aborts_and_nothing_follows() {
     assert_eq!(bench.send(Event::Cancel), [Effect::Abort]);
     assert_eq!(bench.snapshot(with(vec![pod("1")])), []);
     assert_eq!(bench.after(Duration::from_hours(1)), []);
-    assert_eq!(bench.proof(with(vec![])), []);
+    assert_eq!(bench.answer_relist(with(vec![])), []);
     assert_eq!(bench.state, State::Idle);
 }
 
@@ -360,7 +360,7 @@ fn a_silent_watch_is_checked_by_a_fresh_look() {
     bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(bench.after(SILENT.checked_sub(Duration::from_millis(1)).unwrap()), []);
     assert_eq!(bench.after(Duration::from_millis(1)), [REFRESH]);
-    assert_eq!(bench.proof(with(vec![])), [RELIST], "empty: now the proof begins");
+    assert_eq!(bench.answer_relist(with(vec![])), [RELIST], "empty: now the proof begins");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn a_pod_that_is_left_does_not_hold_up_the_drain() {
     let labels = BTreeMap::from([("app".to_owned(), "csi-attacher".to_owned())]);
     let kept = || PodView { labels: labels.clone(), ..pod("1") };
     assert_eq!(bench.snapshot(with(vec![kept()])), [RELIST]);
-    bench.proof(with(vec![kept()]));
+    bench.answer_relist(with(vec![kept()]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -413,11 +413,11 @@ fn a_node_that_is_gone_at_the_proof() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![]));
     bench.snapshot(gone());
-    bench.proof(gone());
+    bench.answer_relist(gone());
     assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
     let mut bench = Bench::start();
     bench.snapshot(gone());
-    bench.proof(gone());
+    bench.answer_relist(gone());
     assert_eq!(bench.outcome(), None, "a node that was never seen is not gone");
 }
 
@@ -480,7 +480,7 @@ fn a_late_look_brings_no_old_budget_back() {
     bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.silence();
     bench.snapshot(with(vec![pod("1")]));
-    bench.proof(guarded(vec![pod("1")], 0, "1"));
+    bench.answer_relist(guarded(vec![pod("1")], 0, "1"));
     assert_eq!(bench.attempt().snapshot().as_ref().map(|snapshot| snapshot.budgets.len()), Some(0));
     assert_eq!(
         evicted(&bench.answer("1", refusal())),

@@ -128,7 +128,7 @@ fn volumes_that_no_watch_tells_of_are_looked_at_soon_and_then_ever_less_often() 
         for _ in 0..9 {
             let wait = wakes_in(&bench);
             assert_eq!(bench.after(wait), [RELIST]);
-            bench.proof(snapshot(last.pods.clone(), attached()));
+            bench.answer_relist(snapshot(last.pods.clone(), attached()));
             waits.push(wait.as_millis());
         }
         assert_eq!(waits, [1_000, 1_000, 1_000, 1_500, 2_250, 3_375, 5_062, 7_593, 11_390]);

@@ -88,7 +88,7 @@ fn time_during_an_outage_does_not_count() {
     bench.send(crate::Event::ApiAway);
     bench.after(Duration::from_mins(1));
     assert_eq!(evicted(&bench.send(crate::Event::ApiBack)), [""; 0], "looked first");
-    let effects = bench.proof(guarded(vec![pod("1")], 0, "1"));
+    let effects = bench.answer_relist(guarded(vec![pod("1")], 0, "1"));
     assert_eq!((DELETE(&effects), evicted(&effects)), (vec![], vec!["1"]));
     bench.answer("1", refusal());
     assert_eq!(DELETE(&bench.after(Duration::from_secs(19))), []);

@@ -27,7 +27,7 @@ fn asked_for_all_pods_go_at_once_past_budgets_and_turns() {
         bench.answer(uid, Answer::Accepted);
     }
     bench.snapshot(with(vec![]));
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 

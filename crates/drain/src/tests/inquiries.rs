@@ -1,4 +1,4 @@
-//! What is asked about blocked pods, and when.
+//! Inquiries about blocked pods: their questions and their times.
 
 use std::sync::Arc;
 

@@ -505,7 +505,7 @@ proptest! {
         }
     }
 
-    /// A cluster that does what it is told is always drained, whatever refusals come in between.
+    /// A cluster that follows every request is always drained, whatever refusals come in between.
     #[test]
     fn a_cooperative_cluster_is_drained(refusals in prop::collection::vec(any::<bool>(), 0..40), count in 0..30_u8) {
         let pods = (0..count).map(|uid| PodView {

@@ -33,7 +33,7 @@ fn t50_the_deadline_stays() {
 fn t50_a_deadline_that_passed_in_between_is_a_failure() {
     let bench = Bench::with(Policy { attempt_timeout: Duration::from_mins(10), ..Policy::device() }, None);
     let next = resumed(&bench, Duration::from_mins(11));
-    let failure = Failure::Unproven("the time is over; nothing has been seen of the node yet".into());
+    let failure = Failure::Unproven("the time is over; no snapshot of the node has come yet".into());
     assert_eq!(next.outcome(), Some(Outcome::Failed(failure)));
 }
 
@@ -57,7 +57,7 @@ fn volumes_of_pods_that_left_before_are_waited_for() {
     bench.answer("1", Answer::Accepted);
     let mut next = resumed(&bench, Duration::from_secs(1));
     assert_eq!(next.snapshot(snapshot(vec![], attached())), [RELIST], "nothing is remembered of it");
-    assert_eq!(next.proof(snapshot(vec![], attached())), []);
+    assert_eq!(next.answer_relist(snapshot(vec![], attached())), []);
     assert_eq!(next.attempt().volumes()["pv-1"].stage, VolumeStage::Detaching);
     assert_eq!(next.outcome(), None);
 }

@@ -50,7 +50,8 @@ fn a_first_look_that_knows_the_volumes_goes_on_in_order() {
     let mut bench = Bench::start();
     bench.silence();
     let known = || storage(&["1", "2"], vec![here("1"), here("2")]);
-    let effects = bench.proof(snapshot(vec![pod("0"), using("1", &["1"]), using("2", &["2"])], known()));
+    let effects =
+        bench.answer_relist(snapshot(vec![pod("0"), using("1", &["1"]), using("2", &["2"])], known()));
     assert_eq!(evicted(&effects), ["0", "1"], "one with volumes at a time");
 }
 
@@ -61,13 +62,13 @@ fn a_pod_whose_claims_nobody_knows_is_not_sent_and_is_looked_at_soon() {
     assert_eq!(evicted(&effects), ["2"], "a pod without claims is clear");
     assert_eq!(bench.after(seconds(1)), [RELIST]);
     // The look could not find out either what the claim is bound to.
-    assert_eq!(bench.proof(snapshot(vec![using("1", &["1"])], storage(&[], vec![]))), []);
+    assert_eq!(bench.answer_relist(snapshot(vec![using("1", &["1"])], storage(&[], vec![]))), []);
     assert_eq!(bench.after(seconds(4)), [RELIST]);
     let what = "it is not known yet which volumes 1 of the pods have; they are not evicted before";
-    bench.proof(snapshot(vec![using("1", &["1"])], storage(&[], vec![])));
+    bench.answer_relist(snapshot(vec![using("1", &["1"])], storage(&[], vec![])));
     assert_eq!(said(&bench), what);
     assert_eq!(bench.after(seconds(3)), [RELIST]);
-    let effects = bench.proof(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
+    let effects = bench.answer_relist(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
     assert_eq!((evicted(&effects), said(&bench)), (vec!["1"], String::new()));
 }
 
@@ -94,7 +95,7 @@ fn a_watch_that_lags_behind_a_look_brings_no_pod_back() {
     let mut bench = Bench::start();
     bench.snapshot(guarded(vec![pod("old")], 1, "1"));
     assert_eq!(bench.silence(), [REFRESH]);
-    assert_eq!(evicted(&bench.proof(guarded(vec![pod("new")], 1, "1"))), ["new"]);
+    assert_eq!(evicted(&bench.answer_relist(guarded(vec![pod("new")], 1, "1"))), ["new"]);
     for version in 2..20 {
         // The budgets' watch is busy, that of the pods hangs.
         let effects = bench.snapshot(guarded(vec![pod("old")], 1, &version.to_string()));
@@ -109,7 +110,7 @@ fn a_watch_that_lags_behind_a_look_brings_no_pod_back() {
         ["new", "newest"],
         "only what it tells anew"
     );
-    bench.proof(guarded(vec![pod("newest")], 1, "20"));
+    bench.answer_relist(guarded(vec![pod("newest")], 1, "20"));
     assert_eq!(bench.attempt().pods().keys().collect::<Vec<_>>(), ["newest"]);
 }
 
@@ -123,10 +124,10 @@ fn a_pod_that_the_server_calls_gone_is_looked_for_and_not_asked_again() {
     bench.now = bench.now + seconds(60);
     let effects = bench.snapshot(guarded(vec![pod("1")], 1, "2"));
     assert_eq!(effects, [REFRESH], "a late watch is no reason to evict it again");
-    assert_eq!(evicted(&bench.proof(guarded(vec![pod("1")], 1, "2"))), ["1"], "it is still there");
+    assert_eq!(evicted(&bench.answer_relist(guarded(vec![pod("1")], 1, "2"))), ["1"], "it is still there");
 }
 
-// The proof is about the node.
+// The final check is about the node.
 
 #[test]
 fn what_is_attached_without_a_pod_is_waited_for_by_every_attempt() {
@@ -134,10 +135,10 @@ fn what_is_attached_without_a_pod_is_waited_for_by_every_attempt() {
     let mut bench = Bench::start();
     for round in 0..3 {
         assert_eq!(bench.snapshot(with(vec![])), [RELIST], "{round}");
-        assert_eq!(bench.proof(attached()), [], "{round}: it was attached before we came");
+        assert_eq!(bench.answer_relist(attached()), [], "{round}: it was attached before we came");
         assert_eq!(bench.attempt().volumes()["pv-7"].stage, VolumeStage::Detaching);
         bench.after(seconds(119));
-        bench.proof(attached());
+        bench.answer_relist(attached());
         assert_eq!(bench.outcome(), None, "{round}");
         bench.after(seconds(1));
         let Some(Outcome::Failed(failure @ Failure::Volumes(_))) = bench.outcome() else {
@@ -160,14 +161,14 @@ fn what_is_attached_without_a_pod_is_waited_for_by_every_attempt() {
 fn what_detaches_in_time_is_no_failure() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![]));
-    bench.proof(snapshot(vec![], storage(&[], vec![here("7")])));
+    bench.answer_relist(snapshot(vec![], storage(&[], vec![here("7")])));
     assert_eq!(bench.after(seconds(1)), [RELIST], "no watch tells of it");
     assert_eq!(
-        bench.proof(snapshot(vec![], storage(&[], vec![]))),
+        bench.answer_relist(snapshot(vec![], storage(&[], vec![]))),
         [RELIST],
-        "detached: the proof begins anew"
+        "detached: the final check begins again"
     );
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -228,7 +229,7 @@ fn what_is_attached_belongs_to_a_pod_that_stays_or_is_waited_for() {
     for (name, look, expected) in cases {
         let mut bench = Bench::start();
         assert_eq!(bench.snapshot(with(look.pods.clone())), [RELIST], "{name}");
-        bench.proof(look);
+        bench.answer_relist(look);
         let waited: Vec<&str> = bench.attempt().volumes().keys().map(String::as_str).collect();
         assert_eq!(waited, expected, "{name}");
         assert_eq!(bench.outcome() == Some(Outcome::Drained), expected.is_empty(), "{name}");
@@ -247,7 +248,7 @@ fn a_resumed_attempt_knows_no_more_than_a_new_one_and_waits_for_the_same() {
     assert_eq!(evicted(&raw(&mut next, with(vec![using("1", &["1"])]))), [""; 0]);
     next.snapshot(with(vec![]));
     next.after(seconds(1));
-    next.proof(snapshot(vec![], storage(&[], vec![here("1")])));
+    next.answer_relist(snapshot(vec![], storage(&[], vec![here("1")])));
     assert_eq!(next.outcome(), None);
     assert_eq!(next.attempt().volumes()["pv-1"].stage, VolumeStage::Detaching);
 }
@@ -266,7 +267,7 @@ fn a_node_is_gone_only_if_server_watch_and_list_agree() {
         bench.snapshot(with(vec![pod("1")]));
         bench.silence();
         bench.snapshot(watched);
-        bench.proof(look.clone());
+        bench.answer_relist(look.clone());
         assert_eq!(bench.outcome() == Some(Outcome::NodeGone), is_gone, "{name}");
         if !is_gone {
             assert!(
@@ -287,7 +288,7 @@ fn a_look_takes_no_pod_away_that_the_watch_has_shown_since() {
     bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(bench.silence(), [REFRESH]);
     assert_eq!(evicted(&bench.snapshot(with(vec![terminating("1"), pod("2")]))), ["2"]);
-    bench.proof(with(vec![terminating("1")]));
+    bench.answer_relist(with(vec![terminating("1")]));
     assert_eq!((bench.attempt().gone(), bench.attempt().pods().len()), (0, 2), "served before the pod came");
 }
 
@@ -297,9 +298,9 @@ fn a_look_brings_no_pod_back_that_the_watch_has_shown_gone_since() {
     bench.snapshot(with(vec![terminating("1"), terminating("2")]));
     assert_eq!(bench.silence(), [REFRESH]);
     bench.snapshot(with(vec![terminating("1")]));
-    bench.proof(with(vec![terminating("1"), terminating("2")]));
+    bench.answer_relist(with(vec![terminating("1"), terminating("2")]));
     assert_eq!((bench.attempt().gone(), bench.attempt().pods().len()), (1, 1), "served before the pod went");
-    assert!(!bench.attempt().needs_second_proof());
+    assert!(!bench.attempt().needs_second_check());
 }
 
 #[test]
@@ -307,7 +308,7 @@ fn what_both_have_not_changed_is_as_the_look_says() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![terminating("1"), terminating("2")]));
     bench.silence();
-    bench.proof(with(vec![terminating("2"), terminating("3")]));
+    bench.answer_relist(with(vec![terminating("2"), terminating("3")]));
     assert_eq!(bench.attempt().pods().keys().collect::<Vec<_>>(), ["2", "3"], "the watch is late");
 }
 
@@ -317,9 +318,9 @@ fn the_answer_to_a_refresh_is_no_proof() {
     bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(bench.silence(), [REFRESH]);
     assert_eq!(bench.snapshot(with(vec![])), [], "one look at a time");
-    assert_eq!(bench.proof(with(vec![])), [RELIST]);
+    assert_eq!(bench.answer_relist(with(vec![])), [RELIST]);
     assert_eq!(bench.outcome(), None);
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -329,7 +330,7 @@ fn an_attachment_that_the_watch_shows_since_the_proof_was_asked_for_counts() {
     bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![])));
     assert_eq!(bench.snapshot(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
     bench.snapshot(snapshot(vec![], storage(&["1"], vec![here("7")])));
-    bench.proof(snapshot(vec![], storage(&["1"], vec![])));
+    bench.answer_relist(snapshot(vec![], storage(&["1"], vec![])));
     assert_eq!(bench.outcome(), None, "the look was served before");
     assert_eq!(bench.attempt().volumes()["pv-7"].stage, VolumeStage::Detaching);
 }
@@ -339,9 +340,9 @@ fn a_look_that_shows_more_attached_than_the_watch_is_repeated_soon() {
     let mut bench = Bench::start();
     bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
     assert_eq!(bench.snapshot(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
-    assert_eq!(bench.proof(snapshot(vec![], storage(&["1"], vec![here("1")]))), []);
+    assert_eq!(bench.answer_relist(snapshot(vec![], storage(&["1"], vec![here("1")]))), []);
     assert_eq!(bench.after(seconds(1)), [RELIST], "the watch publishes nothing: it has said all it knows");
-    assert_eq!(bench.proof(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
+    assert_eq!(bench.answer_relist(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
 }
 
 #[test]
@@ -349,7 +350,7 @@ fn a_look_that_nobody_asked_for_is_ignored() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1")]));
     let before = bench.state.clone();
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.state, before);
 }
 
@@ -369,7 +370,7 @@ fn after_an_outage_a_look_comes_before_any_eviction() {
     assert_eq!(bench.after(seconds(1)), [REFRESH], "tried again");
     let moved = PodView { id: crate::PodId { uid: "9".into(), ..pod("1").id }, ..pod("1") };
     assert_eq!(
-        evicted(&bench.proof(with(vec![pod("2"), moved]))),
+        evicted(&bench.answer_relist(with(vec![pod("2"), moved]))),
         ["9", "2"],
         "the old pod 1 has ended meanwhile"
     );
@@ -383,11 +384,11 @@ fn a_look_from_before_an_outage_is_forgotten() {
     assert_eq!(bench.silence(), [REFRESH]);
     bench.send(Event::ApiAway);
     assert_eq!(bench.send(Event::ApiBack), [], "one look at a time");
-    assert_eq!(bench.proof(with(vec![pod("3")])), [REFRESH], "its answer is old: asked again");
+    assert_eq!(bench.answer_relist(with(vec![pod("3")])), [REFRESH], "its answer is old: asked again");
     assert!(!bench.attempt().pods().contains_key("3"));
 }
 
-// Looks in vain.
+// Looks in failed.
 
 #[test]
 fn a_proof_that_cannot_be_read_says_why_and_is_asked_for_ever_less_often() {
@@ -405,10 +406,9 @@ fn a_proof_that_cannot_be_read_says_why_and_is_asked_for_ever_less_often() {
         assert!((base..=base * 5 / 4).contains(pause), "{pauses:?}");
     }
     let text = said(&bench);
-    let expected =
-        "a fresh look at the node told nothing, and is tried again: cannot list pods: no answer within 10 s";
+    let expected = "a relist of the node gave no usable result, and is tried again: cannot list pods: no answer within 10 s";
     assert_eq!(text, expected);
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -424,7 +424,8 @@ fn the_end_of_a_drain_without_a_proof_is_not_that_pods_are_left() {
     let text = failure.to_string();
     assert!(
         text.starts_with(
-            "nothing proves that the node is drained: the time is over; a fresh look at the node told nothing"
+            "the final check has not confirmed that the node is drained: the time is over; a relist of the \
+             node gave no usable result"
         ),
         "{text}"
     );
@@ -436,7 +437,7 @@ fn the_end_of_a_drain_without_a_proof_is_not_that_pods_are_left() {
 fn the_end_of_a_drain_with_attached_volumes_names_them() {
     let mut bench = Bench::with(Policy { attempt_timeout: seconds(60), ..Policy::device() }, None);
     bench.snapshot(with(vec![]));
-    bench.proof(snapshot(vec![], storage(&[], vec![here("7")])));
+    bench.answer_relist(snapshot(vec![], storage(&[], vec![here("7")])));
     bench.after(seconds(60));
     assert!(matches!(bench.outcome(), Some(Outcome::Failed(Failure::Volumes(_)))), "{:?}", bench.outcome());
 }
@@ -450,24 +451,24 @@ fn attachments_that_are_refused_for_a_moment_are_asked_for_again_and_for_long_en
     };
     let mut bench = Bench::start();
     bench.snapshot(with(vec![]));
-    assert_eq!(bench.proof(refused()), []);
+    assert_eq!(bench.answer_relist(refused()), []);
     assert!(said(&bench).contains("`list` `volumeattachments`"), "{}", said(&bench));
     assert_eq!(bench.after(seconds(1)), [RELIST]);
     let passing = bench.clone();
-    bench.proof(refused());
+    bench.answer_relist(refused());
     bench.after(seconds(28));
     assert_eq!(bench.outcome(), None);
     bench.after(seconds(1));
     let failure = Failure::Blind("needs the right to `list` `volumeattachments`".into());
     assert_eq!(bench.outcome(), Some(Outcome::Failed(failure)));
     let mut bench = passing;
-    bench.proof(with(vec![]));
+    bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
     let mut policy = Policy::device();
     policy.volumes.on_detach_timeout = OnDetachTimeout::Proceed;
     let mut bench = Bench::with(policy, None);
     bench.snapshot(with(vec![]));
-    bench.proof(refused());
+    bench.answer_relist(refused());
     assert_eq!(bench.outcome(), Some(Outcome::Drained), "the policy does without");
 }
 
@@ -480,7 +481,7 @@ fn claims_that_may_not_be_read_are_as_bad_as_attachments() {
     };
     let mut bench = Bench::start();
     assert_eq!(bench.snapshot(with(vec![staying("9", &["1"])])), [RELIST]);
-    assert_eq!(bench.proof(refused()), []);
+    assert_eq!(bench.answer_relist(refused()), []);
     assert!(bench.attempt().volumes().is_empty(), "nobody knows whether it belongs to the pod that stays");
     bench.after(seconds(29));
     assert_eq!(bench.outcome(), None);

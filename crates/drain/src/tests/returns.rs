@@ -1,4 +1,4 @@
-//! A pod that its owner makes anew on this node for ever.
+//! A pod that its owner creates again on this node each time.
 
 use super::*;
 use crate::attempt::LATE_BINDING;
@@ -36,7 +36,7 @@ fn t26_a_pod_that_returns_for_ever_is_evicted_slowly_and_named() {
     bench.snapshot(with(vec![of("set", "3")]));
     let told = blocked(bench.attempt(), bench.now).remove(0);
     assert!(
-        told.cause.contains("ReturnsToNode: StatefulSet/db has made it anew on this node 3 times"),
+        told.cause.contains("ReturnsToNode: StatefulSet/db has created it again on this node 3 times"),
         "{told:?}"
     );
     assert!(told.hint.contains("spec.nodeName"), "{told:?}");
@@ -94,7 +94,7 @@ fn pods_that_come_together_are_one_return() {
     }
     bench.snapshot(many(&["2", "3", "4", "5", "6"]));
     assert_eq!((bench.track("5").returns(), bench.track("6").returns()), (1, 2), "made after 1 was evicted");
-    // The others of the first round leave, and are made anew: that is the second round as well.
+    // The others of the first round leave, and are created again: that is the second round as well.
     bench.snapshot(many(&["6", "7", "8"]));
     assert_eq!((bench.track("7").returns(), bench.track("8").returns()), (2, 2));
 }
@@ -109,7 +109,7 @@ fn what_was_bound_before_or_just_after_the_cordon_does_not_count() {
             bench.after(Duration::from_secs(30));
             bench.send(crate::Event::ApiBack);
             // Nothing is sent after an outage before a look.
-            bench.proof(with(vec![of("set", "0")]));
+            bench.answer_relist(with(vec![of("set", "0")]));
         }
         bench
     };

@@ -1,5 +1,5 @@
-//! Scenarios with pods that somebody deletes already: they forbid a drain as live ones do, their grace can be shortened,
-//! and they are waited for as long as the policy says.
+//! Scenarios with pods that another client deletes already: they forbid a drain as live ones do, their grace period can
+//! be shortened, and the drain waits for them as long as the policy says.
 
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ fn a_refused_shortening_is_told_and_tried_again_and_fails_nothing() {
         assert!(matches!(bench.stage("1"), Some(Stage::Paused { text, .. }) if text == "no"), "{answer:?}");
         assert_eq!(evicted(&bench.after(bench.policy.retry)), ["1"], "{answer:?}");
         bench.snapshot(with(vec![]));
-        bench.proof(with(vec![]));
+        bench.answer_relist(with(vec![]));
         assert_eq!(bench.outcome(), Some(Outcome::Drained), "{answer:?}: it ended by itself");
     }
 }
@@ -130,7 +130,7 @@ fn a_pod_that_stays_too_long_is_left_by_the_clock() {
     assert_eq!(bench.after(seconds(14)), [], "its grace and 4 s are not over");
     assert_eq!(bench.after(seconds(2)), [RELIST], "no picture has come");
     let overdue = Terminating { grace: seconds(10), overdue: seconds(6), ..Terminating::default() };
-    bench.proof(with(vec![PodView { terminating: Some(overdue), ..ending("1", 10) }]));
+    bench.answer_relist(with(vec![PodView { terminating: Some(overdue), ..ending("1", 10) }]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 

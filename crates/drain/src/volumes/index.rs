@@ -1,4 +1,4 @@
-//! An index of one snapshot's storage: which volumes a pod has, and what is attached to the node.
+//! Index of one snapshot's storage: the volumes of a pod, and the volumes that are attached to the node.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::view::{NodeView, PodClaim, PodView, Snapshot};
 /// Whether a volume is attached to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// It is attached.
+    /// Attached.
     Yes,
-    /// It is not attached.
+    /// Not attached.
     No,
-    /// Nothing proves that it is, or that it is not.
+    /// Not known.
     Unknown,
 }
 
@@ -23,16 +23,16 @@ pub struct PodVolume {
     pub volume: String,
     /// Its name in `node.status.volumesAttached`, if it comes from a CSI driver.
     pub attached_name: Option<String>,
-    /// The CSI driver, empty if it is not known.
+    /// The CSI driver; empty if it is not known.
     pub driver: String,
     /// `namespace/name` of the claim.
     pub claim: String,
 }
 
-/// Something that is attached to the node.
+/// A volume that is attached to the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NodeVolume {
-    /// As [`super::VolumeTrack::volume`].
+    /// Name, as in [`super::VolumeTrack::volume`].
     pub(super) volume: String,
     pub(super) attached_name: Option<String>,
     pub(super) driver: String,
@@ -48,7 +48,7 @@ pub struct StorageIndex<'a> {
 }
 
 impl<'a> StorageIndex<'a> {
-    /// The index of this snapshot's storage.
+    /// Builds the index.
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let storage = &snapshot.storage;
         let claim = |claim: &'a ClaimView| ((claim.namespace.as_str(), claim.name.as_str()), claim);
@@ -60,11 +60,11 @@ impl<'a> StorageIndex<'a> {
         }
     }
 
-    /// The volumes of the pod that can be attached to a node, each once, by name.
+    /// Volumes of the pod that can be attached to a node, without duplicates, by name.
     ///
-    /// Left out, because nothing of them is ever attached: claims that are missing, not bound, or of another owner
-    /// than the pod whose ephemeral volume they are for; volumes that no CSI driver provides; drivers that never
-    /// attach. A VolumeAttachment for this node overrules the last two: the volume is attached all the same.
+    /// Left out, because they are never attached: claims that are missing, not bound, or owned by another pod (for an
+    /// ephemeral volume); volumes without a CSI driver; drivers that never attach. A VolumeAttachment for this node
+    /// overrules the last two: then the volume is attached.
     pub fn of_pod(&self, pod: &PodView) -> Vec<PodVolume> {
         let mut found = BTreeMap::new();
         for named in &pod.claims {
@@ -96,7 +96,7 @@ impl<'a> StorageIndex<'a> {
         (!never).then(|| csi.attached_name())
     }
 
-    /// The CSI driver of the volume, as its attachment here or the volume itself says.
+    /// CSI driver of the volume, from its attachment here or from the volume itself.
     fn driver(&self, name: &str) -> String {
         let here = self.attachments_of(name).find(|attachment| self.is_here(attachment));
         let attached = here.map(|attachment| attachment.driver.clone()).filter(|driver| !driver.is_empty());
@@ -104,7 +104,7 @@ impl<'a> StorageIndex<'a> {
         attached.or_else(csi).unwrap_or_default()
     }
 
-    /// All that is attached to this node, by VolumeAttachments and by `volumesAttached`, each once.
+    /// All volumes that are attached to this node, by VolumeAttachments and by `volumesAttached`, without duplicates.
     pub(super) fn attached(&self) -> Vec<NodeVolume> {
         let mut found: BTreeMap<&str, NodeVolume> = BTreeMap::new();
         for here in self.all_attachments().filter(|attachment| self.is_here(attachment)) {
@@ -115,7 +115,7 @@ impl<'a> StorageIndex<'a> {
                 NodeVolume { volume: volume.to_owned(), attached_name, driver: here.driver.clone() },
             );
         }
-        // An attachment whose volume was not read accounts for one name of its driver; it is not known which one.
+        // An attachment whose volume was not read accounts for one name of its driver; which name is not known.
         let mut unnamed: BTreeMap<String, usize> = BTreeMap::new();
         for attached in found.values().filter(|attached| attached.attached_name.is_none()) {
             *unnamed.entry(attached.driver.clone()).or_default() += 1;
@@ -160,17 +160,17 @@ impl<'a> StorageIndex<'a> {
         }
     }
 
-    /// The volume is attached to this node, or nothing proves that it is not.
+    /// True if the volume is attached to this node, or if that is not known.
     pub(super) fn may_be_attached(&self, volume: &PodVolume) -> bool {
         self.attachment(&volume.volume, volume.attached_name.as_deref()) != Attachment::No
     }
 
-    /// The volume is attached to another node.
+    /// True if the volume is attached to another node.
     pub fn is_elsewhere(&self, volume: &str) -> bool {
         self.attachments_of(volume).any(|attachment| attachment.attached && !self.is_here(attachment))
     }
 
-    /// Why the volume is not detached, as far as the cluster says.
+    /// Reason for which the volume is not detached, as far as the cluster shows it.
     pub fn obstacle(&self, volume: &str, attached_name: Option<&str>) -> String {
         let mounted = |node: &NodeView| {
             attached_name.is_some_and(|wanted| node.volumes_in_use.iter().any(|name| name == wanted))
@@ -179,7 +179,7 @@ impl<'a> StorageIndex<'a> {
             return "the kubelet still has it mounted".to_owned();
         }
         if let Attachments::Unreadable(text) = &self.storage.attachments {
-            return format!("nothing proves that it is detached: {text}");
+            return format!("it is not confirmed that it is detached: {text}");
         }
         let here = self.attachments_of(volume).find(|attachment| self.is_here(attachment));
         match here {
@@ -207,8 +207,8 @@ impl<'a> StorageIndex<'a> {
         all.iter()
     }
 
-    /// It is known what each claim of the pod is bound to, and attachments were asked for. What cannot be read is judged
-    /// by `blindness`.
+    /// True if the volume of each of the pod's claims is known, and attachments were requested. Unreadable ones are
+    /// handled by `read_error`.
     pub(super) fn knows(&self, pod: &PodView) -> bool {
         let is_known = |named: &PodClaim| {
             self.claims.contains_key(&(pod.id.namespace.as_str(), named.name.as_str()))
@@ -223,13 +223,13 @@ impl<'a> StorageIndex<'a> {
     }
 }
 
-/// The name under which a VolumeAttachment counts: that of its PersistentVolume; for an inline volume, which has none, that
-/// of the attachment itself.
+/// Name under which a VolumeAttachment is indexed: its PersistentVolume; for an inline volume, which has none, the
+/// attachment itself.
 fn key(attachment: &AttachmentView) -> &str {
     attachment.volume.as_deref().unwrap_or(&attachment.name)
 }
 
-/// The CSI driver in a name of `volumesAttached`, such as `kubernetes.io/csi/DRIVER^HANDLE`; empty in other names.
+/// CSI driver in a name of `volumesAttached`, such as `kubernetes.io/csi/DRIVER^HANDLE`; empty for other names.
 fn driver_of(name: &str) -> &str {
     let csi = name.strip_prefix("kubernetes.io/csi/");
     csi.and_then(|csi| csi.split_once('^')).map(|(driver, _)| driver).unwrap_or_default()

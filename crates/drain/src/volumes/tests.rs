@@ -182,7 +182,11 @@ fn obstacles_in_words() {
         (listed(here("1")), false, "its VolumeAttachment is still there"),
         (listed(failed), false, "the storage driver cannot detach it: timed out"),
         (listed(elsewhere("1")), false, "the node still lists it as attached"),
-        (Attachments::Unreadable("no right".into()), false, "nothing proves that it is detached: no right"),
+        (
+            Attachments::Unreadable("no right".into()),
+            false,
+            "it is not confirmed that it is detached: no right",
+        ),
     ] {
         let mut snapshot = snapshot(vec![], Storage { attachments, ..storage(&["1"], vec![]) });
         let volumes_in_use = if in_use { vec!["name".to_owned()] } else { vec!["name-2".to_owned()] };
@@ -209,10 +213,14 @@ fn the_node_is_not_drained_before_its_volumes_are_detached() {
     assert!(!proves(&effects), "still attached");
     let effects = bench.snapshot(snapshot(vec![], storage(&["1"], vec![])));
     assert!(proves(&effects));
-    assert_eq!(bench.proof(snapshot(vec![], storage(&["1"], vec![here("1")]))), [], "the watch was wrong");
+    assert_eq!(
+        bench.answer_relist(snapshot(vec![], storage(&["1"], vec![here("1")]))),
+        [],
+        "the watch was wrong"
+    );
     assert_eq!(bench.outcome(), None);
     assert!(proves(&bench.snapshot(snapshot(vec![], storage(&["1"], vec![])))));
-    bench.proof(snapshot(vec![], storage(&["1"], vec![])));
+    bench.answer_relist(snapshot(vec![], storage(&["1"], vec![])));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
 }
 
@@ -225,14 +233,14 @@ fn t45_a_detach_that_takes_too_long_fails_the_attempt_or_is_reported() {
         bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
         bench.snapshot(snapshot(vec![], attached()));
         assert!(proves(&bench.after(Duration::from_secs(119))), "the watch has been silent for long");
-        bench.proof(snapshot(vec![], attached()));
+        bench.answer_relist(snapshot(vec![], attached()));
         assert_eq!(bench.outcome(), None);
         let effects = bench.after(Duration::from_secs(1));
         if is_drained {
             assert!(proves(&effects));
             let lines = crate::progress::volume_lines(bench.attempt());
             assert_eq!((lines[0].volume.as_str(), lines[0].stage), ("pv-1", "DetachTimedOut"));
-            bench.proof(snapshot(vec![], attached()));
+            bench.answer_relist(snapshot(vec![], attached()));
             assert_eq!(bench.outcome(), Some(Outcome::Drained));
         } else {
             let failure = Failure::Volumes(vec![
@@ -343,7 +351,7 @@ fn the_next_attempt_still_waits_for_what_the_last_one_left_attached() {
     bench.after(Duration::from_mins(2));
     assert!(matches!(bench.outcome(), Some(Outcome::Failed(_))));
     bench.send(Event::Start { attempt: 2, api_back: None });
-    // The watches began anew and ask for no attachments: no pod has a claim any more.
+    // The watches were opened again and ask for no attachments: no pod has a claim any more.
     let look = Effect::Relist { attempt: 2, volumes: true };
     assert_eq!(bench.snapshot(with(vec![])), std::slice::from_ref(&look));
     let proof =
@@ -380,7 +388,7 @@ fn t43_the_node_object_goes_away_in_mid_wait() {
     bench.snapshot(snapshot(vec![], attached()));
     let gone = Snapshot { node: None, ..snapshot(vec![], attached()) };
     assert!(proves(&bench.snapshot(gone.clone())));
-    bench.proof(gone);
+    bench.answer_relist(gone);
     assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
 }
 
@@ -415,7 +423,7 @@ fn a_new_pod_is_not_sent_before_its_claims_are_known() {
     // The look began before the second pod's claim was known.
     let look =
         snapshot(vec![using("1", &["1"]), using("2", &["2"]), pod("3")], storage(&["1"], vec![here("1")]));
-    assert_eq!(crate::tests::evicted(&bench.proof(look)), ["3"], "a pod without volumes is clear");
+    assert_eq!(crate::tests::evicted(&bench.answer_relist(look)), ["3"], "a pod without volumes is clear");
     bench.answer("1", crate::answer::Answer::Accepted);
     assert!(bench.track("2").volumes_unknown().is_some());
     bench.snapshot(snapshot(vec![using("1", &["1"]), using("2", &["2"])], attached()));

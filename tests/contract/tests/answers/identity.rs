@@ -71,7 +71,7 @@ pub(crate) async fn t16_the_same_name_on_the_same_node(target: &Target) -> Resul
     };
     let found = until(&mut drain, "it is back", back).await?;
     assert_eq!(found.holder, "StatefulSet/db");
-    assert!(found.cause.starts_with("ReturnsToNode: StatefulSet/db has made it anew"), "{found:?}");
+    assert!(found.cause.starts_with("ReturnsToNode: StatefulSet/db has created it again"), "{found:?}");
     assert!(found.hint.contains("tolerates the cordon"), "{found:?}");
 
     let stop = json!({"spec": {"replicas": 0}});

@@ -67,7 +67,7 @@ async fn until_slow(drain: &mut Drain, owner: &str) -> Result<()> {
     let slow = |drain: &Drain| drain.blocked().into_iter().find(|blocked| blocked.cause.contains("slowly"));
     let found = until(drain, "it is evicted slowly", slow).await?;
     let expected = format!(
-        "ReturnsToNode: {owner} has made it anew on this node 3 times since the drain began; it is evicted slowly from \
+        "ReturnsToNode: {owner} has created it again on this node 3 times since the drain began; it is evicted slowly from \
          now on"
     );
     assert_eq!(found.cause, expected);

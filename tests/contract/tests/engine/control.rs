@@ -316,7 +316,7 @@ pub(crate) async fn t51_somebody_elses_cordon_stays(target: &Target) -> Result<(
     let cancelled = reach(&scene, At::Blocked).await?;
     let cordoned = cordon_of(&cancelled)?;
     assert_eq!(cordoned.before(), PriorCordon::Foreign);
-    assert_eq!(cordoned.to_string(), format!("node {node} already cordoned by somebody else"));
+    assert_eq!(cordoned.to_string(), format!("node {node} already cordoned by another owner"));
     drop(cancelled);
     assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
     assert!(scene.is_cordoned().await?);

@@ -148,7 +148,7 @@ pub(crate) async fn a_pod_with_a_claim_waits_for_a_long_list_of_claims(target: &
     until(&mut drain, "a relist fails", |drain| is_in_vain(drain).then_some(())).await?;
     says(
         &drain,
-        "a fresh look at the node told nothing, and is tried again: cannot get persistentvolumeclaims",
+        "a relist of the node gave no usable result, and is tried again: cannot get persistentvolumeclaims",
     )?;
     with.nothing_is_sent().await?;
     assert!(with.scene.sent("list", "persistentvolumeclaims")? < ELSEWHERE / 500, "they are on their way");

@@ -1,4 +1,4 @@
-//! What happens in the demonstration, told as it happens, from the agents' files alone.
+//! Prints the events of the demonstration as they happen, read only from the agents' files.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use schemas::{
     NodeDrainReport, NodeDrainStatus, Operation, Topic, agent,
 };
 
-use crate::demo::scene::Scene;
+use crate::demo::fixture::Fixture;
 use crate::screen;
 
-/// Something is wrong if the reboot has not been recorded by then.
+/// Limit for the reboot to be recorded; later means a defect.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Pods that are named one by one in one line.
+/// Pods that are named in one line.
 const NAMES: usize = 3;
 
-/// The controller, and the spectator.
+/// Acts as the controller, and prints what the agents do.
 #[derive(Debug)]
-pub(crate) struct Story {
+pub(crate) struct Walkthrough {
     root: Root,
     began: u64,
     commands: Publisher<DeviceOpsCmd>,
@@ -29,24 +29,24 @@ pub(crate) struct Story {
     report: Subscription<NodeDrainReport>,
     operation: Subscription<DeviceOpStatus>,
     action: Subscription<DeviceAction>,
-    told: Told,
-    // The controller's, as long as its topic is published.
+    printed: Printed,
+    // Lock of the controller, held as long as its topic is published.
     _controller: AgentLock,
 }
 
-/// What was told, so that nothing is told twice.
+/// Values that were printed last, so that each is printed once.
 #[derive(Debug, Default)]
-struct Told {
+struct Printed {
     status: Option<NodeDrainStatus>,
     progress: Option<schemas::Progress>,
     operation: Option<DeviceOpState>,
     action: Option<DeviceActionState>,
 }
 
-impl Story {
-    /// The controller takes its place.
-    pub(crate) fn begin(scene: &Scene) -> anyhow::Result<Self> {
-        let root = scene.root().clone();
+impl Walkthrough {
+    /// Takes the controller's lock and opens the topics.
+    pub(crate) fn begin(fixture: &Fixture) -> anyhow::Result<Self> {
+        let root = fixture.root().clone();
         let lock = AgentLock::acquire(&root, agent::CONTROLLER)?;
         let commands = Publisher::open(&root, agent::CONTROLLER, Persistence::Volatile, &lock)?;
         let volatile = Persistence::Volatile;
@@ -58,13 +58,13 @@ impl Story {
             operation: Subscription::open(&root, agent::ZEDAGENT, volatile),
             action: Subscription::open(&root, agent::NODEAGENT, volatile),
             root,
-            told: Told::default(),
+            printed: Printed::default(),
             _controller: lock,
         })
     }
 
-    /// From the command to the recorded reboot.
-    pub(crate) async fn tell(&mut self) -> anyhow::Result<()> {
+    /// Prints all events from the command to the recorded reboot.
+    pub(crate) async fn run(&mut self) -> anyhow::Result<()> {
         self.say("four agents and a cluster of three nodes are up; this machine is node edge-a");
         self.ready().await.context("the agents did not come up")?;
         self.command(1, true)?;
@@ -72,7 +72,7 @@ impl Story {
         let done = async {
             while !self.is_recorded() {
                 self.changed().await;
-                self.tell_changes();
+                self.print_changes();
             }
         };
         tokio::time::timeout(PATIENCE, done).await.context("the reboot was not recorded in time")?;
@@ -81,15 +81,15 @@ impl Story {
         Ok(())
     }
 
-    /// Tells whatever else happens, until somebody stops the demonstration.
+    /// Prints all further events until the demonstration is stopped.
     pub(crate) async fn follow(&mut self) -> anyhow::Result<()> {
         loop {
             self.changed().await;
-            self.tell_changes();
+            self.print_changes();
         }
     }
 
-    /// What a person at another terminal can do now.
+    /// Prints the commands that a person can give at another terminal now.
     pub(crate) fn hand_over(&self) {
         let command = self.root.item::<DeviceOpsCmd>(agent::CONTROLLER, Persistence::Volatile, &reboot_key());
         let order = |counter: u32, wanted: bool| {
@@ -107,8 +107,8 @@ impl Story {
         screen::line("Ctrl-C ends the demonstration.\n");
     }
 
-    /// Waits until zedkube knows that it is in a cluster and zedagent has recorded where the counters stand: a
-    /// device that has never seen a command takes the first one as done.
+    /// Waits until zedkube knows that it is in a cluster and device-op has recorded the first counter: a device that
+    /// has never seen a command takes the first one as done.
     async fn ready(&mut self) -> anyhow::Result<()> {
         self.command(0, false)?;
         let recorded = self.root.join(format!("/persist/status/{}", Operation::Reboot.counter_file()));
@@ -121,13 +121,13 @@ impl Story {
                 tokio::select! {
                     () = self.status.changed() => {}
                     () = self.report.changed() => {}
-                    // The counter's file is no topic.
+                    // The counter's file is not a topic, so it makes no event.
                     () = tokio::time::sleep(Duration::from_millis(20)) => {}
                 }
             }
         };
         tokio::time::timeout(PATIENCE, ready).await?;
-        self.tell_changes();
+        self.print_changes();
         Ok(())
     }
 
@@ -151,23 +151,25 @@ impl Story {
         self.action.get(&TopicKey::global()).map(|action| action.state) == Some(DeviceActionState::Done)
     }
 
-    fn tell_changes(&mut self) {
+    fn print_changes(&mut self) {
         let key = TopicKey::global();
         let report = self.report.get(&key).cloned().unwrap_or_default();
         if let Some(status) = self.status.get(&key).copied()
-            && self.told.status.replace(status) != Some(status)
+            && self.printed.status.replace(status) != Some(status)
         {
             self.say(&format!("zedkube: {:<13} {}", status.status.constant(), report.reason));
         }
-        if report.progress.total > 0 && self.told.progress.replace(report.progress) != Some(report.progress) {
+        if report.progress.total > 0
+            && self.printed.progress.replace(report.progress) != Some(report.progress)
+        {
             self.say(&progress(&report));
         }
-        self.tell_operation(&key);
+        self.print_operation(&key);
     }
 
-    fn tell_operation(&mut self, key: &TopicKey) {
+    fn print_operation(&mut self, key: &TopicKey) {
         if let Some(status) = self.operation.get(key).cloned()
-            && self.told.operation.replace(status.state) != Some(status.state)
+            && self.printed.operation.replace(status.state) != Some(status.state)
         {
             match status.state {
                 DeviceOpState::Idle => {}
@@ -181,7 +183,7 @@ impl Story {
             }
         }
         if let Some(action) = self.action.get(key).cloned()
-            && self.told.action.replace(action.state) != Some(action.state)
+            && self.printed.action.replace(action.state) != Some(action.state)
             && action.state != DeviceActionState::Idle
         {
             self.say(&format!("nodeagent: {:?} {}", action.state, action.error));
@@ -216,7 +218,7 @@ fn is_member(report: &Subscription<NodeDrainReport>) -> bool {
     report.get(&TopicKey::global()).is_some_and(|report| report.member == schemas::Member::Yes)
 }
 
-/// `9 of 12 pods gone; terminating: default/web-1, …; blocked: …`.
+/// Progress as text: `9 of 12 pods gone; terminating: default/web-1, …; blocked: …`.
 fn progress(report: &NodeDrainReport) -> String {
     let schemas::Progress { total, gone, .. } = report.progress;
     let mut text = format!("         {gone} of {total} pods gone");

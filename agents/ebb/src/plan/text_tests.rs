@@ -7,7 +7,7 @@ use drain::{Moment, Reason, Snapshot};
 use super::*;
 use crate::drain::testing::{line, pod};
 
-fn foreseen() -> Foreseen {
+fn node_plan() -> NodePlan {
     let node = NodeView { name: "edge-a".into(), ..NodeView::default() };
     let refused = Stage::Blocked { cause: Cause::TwoBudgets, next: Moment::NEVER };
     let busy = Stage::Paused { text: "the API server is busy".into(), next: Moment::NEVER };
@@ -29,7 +29,7 @@ fn foreseen() -> Foreseen {
     };
     let extra =
         |order, volumes: &[&str]| Extra { order, volumes: volumes.iter().map(|&name| name.into()).collect() };
-    Foreseen {
+    NodePlan {
         snapshot: Snapshot { node: Some(node), ..Snapshot::default() },
         trial: Trial { lines, blocked: vec![blocked] },
         extras: vec![extra(0, &["pv-1", "pv-2"]), extra(10, &[]), extra(0, &[])],
@@ -38,22 +38,22 @@ fn foreseen() -> Foreseen {
 
 #[test]
 fn a_plan_with_something_in_the_way() {
-    insta::assert_snapshot!(tell(&foreseen()));
+    insta::assert_snapshot!(render(&node_plan()));
 }
 
 #[test]
 fn a_plan_with_nothing_in_the_way() {
-    let mut foreseen = foreseen();
-    foreseen.trial.lines.truncate(1);
-    foreseen.trial.lines[0].stage = Some(Stage::Accepted);
-    foreseen.trial.blocked.clear();
-    let node = foreseen.snapshot.node.as_mut().unwrap();
+    let mut node_plan = node_plan();
+    node_plan.trial.lines.truncate(1);
+    node_plan.trial.lines[0].stage = Some(Stage::Accepted);
+    node_plan.trial.blocked.clear();
+    let node = node_plan.snapshot.node.as_mut().unwrap();
     node.cordoned = true;
     node.cordoned_by = Some("zedkube".into());
-    insta::assert_snapshot!(tell(&foreseen));
+    insta::assert_snapshot!(render(&node_plan));
 }
 
 #[test]
 fn an_empty_node() {
-    insta::assert_snapshot!(tell(&Foreseen { trial: Trial::default(), ..foreseen() }));
+    insta::assert_snapshot!(render(&NodePlan { trial: Trial::default(), ..node_plan() }));
 }

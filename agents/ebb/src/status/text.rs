@@ -1,4 +1,4 @@
-//! What was seen, in plain words. The most important thing comes first; what to do comes with what is wrong.
+//! The status as text. The most important line comes first; each problem comes with what to do about it.
 
 use std::fmt::Write;
 
@@ -13,29 +13,29 @@ use schemas::{
 
 use super::{AgentSeen, StatusView};
 use crate::force::whose;
-use crate::freeze::told;
+use crate::freeze::summary;
 
-/// Blocked pods that are told one by one; the rest are counted.
+/// Blocked pods that are shown; more are only counted.
 const MOST_BLOCKED: usize = 10;
 
-/// Refused files that are told one by one.
+/// Refused files that are shown.
 const MOST_REFUSED: usize = 10;
 
-/// Problems of a preflight that are told.
+/// Preflight problems that are shown.
 const MOST_PROBLEMS: usize = 5;
 
 /// Holders of slots that are named.
 const MOST_HOLDERS: usize = 5;
 
 /// The text of `ebb status` at `now`.
-pub(crate) fn tell(seen: &StatusView, now: Timestamp) -> String {
+pub(crate) fn render(seen: &StatusView, now: Timestamp) -> String {
     let mut lines = Vec::new();
     let report = seen.report.as_ref();
-    // What an agent that hangs has said is old.
+    // A hanging agent comes first, because all that it reported is out of date.
     lines.extend(seen.agents.iter().filter_map(hangs));
     lines.extend(report.and_then(|report| report.disabled.as_ref()).map(|by| disabled(by, now)));
     lines.extend(seen.freeze.as_ref().map(frozen));
-    // A setting or request that was not taken may be the reason for all that follows.
+    // A refused setting or request comes early: it may be the reason for everything below.
     lines.extend(refused(seen));
     lines.extend(report.and_then(|report| report.preflight.as_ref()).into_iter().flat_map(preflight));
     headline(seen, &mut lines);
@@ -59,7 +59,7 @@ fn headline(seen: &StatusView, lines: &mut Vec<String>) {
     let outcome = seen.report.as_ref().and_then(|report| report.outcome);
     let what = match (status.status, outcome) {
         (DrainStatus::Complete, Some(outcome)) => complete(outcome),
-        (status, _) => words(status, member),
+        (status, _) => status_words(status, member),
     };
     lines.push(format!("Node {}: {what} ({})", node.unwrap_or("of this device"), status.status.constant()));
 }
@@ -74,13 +74,13 @@ fn hangs(agent: &AgentSeen) -> Option<String> {
         ""
     };
     Some(format!(
-        "{name} HANGS: its touch file is {age} old, and should be 25 s at most; what it says below is as old\n  do:    restart \
+        "{name} HANGS: its touch file is {age} old, and should be 25 s at most; its reports below are as old\n  do:    restart \
          {name}{process}; systemd and `ebb run` do so after {} min{undrained}",
         ENDED_AFTER.as_secs() / 60
     ))
 }
 
-/// The most dangerous state there is: it heads the screen.
+/// Switched-off drains are the most dangerous state, so they head the screen.
 fn disabled(disabled: &Disabled, now: Timestamp) -> String {
     let Disabled { since: time, by } = disabled;
     let time = since(*time, now);
@@ -90,7 +90,7 @@ fn disabled(disabled: &Disabled, now: Timestamp) -> String {
     )
 }
 
-/// What the next drain would stumble over, told while there is time.
+/// Problems that would block the next drain, shown while there is time to fix them.
 fn preflight(preflight: &Preflight) -> Vec<String> {
     let line = |problem: &PreflightProblem| {
         let PreflightProblem { what, text, hint } = problem;
@@ -104,15 +104,15 @@ fn preflight(preflight: &Preflight) -> Vec<String> {
     lines
 }
 
-/// Nothing that is commanded begins: whoever waits for it reads that first.
+/// A freeze comes early, because it may be what the reader's command waits for.
 fn frozen(freeze: &CommandFreeze) -> String {
     format!(
-        "COMMANDS ARE FROZEN {}:\n  none begins, of whatever source; `ebb unfreeze` ends that",
-        told(freeze)
+        "COMMANDS ARE FROZEN {}:\n  no command of any source begins; `ebb unfreeze` ends the freeze",
+        summary(freeze)
     )
 }
 
-/// An operator's word that waits for requests which may still come.
+/// An order of an operator that applies to requests which have not come yet.
 fn forcing(forcing: &Forcing) -> String {
     let Forcing { requested_by, until, by, .. } = forcing;
     let whose = whose(*requested_by, "anybody");
@@ -143,9 +143,9 @@ fn names(names: &[&str]) -> String {
     }
 }
 
-fn words(status: DrainStatus, member: Option<Member>) -> &'static str {
+fn status_words(status: DrainStatus, member: Option<Member>) -> &'static str {
     match status {
-        DrainStatus::Unknown => "nothing is known",
+        DrainStatus::Unknown => "its state is not known",
         DrainStatus::NotSupported if member == Some(Member::No) => {
             "not in a cluster, so nothing has to be drained"
         }
@@ -161,7 +161,7 @@ fn words(status: DrainStatus, member: Option<Member>) -> &'static str {
     }
 }
 
-/// COMPLETE has several meanings, and most of them are not "drained".
+/// Words for COMPLETE. It has several meanings, and most of them are not "drained".
 fn complete(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Drained => "drained: the node may go down",
@@ -220,7 +220,7 @@ fn device_op(status: &DeviceOpStatus) -> Option<String> {
     let name = status.operation.map_or("operation", Operation::name);
     let counter = status.counter;
     match status.state {
-        // Files that are refused say so here although nothing is pending.
+        // While nothing is pending this line still shows refused files.
         DeviceOpState::Idle => (!status.blocked_by.is_empty()).then(|| {
             with_release(format!("Operation: none is pending; {}", status.blocked_by), &status.release)
         }),
@@ -296,13 +296,13 @@ fn refused(seen: &StatusView) -> Vec<String> {
     lines
 }
 
-/// A setting's reason names its place itself, with the line.
+/// Line about a refused file. The reason of a setting begins with its path already, followed by the line number.
 fn refused_line(refused: &RefusedInput) -> String {
     let RefusedInput { path, reason } = refused;
     if reason.starts_with(path) { format!("Refused: {reason}") } else { format!("Refused: {path}: {reason}") }
 }
 
-/// `2026-11-21T14:03:11Z, 12 s ago`.
+/// A time with its age: `2026-11-21T14:03:11Z, 12 s ago`.
 fn since(time: GoTime, now: Timestamp) -> String {
     let Some(time) = time.set() else { return "the start".to_owned() };
     let shown = time.strftime("%FT%TZ");

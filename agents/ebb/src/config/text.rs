@@ -1,4 +1,4 @@
-//! Settings and problems as text.
+//! Settings and problems as text for people.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use runtime::settings::ShownSetting;
 
 use crate::screen::table;
 
-/// `ebb config show`: what is wrong, the settings, the rules.
+/// Text of `ebb config show`: problems, then settings, then rules.
 pub(super) fn settings(loaded: &Loaded, running: &[String]) -> String {
     let mut text = list(loaded, running);
-    // The value comes last because it may be long.
+    // The value is the last column because it may be long.
     let row =
         |ShownSetting { key, value, origin, live, .. }| [key.to_owned(), origin, live.to_owned(), value];
     let rows: Vec<[String; 4]> = loaded.shown().into_iter().map(row).collect();
@@ -22,7 +22,7 @@ pub(super) fn settings(loaded: &Loaded, running: &[String]) -> String {
     text
 }
 
-/// `ebb config check`: what is wrong in these many files and beside them.
+/// Text of `ebb config check`. `files` is the number of files that were read.
 pub(super) fn problems(loaded: &Loaded, files: usize, running: &[String]) -> String {
     let s = if files == 1 { "" } else { "s" };
     if loaded.problems.is_empty() { format!("no problems in {files} file{s}") } else { list(loaded, running) }
@@ -36,8 +36,8 @@ fn list(loaded: &Loaded, running: &[String]) -> String {
     }
     if !running.is_empty() {
         text.push_str(
-            "note: above is what an agent would have that starts now; one that runs keeps what it had before. The zedkube that \
-             runs says:\n",
+            "note: an agent that starts now would have the settings above; a running agent keeps its earlier values. \
+             Messages of the running zedkube:\n",
         );
     }
     for reason in running {

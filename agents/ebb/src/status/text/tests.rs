@@ -29,17 +29,17 @@ fn seen(status: DrainStatus) -> StatusView {
 
 #[test]
 fn a_node_in_service() {
-    insta::assert_snapshot!(tell(&seen(DrainStatus::NotRequested), now()));
+    insta::assert_snapshot!(render(&seen(DrainStatus::NotRequested), now()));
 }
 
-/// It was `in service`, and `zedkube runs`.
+/// Regression: a hanging zedkube was shown as `in service` and `zedkube runs`.
 #[test]
 fn an_agent_that_hangs_heads_the_screen() {
     let mut seen = seen(DrainStatus::NotRequested);
     seen.agents[0].silent_seconds = Some(44);
-    assert!(!tell(&seen, now()).contains("HANGS"));
+    assert!(!render(&seen, now()).contains("HANGS"));
     seen.agents[0].silent_seconds = Some(720);
-    let text = tell(&seen, now());
+    let text = render(&seen, now());
     assert!(
         text.starts_with("zedkube HANGS: its touch file is 12 min old, and should be 25 s at most"),
         "{text}"
@@ -49,7 +49,7 @@ fn an_agent_that_hangs_heads_the_screen() {
 
 #[test]
 fn a_node_that_never_ran_zedkube() {
-    insta::assert_snapshot!(tell(&StatusView::default(), now()));
+    insta::assert_snapshot!(render(&StatusView::default(), now()));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_blocked_drain_says_by_whom_and_what_to_do() {
         blocked_by: "the node is being drained".into(),
         ..DeviceOpStatus::default()
     });
-    insta::assert_snapshot!(tell(&seen, now()));
+    insta::assert_snapshot!(render(&seen, now()));
 }
 
 fn setting(path: &str, key: &str) -> RefusedInput {
@@ -105,21 +105,21 @@ fn what_was_switched_off_or_refused_comes_first() {
         },
     ];
     seen.refused = vec!["/run/zedagent/DeviceOpStatus/global.json: not JSON; accepted: a JSON object".into()];
-    insta::assert_snapshot!(tell(&seen, now()));
+    insta::assert_snapshot!(render(&seen, now()));
 }
 
 #[test]
 fn many_refused_files_do_not_hide_the_rest() {
-    for (listed, omitted, told, last) in
+    for (listed, omitted, shown, last) in
         [(10, 0, 10, None), (11, 0, 11, Some("Refused: 1 more, ")), (12, 5, 11, Some("Refused: 7 more, "))]
     {
         let mut seen = seen(DrainStatus::NotRequested);
         let report = seen.report.as_mut().unwrap();
         report.refused = (0..listed).map(|line| setting(&format!("/e:{line}"), "drain.attempts")).collect();
         report.omitted = Omitted { refused: omitted, ..Omitted::default() };
-        let text = tell(&seen, now());
+        let text = render(&seen, now());
         let lines: Vec<&str> = text.lines().take_while(|line| line.starts_with("Refused: ")).collect();
-        assert_eq!(lines.len(), told, "{text}");
+        assert_eq!(lines.len(), shown, "{text}");
         assert!(last.is_none_or(|last| lines.last().is_some_and(|line| line.starts_with(last))), "{text}");
         assert!(text.contains("\nNode edge-a: in service"), "{text}");
     }
@@ -137,7 +137,7 @@ fn an_override_that_waits_is_shown() {
         until: "2026-11-21T14:14:00Z".parse().unwrap(),
         by: "alice: dead disk".into(),
     });
-    insta::assert_snapshot!(tell(&seen, now()));
+    insta::assert_snapshot!(render(&seen, now()));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn an_order_that_had_nothing_to_do_is_shown() {
         ..SpentOrder::default()
     });
     let line = "\n  force: nothing to force: already COMPLETE (Drained) (by alice: dead disk)\n";
-    let text = tell(&seen, now());
+    let text = render(&seen, now());
     assert!(text.contains(line), "{text}");
 }
 
@@ -186,7 +186,8 @@ fn slots_in_words() {
 
 #[test]
 fn every_status_has_words() {
-    let texts: Vec<String> = DrainStatus::ALL.into_iter().map(|status| tell(&seen(status), now())).collect();
+    let texts: Vec<String> =
+        DrainStatus::ALL.into_iter().map(|status| render(&seen(status), now())).collect();
     let first_lines: Vec<&str> = texts.iter().filter_map(|text| text.lines().next()).collect();
     insta::assert_snapshot!(first_lines.join("\n"));
 }
@@ -217,11 +218,11 @@ fn what_the_next_drain_would_stumble_over_heads_the_screen() {
         problem("Confinement", "this cluster does not confine nodes", "use this node's own credentials");
     let problems = std::iter::once(rights).chain(std::iter::repeat_n(more, MOST_PROBLEMS)).collect();
     seen.report.as_mut().unwrap().preflight = Some(Preflight { problems, ..Preflight::default() });
-    let told = tell(&seen, now());
+    let text = render(&seen, now());
     assert!(
-        told.starts_with("CHECK Rights: zedkube's user may not: patch nodes edge-a\n  do:    grant it\n"),
-        "{told}"
+        text.starts_with("CHECK Rights: zedkube's user may not: patch nodes edge-a\n  do:    grant it\n"),
+        "{text}"
     );
-    assert_eq!(told.matches("CHECK ").count(), MOST_PROBLEMS, "{told}");
-    assert!(told.contains("and 1 more (ebb status --json)\nNode edge-a: in service"), "{told}");
+    assert_eq!(text.matches("CHECK ").count(), MOST_PROBLEMS, "{text}");
+    assert!(text.contains("and 1 more (ebb status --json)\nNode edge-a: in service"), "{text}");
 }

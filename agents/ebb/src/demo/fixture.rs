@@ -1,4 +1,4 @@
-//! The stage of the demonstration: a root folder, and a cluster of three nodes with some work on the first.
+//! Fixture of the demonstration: a root folder, and a cluster of three nodes with pods on the first.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,21 +11,21 @@ use runtime::AgentFlags;
 use runtime::flags::Assignment;
 use serde_json::{Value, json};
 
-/// The node that is "this machine".
+/// The Node of this device.
 pub(crate) const NODE: &str = "edge-a";
 
-/// Where the agents look for a kubeconfig first (k3s on EVE).
+/// First path where the agents look for a kubeconfig (k3s on EVE).
 const KUBECONFIG: &str = "/run/.kube/k3s/k3s.yaml";
 
-/// A root and a cluster; the cluster ends with this value, the root stays.
+/// A root folder and a cluster. The cluster ends when this value is dropped; the folder stays.
 #[derive(Debug)]
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     root: Root,
     _cluster: FakeCluster,
 }
 
-impl Scene {
-    /// Sets the stage with so many pods on the node.
+impl Fixture {
+    /// Makes the folder and the cluster, with this many pods on the node.
     pub(crate) fn set(pods: u16) -> anyhow::Result<Self> {
         let folder =
             tempfile::Builder::new().prefix("ebb-demo-").tempdir().context("cannot make a folder")?;
@@ -36,12 +36,12 @@ impl Scene {
         Ok(Self { root, _cluster: cluster })
     }
 
-    /// Below which the agents live.
+    /// Root folder of the agents' files.
     pub(crate) fn root(&self) -> &Root {
         &self.root
     }
 
-    /// The agents' flags: this root, this node, and nothing that takes the machine down.
+    /// The agents' flags: this root, this node, and dry-run mode, so that the machine is not rebooted.
     pub(crate) fn flags(&self) -> AgentFlags {
         let set = |key: &str, value: &str| Assignment { key: key.to_owned(), value: value.to_owned() };
         AgentFlags {
@@ -54,12 +54,12 @@ impl Scene {
     }
 }
 
-/// Three nodes with room for all; on ours a web shop that may lose two pods at a time (of many pods a twentieth), a
-/// database that may lose one, a pod that nobody would make anew, and beside these a daemon.
+/// Three nodes, each with capacity for all pods. On the first: a web shop that may lose two pods at a time (of many
+/// pods one in twenty), a database that may lose one, a pod without a controller, and a DaemonSet.
 fn populate(cluster: &FakeCluster, pods: u16) -> anyhow::Result<()> {
     for node in [NODE, "edge-b", "edge-c"] {
         cluster.node(node)?;
-        // A node takes 110 pods if nobody says otherwise.
+        // The default capacity is 110 pods.
         let room = |node: &mut Value| {
             let Some(node) = node.as_object_mut() else { return };
             let status = node.entry("status").or_insert_with(|| json!({}));
@@ -86,7 +86,7 @@ fn populate(cluster: &FakeCluster, pods: u16) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file for our eyes only: agents refuse what others could have written.
+/// Writes a file that only our user may read and write: agents refuse a file that others could have written.
 fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     if let Some(folder) = path.parent() {

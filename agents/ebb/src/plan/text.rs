@@ -1,4 +1,4 @@
-//! The plan as text: a table of the pods, then what is in the way.
+//! The plan as text: a table of the pods, then the obstacles.
 
 use std::fmt::Write;
 
@@ -7,39 +7,39 @@ use drain::diagnosis::Guard;
 use drain::progress::Line;
 use drain::state::Stage;
 
-use super::{Extra, Foreseen};
+use super::{Extra, NodePlan};
 use crate::screen::table;
 
-/// The columns of the table.
+/// Columns of the table.
 const HEAD: [&str; 6] = ["POD", "OWNER", "VERDICT", "ORDER", "VOLUMES", "REASONS"];
 
-/// What is in the way of one pod.
+/// Obstacle that keeps one pod on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Obstacle {
     /// `namespace/name`.
     pub(crate) pod: String,
-    /// Who or what.
+    /// Cause, with the holder if known.
     pub(crate) cause: String,
-    /// The budgets that guard it, with their numbers.
+    /// PodDisruptionBudgets of the pod, with their numbers.
     pub(crate) budgets: Vec<String>,
     /// What a person can do; empty if nothing is known.
     pub(crate) hint: String,
 }
 
-/// The text of `ebb plan`.
-pub(crate) fn tell(foreseen: &Foreseen) -> String {
-    let lines = &foreseen.trial.lines;
-    let mut text = head(foreseen);
+/// Text of the plan of one node.
+pub(crate) fn render(node_plan: &NodePlan) -> String {
+    let lines = &node_plan.trial.lines;
+    let mut text = head(node_plan);
     if !lines.is_empty() {
-        let rows = lines.iter().zip(&foreseen.extras).map(|(line, extra)| row(line, extra));
+        let rows = lines.iter().zip(&node_plan.extras).map(|(line, extra)| row(line, extra));
         text.push_str(&table(HEAD, &rows.collect::<Vec<_>>()));
     }
-    let obstacles = foreseen.obstacles();
+    let obstacles = node_plan.obstacles();
     if obstacles.is_empty() {
-        text.push_str("Nothing is in the way now.\n");
+        text.push_str("No pod would block the drain now.\n");
         return text;
     }
-    text.push_str("In the way now:\n");
+    text.push_str("These pods would block the drain now:\n");
     for Obstacle { pod, cause, budgets, hint } in obstacles {
         // Writing to a String cannot fail.
         writeln!(text, "  {pod}: {cause}").unwrap_or_default();
@@ -53,8 +53,8 @@ pub(crate) fn tell(foreseen: &Foreseen) -> String {
     text
 }
 
-impl Foreseen {
-    /// Every pod that would not go now, and why.
+impl NodePlan {
+    /// Every pod that would not leave now, with the cause.
     pub(crate) fn obstacles(&self) -> Vec<Obstacle> {
         self.trial.lines.iter().filter_map(|line| self.obstacle(line)).collect()
     }
@@ -99,9 +99,9 @@ fn budget(guard: &Guard) -> String {
     )
 }
 
-fn head(foreseen: &Foreseen) -> String {
-    let lines = &foreseen.trial.lines;
-    let (name, cordon) = match &foreseen.snapshot.node {
+fn head(node_plan: &NodePlan) -> String {
+    let lines = &node_plan.trial.lines;
+    let (name, cordon) = match &node_plan.snapshot.node {
         Some(node) => match (&node.cordoned_by, node.cordoned) {
             (Some(owner), true) => (node.name.as_str(), format!("cordoned by {owner}")),
             (None, true) => (node.name.as_str(), "cordoned".to_owned()),
@@ -128,5 +128,5 @@ fn row(line: &Line, extra: &Extra) -> [String; 6] {
 }
 
 #[cfg(test)]
-#[path = "telling_tests.rs"]
+#[path = "text_tests.rs"]
 mod tests;
