@@ -129,7 +129,7 @@ impl Shell for BaseosShell {
             contents,
             running,
             drain,
-            nodeagent: NodeAgentView::read(root),
+            nodeagent: NodeAgentView::read(root, self.context.boot_id()),
             refused: refused.into_iter().chain(self.refused()).collect(),
         }))
     }

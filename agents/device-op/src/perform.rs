@@ -101,7 +101,7 @@ impl Shell for DeviceOpShell {
             cancelled: looking::cancelled(root),
             freeze: looking::freeze(root, now.wall.timestamp()),
             acted: acted(root, state),
-            nodeagent: NodeAgentView::read(root).in_boot(self.context.boot_id()),
+            nodeagent: NodeAgentView::read(root, self.context.boot_id()),
             refused: counters.refused.into_iter().chain(self.refused()).collect(),
         }
     }

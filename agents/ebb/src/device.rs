@@ -1,7 +1,7 @@
 //! This device as its agents see it: their settings, and the Node object of this machine.
 
 use anyhow::Context;
-use cluster::identity::{Identity, identify};
+use cluster::identity::identify;
 use cluster::kubeconfig::Search;
 use cluster::{Cluster, connect, list_nodes};
 use drain::Policy;
@@ -76,14 +76,8 @@ impl Device {
             None => read_item(&self.root, agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global())
                 .context("cannot tell which Node is this machine; set node.name, or fix that file")?,
         };
-        let identity = Identity {
-            node_name,
-            device_id: info.as_ref().map(|info| info.device_id.clone()),
-            device_name: info.as_ref().map(|info| info.device_name.clone()),
-            host_name: nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()),
-            machine_id: boot::machine_id(&self.root),
-            boot_id: boot::boot_id(&self.root).ok(),
-        };
+        let (machine_id, boot_id) = (boot::machine_id(&self.root), boot::boot_id(&self.root).ok());
+        let identity = zedkube::identity(node_name, machine_id, boot_id, info.as_ref());
         Ok(identify(&list_nodes(cluster).await?, &identity)?.node)
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use jiff::Timestamp;
 use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey, read_item};
 use runtime::clock;
 use runtime::peers;
+use runtime::requester::unused_time;
 use schemas::{
-    Agent, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainRequest, Outcome, agent,
+    Agent, DrainRequester, DrainStatus, Member, NodeDrainReport, NodeDrainRequest, Outcome, agent,
 };
 use serde::Serialize;
 
@@ -90,7 +90,9 @@ fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
         refuse_standing(standing, report.as_ref())?;
     }
     let request = NodeDrainRequest {
-        requested_at: new_name(clock::wall(), standing.as_ref()),
+        requested_at: unused_time(clock::wall(), |time| {
+            standing.as_ref().is_some_and(|standing| standing.requested_at == time)
+        }),
         requested_by: DrainRequester::None,
         context,
     };
@@ -174,16 +176,6 @@ fn refuse_standing(standing: &NodeDrainRequest, report: Option<&NodeDrainReport>
         "a drain is requested already ({context}, {requested_at}), {answered}; `ebb status` follows it, `ebb cancel` \
          withdraws it"
     );
-}
-
-/// A new time for the request. The time identifies it, so if the wall clock stands still or was set back, the new time
-/// must still differ from the old one.
-fn new_name(wall: Timestamp, standing: Option<&NodeDrainRequest>) -> GoTime {
-    let now = GoTime::from(wall);
-    if standing.is_some_and(|standing| standing.requested_at == now) {
-        return wall.saturating_add(jiff::SignedDuration::from_nanos(1)).map_or(now, GoTime::from);
-    }
-    now
 }
 
 /// JSON form of the answer of `--wait`.

@@ -87,11 +87,12 @@ impl Narrator {
         let Some(attempt) = attempt(&state.drain) else { return };
         let mut seen = BTreeMap::new();
         for line in lines(attempt, now) {
-            let Some(stage) = line.stage.as_ref().map(word) else { continue };
+            let Some(stage) = line.stage.as_ref() else { continue };
             let uid = line.id.uid.clone();
             let known = self.pods.get(&uid).map(|(_, known)| *known);
             // A pod that is refused and tried again is not logged again.
-            let stage = if stage == NEXT && line.tries > 0 { known.unwrap_or(stage) } else { stage };
+            let is_next = matches!(stage, Stage::Waiting | Stage::Evicting) && line.tries > 0;
+            let stage = known.filter(|_| is_next).unwrap_or_else(|| stage.phrase());
             if known != Some(stage) {
                 let pod = line.id.to_string();
                 tracing::info!(
@@ -124,22 +125,6 @@ fn is_undrained(state: &State) -> bool {
         | Outcome::CordonFailed
         | Outcome::DrainFailed
         | Outcome::Cancelled => false,
-    }
-}
-
-/// The pod is evicted next, or its eviction was sent.
-const NEXT: &str = "to be evicted";
-
-/// The log's word for a stage.
-fn word(stage: &Stage) -> &'static str {
-    match stage {
-        Stage::Waiting | Stage::Sent => NEXT,
-        Stage::Blocked { .. } => "blocked",
-        Stage::Paused { .. } => "to be tried again",
-        Stage::Accepted | Stage::Terminating => "terminating",
-        Stage::Awaiting => "awaited",
-        Stage::Refused => "refused",
-        Stage::Final { .. } => "failed",
     }
 }
 

@@ -14,8 +14,8 @@ use tokio::task::AbortHandle;
 
 use crate::calling::Calling;
 use crate::link::Link;
-use crate::looks::{look, probe};
 use crate::node_writes::{NodeWrites, Write};
+use crate::nodes::{self, probe};
 use crate::preflight::Preflights;
 use crate::{health, longhorn, slots, tokens};
 
@@ -119,7 +119,7 @@ impl Performer {
         }
         match (effect, self.node.clone()) {
             (Effect::ListNodes { serial }, _) => {
-                look(self.link.clone(), self.identity.clone(), serial, self.answers.clone());
+                nodes::list(self.link.clone(), self.identity.clone(), serial, self.answers.clone());
             }
             (Effect::Probe { serial }, Some(node)) => {
                 probe(self.link.clone(), node, serial, self.answers.clone());

@@ -262,7 +262,7 @@ fn pod_lines(lines: &[Line], time: &ShownTime) -> Vec<PodLine> {
         owner: line.owner.clone(),
         verdict: line.verdict.name().to_owned(),
         reasons: line.reasons.iter().map(ToString::to_string).collect(),
-        stage: line.stage.as_ref().map_or("Stays", stage).to_owned(),
+        stage: line.stage.as_ref().map_or("Stays", Stage::name).to_owned(),
         since: time.show(line.since),
         tries: line.tries,
         detail: line.detail.clone(),
@@ -297,20 +297,6 @@ fn volume_lines(attempt: &drain::state::Attempt, time: &ShownTime) -> Vec<Volume
         since: time.show(line.since),
     };
     progress::volume_lines(attempt).into_iter().map(line).collect()
-}
-
-fn stage(stage: &Stage) -> &'static str {
-    match stage {
-        Stage::Waiting => "Waiting",
-        Stage::Sent => "Evicting",
-        Stage::Blocked { .. } => "Blocked",
-        Stage::Paused { .. } => "Paused",
-        Stage::Accepted => "Accepted",
-        Stage::Terminating => "Terminating",
-        Stage::Awaiting => "Awaiting",
-        Stage::Refused => "Refused",
-        Stage::Final { .. } => "Failed",
-    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::publish::Output;
 use crate::record::{Found, RecordFile};
 use crate::report::Surroundings;
 use crate::shown_time::ShownTime;
-use crate::{kubelet, looks, policy};
+use crate::{kubelet, nodes, policy};
 pub use hanging::Hanging;
 
 /// Longest delay before the progress of pods is published; a change of status or phase is published at once.
@@ -245,10 +245,10 @@ impl Service {
     /// The facts come first: a plain single device must not begin to drain because its request was read earlier.
     fn read_inbox(&mut self) {
         self.around.refused = self.refused();
-        let identity = looks::identity(
+        let identity = nodes::identity(
             self.settings.current().node.name.as_ref().map(|name| name.as_str().to_owned()),
-            self.context.machine_id(),
-            self.context.boot_id(),
+            self.context.machine_id().map(str::to_owned),
+            Some(self.context.boot_id().to_owned()),
             self.inbox.node_info(),
         );
         self.performer.identify_as(identity);

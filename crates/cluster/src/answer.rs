@@ -69,7 +69,7 @@ pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: 
         500 if error.message().contains("more than one PodDisruptionBudget") => Answer::TwoBudgets,
         401 => Answer::Denied { text: format!("the API server does not accept our credentials: {text}") },
         408..=410 | 500..=599 => Answer::Retry { text },
-        400..=499 => Answer::Final { text },
+        400..=499 => Answer::Rejected { text },
         _ => Answer::Retry { text },
     }
 }
@@ -82,7 +82,7 @@ fn missing(asked: Asked, error: &ErrorBody<'_>, text: String) -> Answer {
         ("pods" | "namespaces", _) => Answer::Gone,
         ("", Asked::Eviction) => Answer::NoEvictions,
         (_, Asked::Eviction) => Answer::Retry { text },
-        (_, Asked::Deletion) => Answer::Final { text },
+        (_, Asked::Deletion) => Answer::Rejected { text },
     }
 }
 

@@ -38,7 +38,7 @@ fn kind(answer: &Answer) -> (&'static str, Option<u64>) {
         Answer::Throttled { after, .. } => ("throttled", seconds(*after)),
         Answer::Retry { .. } => ("retry", None),
         Answer::Denied { .. } => ("denied", None),
-        Answer::Final { .. } => ("final", None),
+        Answer::Rejected { .. } => ("final", None),
     }
 }
 
@@ -138,7 +138,7 @@ fn texts_say_what_is_wrong() {
         | Answer::Throttled { text, .. }
         | Answer::Retry { text }
         | Answer::Denied { text }
-        | Answer::Final { text } => text,
+        | Answer::Rejected { text } => text,
         Answer::Accepted
         | Answer::Gone
         | Answer::TwoBudgets

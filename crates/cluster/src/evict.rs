@@ -55,7 +55,7 @@ async fn send(
     dry_run: DryRun,
 ) -> Answer {
     if !is_name(&pod.namespace) || !is_name(&pod.name) {
-        return Answer::Final { text: format!("`{pod}` is not the name of a pod") };
+        return Answer::Rejected { text: format!("`{pod}` is not the name of a pod") };
     }
     let reply = match asked {
         Asked::Eviction => post_eviction(cluster, pod, grace, dry_run).await,

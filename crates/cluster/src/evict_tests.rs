@@ -146,7 +146,7 @@ async fn a_name_that_would_be_another_path_is_not_sent() {
     for (namespace, name) in [("default", "a/../b"), ("", "a"), ("default", "a?dryRun=All")] {
         let pod = PodId { namespace: namespace.to_owned(), name: name.to_owned(), ..pod.clone() };
         let answer = evict(&cluster, &cordoned, &pod, None).await;
-        assert!(matches!(answer, Answer::Final { .. }), "{answer:?}");
+        assert!(matches!(answer, Answer::Rejected { .. }), "{answer:?}");
     }
     assert_eq!(fake.requests().recent(), []);
 }

@@ -26,7 +26,7 @@ use crate::wire::Cluster;
 /// Result of a trial.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// One line for each pod; its stage is the server's answer: `Accepted`, `Blocked`, `Paused`, `Final`.
+    /// One line for each pod; its stage is the server's answer: `Accepted`, `Blocked`, `Paused`, `Failed`.
     pub lines: Vec<Line>,
     /// Pods that would not leave, with the reasons.
     pub blocked: Vec<Blocked>,
@@ -65,7 +65,7 @@ impl Trial {
     /// for it.
     pub fn held(&self) -> Vec<&Line> {
         let is_held = |stage: &Stage| {
-            matches!(stage, Stage::Blocked { .. } | Stage::Paused { .. } | Stage::Final { .. })
+            matches!(stage, Stage::Blocked { .. } | Stage::Paused { .. } | Stage::Failed { .. })
         };
         let known: BTreeSet<&str> = self.blocked.iter().map(|blocked| blocked.pod.uid.as_str()).collect();
         let is_in_the_way =
@@ -114,7 +114,7 @@ fn begin(snapshot: Snapshot, policy: &Policy) -> Option<Attempt> {
 }
 
 fn is_to_be_asked(stage: &Stage) -> bool {
-    matches!(stage, Stage::Waiting | Stage::Sent)
+    matches!(stage, Stage::Waiting | Stage::Evicting)
 }
 
 async fn ask(cluster: &Cluster, track: &Track, method: Method) -> Answer {
@@ -138,10 +138,10 @@ fn stage(answer: Answer) -> Stage {
         Answer::TwoBudgets => Stage::Blocked { cause: Cause::TwoBudgets, next },
         Answer::Webhook { text } => Stage::Blocked { cause: Cause::Webhook(text), next },
         Answer::Throttled { text, .. } | Answer::Retry { text } => Stage::Paused { text, next },
-        Answer::Denied { text } | Answer::Final { text } => Stage::Final { text },
+        Answer::Denied { text } | Answer::Rejected { text } => Stage::Failed { text },
         // The deletion was asked about instead, and has neither answer.
         Answer::NamespaceTerminating | Answer::NoEvictions => {
-            Stage::Final { text: "the API server neither evicts nor deletes the pod".to_owned() }
+            Stage::Failed { text: "the API server neither evicts nor deletes the pod".to_owned() }
         }
     }
 }

@@ -44,7 +44,7 @@ pub enum Answer {
     },
     /// The call failed in a way that will not pass in this attempt, for example because the server does not understand
     /// the request.
-    Final {
+    Rejected {
         /// The error.
         text: String,
     },

@@ -160,13 +160,13 @@ fn cause(
                 "allow it (settings pods.*, or the flags of `ebb drain`)".to_owned(),
             )
         }
-        (None, Stage::Final { text }) => {
+        (None, Stage::Failed { text }) => {
             (text.clone(), "fix the cause; the next attempt tries again".to_owned())
         }
         (
             None,
             Stage::Waiting
-            | Stage::Sent
+            | Stage::Evicting
             | Stage::Blocked { .. }
             | Stage::Paused { .. }
             | Stage::Accepted

@@ -28,7 +28,7 @@ pub enum Stage {
     /// The pod may be evicted as soon as order, budgets, concurrency and turns allow it.
     Waiting,
     /// An eviction or deletion was sent and is not answered yet.
-    Sent,
+    Evicting,
     /// The eviction was refused for now.
     Blocked {
         /// Reason of the refusal.
@@ -52,25 +52,39 @@ pub enum Stage {
     /// The policy does not allow to evict this pod.
     Refused,
     /// The server rejected the eviction for good: this attempt does not try again.
-    Final {
+    Failed {
         /// The error.
         text: String,
     },
 }
 
 impl Stage {
-    /// One word, for lines and documents of the command line.
+    /// Word for the stage in NodeDrainReport, in the documents of `ebb drain` and in the state diagram.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Waiting => "Waiting",
-            Self::Sent => "Sent",
+            Self::Evicting => "Evicting",
             Self::Blocked { .. } => "Blocked",
             Self::Paused { .. } => "Paused",
             Self::Accepted => "Accepted",
             Self::Terminating => "Terminating",
             Self::Awaiting => "Awaiting",
             Self::Refused => "Refused",
-            Self::Final { .. } => "Final",
+            Self::Failed { .. } => "Failed",
+        }
+    }
+
+    /// The stage as words in a sentence about the pod, for logs. Two stages have the same words if the difference is over
+    /// within a second.
+    pub const fn phrase(&self) -> &'static str {
+        match self {
+            Self::Waiting | Self::Evicting => "to be evicted",
+            Self::Blocked { .. } => "blocked",
+            Self::Paused { .. } => "to be tried again",
+            Self::Accepted | Self::Terminating => "terminating",
+            Self::Awaiting => "awaited",
+            Self::Refused => "refused",
+            Self::Failed { .. } => "failed",
         }
     }
 
@@ -78,12 +92,12 @@ impl Stage {
     pub const fn is_asked(&self) -> bool {
         match self {
             Self::Waiting | Self::Awaiting | Self::Refused => false,
-            Self::Sent
+            Self::Evicting
             | Self::Blocked { .. }
             | Self::Paused { .. }
             | Self::Accepted
             | Self::Terminating
-            | Self::Final { .. } => true,
+            | Self::Failed { .. } => true,
         }
     }
 
@@ -94,12 +108,12 @@ impl Stage {
             Self::Blocked { .. }
             | Self::Paused { .. }
             | Self::Waiting
-            | Self::Sent
+            | Self::Evicting
             | Self::Accepted
             | Self::Terminating
             | Self::Awaiting
             | Self::Refused
-            | Self::Final { .. } => None,
+            | Self::Failed { .. } => None,
         }
     }
 
@@ -110,7 +124,7 @@ impl Stage {
 
     /// True if a person may have to act before this pod leaves.
     pub fn is_blocked(&self) -> bool {
-        matches!(self, Self::Blocked { .. } | Self::Refused | Self::Final { .. })
+        matches!(self, Self::Blocked { .. } | Self::Refused | Self::Failed { .. })
     }
 }
 
@@ -268,7 +282,7 @@ impl Track {
         if let Stage::Blocked { cause, .. } = &self.stage {
             return Some(cause);
         }
-        self.refusal.as_ref().filter(|_| matches!(self.stage, Stage::Waiting | Stage::Sent))
+        self.refusal.as_ref().filter(|_| matches!(self.stage, Stage::Waiting | Stage::Evicting))
     }
 
     /// Number of times that the pod's owner has created it again on this node.
@@ -303,7 +317,7 @@ impl Track {
 
     /// True while an eviction or deletion is in flight.
     pub(crate) fn is_in_flight(&self) -> bool {
-        self.stage == Stage::Sent
+        self.stage == Stage::Evicting
     }
 
     /// True if an eviction or deletion is in flight or accepted, or the pod is terminating.
@@ -318,7 +332,7 @@ impl Track {
 
     /// True if no action of this attempt can make the pod leave.
     pub(crate) fn is_immovable(&self) -> bool {
-        matches!(self.stage, Stage::Refused | Stage::Final { .. })
+        matches!(self.stage, Stage::Refused | Stage::Failed { .. })
     }
 
     /// Time when the pod changed to deletion because its eviction was refused for too long.

@@ -168,7 +168,7 @@ impl fmt::Display for PodFate {
 
 fn fate(pod: &Pod) -> Fate {
     let Pod { line, is_gone } = pod;
-    let is_refused = matches!(line.stage, Some(Stage::Refused | Stage::Final { .. }));
+    let is_refused = matches!(line.stage, Some(Stage::Refused | Stage::Failed { .. }));
     if line.verdict == Verdict::Leave {
         return Fate::Stays;
     }

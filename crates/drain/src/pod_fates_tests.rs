@@ -30,7 +30,7 @@ fn after(looks: Vec<Vec<Line>>) -> PodFates {
 }
 
 fn refused() -> Stage {
-    Stage::Final { text: "no right".into() }
+    Stage::Failed { text: "no right".into() }
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn what_became_of_a_pod() {
     };
     for (looks, told, lingers, text) in [
         (vec![vec![waits()]], false, false, "unanswered shop/db"),
-        (vec![vec![waits()], vec![sent("db", Stage::Sent)]], false, false, "unanswered shop/db"),
-        (vec![vec![sent("db", Stage::Sent)], vec![]], true, false, "deleted shop/db"),
+        (vec![vec![waits()], vec![sent("db", Stage::Evicting)]], false, false, "unanswered shop/db"),
+        (vec![vec![sent("db", Stage::Evicting)], vec![]], true, false, "deleted shop/db"),
         (
             vec![vec![waits()], vec![sent("db", Stage::Accepted)]],
             true,
@@ -102,7 +102,7 @@ fn nothing_seen_is_not_nothing_there() {
 
 #[test]
 fn a_pod_that_comes_later_is_not_waited_for() {
-    let pod_fates = after(vec![vec![sent("a", Stage::Sent)], vec![line("b", Some(Stage::Waiting))]]);
+    let pod_fates = after(vec![vec![sent("a", Stage::Evicting)], vec![line("b", Some(Stage::Waiting))]]);
     assert!(pod_fates.is_answered() && pod_fates.pods().len() == 1);
 }
 
@@ -110,12 +110,12 @@ fn a_pod_that_comes_later_is_not_waited_for() {
 fn the_numbers() {
     let pod_fates = after(vec![
         vec![
-            sent("a", Stage::Sent),
+            sent("a", Stage::Evicting),
             line("b", Some(Stage::Waiting)),
             sent("c", refused()),
-            sent("d", Stage::Sent),
+            sent("d", Stage::Evicting),
         ],
-        vec![sent("c", refused()), sent("d", Stage::Sent)],
+        vec![sent("c", refused()), sent("d", Stage::Evicting)],
     ]);
     let counts = pod_fates.counts();
     assert_eq!(counts.to_string(), "1 deleted with grace 0, 1 gone, 1 refused, 1 unanswered, 0 stay");

@@ -67,7 +67,7 @@ pub fn progress(attempt: &Attempt) -> Progress {
         terminating: count(|stage| matches!(stage, Stage::Accepted | Stage::Terminating)),
         blocked: count(Stage::is_blocked),
         waiting: count(|stage| {
-            matches!(stage, Stage::Waiting | Stage::Sent | Stage::Paused { .. } | Stage::Awaiting)
+            matches!(stage, Stage::Waiting | Stage::Evicting | Stage::Paused { .. } | Stage::Awaiting)
         }),
         left,
         volumes: as_number(attempt.volumes().values().filter(|volume| volume.is_attached()).count()),
@@ -162,10 +162,10 @@ fn shown_since(track: &Track) -> Moment {
 
 fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
     let text = match track.stage() {
-        Stage::Waiting | Stage::Sent | Stage::Accepted => String::new(),
+        Stage::Waiting | Stage::Evicting | Stage::Accepted => String::new(),
         Stage::Blocked { cause: Cause::Budget(text) | Cause::Webhook(text), .. }
         | Stage::Paused { text, .. }
-        | Stage::Final { text } => text.clone(),
+        | Stage::Failed { text } => text.clone(),
         Stage::Blocked { cause: Cause::TwoBudgets, .. } => {
             "more than one PodDisruptionBudget selects this pod, which the eviction API does not support"
                 .to_owned()

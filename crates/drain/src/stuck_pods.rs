@@ -31,7 +31,7 @@ pub enum StuckKind {
     /// Its eviction is refused, and tried again.
     Refused,
     /// Its eviction is refused, and not tried again.
-    Final,
+    Failed,
     /// Its eviction was accepted, and it does not terminate.
     Stuck,
     /// Its eviction is accepted each time, and its owner creates it again on this node.
@@ -64,7 +64,7 @@ pub fn stuck_pods(lines: &[Line], blocked: &[Blocked]) -> Vec<StuckPod> {
 fn stuck_pod(line: &Line, blocked: Option<&Blocked>) -> Option<StuckPod> {
     let kind = match line.stage.as_ref()? {
         Stage::Refused => return None,
-        Stage::Final { .. } => StuckKind::Final,
+        Stage::Failed { .. } => StuckKind::Failed,
         Stage::Terminating | Stage::Accepted => StuckKind::Stuck,
         Stage::Paused { text, .. } => {
             let (pod, cause, since) = (line.id.clone(), text.clone(), line.since);
@@ -77,7 +77,7 @@ fn stuck_pod(line: &Line, blocked: Option<&Blocked>) -> Option<StuckPod> {
                 next: line.stage.as_ref().and_then(Stage::next_try),
             });
         }
-        Stage::Blocked { .. } | Stage::Waiting | Stage::Sent | Stage::Awaiting => StuckKind::Refused,
+        Stage::Blocked { .. } | Stage::Waiting | Stage::Evicting | Stage::Awaiting => StuckKind::Refused,
     };
     let blocked = blocked?;
     let kind = if blocked.returns { StuckKind::Returns } else { kind };

@@ -21,7 +21,7 @@ use schemas::{
 use thiserror::Error;
 
 pub use gate::{Gate, GateReading};
-pub use own::OwnRequest;
+pub use own::{OwnRequest, unused_time};
 
 use crate::agent::AgentContext;
 use crate::clock;

@@ -32,28 +32,21 @@ pub struct NodeAgentView {
 
 impl NodeAgentView {
     /// Reads the lock, then the file. If the lock cannot be read, nodeagent counts as running. If the file cannot be
-    /// read, the action is unknown: the last good value could say Idle while the device is going down.
-    pub fn read(root: &Root) -> Self {
+    /// read, the action is unknown: the last good value could say Idle while the device is going down. An action of
+    /// another boot than `boot_id` counts as Idle, because `/run` may be kept over a boot.
+    pub fn read(root: &Root, boot_id: &str) -> Self {
         let is_running = is_running(root, agent::NODEAGENT);
         let key = TopicKey::global();
         let action = read_item::<DeviceAction>(root, agent::NODEAGENT, Persistence::Volatile, &key);
         if let Err(refusal) = &action {
             tracing::debug!("{refusal}");
         }
-        let mut action = action.ok().map(Option::unwrap_or_default);
+        let is_of_boot = |action: &DeviceAction| action.boot_id.is_empty() || action.boot_id == boot_id;
+        let mut action = action.ok().map(|action| action.filter(is_of_boot).unwrap_or_default());
         if let Some(action) = &mut action {
             action.error = one_line(&action.error, MOST_WORDS);
         }
         Self { is_running, action }
-    }
-
-    /// Replaces an action of another boot by an idle one: a `/run` that was kept over a boot does not show the
-    /// present.
-    #[must_use]
-    pub fn in_boot(self, boot_id: &str) -> Self {
-        let is_now = |action: &DeviceAction| action.boot_id.is_empty() || action.boot_id == boot_id;
-        let action = self.action.map(|action| Some(action).filter(is_now).unwrap_or_default());
-        Self { action, ..self }
     }
 
     /// nodeagent's state; None if it cannot be read.
@@ -72,7 +65,7 @@ mod tests {
     fn nodeagent_is_idle_busy_or_unknown() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
-        let view = NodeAgentView::read(&root);
+        let view = NodeAgentView::read(&root, "boot-1");
         assert_eq!(view, NodeAgentView { is_running: false, action: Some(DeviceAction::default()) });
 
         let lock = AgentLock::acquire(&root, agent::NODEAGENT).unwrap();
@@ -81,23 +74,25 @@ mod tests {
         let long = format!(r#"{{"State":"Failed","Error":"{}"}}"#, "x".repeat(900_000));
         for (text, state) in [
             (r#"{"State":"Acting","Command":"reboot"}"#, Some(DeviceActionState::Acting)),
+            (r#"{"State":"Acting","BootId":"boot-1"}"#, Some(DeviceActionState::Acting)),
+            (r#"{"State":"Acting","BootId":"boot-0"}"#, Some(DeviceActionState::Idle)),
             (&long, Some(DeviceActionState::Failed)),
             ("{", None),
             (r#"{"State":"Nonsense"}"#, None),
         ] {
             #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
             std::fs::write(topic.join("global.json"), text).unwrap();
-            let view = NodeAgentView::read(&root);
+            let view = NodeAgentView::read(&root, "boot-1");
             assert_eq!((view.is_running, view.state()), (true, state), "{text:.50}");
             assert!(view.action.is_none_or(|action| action.error.len() < 2 * MOST_WORDS));
         }
         drop(lock);
-        assert!(!NodeAgentView::read(&root).is_running);
+        assert!(!NodeAgentView::read(&root, "boot-1").is_running);
         let lock = AgentLock::acquire(&root, agent::NODEAGENT).unwrap();
         std::fs::remove_file(root.lock(agent::NODEAGENT)).unwrap();
-        assert!(NodeAgentView::read(&root).is_running, "its lock file is removed, it lives");
+        assert!(NodeAgentView::read(&root, "boot-1").is_running, "its lock file is removed, it lives");
         std::os::unix::fs::symlink("elsewhere", root.lock(agent::NODEAGENT)).unwrap();
-        assert!(NodeAgentView::read(&root).is_running, "a lock that cannot be asked");
+        assert!(NodeAgentView::read(&root, "boot-1").is_running, "a lock that cannot be asked");
         drop(lock);
     }
 }

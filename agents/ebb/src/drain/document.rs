@@ -44,7 +44,7 @@ pub(crate) struct PodDocument {
     /// `Evict`, `Await`, `Leave`, `Refuse`.
     verdict: &'static str,
     reasons: Vec<String>,
-    /// `Waiting`, `Sent`, `Blocked`, `Paused`, `Accepted`, `Terminating`, `Awaiting`, `Refused`, `Final`, `Gone`; null
+    /// `Waiting`, `Evicting`, `Blocked`, `Paused`, `Accepted`, `Terminating`, `Awaiting`, `Refused`, `Failed`, `Gone`; null
     /// for a pod that stays, and in a dry run.
     stage: Option<&'static str>,
     detail: String,

@@ -108,7 +108,9 @@ fn state(line: &Line, blocked: Option<&Blocked>) -> String {
     let stage = line.stage.as_ref().unwrap_or(&Stage::Waiting);
     let (stage, cause, hint) = match (blocked, stage) {
         // The eviction was refused and has just been sent again, or waits for its next try.
-        (Some(blocked), Stage::Sent | Stage::Waiting) => ("Blocked", &blocked.cause, blocked.hint.as_str()),
+        (Some(blocked), Stage::Evicting | Stage::Waiting) => {
+            ("Blocked", &blocked.cause, blocked.hint.as_str())
+        }
         (Some(blocked), stage) => (stage.name(), &blocked.cause, blocked.hint.as_str()),
         (None, stage) => (stage.name(), &line.detail, ""),
     };
@@ -136,7 +138,7 @@ pub(crate) fn problem_lines(stuck_pods: &[StuckPod], now: Moment, retry: Duratio
             let pause = pause(first, now, retry);
             format!("error when evicting pods {names} (will retry after {pause:?}): {}", first.cause)
         }
-        StuckKind::Final => format!("error when evicting pods {names}: {}", first.cause),
+        StuckKind::Failed => format!("error when evicting pods {names}: {}", first.cause),
         StuckKind::Returns => format!("pods {names} have come back: {}", first.cause),
         StuckKind::Stuck => format!("error when waiting for pods {names} to terminate: {}", first.cause),
     })

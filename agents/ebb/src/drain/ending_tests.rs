@@ -28,7 +28,7 @@ fn texts(prints: Vec<Print>) -> Vec<String> {
 fn pods_with_the_same_trouble_share_a_line() {
     let stuck_pods = [
         stuck_pod("a", StuckKind::Refused, "budget db", "scale up"),
-        stuck_pod("b", StuckKind::Final, "forbidden", ""),
+        stuck_pod("b", StuckKind::Failed, "forbidden", ""),
         stuck_pod("c", StuckKind::Refused, "budget db", "scale up"),
         stuck_pod("d", StuckKind::Refused, "budget web", "scale up"),
         stuck_pod("e", StuckKind::Stuck, "held by finalizers x", "look at x"),
@@ -52,7 +52,7 @@ fn a_pod_that_comes_back_is_no_error_of_its_eviction() {
     for stage in [
         Stage::Blocked { cause: Cause::Returns { times: 3 }, next: Moment::NEVER },
         Stage::Waiting,
-        Stage::Sent,
+        Stage::Evicting,
         Stage::Accepted,
     ] {
         let blocked = Blocked {
@@ -125,13 +125,13 @@ fn what_is_in_the_way_of_each_stage() {
     let cases = [
         (Stage::Waiting, false, None),
         (Stage::Waiting, true, Some(StuckKind::Refused)),
-        (Stage::Sent, false, None),
+        (Stage::Evicting, false, None),
         (refused(), true, Some(StuckKind::Refused)),
         (Stage::Paused { text: text(), next }, false, Some(StuckKind::Refused)),
         (Stage::Accepted, false, None),
         (Stage::Terminating, false, None),
         (Stage::Terminating, true, Some(StuckKind::Stuck)),
-        (Stage::Final { text: text() }, true, Some(StuckKind::Final)),
+        (Stage::Failed { text: text() }, true, Some(StuckKind::Failed)),
         // Ends the drain at once, which says why.
         (Stage::Refused, true, None),
     ];

@@ -64,8 +64,8 @@ fn each_change_of_a_pod_is_told_once() {
     let a = |stage| vec![line("a", Some(stage))];
     let looks = vec![
         look(0, a(Stage::Waiting)),
-        look(1, a(Stage::Sent)),
-        look(2, a(Stage::Sent)),
+        look(1, a(Stage::Evicting)),
+        look(2, a(Stage::Evicting)),
         look(3, a(Stage::Accepted)),
         look(4, a(Stage::Terminating)),
         look(5, a(Stage::Terminating)),
@@ -83,7 +83,7 @@ fn a_pod_that_is_quick_is_told_in_full() {
 
 #[test]
 fn a_pod_that_comes_back_under_its_name_is_another_pod() {
-    let again = Line { id: PodId { uid: "second".into(), ..pod("a") }, ..line("a", Some(Stage::Sent)) };
+    let again = Line { id: PodId { uid: "second".into(), ..pod("a") }, ..line("a", Some(Stage::Evicting)) };
     let looks = vec![look(0, vec![line("a", Some(Stage::Terminating))]), look(1, vec![again])];
     let expected = ["O evicting pod shop/a", "O evicting pod shop/a", "O pod/a evicted from shop namespace"];
     assert_eq!(printed(plain(), looks), expected);
@@ -96,7 +96,7 @@ fn what_somebody_else_deletes_is_not_said_to_be_evicted() {
     let expected = ["E pod shop/a is being deleted already: waiting for its end", "E pod shop/a is gone"];
     assert_eq!(printed(plain(), looks), expected);
     // With a shorter grace it is asked for.
-    let asked = vec![line("a", Some(Stage::Sent))];
+    let asked = vec![line("a", Some(Stage::Evicting))];
     let looks = vec![look(0, ending()), look(1, asked), look(2, Vec::new())];
     let expected = [expected[0], "O evicting pod shop/a", "O pod/a evicted from shop namespace"];
     assert_eq!(printed(plain(), looks), expected);
@@ -116,7 +116,7 @@ fn a_pod_that_is_not_waited_for_any_longer_is_said() {
 
 #[test]
 fn a_deletion_is_called_one() {
-    let a = || vec![line("a", Some(Stage::Sent))];
+    let a = || vec![line("a", Some(Stage::Evicting))];
     let looks = vec![Look { by: vec![("a", DeletionMethod::Deletion)], ..look(0, a()) }, look(1, Vec::new())];
     assert_eq!(printed(plain(), looks), ["O deleting pod shop/a", "O pod/a deleted from shop namespace"]);
     for method in [Method::Delete, Method::ForceDelete] {
@@ -143,7 +143,7 @@ fn a_deletion_is_called_one() {
 fn what_blocks_is_told_at_first_when_it_changes_and_once_a_minute() {
     let looks = vec![
         blocked(0, &[("a", "budget has 1"), ("b", "budget has 1")]),
-        look(1, vec![line("a", Some(Stage::Sent)), line("b", Some(Stage::Sent))]),
+        look(1, vec![line("a", Some(Stage::Evicting)), line("b", Some(Stage::Evicting))]),
         blocked(5, &[("a", "budget has 2"), ("b", "webhook")]),
         blocked(59, &[("a", "budget has 2"), ("b", "webhook")]),
         blocked(60, &[("a", "budget has 2"), ("b", "webhook")]),

@@ -67,22 +67,8 @@ impl NodePlan {
             let budgets = blocked.budgets.iter().map(budget).collect();
             return Some(Obstacle { pod, cause, budgets, hint: blocked.hint.clone() });
         }
-        match &line.stage {
-            Some(Stage::Paused { text, .. }) => {
-                Some(Obstacle { pod, cause: text.clone(), budgets: Vec::new(), hint: String::new() })
-            }
-            Some(
-                Stage::Waiting
-                | Stage::Sent
-                | Stage::Blocked { .. }
-                | Stage::Accepted
-                | Stage::Terminating
-                | Stage::Awaiting
-                | Stage::Refused
-                | Stage::Final { .. },
-            )
-            | None => None,
-        }
+        let Some(Stage::Paused { text, .. }) = &line.stage else { return None };
+        Some(Obstacle { pod, cause: text.clone(), budgets: Vec::new(), hint: String::new() })
     }
 }
 

@@ -120,7 +120,7 @@ fn the_last_refusal_counts_until_there_is_another_answer() {
     bench.answer("1", refusal());
     let told = only(&bench);
     bench.after(Duration::from_secs(30));
-    assert_eq!(bench.stage("1"), Some(Stage::Sent), "asked again");
+    assert_eq!(bench.stage("1"), Some(Stage::Evicting), "asked again");
     assert_eq!(only(&bench), told);
     bench.answer("1", Answer::Accepted);
     assert_eq!(blocked(bench.attempt(), bench.now), []);
@@ -156,7 +156,7 @@ fn a_holder_is_named_only_while_somebody_refuses() {
         (refusal(), true),
         (Answer::Webhook { text: "not migratable".into() }, true),
         (Answer::TwoBudgets, false),
-        (Answer::Final { text: "no right".into() }, false),
+        (Answer::Rejected { text: "no right".into() }, false),
     ] {
         let mut bench = Bench::start();
         bench.snapshot(guarded(vec![machine(), pod("2")], 1, "1"));
@@ -225,7 +225,7 @@ fn refused_and_final() {
 
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1"), pod("2")]));
-    bench.answer("1", Answer::Final { text: "no right to evict".into() });
+    bench.answer("1", Answer::Rejected { text: "no right to evict".into() });
     assert_eq!(only(&bench).cause, "no right to evict");
     assert!(!only(&bench).hint.is_empty());
 }

@@ -68,9 +68,9 @@ impl Track {
             Stage::Awaiting | Stage::Refused => true,
             Stage::Blocked { cause: Cause::Returns { .. }, .. }
             | Stage::Waiting
-            | Stage::Sent
+            | Stage::Evicting
             | Stage::Paused { .. }
-            | Stage::Final { .. } => false,
+            | Stage::Failed { .. } => false,
         }
     }
 
@@ -158,10 +158,10 @@ impl Track {
             Answer::NoEvictions => Stage::Waiting,
             Answer::Throttled { after, text } => paused(text, after),
             Answer::Denied { text } if self.denied.is_some_and(|denied| denied.lasts(now)) => {
-                Stage::Final { text }
+                Stage::Failed { text }
             }
             Answer::Retry { text } | Answer::Denied { text } => paused(text, None),
-            Answer::Final { text } => Stage::Final { text },
+            Answer::Rejected { text } => Stage::Failed { text },
         }
     }
 
@@ -170,7 +170,7 @@ impl Track {
     fn answered_terminating(&mut self, stage: Stage, now: Moment, policy: &Policy) -> Stage {
         let paused = |text| Stage::Paused { text, next: now + policy.retry.max(SHORTEST_RETRY) };
         match stage {
-            Stage::Final { text }
+            Stage::Failed { text }
             | Stage::Blocked { cause: Cause::Budget(text) | Cause::Webhook(text), .. } => paused(text),
             Stage::Blocked { cause: Cause::TwoBudgets | Cause::Returns { .. }, .. } => {
                 paused("the API server does not shorten its grace".to_owned())
@@ -180,7 +180,7 @@ impl Track {
                 self.shortened = None;
                 Stage::Terminating
             }
-            Stage::Sent
+            Stage::Evicting
             | Stage::Paused { .. }
             | Stage::Accepted
             | Stage::Terminating

@@ -64,7 +64,7 @@ impl Track {
                 is_long_ago(self.killed, policy.retry, now)
             }
             Stage::Paused { next, .. } => *next <= now,
-            Stage::Sent | Stage::Refused | Stage::Final { .. } => false,
+            Stage::Evicting | Stage::Refused | Stage::Failed { .. } => false,
         }
     }
 
@@ -83,7 +83,7 @@ impl Track {
     }
 
     fn mark_sent(&mut self, now: Moment) {
-        self.enter(Stage::Sent, now);
+        self.enter(Stage::Evicting, now);
         self.tries = self.tries.saturating_add(1);
     }
 

@@ -26,7 +26,7 @@ fn each_pod_counts_once() {
     bench.snapshot(with(vec![pod("0"), pod("1"), pod("2"), terminating("3"), pod("4"), pod("5"), stays]));
     bench.answer("1", refusal());
     bench.answer("2", Answer::Throttled { after: None, text: "busy".into() });
-    bench.answer("4", Answer::Final { text: "no".into() });
+    bench.answer("4", Answer::Rejected { text: "no".into() });
     bench.answer("5", Answer::Accepted);
     let left = vec![pod("1"), pod("2"), terminating("3"), pod("4"), pod("5")];
     bench.snapshot(with(left));
@@ -83,7 +83,7 @@ fn details_for_each_kind_of_wait() {
     assert_eq!(told(Answer::Accepted), "");
     assert_eq!(told(Answer::Webhook { text: "not today".into() }), "not today");
     assert_eq!(told(Answer::Retry { text: "conflict".into() }), "conflict");
-    assert_eq!(told(Answer::Final { text: "no right".into() }), "no right");
+    assert_eq!(told(Answer::Rejected { text: "no right".into() }), "no right");
     assert!(told(Answer::TwoBudgets).contains("more than one PodDisruptionBudget"));
     let mut bench = Bench::start();
     let mut awaited = pod("1");

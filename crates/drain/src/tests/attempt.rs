@@ -207,9 +207,9 @@ fn a_refused_pod_that_comes_later_fails_only_at_the_end() {
 fn final_answers_fail_early_only_when_nothing_else_can_move() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1"), pod("2")]));
-    bench.answer("1", Answer::Final { text: "no rights".into() });
+    bench.answer("1", Answer::Rejected { text: "no rights".into() });
     assert_eq!(bench.outcome(), None);
-    bench.answer("2", Answer::Final { text: "no rights".into() });
+    bench.answer("2", Answer::Rejected { text: "no rights".into() });
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
 }
 
@@ -318,8 +318,12 @@ fn the_servers_retry_after_is_honoured() {
 fn late_answers_are_recognised_by_the_attempt() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1")]));
-    bench.send(Event::Answer { attempt: 7, uid: "1".into(), answer: Answer::Final { text: "old".into() } });
-    assert_eq!(bench.stage("1"), Some(Stage::Sent));
+    bench.send(Event::Answer {
+        attempt: 7,
+        uid: "1".into(),
+        answer: Answer::Rejected { text: "old".into() },
+    });
+    assert_eq!(bench.stage("1"), Some(Stage::Evicting));
     bench.send(Event::Cancel);
     assert_eq!(bench.answer("1", Answer::Accepted), []);
     assert_eq!(bench.state, State::Idle);
@@ -378,14 +382,14 @@ fn what_another_attempt_asked_for_is_not_ours() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1")]));
     bench.send(Event::Answer { attempt: 2, uid: "1".into(), answer: Answer::Accepted });
-    assert_eq!(bench.stage("1"), Some(Stage::Sent));
+    assert_eq!(bench.stage("1"), Some(Stage::Evicting));
     let findings = Arc::new(Findings { trouble: vec!["x".into()], ..Findings::default() });
     bench.send(Event::Found { attempt: 2, findings: Arc::clone(&findings) });
     assert_eq!(*bench.attempt().findings(), Findings::default());
     bench.send(Event::Found { attempt: 1, findings: Arc::clone(&findings) });
     assert_eq!(*bench.attempt().findings(), *findings);
     bench.send(Event::Relisted { attempt: 2, result: Ok(Arc::new(with(vec![]))) });
-    assert_eq!(bench.stage("1"), Some(Stage::Sent));
+    assert_eq!(bench.stage("1"), Some(Stage::Evicting));
     assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
     bench.send(Event::Relisted { attempt: 2, result: Ok(Arc::new(with(vec![]))) });
     assert_eq!(bench.outcome(), None);
@@ -552,7 +556,7 @@ fn denial() -> Answer {
 fn deny(bench: &mut Bench, seconds: u64) -> u32 {
     let mut evictions = 0;
     for _ in 0..seconds * 10 {
-        if bench.stage("1") == Some(Stage::Sent) {
+        if bench.stage("1") == Some(Stage::Evicting) {
             evictions += 1;
             bench.answer("1", denial());
         }
@@ -571,7 +575,7 @@ fn a_denied_eviction_is_tried_again_and_final_only_when_that_lasts() {
     assert!(matches!(bench.stage("1"), Some(Stage::Paused { ref text, .. }) if text.contains("no right")));
     deny(&mut bench, 30);
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
-    assert!(matches!(bench.stage("1"), Some(Stage::Final { ref text }) if text.contains("no right")));
+    assert!(matches!(bench.stage("1"), Some(Stage::Failed { ref text }) if text.contains("no right")));
 }
 
 #[test]
@@ -581,7 +585,7 @@ fn a_denial_that_passes_costs_nothing_and_begins_anew() {
         bench.snapshot(guarded(vec![pod("1")], 0, "v1"));
         deny(&mut bench, 25);
         bench.after(Duration::from_secs(25));
-        assert_eq!(bench.stage("1"), Some(Stage::Sent), "{between:?}");
+        assert_eq!(bench.stage("1"), Some(Stage::Evicting), "{between:?}");
         bench.answer("1", between.clone());
         deny(&mut bench, 29);
         assert_eq!(bench.outcome(), None, "{between:?}");

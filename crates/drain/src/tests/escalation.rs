@@ -73,7 +73,7 @@ fn webhooks_and_two_budgets_count_as_refusals_and_trouble_does_not() {
         (Answer::TwoBudgets, true),
         (Answer::Throttled { after: None, text: text() }, false),
         (Answer::Retry { text: text() }, false),
-        (Answer::Final { text: text() }, false),
+        (Answer::Rejected { text: text() }, false),
     ] {
         let mut bench = refused_under(MaxRetries::Times(0));
         let effects = bench.answer("1", answer.clone());
@@ -126,7 +126,7 @@ fn deletions(bench: &mut Bench, pods: &mut Vec<crate::view::PodView>, seconds: u
             .attempt()
             .pods()
             .values()
-            .filter(|track| *track.stage() == Stage::Sent)
+            .filter(|track| *track.stage() == Stage::Evicting)
             .map(|track| (track.id().uid.clone(), track.by()))
             .collect();
         for (uid, by) in sent {
@@ -193,7 +193,7 @@ fn a_budget_that_lets_pods_go_begins_the_count_anew() {
         assert_eq!(deletions(&mut bench, &mut pods, 50, true), [] as [u64; 0]);
         // The budget has room for one: the next eviction is accepted.
         bench.snapshot(guarded(pods.clone(), 1, &format!("{}", bench.now.0)));
-        let sent = bench.attempt().pods().values().find(|track| *track.stage() == Stage::Sent);
+        let sent = bench.attempt().pods().values().find(|track| *track.stage() == Stage::Evicting);
         let sent = sent.expect("one is asked again").id().uid.clone();
         bench.answer(&sent, Answer::Accepted);
         pods.retain(|pod| pod.id.uid != sent);

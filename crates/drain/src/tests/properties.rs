@@ -141,7 +141,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         Just(Answer::Throttled { after: None, text: text() }),
         Just(Answer::Retry { text: text() }),
         Just(Answer::Denied { text: text() }),
-        Just(Answer::Final { text: text() }),
+        Just(Answer::Rejected { text: text() }),
     ]
 }
 
@@ -317,7 +317,7 @@ impl Seen<'_> {
 
     fn in_flight_is_limited(&self) {
         let sent = attempt(self.after).map_or(0, |attempt| {
-            attempt.pods().values().filter(|track| *track.stage() == Stage::Sent).count()
+            attempt.pods().values().filter(|track| *track.stage() == Stage::Evicting).count()
         });
         assert!(sent <= self.policy.concurrency, "{sent} in flight");
     }
@@ -379,7 +379,7 @@ impl Seen<'_> {
     fn turns_are_limited(&self) {
         let Some(attempt) = attempt(self.after).filter(|_| self.sends() && !self.is_forced()) else { return };
         let sent = attempt.pods().values().filter(|track| track.is_stateful() && track.since() == self.now);
-        if sent.filter(|track| *track.stage() == Stage::Sent).count() > 0 {
+        if sent.filter(|track| *track.stage() == Stage::Evicting).count() > 0 {
             // Pods that others had sent away before us have turns as well.
             let others = attempt
                 .turns()

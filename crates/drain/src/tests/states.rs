@@ -28,22 +28,8 @@ thread_local! {
 /// A pod enters a stage. Called by the machine itself: within one step a pod can go through several stages.
 pub(crate) fn note(from: Option<&Stage>, to: &Stage) {
     if from.map(std::mem::discriminant) != Some(std::mem::discriminant(to)) {
-        let arrow = (from.map_or("[*]", name), name(to));
+        let arrow = (from.map_or("[*]", Stage::name), to.name());
         OF_PODS.with_borrow_mut(|arrows| arrows.insert((arrow.0.to_owned(), arrow.1.to_owned())));
-    }
-}
-
-fn name(stage: &Stage) -> &'static str {
-    match stage {
-        Stage::Waiting => "Waiting",
-        Stage::Sent => "Sent",
-        Stage::Blocked { .. } => "Blocked",
-        Stage::Paused { .. } => "Paused",
-        Stage::Accepted => "Accepted",
-        Stage::Terminating => "Terminating",
-        Stage::Awaiting => "Awaiting",
-        Stage::Refused => "Refused",
-        Stage::Final { .. } => "Final",
     }
 }
 

@@ -105,7 +105,7 @@ fn half_a_second_of_a_rule_is_not_asked_for_for_ever() {
 fn a_refused_shortening_is_told_and_tried_again_and_fails_nothing() {
     let policy = Policy { grace_period: Some(seconds(3)), ..Policy::device() };
     for answer in [
-        Answer::Final { text: "no".into() },
+        Answer::Rejected { text: "no".into() },
         Answer::Webhook { text: "no".into() },
         Answer::Retry { text: "no".into() },
     ] {

@@ -251,7 +251,7 @@ fn a_driver_is_not_evicted_while_a_volume_hangs_on_it() {
 fn all_of_the_lowest_order_refused_for_good_is_stuck() {
     let mut bench = bench(|policy| policy.rules = ordered(&[("db", 10)]));
     bench.snapshot(with(vec![pod("1"), app("2", "db")]));
-    bench.answer("1", Answer::Final { text: "no".into() });
+    bench.answer("1", Answer::Rejected { text: "no".into() });
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
 }
 

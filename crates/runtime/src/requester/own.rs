@@ -26,12 +26,7 @@ impl OwnRequest {
     pub(super) fn new(wall: Timestamp, before: Option<&Self>, published: Option<GoTime>) -> Self {
         let ours = |time: &GoTime| before.is_some_and(|before| before.has_made(*time));
         let replaces = published.filter(ours).unwrap_or_default();
-        let mut requested_at = GoTime::from(wall);
-        // The time identifies the request. After a wall clock jumped back, the same time could be used twice.
-        while ours(&requested_at) || published == Some(requested_at) {
-            let later = requested_at.timestamp().checked_add(SignedDuration::from_nanos(1));
-            requested_at = later.unwrap_or(Timestamp::UNIX_EPOCH).into();
-        }
+        let requested_at = unused_time(wall, |time| ours(&time) || published == Some(time));
         Self { requested_at, replaces, seen_other_status: false }
     }
 
@@ -39,6 +34,17 @@ impl OwnRequest {
     pub(super) fn has_made(&self, requested_at: GoTime) -> bool {
         !requested_at.is_zero() && [self.requested_at, self.replaces].contains(&requested_at)
     }
+}
+
+/// The time for a new request: now, or the next nanosecond that `is_used` does not know. The time identifies the request,
+/// and after the wall clock jumped back or stood still, the same time could be used twice.
+pub fn unused_time(wall: Timestamp, is_used: impl Fn(GoTime) -> bool) -> GoTime {
+    let mut time = GoTime::from(wall);
+    while is_used(time) {
+        let later = time.timestamp().checked_add(SignedDuration::from_nanos(1));
+        time = later.unwrap_or(Timestamp::UNIX_EPOCH).into();
+    }
+    time
 }
 
 /// A memory of whether the status has changed since the publication. That matters only for EVE's zedkube, whose

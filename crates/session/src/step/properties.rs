@@ -98,7 +98,7 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         Just(drain::Answer::Accepted),
         Just(drain::Answer::Gone),
         Just(drain::Answer::Budget(BudgetRefusal::default())),
-        Just(drain::Answer::Final { text: String::new() }),
+        Just(drain::Answer::Rejected { text: String::new() }),
     ];
     let cordoned = (any_node(), any::<bool>()).prop_map(|(node, before)| {
         let cordoned_by = (!before).then(|| OWNER.into());

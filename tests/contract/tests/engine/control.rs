@@ -399,7 +399,8 @@ pub(crate) async fn crowd(scene: &Scene<'_>, number: usize) -> Result<()> {
 /// Runs the drain to its end; returns the greatest number of evictions that it had under way.
 async fn most_at_a_time(mut drain: Drain) -> Result<usize> {
     let mut most = 0;
-    let count = |drain: &Drain| drain.lines().iter().filter(|line| line.stage == Some(Stage::Sent)).count();
+    let count =
+        |drain: &Drain| drain.lines().iter().filter(|line| line.stage == Some(Stage::Evicting)).count();
     let over = |drain: &Drain| {
         most = most.max(count(drain));
         drain.ended().map(drop)

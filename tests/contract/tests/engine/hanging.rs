@@ -72,7 +72,8 @@ pub(crate) async fn an_eviction_that_is_never_answered_is_sent_again(target: &Ta
     scene.place.pods(&[("a", Ready)]).await?;
     scene.fails(target.as_fake().context(FAKE_ONLY)?, Fault::on("create", "pods/eviction", Effect::Hang));
     let mut drain = scene.drain(patient());
-    until(&mut drain, "it is sent", |drain| (stage(drain, "a") == Some(Stage::Sent)).then_some(())).await?;
+    until(&mut drain, "it is sent", |drain| (stage(drain, "a") == Some(Stage::Evicting)).then_some(()))
+        .await?;
     let words = |drain: &Drain| {
         let Some(Stage::Paused { text, .. }) = stage(drain, "a") else { return None };
         Some(text)

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::link::{Link, call_error, tell};
 
 /// Lists all nodes and finds ours among them; answers with [`Event::NodesListed`].
-pub(crate) fn look(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
+pub(crate) fn list(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         let result = all_nodes(&link).await.map(|nodes| NodeList {
             own: identify(&nodes, &identity).map(|found| found.node).map_err(|problem| NoNode {
@@ -32,11 +32,11 @@ pub(crate) fn probe(link: Link, node: String, serial: u32, events: mpsc::Sender<
     });
 }
 
-/// What this machine knows about itself, to find its own Node.
-pub(crate) fn identity(
+/// The names and IDs of this machine, by which its own Node is found.
+pub fn identity(
     node_name: Option<String>,
-    machine_id: Option<&str>,
-    boot_id: &str,
+    machine_id: Option<String>,
+    boot_id: Option<String>,
     info: Option<&EdgeNodeInfo>,
 ) -> Identity {
     let host_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
@@ -45,8 +45,8 @@ pub(crate) fn identity(
         device_id: info.map(|info| info.device_id.clone()),
         device_name: info.map(|info| info.device_name.clone()),
         host_name,
-        machine_id: machine_id.map(str::to_owned),
-        boot_id: Some(boot_id.to_owned()),
+        machine_id,
+        boot_id,
     }
 }
 
