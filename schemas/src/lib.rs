@@ -54,7 +54,7 @@ pub use gate::{
     gate,
 };
 pub use gotime::{GoTime, GoTimeError};
-pub use known::{Check, check_of};
+pub use known::{Check, check_of, checks};
 pub use membership::{KnownHolders, Membership, OtherHolders, OwnCordon};
 pub use node_agent::{
     ActedCommand, ActionRecord, BootReason, DeviceAction, DeviceActionState, DeviceTrial, NodeAgentStatus,
