@@ -12,7 +12,7 @@
 //! | [`health`] | the result of the site's health command |
 //! | [`restoring`] | uncordoning the node again |
 //! | [`forcing`] | what an operator has ordered |
-//! | [`shown`] | what NodeDrainStatus shows, and since when |
+//! | [`published`] | what NodeDrainStatus shows, and since when |
 //! | `preconditions`, `cordoning`, `attempting`, `complete`, `forced` | one phase of the drain each ([`phase`]) |
 //!
 //! [`state`] holds all of them and what follows from several of them together; [`mod@record`] is the part that survives
