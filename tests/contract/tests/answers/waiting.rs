@@ -194,7 +194,7 @@ pub(crate) async fn t21_a_finalizer_holds_the_pod(target: &Target) -> Result<()>
     let found = blocked(&drain, "a").context("the pod is not reported")?;
     assert!(found.cause.starts_with("still terminating "), "{found:?}");
     assert!(found.cause.ends_with("held by finalizers example.org/hold"), "{found:?}");
-    assert!(found.hint.contains("who has to remove example.org/hold"), "{found:?}");
+    assert!(found.hint.contains("which controller has to remove example.org/hold"), "{found:?}");
     let said = line(&drain, "a").context("no line")?.detail;
     assert!(said.ends_with("held by finalizers example.org/hold"), "{said}");
 
