@@ -1,0 +1,207 @@
+//! A device: its files, and its agents, each on a thread with a runtime of its own, as a process would have.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use anyhow::Result;
+use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey};
+use runtime::flags::Assignment;
+use runtime::{AgentFlags, Stop};
+use schemas::{Agent, DeviceLine, DeviceOpsCmd, Operation, agent, parse};
+use tokio::sync::Notify;
+
+use crate::kernel::{self, Task};
+
+/// The file in which nodeagent's dry run records its actions.
+const ACTIONS: &str = "/persist/device-actions.jsonl";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const MACHINE_ID: &str = "/etc/machine-id";
+/// Not in `/run`, which a boot empties.
+const KUBECONFIG: &str = "/etc/kubeconfig";
+
+/// An agent that runs.
+#[derive(Debug)]
+struct Running {
+    agent: Agent,
+    task: Task,
+    killed: Arc<Notify>,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+impl Running {
+    /// Ends the thread: from now on nothing that it does has an effect.
+    fn kill(self) {
+        kernel::kill(self.task);
+        self.killed.notify_one();
+        // A panic of a dead agent means nothing: all its calls fail.
+        drop(self.thread.join());
+    }
+}
+
+/// A device, which is a node of the cluster.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// The root of its files.
+    pub(crate) root: Root,
+    /// The name of its Node.
+    pub(crate) node: String,
+    boot: u32,
+    running: BTreeMap<&'static str, Running>,
+    controller: Option<(Publisher<DeviceOpsCmd>, AgentLock)>,
+}
+
+impl Device {
+    /// A device before its first boot.
+    pub(crate) fn new(root: Root, node: &str, kubeconfig: &str) -> Result<Self> {
+        let device =
+            Self { root, node: node.to_owned(), boot: 0, running: BTreeMap::new(), controller: None };
+        device.write(KUBECONFIG, kubeconfig)?;
+        device.write(MACHINE_ID, &device.machine_id())?;
+        Ok(device)
+    }
+
+    pub(crate) fn machine_id(&self) -> String {
+        format!("{:0>32}", self.node.replace('-', "0"))
+    }
+
+    pub(crate) fn boot_id(&self) -> String {
+        format!("{}-boot-{}", self.node, self.boot)
+    }
+
+    fn write(&self, path: &str, text: &str) -> Result<()> {
+        let path = self.root.join(path);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    fn flags(&self) -> AgentFlags {
+        let set = |key: &str| Assignment { key: key.to_owned(), value: "true".to_owned() };
+        AgentFlags {
+            root: self.root.path().to_owned(),
+            node: Some(self.node.clone()),
+            kubeconfig: Some(self.root.join(KUBECONFIG)),
+            set: vec![set("device.dry-run"), set("baseos.dry-run")],
+            ..AgentFlags::default()
+        }
+    }
+
+    /// Begins a boot, with an empty `/run` unless it is kept.
+    pub(crate) fn begin_boot(&mut self, keeps_run: bool) -> Result<()> {
+        self.controller = None;
+        let run = self.root.join("/run");
+        if !keeps_run && run.exists() {
+            fs::remove_dir_all(&run)?;
+        }
+        fs::create_dir_all(run)?;
+        self.boot += 1;
+        self.write(BOOT_ID, &self.boot_id())?;
+        let lock = AgentLock::acquire(&self.root, agent::CONTROLLER)?;
+        let commands = Publisher::open(&self.root, agent::CONTROLLER, Persistence::Volatile, &lock)?;
+        self.controller = Some((commands, lock));
+        Ok(())
+    }
+
+    /// Publishes a command of the controller.
+    pub(crate) fn command(&mut self, operation: Operation, counter: u32, is_wanted: bool) -> Result<()> {
+        let Some((commands, _)) = &mut self.controller else { return Ok(()) };
+        let command = DeviceOpsCmd { counter, desired_state: is_wanted, ..DeviceOpsCmd::default() };
+        commands.publish(&TopicKey::parse(operation.name())?, &command)?;
+        Ok(())
+    }
+
+    /// Starts an agent, as a service manager would. Does nothing if it runs.
+    pub(crate) fn start(&mut self, agent: Agent) {
+        if self.running.contains_key(agent.name()) {
+            return;
+        }
+        let killed = Arc::new(Notify::new());
+        let (flags, end) = (self.flags(), Arc::clone(&killed));
+        let name = format!("{} {}", self.node, agent.name());
+        let (task, thread) = kernel::spawn(&name, move || run(agent, &flags, &end));
+        self.running.insert(agent.name(), Running { agent, task, killed, thread });
+    }
+
+    /// Kills an agent. True if it ran.
+    pub(crate) fn kill(&mut self, agent: Agent) -> bool {
+        self.running.remove(agent.name()).map(Running::kill).is_some()
+    }
+
+    /// The agent dies soon, in the middle of a call that changes something.
+    pub(crate) fn kill_soon(&self, agent: Agent, calls: u32) {
+        if let Some(running) = self.running.get(agent.name()) {
+            kernel::kill_after(running.task, calls);
+        }
+    }
+
+    /// The agents that have died or ended since the last call: None if it was killed, otherwise why it has ended.
+    pub(crate) fn take_ended(&mut self) -> Vec<(Agent, Option<String>)> {
+        let is_over = |running: &&Running| kernel::is_dead(running.task) || running.thread.is_finished();
+        let over: Vec<Agent> = self.running.values().filter(is_over).map(|running| running.agent).collect();
+        let mut ended = Vec::new();
+        for agent in over {
+            let Some(running) = self.running.remove(agent.name()) else { continue };
+            if kernel::is_dead(running.task) {
+                running.kill();
+                ended.push((agent, None));
+                continue;
+            }
+            let why = match running.thread.join() {
+                Ok(Ok(())) => "without a reason".to_owned(),
+                Ok(Err(error)) => error,
+                Err(_) => "by a panic".to_owned(),
+            };
+            ended.push((agent, Some(why)));
+        }
+        ended
+    }
+
+    /// The actions that nodeagent has written down.
+    pub(crate) fn actions(&self) -> Vec<DeviceLine> {
+        let text = fs::read_to_string(self.root.join(ACTIONS)).unwrap_or_default();
+        text.lines().filter_map(|line| parse(line.as_bytes()).ok()).collect()
+    }
+}
+
+/// One agent, as a process would run it (`ebb::agents`).
+fn run(agent: Agent, flags: &AgentFlags, killed: &Notify) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = killed.notified() => Ok(()),
+            result = Box::pin(work(agent, flags)) => result,
+        }
+    });
+    runtime.shutdown_background();
+    result
+}
+
+async fn work(agent: Agent, flags: &AgentFlags) -> Result<(), String> {
+    let stop = Stop::new();
+    let started = runtime::Agent::start(agent.wire_name(), flags).await.map_err(said)?;
+    let ended = match agent {
+        Agent::Zedkube => Box::pin(started.run(stop, zedkube::run)).await.map(|result| result.map_err(said)),
+        Agent::DeviceOp => {
+            Box::pin(started.run(stop, device_op::run)).await.map(|result| result.map_err(said))
+        }
+        Agent::Nodeagent => {
+            Box::pin(started.run(stop, nodeagent::run)).await.map(|result| result.map_err(said))
+        }
+        Agent::Baseos => Box::pin(started.run(stop, baseos::run)).await.map(|result| result.map_err(said)),
+    };
+    ended.map_err(said)?
+}
+
+fn said(error: impl std::error::Error + 'static) -> String {
+    runtime::error_chain(&error)
+}

@@ -1,0 +1,180 @@
+//! A kernel for threads of this process: one runs at a time, and time passes only when all of them wait.
+//!
+//! A managed thread gives up its turn where it would wait: in `epoll_wait`, `poll`, a futex or `pthread_join`. The
+//! kernel then chooses the next thread, by the seed, among those that can go on. If there is none, the clock moves to
+//! the next deadline. So a history depends on its seed only.
+
+mod calls;
+mod changes;
+mod real;
+mod sockets;
+mod state;
+
+pub(crate) use state::Task;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use state::{State, Wait};
+
+/// True while a history runs.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static STATE: Mutex<State> = Mutex::new(State::new());
+
+thread_local! {
+    /// The task of this thread; 0 for a thread that is not managed.
+    static TASK: Cell<u32> = const { Cell::new(0) };
+    /// The thread runs code of the kernel, for which time and waiting are real.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The managed task of this thread, unless it is in the kernel's own code.
+fn current() -> Option<Task> {
+    if !IS_ON.load(Ordering::Relaxed) || IS_INSIDE.get() {
+        return None;
+    }
+    let task = TASK.get();
+    (task != 0).then_some(Task(task))
+}
+
+/// Runs code of the kernel.
+fn inside<T>(run: impl FnOnce() -> T) -> T {
+    let before = IS_INSIDE.replace(true);
+    let result = run();
+    IS_INSIDE.set(before);
+    result
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives up the turn until `wait` is over and the kernel chooses this task again.
+fn give_up(task: Task, wait: Wait) {
+    inside(|| {
+        let turn = {
+            let mut state = state();
+            state.waits(task, wait);
+            let next = state.choose();
+            if next == task {
+                return;
+            }
+            state.hand_over(next);
+            state.turn_of(task)
+        };
+        turn.take();
+    });
+}
+
+/// Waits for the first turn of a new task, on its own thread.
+fn begin(task: Task) {
+    TASK.set(task.0);
+    inside(|| {
+        let turn = state().turn_of(task);
+        turn.take();
+    });
+}
+
+/// Ends the task of this thread and passes the turn on.
+fn end(task: Task) {
+    TASK.set(0);
+    inside(|| {
+        let mut state = state();
+        state.ends(task);
+        let next = state.choose();
+        state.hand_over(next);
+    });
+}
+
+/// Runs a history: `world` is its first task, and the threads that it starts are managed as well.
+pub(crate) fn run<T>(seed: u64, world: impl FnOnce() -> T) -> T {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    real::stay_on_core(usize::try_from(seed).unwrap_or_default() % cores);
+    let first = inside(|| {
+        let mut state = state();
+        *state = State::with_seed(seed);
+        state.add("world")
+    });
+    TASK.set(first.0);
+    IS_ON.store(true, Ordering::Relaxed);
+    let result = world();
+    IS_ON.store(false, Ordering::Relaxed);
+    TASK.set(0);
+    result
+}
+
+/// Starts a thread with this name. Its task is what [`kill`] takes.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> (Task, std::thread::JoinHandle<T>) {
+    inside(|| state().name_next(name));
+    let thread = std::thread::spawn(run);
+    (inside(|| state().newest()), thread)
+}
+
+/// From now on nothing that the task does has an effect; what waits in it may end.
+pub(crate) fn kill(task: Task) {
+    inside(|| state().kill(task));
+}
+
+/// The task dies in the middle of a call: the next one but `calls` that changes something. [`is_dead`] tells when.
+pub(crate) fn kill_after(task: Task, calls: u32) {
+    inside(|| state().kill_after(task, calls));
+}
+
+/// True if the task was killed.
+pub(crate) fn is_dead(task: Task) -> bool {
+    inside(|| state().is_dead(task))
+}
+
+/// One of so many calls that change something lets other tasks go first; 0 is none.
+pub(crate) fn set_yields(one_of: u64) {
+    inside(|| state().set_yields(one_of));
+}
+
+/// A random number below `limit`.
+pub(crate) fn below(limit: u64) -> u64 {
+    inside(|| state().random() % limit.max(1))
+}
+
+/// Waits until another task changes a file, or until this time.
+pub(crate) fn wait_for_change(until: u64) {
+    if let Some(task) = current() {
+        give_up(task, Wait::Change { until });
+        inside(|| state().changes_are_seen());
+    }
+}
+
+/// The files that were put in place since the last call: who wrote, and the path.
+pub(crate) fn take_writes() -> Vec<(String, String)> {
+    inside(|| state().take_writes())
+}
+
+/// Adds a line to the story, unless the task is dead.
+pub(crate) fn add_line(line: String) {
+    let task = TASK.get();
+    inside(|| {
+        let mut state = state();
+        if !state.is_dead(Task(task)) {
+            state.add_line(line);
+        }
+    });
+}
+
+/// The story since the last call.
+pub(crate) fn take_lines() -> Vec<String> {
+    inside(|| state().take_lines())
+}
+
+/// Simulated time since the beginning of the history, in nanoseconds.
+pub(crate) fn now() -> u64 {
+    inside(|| state().now())
+}
+
+/// The name of the task that runs; empty outside a history.
+pub(crate) fn task_name() -> String {
+    let task = TASK.get();
+    inside(|| state().name_of(Task(task)))
+}
