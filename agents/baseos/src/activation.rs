@@ -7,12 +7,13 @@ use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
+use runtime::siblings::NOT_TAKEN_LIMIT_MS;
 use schemas::{BaseOsConfig, BaseOsHoldState, SwState, Verdict};
 
 use crate::effect::{Effect, between};
 use crate::facts::{Configured, Facts};
 use crate::need::{Need, config_in_effect, need};
-use crate::nodeagent::{has_released, is_busy, reboot_failure, reboot_obstacle};
+use crate::nodeagent::{has_released, is_busy, prepares, reboot_failure, reboot_obstacle};
 use crate::record::{Accepted, Failure, Stage};
 use crate::showing::show;
 use crate::state::{Phase, State};
@@ -113,6 +114,9 @@ fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: 
     next.record.request = facts.drain.own;
     adopt(next, facts);
     let mut effects = advance(next, facts, now, policy);
+    if next.phase != Phase::Activated {
+        next.not_taken_since = None;
+    }
     if facts.left_running.is_some_and(|until_ms| until_ms <= now.boot_ms) {
         effects.push(Effect::EndLeftRunning);
     }
@@ -231,12 +235,22 @@ fn activated(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     let Some((config, need)) = wanted(next, facts, policy) else {
         return;
     };
+    let not_booted = |next: &mut State, error: String| {
+        next.record.failed = Some(Failure { error, at_ms: now.boot_ms, is_drain: false });
+        next.record.setbacks = next.record.setbacks.saturating_add(1);
+    };
     if next.record.failed.is_some() {
         next.phase = Phase::Failed;
     } else if let Some(error) = reboot_failure(&facts.nodeagent, &config.content_tree_uuid) {
-        next.record.failed = Some(Failure { error: error.to_owned(), at_ms: now.boot_ms, is_drain: false });
+        not_booted(next, error.to_owned());
     } else if need == Need::Activation || facts.frozen.is_some() || !facts.drain.is_open() {
         next.phase = Phase::Deferred;
+    } else if need == Need::Reboot {
+        let is_prepared = prepares(&facts.nodeagent, &config.content_tree_uuid);
+        let error = facts.nodeagent.not_taken(is_prepared, &mut next.not_taken_since, now.boot_ms);
+        if let Some(error) = error {
+            not_booted(next, error);
+        }
     }
 }
 
@@ -259,9 +273,14 @@ fn failed(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     }
     let is_due = next.record.failed.as_ref().is_none_or(|failure| {
         let needs_no_pause = failure.is_drain && facts.drain.needs_no_pause;
-        needs_no_pause || next_try(failure.at_ms, policy.retry).is_due(now.boot_ms)
+        let pause = failure.pause(next.record.setbacks, policy.retry);
+        needs_no_pause || next_try(failure.at_ms, pause).is_due(now.boot_ms)
     });
-    if is_due || counter(&next.record.current) != before {
+    let is_anew = counter(&next.record.current) != before;
+    if is_anew {
+        next.record.setbacks = 0;
+    }
+    if is_due || is_anew {
         next.record.failed = None;
         next.phase = Phase::of(&next.record);
     }
@@ -390,6 +409,9 @@ fn wake(next: &State, now: Moment) -> Option<u64> {
         (Phase::Deferred, _) if !next.obstacle.is_empty() => Some(soon),
         (Phase::Idle | Phase::Failed, _) if next.record.request.is_some() => Some(soon),
         (Phase::Failed, Some(NextTry::At(at))) => Some(at),
+        (Phase::Activated, _) => {
+            next.not_taken_since.map(|since| since.saturating_add(NOT_TAKEN_LIMIT_MS).max(now.boot_ms))
+        }
         _ => None,
     }
 }

@@ -35,6 +35,15 @@ pub(crate) fn reboot_failure<'a>(nodeagent: &'a NodeAgentView, uuid: &str) -> Op
     is_about.then_some(action.error.as_str())
 }
 
+/// True if nodeagent prepares the reboot into this image, or takes the device down for whatever reason.
+pub(crate) fn prepares(nodeagent: &NodeAgentView, uuid: &str) -> bool {
+    nodeagent.action.as_ref().is_some_and(|action| match action.state {
+        DeviceActionState::Taken => nodeagent.is_running && action.content_tree_uuid == uuid,
+        DeviceActionState::Acting => true,
+        DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
+    })
+}
+
 /// True if nodeagent can no longer reboot into the image. Valid only for a snapshot that was read after BaseOsHold
 /// was cleared.
 pub(crate) fn has_released(nodeagent: &NodeAgentView) -> bool {

@@ -7,7 +7,7 @@ use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
 use runtime::activation_lock::ActivationLock;
 use runtime::clock::Moment;
 use runtime::freeze::freeze;
-use runtime::machine::{EffectError, OpenError, Shell};
+use runtime::machine::{EffectError, OpenError, Shell, log_line};
 use runtime::refused::ToldRefusals;
 use runtime::settings::{self, VersionSource};
 use runtime::siblings::NodeAgentView;
@@ -200,7 +200,8 @@ impl Shell for BaseosShell {
         let line = line_of(after);
         if is_first || line != line_of(before) {
             let hold = &after.hold;
-            tracing::info!("baseOsHandleStatusUpdateUUID: {line}; {}{}", hold.blocked_by, hold.release);
+            let line = log_line([&line, &hold.blocked_by, &hold.release]);
+            tracing::info!("baseOsHandleStatusUpdateUUID: {line}");
         }
     }
 }

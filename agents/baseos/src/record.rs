@@ -1,6 +1,8 @@
 //! The images that are accepted, started and finished: the part of the state that survives a crash and a power cut.
 
 use runtime::OwnRequest;
+use runtime::retry::doubled;
+use runtime::settings::Retry;
 use schemas::{BaseOsConfig, SCHEMA_VERSION, Topic};
 use serde::{Deserialize, Serialize};
 use text::one_line;
@@ -28,6 +30,8 @@ pub struct ActivationRecord {
     pub asked_for: String,
     /// The failure of the last attempt. While it is set, a pause runs.
     pub failed: Option<Failure>,
+    /// Failures of the reboot into the current image in a row: the pause doubles with each.
+    pub setbacks: u32,
     /// The started images and their results, the newest last.
     pub images: Vec<ImageRecord>,
 }
@@ -52,6 +56,13 @@ pub struct Failure {
     pub at_ms: u64,
     /// The drain failed, not nodeagent.
     pub is_drain: bool,
+}
+
+impl Failure {
+    /// The pause before the next attempt, after this number of failures of the reboot in a row.
+    pub(crate) fn pause(&self, setbacks: u32, retry: Retry) -> Retry {
+        if self.is_drain { retry } else { doubled(retry, setbacks) }
+    }
 }
 
 /// The last activation of an image.
@@ -185,14 +196,15 @@ impl ActivationRecord {
     /// Ends the current image. Its drain request serves no other image.
     pub(crate) fn drop_current(&mut self) {
         self.current = None;
-        self.failed = None;
+        (self.failed, self.setbacks) = (None, 0);
         self.asked_for = String::new();
     }
 
     /// The record as a new boot goes on from it.
     pub(crate) fn in_new_boot(self, boot_id: &str) -> Self {
         let current = self.current.map(|current| Accepted { carried_over: true, ..current });
-        Self { boot_id: boot_id.to_owned(), current, asked_for: String::new(), failed: None, ..self }
+        let asked_for = String::new();
+        Self { boot_id: boot_id.to_owned(), current, asked_for, failed: None, setbacks: 0, ..self }
     }
 }
 

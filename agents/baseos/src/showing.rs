@@ -202,7 +202,8 @@ fn retry_hint(next: &State) -> String {
 
 fn shown_next_try(next: &State, now: Moment, policy: Policy) -> Option<ShownTry> {
     let failure = next.record.failed.as_ref().filter(|_| next.phase == Phase::Failed)?;
-    Some(ShownTry::after(next.next_try, failure.at_ms, policy.retry, now))
+    let pause = failure.pause(next.record.setbacks, policy.retry);
+    Some(ShownTry::after(next.next_try, failure.at_ms, pause, now))
 }
 
 fn statuses(next: &State, facts: &Facts, needs: Needs, now: Moment) -> BTreeMap<String, BaseOsStatus> {

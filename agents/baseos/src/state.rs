@@ -27,6 +27,8 @@ pub struct State {
     pub(crate) next_try: Option<ShownTry>,
     /// The reason why the image has to wait, other than the gate; empty if there is none.
     pub(crate) obstacle: String,
+    /// Since when nodeagent has not prepared the reboot into the activated image, in milliseconds of this boot.
+    pub(crate) not_taken_since: Option<u64>,
     /// Number of the last activate command, so that the answer of an older one is ignored.
     pub(crate) serial: u32,
     /// True after `resume` or a failed effect: the files may differ from this state, so the next step writes them
@@ -79,7 +81,18 @@ impl State {
             if hold.boot_id.is_empty() || hold.boot_id == boot_id { hold } else { BaseOsHold::default() };
         let release = one_line(&hold.release, MOST_RELEASE_BYTES);
         let hold = BaseOsHold { release, ..hold };
-        Self { record, phase, hold, statuses, next_try, obstacle, serial: 0, is_unsure: true }
+        let not_taken_since = None;
+        Self {
+            record,
+            phase,
+            hold,
+            statuses,
+            next_try,
+            obstacle,
+            not_taken_since,
+            serial: 0,
+            is_unsure: true,
+        }
     }
 
     /// The state after an effect failed: as read from the files (`resumed`). Exception: while the activate command

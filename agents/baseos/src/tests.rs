@@ -292,3 +292,33 @@ async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
     device.until_hold(Activated).await;
     device.stop().await;
 }
+
+/// baseos is killed while its command writes. The command runs in a session of its own, so that the end of this test's
+/// baseos leaves it alone, as the end of a killed process does.
+#[tokio::test]
+async fn f4_the_next_baseos_waits_for_a_command_that_was_left_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, end) = (folder.path().join("begun"), folder.path().join("end"));
+    let script =
+        format!("echo begun >> {}; until [ -e {} ]; do sleep 0.01; done", begun.display(), end.display());
+    let command = format!(r#"["setsid", "--wait", "sh", "-c", "{script}"]"#);
+    let mut device = Device::start(&[("baseos.activate", &command)]).await;
+    device.want(agent::CONTROLLER, 1, true);
+    device.drain(DrainStatus::Complete).await;
+    let starts = || std::fs::read_to_string(&begun).unwrap_or_default().lines().count();
+    device.until_hold(BaseOsHoldState::Activating).await;
+    while starts() == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+
+    device.machine.kill().await;
+    device.run().await;
+    let speaks = |hold: Option<&BaseOsHold>| hold.is_some_and(|hold| !hold.blocked_by.is_empty());
+    let hold = until(&mut device.hold, &TopicKey::global(), speaks).await.unwrap();
+    assert!(hold.blocked_by.starts_with("a command of an earlier baseos runs"), "{hold:?}");
+    assert_eq!((hold.state, starts()), (BaseOsHoldState::Activating, 1));
+    std::fs::File::create(&end).unwrap();
+    let hold = device.until_hold(Failed).await;
+    assert!(hold.blocked_by.starts_with("interrupted"), "{hold:?}");
+    assert_eq!(starts(), 1, "one writer");
+}

@@ -36,7 +36,10 @@ pub fn boot_millis() -> u64 {
     // Linux has had this clock since 2.6.39, so the call cannot fail. If it did, 0 makes every wait longer and none
     // shorter.
     let millis = clock_gettime(ClockId::CLOCK_BOOTTIME).map(|time| Duration::from(time).as_millis());
-    millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0)
+    let millis = millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0);
+    #[cfg(test)]
+    let millis = millis + testing::passed_millis() + testing::suspended_millis();
+    millis
 }
 
 /// Milliseconds since this boot without suspend, for measuring how long another process does or does not do
@@ -44,7 +47,10 @@ pub fn boot_millis() -> u64 {
 pub fn awake_millis() -> u64 {
     // As in `boot_millis`.
     let millis = clock_gettime(ClockId::CLOCK_MONOTONIC).map(|time| Duration::from(time).as_millis());
-    millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0)
+    let millis = millis.ok().and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0);
+    #[cfg(test)]
+    let millis = millis + testing::passed_millis();
+    millis
 }
 
 /// The present wall clock time, never for decisions.
@@ -62,6 +68,40 @@ fn shift(wall: Timestamp, now_ms: u64, boot_ms: u64) -> Timestamp {
     let ahead = wall.saturating_add(Duration::from_millis(boot_ms.saturating_sub(now_ms)));
     let behind = |time: Timestamp| time.saturating_sub(Duration::from_millis(now_ms.saturating_sub(boot_ms)));
     ahead.and_then(behind).unwrap_or(Timestamp::MAX)
+}
+
+/// Time that passes at once, awake or in suspend, for the tests of this crate. It passes in one thread.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    thread_local! {
+        static PASSED_MS: Cell<u64> = const { Cell::new(0) };
+        static SUSPENDED_MS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn add(clock: &Cell<u64>, time: Duration) {
+        clock.set(clock.get() + u64::try_from(time.as_millis()).unwrap());
+    }
+
+    /// This time passes on both clocks.
+    pub(crate) fn pass(time: Duration) {
+        PASSED_MS.with(|clock| add(clock, time));
+    }
+
+    /// The machine is suspended for this time.
+    pub(crate) fn suspend(time: Duration) {
+        SUSPENDED_MS.with(|clock| add(clock, time));
+    }
+
+    pub(super) fn passed_millis() -> u64 {
+        PASSED_MS.get()
+    }
+
+    pub(super) fn suspended_millis() -> u64 {
+        SUSPENDED_MS.get()
+    }
 }
 
 #[cfg(test)]
@@ -86,5 +126,13 @@ mod tests {
         let first = boot_millis();
         assert!(first > 0);
         assert!(boot_millis() >= first);
+    }
+
+    #[test]
+    fn only_the_boot_clock_counts_suspend() {
+        let (boot, awake) = (boot_millis(), awake_millis());
+        testing::suspend(Duration::from_hours(1));
+        assert!(boot_millis() >= boot + 3_600_000);
+        assert!(awake_millis() < awake + 3_600_000);
     }
 }

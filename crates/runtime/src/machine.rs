@@ -119,6 +119,11 @@ pub struct RunError {
     source: OpenError,
 }
 
+/// A line for the log: the parts that are not empty, separated by semicolons.
+pub fn log_line(parts: [&str; 3]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
 /// Runs an agent until `stop` is requested.
 pub async fn run<H: Shell>(context: AgentContext, stop: Stop) -> Result<(), RunError> {
     let mut shell = H::open(&context).map_err(|source| RunError { agent: H::NAME, source })?;

@@ -125,3 +125,12 @@ async fn what_comes_from_beside_is_not_lost_by_a_failure() {
         ["look at 0", "is 0", "0, not 2: disk full", "0, not 2: disk full", "write 2", "is 2", "look at 2"]
     );
 }
+
+#[test]
+fn a_line_of_the_log_has_separated_parts() {
+    assert_eq!(
+        log_line(["reboot 2: deferred", "all slots are taken", "wait"]),
+        "reboot 2: deferred; all slots are taken; wait"
+    );
+    assert_eq!(log_line(["no operation is pending", "", ""]), "no operation is pending");
+}

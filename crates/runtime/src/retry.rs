@@ -14,6 +14,21 @@ pub fn pause_after(failures: u32) -> Duration {
     FAILED_WRITE.after(failures)
 }
 
+/// Upper limit of the pause after failures that are not the drain's.
+const LONGEST_PAUSE: Duration = Duration::from_hours(24);
+
+/// The pause after this number of failures in a row that are not the drain's. It doubles up to a day, because every
+/// attempt empties the node.
+pub fn doubled(retry: Retry, failures: u32) -> Retry {
+    match retry {
+        Retry::Never => Retry::Never,
+        Retry::After(pause) => {
+            let backoff = Backoff { first: pause, longest: LONGEST_PAUSE.max(pause) };
+            Retry::After(backoff.after(failures))
+        }
+    }
+}
+
 /// The next attempt after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextTry {

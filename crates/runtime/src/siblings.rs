@@ -9,6 +9,11 @@ use crate::error_chain;
 /// Limit in bytes for the texts of nodeagent that are shown.
 const MOST_WORDS: usize = 512;
 
+/// Limit for nodeagent to take a command, or the reboot into an image, in milliseconds. Normally it takes one within a
+/// second. After the limit the requester gives up, so that the node is uncordoned and its slot released. It is as long
+/// as zedkube may be away by default (`drain.start.timeout`).
+pub const NOT_TAKEN_LIMIT_MS: u64 = 10 * 60 * 1000;
+
 /// True if the agent runs ([`pubsub::presence()`]), or if that cannot be found out.
 pub fn is_running(root: &Root, agent: &str) -> bool {
     presence(root, agent).map_or_else(
@@ -47,6 +52,27 @@ impl NodeAgentView {
             action.error = one_line(&action.error, MOST_WORDS);
         }
         Self { is_running, action }
+    }
+
+    /// Counts how long nodeagent has not prepared what was handed over to it. `since` is when that began; `is_prepared`
+    /// is true if nodeagent's action is about it. Returns at the limit why the command failed, and what to do.
+    pub fn not_taken(&self, is_prepared: bool, since: &mut Option<u64>, now_ms: u64) -> Option<String> {
+        if is_prepared {
+            *since = None;
+            return None;
+        }
+        let since = *since.get_or_insert(now_ms);
+        if now_ms.saturating_sub(since) < NOT_TAKEN_LIMIT_MS {
+            return None;
+        }
+        let minutes = NOT_TAKEN_LIMIT_MS / 60_000;
+        Some(if self.is_running {
+            format!(
+                "nodeagent runs, but has not taken the command for {minutes} min: see its log, restart it"
+            )
+        } else {
+            format!("nodeagent has not run for {minutes} min: start it with `ebb nodeagent`")
+        })
     }
 
     /// nodeagent's state; None if it cannot be read.

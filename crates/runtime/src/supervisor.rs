@@ -80,15 +80,19 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
 
     async fn keep_until_stopped(&mut self) {
         while !self.stop.is_requested() {
-            for agent in self.keeper.due(clock::awake_millis()) {
-                self.start_agent(agent);
-            }
-            self.wait().await;
-            self.reap();
-            self.end_hung();
-            if let Err(error) = self.lock.keep() {
-                tracing::warn!("the lock file of {} was removed: {}", self.lock.agent(), error_chain(&error));
-            }
+            self.turn().await;
+        }
+    }
+
+    async fn turn(&mut self) {
+        for agent in self.keeper.due(clock::awake_millis()) {
+            self.start_agent(agent);
+        }
+        self.wait().await;
+        self.reap();
+        self.end_hung();
+        if let Err(error) = self.lock.keep() {
+            tracing::warn!("the lock file of {} was removed: {}", self.lock.agent(), error_chain(&error));
         }
     }
 
@@ -221,4 +225,77 @@ impl<S: FnMut(Agent) -> io::Result<Pid>> Supervisor<S> {
 
 fn again(pause: Pause) -> String {
     format!("starting it again in {} s", pause.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use schemas::agent;
+
+    use super::*;
+    use crate::liveness::ENDED_AFTER;
+
+    /// Processes that end with the test.
+    struct Processes(Vec<Child>);
+
+    impl Drop for Processes {
+        fn drop(&mut self) {
+            for child in &mut self.0 {
+                // It may have ended already.
+                child.kill().ok();
+            }
+        }
+    }
+
+    /// The agent is a real process that is stopped, and whose touch file stays old. It does not hear SIGTERM, so it is
+    /// killed, and started again. Time passes as fast as the parent looks at its agents.
+    ///
+    /// The parent reaps all children of its process: nextest gives each test one of its own.
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stands_still_is_killed_and_started_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        pubsub::store::create_folder(&root.lock_folder_of(agent::ZEDKUBE)).unwrap();
+        fs::File::create(root.touch(agent::ZEDKUBE)).unwrap();
+        let lock = AgentLock::acquire(&root, agent::EBB).unwrap();
+        let mut processes = Processes(Vec::new());
+        let start = |_| {
+            let child = Command::new("sleep").arg("600").spawn()?;
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+            kill(pid, Signal::SIGSTOP)?;
+            processes.0.push(child);
+            Ok(pid)
+        };
+        let mut parent = Supervisor::new(&[Agent::Zedkube], lock, start).unwrap();
+        let began = clock::awake_millis();
+        parent.start_agent(Agent::Zedkube);
+        let first = parent.keeper.running();
+        let an_hour = async {
+            for _ in 0..3600 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                clock::testing::pass(Duration::from_secs(1));
+                #[expect(clippy::disallowed_methods, reason = "the kernel needs real time to end a process")]
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let is_ended = async {
+            while parent.keeper.running() == first {
+                parent.turn().await;
+            }
+        };
+        tokio::select! {
+            () = an_hour => panic!("it was not ended"),
+            () = is_ended => {}
+        }
+        let lived = Duration::from_millis(clock::awake_millis() - began);
+        assert!(ENDED_AFTER <= lived, "it lived for {lived:?}");
+        while parent.keeper.running().is_empty() {
+            clock::testing::pass(Duration::from_secs(1));
+            parent.turn().await;
+        }
+        assert_ne!(parent.keeper.running(), first);
+        drop(parent);
+        assert_eq!(processes.0.len(), 2);
+    }
 }

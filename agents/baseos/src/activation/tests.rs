@@ -752,3 +752,28 @@ fn f13_no_drain_for_a_reboot_that_will_not_be() {
     sim.run();
     assert!(sim.zedkube.request.is_some());
 }
+
+/// An activated image without a nodeagent keeps the node cordoned and its slot taken: that ends after a while, is said,
+/// and is tried again less and less often.
+#[test]
+fn f12_an_image_that_nobody_reboots_into_gives_the_node_back() {
+    let mut sim = activated();
+    sim.nodeagent.is_running = false;
+    sim.run();
+    for pause in [RETRY_MS, 2 * RETRY_MS] {
+        sim.sleep(NOT_TAKEN_LIMIT_MS - 1);
+        assert_eq!(sim.hold.state, BaseOsHoldState::Activated);
+        sim.sleep(1);
+        assert_eq!((sim.hold.state, sim.zedkube.request.clone()), (BaseOsHoldState::Failed, None));
+        assert!(sim.hold.blocked_by.contains("start it with `ebb nodeagent`"), "{}", sim.hold.blocked_by);
+        sim.sleep(pause - 1);
+        assert_eq!(sim.zedkube.request, None);
+        sim.sleep(1);
+        assert!(sim.zedkube.request.is_some());
+        sim.answer(DrainStatus::Complete);
+    }
+    sim.nodeagent.is_running = true;
+    sim.nodeagent(Taken);
+    sim.sleep(10 * NOT_TAKEN_LIMIT_MS);
+    assert_eq!(sim.hold.state, BaseOsHoldState::Activated, "hooks and inhibitors take their time");
+}

@@ -289,6 +289,28 @@ async fn a_release_without_a_drain_is_a_warning() {
     }
 }
 
+/// The name and the reason come from the line of the agent's own request, and from no other.
+#[tokio::test]
+async fn who_forced_an_answer_and_why_is_in_the_release() {
+    let mut device = Device::new(&[]).await;
+    device.zedkube.start();
+    let mut requester = device.requester(None);
+    let own = ask(&mut requester);
+    let line = |publisher: &str, by: &str| RequestLine {
+        publisher: publisher.to_owned(),
+        requested_at: own.requested_at,
+        answer: DrainStatus::Complete,
+        outcome: Some(schemas::Outcome::Forced),
+        by: by.to_owned(),
+        ..RequestLine::default()
+    };
+    let requests = vec![line(agent::BASEOSMGR, "bob: image"), line(agent::ZEDAGENT, "alice: store closed")];
+    device.zedkube.publish(&NodeDrainReport { requests, ..report(&[]) });
+    let gate = requester.ask();
+    assert!(gate.release.starts_with("NOT DRAINED: "), "{}", gate.release);
+    assert!(gate.release.ends_with(" (alice: store closed)"), "{}", gate.release);
+}
+
 /// D7: before EVE's zedkube has published anything, EVE's agents take the device down undrained.
 #[tokio::test]
 async fn d7_an_absent_zedkube_is_waited_for_within_limits() {
@@ -319,6 +341,19 @@ async fn d7_an_absent_zedkube_is_waited_for_within_limits() {
     assert_eq!(requester.verdict(70 * MINUTE), away(0));
     assert_eq!(requester.verdict(79 * MINUTE), away(9));
     assert_eq!(requester.verdict(80 * MINUTE), Verdict::Proceed(ProceedReason::ZedkubeAway));
+}
+
+/// zedkube is suspended with the machine, so that time is no absence.
+#[tokio::test]
+async fn a_suspend_is_no_absence_of_zedkube() {
+    let device = Device::new(&[("drain.start.timeout", "10m")]).await;
+    let mut requester = device.requester(None);
+    ask(&mut requester);
+    let waits = |verdict| matches!(verdict, Verdict::Defer(DeferReason::Away { absent_ms, .. }) if absent_ms < MINUTE);
+    assert!(waits(requester.ask().verdict));
+    clock::testing::suspend(Duration::from_hours(1));
+    let verdict = requester.ask().verdict;
+    assert!(waits(verdict), "{verdict:?}");
 }
 
 /// A person removes zedkube's files while zedkube runs and serves its sockets. Seen on a device that then went down

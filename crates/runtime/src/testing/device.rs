@@ -83,6 +83,13 @@ impl TestDevice {
         tokio::time::timeout(Duration::from_secs(2), task).await.expect("ends within 2 s").unwrap();
     }
 
+    /// Ends the agent at once, as a kill does: it writes nothing any more.
+    pub async fn kill(&mut self) {
+        let (_, task) = self.running.take().unwrap();
+        task.abort();
+        assert!(task.await.is_err_and(|error| error.is_cancelled()), "the agent was running");
+    }
+
     /// True if the agent has neither ended nor panicked.
     pub fn is_running(&self) -> bool {
         self.running.as_ref().is_some_and(|(_, task)| !task.is_finished())
