@@ -57,8 +57,8 @@ impl fmt::Display for Operation {
 
 /// A command of one source, or a recorded counter; EVE's struct. Keys `reboot`, `shutdown`, `poweroff`.
 ///
-/// The last two fields are ours. They are written only if they are true, so that everything that EVE reads or writes
-/// has EVE's form. They count only in a command that a person gave.
+/// The last four fields are ours. They are written only if they are true or have text, so that everything that EVE reads
+/// or writes has EVE's form. They count only in a command that a person gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DeviceOpsCmd {
@@ -77,6 +77,12 @@ pub struct DeviceOpsCmd {
     /// The operator said `--without-record`: this command is carried out although `/persist` takes no record of it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub without_record: bool,
+    /// The person who gave the command; also in the reboot reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// The person's reason for the command; also in the reboot reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// For serde, which passes a reference.
@@ -208,6 +214,10 @@ pub struct DeviceOpStatus {
     pub counter: u32,
     /// Source of the operation's command.
     pub source: Source,
+    /// The person who gave the operation's command; empty if no person did, or if it is not known.
+    pub by: String,
+    /// That person's reason for the command; empty if there is none.
+    pub reason: String,
     /// State of the gate.
     pub state: DeviceOpState,
     /// Time since when the gate is in this state.

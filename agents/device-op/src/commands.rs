@@ -186,12 +186,13 @@ pub(crate) fn overdue_counters(record: &OperationRecord, facts: &Facts) -> Vec<E
     all_kinds().filter_map(due).collect()
 }
 
-/// The effect that writes this command into its counter file, in EVE's form (without `now` and `without_record`);
-/// None if the file holds the counter already.
+/// The effect that writes this command into its counter file, in EVE's form (without our own fields); None if
+/// the file holds the counter already.
 fn counter(kind: Kind, command: DeviceOpsCmd, facts: &Facts) -> Option<Effect> {
     let is_recorded = facts.recorded(kind) == Recorded::Counter(command.counter);
-    let in_eves_form = |command| DeviceOpsCmd { now: false, without_record: false, ..command };
-    (!is_recorded).then(|| Effect::Counter(kind, in_eves_form(command)))
+    let DeviceOpsCmd { counter, desired_state, ops_time, .. } = command;
+    let in_eves_form = DeviceOpsCmd { counter, desired_state, ops_time, ..DeviceOpsCmd::default() };
+    (!is_recorded).then_some(Effect::Counter(kind, in_eves_form))
 }
 
 fn accepted_command(record: &OperationRecord, kind: Kind) -> Option<DeviceOpsCmd> {

@@ -1,16 +1,12 @@
 //! Why an accepted command may not request its drain yet, and how long the pause after a failure is.
 
-use std::time::Duration;
-
+use runtime::retry::doubled;
 use runtime::settings::Retry;
-use schemas::{Backoff, Operation};
+use schemas::Operation;
 
 use crate::facts::Facts;
 use crate::operation::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
-
-/// Upper limit of the pause after failures of nodeagent (a failed drain has a fixed pause).
-const LONGEST_PAUSE: Duration = Duration::from_hours(24);
 
 /// Reason shown while a command waits for one without a record, which goes first because its record is in `/run`
 /// alone.
@@ -50,15 +46,7 @@ fn lacks_means(accepted: &Accepted, facts: &Facts) -> bool {
     }
 }
 
-/// The pause after this failure. It doubles with each failure of nodeagent in a row, because every attempt empties
-/// the node.
+/// The pause after this failure. It doubles with each failure of nodeagent in a row.
 pub(crate) fn pause(failure: &Failure, setbacks: u32, policy: &Policy) -> Retry {
-    match policy.retry {
-        Retry::Never => Retry::Never,
-        Retry::After(pause) if failure.is_drain => Retry::After(pause),
-        Retry::After(pause) => {
-            let backoff = Backoff { first: pause, longest: LONGEST_PAUSE.max(pause) };
-            Retry::After(backoff.after(setbacks))
-        }
-    }
+    if failure.is_drain { policy.retry } else { doubled(policy.retry, setbacks) }
 }

@@ -13,6 +13,12 @@ use crate::facts::{Commanded, Kind, all_kinds};
 /// Limit in bytes for the time in a command, which is only displayed.
 const MOST_TIME: usize = 64;
 
+/// Limit in bytes for the author of a command, who is only displayed.
+const MOST_BY: usize = 64;
+
+/// Limit in bytes for the author's reason. nodeagent cuts the whole reboot reason at 1024 bytes.
+const MOST_REASON: usize = 512;
+
 /// Reads the command of this source from its file, not from a subscription: a subscription cannot tell an absent item
 /// from one that is being written.
 pub(crate) fn command(root: &Root, (source, operation): Kind) -> Commanded {
@@ -22,11 +28,14 @@ pub(crate) fn command(root: &Root, (source, operation): Kind) -> Commanded {
     match read_item::<DeviceOpsCmd>(root, source.agent(), Persistence::Volatile, &key) {
         Ok(Some(command)) => {
             let ops_time = one_line(&command.ops_time, MOST_TIME);
-            // `--now` and `--without-record` count only in a command of an operator.
+            // `--now`, `--without-record`, author and reason count only in a command of an operator.
             let is_person = source == Source::Person;
+            let of_person = |text: &str, most| if is_person { one_line(text, most) } else { String::new() };
+            let by = of_person(&command.by, MOST_BY);
+            let reason = of_person(&command.reason, MOST_REASON);
             let now = command.now && is_person;
             let without_record = command.without_record && is_person && operation == Operation::Reboot;
-            Commanded::Given(DeviceOpsCmd { ops_time, now, without_record, ..command })
+            Commanded::Given(DeviceOpsCmd { ops_time, now, without_record, by, reason, ..command })
         }
         Ok(None) if has_folder(root, source) => Commanded::Absent,
         Ok(None) => Commanded::NoFolder,

@@ -8,7 +8,7 @@ use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
-use runtime::siblings::NodeAgentView;
+use runtime::siblings::{NOT_TAKEN_LIMIT_MS, NodeAgentView};
 use schemas::{DeviceAction, DeviceActionState, Operation, Verdict};
 
 use crate::commands;
@@ -22,11 +22,6 @@ use crate::state::{AfterRelease, Phase, State};
 /// Poll interval for nodeagent's lock while device-op waits for it, in milliseconds: a lock that is released causes
 /// no event.
 const LOOK_AT_LOCK_MS: u64 = 1000;
-
-/// Limit for nodeagent to take a command, in milliseconds. Normally it takes one within a second. After the limit
-/// device-op gives the command up, so that the node is uncordoned and its slot released. It is as long as zedkube may
-/// be away by default (`drain.start.timeout`).
-const NOT_TAKEN_LIMIT_MS: u64 = 10 * 60 * 1000;
 
 /// Poll interval for a freeze that ends at a set time, in milliseconds: the wall clock may jump.
 const LOOK_AT_FREEZE_MS: u64 = 60_000;
@@ -216,20 +211,7 @@ fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now: Moment) {
         DeviceActionState::Acting => true,
         DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
     });
-    if is_prepared {
-        next.not_taken_since = None;
-        return;
-    }
-    let since = *next.not_taken_since.get_or_insert(now.boot_ms);
-    if now.boot_ms.saturating_sub(since) >= NOT_TAKEN_LIMIT_MS {
-        let minutes = NOT_TAKEN_LIMIT_MS / 60_000;
-        let error = if *is_running {
-            format!(
-                "nodeagent runs, but has not taken the command for {minutes} min: see its log, restart it"
-            )
-        } else {
-            format!("nodeagent has not run for {minutes} min: start it with `ebb nodeagent`")
-        };
+    if let Some(error) = facts.nodeagent.not_taken(is_prepared, &mut next.not_taken_since, now.boot_ms) {
         fail(&mut next.record, current, error, now);
     }
 }

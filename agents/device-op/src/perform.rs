@@ -5,7 +5,7 @@ use pubsub::{
     Backup, PathWatch, Persistence, PublishError, Publisher, Root, StoreError, Subscription, TopicKey,
 };
 use runtime::clock::Moment;
-use runtime::machine::{EffectError, OpenError, Shell};
+use runtime::machine::{EffectError, OpenError, Shell, log_line};
 use runtime::siblings::NodeAgentView;
 use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, error_chain};
 use schemas::{
@@ -160,7 +160,8 @@ impl Shell for DeviceOpShell {
         let line = line_of(after);
         if is_first || line != line_of(before) {
             let shown = &after.shown;
-            tracing::info!("scheduleDeviceOperation: {line}; {}{}", shown.blocked_by, shown.release);
+            let line = log_line([&line, &shown.blocked_by, &shown.release]);
+            tracing::info!("scheduleDeviceOperation: {line}");
         }
         let known = &before.shown.commands;
         after.shown.commands.iter().filter(|line| !known.contains(line)).for_each(log_command);

@@ -4,10 +4,12 @@ use runtime::clock::Moment;
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
-use schemas::{CommandLine, CommandState, DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION};
+use schemas::{
+    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, GoTime, Operation, SCHEMA_VERSION,
+};
 
 use crate::commands::is_taken_back;
-use crate::facts::{Facts, Kind, all_kinds};
+use crate::facts::{Commanded, Facts, Kind, all_kinds};
 use crate::holding::{hold, next_up, pause};
 use crate::operation::{Policy, is_acting};
 use crate::record::Accepted;
@@ -41,7 +43,35 @@ pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: &Policy
 
 fn command(next: &State, current: Accepted) -> (Operation, String) {
     let Accepted { operation, counter, source, .. } = current;
-    (operation, format!("{operation} command, counter {counter} of {source}: {}", next.shown.release))
+    let DeviceOpStatus { release, .. } = &next.shown;
+    let by = commanded_by(&next.shown);
+    (operation, format!("{operation} command, counter {counter} of {source}: {release}{by}"))
+}
+
+/// Who gave the shown command and why, as the end of a sentence; empty if neither is known. It comes last because the
+/// reboot reason is cut at its end if it is too long.
+fn commanded_by(shown: &DeviceOpStatus) -> String {
+    let by = if shown.by.is_empty() { String::new() } else { format!(" by {}", shown.by) };
+    let why = if shown.reason.is_empty() { String::new() } else { format!(" ({})", shown.reason) };
+    if by.is_empty() && why.is_empty() { String::new() } else { format!("; commanded{by}{why}") }
+}
+
+/// Author of the command, and the author's reason, from the command's file. While the file does not have this command
+/// (it is being written, or the command is being taken back), the texts shown before are kept.
+fn author(next: &State, current: Accepted, facts: &Facts) -> (String, String) {
+    let shown = &next.shown;
+    match facts.command(current.kind()) {
+        Commanded::Given(DeviceOpsCmd { counter, desired_state: true, by, reason, .. })
+            if *counter == current.counter =>
+        {
+            (by.clone(), reason.clone())
+        }
+        Commanded::Given(_) | Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => {
+            let is_shown = (shown.operation, shown.counter, shown.source)
+                == (Some(current.operation), current.counter, current.source);
+            if is_shown { (shown.by.clone(), shown.reason.clone()) } else { Default::default() }
+        }
+    }
 }
 
 /// DeviceOpStatus with the reason why an effect failed. None while the status releases an operation: that must not be
@@ -70,6 +100,7 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
     let state = if given_up.is_some() { DeviceOpState::Failed } else { state };
     let failed = |line: &CommandLine| Accepted::new((line.source, line.operation), line.counter);
     let current = current.or_else(|| given_up.map(failed));
+    let (by, reason) = current.map_or_else(Default::default, |current| author(next, current, facts));
     let blocked_by = match state {
         DeviceOpState::Idle | DeviceOpState::Deferred | DeviceOpState::Failed => {
             with_refused(blocked_by, &facts.refused)
@@ -81,6 +112,8 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
         operation: current.map(|current| current.operation),
         counter: current.map_or(0, |current| current.counter),
         source: current.map_or_else(Default::default, |current| current.source),
+        by,
+        reason,
         state,
         since: GoTime::ZERO,
         blocked_by,

@@ -7,8 +7,8 @@ use text::one_line;
 
 use crate::record::OperationRecord;
 
-/// Limit in bytes for the release text that is read back from DeviceOpStatus; device-op writes shorter ones.
-const MOST_RELEASE_BYTES: usize = 4096;
+/// Limit in bytes for each text that is read back from DeviceOpStatus; device-op writes shorter ones.
+const MOST_TEXT_BYTES: usize = 4096;
 
 /// All that decisions need besides the facts. Owned by one loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +73,9 @@ impl State {
         boot_id: &str,
     ) -> Self {
         let record = record.map_or_else(|| OperationRecord::new(boot_id), OperationRecord::within_limits);
-        let release = one_line(&shown.release, MOST_RELEASE_BYTES);
-        let shown = DeviceOpStatus { release, ..shown };
+        let bounded = |text: &str| one_line(text, MOST_TEXT_BYTES);
+        let (release, by, reason) = (bounded(&shown.release), bounded(&shown.by), bounded(&shown.reason));
+        let shown = DeviceOpStatus { release, by, reason, ..shown };
         let is_new_boot = record.boot_id != boot_id;
         let phase = if is_new_boot { Phase::NewBoot } else { Phase::of(&record) };
         Self { record, phase, shown, command, not_taken_since: None, next_try: None, is_unsure: true }

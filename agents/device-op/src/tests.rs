@@ -4,7 +4,7 @@ use pubsub::{Subscription, TopicKey};
 use runtime::testing::{TestDevice, until};
 use schemas::{
     DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DrainRequester,
-    DrainStatus, NodeDrainRequest, NodeDrainStatus, Operation, Source, ZedAgentStatus, agent, parse,
+    DrainStatus, NodeDrainRequest, NodeDrainStatus, Operation, Outcome, Source, ZedAgentStatus, agent, parse,
 };
 
 /// A device on which device-op runs.
@@ -130,6 +130,59 @@ async fn from_the_command_to_nodeagent() {
     let commanded = device.until_commanded(Some(Operation::Reboot)).await;
     assert!(commanded.requested_reboot_reason.contains("reboot command, counter 2"));
     device.until_status(DeviceOpState::HandedOver).await;
+    device.stop().await;
+}
+
+/// Author and reason are text of others: what is shown of them is plain, short, and on one line.
+#[tokio::test]
+async fn author_and_reason_of_a_person_are_shown_as_plain_text() {
+    let mut device = Device::new();
+    device.write("persist/status/ebb/shutdownConfig", COUNTER_1);
+    device.run().await;
+    let reason = format!(r"fan \u001b[2J swap{}", "é".repeat(600));
+    let text =
+        format!(r#"{{"Counter":2,"DesiredState":true,"OpsTime":"now","By":"alice\n","Reason":"{reason}"}}"#);
+    device.write("run/ebb/DeviceOpsCmd/shutdown.json", &text);
+    device.until_requested().await;
+    device.report(Some(DrainStatus::Complete));
+    let commanded = device.until_commanded(Some(Operation::Shutdown)).await.requested_reboot_reason;
+    assert!(commanded.contains("; commanded by alice  (fan  [2J swapé"), "{commanded}");
+    assert!(commanded.ends_with("…)"), "{commanded}");
+    let shown = device.until_status(DeviceOpState::HandedOver).await;
+    assert!(shown.reason.len() <= 512 + "…".len(), "{} bytes", shown.reason.len());
+    let counter = std::fs::read_to_string(device.path("persist/status/ebb/shutdownConfig")).unwrap();
+    assert_eq!(counter, r#"{"Counter":2,"DesiredState":true,"OpsTime":"now"}"#, "in EVE's form");
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_cannot_name_a_person_as_the_author_of_its_command() {
+    let mut device = Device::start().await;
+    let text = r#"{"Counter":2,"DesiredState":true,"OpsTime":"now","By":"alice","Reason":"fan swap"}"#;
+    device.write(&command_path(Operation::Reboot), text);
+    device.until_requested().await;
+    device.report(Some(DrainStatus::Complete));
+    let commanded = device.until_commanded(Some(Operation::Reboot)).await.requested_reboot_reason;
+    assert!(!commanded.contains("alice") && !commanded.contains("fan swap"), "{commanded}");
+    let shown = device.until_status(DeviceOpState::HandedOver).await;
+    assert_eq!((shown.by.as_str(), shown.reason.as_str()), ("", ""));
+    device.stop().await;
+}
+
+#[tokio::test]
+async fn who_forced_an_answer_and_why_is_in_the_reboots_reason() {
+    let mut device = Device::start().await;
+    device.give(Operation::Reboot, 2);
+    device.until_requested().await;
+    let mut report = device.answered(Some(DrainStatus::Complete));
+    let line = report.requests.first_mut().unwrap();
+    (line.outcome, line.by) = (Some(Outcome::Forced), "alice: store closed".to_owned());
+    device.publish(agent::ZEDKUBE, &report);
+    let reason = device.until_commanded(Some(Operation::Reboot)).await.requested_reboot_reason;
+    assert!(reason.starts_with("reboot command, counter 2 of controller: NOT DRAINED: "), "{reason}");
+    assert!(reason.ends_with(" (alice: store closed)"), "{reason}");
+    let shown = device.until_status(DeviceOpState::HandedOver).await;
+    assert!(shown.release.ends_with(" (alice: store closed)"), "{}", shown.release);
     device.stop().await;
 }
 

@@ -23,7 +23,7 @@ use crate::screen;
 use delete_pods::DeletePodsArguments;
 use result::OrderResult;
 
-pub(crate) use result::whose;
+pub(crate) use result::{left_words, whose};
 
 /// Arguments of `ebb force`.
 #[derive(Args, Debug)]

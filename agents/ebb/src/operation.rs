@@ -29,7 +29,7 @@ const OPERATOR: Source = Source::Person;
 /// Arguments of the three verbs.
 #[derive(Args, Debug)]
 pub(crate) struct OperationArguments {
-    /// Reason, shown in the answer and in the journal
+    /// Reason, shown in the answer, in the journal, and in the reboot reason
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
     /// Take the command back
@@ -123,7 +123,7 @@ fn order(
 ) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let kind = (OPERATOR, operation);
-    let given = crate::in_runtime(give(&root, operation, options))?;
+    let given = crate::in_runtime(give(&root, operation, options, why))?;
     let command = &given.command;
     record(&root, kind, command.counter, "commanded", why);
     warn_without_zedkube(&root);

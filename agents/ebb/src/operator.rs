@@ -109,8 +109,8 @@ fn quoted(word: &OsStr) -> String {
 /// Socket of journald.
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// Writes an action of an operator into the device's journal, under the name `ebb`, because the topics have no field
-/// for author and reason. Without a journal, or with another root than `/`, only the line on the screen remains.
+/// Writes an action of an operator into the device's journal, under the name `ebb`. Without a journal, or with another
+/// root than `/`, author and reason are only on the screen and in the topics that have fields for them.
 pub(crate) fn journal(root: &Root, text: &str) {
     if root.is_system() && Path::new(JOURNAL).exists() {
         // An error means that logging is set up already, because the operator wants to see the log.

@@ -65,6 +65,8 @@ pub(crate) struct Service {
     doubt_until: Moment,
     /// The cluster is never called: the process only carries an order out.
     is_offline: bool,
+    /// A call without an answer for this long, and for the time of a health check, hangs.
+    hangs_after: Duration,
 }
 
 /// The reason why the loop woke up.
@@ -125,6 +127,7 @@ impl Service {
             record_again,
             doubt_until: Moment::NEVER,
             is_offline: false,
+            hangs_after: hanging::TOO_LONG,
             is_open: false,
             time: ShownTime::new(now, clock::wall()),
             settings,
@@ -379,3 +382,7 @@ fn first_state(
 fn now() -> Moment {
     Moment(clock::boot_millis())
 }
+
+#[cfg(test)]
+#[path = "service/tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use drain::cordon::{
     ADOPTED_FROM, CORDON_REASON, CORDONED_BY, Claims, CordonChange, KEEP_CORDONED, UncordonChange,
-    cordon_change, field_manager, uncordon_change,
+    cordon_change, field_manager, renews_reason, uncordon_change,
 };
 use drain::view::NodeView;
 use kube::core::Request;
@@ -99,7 +99,8 @@ impl fmt::Display for Cordoned {
 }
 
 /// Cordons the node, and writes `owner` and `reason` into annotations, in one patch of the version just read: two calls.
-/// A node that is cordoned already is not changed: one call. After a conflict it reads again at once.
+/// A node that is cordoned already is not changed: one call. The exception is an agent's own cordon with another reason,
+/// which gets the new reason: two calls. After a conflict it reads again at once.
 pub async fn cordon(
     cluster: &Cluster,
     node: &str,
@@ -128,12 +129,14 @@ async fn set_cordon(
     reason: &str,
     dry_run: DryRun,
 ) -> Result<(NodeView, PriorCordon), CordonFailure> {
-    let change = Change {
+    let manager = field_manager(owner);
+    let whole = Change {
         spec: Some(json!({"unschedulable": true})),
         annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason}),
-        manager: field_manager(owner),
+        manager,
         dry_run,
     };
+    let reason_only = Change { spec: None, annotations: json!({CORDON_REASON: reason}), manager, dry_run };
     for _ in 0..TRIES {
         let found = match read_node(cluster, node).await {
             Ok(found) => found,
@@ -144,12 +147,22 @@ async fn set_cordon(
             CordonChange::AlreadyOurs => PriorCordon::Ours,
             CordonChange::AlreadyForeign => PriorCordon::Foreign,
         };
-        if before != PriorCordon::Schedulable {
-            return Ok((by_field(&found), before));
-        }
-        match patch(cluster, &found, &change).await {
+        let is_outdated = renews_reason(owner)
+            && dry_run == DryRun::No
+            && annotation(&found.metadata, CORDON_REASON).map(String::as_str) != Some(reason);
+        let change = match before {
+            PriorCordon::Schedulable => &whole,
+            PriorCordon::Ours if is_outdated => &reason_only,
+            PriorCordon::Ours | PriorCordon::Foreign => return Ok((by_field(&found), before)),
+        };
+        match patch(cluster, &found, change).await {
             Ok(changed) => return Ok((by_field(&changed), before)),
             Err(ApiFailure::Conflict { .. }) => {}
+            // The cordon is there, and its reason is only a text for people: no drain waits for it.
+            Err(failure) if before == PriorCordon::Ours => {
+                tracing::warn!("the reason of our cordon of node {node} stays the old one: {failure}");
+                return Ok((by_field(&found), before));
+            }
             Err(failure) => return Err(cordon_failure(node, failure)),
         }
     }

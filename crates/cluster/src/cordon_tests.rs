@@ -63,6 +63,54 @@ async fn who_owns_a_cordon() {
     }
 }
 
+/// A drain for another reason may begin while the node has our cordon from the last one.
+#[tokio::test]
+async fn an_agents_own_cordon_gets_the_reason_of_the_new_attempt() {
+    let (fake, cluster) = still_cluster();
+    cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+    fake.requests().clear();
+    let cordoned = cordon(&cluster, "edge-a", "zedkube", "update").await.unwrap();
+    assert_eq!((cordoned.before(), cordoned.node().cordoned), (PriorCordon::Ours, true));
+    assert_eq!(marks(&fake), (Some(json!(true)), Some(json!("zedkube")), Some(json!("update"))));
+    let body = json(&last(&fake, "patch", "nodes").body);
+    assert!(body["metadata"]["resourceVersion"].is_string() && body["spec"].is_null(), "{body}");
+    assert_eq!(fake.requests().count("ebb/", "*", "nodes"), 2);
+
+    fake.requests().clear();
+    cordon(&cluster, "edge-a", "zedkube", "update").await.unwrap();
+    would_cordon(&cluster, "edge-a", "zedkube", "new disk").await.unwrap();
+    assert_eq!(fake.requests().count("ebb/", "patch", "nodes"), 0, "the same reason, and a dry run");
+
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).times(3));
+    cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+    assert_eq!(marks(&fake).2, Some(json!("reboot")), "after conflicts");
+
+    let denied = Reply::forbidden("edge", "patch", "nodes", "", "edge-a");
+    fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied)));
+    let cordoned = cordon(&cluster, "edge-a", "zedkube", "update").await.unwrap();
+    assert_eq!(
+        (cordoned.before(), cordoned.node().cordoned),
+        (PriorCordon::Ours, true),
+        "a text stops no drain"
+    );
+    assert_eq!(marks(&fake).2, Some(json!("reboot")));
+}
+
+#[tokio::test]
+async fn other_cordons_keep_their_reason() {
+    for owner in ["ebb:eve", "zedkube"] {
+        let (fake, cluster) = still_cluster();
+        cordon(&cluster, "edge-a", "ebb:eve", "new disk").await.unwrap();
+        cordon(&cluster, "edge-a", owner, "ebb drain").await.unwrap();
+        assert_eq!(
+            marks(&fake),
+            (Some(json!(true)), Some(json!("ebb:eve")), Some(json!("new disk"))),
+            "{owner}"
+        );
+        assert_eq!(fake.requests().count("ebb/", "patch", "nodes"), 1, "{owner}");
+    }
+}
+
 #[tokio::test]
 async fn an_annotation_that_outlived_its_cordon_is_removed() {
     let (fake, cluster) = still_cluster();

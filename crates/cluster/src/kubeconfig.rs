@@ -142,18 +142,26 @@ impl Origin {
     /// Loads the kubeconfig. Every problem is an [`ApiFailure::Unreachable`]. Reads files, so it blocks.
     pub(crate) fn load(&self, context: Option<&str>, trust: Trust) -> Result<Description, ApiFailure> {
         let mut seen = Fingerprint::default();
-        let mut config = match (self, context) {
+        let config = match (self, context) {
             (Self::Files(paths), _) => from_files(paths, context, trust, &mut seen)?,
             (Self::InCluster, Some(context)) => {
                 return Err(broken(self, &format!("it has no contexts, so no `{context}`")));
             }
             (Self::InCluster, None) => {
-                let config = Config::incluster()
-                    .map_err(|error| ApiFailure::unreachable(format!("{self}: {error}")))?;
-                config.root_cert_file.iter().for_each(|path| seen.take(path));
-                config
+                Config::incluster().map_err(|error| ApiFailure::unreachable(format!("{self}: {error}")))?
             }
         };
+        self.describe(config, trust, seen)
+    }
+
+    /// Checks what was read, takes the source of its tokens out, and notes the certificate file of a pod.
+    fn describe(
+        &self,
+        mut config: Config,
+        trust: Trust,
+        mut seen: Fingerprint,
+    ) -> Result<Description, ApiFailure> {
+        config.root_cert_file.iter().for_each(|path| seen.take(path));
         self.check(&config)?;
         let trust = if *self == Self::InCluster { Trust::Anybody } else { trust };
         let tokens = take_tokens(&mut config.auth_info, trust);
@@ -345,4 +353,47 @@ fn broken_file(path: &Path, what: &str) -> ApiFailure {
 
 fn broken(origin: &Origin, what: &str) -> ApiFailure {
     ApiFailure::unreachable(format!("cannot use {origin}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use drain::Moment;
+
+    use super::*;
+    use crate::credentials::Tokens;
+
+    thread_local! {
+        static NOW: Cell<Moment> = const { Cell::new(Moment(0)) };
+    }
+
+    /// The kubelet replaces both files of a pod's service account while the pod runs. This is what kube says of a pod;
+    /// `Config::incluster` itself reads fixed paths, which a test does not have.
+    #[tokio::test]
+    async fn a_service_account_that_is_rotated_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (token, certificate) = (folder.path().join("token"), folder.path().join("ca.crt"));
+        #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+        let write = |path: &Path, text: &str| fs::write(path, text).unwrap();
+        write(&token, "first");
+        write(&certificate, "one");
+        let mut config = Config::new("https://10.0.0.1".parse().unwrap());
+        config.root_cert_file = Some(certificate.clone());
+        config.auth_info.token_file = Some(token.display().to_string());
+        let found = Origin::InCluster.describe(config, Trust::RootOrSelf, Fingerprint::default()).unwrap();
+        assert_eq!(found.config.auth_info.token_file, None, "kube does not read it by the wall clock");
+
+        let tokens = Tokens::of(found.tokens, || NOW.get()).unwrap();
+        let header = async || tokens.header().await.unwrap().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(header().await, "Bearer first");
+        write(&token, "second");
+        NOW.set(Moment(0) + Duration::from_secs(10));
+        assert_eq!(header().await, "Bearer second");
+
+        assert!(!found.seen.has_changed(), "the token needs no new connection");
+        write(&certificate, "another");
+        assert!(found.seen.has_changed());
+    }
 }

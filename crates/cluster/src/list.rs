@@ -4,8 +4,8 @@ use kube::core::Request;
 use kube::core::params::ListParams;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
-use crate::clock::boot_time;
 use crate::failure::ApiFailure;
 use crate::operation::Operation;
 use crate::wire::{Cluster, Reply};
@@ -90,9 +90,10 @@ impl Cluster {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Reply, ApiFailure> {
         let (pace, resource) = (self.pace(), operation.resource);
-        let (begun, deadline) = (boot_time(), pace.deadline(resource));
+        // By the clock of the deadline, which stands still while the machine is suspended.
+        let (begun, deadline) = (Instant::now(), pace.deadline(resource));
         let reply = self.call(operation, request, deadline).await;
-        let took = boot_time().since(begun);
+        let took = begun.elapsed();
         pace.learn(resource, (reply.is_ok() || took < deadline).then_some(took));
         if let Ok(reply) = &reply {
             pace.note(reply);

@@ -329,7 +329,7 @@ async fn budgets(cluster: &Cluster, found: &mut Found) {
     let versions = group.get("versions").and_then(Value::as_array).into_iter().flatten();
     let has_v1 = versions.into_iter().any(|version| version.get("version").is_some_and(|name| name == "v1"));
     if !has_v1 {
-        let hint = "bring the cluster to Kubernetes 1.21 or newer";
+        let hint = "bring the cluster to Kubernetes 1.22 or newer";
         found.add(Check::Budgets, "the API server has no PodDisruptionBudgets of policy/v1", hint);
     }
 }

@@ -77,6 +77,20 @@ async fn missing_rights_are_named_together() {
     assert_eq!(fake.requests().count("ebb/", "*", REVIEWS), 1);
 }
 
+/// Kubernetes 1.20 has v1beta1 only; the hint names the version that has evictions of policy/v1, too.
+#[tokio::test]
+async fn a_server_without_budgets_of_policy_v1_is_named() {
+    let (fake, cluster) = still_cluster();
+    let versions = json!([{"groupVersion": "policy/v1beta1", "version": "v1beta1"}]);
+    let group = Reply::json(200, &json!({"kind": "APIGroup", "name": "policy", "versions": versions}));
+    fake.faults().add(Fault::on("get", "/apis/policy", Effect::Answer(group)).always());
+    let found = preflight(&cluster, &ours(), Some(&map())).await;
+    assert_eq!(words(&found), ["Budgets"]);
+    let problem = &found.problems[0];
+    assert_eq!(problem.text, "the API server has no PodDisruptionBudgets of policy/v1");
+    assert_eq!(problem.hint, "bring the cluster to Kubernetes 1.22 or newer");
+}
+
 #[tokio::test]
 async fn whether_nodes_are_confined() {
     let (fake, cluster) = still_cluster();

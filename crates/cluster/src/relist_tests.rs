@@ -1,7 +1,10 @@
+use std::time::Duration;
+
 use drain::storage::{Attachments, ClaimView};
 use drain::view::Existence;
 use fake_cluster::{Effect, Fault, Limit, Reply, objects};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::*;
 use crate::testing::{attach, attached, connect_to, driver, pod_with_volume, still_cluster, storage_of};
@@ -69,6 +72,51 @@ async fn pages_are_as_long_as_wanted() {
         let first = fake.requests().recent().into_iter().find(|request| request.resource == "pods").unwrap();
         assert!(first.query.ends_with(last_query), "{page}: {}", first.query);
     }
+}
+
+/// The clock is paused while nothing is answered, so that no time passes; it runs for the answer.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_not_answered_gets_a_longer_deadline_until_one_is_quick() {
+    let (fake, cluster) = still_cluster();
+    let deadlines = async |lists: usize| {
+        fake.faults().add(Fault::on("list", "pods", Effect::Hang).always());
+        let mut seconds = Vec::new();
+        for _ in 0..lists {
+            let begun = Instant::now();
+            let failure = list_pods(&cluster, "edge-a").await.unwrap_err();
+            seconds.push(begun.elapsed().as_secs());
+            let limit = format!("no answer within {} s", begun.elapsed().as_secs());
+            assert!(failure.text().contains(&limit), "{failure}");
+        }
+        fake.faults().clear();
+        seconds
+    };
+    assert_eq!(deadlines(4).await, [10, 20, 40, 60]);
+    tokio::time::resume();
+    list_pods(&cluster, "edge-a").await.unwrap();
+    tokio::time::pause();
+    assert_eq!(deadlines(2).await, [10, 20]);
+}
+
+/// The clock is paused while the relist waits, and runs for the answers.
+#[tokio::test]
+async fn a_relist_begins_when_the_server_wants_to_be_asked_again() {
+    let (fake, cluster) = still_cluster();
+    let busy = Reply::text(503, "not now").header("retry-after", "30");
+    fake.faults().add(Fault::on("list", "pods", Effect::Answer(busy)));
+    relist(&cluster, "edge-a", Some(&Snapshot::default()), false).await.unwrap_err();
+    tokio::time::pause();
+    let lists = || fake.requests().count("ebb/", "list", "pods");
+    let begin = async {
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        assert_eq!(lists(), 1, "the server is left alone");
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        tokio::time::resume();
+    };
+    let last = Snapshot::default();
+    let (snapshot, ()) = tokio::join!(relist(&cluster, "edge-a", Some(&last), false), begin);
+    assert!(snapshot.is_ok(), "{snapshot:?}");
+    assert_eq!(lists(), 2);
 }
 
 /// The server has forgotten the version of the list to which the pages belong.

@@ -153,7 +153,57 @@ impl Backoff for Pauses {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::Instant;
+
     use super::*;
+
+    /// The pauses of a real watch whose server refuses each list with this Status. The clock is paused: no time passes.
+    async fn pauses_of_a_watch(asked_seconds: u32, retry_after: RetryAfter) -> Vec<Duration> {
+        let details = json!({"retryAfterSeconds": asked_seconds});
+        let status = json!({"kind": "Status", "status": "Failure", "code": 429, "message": "busy", "details": details});
+        let server = tower::service_fn(move |_: Request<Body>| {
+            let response = Response::builder().status(429).body(Body::from(status.to_string().into_bytes()));
+            std::future::ready(Ok::<_, Infallible>(response.unwrap()))
+        });
+        let pods: Api<Pod> = Api::all(kube::Client::new(server, "default"));
+        let events = follow(pods, Config::default(), "pods", retry_after);
+        let failed = events.filter_map(async |event| event.err().map(|_| Instant::now()));
+        let failed: Vec<Instant> = failed.take(9).collect().await;
+        failed.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_pauses_for_a_random_time_within_a_growing_limit() {
+        let pauses = pauses_of_a_watch(0, RetryAfter::default()).await;
+        let limits = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000].map(Duration::from_millis);
+        assert_eq!(pauses.len(), limits.len());
+        // tokio's timers have a granularity of 1 ms.
+        let slack = Duration::from_millis(2);
+        for (pause, limit) in pauses.iter().zip(limits) {
+            assert!((Pauses::SHORTEST..=limit + slack).contains(pause), "{pauses:?}");
+        }
+        assert!(pauses.iter().zip(limits).any(|(pause, limit)| *pause + slack < limit), "{pauses:?}");
+        assert_ne!(pauses, pauses_of_a_watch(0, RetryAfter::default()).await, "each watch has its own");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_waits_first_for_as_long_as_the_server_asks() {
+        // The clock that these are measured by goes on while the test runs.
+        let nearly = |seconds: u64| Duration::from_millis(seconds * 1_000 - 500);
+        let pauses = pauses_of_a_watch(20, RetryAfter::default()).await;
+        assert!(pauses.iter().all(|pause| *pause >= nearly(20)), "in the Status: {pauses:?}");
+        // A call of the same connection was told so, in a header.
+        let retry_after = RetryAfter::default();
+        retry_after.set(boot_time() + Duration::from_secs(40));
+        let pauses = pauses_of_a_watch(0, retry_after).await;
+        assert!(pauses.iter().all(|pause| *pause >= nearly(40)), "in a header: {pauses:?}");
+    }
 
     #[test]
     fn pauses_are_random_within_a_limit_that_doubles_to_thirty_seconds() {

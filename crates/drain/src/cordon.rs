@@ -8,7 +8,7 @@ use crate::view::NodeView;
 /// Annotation with the owner of the cordon: `zedkube`, or `ebb:<user>` for the command line.
 pub const CORDONED_BY: &str = "ebb.dev/cordoned-by";
 
-/// Annotation with the reason of the cordon.
+/// Annotation with the reason of the cordon: of an agent, the reason at the beginning of its last attempt to drain.
 pub const CORDON_REASON: &str = "ebb.dev/cordon-reason";
 
 /// Annotation that a person may set, with any value: zedkube then leaves the node cordoned after the reboot.
@@ -25,7 +25,17 @@ const COMMAND_LINE: &str = "ebb";
 
 /// Field manager under which `owner` writes. `metadata.managedFields` shows by it who set a field last.
 pub fn field_manager(owner: &str) -> &'static str {
-    if owner.starts_with("ebb:") { COMMAND_LINE } else { ZEDKUBE }
+    if is_person(owner) { COMMAND_LINE } else { ZEDKUBE }
+}
+
+/// True if `owner` writes a new reason onto its own cordon. An agent does. The command line keeps the reason that the
+/// person gave first: the next command has often no reason of its own, only the name of the command.
+pub fn renews_reason(owner: &str) -> bool {
+    !is_person(owner)
+}
+
+fn is_person(owner: &str) -> bool {
+    owner.starts_with("ebb:")
 }
 
 /// Signs on a node with our annotation that the cordon now belongs to another owner.
@@ -57,7 +67,7 @@ impl Claims {
 pub enum CordonChange {
     /// Set `spec.unschedulable` and both annotations, in one patch.
     Cordon,
-    /// No change: the node has our cordon already.
+    /// The node has our cordon already; at most its reason changes.
     AlreadyOurs,
     /// No change: the node has the cordon of another owner, and gets no annotation.
     AlreadyForeign,

@@ -485,7 +485,7 @@ impl Track {
         self.stage = stage;
     }
 
-    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
+    /// Moves all times by the length of an outage, during which the clocks stood still.
     pub(crate) fn delay(&mut self, away: Duration) {
         self.refused_since = self.refused_since.map(|since| since + away);
         self.escalated = self.escalated.map(|since| since + away);

@@ -205,7 +205,7 @@ impl Pods {
         self.tracks.remove(uid);
     }
 
-    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
+    /// Moves all times by the length of an outage, during which the clocks stood still.
     pub(crate) fn delay(&mut self, away: Duration) {
         self.tracks.values_mut().for_each(|track| track.delay(away));
         self.history.values_mut().for_each(|history| history.delay(away));

@@ -123,7 +123,7 @@ impl Turns {
         self.0.iter().map(end).min()
     }
 
-    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
+    /// Moves all times by the length of an outage, during which the clocks stood still.
     pub(crate) fn delay(&mut self, away: Duration) {
         for turn in &mut self.0 {
             turn.limit = turn.limit + away;

@@ -247,7 +247,7 @@ impl Volumes {
         }
     }
 
-    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
+    /// Moves all times by the length of an outage, during which the clocks stood still.
     pub(crate) fn delay(&mut self, away: Duration) {
         self.tracks.values_mut().for_each(|volume| volume.since = volume.since + away);
     }

@@ -18,7 +18,7 @@ use crate::forcing::Forcing;
 use crate::membership::{self, Listed};
 use crate::next::Next;
 use crate::phase::{Cordoning, Failed, Phase, Waiting};
-use crate::policy::Policy;
+use crate::policy::{OnUnavailable, Policy};
 use crate::record::record;
 use crate::requests::{Answer, Request};
 use crate::restoring::is_marked;
@@ -106,8 +106,10 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
         Event::Drain(event) => driver(state, event, context.now),
         Event::Tick => {}
     }
-    // An API server that was away for so long that a drain would be given up counts as asked.
-    state.has_looked |= state.api.is_away_for(context.policy.unreachable_timeout, context.now);
+    // An API server that was away for so long that a drain would be given up counts as asked. If the policy is to wait
+    // for it, only its answer counts.
+    state.has_looked |= context.policy.on_unreachable == OnUnavailable::Complete
+        && state.api.is_away_for(context.policy.unreachable_timeout, context.now);
 }
 
 /// Notes what the attempt's driver says about our node and the API server.

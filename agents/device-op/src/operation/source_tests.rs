@@ -352,6 +352,37 @@ fn an_operators_now_passes_a_freeze_and_nothing_else() {
     assert_eq!(sim.command.as_ref().unwrap().0, Reboot);
 }
 
+/// The reboot's reason must not lose its author because the command's file is just being written or taken back.
+#[test]
+fn the_author_of_a_command_is_known_as_long_as_the_command() {
+    let mut sim = Sim::new();
+    let Commanded::Given(command) = said(2, true) else { unreachable!() };
+    let (by, reason) = ("alice".to_owned(), "fan swap".to_owned());
+    let command = DeviceOpsCmd { by, reason, ..command };
+    sim.commands.insert((Person, Reboot), Commanded::Given(command.clone()));
+    sim.run();
+    sim.answer(DrainStatus::Complete);
+    let ending = "; commanded by alice (fan swap)";
+    let has_ending = |sim: &Sim| sim.command.as_ref().unwrap().1.ends_with(ending);
+    assert!(has_ending(&sim), "{:?}", sim.command);
+    sim.commands.insert((Person, Reboot), Commanded::Unreadable);
+    sim.restart();
+    assert!(has_ending(&sim), "{:?}", sim.command);
+    assert_eq!((sim.shown.by.as_str(), sim.shown.reason.as_str()), ("alice", "fan swap"));
+
+    // Too late: the take-back has another author.
+    sim.nodeagent(DeviceActionState::Acting);
+    let by = "bob".to_owned();
+    let take_back = DeviceOpsCmd { desired_state: false, by, ..command };
+    sim.commands.insert((Person, Reboot), Commanded::Given(take_back));
+    sim.run();
+    assert_eq!(sim.shown.by, "alice");
+
+    sim.boot("boot-2");
+    sim.give(Reboot, 2);
+    assert_eq!((sim.shown.counter, sim.shown.source, sim.shown.by.as_str()), (2, Controller, ""));
+}
+
 #[test]
 fn the_end_of_a_freeze_wakes() {
     let mut sim = Sim::new();

@@ -32,8 +32,8 @@ pub(crate) struct Job {
     pub(crate) began: Option<Moment>,
     pub(crate) ended: Option<Moment>,
     stage: Stage,
-    /// Last message about a watch that does not work, so that each is printed once.
-    watch_problem: String,
+    /// Last reason for waiting other than pods, so that each is printed once.
+    waits_for: String,
 }
 
 /// A change of a job.
@@ -75,7 +75,7 @@ impl Job {
             began: None,
             ended: None,
             stage: Stage::Named,
-            watch_problem: String::new(),
+            waits_for: String::new(),
         }
     }
 
@@ -166,7 +166,7 @@ impl Job {
             None => drain.wait_reason().map(|failure| failure.text().to_owned()),
         };
         if let Some(why) = wait_reason.filter(|_| drain.ended().is_none()) {
-            prints.extend(watch_problem(&self.name, self.view.has_snapshot, &mut self.watch_problem, &why));
+            prints.extend(waiting(&self.name, self.view.has_snapshot, &mut self.waits_for, &why));
         }
         let ended = drain.ended().cloned();
         prints.extend(self.reporter.see(&self.view));
@@ -243,15 +243,18 @@ fn ending(result: Result<Outcome, CordonFailure>) -> Ending {
     }
 }
 
-/// Line about a watch that does not work: some lists are missing, or all of them (`has_snapshot` false). Each reason is
-/// printed once.
-fn watch_problem(name: &str, has_snapshot: bool, printed: &mut String, why: &str) -> Option<Print> {
+/// Line about a reason for waiting other than pods: a watch that does not work, while there is no snapshot; after that a
+/// list that fails, or unknown volumes. Each reason is printed once.
+fn waiting(name: &str, has_snapshot: bool, printed: &mut String, why: &str) -> Option<Print> {
     if printed == why {
         return None;
     }
     why.clone_into(printed);
-    let (what, yet) = if has_snapshot { ("some objects of node", "") } else { ("node", " yet") };
-    Some(Print::Err(format!("{what} {name:?} cannot be watched{yet} (will retry): {why}")))
+    Some(Print::Err(if has_snapshot {
+        format!("the drain of node {name:?} waits: {why}")
+    } else {
+        format!("node {name:?} cannot be watched yet (will retry): {why}")
+    }))
 }
 
 fn ending_lines(name: &str, ending: &Ending, view: &NodeDrainView) -> Vec<Print> {

@@ -131,6 +131,11 @@ fn what_makes_no_sense_is_refused() {
         ("--on-detach-timeout=hope", "[possible values: fail, proceed]"),
         ("--output=yaml", "[possible values: text, json]"),
         ("--ignore-errors", "unexpected argument '--ignore-errors'"),
+        ("--warnings-as-errors", "unexpected argument '--warnings-as-errors'"),
+        ("--log-flush-frequency=5s", "unexpected argument '--log-flush-frequency'"),
+        ("--vmodule=x=1", "unexpected argument '--vmodule'"),
+        ("--profile=cpu", "unexpected argument '--profile'"),
+        ("--profile-output=x", "unexpected argument '--profile-output'"),
         ("pod/x", "expected resource of type node, got \"pod\""),
     ];
     for (flags, part) in cases {

@@ -135,7 +135,7 @@ pub(crate) fn whose(requested_by: DrainRequester, others: &str) -> String {
 }
 
 /// The pods that are still on the node, as a sentence.
-fn left_words(report: &NodeDrainReport) -> String {
+pub(crate) fn left_words(report: &NodeDrainReport) -> String {
     let pods = report.left();
     let unlisted = usize::try_from(report.omitted.pods).unwrap_or(usize::MAX);
     let total = pods.len().saturating_add(unlisted);

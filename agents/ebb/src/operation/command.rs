@@ -38,6 +38,7 @@ pub(super) async fn give(
     root: &Root,
     operation: Operation,
     options: CommandOptions,
+    why: &str,
 ) -> anyhow::Result<ActiveCommand> {
     peers::require(root, Agent::DeviceOp)?;
     let kind = (OPERATOR, operation);
@@ -49,10 +50,10 @@ pub(super) async fn give(
         publish(root, operation, |_| Ok(first))?;
         wait_for_first_counter(root, kind).await?;
     }
-    let mut given = give_once(root, kind, options, least).await?;
+    let mut given = give_once(root, kind, options, why, least).await?;
     if given.is_only_recorded {
         // device-op has just begun to keep counters by source, and took the command for an old one: give it again.
-        given = give_once(root, kind, options, least).await?;
+        given = give_once(root, kind, options, why, least).await?;
     }
     Ok(given)
 }
@@ -62,6 +63,7 @@ async fn give_once(
     root: &Root,
     kind: Kind,
     options: CommandOptions,
+    why: &str,
     least: u32,
 ) -> anyhow::Result<ActiveCommand> {
     let command = publish(root, kind.1, |ops_time| {
@@ -69,7 +71,8 @@ async fn give_once(
         let next = standing.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
         let counter = next.max(least);
         let CommandOptions { now, without_record } = options;
-        Ok(DeviceOpsCmd { counter, desired_state: true, ops_time, now, without_record })
+        let (by, reason) = (peers::user(), why.to_owned());
+        Ok(DeviceOpsCmd { counter, desired_state: true, ops_time, now, without_record, by, reason })
     })?;
     let counter = command.counter;
     let is_answered =

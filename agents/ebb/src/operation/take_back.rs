@@ -61,8 +61,9 @@ pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Res
         peers::require(root, Agent::DeviceOp)?;
     }
     let ops_time = if kind.0 == OPERATOR {
-        publish(root, kind.1, |ops_time| Ok(DeviceOpsCmd { counter, ops_time, ..DeviceOpsCmd::default() }))?
-            .ops_time
+        let (by, reason) = (peers::user(), why.to_owned());
+        let not_wanted = DeviceOpsCmd { counter, by, reason, ..DeviceOpsCmd::default() };
+        publish(root, kind.1, |ops_time| Ok(DeviceOpsCmd { ops_time, ..not_wanted }))?.ops_time
     } else {
         cancel(root, kind, counter, why)?;
         super::now()

@@ -12,7 +12,7 @@ use schemas::{
 };
 
 use super::{AgentSeen, StatusView};
-use crate::force::whose;
+use crate::force::{left_words, whose};
 use crate::freeze::summary;
 
 /// Blocked pods that are shown; more are only counted.
@@ -204,6 +204,10 @@ fn drain(report: &NodeDrainReport, now: Timestamp, lines: &mut Vec<String>) {
     let more = report.blocked.len().saturating_sub(MOST_BLOCKED);
     if more > 0 {
         lines.push(format!("  and {more} more pods are blocked"));
+    }
+    // On the node of an answer that an operator forced: these pods go down with it.
+    if report.pods.iter().any(|pod| pod.stage == "LeftBehind") {
+        lines.push(format!("  left:  {}", left_words(report)));
     }
 }
 

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use fake_cluster::{Effect, Fault, Reply};
 use nix::sys::signal::Signal;
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::site::{Site, program, said};
@@ -187,6 +188,83 @@ async fn a_drain_that_sees_nothing_says_why_and_goes_on_when_it_does() -> Result
     let line = err.next_line().await?.unwrap_or_default();
     let expected = "node \"edge-a\" cannot be watched yet (will retry): cannot list pods: not now (503)";
     assert!(line.starts_with(expected), "{line}");
+    site.cluster.faults().clear();
+    let said = site.finish(child).await?;
+    assert_eq!(said.code, 0, "{said:?}");
+    Ok(())
+}
+
+/// A server before Kubernetes 1.21.
+#[tokio::test]
+async fn a_server_without_budgets_of_policy_v1_is_named_at_once() -> Result<()> {
+    let site = Site::quick()?;
+    site.pod("web-0", "edge-a")?;
+    site.cluster.faults().unserve("poddisruptionbudgets");
+    let mut child = site.start("drain edge-a")?;
+    let mut err = BufReader::new(child.stderr.take().context("no stderr")?).lines();
+    let line = err.next_line().await?.unwrap_or_default();
+    let expected = "node \"edge-a\" cannot be watched yet (will retry): cannot list poddisruptionbudgets: ";
+    assert!(line.starts_with(expected), "{line}");
+    assert_eq!(site.stop(child, Signal::SIGINT).await?.code, 130);
+    Ok(())
+}
+
+/// In such a namespace an eviction is always refused, so that the pod has to be deleted.
+#[tokio::test]
+async fn without_the_right_to_delete_a_pod_of_a_namespace_that_ends_is_named() -> Result<()> {
+    let site = Site::passive()?;
+    site.pod("web-0", "edge-a")?;
+    let ends = json!({
+        "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+        "message": "pods \"web-0\" is forbidden: unable to create new content in namespace shop because it is being \
+                    terminated",
+        "details": {"name": "web-0", "kind": "pods", "causes": [{"reason": "NamespaceTerminating"}]},
+    });
+    let refused = Effect::Answer(Reply::json(403, &ends));
+    site.cluster.faults().add(Fault::on("create", "pods/eviction", refused).always());
+    let denied = Effect::Answer(Reply::forbidden("edge", "delete", "pods", "shop", "web-0"));
+    site.cluster.faults().add(Fault::on("delete", "pods", denied).always());
+    let mut child = site.start("drain edge-a --retry 100ms")?;
+    let mut err = BufReader::new(child.stderr.take().context("no stderr")?).lines();
+    let mut said = Vec::new();
+    let names_it = |line: &String| line.contains("shop/web-0") && line.contains("cannot delete");
+    while !said.last().is_some_and(names_it) {
+        said.push(err.next_line().await?.with_context(|| format!("it never said so: {said:?}"))?);
+    }
+    assert_eq!(site.stop(child, Signal::SIGINT).await?.code, 130);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_limit_for_requests_is_taken_with_a_warning() -> Result<()> {
+    let warning =
+        "Warning: --request-timeout does not count: each call has its own limit, 10 s, an eviction 35 s";
+    for (flag, is_warned) in [("--request-timeout=30s", true), ("--request-timeout=0", false)] {
+        let site = Site::quick()?;
+        let said = site.ebb(&format!("drain edge-a {flag}")).await?;
+        assert_eq!((said.code, said.err.contains(warning)), (0, is_warned), "{flag}: {said:?}");
+    }
+    Ok(())
+}
+
+/// The watches are fine: only the list that would prove that the node is drained fails.
+#[tokio::test]
+async fn a_list_that_fails_is_not_said_to_be_a_watch() -> Result<()> {
+    let site = Site::quick()?;
+    site.guarded_pod("db-0", "edge-a")?;
+    let mut child = site.start("drain edge-a --retry 100ms")?;
+    let mut err = BufReader::new(child.stderr.take().context("no stderr")?).lines();
+    site.until_tried(1).await?;
+    let reply = Reply::text(503, "not now");
+    site.cluster.faults().add(Fault::on("list", "pods", Effect::Answer(reply)).always());
+    site.cluster.delete("pods", "shop", "db-0");
+    let expected = "the drain of node \"edge-a\" waits: a relist of the node gave no usable result, and is tried \
+                    again: cannot list pods: not now (503)";
+    let mut said = Vec::new();
+    while !said.last().is_some_and(|line: &String| line.starts_with(expected)) {
+        said.push(err.next_line().await?.with_context(|| format!("it never said so: {said:?}"))?);
+        assert!(said.iter().all(|line| !line.contains("cannot be watched")), "{said:?}");
+    }
     site.cluster.faults().clear();
     let said = site.finish(child).await?;
     assert_eq!(said.code, 0, "{said:?}");

@@ -5,9 +5,10 @@ use std::os::unix::fs::{PermissionsExt, chown};
 
 use anyhow::Result;
 use pubsub::AgentLock;
+use runtime::peers;
 use schemas::{
-    CommandFreeze, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, Member,
-    NodeDrainReport, Operation, Source, agent, parse,
+    CommandFreeze, DeviceAction, DeviceActionState, DeviceLine, DeviceOpState, DeviceOpStatus, DeviceOpsCmd,
+    Member, NodeDrainReport, Operation, Source, agent, parse,
 };
 use serde_json::json;
 
@@ -44,6 +45,7 @@ async fn a_command_goes_to_device_op_and_can_be_taken_back() -> Result<()> {
         assert_eq!(commanded(&device, operation), Some((1, true)));
         let file: DeviceOpsCmd = device.item(agent::EBB, name).unwrap_or_default();
         assert!(file.ops_time.parse::<schemas::GoTime>().is_ok(), "{file:?}");
+        assert_eq!((file.by.as_str(), file.reason.as_str()), (peers::user().as_str(), "new kernel"));
 
         until_shown(&device, DeviceOpState::Deferred).await?;
         let part = format!("{name} 1 is commanded already, and it is held back: ");
@@ -65,6 +67,25 @@ async fn a_command_goes_to_device_op_and_can_be_taken_back() -> Result<()> {
         let document = device.json(&["cancel", name, "--reason", "not now"]).await?;
         assert_eq!((&document["Became"], &document["Reason"]), (&json!("TakenBack"), &json!("not now")));
     }
+    Ok(())
+}
+
+/// No journal has it on this device: the record of the device itself has author and reason.
+#[tokio::test]
+async fn who_commanded_a_reboot_and_why_is_in_the_reboots_reason() -> Result<()> {
+    let mut device = Device::new()?;
+    device.write("/etc/ebb/ebb.toml", "drain.start.timeout = \"1s\"\n")?;
+    device.start_device_op().await?;
+    device.start("nodeagent", agent::NODEAGENT, &[]).await?;
+    device.json(&["reboot", "--reason", "new kernel"]).await?;
+    let actions = device.path("/persist/device-actions.jsonl");
+    let line = || parse::<DeviceLine>(&std::fs::read(&actions).ok()?).ok();
+    let line = device.until("the reboot is written down", line).await?;
+    let end = format!("; commanded by {} (new kernel)", peers::user());
+    assert!(line.reason.starts_with("reboot command, counter 1 of person: NOT DRAINED: "), "{line:?}");
+    assert!(line.reason.ends_with(&end), "{line:?}");
+    let shown: DeviceOpStatus = device.item(agent::ZEDAGENT, "global").unwrap_or_default();
+    assert_eq!((shown.by, shown.reason.as_str()), (peers::user(), "new kernel"));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use runtime::error_chain;
 
 /// A call without an answer for this long hangs: every call to the API server, and every command, has a much shorter
 /// deadline.
-const TOO_LONG: Duration = Duration::from_mins(10);
+pub(super) const TOO_LONG: Duration = Duration::from_mins(10);
 
 /// Shortest time between two such ends of the process: if the first one did not help, another will not help either.
 const AT_MOST_EVERY: Duration = Duration::from_mins(30);
@@ -37,7 +37,7 @@ pub struct Hanging {
 impl Service {
     /// An error if a call hangs and a new process may help.
     pub(super) fn look_for_hanging(&mut self, now: Moment) -> Result<(), Hanging> {
-        let limit = TOO_LONG + self.settings.current().health.timeout;
+        let limit = self.hangs_after + self.settings.current().health.timeout;
         let Some((call, since)) = self.performer.longest().filter(|(_, since)| limit < now.since(*since))
         else {
             self.around.hanging = None;
@@ -53,6 +53,7 @@ impl Service {
                 let text = format!("{call} has not answered for {} min; {why}", hanging.minutes);
                 tracing::error!("{text}");
                 self.around.hanging = Some(text);
+                self.publish_at = self.publish_at.min(now);
                 Ok(())
             }
         }

@@ -61,7 +61,7 @@ fn of_budget(guard: &Guard, findings: &Findings) -> String {
         format!("{name} counts no healthy pod{}", unhealthy(guard, findings))
     } else if !budget.disrupted_pods.is_empty() {
         format!(
-            "{name} has just let {} go: the next one follows when that is over, after 2 minutes at most",
+            "{name} has just allowed the eviction of {}: the next one follows when that is over, after 2 minutes at most",
             budget.disrupted_pods.join(", ")
         )
     } else if is_misconfigured(budget) && budget.expected_pods <= budget.desired_healthy {

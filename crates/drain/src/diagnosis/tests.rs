@@ -57,7 +57,10 @@ fn a_hint_for_each_kind_of_budget() {
         (BudgetView { max_unavailable: true, ..none() }, "never allows a disruption"),
         (budget(3, 1, 2, 0), "lacks 1 healthy pods"),
         (budget(3, 0, 0, 0), "counts no healthy pod"),
-        (BudgetView { disrupted_pods: vec!["x-1".into()], ..budget(3, 3, 2, 0) }, "has just let x-1 go"),
+        (
+            BudgetView { disrupted_pods: vec!["x-1".into()], ..budget(3, 3, 2, 0) },
+            "has just allowed the eviction of x-1",
+        ),
         (none(), "never allows a disruption"),
         (budget(4, 3, 3, 0), "a replacement has to become Ready"),
         (budget(3, 3, 2, 0), "a replacement has to become Ready"),

@@ -30,7 +30,7 @@ pub(super) struct BudgetHistory {
 }
 
 impl BudgetHistory {
-    /// BudgetHistory all times by the length of an outage, during which the clocks stood still.
+    /// Moves all times by the length of an outage, during which the clocks stood still.
     pub(super) fn delay(&mut self, away: Duration) {
         self.let_go = self.let_go.map(|at| at + away);
         self.escalated = self.escalated.map(|at| at + away);

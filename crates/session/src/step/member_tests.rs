@@ -68,6 +68,26 @@ fn a_stored_no_releases_nobody_before_one_look_of_this_boot() {
     assert_eq!(sim.state.member_now(), Member::Unknown);
 }
 
+/// With `api-unreachable = wait` no outage lets the device go undrained, however long it lasts.
+#[test]
+fn a_stored_no_waits_for_the_api_server_if_the_policy_says_so() {
+    let mut sim = stored_no(|sim| {
+        sim.policy.on_unreachable = OnUnavailable::Wait;
+        sim.others.clear();
+        sim.set(Fault::Unreachable, true);
+    });
+    sim.start(reboot());
+    sim.pass(12 * 60 * MINUTE);
+    assert_eq!((sim.state.member_now(), sim.published.last()), (Member::Unknown, Some(&(3, 2))));
+    sim.faults.clear();
+    sim.pass(10 * SECOND);
+    assert_eq!(
+        (sim.state.member_now(), sim.published.last()),
+        (Member::No, Some(&(1, 2))),
+        "the server says so"
+    );
+}
+
 #[test]
 fn without_a_cluster_to_look_at_a_stored_no_counts_at_once() {
     let nothing: [fn(&mut Facts); 2] =

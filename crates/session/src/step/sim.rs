@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use drain::storage::{AttachmentView, Attachments};
 use drain::view::{NodeView, PodId, PodView, Snapshot};
 
 use super::*;
@@ -53,6 +54,8 @@ pub(super) struct Sim {
     pub(super) own: NodeView,
     pub(super) others: Vec<NodeView>,
     pub(super) pods: Vec<PodView>,
+    /// Volumes that are attached to our node, whatever the pods are.
+    pub(super) attached: Vec<AttachmentView>,
     pub(super) slots: SlotTable,
     pub(super) health: Result<(), String>,
     pub(super) slot_reads: usize,
@@ -93,6 +96,7 @@ impl Sim {
             own: node("own"),
             others: vec![node("peer")],
             pods: vec![pod("1"), pod("2")],
+            attached: vec![],
             slots: SlotTable::default(),
             health: Ok(()),
             slot_reads: 0,
@@ -344,7 +348,7 @@ impl Sim {
     }
 
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
-        let attachments = drain::storage::Attachments::Listed(vec![]);
+        let attachments = Attachments::Listed(self.attached.clone());
         let storage = drain::storage::Storage { attachments, ..Default::default() };
         Arc::new(Snapshot { node: self.own_node(), pods: self.pods.clone(), storage, ..Snapshot::default() })
     }

@@ -1,5 +1,6 @@
 //! Scenarios of one drain: requests, cordon, attempts, outages and restoring.
 
+use drain::storage::AttachmentView;
 use drain::view::{NodeView, Snapshot};
 
 use super::sim::{Fault, SECOND, Sim, pod};
@@ -39,6 +40,35 @@ fn d1_d18_beside_zedbox_nobody_sees_cordoned_and_answers_wait_for_the_redial() {
     assert_eq!(sim.statuses(), [2, 3, 4], "EVE's zedagent lets a command through at CORDONED");
     sim.pass(SECOND);
     assert_eq!(sim.statuses(), [2, 3, 4, 9]);
+}
+
+/// The new drain finds no pod whose volume this could be, and must not forget it for that.
+#[test]
+fn a_volume_that_stays_attached_fails_the_next_request_as_well() {
+    let mut sim = Sim::with(Policy { attempts: 1, ..Policy::device() });
+    sim.attached = vec![AttachmentView {
+        name: "va-1".into(),
+        driver: "csi.example".into(),
+        volume: Some("vol-1".into()),
+        node: "own".into(),
+        attached: true,
+        ..AttachmentView::default()
+    }];
+    for (time, evicted) in [("1", 2), ("2", 2)] {
+        sim.ask(&[(DrainRequester::DeviceOp, time)]);
+        sim.pass(30 * 60 * SECOND);
+        assert_eq!(sim.published.last(), Some(&(8, 2)), "request {time}");
+        let error = &sim.state.session.attempts[0].error;
+        assert!(error.contains("vol-1") && error.contains("csi.example"), "{error}");
+        assert_eq!((sim.count("evict"), sim.outcome()), (evicted, None));
+        sim.ask(&[]);
+        sim.pass(10 * SECOND);
+        assert_eq!((sim.published.last(), sim.own.cordoned), (Some(&(2, 1)), false), "taken back");
+    }
+    sim.attached.clear();
+    sim.ask(&[(DrainRequester::DeviceOp, "3")]);
+    sim.pass(60 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
 }
 
 #[test]

@@ -55,7 +55,9 @@ pub(crate) async fn a_cordon_has_an_owner(target: &Target) -> Result<()> {
         (PriorCordon::Schedulable, true, node)
     );
     assert_eq!(traces(&place).await?, ours);
-    assert_eq!(before(cordon(cluster, node, "zedkube", "again").await), PriorCordon::Ours);
+    assert_eq!(before(cordon(cluster, node, "zedkube", "update").await), PriorCordon::Ours);
+    assert_eq!(traces(&place).await?, [json!(true), json!("zedkube"), json!("update")]);
+    assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), PriorCordon::Ours);
     assert_eq!(before(cordon(cluster, node, "ebb:eve", "mine").await), PriorCordon::Foreign);
     assert_eq!(uncordon(cluster, node, "ebb:eve").await?, Uncordoned::NotOurs);
     assert_eq!(traces(&place).await?, ours);

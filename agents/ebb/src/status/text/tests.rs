@@ -1,6 +1,6 @@
 //! The screens of `ebb status`.
 
-use schemas::{Budget, DrainRequester, NodeDrainStatus, Omitted, Progress, RequestLine, agent};
+use schemas::{Budget, DrainRequester, NodeDrainStatus, Omitted, PodLine, Progress, RequestLine, agent};
 
 use super::*;
 
@@ -81,6 +81,34 @@ fn a_blocked_drain_says_by_whom_and_what_to_do() {
         ..DeviceOpStatus::default()
     });
     insta::assert_snapshot!(render(&seen, now()));
+}
+
+/// An operator reads who goes down with the node before it does.
+#[test]
+fn pods_that_a_forced_node_takes_along_are_named() {
+    let mut seen = seen(DrainStatus::Complete);
+    let report = seen.report.as_mut().unwrap();
+    report.outcome = Some(Outcome::Forced);
+    let pod = |number: usize, verdict: &str, stage: &str| PodLine {
+        namespace: "shop".into(),
+        name: format!("db-{number}"),
+        verdict: verdict.into(),
+        stage: stage.into(),
+        ..PodLine::default()
+    };
+    report.pods = vec![pod(0, "Leave", "Stays"), pod(1, "Evict", "LeftBehind")];
+    let text = render(&seen, now());
+    assert!(text.contains("\n  left:  1 pods are left on it: shop/db-1\n"), "{text}");
+
+    let report = seen.report.as_mut().unwrap();
+    report.pods = (0..12).map(|number| pod(number, "Evict", "LeftBehind")).collect();
+    report.omitted = Omitted { pods: 30, ..Omitted::default() };
+    let text = render(&seen, now());
+    assert!(text.contains("\n  left:  42 pods are left on it: shop/db-0, "), "{text}");
+    assert!(text.contains("shop/db-9 and 32 more\n") && !text.contains("shop/db-10"), "{text}");
+
+    seen.report.as_mut().unwrap().pods = vec![pod(0, "Leave", "Stays"), pod(1, "Evict", "Evicting")];
+    assert!(!render(&seen, now()).contains("left:"));
 }
 
 fn setting(path: &str, key: &str) -> RefusedInput {

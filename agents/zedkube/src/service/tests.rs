@@ -1,0 +1,189 @@
+//! Tests of the main loop on real files, beside an API server in memory.
+
+use std::fs;
+use std::path::PathBuf;
+
+use fake_cluster::{Effect, FakeCluster, Fault, Settings};
+use pubsub::{Persistence, Root, TopicKey, read_item};
+use runtime::Agent;
+use runtime::flags::{AgentFlags, Assignment};
+use schemas::{NodeDrainReport, OwnCordon, Topic, agent};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+
+/// Limit that only a failure reaches.
+const TOO_LONG: Duration = Duration::from_mins(1);
+
+/// A device below a folder, in a cluster of two nodes.
+struct Device {
+    fake: FakeCluster,
+    folder: TempDir,
+}
+
+impl Device {
+    /// In boot `boot-1`, as node `edge-a`.
+    fn new() -> Self {
+        let fake = FakeCluster::start_with(Settings::quick()).unwrap();
+        fake.node("edge-a").unwrap();
+        fake.node("edge-b").unwrap();
+        let device = Self { fake, folder: tempfile::tempdir().unwrap() };
+        device.write("kubeconfig", &device.fake.kubeconfig());
+        device.begin_boot("boot-1");
+        device
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+        fs::write(path, text).unwrap();
+    }
+
+    /// The kubelet tells the cluster this boot of `edge-a`; `/run` is empty.
+    fn begin_boot(&self, boot_id: &str) {
+        self.write("proc/sys/kernel/random/boot_id", boot_id);
+        if self.path("run").exists() {
+            fs::remove_dir_all(self.path("run")).unwrap();
+        }
+        self.fake
+            .edit("nodes", "", "edge-a", |node| node["status"]["nodeInfo"] = json!({"bootID": boot_id}))
+            .unwrap();
+    }
+
+    /// A zedkube that looks for its Node under this name.
+    async fn zedkube(&self, node: &str) -> Service {
+        let flags = AgentFlags {
+            root: self.folder.path().to_owned(),
+            kubeconfig: Some(self.path("kubeconfig")),
+            node: Some(node.to_owned()),
+            set: vec![Assignment { key: "health.timeout".to_owned(), value: "1s".to_owned() }],
+            ..AgentFlags::default()
+        };
+        let agent = Agent::start(agent::ZEDKUBE, &flags).await.unwrap();
+        Service::start(agent.context()).unwrap()
+    }
+
+    /// device-op asks for a drain.
+    fn ask(&self) {
+        let request = r#"{"RequestedAt":"2026-11-23T12:00:00Z","RequestedBy":2,"Context":"reboot"}"#;
+        self.write("run/zedagent/NodeDrainRequest/global.json", request);
+    }
+
+    fn root(&self) -> Root {
+        Root::new(self.folder.path())
+    }
+
+    fn report(&self) -> NodeDrainReport {
+        item(&self.root(), Persistence::Volatile).unwrap_or_default()
+    }
+
+    /// The node in `OwnCordon`, which is kept over a boot.
+    fn remembered(&self) -> Option<String> {
+        item::<OwnCordon>(&self.root(), Persistence::Persistent).map(|cordon| cordon.node)
+    }
+
+    fn is_cordoned(&self) -> bool {
+        self.fake.get("nodes", "", "edge-a").unwrap()["spec"].get("unschedulable") == Some(&Value::Bool(true))
+    }
+}
+
+fn item<T: Topic>(root: &Root, persistence: Persistence) -> Option<T> {
+    read_item(root, agent::ZEDKUBE, persistence, &TopicKey::global()).ok().flatten()
+}
+
+/// Runs zedkube's loop until this is so.
+#[track_caller]
+fn run_until(service: &mut Service, is_so: impl Fn() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let root = service.context.root().clone();
+        let wait = async {
+            while !is_so() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let is_late = tokio::select! {
+            end = service.run(Stop::new()) => panic!("{caller}: zedkube ended: {end:?}"),
+            result = tokio::time::timeout(TOO_LONG, wait) => result.is_err(),
+        };
+        let report: Option<NodeDrainReport> = item(&root, Persistence::Volatile);
+        assert!(!is_late, "{caller}: it never came to that: {report:?}");
+    }
+}
+
+/// Renamed host, changed machine ID, lost label: after the boot the cluster does not know our node any more.
+#[tokio::test]
+async fn a_cordon_is_remembered_over_a_boot_until_it_is_given_back() {
+    let device = Device::new();
+    let mut zedkube = device.zedkube("edge-a").await;
+    device.ask();
+    run_until(&mut zedkube, || device.remembered().is_some() && device.is_cordoned()).await;
+    assert_eq!(device.remembered().as_deref(), Some("edge-a"));
+    drop(zedkube);
+
+    device.begin_boot("boot-2");
+    let mut zedkube = device.zedkube("edge-x").await;
+    let told = "our cordon or slot may still be on node edge-a, and nobody takes it back";
+    run_until(&mut zedkube, || device.report().reason.starts_with(told)).await;
+    assert!(device.report().hint.contains("ebb uncordon --force edge-a"), "{}", device.report().hint);
+    assert_eq!(device.remembered().as_deref(), Some("edge-a"));
+    drop(zedkube);
+
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || !device.is_cordoned() && device.remembered().is_none()).await;
+    run_until(&mut zedkube, || device.report().reason.starts_with("nobody asks for a drain")).await;
+}
+
+#[tokio::test]
+async fn settings_are_taken_while_the_record_cannot_be_written() {
+    let device = Device::new();
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || device.report().reason.starts_with("nobody asks for a drain")).await;
+    // Nothing can be written where the folder of the record was.
+    let folder = device.path("run/zedkube/DrainRecord");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::File::create(&folder).unwrap();
+    device.ask();
+    let is_held = || device.report().reason.contains("before the DrainRecord can be written");
+    run_until(&mut zedkube, is_held).await;
+
+    let refused = || device.report().refused.into_iter().map(|refused| refused.reason).collect::<String>();
+    device.write("etc/ebb/ebb.toml", "no-peer = \"wiat\"\n");
+    run_until(&mut zedkube, || refused().contains("no-peer = \"wiat\" is not accepted")).await;
+    device.write("etc/ebb/ebb.toml", "[drain]\nattempts = 7\n");
+    run_until(&mut zedkube, || refused().is_empty()).await;
+    assert_eq!(zedkube.policy.attempts, 7);
+    assert!(is_held() && zedkube.record_again.is_some() && !device.is_cordoned());
+}
+
+/// A call without an end cannot be made here, because each has a deadline of 10 s: so zedkube's limit is shorter.
+#[tokio::test]
+async fn zedkube_ends_at_most_once_because_of_a_call_that_hangs() {
+    let device = Device::new();
+    device.fake.faults().add(Fault::on("list", "nodes", Effect::Hang).always());
+    // The request makes the loop turn after the limit.
+    let ask_later = async || {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        device.ask();
+    };
+    let mut zedkube = device.zedkube("edge-a").await;
+    zedkube.hangs_after = Duration::ZERO;
+    let run = tokio::time::timeout(TOO_LONG, zedkube.run(Stop::new()));
+    let (end, ()) = tokio::join!(run, ask_later());
+    let hanging = end.expect("zedkube ends").unwrap_err().to_string();
+    assert!(hanging.starts_with("the list of nodes has not answered for 0 min"), "{hanging}");
+    drop(zedkube);
+
+    let request = device.path("run/zedagent/NodeDrainRequest/global.json");
+    fs::remove_file(request).unwrap();
+    let mut zedkube = device.zedkube("edge-a").await;
+    zedkube.hangs_after = Duration::ZERO;
+    let told = || device.report().reason.contains("zedkube was restarted for that less than 30 min ago");
+    tokio::join!(run_until(&mut zedkube, told), ask_later());
+}
