@@ -49,7 +49,10 @@ fn main() -> ExitCode {
 /// Tells one history. True if nothing was wrong.
 fn tell(seed: u64) -> Result<bool> {
     story::begin();
-    let outcome = kernel::run(seed, world::history);
+    // Named before the history begins, by chance and not by the seed: another process may run the same seed beside us.
+    let folder =
+        tempfile::Builder::new().prefix("ebb-simulator-").tempdir().context("cannot make a folder")?;
+    let outcome = kernel::run(seed, || world::history(folder.path()));
     for line in story::take() {
         println!("{line}");
     }

@@ -1,13 +1,13 @@
 //! The world around the devices: the cluster, the controller and the faults of one history, drawn from its seed.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use fake_cluster::{Effect, FakeCluster, Fault, Limit, Reply, objects};
 use pubsub::Root;
 use schemas::{Agent, Operation};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::device::Device;
 use crate::judge::Judge;
@@ -53,12 +53,12 @@ struct World {
     judge: Judge,
     plan: BTreeMap<(u64, u32), Happening>,
     planned: u32,
-    folder: TempDir,
+    folder: PathBuf,
 }
 
-/// Runs one history. Returns what was wrong.
-pub(crate) fn history() -> Result<Vec<String>> {
-    let mut world = World::new()?;
+/// Runs one history, with the files of its devices in this folder. Returns what was wrong.
+pub(crate) fn history(folder: &Path) -> Result<Vec<String>> {
+    let mut world = World::new(folder)?;
     world.draw_devices()?;
     world.draw_faults();
     world.run()?;
@@ -81,12 +81,11 @@ fn chance(one_of: u64) -> bool {
 }
 
 impl World {
-    fn new() -> Result<Self> {
+    fn new(folder: &Path) -> Result<Self> {
         let cluster = FakeCluster::start().context("cannot start the cluster")?;
         hide_address(cluster.server_url().trim_start_matches("http://"));
-        let folder = tempfile::Builder::new().prefix("ebb-simulator-").tempdir()?;
         let (devices, plan) = (Vec::new(), BTreeMap::new());
-        Ok(Self { cluster, devices, judge: Judge::default(), plan, planned: 0, folder })
+        Ok(Self { cluster, devices, judge: Judge::default(), plan, planned: 0, folder: folder.to_owned() })
     }
 
     fn at(&mut self, time: u64, what: Happening) {
@@ -100,7 +99,7 @@ impl World {
         self.cluster.node("spare")?;
         for node in NODES.iter().take(number) {
             self.cluster.node(node)?;
-            let root = Root::new(self.folder.path().join(node));
+            let root = Root::new(self.folder.join(node));
             let mut device = Device::new(root, node, &self.cluster.kubeconfig())?;
             device.begin_boot(false)?;
             self.show_boot(&device)?;
