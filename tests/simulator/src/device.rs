@@ -1,11 +1,14 @@
 //! A device: its files, and its agents, each on a thread with a runtime of its own, as a process would have.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use anyhow::Result;
 use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey};
@@ -28,6 +31,8 @@ const KUBECONFIG: &str = "/etc/kubeconfig";
 struct Running {
     agent: Agent,
     task: Task,
+    /// Simulated time of its start.
+    since: u64,
     killed: Arc<Notify>,
     thread: JoinHandle<Result<(), String>>,
 }
@@ -49,16 +54,38 @@ pub(crate) struct Device {
     pub(crate) root: Root,
     /// The name of its Node.
     pub(crate) node: String,
+    /// The number of its machine, for the kernel.
+    pub(crate) machine: u32,
     boot: u32,
     running: BTreeMap<&'static str, Running>,
     controller: Option<(Publisher<DeviceOpsCmd>, AgentLock)>,
+    /// The controller's last command: counter, and whether it is wanted.
+    commanded: Option<(u32, bool)>,
+    verbs: Vec<Verb>,
+}
+
+/// A verb of an operator that runs.
+#[derive(Debug)]
+struct Verb {
+    words: &'static str,
+    task: Task,
+    thread: JoinHandle<bool>,
 }
 
 impl Device {
     /// A device before its first boot.
-    pub(crate) fn new(root: Root, node: &str, kubeconfig: &str) -> Result<Self> {
-        let device =
-            Self { root, node: node.to_owned(), boot: 0, running: BTreeMap::new(), controller: None };
+    pub(crate) fn new(root: Root, node: &str, machine: u32, kubeconfig: &str) -> Result<Self> {
+        let (node, running) = (node.to_owned(), BTreeMap::new());
+        let device = Self {
+            root,
+            node,
+            machine,
+            boot: 0,
+            running,
+            controller: None,
+            commanded: None,
+            verbs: Vec::new(),
+        };
         device.write(KUBECONFIG, kubeconfig)?;
         device.write(MACHINE_ID, &device.machine_id())?;
         Ok(device)
@@ -98,23 +125,39 @@ impl Device {
     pub(crate) fn begin_boot(&mut self, keeps_run: bool) -> Result<()> {
         self.controller = None;
         let run = self.root.join("/run");
-        if !keeps_run && run.exists() {
-            fs::remove_dir_all(&run)?;
+        fs::create_dir_all(&run)?;
+        fs::create_dir_all(self.root.join("/persist"))?;
+        if !keeps_run {
+            kernel::clear(&run.to_string_lossy());
         }
-        fs::create_dir_all(run)?;
         self.boot += 1;
+        kernel::boots(self.machine);
         self.write(BOOT_ID, &self.boot_id())?;
+        self.begin_userspace()
+    }
+
+    /// Begins userspace, again after a soft reboot: `/run` and the kernel's boot id stay.
+    pub(crate) fn begin_userspace(&mut self) -> Result<()> {
+        self.controller = None;
         let lock = AgentLock::acquire(&self.root, agent::CONTROLLER)?;
         let commands = Publisher::open(&self.root, agent::CONTROLLER, Persistence::Volatile, &lock)?;
         self.controller = Some((commands, lock));
         Ok(())
     }
 
-    /// Publishes a command of the controller.
-    pub(crate) fn command(&mut self, operation: Operation, counter: u32, is_wanted: bool) -> Result<()> {
-        let Some((commands, _)) = &mut self.controller else { return Ok(()) };
+    /// Publishes a command of the controller: a reboot.
+    pub(crate) fn command(&mut self, counter: u32, is_wanted: bool) -> Result<()> {
+        self.commanded = Some((counter, is_wanted));
+        self.repeat_command()
+    }
+
+    /// Publishes the controller's last command again.
+    pub(crate) fn repeat_command(&mut self) -> Result<()> {
+        let (Some((commands, _)), Some((counter, is_wanted))) = (&mut self.controller, self.commanded) else {
+            return Ok(());
+        };
         let command = DeviceOpsCmd { counter, desired_state: is_wanted, ..DeviceOpsCmd::default() };
-        commands.publish(&TopicKey::parse(operation.name())?, &command)?;
+        commands.publish(&TopicKey::parse(Operation::Reboot.name())?, &command)?;
         Ok(())
     }
 
@@ -126,8 +169,8 @@ impl Device {
         let killed = Arc::new(Notify::new());
         let (flags, end) = (self.flags(), Arc::clone(&killed));
         let name = format!("{} {}", self.node, agent.name());
-        let (task, thread) = kernel::spawn(&name, move || run(agent, &flags, &end));
-        self.running.insert(agent.name(), Running { agent, task, killed, thread });
+        let (task, thread) = kernel::spawn(&name, self.machine, move || run(agent, &flags, &end));
+        self.running.insert(agent.name(), Running { agent, task, since: kernel::now(), killed, thread });
     }
 
     /// Kills an agent. True if it ran.
@@ -140,6 +183,59 @@ impl Device {
         if let Some(running) = self.running.get(agent.name()) {
             kernel::kill_after(running.task, calls);
         }
+    }
+
+    /// Runs a verb of `ebb`, as an operator would.
+    pub(crate) fn run_verb(&mut self, words: &'static str) {
+        let root = self.root.path().to_string_lossy().into_owned();
+        let mut arguments: Vec<OsString> = vec!["ebb".into()];
+        arguments.extend(words.split(' ').map(OsString::from));
+        arguments.extend(["--root".into(), root.into()]);
+        let run = move || ebb::run(arguments) == ExitCode::SUCCESS;
+        let (task, thread) = kernel::spawn(&format!("{} ebb", self.node), self.machine, run);
+        self.verbs.push(Verb { words, task, thread });
+    }
+
+    /// The verbs that have ended since the last call, and whether they succeeded.
+    pub(crate) fn take_verbs(&mut self) -> Vec<(&'static str, bool)> {
+        let (over, others) = self.verbs.drain(..).partition(|verb| verb.thread.is_finished());
+        self.verbs = others;
+        let over: Vec<Verb> = over;
+        over.into_iter().map(|verb| (verb.words, verb.thread.join().unwrap_or(false))).collect()
+    }
+
+    /// All that runs on the device dies.
+    pub(crate) fn kill_all(&mut self) {
+        for agent in Agent::ALL {
+            self.kill(agent);
+        }
+        for verb in self.verbs.drain(..) {
+            kernel::kill(verb.task);
+        }
+    }
+
+    /// The agents that run, and since when their touch files are not renewed, in nanoseconds of the wall clock.
+    pub(crate) fn touched(&self) -> Vec<(Agent, Option<SystemTime>)> {
+        let touched = |running: &Running| {
+            let path = self.root.touch(running.agent.wire_name());
+            (running.agent, fs::metadata(path).and_then(|found| found.modified()).ok())
+        };
+        self.running.values().map(touched).collect()
+    }
+
+    /// How long the agent runs, in nanoseconds; 0 if it does not.
+    pub(crate) fn runs_for(&self, agent: Agent) -> u64 {
+        self.running.get(agent.name()).map_or(0, |running| kernel::now() - running.since)
+    }
+
+    /// The text of one of its files.
+    pub(crate) fn text(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    /// An operator's order by a file.
+    pub(crate) fn override_drain(&self, text: &str) -> Result<()> {
+        self.write("/persist/kube-status/force-NodeDrainStatus-global.json", text)
     }
 
     /// The agents that have died or ended since the last call: None if it was killed, otherwise why it has ended.

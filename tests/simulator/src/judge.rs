@@ -1,6 +1,7 @@
 //! The invariants, by name, and what has to be known to judge them.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use fake_cluster::FakeCluster;
 use schemas::{Agent, DeviceLine};
@@ -9,12 +10,22 @@ use serde_json::Value;
 use crate::device::Device;
 use crate::kernel;
 use crate::story::tell;
-use crate::world::{MINUTE, SECOND};
+use crate::world::{MINUTE, SECOND, is_unschedulable};
 
 /// Default of `api.unreachable-timeout`: after so long an outage lets a device go down undrained.
 const UNREACHABLE: u64 = 5 * MINUTE;
 /// Default of `slots.down-max`: beside a node that is down an outage has to last so long.
 const DOWN_MAX: u64 = 30 * MINUTE;
+/// An override counts for so long: `force.ttl`, and time to act, with kills and outages in between.
+const OVERRIDE: u64 = 30 * MINUTE;
+/// What the report says must agree with the world after this time.
+const AGREES: u64 = 2 * SECOND;
+/// After a fault of the API server, watches and backoffs need so long until all is seen again.
+const CALM: u64 = 2 * MINUTE;
+/// The service manager ends an agent that gave no sign of life for so long.
+const SIGN_OF_LIFE: u64 = 3 * MINUTE;
+/// A pod that is younger may have come after the decision.
+const YOUNG: i64 = 3;
 /// An answer that was right is taken back within this time after its reason is gone.
 const TAKEN_BACK: u64 = 10 * SECOND;
 
@@ -23,13 +34,35 @@ const TAKEN_BACK: u64 = 10 * SECOND;
 struct Known {
     /// Lines of `device-actions.jsonl` that were judged.
     actions: usize,
-    /// Number of actions by the command's counter.
-    done: BTreeMap<u32, u32>,
-    /// The command that is to be carried out.
+    /// Number of actions by the command's source and counter.
+    done: BTreeMap<(String, u32), u32>,
+    /// The controller's command that is to be carried out.
     wanted: Option<u32>,
+    /// An operator has commanded a reboot, and neither took it back nor was there a boot since.
+    is_wanted_here: bool,
     is_down: bool,
-    /// It is down because an agent of ours took it down.
-    by_us: bool,
+    /// Since when it is down, if an agent of ours took it down.
+    by_us: Option<u64>,
+    /// It stands still until this time.
+    suspended_until: u64,
+    /// When an operator overrode the drain; None once a boot has used that up.
+    overridden_at: Option<u64>,
+    /// A person cordoned the node.
+    is_cordoned: bool,
+    /// Since when the report has said COMPLETE while pods were left, and nothing excused that.
+    contradicted_since: Option<u64>,
+    /// When an agent was last seen to give a sign of life, by its name.
+    signs: BTreeMap<&'static str, (Option<SystemTime>, u64)>,
+}
+
+impl Known {
+    /// A boot uses up what was ordered for the boot before.
+    fn begins_boot(&mut self) {
+        // Any boot is the reboot that was commanded before it.
+        (self.wanted, self.is_wanted_here) = (None, false);
+        (self.overridden_at, self.contradicted_since) = (None, None);
+        self.signs.clear();
+    }
 }
 
 /// Judges what happens in a history.
@@ -38,6 +71,8 @@ pub(crate) struct Judge {
     devices: Vec<Known>,
     away_since: Option<u64>,
     back_at: Option<u64>,
+    /// The last time at which a fault of the API server began or ended.
+    disturbed_at: u64,
     writers: BTreeMap<String, String>,
     wrong: Vec<String>,
 }
@@ -52,6 +87,41 @@ impl Judge {
         self.devices[device].wanted = counter;
     }
 
+    /// A fault of the API server begins or ends.
+    pub(crate) fn disturbed(&mut self) {
+        self.disturbed_at = kernel::now();
+    }
+
+    pub(crate) fn overridden(&mut self, device: usize) {
+        self.devices[device].overridden_at = Some(kernel::now());
+    }
+
+    pub(crate) fn suspended(&mut self, device: usize, nanos: u64) {
+        self.devices[device].suspended_until = kernel::now() + nanos;
+    }
+
+    pub(crate) fn cordoned(&mut self, device: usize, is_cordoned: bool) {
+        self.devices[device].is_cordoned = is_cordoned;
+    }
+
+    /// A verb of an operator has ended.
+    pub(crate) fn verb(&mut self, device: usize, words: &str, is_done: bool) {
+        let known = &mut self.devices[device];
+        match words.split(' ').next() {
+            Some("reboot") if is_done && !known.is_down => known.is_wanted_here = true,
+            // A refusal may come after the command was taken back.
+            Some("cancel") => known.is_wanted_here = false,
+            Some("force") => known.overridden_at = Some(kernel::now()),
+            _ => {}
+        }
+    }
+
+    /// The device is down, or stands still.
+    pub(crate) fn is_away(&self, device: usize) -> bool {
+        let known = &self.devices[device];
+        known.is_down || kernel::now() < known.suspended_until
+    }
+
     pub(crate) fn is_down(&self, device: usize) -> bool {
         self.devices[device].is_down
     }
@@ -59,12 +129,13 @@ impl Judge {
     /// Any boot counts as the reboot that was commanded.
     pub(crate) fn power_cut(&mut self, device: usize) {
         let known = &mut self.devices[device];
-        (known.wanted, known.is_down) = (None, true);
+        known.is_down = true;
+        known.begins_boot();
     }
 
     pub(crate) fn is_back(&mut self, device: usize) {
         let known = &mut self.devices[device];
-        (known.is_down, known.by_us) = (false, false);
+        (known.is_down, known.by_us) = (false, None);
     }
 
     pub(crate) fn api_is_away(&mut self) {
@@ -112,49 +183,105 @@ impl Judge {
         }
         if !new.is_empty() {
             let known = &mut self.devices[index];
-            (known.actions, known.is_down, known.by_us) = (actions.len(), true, true);
+            // A device that was forced has no slot: the operator answers for it.
+            let is_forced = known.overridden_at.is_some();
+            (known.actions, known.is_down) = (actions.len(), true);
+            known.by_us = (!is_forced).then(kernel::now);
+            known.begins_boot();
         }
         !new.is_empty()
     }
 
     fn judge_action(&mut self, cluster: &FakeCluster, index: usize, node: &str, action: &DeviceLine) {
-        let times = self.devices[index].done.entry(action.counter).or_default();
+        let command = (action.source.to_string(), action.counter);
+        let times = self.devices[index].done.entry(command).or_default();
         *times += 1;
         let times = *times;
         if times > 1 {
-            self.complain(
-                "each command once",
-                &format!("{node} does reboot {} {times} times", action.counter),
-            );
+            let what = format!("{node} does reboot {} of {} {times} times", action.counter, action.source);
+            self.complain("each command once", &what);
         }
         let outage = self.away_since.map_or(0, |since| kernel::now() - since);
         if action.reason.contains("NOT DRAINED") {
             let has_just_ended = self.back_at.is_some_and(|at| kernel::now() - at < TAKEN_BACK);
-            if outage < UNREACHABLE && !has_just_ended {
+            let is_overridden =
+                self.devices[index].overridden_at.is_some_and(|at| kernel::now() - at < OVERRIDE);
+            if outage < UNREACHABLE && !has_just_ended && !is_overridden {
                 let what = format!("{node}, in an outage of {} s", outage / SECOND);
                 self.complain("undrained only when that is justified", &what);
             }
         } else {
             self.judge_drained(cluster, node);
         }
-        let is_other = |(other, known): &(usize, &Known)| *other != index && known.by_us;
+        // Of one that goes down in the same outage nobody can know.
+        let before = self.away_since.unwrap_or(u64::MAX);
+        let is_known = |known: &Known| known.by_us.is_some_and(|since| since < before);
+        let is_other = |(other, known): &(usize, &Known)| *other != index && is_known(known);
         let down = self.devices.iter().enumerate().filter(is_other).count();
-        if down > 0 && outage < DOWN_MAX {
+        let is_overridden = self.devices[index].overridden_at.is_some();
+        if down > 0 && outage < DOWN_MAX && !is_overridden {
             self.complain("never two down", &format!("{node} goes down beside {down}"));
         }
     }
 
+    /// Judges what can be seen at any time.
+    pub(crate) fn look(&mut self, cluster: &FakeCluster, devices: &[Device]) {
+        for (index, device) in devices.iter().enumerate() {
+            if self.is_away(index) {
+                continue;
+            }
+            self.judge_report(cluster, index, device);
+            self.judge_signs(index, device);
+        }
+    }
+
+    /// "The report never contradicts the world for longer than 2 s."
+    fn judge_report(&mut self, cluster: &FakeCluster, index: usize, device: &Device) {
+        let now = kernel::now();
+        let is_calm = self.away_since.is_none()
+            && cluster.faults().waiting() == 0
+            && now.saturating_sub(self.disturbed_at) > CALM
+            && self.back_at.is_none_or(|back| now - back > CALM)
+            && self.devices[index].overridden_at.is_none()
+            && device.runs_for(Agent::Zedkube) > AGREES;
+        let report = device.text("/run/zedkube/NodeDrainStatus/global.json").unwrap_or_default();
+        let report: Value = serde_json::from_str(&report).unwrap_or_default();
+        let is_complete = report.get("Status").and_then(Value::as_u64) == Some(COMPLETE);
+        let left = if is_calm && is_complete { left_on(cluster, &device.node, 0) } else { Vec::new() };
+        let known = &mut self.devices[index];
+        if left.is_empty() {
+            known.contradicted_since = None;
+            return;
+        }
+        let since = *known.contradicted_since.get_or_insert(now);
+        if now - since > AGREES {
+            known.contradicted_since = Some(u64::MAX / 2);
+            let what = format!("{} says COMPLETE, and has {left:?}", device.node);
+            self.complain("the report never contradicts the world", &what);
+        }
+    }
+
+    /// "No watchdog is starved."
+    fn judge_signs(&mut self, index: usize, device: &Device) {
+        let now = kernel::now();
+        for (agent, touched) in device.touched() {
+            let runs_for = device.runs_for(agent);
+            let suspended_until = self.devices[index].suspended_until;
+            let (last, at) = self.devices[index].signs.entry(agent.name()).or_insert((touched, now));
+            if *last != touched {
+                (*last, *at) = (touched, now);
+            }
+            let silent = now.saturating_sub((*at).max(suspended_until)).min(runs_for);
+            if silent > SIGN_OF_LIFE {
+                *at = now;
+                let what = format!("{} {} gave none for {} s", device.node, agent.name(), silent / SECOND);
+                self.complain("signs of life", &what);
+            }
+        }
+    }
+
     fn judge_drained(&mut self, cluster: &FakeCluster, node: &str) {
-        let leaves = |pod: &&Value| {
-            let is_daemon =
-                pod.pointer("/metadata/ownerReferences/0/kind").and_then(Value::as_str) == Some("DaemonSet");
-            let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
-            !is_daemon && !matches!(phase, "Succeeded" | "Failed")
-        };
-        let name = |pod: &Value| {
-            pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        let left: Vec<String> = cluster.pods_on(node).iter().filter(leaves).map(name).collect();
+        let left = left_on(cluster, node, YOUNG);
         if !left.is_empty() {
             self.complain("drained means that no pod is left", &format!("{node} has {left:?}"));
         }
@@ -170,15 +297,20 @@ impl Judge {
     pub(crate) fn missing(&self, cluster: &FakeCluster, devices: &[Device]) -> Vec<String> {
         let mut missing = Vec::new();
         for (device, known) in devices.iter().zip(&self.devices) {
-            if let Some(wanted) = known.wanted.filter(|wanted| !known.done.contains_key(wanted)) {
+            if known.is_wanted_here {
+                missing.push(format!("the reboot of an operator on {} is not done", device.node));
+            }
+            if let Some(wanted) = known.wanted {
                 missing.push(format!("reboot {wanted} of {} is not done", device.node));
             }
             if known.is_down {
                 missing.push(format!("{} is down", device.node));
             }
             let node = cluster.get("nodes", "", &device.node).unwrap_or_default();
-            if node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true) {
-                missing.push(format!("{} is cordoned", device.node));
+            match (is_unschedulable(&node), known.is_cordoned) {
+                (true, false) => missing.push(format!("{} is cordoned", device.node)),
+                (false, true) => missing.push(format!("the cordon of a person on {} is gone", device.node)),
+                _ => {}
             }
         }
         let slots = cluster.get("configmaps", "kube-system", "ebb-slots-default").unwrap_or_default();
@@ -196,4 +328,26 @@ impl Judge {
     pub(crate) fn into_wrong(self) -> Vec<String> {
         self.wrong
     }
+}
+
+/// `DrainStatus::Complete` as a number.
+const COMPLETE: u64 = 9;
+
+/// The pods on the node that a drain has to move away, and that are at least so many seconds old.
+fn left_on(cluster: &FakeCluster, node: &str, age: i64) -> Vec<String> {
+    let now = runtime::clock::wall();
+    let is_old = |pod: &Value| {
+        let made = pod.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
+        let made = made.and_then(|made| made.parse::<jiff::Timestamp>().ok());
+        made.is_none_or(|made| now.as_second() - made.as_second() >= age)
+    };
+    let leaves = |pod: &&Value| {
+        let is_daemon =
+            pod.pointer("/metadata/ownerReferences/0/kind").and_then(Value::as_str) == Some("DaemonSet");
+        let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+        !is_daemon && !matches!(phase, "Succeeded" | "Failed") && is_old(pod)
+    };
+    let name =
+        |pod: &Value| pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    cluster.pods_on(node).iter().filter(leaves).map(name).collect()
 }

@@ -6,10 +6,13 @@
 
 mod calls;
 mod changes;
+mod disk;
+mod files;
 mod real;
 mod sockets;
 mod state;
 
+pub(crate) use disk::{DiskFault, ROOT};
 pub(crate) use state::Task;
 
 use std::cell::Cell;
@@ -36,6 +39,10 @@ fn current() -> Option<Task> {
     }
     let task = TASK.get();
     (task != 0).then_some(Task(task))
+}
+
+fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
 }
 
 /// Runs code of the kernel.
@@ -94,7 +101,7 @@ pub(crate) fn run<T>(seed: u64, world: impl FnOnce() -> T) -> T {
     let first = inside(|| {
         let mut state = state();
         *state = State::with_seed(seed);
-        state.add("world")
+        state.add("world", None)
     });
     TASK.set(first.0);
     IS_ON.store(true, Ordering::Relaxed);
@@ -104,12 +111,13 @@ pub(crate) fn run<T>(seed: u64, world: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Starts a thread with this name. Its task is what [`kill`] takes.
+/// Starts a thread with this name on this machine. Its task is what [`kill`] takes.
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
+    machine: u32,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> (Task, std::thread::JoinHandle<T>) {
-    inside(|| state().name_next(name));
+    inside(|| state().name_next(name, machine));
     let thread = std::thread::spawn(run);
     (inside(|| state().newest()), thread)
 }
@@ -150,6 +158,46 @@ pub(crate) fn wait_for_change(until: u64) {
 /// The files that were put in place since the last call: who wrote, and the path.
 pub(crate) fn take_writes() -> Vec<(String, String)> {
     inside(|| state().take_writes())
+}
+
+/// Everything below this path is removed, as from a `tmpfs`.
+pub(crate) fn clear(folder: &str) {
+    files::on_disk(|disk| disk.clear(folder));
+}
+
+/// All that the device with this root has written is durable from now on.
+pub(crate) fn sync_all(device: &str) {
+    files::on_disk(|disk| disk.sync_all(device));
+}
+
+/// The machine's clocks begin again, as in a boot.
+pub(crate) fn boots(machine: u32) {
+    inside(|| state().boots(machine));
+}
+
+/// The machine is suspended for so many nanoseconds.
+pub(crate) fn suspend(machine: u32, nanos: u64) {
+    inside(|| state().suspend(machine, nanos));
+}
+
+/// Steps the machine's wall clock by so many nanoseconds.
+pub(crate) fn step_clock(machine: u32, nanos: i64) {
+    inside(|| state().step_clock(machine, nanos));
+}
+
+/// The power of the device with this root goes.
+pub(crate) fn cut_power(device: &str) {
+    inside(|| {
+        let mut state = state();
+        let first = state.random();
+        let mut numbers = state::State::with_seed(first);
+        state.disk.cut_power(device, || numbers.random());
+    });
+}
+
+/// Sets what is wrong with the files whose path begins so; None ends it.
+pub(crate) fn set_disk_fault(prefix: &str, fault: Option<DiskFault>) {
+    files::on_disk(|disk| disk.set_fault(prefix, fault));
 }
 
 /// Adds a line to the story, unless the task is dead.

@@ -7,6 +7,7 @@ mod device;
 mod judge;
 mod kernel;
 mod story;
+mod trouble;
 mod world;
 
 use std::process::{Command, ExitCode};
@@ -49,10 +50,7 @@ fn main() -> ExitCode {
 /// Tells one history. True if nothing was wrong.
 fn tell(seed: u64) -> Result<bool> {
     story::begin();
-    // Named before the history begins, by chance and not by the seed: another process may run the same seed beside us.
-    let folder =
-        tempfile::Builder::new().prefix("ebb-simulator-").tempdir().context("cannot make a folder")?;
-    let outcome = kernel::run(seed, || world::history(folder.path()));
+    let outcome = kernel::run(seed, world::history);
     for line in story::take() {
         println!("{line}");
     }

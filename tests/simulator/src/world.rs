@@ -1,18 +1,18 @@
 //! The world around the devices: the cluster, the controller and the faults of one history, drawn from its seed.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use fake_cluster::{Effect, FakeCluster, Fault, Limit, Reply, objects};
+use fake_cluster::{FakeCluster, Limit, objects};
 use pubsub::Root;
-use schemas::{Agent, Operation};
+use schemas::Agent;
 use serde_json::{Value, json};
 
 use crate::device::Device;
 use crate::judge::Judge;
-use crate::kernel;
+use crate::kernel::{self, DiskFault};
 use crate::story::{hide_address, tell};
+use crate::trouble::{self, Trouble};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
@@ -32,17 +32,54 @@ enum Happening {
         counter: u32,
         is_wanted: bool,
     },
+    /// The controller publishes its last command again, as after each boot.
+    Repeat(usize),
     Start(usize, Agent),
     Kill(usize, Agent),
     /// The agent dies in the middle of the next call but so many.
     KillSoon(usize, Agent, u32),
     PowerCut(usize),
     NodeReady(usize),
-    ApiDown,
-    ApiUp,
-    ApiFault(&'static str, &'static str, Effect, u32),
-    CutWatches,
-    ForgetHistory,
+    /// Something is wrong with the cluster, or all is well again.
+    Cluster(Trouble),
+    /// Somebody does something by hand.
+    Person(usize, Deed),
+    /// Something happens to a device.
+    Device(usize, Mishap),
+}
+
+/// What a person does.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    /// Binds a pod to the node without the scheduler.
+    BindPod,
+    /// Cordons the node, or uncordons it.
+    Cordon(bool),
+    /// Runs a verb of `ebb` on the device.
+    Verb(&'static str),
+    /// Overrides the drain by a file.
+    Override,
+}
+
+/// What happens to a device beside reboots and power cuts.
+#[derive(Clone, Copy, Debug)]
+enum Mishap {
+    SoftReboot,
+    /// It is suspended for so many nanoseconds.
+    Suspend(u64),
+    Resumed,
+    /// Its wall clock is set by so many nanoseconds.
+    ClockStep(i64),
+    /// Something is wrong with its `/persist`, or no more.
+    Disk(Option<DiskFault>),
+}
+
+/// How a device goes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Down {
+    /// As a shutdown does: what was written is durable.
+    Ordered,
+    PowerCut,
 }
 
 /// The world of one history.
@@ -53,39 +90,42 @@ struct World {
     judge: Judge,
     plan: BTreeMap<(u64, u32), Happening>,
     planned: u32,
-    folder: PathBuf,
 }
 
-/// Runs one history, with the files of its devices in this folder. Returns what was wrong.
-pub(crate) fn history(folder: &Path) -> Result<Vec<String>> {
-    let mut world = World::new(folder)?;
+/// Runs one history. Returns what was wrong.
+pub(crate) fn history() -> Result<Vec<String>> {
+    let mut world = World::new()?;
     world.draw_devices()?;
     world.draw_faults();
     world.run()?;
     Ok(world.end())
 }
 
+pub(crate) fn is_unschedulable(node: &Value) -> bool {
+    node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true)
+}
+
 /// One of these, by the seed.
-fn pick<T: Copy>(of: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(of: &[T]) -> T {
     of[usize::try_from(kernel::below(of.len() as u64)).unwrap_or_default()]
 }
 
 /// A number below `limit`, by the seed.
-fn below(limit: u32) -> u32 {
+pub(crate) fn below(limit: u32) -> u32 {
     u32::try_from(kernel::below(u64::from(limit))).unwrap_or_default()
 }
 
 /// True once in `one_of` times.
-fn chance(one_of: u64) -> bool {
+pub(crate) fn chance(one_of: u64) -> bool {
     kernel::below(one_of) == 0
 }
 
 impl World {
-    fn new(folder: &Path) -> Result<Self> {
+    fn new() -> Result<Self> {
         let cluster = FakeCluster::start().context("cannot start the cluster")?;
         hide_address(cluster.server_url().trim_start_matches("http://"));
         let (devices, plan) = (Vec::new(), BTreeMap::new());
-        Ok(Self { cluster, devices, judge: Judge::default(), plan, planned: 0, folder: folder.to_owned() })
+        Ok(Self { cluster, devices, judge: Judge::default(), plan, planned: 0 })
     }
 
     fn at(&mut self, time: u64, what: Happening) {
@@ -99,8 +139,9 @@ impl World {
         self.cluster.node("spare")?;
         for node in NODES.iter().take(number) {
             self.cluster.node(node)?;
-            let root = Root::new(self.folder.join(node));
-            let mut device = Device::new(root, node, &self.cluster.kubeconfig())?;
+            let root = Root::new(format!("{}/{node}", kernel::ROOT));
+            let machine = u32::try_from(self.devices.len()).unwrap_or_default() + 1;
+            let mut device = Device::new(root, node, machine, &self.cluster.kubeconfig())?;
             device.begin_boot(false)?;
             self.show_boot(&device)?;
             self.devices.push(device);
@@ -155,39 +196,73 @@ impl World {
         if chance(3) {
             self.at(any(), Happening::PowerCut(device()));
         }
+        for (at, trouble) in trouble::draw() {
+            self.at(at, Happening::Cluster(trouble));
+        }
+        self.draw_people();
+        self.draw_mishaps();
+    }
+
+    fn draw_mishaps(&mut self) {
+        let any = || 10 * SECOND + kernel::below(3 * MINUTE);
+        let devices = self.devices.len() as u64;
+        let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
+        if chance(6) {
+            self.at(any(), Happening::Device(device(), Mishap::SoftReboot));
+        }
+        if chance(6) {
+            let nanos = pick(&[5, 60, 600, 3600]) * SECOND;
+            self.at(any(), Happening::Device(device(), Mishap::Suspend(nanos)));
+        }
+        if chance(4) {
+            let step = pick(&[-86_400, -3600, -30, 30, 3600, 30 * 86_400]) * SECOND.cast_signed();
+            self.at(any(), Happening::Device(device(), Mishap::ClockStep(step)));
+        }
+        if chance(4) {
+            let (device, from) = (device(), any());
+            let slow = DiskFault::Slow(pick(&[SECOND / 10, SECOND, 10 * SECOND]));
+            let fault = pick(&[DiskFault::Full, DiskFault::ReadOnly, slow]);
+            self.at(from, Happening::Device(device, Mishap::Disk(Some(fault))));
+            let until = from + kernel::below(pick(&[5, 60, 300]) * SECOND);
+            self.at(until, Happening::Device(device, Mishap::Disk(None)));
+        }
+    }
+
+    /// Draws what people do beside the controller.
+    fn draw_people(&mut self) {
+        let any = || 15 * SECOND + kernel::below(2 * MINUTE);
+        let devices = self.devices.len() as u64;
+        let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
+        if chance(4) {
+            self.at(any(), Happening::Person(device(), Deed::BindPod));
+        }
+        if chance(5) {
+            let (device, from) = (device(), any());
+            self.at(from, Happening::Person(device, Deed::Cordon(true)));
+            if chance(2) {
+                let later = from + kernel::below(2 * MINUTE);
+                self.at(later, Happening::Person(device, Deed::Cordon(false)));
+            }
+        }
+        if chance(5) {
+            self.at(any(), Happening::Person(device(), Deed::Override));
+        }
         if chance(3) {
-            let from = any();
-            self.at(from, Happening::ApiDown);
-            self.at(from + kernel::below(pick(&[5, 60, 400, 2400]) * SECOND), Happening::ApiUp);
-        }
-        for _ in 0..below(4) {
-            let effect = match below(8) {
-                0 => Effect::Answer(Reply::too_many_requests()),
-                1 => Effect::Answer(Reply::text(503, "upstream connect error")),
-                2 => Effect::Answer(Reply::text(404, "404 page not found")),
-                3 => Effect::Answer(Reply::timeout()),
-                4 => Effect::ResetBefore,
-                5 => Effect::ResetAfter,
-                6 => Effect::Hang,
-                _ => Effect::HangAfter,
-            };
-            let (verb, resource) = pick(&[
-                ("create", "pods/eviction"),
-                ("patch", "nodes"),
-                ("get", "nodes"),
-                ("list", "nodes"),
-                ("list", "pods"),
-                ("watch", "pods"),
-                ("update", "configmaps"),
-                ("get", "configmaps"),
-                ("list", "volumeattachments"),
-                ("*", "*"),
+            let (device, from) = (device(), any());
+            self.at(from, Happening::Person(device, Deed::Verb("reboot --reason kernel")));
+            let more = pick(&[
+                "cancel reboot",
+                "reboot --reason again",
+                "force complete --reason now",
+                "freeze --reason guests",
+                "status",
+                "reboot --now --reason urgent",
             ]);
-            self.at(any(), Happening::ApiFault(verb, resource, effect, 1 + below(6)));
-        }
-        for what in [Happening::CutWatches, Happening::ForgetHistory] {
-            if chance(4) {
-                self.at(any(), what);
+            let later = from + kernel::below(40 * SECOND);
+            self.at(later, Happening::Person(device, Deed::Verb(more)));
+            if more.starts_with("freeze") {
+                let end = later + kernel::below(3 * MINUTE);
+                self.at(end, Happening::Person(device, Deed::Verb("unfreeze")));
             }
         }
     }
@@ -212,7 +287,9 @@ impl World {
                 if self.judge.missing(&self.cluster, &self.devices).is_empty() {
                     return Ok(());
                 }
-                self.cluster.faults().clear();
+                if rest.is_none() {
+                    self.trouble(&Trouble::Over)?;
+                }
                 let rest = *rest.get_or_insert_with(|| kernel::now() + REST);
                 if kernel::now() >= rest {
                     return Ok(());
@@ -221,6 +298,7 @@ impl World {
             };
             kernel::wait_for_change(until);
             self.observe()?;
+            self.judge.look(&self.cluster, &self.devices);
             while let Some(next) = self.plan.keys().next().copied().filter(|(time, _)| *time <= kernel::now())
             {
                 if let Some(what) = self.plan.remove(&next) {
@@ -231,14 +309,14 @@ impl World {
     }
 
     fn happen(&mut self, what: Happening) -> Result<()> {
-        let faults = self.cluster.faults();
         match what {
             Happening::Command { device, counter, is_wanted } => {
                 self.judge.commanded(device, (is_wanted && counter > 0).then_some(counter));
                 let device = &mut self.devices[device];
                 tell(&device.node, &format!("controller: reboot {counter}, wanted: {is_wanted}"));
-                device.command(Operation::Reboot, counter, is_wanted)?;
+                device.command(counter, is_wanted)?;
             }
+            Happening::Repeat(device) => self.devices[device].repeat_command()?,
             Happening::Start(device, agent) => self.devices[device].start(agent),
             Happening::Kill(device, agent) => {
                 if self.devices[device].kill(agent) {
@@ -250,7 +328,7 @@ impl World {
             Happening::PowerCut(device) => {
                 if !self.judge.is_down(device) {
                     self.judge.power_cut(device);
-                    self.boot(device, "a power cut")?;
+                    self.boot(device, Down::PowerCut)?;
                 }
             }
             Happening::NodeReady(device) => {
@@ -258,32 +336,122 @@ impl World {
                 let device = &self.devices[device];
                 tell(&device.node, "the Node is Ready again");
                 self.show_boot(device)?;
-                faults.start_kubelet(&device.node);
+                self.cluster.faults().start_kubelet(&device.node);
             }
-            Happening::ApiDown => {
-                tell("world", "the API server goes away");
-                faults.api_down()?;
-                self.judge.api_is_away();
+            Happening::Cluster(trouble) => self.trouble(&trouble)?,
+            Happening::Person(device, deed) => self.deed(device, deed)?,
+            Happening::Device(device, mishap) => self.mishap(device, mishap)?,
+        }
+        Ok(())
+    }
+
+    fn trouble(&mut self, trouble: &Trouble) -> Result<()> {
+        tell("world", &trouble.words());
+        match trouble {
+            Trouble::ApiDown => self.judge.api_is_away(),
+            Trouble::ApiUp => self.judge.api_is_back(),
+            Trouble::Lasts(..) | Trouble::SilentWatches(_) | Trouble::FrozenCache | Trouble::Over => {
+                self.judge.disturbed();
             }
-            Happening::ApiUp => {
-                tell("world", "the API server is back");
-                faults.api_up()?;
-                self.judge.api_is_back();
-            }
-            Happening::ApiFault(verb, resource, effect, times) => {
-                tell("world", &format!("fault: the next {times} of {verb} {resource}: {effect:?}"));
-                faults.add(Fault::on(verb, resource, effect).times(times));
-            }
-            Happening::CutWatches => {
-                tell("world", "all watches are cut");
-                faults.cut_watches(None);
-            }
-            Happening::ForgetHistory => {
-                tell("world", "the API server forgets its history");
-                faults.forget_history();
+            Trouble::Fault(..)
+            | Trouble::CutWatches
+            | Trouble::ForgottenHistory
+            | Trouble::Paused(_)
+            | Trouble::BlindScheduler => {}
+        }
+        trouble.begin(&self.cluster)?;
+        // The end of all faults lets all kubelets run: those of devices that are down stay away.
+        for (index, device) in self.devices.iter().enumerate() {
+            if trouble.is_over() && self.judge.is_away(index) {
+                self.cluster.faults().stop_kubelet(&device.node);
             }
         }
         Ok(())
+    }
+
+    fn deed(&mut self, index: usize, deed: Deed) -> Result<()> {
+        let device = &mut self.devices[index];
+        match deed {
+            Deed::BindPod => {
+                self.planned += 1;
+                let name = format!("late-{}", self.planned);
+                tell(&device.node, &format!("somebody binds the pod {name} to it"));
+                self.cluster.pod(&name, &device.node)?;
+            }
+            Deed::Cordon(is_cordoned) => self.cordon(index, is_cordoned)?,
+            Deed::Verb(words) => {
+                tell(&device.node, &format!("an operator: ebb {words}"));
+                device.run_verb(words);
+            }
+            Deed::Override => {
+                let written = device.override_drain(r#"{"Status":9,"RequestedBy":1}"#);
+                tell(&device.node, &format!("an operator overrides the drain by a file: {written:?}"));
+                if written.is_ok() {
+                    self.judge.overridden(index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn mishap(&mut self, index: usize, mishap: Mishap) -> Result<()> {
+        let (node, machine) = (self.devices[index].node.clone(), self.devices[index].machine);
+        let is_down = self.judge.is_down(index);
+        match mishap {
+            Mishap::SoftReboot if !is_down => {
+                tell(&node, "a soft reboot");
+                self.stop(index);
+                self.devices[index].begin_userspace()?;
+                self.start_all(index, kernel::now() + SECOND);
+                self.at(kernel::now() + 2 * SECOND, Happening::Repeat(index));
+            }
+            Mishap::Suspend(nanos) if !is_down => {
+                tell(&node, &format!("the device is suspended for {} s", nanos / SECOND));
+                self.cluster.faults().stop_kubelet(&node);
+                kernel::suspend(machine, nanos);
+                self.judge.suspended(index, nanos);
+                self.at(kernel::now() + nanos, Happening::Device(index, Mishap::Resumed));
+            }
+            Mishap::Resumed if !is_down => self.cluster.faults().start_kubelet(&node),
+            Mishap::SoftReboot | Mishap::Suspend(_) | Mishap::Resumed => {}
+            Mishap::ClockStep(nanos) => {
+                tell(&node, &format!("the wall clock is set by {} s", nanos / SECOND.cast_signed()));
+                kernel::step_clock(machine, nanos);
+            }
+            Mishap::Disk(fault) => {
+                tell(&node, &format!("the disk of /persist: {fault:?}"));
+                let persist = self.devices[index].root.join("/persist");
+                kernel::set_disk_fault(&persist.to_string_lossy(), fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// A person cordons the node, if nobody has, or uncordons it.
+    fn cordon(&mut self, device: usize, is_cordoned: bool) -> Result<()> {
+        let node = &self.devices[device].node;
+        let found = self.cluster.get("nodes", "", node).unwrap_or_default();
+        if is_unschedulable(&found) == is_cordoned {
+            return Ok(());
+        }
+        tell(node, if is_cordoned { "a person cordons the node" } else { "a person uncordons the node" });
+        self.cluster.edit("nodes", "", node, |node| {
+            node["spec"]["unschedulable"] = if is_cordoned { json!(true) } else { Value::Null };
+        })?;
+        self.judge.cordoned(device, is_cordoned);
+        Ok(())
+    }
+
+    /// All processes of the device end.
+    fn stop(&mut self, device: usize) {
+        self.devices[device].kill_all();
+        self.plan.retain(|_, what| !matches!(what, Happening::Start(other, _) if *other == device));
+    }
+
+    fn start_all(&mut self, device: usize, from: u64) {
+        for agent in Agent::ALL {
+            self.at(from + kernel::below(5 * SECOND), Happening::Start(device, agent));
+        }
     }
 
     fn restart(&mut self, device: usize, agent: Agent) {
@@ -292,21 +460,24 @@ impl World {
     }
 
     /// The device goes down and boots: nothing runs, `/run` is empty or kept, the Node is not Ready for a while.
-    fn boot(&mut self, device: usize, why: &str) -> Result<()> {
+    fn boot(&mut self, device: usize, why: Down) -> Result<()> {
         let node = self.devices[device].node.clone();
         let keeps_run = chance(8);
         let run = if keeps_run { "kept" } else { "emptied" };
-        tell(&node, &format!("the device goes down because of {why}; /run is {run}"));
-        for agent in Agent::ALL {
-            self.devices[device].kill(agent);
+        let reason = if why == Down::PowerCut { "a power cut" } else { "nodeagent" };
+        tell(&node, &format!("the device goes down because of {reason}; /run is {run}"));
+        self.stop(device);
+        let root = self.devices[device].root.path().to_string_lossy().into_owned();
+        kernel::set_disk_fault(&format!("{root}/persist"), None);
+        match why {
+            Down::PowerCut => kernel::cut_power(&root),
+            Down::Ordered => kernel::sync_all(&root),
         }
-        self.plan.retain(|_, what| !matches!(what, Happening::Start(other, _) if *other == device));
         self.cluster.faults().stop_kubelet(&node);
         self.devices[device].begin_boot(keeps_run)?;
         let up = kernel::now() + 20 * SECOND + kernel::below(MINUTE);
-        for agent in Agent::ALL {
-            self.at(up + kernel::below(5 * SECOND), Happening::Start(device, agent));
-        }
+        self.start_all(device, up);
+        self.at(up + kernel::below(10 * SECOND), Happening::Repeat(device));
         self.at(up + kernel::below(30 * SECOND), Happening::NodeReady(device));
         Ok(())
     }
@@ -328,9 +499,13 @@ impl World {
                 self.planned += 1;
                 self.plan.insert((kernel::now() + pause, self.planned), Happening::Start(index, agent));
             }
+            for (words, is_done) in device.take_verbs() {
+                tell(&device.node, &format!("ebb {words}: {}", if is_done { "done" } else { "refused" }));
+                self.judge.verb(index, words, is_done);
+            }
             let actions = device.actions();
             if self.judge.acted(&self.cluster, index, device, &actions) {
-                self.boot(index, "nodeagent")?;
+                self.boot(index, Down::Ordered)?;
             }
         }
         Ok(())
@@ -339,9 +514,7 @@ impl World {
     fn end(mut self) -> Vec<String> {
         self.judge.at_rest(&self.cluster, &self.devices);
         for device in &mut self.devices {
-            for agent in Agent::ALL {
-                device.kill(agent);
-            }
+            device.kill_all();
         }
         tell("world", &format!("the history ends after {} s", kernel::now() / SECOND));
         self.judge.into_wrong()

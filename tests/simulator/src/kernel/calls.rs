@@ -18,10 +18,6 @@ use libc::{c_int, c_long, c_uint, c_void, clockid_t, pthread_t, size_t, ssize_t,
 use super::state::{Task, Wait};
 use super::{begin, current, end, give_up, inside, real, state};
 
-/// The wall clock at the beginning of a history: 2026-08-22T16:00:00Z, in seconds.
-const EPOCH: u64 = 1_787_414_400;
-/// The clocks of the boot at the beginning of a history, in seconds.
-const UP: u64 = 1000;
 const SECOND: u64 = 1_000_000_000;
 
 fn set_errno(number: c_int) -> c_long {
@@ -36,14 +32,16 @@ fn set_errno(number: c_int) -> c_long {
 /// As of the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
-    if current().is_none() {
+    let Some(task) = current() else {
         // SAFETY: as of our caller.
         let result = unsafe { real::syscall()(libc::SYS_clock_gettime, c_long::from(clock), time) };
         return c_int::try_from(result).unwrap_or(-1);
-    }
-    let now = inside(|| state().now());
-    let from = if matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE) { EPOCH } else { UP };
-    let now = now + from * SECOND;
+    };
+    let now = inside(|| match clock {
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => state().wall_clock(task),
+        libc::CLOCK_BOOTTIME => state().boottime(task),
+        _ => state().monotonic(task),
+    });
     let read = timespec {
         tv_sec: i64::try_from(now / SECOND).unwrap_or_default(),
         tv_nsec: i64::try_from(now % SECOND).unwrap_or_default(),
@@ -181,7 +179,7 @@ unsafe fn futex(task: Task, address: c_long, operation: c_long, value: c_long, t
             let time = unsafe { nanos(timeout as *const timespec) };
             let until = time.map(|time| match command {
                 libc::FUTEX_WAIT => time + inside(|| state().now()),
-                _ => time.saturating_sub(UP * SECOND),
+                _ => inside(|| state().when_monotonic(task, time)),
             });
             give_up(task, Wait::Futex { address: address as usize, is_woken: false, until });
             if inside(|| state().was_woken(task)) { 0 } else { set_errno(libc::ETIMEDOUT) }
@@ -215,7 +213,7 @@ pub unsafe extern "C" fn clock_nanosleep(
     let until = if flags & libc::TIMER_ABSTIME == 0 {
         nanos + inside(|| state().now())
     } else {
-        nanos.saturating_sub(UP * SECOND)
+        inside(|| state().when_monotonic(task, nanos))
     };
     give_up(task, Wait::Ready { descriptors: Vec::new(), until: Some(until) });
     0
@@ -285,12 +283,12 @@ pub unsafe extern "C" fn pthread_create(
     let found = *FOUND.get_or_init(|| real::next(c"pthread_create") as usize);
     // SAFETY: this is the address of a function of this type.
     let create = unsafe { std::mem::transmute::<usize, Create>(found) };
-    if current().is_none() {
+    let Some(by) = current() else {
         // SAFETY: as of our caller.
         return unsafe { create(thread, attributes, start, argument) };
-    }
+    };
     inside(|| {
-        let task = state().add("thread");
+        let task = state().add("thread", Some(by));
         let begun = Box::into_raw(Box::new(Begun { start, argument, task }));
         // SAFETY: as of our caller.
         let result = unsafe { create(thread, attributes, managed, begun.cast()) };
@@ -301,6 +299,27 @@ pub unsafe extern "C" fn pthread_create(
         }
         result
     })
+}
+
+type SetName = unsafe extern "C" fn(pthread_t, *const libc::c_char) -> c_int;
+
+/// Names a thread. The one of inotify is the only one of a process, so it serves all machines here.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const libc::c_char) -> c_int {
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    let found = *FOUND.get_or_init(|| real::next(c"pthread_setname_np") as usize);
+    // SAFETY: this is the address of a function of this type.
+    let set_name = unsafe { std::mem::transmute::<usize, SetName>(found) };
+    // SAFETY: as of our caller.
+    let is_shared = unsafe { std::ffi::CStr::from_ptr(name) } == c"inotify";
+    if let Some(task) = current().filter(|_| is_shared) {
+        inside(|| state().rename(task, "inotify"));
+    }
+    // SAFETY: as of our caller.
+    unsafe { set_name(thread, name) }
 }
 
 type Join = unsafe extern "C" fn(pthread_t, *mut *mut c_void) -> c_int;

@@ -5,10 +5,11 @@ use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
-use libc::{c_char, c_int, c_void, mode_t, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{c_char, c_int, c_void, mode_t, msghdr, size_t, ssize_t, timespec};
 
+use super::disk::{Disk, Kind};
 use super::state::{Admission, Task, Wait};
-use super::{current, give_up, inside, real, state};
+use super::{current, files, give_up, inside, real, state};
 
 /// True if the call is to be made; otherwise errno is set. The task, if it is managed.
 pub(super) fn admit() -> (bool, Option<Task>) {
@@ -35,7 +36,7 @@ fn refuse() -> bool {
 }
 
 macro_rules! stands_in {
-    ($(#[$doc:meta])* $name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $after:expr) => {
+    ($(#[$doc:meta])* $name:ident($($argument:ident: $kind:ty),*) -> $result:ty) => {
         $(#[$doc])*
         ///
         /// # Safety
@@ -51,65 +52,126 @@ macro_rules! stands_in {
             });
             // SAFETY: this is the address of a function of this type.
             let original = unsafe { std::mem::transmute::<usize, Original>(found) };
-            let (is_admitted, task) = admit();
-            if !is_admitted {
+            if !admit().0 {
                 return -1;
             }
             // SAFETY: as of our caller.
-            let result = unsafe { original($($argument),*) };
-            if let (Some(task), true) = (task, result == 0) {
-                let after: fn(Task, $($kind),*) = $after;
-                after(task, $($argument),*);
-            }
-            result
+            unsafe { original($($argument),*) }
         }
     };
 }
 
-fn note(task: Task, path: *const c_char) {
-    // SAFETY: the caller of the function gave a string that ends with a zero.
-    let path = unsafe { CStr::from_ptr(path) }.to_string_lossy().into_owned();
-    inside(|| state().note_write(task, path));
+/// Renames.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: as of our caller.
+    let own = unsafe { files::own(from) };
+    // SAFETY: as of our caller.
+    let changed = own.and_then(|from| unsafe { files::change(to, |disk, to, _| disk.rename(&from, to)) });
+    // SAFETY: as of our caller.
+    changed.unwrap_or_else(|| number(unsafe { real::syscall()(libc::SYS_rename, from, to) }))
+}
+
+/// Removes a file.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    // SAFETY: as of our caller.
+    let changed = unsafe { files::change(path, |disk, path, _| disk.remove(path, Kind::File)) };
+    // SAFETY: as of our caller.
+    changed.unwrap_or_else(|| number(unsafe { real::syscall()(libc::SYS_unlink, path) }))
+}
+
+/// Removes a folder.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rmdir(path: *const c_char) -> c_int {
+    // SAFETY: as of our caller.
+    let changed = unsafe { files::change(path, |disk, path, _| disk.remove(path, Kind::Folder)) };
+    // SAFETY: as of our caller.
+    changed.unwrap_or_else(|| number(unsafe { real::syscall()(libc::SYS_rmdir, path) }))
+}
+
+/// Makes a folder.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
+    let make = |disk: &mut Disk, path: &str, now| disk.make(path, Kind::Folder, mode & !0o022, now).map(drop);
+    // SAFETY: as of our caller.
+    let changed = unsafe { files::change(path, make) };
+    // SAFETY: as of our caller.
+    changed.unwrap_or_else(|| number(unsafe { real::syscall()(libc::SYS_mkdir, path, mode) }))
+}
+
+/// Makes the file durable.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fsync(descriptor: RawFd) -> c_int {
+    if files::is_own(descriptor) {
+        return files::sync_own(descriptor);
+    }
+    // SAFETY: as of our caller.
+    number(unsafe { real::syscall()(libc::SYS_fsync, descriptor) })
+}
+
+/// Makes the file's data durable.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdatasync(descriptor: RawFd) -> c_int {
+    // SAFETY: as of our caller.
+    unsafe { fsync(descriptor) }
+}
+
+fn number(result: libc::c_long) -> c_int {
+    c_int::try_from(result).unwrap_or(-1)
 }
 
 stands_in!(
-    /// Renames.
-    rename(from: *const c_char, to: *const c_char) -> c_int, |task, _, to| note(task, to)
-);
-stands_in!(
-    /// Removes a file.
-    unlink(path: *const c_char) -> c_int, |task, path| note(task, path)
-);
-stands_in!(
-    /// Makes a folder.
-    mkdir(path: *const c_char, mode: mode_t) -> c_int, |_, _, _| ()
-);
-stands_in!(
-    /// Makes the file durable.
-    fsync(descriptor: RawFd) -> c_int, |_, _| ()
-);
-stands_in!(
-    /// Makes the file's data durable.
-    fdatasync(descriptor: RawFd) -> c_int, |_, _| ()
-);
-stands_in!(
     /// Sends.
-    send(socket: RawFd, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t, |_, _, _, _, _| ()
-);
-stands_in!(
-    /// Sends to an address.
-    sendto(
-        socket: RawFd, bytes: *const c_void, length: size_t, flags: c_int, to: *const sockaddr, size: socklen_t
-    ) -> ssize_t, |_, _, _, _, _, _, _| ()
+    send(socket: RawFd, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t
 );
 stands_in!(
     /// Sends a message.
-    sendmsg(socket: RawFd, message: *const msghdr, flags: c_int) -> ssize_t, |_, _, _, _| ()
+    sendmsg(socket: RawFd, message: *const msghdr, flags: c_int) -> ssize_t
 );
-stands_in!(
-    /// Writes several parts.
-    writev(descriptor: RawFd, parts: *const libc::iovec, count: c_int) -> ssize_t, |_, _, _, _| ()
-);
+/// Writes several parts.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(descriptor: RawFd, parts: *const libc::iovec, count: c_int) -> ssize_t {
+    if files::is_own(descriptor) {
+        let count = usize::try_from(count).unwrap_or_default();
+        // SAFETY: the caller gives so many parts.
+        let parts = unsafe { std::slice::from_raw_parts(parts, count) };
+        let bytes: Vec<u8> = parts
+            .iter()
+            // SAFETY: each part has this length.
+            .flat_map(|part| unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) })
+            .copied()
+            .collect();
+        return files::write_own(descriptor, &bytes, None);
+    }
+    if !admit().0 {
+        return -1;
+    }
+    // SAFETY: as of our caller.
+    let written = unsafe { real::syscall()(libc::SYS_writev, descriptor, parts, count) };
+    ssize_t::try_from(written).unwrap_or(-1)
+}
 
 /// Writes.
 ///
@@ -117,6 +179,17 @@ stands_in!(
 /// As of the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(descriptor: RawFd, bytes: *const c_void, length: size_t) -> ssize_t {
+    if files::is_own(descriptor) {
+        // SAFETY: the caller gives so many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
+        return files::write_own(descriptor, bytes, None);
+    }
+    if let (libc::STDOUT_FILENO | libc::STDERR_FILENO, Some(task)) = (descriptor, current()) {
+        // SAFETY: the caller gives so many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
+        inside(|| state().said(task, bytes));
+        return ssize_t::try_from(length).unwrap_or(-1);
+    }
     // Eight bytes wake a runtime through its eventfd: a dead task has to, so that its thread can end.
     let is_admitted = length == 8 || admit().0;
     if !is_admitted {
@@ -140,6 +213,9 @@ pub unsafe extern "C" fn futimens(descriptor: RawFd, times: *const timespec) -> 
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the time.
     unsafe { super::calls::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+    if files::is_own(descriptor) {
+        return files::touch_own(descriptor);
+    }
     let both = [now, now];
     let times = if task.is_some() { both.as_ptr() } else { times };
     // SAFETY: the times live until the call returns.

@@ -6,10 +6,12 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use libc::{c_int, c_void, sockaddr, sockaddr_in, sockaddr_un, socklen_t};
+use libc::{c_int, c_void, size_t, sockaddr, sockaddr_in, sockaddr_un, socklen_t, ssize_t};
 
 use super::changes::admit;
-use super::{current, real};
+use super::disk::Kind;
+use super::files::{self, on_disk};
+use super::{current, inside, real, state};
 
 /// The next port for a socket that asks for any.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(40_000);
@@ -43,6 +45,10 @@ unsafe fn port_of(address: *const sockaddr) -> Option<u16> {
 fn name_of(port: u16, is_reserved: bool) -> (sockaddr_un, socklen_t) {
     let end = if is_reserved { "-reserved" } else { "" };
     let name = format!("\0ebb-simulator-{}-{port}{end}", std::process::id());
+    abstract_name(&name)
+}
+
+fn abstract_name(name: &str) -> (sockaddr_un, socklen_t) {
     let family = libc::sa_family_t::try_from(libc::AF_UNIX).unwrap_or_default();
     let mut address = sockaddr_un { sun_family: family, sun_path: [0; PATH] };
     for (to, from) in address.sun_path.iter_mut().zip(name.bytes()) {
@@ -61,6 +67,37 @@ fn port_in(address: &sockaddr_un, length: socklen_t) -> Option<u16> {
     let name = String::from_utf8_lossy(&bytes);
     let rest = name.strip_prefix('\0')?.strip_prefix("ebb-simulator-")?;
     rest.split('-').nth(1)?.parse().ok()
+}
+
+/// The path in an address of a Unix socket, if it is on the simulated disk.
+///
+/// # Safety
+/// As of [`port_of`].
+unsafe fn path_of(address: *const sockaddr, length: socklen_t) -> Option<String> {
+    // SAFETY: as of our caller.
+    let family = c_int::from(unsafe { (*address).sa_family });
+    let length = usize::try_from(length).unwrap_or_default().saturating_sub(FAMILY).min(PATH);
+    if family != libc::AF_UNIX || length == 0 {
+        return None;
+    }
+    // SAFETY: the path follows the family, and has this length.
+    let bytes = unsafe { std::slice::from_raw_parts(address.byte_add(FAMILY).cast::<u8>(), length) };
+    let text = std::str::from_utf8(bytes.split(|byte| *byte == 0).next()?).ok()?;
+    inside(|| state().disk.own(text))
+}
+
+/// The abstract name that stands for a socket on the simulated disk.
+fn name_of_inode(inode: u64) -> (sockaddr_un, socklen_t) {
+    abstract_name(&format!("\0ebb-simulated-{}-{inode}", std::process::id()))
+}
+
+/// The abstract name that stands for the socket at this path; the number of the error if there is no socket.
+fn name_at(path: &str) -> Result<(sockaddr_un, socklen_t), c_int> {
+    match on_disk(|disk| disk.stat(path)) {
+        Ok(stat) if stat.kind == Kind::Socket => Ok(name_of_inode(stat.inode)),
+        Ok(_) => Err(libc::ECONNREFUSED),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes an address of TCP on this machine.
@@ -113,6 +150,20 @@ pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bind(socket: RawFd, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: as of our caller.
+    if let Some(path) = current().and_then(|_| unsafe { path_of(address, length) }) {
+        let now = files::wall_clock();
+        let made = on_disk(|disk| disk.make(&path, Kind::Socket, 0o755, now));
+        return match made {
+            Ok(inode) => {
+                let (name, length) = name_of_inode(inode);
+                // SAFETY: the name lives until the call returns.
+                result(unsafe { real::syscall()(libc::SYS_bind, socket, &raw const name, length) })
+            }
+            Err(libc::EEXIST) => files::fail(libc::EADDRINUSE),
+            Err(error) => files::fail(error),
+        };
+    }
+    // SAFETY: as of our caller.
     let port = current().and_then(|_| unsafe { port_of(address) });
     let Some(port) = port else {
         // SAFETY: as of our caller.
@@ -135,6 +186,16 @@ pub unsafe extern "C" fn connect(socket: RawFd, address: *const sockaddr, length
         return -1;
     }
     // SAFETY: as of our caller.
+    if let Some(path) = current().and_then(|_| unsafe { path_of(address, length) }) {
+        return match name_at(&path) {
+            Ok((name, length)) => {
+                // SAFETY: the name lives until the call returns.
+                result(unsafe { real::syscall()(libc::SYS_connect, socket, &raw const name, length) })
+            }
+            Err(error) => files::fail(error),
+        };
+    }
+    // SAFETY: as of our caller.
     let port = current().and_then(|_| unsafe { port_of(address) });
     let Some(port) = port else {
         // SAFETY: as of our caller.
@@ -143,6 +204,37 @@ pub unsafe extern "C" fn connect(socket: RawFd, address: *const sockaddr, length
     let (name, length) = name_of(port, false);
     // SAFETY: the name lives until the call returns.
     result(unsafe { real::syscall()(libc::SYS_connect, socket, &raw const name, length) })
+}
+
+/// Sends to an address.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    socket: RawFd,
+    bytes: *const c_void,
+    size: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    length: socklen_t,
+) -> ssize_t {
+    if !admit().0 {
+        return -1;
+    }
+    // SAFETY: as of our caller.
+    let path = if to.is_null() { None } else { current().and_then(|_| unsafe { path_of(to, length) }) };
+    let sent = match path.map(|path| name_at(&path)) {
+        Some(Ok((name, length))) => {
+            let name = &raw const name;
+            // SAFETY: the name lives until the call returns.
+            unsafe { real::syscall()(libc::SYS_sendto, socket, bytes, size, flags, name, length) }
+        }
+        Some(Err(error)) => return files::fail(error) as ssize_t,
+        // SAFETY: as of our caller.
+        None => unsafe { real::syscall()(libc::SYS_sendto, socket, bytes, size, flags, to, length) },
+    };
+    ssize_t::try_from(sent).unwrap_or(-1)
 }
 
 /// Reads an address of a socket by this call of the kernel, and writes it as TCP's if it is one of ours.

@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::disk::Disk;
 use super::real;
 
 /// Switches without a moment of simulated time between them; more mean that the tasks turn in circles.
@@ -62,9 +63,29 @@ impl Turn {
     }
 }
 
+/// The clocks of a machine. Its tasks are those that the world starts for it, and the threads that these start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Machine {
+    /// Simulated time at which the clocks of the boot begin.
+    booted_at: u64,
+    /// How long it was suspended in this boot, in nanoseconds.
+    suspended: u64,
+    /// It is suspended until this time.
+    stopped_until: u64,
+    /// How far its wall clock is ahead, in nanoseconds; negative if it is behind.
+    wall_ahead: i64,
+}
+
+/// Time between the beginning of a boot and the first agent that could start, in nanoseconds.
+const UP: u64 = 20 * SECOND;
+/// The wall clock at the beginning of a history: 2026-08-22T16:00:00Z, in nanoseconds.
+const EPOCH: u64 = 1_787_414_400 * SECOND;
+const SECOND: u64 = 1_000_000_000;
+
 #[derive(Debug)]
 struct Entry {
     name: String,
+    machine: u32,
     wait: Wait,
     turn: Arc<Turn>,
 }
@@ -76,7 +97,8 @@ pub(super) struct State {
     random: u64,
     tasks: BTreeMap<Task, Entry>,
     last: u32,
-    next_name: Option<String>,
+    next_name: Option<(String, u32)>,
+    machines: BTreeMap<u32, Machine>,
     switches: u64,
     has_changed: bool,
     dead: BTreeSet<Task>,
@@ -89,6 +111,7 @@ pub(super) struct State {
     /// Files that were put in place: who wrote, and the path.
     writes: Vec<(String, String)>,
     lines: Vec<String>,
+    pub(super) disk: Disk,
 }
 
 impl State {
@@ -99,6 +122,7 @@ impl State {
             tasks: BTreeMap::new(),
             last: 0,
             next_name: None,
+            machines: BTreeMap::new(),
             switches: 0,
             has_changed: false,
             dead: BTreeSet::new(),
@@ -107,6 +131,7 @@ impl State {
             yields: 0,
             writes: Vec::new(),
             lines: Vec::new(),
+            disk: Disk::new(),
         }
     }
 
@@ -126,17 +151,80 @@ impl State {
         mixed ^ (mixed >> 31)
     }
 
-    pub(super) fn name_next(&mut self, name: &str) {
-        self.next_name = Some(name.to_owned());
+    pub(super) fn name_next(&mut self, name: &str, machine: u32) {
+        self.next_name = Some((name.to_owned(), machine));
     }
 
-    /// A new task, which is ready to begin.
-    pub(super) fn add(&mut self, default_name: &str) -> Task {
+    /// A new task, which is ready to begin. It belongs to the machine of the task that starts it, unless
+    /// [`name_next`](Self::name_next) has named another.
+    pub(super) fn add(&mut self, default_name: &str, by: Option<Task>) -> Task {
         self.last += 1;
         let task = Task(self.last);
-        let name = self.next_name.take().unwrap_or_else(|| default_name.to_owned());
-        self.tasks.insert(task, Entry { name, wait: Wait::Nothing, turn: Arc::default() });
+        let inherited = by.and_then(|by| self.tasks.get(&by)).map_or(0, |entry| entry.machine);
+        let named = self.next_name.take();
+        let (name, machine) = named.unwrap_or_else(|| (default_name.to_owned(), inherited));
+        self.tasks.insert(task, Entry { name, machine, wait: Wait::Nothing, turn: Arc::default() });
         task
+    }
+
+    /// The task serves all machines from now on.
+    pub(super) fn rename(&mut self, task: Task, name: &str) {
+        if let Some(entry) = self.tasks.get_mut(&task) {
+            (entry.name, entry.machine) = (name.to_owned(), 0);
+        }
+    }
+
+    fn machine_of(&self, task: Task) -> Machine {
+        let machine = self.tasks.get(&task).map_or(0, |entry| entry.machine);
+        self.machines.get(&machine).copied().unwrap_or_default()
+    }
+
+    /// The time of `CLOCK_MONOTONIC` on the machine of this task, in nanoseconds.
+    pub(super) fn monotonic(&self, task: Task) -> u64 {
+        let machine = self.machine_of(task);
+        (UP + self.now).saturating_sub(machine.booted_at).saturating_sub(machine.suspended)
+    }
+
+    /// The time of `CLOCK_BOOTTIME`, in nanoseconds.
+    pub(super) fn boottime(&self, task: Task) -> u64 {
+        (UP + self.now).saturating_sub(self.machine_of(task).booted_at)
+    }
+
+    /// The time of `CLOCK_REALTIME`, in nanoseconds.
+    pub(super) fn wall_clock(&self, task: Task) -> u64 {
+        (EPOCH + self.now).saturating_add_signed(self.machine_of(task).wall_ahead)
+    }
+
+    /// The simulated time at which the machine's `CLOCK_MONOTONIC` will have this value.
+    pub(super) fn when_monotonic(&self, task: Task, value: u64) -> u64 {
+        let machine = self.machine_of(task);
+        (value + machine.booted_at + machine.suspended).saturating_sub(UP)
+    }
+
+    /// The machine's clocks begin again.
+    pub(super) fn boots(&mut self, machine: u32) {
+        let now = self.now;
+        let machine = self.machines.entry(machine).or_default();
+        (machine.booted_at, machine.suspended, machine.stopped_until) = (now, 0, 0);
+    }
+
+    /// The machine is suspended for so long: its tasks stand still, and their timers with them.
+    pub(super) fn suspend(&mut self, machine: u32, nanos: u64) {
+        let until = self.now + nanos;
+        let suspended = self.machines.entry(machine).or_default();
+        (suspended.suspended, suspended.stopped_until) = (suspended.suspended + nanos, until);
+        for entry in self.tasks.values_mut().filter(|entry| entry.machine == machine) {
+            if let Wait::Ready { until: Some(until), .. } | Wait::Futex { until: Some(until), .. } =
+                &mut entry.wait
+            {
+                *until += nanos;
+            }
+        }
+    }
+
+    /// Sets the machine's wall clock by so many nanoseconds.
+    pub(super) fn step_clock(&mut self, machine: u32, nanos: i64) {
+        self.machines.entry(machine).or_default().wall_ahead += nanos;
     }
 
     /// The newest task.
@@ -203,6 +291,14 @@ impl State {
         self.lines.push(line);
     }
 
+    /// Notes what a task has written to its standard output.
+    pub(super) fn said(&mut self, task: Task, bytes: &[u8]) {
+        let (name, millis) = (self.name_of(task), self.now / 1_000_000);
+        for line in String::from_utf8_lossy(bytes).lines() {
+            self.lines.push(format!("{:>6}.{:03} {name:<16} says: {line}", millis / 1000, millis % 1000));
+        }
+    }
+
     pub(super) fn take_lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
@@ -257,7 +353,7 @@ impl State {
                 let index = self.random() % ready.len() as u64;
                 return ready[usize::try_from(index).unwrap_or_default()];
             }
-            let next = self.tasks.values().filter_map(|entry| entry.wait.until()).min();
+            let next = self.tasks.values().filter_map(|entry| self.ends_at(entry)).min();
             match next {
                 Some(next) => self.now = self.now.max(next),
                 None => self.fail("all tasks wait, and nothing will wake one"),
@@ -266,13 +362,27 @@ impl State {
         }
     }
 
+    /// When the task can go on at the latest.
+    fn ends_at(&self, entry: &Entry) -> Option<u64> {
+        match self.stopped_until(entry) {
+            0 => entry.wait.until(),
+            stopped => Some(stopped.max(entry.wait.until().unwrap_or_default())),
+        }
+    }
+
+    /// The time until which the task's machine is suspended; 0 if it is not.
+    fn stopped_until(&self, entry: &Entry) -> u64 {
+        let until = self.machines.get(&entry.machine).map_or(0, |machine| machine.stopped_until);
+        if until > self.now { until } else { 0 }
+    }
+
     /// The tasks that can go on, in their order.
     fn ready(&self) -> Vec<Task> {
         let mut ready = Vec::new();
         let (mut asked, mut askers) = (Vec::new(), Vec::new());
         for (task, entry) in &self.tasks {
             let is_released = self.released.contains(task);
-            if self.dead.contains(task) && !is_released {
+            if self.dead.contains(task) && !is_released || self.stopped_until(entry) > 0 {
                 continue;
             }
             let is_time = entry.wait.until().is_some_and(|until| until <= self.now);
