@@ -26,7 +26,7 @@ pub(crate) fn note(state: &mut State, result: &Result<Cordoned, CallError>) {
     match result {
         Ok(cordoned) => {
             state.restoring.may_be_cordoned = !cordoned.before;
-            state.own = Some(cordoned.node.clone());
+            state.see_own(&cordoned.node);
         }
         Err(CallError::Unreachable(_)) => state.restoring.may_be_cordoned = true,
         Err(CallError::Denied(_) | CallError::Other(_)) => {}

@@ -21,6 +21,10 @@ use crate::state::{Session, State};
 /// Everything that a restart must know. Two states with equal records are the same after a restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on each other, each a field in the file"
+)]
 pub struct Record {
     /// The requests with their answers.
     pub requests: Vec<Request>,
@@ -46,6 +50,8 @@ pub struct Record {
     pub others: OtherHolders,
     /// The API server was asked about the membership in this boot.
     pub has_looked: bool,
+    /// Our Node was seen Ready in this boot.
+    pub has_been_back: bool,
     /// An unannotated cordon still has to be adopted.
     pub adopts: bool,
 }
@@ -76,6 +82,7 @@ pub fn record(state: &State) -> Record {
         away_since: state.api.away_since.or(state.api.away_before),
         others: state.slots.others,
         has_looked: state.has_looked,
+        has_been_back: state.restoring.has_been_back,
         adopts: state.adopts,
     }
 }
@@ -121,7 +128,7 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         since: record.since,
         published: PublishedStatus::resumed(record.status, record.requested_by, now),
         api: Api::resumed(record.away_since, now),
-        restoring: Restoring::resumed(record.may_be_cordoned),
+        restoring: Restoring::resumed(record.may_be_cordoned, record.has_been_back),
         session: record.session,
         left: record.attempt,
         forcing: record.forcing,

@@ -21,6 +21,9 @@ pub struct Restoring {
     /// A cordon of ours was sent in this boot and its removal is not confirmed: the node may carry it, whatever a list
     /// or watch showed last.
     pub may_be_cordoned: bool,
+    /// In this boot our Node was seen Ready, by the word of this boot's kubelet. Until then a cordon and a slot may date
+    /// from the boot before, whoever has renewed them since.
+    pub has_been_back: bool,
     in_flight: Option<u32>,
     /// How many times in a row the write has failed.
     failures: u32,
@@ -40,8 +43,8 @@ pub(crate) enum Write {
 
 impl Restoring {
     /// The state that the previous process recorded.
-    pub(crate) fn resumed(may_be_cordoned: bool) -> Self {
-        Self { may_be_cordoned, ..Self::default() }
+    pub(crate) fn resumed(may_be_cordoned: bool, has_been_back: bool) -> Self {
+        Self { may_be_cordoned, has_been_back, ..Self::default() }
     }
 
     /// The node carries our cordon, or may carry it.

@@ -282,10 +282,19 @@ impl State {
         }
     }
 
-    /// Cordon or slot date from this boot, so restoring needs no check of the node first.
+    /// Notes our Node as it was just read.
+    pub(crate) fn see_own(&mut self, node: &NodeView) {
+        self.restoring.has_been_back |= self.not_back_yet(node).is_none();
+        self.own = Some(node.clone());
+    }
+
+    /// Cordon or slot date from this boot, and the node was in service before, so restoring needs no check of the node
+    /// first. A request that came before the node was back took over the cordon and the slot of the boot before.
     pub(crate) fn is_cordon_of_this_boot(&self) -> bool {
         let entry = self.slot_entry();
-        self.restoring.may_be_cordoned || entry.is_some_and(|entry| entry.boot_id == self.boot_id)
+        let is_renewed =
+            self.restoring.may_be_cordoned || entry.is_some_and(|entry| entry.boot_id == self.boot_id);
+        self.restoring.has_been_back && is_renewed
     }
 }
 

@@ -117,7 +117,7 @@ fn driver(state: &mut State, event: &drain::Event, now: Moment) {
     match event {
         drain::Event::Snapshot(snapshot) => {
             if let Some(node) = &snapshot.node {
-                state.own = Some(node.clone());
+                state.see_own(node);
             }
             state.snapshot = Some(Arc::clone(snapshot));
         }
@@ -149,7 +149,7 @@ fn looked(
     state.nodes.clone_from(&look.nodes);
     state.nodes_asked = serial;
     if let Ok(own) = &look.own {
-        state.own = Some(own.clone());
+        state.see_own(own);
     }
     let State { slots, own, nodes, nodes_asked, .. } = state;
     slots.see_others(Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked }, context);

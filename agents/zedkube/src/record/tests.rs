@@ -103,6 +103,7 @@ fn full(phase: Phase) -> Record {
             refused_since: BTreeMap::new(),
         }),
         may_be_cordoned: true,
+        has_been_back: true,
         forcing: forcing(),
         away_since: Some(Moment(24)),
         others: OtherHolders::Hold,

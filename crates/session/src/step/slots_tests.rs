@@ -324,6 +324,32 @@ fn the_slot_of_a_boot_before_is_given_back_when_the_node_is_well() {
     assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]));
 }
 
+/// A request that comes before the node is back takes over the cordon and the slot of the boot before. When it is
+/// withdrawn, they are still given back only once the node is Ready, also by a process that was started in between.
+#[test]
+fn a_request_before_the_node_is_back_does_not_shorten_the_wait_for_it() {
+    for restarts in [false, true] {
+        let mut sim = Sim::new();
+        sim.others_hold(&["own"]);
+        (sim.own.cordoned, sim.own.cordoned_by) = (true, Some(OWNER.into()));
+        // The API server still shows what the kubelet of the boot before has said.
+        (sim.own.ready, sim.own.boot_id) = (true, "boot".into());
+        sim.boot("next");
+        sim.reboot();
+        sim.pass(MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::Drained), "restarts: {restarts}");
+        if restarts {
+            sim.restart();
+        }
+        sim.ask(&[]);
+        sim.pass(3 * MINUTE);
+        assert_eq!((sim.count("uncordon"), sim.holders()), (0, vec!["own"]), "restarts: {restarts}");
+        sim.own.boot_id = "next".into();
+        sim.pass(MINUTE);
+        assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]), "restarts: {restarts}");
+    }
+}
+
 #[test]
 fn a_slot_that_somebody_else_releases_while_the_node_is_not_well_is_not_shown_for_ever() {
     let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
