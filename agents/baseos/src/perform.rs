@@ -11,7 +11,9 @@ use runtime::machine::{EffectError, OpenError, Shell, log_line};
 use runtime::refused::ToldRefusals;
 use runtime::settings::{self, VersionSource};
 use runtime::siblings::NodeAgentView;
-use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, clock, error_chain, program};
+use runtime::{
+    AgentContext, LatePublisher, OwnRequest, Requester, SettingsWatch, clock, error_chain, program,
+};
 use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ContentTreeStatus, DeviceAction, DrainRequester,
     Source, agent,
@@ -34,7 +36,7 @@ use crate::state::{Phase, State};
 pub(crate) struct BaseosShell {
     context: AgentContext,
     settings: SettingsWatch,
-    record: Publisher<ActivationRecord>,
+    record: LatePublisher<ActivationRecord>,
     hold: Publisher<BaseOsHold>,
     statuses: Publisher<BaseOsStatus>,
     requester: Requester,
@@ -72,9 +74,8 @@ impl Shell for BaseosShell {
     fn open(context: &AgentContext) -> Result<Self, OpenError> {
         let (root, name, lock) = (context.root(), context.name(), context.lock());
         let volatile = Persistence::Volatile;
-        let record = Publisher::open(root, name, Persistence::Persistent, lock)?;
-        let recorded: Option<OwnRequest> =
-            record.get(&TopicKey::global()).and_then(|record: &ActivationRecord| record.request);
+        let record = LatePublisher::open(context, "no image is accepted until it can be used");
+        let recorded: Option<OwnRequest> = record.get().and_then(|record: &ActivationRecord| record.request);
         // At most one command and one search send here at a time, so 8 places are always enough.
         let (sender, answers) = mpsc::channel(8);
         Ok(Self {
@@ -102,7 +103,7 @@ impl Shell for BaseosShell {
         let hold = self.hold.get(&key).cloned().unwrap_or_default();
         let statuses =
             self.statuses.items().iter().map(|(key, status)| (key.as_str().to_owned(), status.clone()));
-        State::resume(self.record.get(&key).cloned(), hold, statuses.collect(), self.context.boot_id())
+        State::resume(self.record.get().cloned(), hold, statuses.collect(), self.context.boot_id())
     }
 
     fn policy(&self) -> Policy {
@@ -135,13 +136,9 @@ impl Shell for BaseosShell {
     }
 
     fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
-        let key = TopicKey::global();
         match effect {
-            Effect::Record(record) if record.is_empty() => {
-                self.record.unpublish(&key)?;
-            }
             Effect::Record(record) => {
-                self.record.publish(&key, record)?;
+                self.record.put(Some(record).filter(|record| !record.is_empty()))?;
             }
             Effect::WriteDown(config) => {
                 dry_run::write_down(self.context.root(), self.context.boot_id(), config)?;

@@ -255,6 +255,22 @@ async fn d14_a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
     device.stop().await;
 }
 
+/// If `/persist` cannot be used when baseos starts, baseos runs all the same, accepts no image and says why. Once it can
+/// be used, baseos goes on from what is recorded there.
+#[tokio::test]
+async fn a_start_on_a_disk_that_takes_nothing_is_survived() {
+    let mut device = Device::able(&[]);
+    device.write("persist/status/baseosmgr", "in the way");
+    device.run().await;
+    device.want(agent::CONTROLLER, 1, true);
+    let hold = device.until_blocked_by("cannot publish ActivationRecord").await;
+    assert_eq!(hold.state, Deferred);
+    std::fs::remove_file(device.path("persist/status/baseosmgr")).unwrap();
+    device.drain(DrainStatus::Complete).await;
+    device.until_hold(Activated).await;
+    device.stop().await;
+}
+
 /// D7: EVE's agents release every image before zedkube has published anything.
 #[tokio::test]
 async fn d7_an_image_that_comes_before_zedkube_is_held() {

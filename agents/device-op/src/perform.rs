@@ -47,8 +47,6 @@ pub(crate) struct DeviceOpShell {
 enum NotDone {
     #[error("cannot record the counter of {} of {}", kind.1, kind.0)]
     Counter { kind: Kind, source: StoreError },
-    #[error("the record on /persist could be opened again: device-op reads it and goes on from there")]
-    RecordIsBack,
 }
 
 impl Shell for DeviceOpShell {
@@ -109,13 +107,7 @@ impl Shell for DeviceOpShell {
     fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
             Effect::ClearCommand => self.publish_command(None)?,
-            Effect::Record(record) => {
-                let was_known = self.record.is_known() || record.is_without();
-                self.record.put(record)?;
-                if !was_known {
-                    return Err(NotDone::RecordIsBack.into());
-                }
-            }
+            Effect::Record(record) => self.record.put(record)?,
             Effect::Counter(kind, command) => self.write_counter(*kind, command)?,
             Effect::Withdraw => {
                 self.requester.withdraw()?;
