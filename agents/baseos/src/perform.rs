@@ -12,7 +12,8 @@ use runtime::refused::ToldRefusals;
 use runtime::settings::{self, VersionSource};
 use runtime::siblings::NodeAgentView;
 use runtime::{
-    AgentContext, LatePublisher, OwnRequest, Requester, SettingsWatch, clock, error_chain, program,
+    AgentContext, LatePublisher, NotWritten, OwnRequest, Requester, SettingsWatch, clock, error_chain,
+    program,
 };
 use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ContentTreeStatus, DeviceAction, DrainRequester,
@@ -137,9 +138,7 @@ impl Shell for BaseosShell {
 
     fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
-            Effect::Record(record) => {
-                self.record.put(Some(record).filter(|record| !record.is_empty()))?;
-            }
+            Effect::Record(record) => self.put_record(record)?,
             Effect::WriteDown(config) => {
                 dry_run::write_down(self.context.root(), self.context.boot_id(), config)?;
             }
@@ -231,6 +230,14 @@ impl BaseosShell {
         let configs = self.configs.iter().flat_map(Subscription::refused);
         let all = configs.chain(self.contents.refused()).chain(self.action.refused());
         all.map(|refusal| refusal.to_string()).collect()
+    }
+
+    fn put_record(&mut self, record: &ActivationRecord) -> Result<(), NotWritten> {
+        let written = self.record.put(Some(record).filter(|record| !record.is_empty()));
+        if matches!(written, Err(NotWritten::IsBack(_))) {
+            self.requester.recall(self.record.get().and_then(|record| record.request));
+        }
+        written
     }
 
     fn publish_hold(&mut self, hold: &BaseOsHold) -> Result<(), PublishError> {

@@ -7,7 +7,7 @@ use pubsub::{
 use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell, log_line};
 use runtime::siblings::NodeAgentView;
-use runtime::{AgentContext, OwnRequest, Requester, SettingsWatch, error_chain};
+use runtime::{AgentContext, NotWritten, OwnRequest, Requester, SettingsWatch, error_chain};
 use schemas::{
     ActionRecord, BootReason, CancelCommand, CommandFreeze, CommandLine, CommandState, DeviceAction,
     DeviceOpStatus, DeviceOpsCmd, DrainRequester, Operation, Source, ZedAgentStatus, agent, to_bytes,
@@ -18,6 +18,7 @@ use crate::effect::Effect;
 use crate::facts::{Facts, Kind, all_kinds};
 use crate::looking;
 use crate::operation::{DeviceOp, Policy};
+use crate::record::OperationRecord;
 use crate::record_files::RecordFiles;
 use crate::showing::troubled;
 use crate::state::{Phase, State};
@@ -107,7 +108,7 @@ impl Shell for DeviceOpShell {
     fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
             Effect::ClearCommand => self.publish_command(None)?,
-            Effect::Record(record) => self.record.put(record)?,
+            Effect::Record(record) => self.put_record(record)?,
             Effect::Counter(kind, command) => self.write_counter(*kind, command)?,
             Effect::Withdraw => {
                 self.requester.withdraw()?;
@@ -167,6 +168,14 @@ impl DeviceOpShell {
         let misnamed = self.commands.iter().zip(Source::ALL);
         let misnamed = misnamed.flat_map(|(commands, source)| looking::misnamed(commands, source));
         refused.map(|refusal| refusal.to_string()).chain(misnamed).collect()
+    }
+
+    fn put_record(&mut self, record: &OperationRecord) -> Result<(), NotWritten> {
+        let written = self.record.put(record);
+        if matches!(written, Err(NotWritten::IsBack(_))) {
+            self.requester.recall(self.record.get().and_then(|record| record.request));
+        }
+        written
     }
 
     fn publish_status(&mut self, status: &DeviceOpStatus) -> Result<(), PublishError> {

@@ -393,6 +393,26 @@ async fn an_operator_reboots_a_device_whose_persist_takes_nothing() {
     device.stop().await;
 }
 
+/// A boot that keeps `/run` finds the request of the boot before. It is withdrawn although the record could not be read at
+/// first: nobody else would, and the node would stay cordoned.
+#[tokio::test]
+async fn a_request_that_outlives_a_boot_is_withdrawn_when_the_record_can_be_read() {
+    let mut device = Device::start().await;
+    device.give(Operation::Reboot, 2);
+    device.until_requested().await;
+    device.stop().await;
+    device.write("proc/sys/kernel/random/boot_id", "boot-2");
+    let (records, elsewhere) = (device.path("persist/status/zedagent"), device.path("elsewhere"));
+    std::fs::rename(&records, &elsewhere).unwrap();
+    device.write("persist/status/zedagent", "in the way");
+    device.run().await;
+    device.until_blocked_by("cannot publish OperationRecord").await;
+    std::fs::remove_file(&records).unwrap();
+    std::fs::rename(&elsewhere, &records).unwrap();
+    until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
+    device.stop().await;
+}
+
 /// The first command of a controller is not carried out, and that is shown.
 #[tokio::test]
 async fn the_first_command_of_a_kind_is_said() {

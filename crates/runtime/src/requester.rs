@@ -131,6 +131,15 @@ impl Requester {
         })
     }
 
+    /// Takes the request of a record that could not be read when this was opened. Does nothing if the agent has made
+    /// one since.
+    pub fn recall(&mut self, recorded: Option<OwnRequest>) {
+        if self.own.is_none() {
+            self.seen = recorded.as_ref().map_or_else(Seen::default, Seen::recorded);
+            self.own = recorded;
+        }
+    }
+
     /// Returns when one of the files that `listen` names has changed. With [`Listen::ToGate`] it returns at least
     /// every 2 s, because the end of zedkube causes no event. Can be dropped and called again.
     pub async fn changed(&mut self, listen: Listen) {

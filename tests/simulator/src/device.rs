@@ -62,6 +62,8 @@ pub(crate) struct Device {
     /// The controller's last command: counter, and whether it is wanted.
     commanded: Option<(u32, bool)>,
     verbs: Vec<Verb>,
+    /// How long zedkube did not run in this boot, in nanoseconds, until it was started last, and since when it does not.
+    zedkube_away: (u64, Option<u64>),
 }
 
 /// A verb of an operator that runs.
@@ -85,6 +87,7 @@ impl Device {
             controller: None,
             commanded: None,
             verbs: Vec::new(),
+            zedkube_away: (0, None),
         };
         device.write(KUBECONFIG, kubeconfig)?;
         device.write(MACHINE_ID, &device.machine_id())?;
@@ -131,6 +134,7 @@ impl Device {
             kernel::clear(&run.to_string_lossy());
         }
         self.boot += 1;
+        self.zedkube_away = (0, Some(kernel::now()));
         kernel::boots(self.machine);
         self.write(BOOT_ID, &self.boot_id())?;
         self.begin_userspace()
@@ -166,6 +170,9 @@ impl Device {
         if self.running.contains_key(agent.name()) {
             return;
         }
+        if agent == Agent::Zedkube {
+            self.zedkube_away = (self.zedkube_was_away(), None);
+        }
         let killed = Arc::new(Notify::new());
         let (flags, end) = (self.flags(), Arc::clone(&killed));
         let name = format!("{} {}", self.node, agent.name());
@@ -173,9 +180,23 @@ impl Device {
         self.running.insert(agent.name(), Running { agent, task, since: kernel::now(), killed, thread });
     }
 
+    /// How long zedkube did not run in this boot, in nanoseconds.
+    pub(crate) fn zedkube_was_away(&self) -> u64 {
+        let (before, since) = self.zedkube_away;
+        before + since.map_or(0, |since| kernel::now() - since)
+    }
+
+    fn take_running(&mut self, agent: Agent) -> Option<Running> {
+        let running = self.running.remove(agent.name())?;
+        if agent == Agent::Zedkube {
+            self.zedkube_away.1 = Some(kernel::now());
+        }
+        Some(running)
+    }
+
     /// Kills an agent. True if it ran.
     pub(crate) fn kill(&mut self, agent: Agent) -> bool {
-        self.running.remove(agent.name()).map(Running::kill).is_some()
+        self.take_running(agent).map(Running::kill).is_some()
     }
 
     /// The agent dies soon, in the middle of a call that changes something.
@@ -244,7 +265,7 @@ impl Device {
         let over: Vec<Agent> = self.running.values().filter(is_over).map(|running| running.agent).collect();
         let mut ended = Vec::new();
         for agent in over {
-            let Some(running) = self.running.remove(agent.name()) else { continue };
+            let Some(running) = self.take_running(agent) else { continue };
             if kernel::is_dead(running.task) {
                 running.kill();
                 ended.push((agent, None));

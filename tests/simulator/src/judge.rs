@@ -16,6 +16,8 @@ use crate::world::{MINUTE, SECOND, is_unschedulable};
 const UNREACHABLE: u64 = 5 * MINUTE;
 /// Default of `slots.down-max`: beside a node that is down an outage has to last so long.
 const DOWN_MAX: u64 = 30 * MINUTE;
+/// Default of `drain.start.timeout`: a zedkube that was away for so long in this boot is not waited for.
+const START: u64 = 10 * MINUTE;
 /// An override counts for so long: `force.ttl`, and time to act, with kills and outages in between.
 const OVERRIDE: u64 = 30 * MINUTE;
 /// What the report says must agree with the world after this time.
@@ -179,7 +181,7 @@ impl Judge {
         let new = actions.get(self.devices[index].actions..).unwrap_or_default();
         for action in new {
             tell(&device.node, &format!("{} {}: {}", action.action, action.counter, action.reason));
-            self.judge_action(cluster, index, &device.node, action);
+            self.judge_action(cluster, index, device, action);
         }
         if !new.is_empty() {
             let known = &mut self.devices[index];
@@ -192,7 +194,8 @@ impl Judge {
         !new.is_empty()
     }
 
-    fn judge_action(&mut self, cluster: &FakeCluster, index: usize, node: &str, action: &DeviceLine) {
+    fn judge_action(&mut self, cluster: &FakeCluster, index: usize, device: &Device, action: &DeviceLine) {
+        let node = &device.node;
         let command = (action.source.to_string(), action.counter);
         let times = self.devices[index].done.entry(command).or_default();
         *times += 1;
@@ -206,8 +209,11 @@ impl Judge {
             let has_just_ended = self.back_at.is_some_and(|at| kernel::now() - at < TAKEN_BACK);
             let is_overridden =
                 self.devices[index].overridden_at.is_some_and(|at| kernel::now() - at < OVERRIDE);
-            if outage < UNREACHABLE && !has_just_ended && !is_overridden {
-                let what = format!("{node}, in an outage of {} s", outage / SECOND);
+            let away = device.zedkube_was_away();
+            if outage < UNREACHABLE && !has_just_ended && !is_overridden && away < START {
+                let (outage, away) = (outage / SECOND, away / SECOND);
+                let what =
+                    format!("{node}, in an outage of {outage} s, with a zedkube that was away for {away} s");
                 self.complain("undrained only when that is justified", &what);
             }
         } else {

@@ -13,6 +13,7 @@ mod sockets;
 mod state;
 
 pub(crate) use disk::{DiskFault, ROOT};
+pub(crate) use real::stay_on_core;
 pub(crate) use state::Task;
 
 use std::cell::Cell;
@@ -97,7 +98,10 @@ fn end(task: Task) {
 /// Runs a history: `world` is its first task, and the threads that it starts are managed as well.
 pub(crate) fn run<T>(seed: u64, world: impl FnOnce() -> T) -> T {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    real::stay_on_core(usize::try_from(seed).unwrap_or_default() % cores);
+    // With one core it was told where to run.
+    if cores > 1 {
+        stay_on_core(usize::try_from(seed).unwrap_or_default() % cores);
+    }
     let first = inside(|| {
         let mut state = state();
         *state = State::with_seed(seed);
@@ -158,6 +162,15 @@ pub(crate) fn wait_for_change(until: u64) {
 /// The files that were put in place since the last call: who wrote, and the path.
 pub(crate) fn take_writes() -> Vec<(String, String)> {
     inside(|| state().take_writes())
+}
+
+/// Puts a file on the simulated disk, with the folders above it.
+pub(crate) fn put_file(path: &str, text: &[u8]) {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    files::on_disk(|disk| {
+        disk.put_folder(folder, 0);
+        disk.put(path, text, 0);
+    });
 }
 
 /// Everything below this path is removed, as from a `tmpfs`.

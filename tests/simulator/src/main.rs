@@ -68,15 +68,18 @@ fn many(first: u64, histories: u64) -> Result<bool> {
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (next, failed, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
+        for core in 0..workers {
+            let (next, failed, program) = (&next, &failed, &program);
+            scope.spawn(move || {
+                // The histories of this worker inherit its core.
+                kernel::stay_on_core(core);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= histories {
                         return;
                     }
                     let seed = first + number;
-                    if let Some(wrong) = run(&program, seed) {
+                    if let Some(wrong) = run(program, seed) {
                         failed.fetch_add(1, Ordering::Relaxed);
                         println!("seed {seed}: {wrong}");
                     }

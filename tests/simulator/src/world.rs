@@ -24,6 +24,9 @@ const NODES: [&str; 3] = ["edge-a", "edge-b", "edge-c"];
 /// hour, and a node that is down gets half an hour to return.
 const REST: u64 = 180 * MINUTE;
 
+/// The verb that ends `freeze`.
+const UNFREEZE: &str = "unfreeze";
+
 /// Something that happens at its time.
 #[derive(Clone, Debug)]
 enum Happening {
@@ -120,8 +123,16 @@ pub(crate) fn chance(one_of: u64) -> bool {
     kernel::below(one_of) == 0
 }
 
+/// Time until an agent that has ended is started again.
+fn draw_pause() -> u64 {
+    if chance(10) { 12 * MINUTE } else { pick(&[SECOND / 10, SECOND, 5 * SECOND, 30 * SECOND]) }
+}
+
 impl World {
     fn new() -> Result<Self> {
+        // A client of the API server does not begin without a certificate of the system.
+        let certificates = format!("{}/etc/ssl/certs/ca-certificates.crt", kernel::ROOT);
+        kernel::put_file(&certificates, include_bytes!("../../../crates/cluster/src/connect_tests/ca.pem"));
         let cluster = FakeCluster::start().context("cannot start the cluster")?;
         hide_address(cluster.server_url().trim_start_matches("http://"));
         let (devices, plan) = (Vec::new(), BTreeMap::new());
@@ -262,7 +273,7 @@ impl World {
             self.at(later, Happening::Person(device, Deed::Verb(more)));
             if more.starts_with("freeze") {
                 let end = later + kernel::below(3 * MINUTE);
-                self.at(end, Happening::Person(device, Deed::Verb("unfreeze")));
+                self.at(end, Happening::Person(device, Deed::Verb(UNFREEZE)));
             }
         }
     }
@@ -455,8 +466,7 @@ impl World {
     }
 
     fn restart(&mut self, device: usize, agent: Agent) {
-        let pause = pick(&[SECOND / 10, SECOND, 5 * SECOND, 30 * SECOND]);
-        self.at(kernel::now() + pause, Happening::Start(device, agent));
+        self.at(kernel::now() + draw_pause(), Happening::Start(device, agent));
     }
 
     /// The device goes down and boots: nothing runs, `/run` is empty or kept, the Node is not Ready for a while.
@@ -487,6 +497,7 @@ impl World {
         for (who, path) in kernel::take_writes() {
             self.judge.written(&who, &path);
         }
+        let mut again = Vec::new();
         for index in 0..self.devices.len() {
             let device = &mut self.devices[index];
             for (agent, why) in device.take_ended() {
@@ -495,18 +506,25 @@ impl World {
                     None => tell(&node, &format!("{} is killed in the middle of a call", agent.name())),
                     Some(why) => self.judge.ended(&node, agent, &why),
                 }
-                let pause = pick(&[SECOND / 10, SECOND, 5 * SECOND, 30 * SECOND]);
                 self.planned += 1;
-                self.plan.insert((kernel::now() + pause, self.planned), Happening::Start(index, agent));
+                let at = kernel::now() + draw_pause();
+                self.plan.insert((at, self.planned), Happening::Start(index, agent));
             }
             for (words, is_done) in device.take_verbs() {
                 tell(&device.node, &format!("ebb {words}: {}", if is_done { "done" } else { "refused" }));
                 self.judge.verb(index, words, is_done);
+                // Whoever has frozen a device does not forget it.
+                if words == UNFREEZE && !is_done {
+                    again.push(index);
+                }
             }
             let actions = device.actions();
             if self.judge.acted(&self.cluster, index, device, &actions) {
                 self.boot(index, Down::Ordered)?;
             }
+        }
+        for index in again {
+            self.at(kernel::now() + MINUTE, Happening::Person(index, Deed::Verb(UNFREEZE)));
         }
         Ok(())
     }

@@ -41,6 +41,8 @@ pub struct Loaded {
     pub after_restart: Vec<&'static str>,
     /// Items of the controller that are refused as a whole: their last good content stays in effect.
     pub refused: Vec<Refusal>,
+    /// The layers as they were written.
+    pub(crate) fragments: Vec<Fragment>,
 }
 
 /// A setting for display: `ebb config show`, and with `--json` as it is.
@@ -76,7 +78,12 @@ impl Loaded {
     /// keeps its value.
     #[must_use]
     pub fn reload(&self, root: &Root, flags: &AgentFlags, controller: Option<&ConfigItemValueMap>) -> Self {
-        Layering::new(Some(self)).finish(fragments(root, flags, controller))
+        let fragments = fragments(root, flags, controller);
+        // Most looks find what is known: at least one is made every 30 s.
+        if fragments == self.fragments {
+            return self.clone();
+        }
+        Layering::new(Some(self)).finish(fragments)
     }
 
     /// The mistakes on the command line, which lead to exit code 2.
@@ -157,7 +164,7 @@ impl<'a> Layering<'a> {
     }
 
     fn finish(mut self, fragments: Vec<Fragment>) -> Loaded {
-        for fragment in fragments {
+        for fragment in fragments.clone() {
             match fragment {
                 Fragment::Entries(entries) => self.enter_all(entries),
                 Fragment::File { path, entries, rules } => {
@@ -178,6 +185,7 @@ impl<'a> Layering<'a> {
             problems,
             after_restart,
             refused: Vec::new(),
+            fragments,
         };
         loaded.name_values_in_effect(&values);
         loaded

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use libc::{c_int, c_long, c_uint, c_void, clockid_t, pthread_t, size_t, ssize_t, timespec};
 
-use super::state::{Task, Wait};
+use super::state::{Process, Task, Wait};
 use super::{begin, current, end, give_up, inside, real, state};
 
 const SECOND: u64 = 1_000_000_000;
@@ -190,6 +190,40 @@ unsafe fn futex(task: Task, address: c_long, operation: c_long, value: c_long, t
         }
         _ => set_errno(libc::ENOSYS),
     }
+}
+
+/// The id of the process: of the simulated one for a managed thread.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getpid() -> libc::pid_t {
+    let id = match current() {
+        Some(task) => inside(|| {
+            let state = state();
+            state.process_of(task).id()
+        }),
+        None => real::pid(),
+    };
+    libc::pid_t::try_from(id).unwrap_or_default()
+}
+
+/// Sends a signal. Simulated processes are only asked whether they live.
+///
+/// # Safety
+/// As of the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kill(id: libc::pid_t, signal: c_int) -> c_int {
+    let asked = u32::try_from(id).ok().and_then(Process::with_id);
+    let result = match (current(), asked) {
+        (Some(_), Some(process)) => {
+            let lives = inside(|| state().lives(process));
+            if lives && signal == 0 { 0 } else { set_errno(if lives { libc::EPERM } else { libc::ESRCH }) }
+        }
+        // SAFETY: the call takes two numbers.
+        _ => unsafe { real::syscall()(libc::SYS_kill, id, signal) },
+    };
+    c_int::try_from(result).unwrap_or(-1)
 }
 
 /// Sleeps.

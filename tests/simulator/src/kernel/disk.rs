@@ -9,12 +9,22 @@ use std::os::fd::RawFd;
 
 use libc::c_int;
 
+use super::state::{PROC, Process};
+
 /// Everything below it is in memory.
 pub(crate) const ROOT: &str = "/simulated";
 /// Contents below such a folder survive a power cut only when they were synchronised.
 const DURABLE: &str = "/persist/";
 /// Numbers of descriptors of files begin here, far above those of the real kernel.
 pub(super) const FIRST_DESCRIPTOR: RawFd = 0x1000_0000;
+/// What the real machine has there is hidden: a history must not depend on it, and it takes long to read.
+const CERTIFICATES: [&str; 5] = [
+    "/etc/ssl",
+    "/usr/lib/ssl",
+    "/etc/pki",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+];
 /// Most events that wait in one instance of inotify (`fs.inotify.max_queued_events`).
 const MOST_EVENTS: usize = 16_384;
 
@@ -31,6 +41,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 struct Inode {
     kind: Kind,
+    /// Its last name that was looked for.
+    path: String,
     mode: u32,
     /// Last change of the contents, in nanoseconds of the wall clock.
     changed: u64,
@@ -131,13 +143,19 @@ impl Disk {
 
     /// The path as it is kept, if it is here: without the parts that mean nothing.
     pub(super) fn own(&self, path: &str) -> Option<String> {
-        let path = match path.strip_prefix("/proc/self/fd/") {
-            Some(rest) => {
-                let (number, name) = rest.split_once('/')?;
-                let file = self.file(number.parse().ok()?).ok()?;
-                format!("{}/{name}", file.path)
-            }
-            None => path.to_owned(),
+        let path = if let Some(rest) = path.strip_prefix("/proc/self/fd/") {
+            let (number, name) = rest.split_once('/')?;
+            let file = self.file(number.parse().ok()?).ok()?;
+            format!("{}/{name}", file.path)
+        } else if let Some(rest) = path.strip_prefix("/proc/") {
+            // A process of the real kernel is not here.
+            let id = rest.split('/').next()?.parse().ok()?;
+            Process::with_id(id)?;
+            format!("{PROC}/{rest}")
+        } else if CERTIFICATES.iter().any(|folder| path.starts_with(folder)) {
+            format!("{ROOT}{path}")
+        } else {
+            path.to_owned()
         };
         let is_here = path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         is_here.then(|| {
@@ -229,7 +247,7 @@ impl Disk {
         self.check(path, true)?;
         self.last += 1;
         let (data, synced) = (Vec::new(), Vec::new());
-        let inode = Inode { kind, mode, changed: now, data, synced, locked_by: None };
+        let inode = Inode { kind, path: path.to_owned(), mode, changed: now, data, synced, locked_by: None };
         self.inodes.insert(self.last, inode);
         self.entries.insert(path.to_owned(), self.last);
         self.note(Pending::Made(path.to_owned(), self.last));
@@ -455,6 +473,7 @@ impl Disk {
             }
         }
         let is_folder = self.inode(number)?.kind == Kind::Folder;
+        to.clone_into(&mut self.inode_mut(number)?.path);
         move_names(&mut self.entries, from, to);
         self.note(Pending::Renamed(from.to_owned(), to.to_owned()));
         self.tell(from, libc::IN_MOVED_FROM, is_folder);
@@ -572,12 +591,31 @@ impl Disk {
     /// Removes everything below a path, which is a folder.
     pub(super) fn clear(&mut self, folder: &str) {
         let prefix = format!("{folder}/");
-        let gone: Vec<String> =
-            self.entries.keys().filter(|path| path.starts_with(&prefix)).cloned().collect();
+        let below = self.entries.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
+        let gone: Vec<String> = below.map(|(path, _)| path.clone()).collect();
         for path in gone.iter().rev() {
             if let Some(inode) = self.entries.remove(path) {
                 self.end_watches(inode);
             }
+        }
+    }
+
+    /// Makes a folder, with those above it, unless it is there.
+    pub(super) fn put_folder(&mut self, path: &str, now: u64) {
+        let mut folder = String::new();
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            folder = folder + "/" + part;
+            // It may be there.
+            self.make(&folder, Kind::Folder, 0o755, now).map(drop).unwrap_or_default();
+        }
+    }
+
+    /// Makes a file with this text.
+    pub(super) fn put(&mut self, path: &str, text: &[u8], now: u64) {
+        if let Ok(number) = self.make(path, Kind::File, 0o644, now)
+            && let Some(inode) = self.inodes.get_mut(&number)
+        {
+            (inode.data, inode.synced) = (text.to_owned(), text.to_owned());
         }
     }
 
@@ -660,13 +698,21 @@ impl Disk {
         self.add_events(folder, mask, told, name);
     }
 
+    /// The name of a file or folder, if it has one: it may be that of one that was made later.
+    fn path_to(&self, number: u64) -> Option<String> {
+        let path = &self.inodes.get(&number)?.path;
+        if self.entries.get(path) == Some(&number) {
+            return Some(path.clone());
+        }
+        self.entries.iter().find(|(_, other)| **other == number).map(|(path, _)| path.clone())
+    }
+
     /// Tells those who watch the folder in which this file is. A file has one name here.
     fn tell_of(&mut self, inode: u64, mask: u32) {
         if self.watchers.values().all(|watcher| watcher.watches.is_empty()) {
             return;
         }
-        let found = self.entries.iter().find(|(_, other)| **other == inode).map(|(path, _)| path.clone());
-        if let Some(path) = found {
+        if let Some(path) = self.path_to(inode) {
             self.tell(&path, mask, false);
         }
         self.add_events(inode, mask, mask, "");

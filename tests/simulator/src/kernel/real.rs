@@ -23,6 +23,13 @@ pub(super) fn syscall() -> Syscall {
     unsafe { std::mem::transmute::<usize, Syscall>(found) }
 }
 
+/// The id of the real process.
+pub(super) fn pid() -> u32 {
+    static FOUND: OnceLock<u32> = OnceLock::new();
+    // SAFETY: the call has no arguments.
+    *FOUND.get_or_init(|| u32::try_from(unsafe { syscall()(libc::SYS_getpid) }).unwrap_or_default())
+}
+
 /// Waits while the value is `expected`.
 pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
     let none = ptr::null::<libc::timespec>();
@@ -49,7 +56,7 @@ pub(super) fn ready_among(descriptors: &[(RawFd, i16)]) -> Vec<bool> {
 }
 
 /// Keeps this thread and those that it starts on one core: they run in turns, and a turn is handed over faster so.
-pub(super) fn stay_on_core(core: usize) {
+pub(crate) fn stay_on_core(core: usize) {
     // SAFETY: a set of cores may be all zeros.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set lives until the calls return. If the call fails, the threads only run slower.

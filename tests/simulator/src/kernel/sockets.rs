@@ -44,7 +44,7 @@ unsafe fn port_of(address: *const sockaddr) -> Option<u16> {
 /// its port has another name than the one that listens there.
 fn name_of(port: u16, is_reserved: bool) -> (sockaddr_un, socklen_t) {
     let end = if is_reserved { "-reserved" } else { "" };
-    let name = format!("\0ebb-simulator-{}-{port}{end}", std::process::id());
+    let name = format!("\0ebb-simulator-{}-{port}{end}", real::pid());
     abstract_name(&name)
 }
 
@@ -88,7 +88,7 @@ unsafe fn path_of(address: *const sockaddr, length: socklen_t) -> Option<String>
 
 /// The abstract name that stands for a socket on the simulated disk.
 fn name_of_inode(inode: u64) -> (sockaddr_un, socklen_t) {
-    abstract_name(&format!("\0ebb-simulated-{}-{inode}", std::process::id()))
+    abstract_name(&format!("\0ebb-simulated-{}-{inode}", real::pid()))
 }
 
 /// The abstract name that stands for the socket at this path; the number of the error if there is no socket.

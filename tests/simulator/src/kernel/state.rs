@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::disk::Disk;
+use super::disk::{Disk, Kind};
 use super::real;
 
 /// Switches without a moment of simulated time between them; more mean that the tasks turn in circles.
@@ -14,6 +14,37 @@ const MOST_SWITCHES: u64 = 2_000_000;
 /// A thread that the kernel manages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Task(pub(super) u32);
+
+/// A process is its first task, with the threads that it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Process(u32);
+
+/// Ids of simulated processes begin here: the real kernel has none above 2^22.
+const FIRST_PID: u32 = 5_000_000;
+/// The folders of simulated processes, which are in `/proc` for those who look.
+pub(super) const PROC: &str = "/simulated/proc";
+
+impl Process {
+    /// The first task of a history, and all that serves more than one device.
+    const WORLD: Self = Self(1);
+
+    /// Its id, as `getpid` tells.
+    pub(super) const fn id(self) -> u32 {
+        FIRST_PID + self.0
+    }
+
+    /// The simulated process with this id; None for a process of the real kernel.
+    pub(super) const fn with_id(id: u32) -> Option<Self> {
+        match id.checked_sub(FIRST_PID) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    fn folder(self) -> String {
+        format!("{PROC}/{}", self.id())
+    }
+}
 
 /// What a task waits for.
 #[derive(Clone, Debug)]
@@ -86,6 +117,7 @@ const SECOND: u64 = 1_000_000_000;
 struct Entry {
     name: String,
     machine: u32,
+    process: Process,
     wait: Wait,
     turn: Arc<Turn>,
 }
@@ -101,11 +133,11 @@ pub(super) struct State {
     machines: BTreeMap<u32, Machine>,
     switches: u64,
     has_changed: bool,
-    dead: BTreeSet<Task>,
-    /// The dead tasks that may end.
-    released: BTreeSet<Task>,
-    /// Number of calls that change something, until the task is killed in the middle of one.
-    kill_after: BTreeMap<Task, u32>,
+    dead: BTreeSet<Process>,
+    /// The dead processes whose tasks may end.
+    released: BTreeSet<Process>,
+    /// Number of calls that change something, until the process is killed in the middle of one.
+    kill_after: BTreeMap<Process, u32>,
     /// One of so many calls that change something lets other tasks go first; 0 is none.
     yields: u64,
     /// Files that were put in place: who wrote, and the path.
@@ -160,17 +192,54 @@ impl State {
     pub(super) fn add(&mut self, default_name: &str, by: Option<Task>) -> Task {
         self.last += 1;
         let task = Task(self.last);
-        let inherited = by.and_then(|by| self.tasks.get(&by)).map_or(0, |entry| entry.machine);
-        let named = self.next_name.take();
-        let (name, machine) = named.unwrap_or_else(|| (default_name.to_owned(), inherited));
-        self.tasks.insert(task, Entry { name, machine, wait: Wait::Nothing, turn: Arc::default() });
+        let parent = by.and_then(|by| self.tasks.get(&by));
+        let inherited = parent.map_or((0, Process(task.0)), |entry| (entry.machine, entry.process));
+        let (name, machine, process) = match self.next_name.take() {
+            Some((name, machine)) => {
+                let process = Process(task.0);
+                self.show_process(process, &name);
+                (name, machine, process)
+            }
+            None => (default_name.to_owned(), inherited.0, inherited.1),
+        };
+        let (wait, turn) = (Wait::Nothing, Arc::default());
+        self.tasks.insert(task, Entry { name, machine, process, wait, turn });
         task
     }
 
-    /// The task serves all machines from now on.
+    /// What `/proc` tells of a process.
+    fn show_process(&mut self, process: Process, name: &str) {
+        let (folder, now) = (process.folder(), self.now);
+        let name = name.rsplit(' ').next().unwrap_or(name);
+        let files =
+            [("stat", format!("{} ({name}) S 1", process.id())), ("status", "Uid:\t0\t0\t0\t0\n".to_owned())];
+        self.disk.put_folder(&folder, now);
+        for (file, text) in files {
+            self.disk.put(&format!("{folder}/{file}"), text.as_bytes(), now);
+        }
+    }
+
+    fn hide_process(&mut self, process: Process) {
+        let folder = process.folder();
+        self.disk.clear(&folder);
+        // A process that never was shown has no folder.
+        self.disk.remove(&folder, Kind::Folder).unwrap_or_default();
+    }
+
+    /// The process of a task. That of one that has ended is told as if it was its first.
+    pub(super) fn process_of(&self, task: Task) -> Process {
+        self.tasks.get(&task).map_or(Process(task.0), |entry| entry.process)
+    }
+
+    /// True if the process exists.
+    pub(super) fn lives(&self, process: Process) -> bool {
+        self.tasks.contains_key(&Task(process.0)) && !self.dead.contains(&process)
+    }
+
+    /// The task serves all machines and processes from now on.
     pub(super) fn rename(&mut self, task: Task, name: &str) {
         if let Some(entry) = self.tasks.get_mut(&task) {
-            (entry.name, entry.machine) = (name.to_owned(), 0);
+            (entry.name, entry.machine, entry.process) = (name.to_owned(), 0, Process::WORLD);
         }
     }
 
@@ -232,16 +301,23 @@ impl State {
         Task(self.last)
     }
 
-    /// From now on nothing that the task does has an effect, and it may end.
+    /// From now on nothing that the task's process does has an effect, and it may end.
     pub(super) fn kill(&mut self, task: Task) {
-        self.dead.insert(task);
-        self.released.insert(task);
-        self.kill_after.remove(&task);
+        let process = self.process_of(task);
+        self.die(process);
+        self.released.insert(process);
     }
 
-    /// The task dies at its next call but `calls` that changes something.
+    fn die(&mut self, process: Process) {
+        self.kill_after.remove(&process);
+        self.dead.insert(process);
+        self.hide_process(process);
+    }
+
+    /// The task's process dies at its next call but `calls` that changes something.
     pub(super) fn kill_after(&mut self, task: Task, calls: u32) {
-        self.kill_after.insert(task, calls);
+        let process = self.process_of(task);
+        self.kill_after.insert(process, calls);
     }
 
     pub(super) fn set_yields(&mut self, yields: u64) {
@@ -249,7 +325,7 @@ impl State {
     }
 
     pub(super) fn is_dead(&self, task: Task) -> bool {
-        self.dead.contains(&task)
+        self.dead.contains(&self.process_of(task))
     }
 
     /// What becomes of a call of this task that changes something.
@@ -257,10 +333,10 @@ impl State {
         if self.is_dead(task) {
             return Admission::Refused;
         }
-        if let Some(left) = self.kill_after.get_mut(&task) {
+        let process = self.process_of(task);
+        if let Some(left) = self.kill_after.get_mut(&process) {
             if *left == 0 {
-                self.kill_after.remove(&task);
-                self.dead.insert(task);
+                self.die(process);
                 self.has_changed = true;
                 return Admission::Killed;
             }
@@ -318,7 +394,11 @@ impl State {
     }
 
     pub(super) fn ends(&mut self, task: Task) {
-        self.tasks.remove(&task);
+        if let Some(Entry { process: Process(first), .. }) = self.tasks.remove(&task)
+            && first == task.0
+        {
+            self.hide_process(Process(first));
+        }
     }
 
     pub(super) fn hand_over(&self, next: Task) {
@@ -381,8 +461,8 @@ impl State {
         let mut ready = Vec::new();
         let (mut asked, mut askers) = (Vec::new(), Vec::new());
         for (task, entry) in &self.tasks {
-            let is_released = self.released.contains(task);
-            if self.dead.contains(task) && !is_released || self.stopped_until(entry) > 0 {
+            let is_released = self.released.contains(&entry.process);
+            if self.dead.contains(&entry.process) && !is_released || self.stopped_until(entry) > 0 {
                 continue;
             }
             let is_time = entry.wait.until().is_some_and(|until| until <= self.now);
