@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use drain::Moment;
 use session::{Effect, Event};
 
-/// The calls in flight, by serial: name and start. Never more than the session has in flight.
+/// The calls in flight, by serial: name and start, in milliseconds of [`runtime::clock::awake_millis`], because a call
+/// and its deadline stand still while the machine is suspended. Never more than the session has in flight.
 #[derive(Debug, Default)]
-pub(crate) struct Calling(BTreeMap<u32, (&'static str, Moment)>);
+pub(crate) struct Calling(BTreeMap<u32, (&'static str, u64)>);
 
 impl Calling {
     /// Notes that the effect is being carried out.
-    pub(crate) fn begin(&mut self, effect: &Effect, now: Moment) {
+    pub(crate) fn begin(&mut self, effect: &Effect, now_ms: u64) {
         if let Some((serial, call)) = effect.awaited() {
-            self.0.insert(serial, (call, now));
+            self.0.insert(serial, (call, now_ms));
         }
     }
 
@@ -32,7 +32,7 @@ impl Calling {
     }
 
     /// Name and start of the call that has been in flight for longest.
-    pub(crate) fn longest(&self) -> Option<(&'static str, Moment)> {
+    pub(crate) fn longest(&self) -> Option<(&'static str, u64)> {
         self.0.values().copied().min_by_key(|(_, since)| *since)
     }
 }
@@ -62,15 +62,15 @@ mod tests {
         ];
         let mut calling = Calling::default();
         for (effect, _) in &cases {
-            calling.begin(effect, Moment(100));
+            calling.begin(effect, 100);
         }
-        calling.begin(&Effect::Probe { serial: 9 }, Moment(200));
+        calling.begin(&Effect::Probe { serial: 9 }, 200);
         for (effect, answer) in &cases {
-            assert_eq!(calling.longest().map(|(_, since)| since), Some(Moment(100)), "{effect:?}");
+            assert_eq!(calling.longest().map(|(_, since)| since), Some(100), "{effect:?}");
             calling.end(answer);
             calling.end(answer);
         }
-        assert_eq!(calling.longest(), Some(("the read of our node", Moment(200))));
+        assert_eq!(calling.longest(), Some(("the read of our node", 200)));
         calling.forget(&Effect::Probe { serial: 9 });
         assert_eq!(calling.longest(), None);
     }

@@ -1,11 +1,11 @@
 //! Carries effects out: each becomes a task that answers with an event.
 
 use std::future::pending;
+use std::time::Duration;
 
 use cluster::Driver;
 use cluster::identity::Identity;
 use cluster::slots::{SlotMap, SlotWatch};
-use drain::Moment;
 use pubsub::{Root, failure_point};
 use runtime::{SettingsWatch, clock};
 use session::{Effect, Event, State};
@@ -113,7 +113,7 @@ impl Performer {
         if let Some(own) = &state.own {
             self.node = Some(own.name.clone());
         }
-        self.calling.begin(&effect, Moment(clock::boot_millis()));
+        self.calling.begin(&effect, clock::awake_millis());
         if effect.changes_the_cluster() {
             failure_point::reached(format_args!("before {effect:?}"));
         }
@@ -194,9 +194,10 @@ impl Performer {
         self.driver.last_error().map(|failure| failure.text().to_owned())
     }
 
-    /// Name and start of the call that has been in flight for longest.
-    pub(crate) fn longest(&self) -> Option<(&'static str, Moment)> {
-        self.calling.longest()
+    /// Name of the call that has been in flight for longest, and for how long, without suspend.
+    pub(crate) fn longest(&self) -> Option<(&'static str, Duration)> {
+        let (call, since) = self.calling.longest()?;
+        Some((call, Duration::from_millis(clock::awake_millis().saturating_sub(since))))
     }
 
     /// The next answer or snapshot. Cancel-safe.

@@ -231,7 +231,7 @@ impl Device {
             self.kill(agent);
         }
         for verb in self.verbs.drain(..) {
-            kernel::kill(verb.task);
+            kernel::stop(verb.task);
         }
     }
 

@@ -22,6 +22,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use state::{State, Wait};
 
+/// The task of this thread, also in the kernel's own code.
+fn this_task() -> Task {
+    Task(TASK.get())
+}
+
 /// True while a history runs.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static STATE: Mutex<State> = Mutex::new(State::new());
@@ -105,7 +110,7 @@ pub(crate) fn run<T>(seed: u64, world: impl FnOnce() -> T) -> T {
     let first = inside(|| {
         let mut state = state();
         *state = State::with_seed(seed);
-        state.add("world", None)
+        state.add(None)
     });
     TASK.set(first.0);
     IS_ON.store(true, Ordering::Relaxed);
@@ -129,6 +134,11 @@ pub(crate) fn spawn<T: Send + 'static>(
 /// From now on nothing that the task does has an effect; what waits in it may end.
 pub(crate) fn kill(task: Task) {
     inside(|| state().kill(task));
+}
+
+/// The process of the task is gone at once: its threads stand still for good.
+pub(crate) fn stop(task: Task) {
+    inside(|| state().stop(task));
 }
 
 /// The task dies in the middle of a call: the next one but `calls` that changes something. [`is_dead`] tells when.

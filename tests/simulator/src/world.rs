@@ -381,6 +381,13 @@ impl World {
     }
 
     fn deed(&mut self, index: usize, deed: Deed) -> Result<()> {
+        let is_on_the_device = matches!(deed, Deed::Verb(_) | Deed::Override);
+        if is_on_the_device && self.judge.is_away(index) {
+            if matches!(deed, Deed::Verb(UNFREEZE)) {
+                self.at(kernel::now() + MINUTE, Happening::Person(index, deed));
+            }
+            return Ok(());
+        }
         let device = &mut self.devices[index];
         match deed {
             Deed::BindPod => {
@@ -393,6 +400,9 @@ impl World {
             Deed::Verb(words) => {
                 tell(&device.node, &format!("an operator: ebb {words}"));
                 device.run_verb(words);
+                if words.starts_with("force") {
+                    self.judge.overridden(index);
+                }
             }
             Deed::Override => {
                 let written = device.override_drain(r#"{"Status":9,"RequestedBy":1}"#);

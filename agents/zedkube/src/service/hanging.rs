@@ -38,15 +38,14 @@ impl Service {
     /// An error if a call hangs and a new process may help.
     pub(super) fn look_for_hanging(&mut self, now: Moment) -> Result<(), Hanging> {
         let limit = self.hangs_after + self.settings.current().health.timeout;
-        let Some((call, since)) = self.performer.longest().filter(|(_, since)| limit < now.since(*since))
-        else {
+        let Some((call, waited)) = self.performer.longest().filter(|(_, waited)| limit < *waited) else {
             self.around.hanging = None;
             return Ok(());
         };
         if self.around.hanging.is_some() {
             return Ok(());
         }
-        let hanging = Hanging { call, minutes: now.since(since).as_secs() / 60 };
+        let hanging = Hanging { call, minutes: waited.as_secs() / 60 };
         match may_end(self.context.root(), now) {
             Ok(()) => Err(hanging),
             Err(why) => {

@@ -322,7 +322,7 @@ pub unsafe extern "C" fn pthread_create(
         return unsafe { create(thread, attributes, start, argument) };
     };
     inside(|| {
-        let task = state().add("thread", Some(by));
+        let task = state().add(Some(by));
         let begun = Box::into_raw(Box::new(Begun { start, argument, task }));
         // SAFETY: as of our caller.
         let result = unsafe { create(thread, attributes, managed, begun.cast()) };

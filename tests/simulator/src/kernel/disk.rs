@@ -61,6 +61,7 @@ struct Open {
     offset: usize,
     is_append: bool,
     can_write: bool,
+    by: Process,
 }
 
 /// An event of inotify.
@@ -122,6 +123,8 @@ pub(super) struct Disk {
     /// Instances of inotify that have become ready since the last call of `take_ready`.
     ready: BTreeSet<RawFd>,
     faults: BTreeMap<String, DiskFault>,
+    /// The process that makes the present call.
+    caller: Process,
     last: u64,
 }
 
@@ -137,6 +140,7 @@ impl Disk {
             watchers: BTreeMap::new(),
             ready: BTreeSet::new(),
             faults: BTreeMap::new(),
+            caller: Process::WORLD,
             last: 0,
         }
     }
@@ -287,7 +291,8 @@ impl Disk {
         }
         self.last += 1;
         let is_append = flags & libc::O_APPEND != 0;
-        self.open.insert(self.last, Open { inode, path: path.to_owned(), offset: 0, is_append, can_write });
+        let (path, by) = (path.to_owned(), self.caller);
+        self.open.insert(self.last, Open { inode, path, offset: 0, is_append, can_write, by });
         let open = self.last;
         let descriptor = self.add_descriptor(open);
         if can_write && flags & libc::O_TRUNC != 0 && !self.inode(inode)?.data.is_empty() {
@@ -322,6 +327,21 @@ impl Disk {
             self.forget_unused();
         }
         Ok(())
+    }
+
+    /// Who makes the calls that follow.
+    pub(super) const fn set_caller(&mut self, process: Process) {
+        self.caller = process;
+    }
+
+    /// Closes what this process has open.
+    pub(super) fn close_all(&mut self, process: Process) {
+        let is_its = |open: &u64| self.open.get(open).is_some_and(|open| open.by == process);
+        let its = self.descriptors.iter().filter(|(_, open)| is_its(open));
+        let its: Vec<RawFd> = its.map(|(descriptor, _)| *descriptor).collect();
+        for descriptor in its {
+            self.close(descriptor).unwrap_or_default();
+        }
     }
 
     /// Frees what has no name and is not open.

@@ -35,6 +35,8 @@ pub(super) fn fail(number: c_int) -> c_int {
 pub(super) fn on_disk<T>(run: impl FnOnce(&mut Disk) -> T) -> T {
     inside(|| {
         let mut state = state();
+        let caller = state.process_of(super::this_task());
+        state.disk.set_caller(caller);
         let result = run(&mut state.disk);
         for descriptor in state.disk.take_ready() {
             let one = 1_u64.to_ne_bytes();
@@ -153,7 +155,8 @@ pub unsafe extern "C" fn close(descriptor: RawFd) -> c_int {
     if is_own(descriptor) {
         return done(on_disk(|disk| disk.close(descriptor)), |()| 0);
     }
-    if super::is_on() && inside(|| state().disk.is_watcher(descriptor)) {
+    if super::is_on() {
+        inside(|| state().closed(descriptor));
         on_disk(|disk| disk.remove_watcher(descriptor));
     }
     // SAFETY: as of our caller.

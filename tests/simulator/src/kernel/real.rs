@@ -30,6 +30,12 @@ pub(super) fn pid() -> u32 {
     *FOUND.get_or_init(|| u32::try_from(unsafe { syscall()(libc::SYS_getpid) }).unwrap_or_default())
 }
 
+/// Closes a descriptor.
+pub(super) fn close(descriptor: RawFd) {
+    // SAFETY: whoever had it open never runs again.
+    unsafe { syscall()(libc::SYS_close, descriptor) };
+}
+
 /// Waits while the value is `expected`.
 pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
     let none = ptr::null::<libc::timespec>();

@@ -131,6 +131,14 @@ fn result(number: libc::c_long) -> c_int {
     c_int::try_from(number).unwrap_or(-1)
 }
 
+/// Notes who has made this socket.
+fn made(socket: RawFd) -> RawFd {
+    if let Some(task) = current().filter(|_| socket >= 0) {
+        inside(|| state().add_socket(task, socket));
+    }
+    socket
+}
+
 /// Makes a socket.
 ///
 /// # Safety
@@ -140,7 +148,7 @@ pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
     let is_tcp = domain == libc::AF_INET && kind & 0xf == libc::SOCK_STREAM && current().is_some();
     let (domain, protocol) = if is_tcp { (libc::AF_UNIX, 0) } else { (domain, protocol) };
     // SAFETY: as of our caller.
-    result(unsafe { real::syscall()(libc::SYS_socket, domain, kind, protocol) })
+    made(result(unsafe { real::syscall()(libc::SYS_socket, domain, kind, protocol) }))
 }
 
 /// Gives a socket its address.
@@ -311,7 +319,7 @@ pub unsafe extern "C" fn accept4(
         // SAFETY: as of our caller.
         unsafe { write_port(0, to, length) };
     }
-    result(accepted)
+    made(result(accepted))
 }
 
 /// Sets an option. TCP's own mean nothing here.

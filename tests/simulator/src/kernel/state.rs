@@ -9,7 +9,7 @@ use super::disk::{Disk, Kind};
 use super::real;
 
 /// Switches without a moment of simulated time between them; more mean that the tasks turn in circles.
-const MOST_SWITCHES: u64 = 2_000_000;
+const MOST_SWITCHES: u64 = 200_000;
 
 /// A thread that the kernel manages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub(super) const PROC: &str = "/simulated/proc";
 
 impl Process {
     /// The first task of a history, and all that serves more than one device.
-    const WORLD: Self = Self(1);
+    pub(super) const WORLD: Self = Self(1);
 
     /// Its id, as `getpid` tells.
     pub(super) const fn id(self) -> u32 {
@@ -144,6 +144,8 @@ pub(super) struct State {
     writes: Vec<(String, String)>,
     lines: Vec<String>,
     pub(super) disk: Disk,
+    /// Sockets by their descriptor, and who made them.
+    sockets: BTreeMap<RawFd, Process>,
 }
 
 impl State {
@@ -164,6 +166,7 @@ impl State {
             writes: Vec::new(),
             lines: Vec::new(),
             disk: Disk::new(),
+            sockets: BTreeMap::new(),
         }
     }
 
@@ -187,20 +190,21 @@ impl State {
         self.next_name = Some((name.to_owned(), machine));
     }
 
-    /// A new task, which is ready to begin. It belongs to the machine of the task that starts it, unless
-    /// [`name_next`](Self::name_next) has named another.
-    pub(super) fn add(&mut self, default_name: &str, by: Option<Task>) -> Task {
+    /// A new task, which is ready to begin. It has the name, machine and process of the task that starts it, unless
+    /// [`name_next`](Self::name_next) has named others.
+    pub(super) fn add(&mut self, by: Option<Task>) -> Task {
         self.last += 1;
         let task = Task(self.last);
         let parent = by.and_then(|by| self.tasks.get(&by));
-        let inherited = parent.map_or((0, Process(task.0)), |entry| (entry.machine, entry.process));
+        let of_parent = |entry: &Entry| (entry.name.clone(), entry.machine, entry.process);
+        let inherited = parent.map_or_else(|| ("world".to_owned(), 0, Process::WORLD), of_parent);
         let (name, machine, process) = match self.next_name.take() {
             Some((name, machine)) => {
                 let process = Process(task.0);
                 self.show_process(process, &name);
                 (name, machine, process)
             }
-            None => (default_name.to_owned(), inherited.0, inherited.1),
+            None => inherited,
         };
         let (wait, turn) = (Wait::Nothing, Arc::default());
         self.tasks.insert(task, Entry { name, machine, process, wait, turn });
@@ -306,6 +310,30 @@ impl State {
         let process = self.process_of(task);
         self.die(process);
         self.released.insert(process);
+    }
+
+    /// The task's process is gone: its threads stand still for good, and what it had open is closed. To be used for one
+    /// that cannot be told to end.
+    pub(super) fn stop(&mut self, task: Task) {
+        let process = self.process_of(task);
+        self.die(process);
+        self.disk.close_all(process);
+        let sockets = std::mem::take(&mut self.sockets);
+        let (closed, others) = sockets.into_iter().partition(|(_, of)| *of == process);
+        self.sockets = others;
+        let closed: BTreeMap<RawFd, Process> = closed;
+        closed.into_keys().for_each(real::close);
+    }
+
+    /// Notes that the task has made this socket.
+    pub(super) fn add_socket(&mut self, task: Task, socket: RawFd) {
+        let process = self.process_of(task);
+        self.sockets.insert(socket, process);
+    }
+
+    /// Notes that a descriptor was closed.
+    pub(super) fn closed(&mut self, descriptor: RawFd) {
+        self.sockets.remove(&descriptor);
     }
 
     fn die(&mut self, process: Process) {
@@ -433,7 +461,8 @@ impl State {
                 let index = self.random() % ready.len() as u64;
                 return ready[usize::try_from(index).unwrap_or_default()];
             }
-            let next = self.tasks.values().filter_map(|entry| self.ends_at(entry)).min();
+            let can_go_on = self.tasks.values().filter(|entry| !self.stands_still(entry));
+            let next = can_go_on.filter_map(|entry| self.ends_at(entry)).min();
             match next {
                 Some(next) => self.now = self.now.max(next),
                 None => self.fail("all tasks wait, and nothing will wake one"),
@@ -456,13 +485,17 @@ impl State {
         if until > self.now { until } else { 0 }
     }
 
+    /// True if the task's process is dead and its end is not allowed yet.
+    fn stands_still(&self, entry: &Entry) -> bool {
+        self.dead.contains(&entry.process) && !self.released.contains(&entry.process)
+    }
+
     /// The tasks that can go on, in their order.
     fn ready(&self) -> Vec<Task> {
         let mut ready = Vec::new();
         let (mut asked, mut askers) = (Vec::new(), Vec::new());
         for (task, entry) in &self.tasks {
-            let is_released = self.released.contains(&entry.process);
-            if self.dead.contains(&entry.process) && !is_released || self.stopped_until(entry) > 0 {
+            if self.stands_still(entry) || self.stopped_until(entry) > 0 {
                 continue;
             }
             let is_time = entry.wait.until().is_some_and(|until| until <= self.now);
@@ -477,7 +510,7 @@ impl State {
                     Wait::Futex { is_woken, .. } => *is_woken,
                     Wait::End(other) => !self.tasks.contains_key(other),
                     Wait::Change { .. } => self.has_changed,
-                    Wait::Dead => is_released,
+                    Wait::Dead => true,
                 };
             if is_ready {
                 ready.push(*task);
